@@ -1,0 +1,2 @@
+//! The `coldset` command.
+fn main() {}

@@ -1,0 +1,299 @@
+//! Statistics with the kernel's names (`counters.md`).
+//!
+//! A counter is an index into a plain array: bumping one costs one addition. Scopes (global event,
+//! node, lruvec, memcg) are a matter of which arrays a call site adds to; `Engine::count_*` has one
+//! verb for each scope.
+
+use serde::Serialize;
+
+/// Declares the counter enum, its names and its number.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Every counter the engine keeps. Units are base pages unless the text says otherwise.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+        #[repr(u8)]
+        pub enum Counter { $($(#[$doc])* $name,)* }
+
+        impl Counter {
+            /// All counters in declaration order.
+            pub const ALL: &'static [Counter] = &[$(Counter::$name,)*];
+
+            /// The name under which the counter is printed.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$name => $text,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    // --- gauges (levels, not events) ---
+    /// Pages on the inactive anonymous list (multi-gen: older generations).
+    InactiveAnon = "inactive_anon",
+    /// Pages on the active anonymous list (multi-gen: the two youngest generations).
+    ActiveAnon = "active_anon",
+    /// Pages on the inactive file list.
+    InactiveFile = "inactive_file",
+    /// Pages on the active file list.
+    ActiveFile = "active_file",
+    /// Pages on the unevictable list.
+    Unevictable = "unevictable",
+    /// Anonymous pages in memory.
+    AnonPages = "anon_pages",
+    /// Page-cache pages in memory, shmem included.
+    FilePages = "file_pages",
+    /// Kernel memory charged to the memcg (index nodes, page tables).
+    KernelPages = "kernel_pages",
+    /// Dirty page-cache pages.
+    FileDirty = "file_dirty",
+    /// Pages under writeback (swap cache included).
+    Writeback = "file_writeback",
+    /// Pages in the swap cache.
+    SwapCached = "swapcached",
+    /// Isolated anonymous pages (classic only).
+    IsolatedAnon = "nr_isolated_anon",
+    /// Isolated file pages (classic only).
+    IsolatedFile = "nr_isolated_file",
+    // --- scanning ---
+    /// Pages scanned by kswapd.
+    PgscanKswapd = "pgscan_kswapd",
+    /// Pages scanned by direct and limit reclaim.
+    PgscanDirect = "pgscan_direct",
+    /// Pages scanned by proactive reclaim.
+    PgscanProactive = "pgscan_proactive",
+    /// Anonymous pages scanned.
+    PgscanAnon = "pgscan_anon",
+    /// File pages scanned.
+    PgscanFile = "pgscan_file",
+    /// Pages freed by kswapd.
+    PgstealKswapd = "pgsteal_kswapd",
+    /// Pages freed by direct and limit reclaim.
+    PgstealDirect = "pgsteal_direct",
+    /// Pages freed by proactive reclaim.
+    PgstealProactive = "pgsteal_proactive",
+    /// Anonymous pages freed.
+    PgstealAnon = "pgsteal_anon",
+    /// File pages freed.
+    PgstealFile = "pgsteal_file",
+    /// Classic: active pages looked at. Multi-gen: pages sorted.
+    Pgrefill = "pgrefill",
+    /// Pages of zones that the request could not use.
+    Pgskip = "pgskip",
+    /// Pages activated.
+    Pgactivate = "pgactivate",
+    /// Pages deactivated.
+    Pgdeactivate = "pgdeactivate",
+    /// Pages moved to the cold end when their writeback ended.
+    Pgrotated = "pgrotated",
+    /// Pages made lazily freeable.
+    Pglazyfree = "pglazyfree",
+    /// Lazily freeable pages freed.
+    Pglazyfreed = "pglazyfreed",
+    /// Pages demoted to a lower tier.
+    Pgdemote = "pgdemote_direct",
+    /// Pages given to a swap or shmem writer by reclaim.
+    VmscanWrite = "nr_vmscan_write",
+    /// Dirty file pages met by reclaim and marked for immediate reclaim.
+    VmscanImmediate = "nr_vmscan_immediate_reclaim",
+    /// Slab objects scanned.
+    SlabsScanned = "slabs_scanned",
+    /// Pages moved to the unevictable list.
+    UnevictableCulled = "unevictable_pgs_culled",
+    /// Pages moved back from the unevictable list.
+    UnevictableRescued = "unevictable_pgs_rescued",
+    // --- entry and waiting ---
+    /// Passes of global direct reclaim.
+    Allocstall = "allocstall",
+    /// Runs of kswapd.
+    Pageoutrun = "pageoutrun",
+    /// kswapd's short sleep was interrupted.
+    KswapdLowWmarkHitQuickly = "kswapd_low_wmark_hit_quickly",
+    /// kswapd was not ready to sleep fully.
+    KswapdHighWmarkHitQuickly = "kswapd_high_wmark_hit_quickly",
+    /// Direct reclaimers stopped at the reserve gate.
+    PgscanDirectThrottle = "pgscan_direct_throttle",
+    /// Pages whose writeback ended while someone slept for writeback.
+    ThrottledWritten = "nr_throttled_written",
+    /// Pages dirtied.
+    Dirtied = "nr_dirtied",
+    /// Pages whose writeback ended.
+    Written = "nr_written",
+    /// Processes killed for lack of memory.
+    OomKill = "oom_kill",
+    /// memory.events low.
+    EventsLow = "events_low",
+    /// memory.events high.
+    EventsHigh = "events_high",
+    /// memory.events max.
+    EventsMax = "events_max",
+    /// memory.events oom.
+    EventsOom = "events_oom",
+    /// memory.events oom_kill.
+    EventsOomKill = "events_oom_kill",
+    /// memory.events oom_group_kill.
+    EventsOomGroupKill = "events_oom_group_kill",
+    /// memory.swap.events high.
+    EventsSwapHigh = "events_swap_high",
+    /// memory.swap.events max.
+    EventsSwapMax = "events_swap_max",
+    /// memory.swap.events fail.
+    EventsSwapFail = "events_swap_fail",
+    /// Faults handled.
+    Pgfault = "pgfault",
+    /// Faults that needed I/O.
+    Pgmajfault = "pgmajfault",
+    // --- workingset ---
+    /// Anonymous refaults.
+    RefaultAnon = "workingset_refault_anon",
+    /// File refaults.
+    RefaultFile = "workingset_refault_file",
+    /// Recent anonymous refaults.
+    ActivateAnon = "workingset_activate_anon",
+    /// Recent file refaults.
+    ActivateFile = "workingset_activate_file",
+    /// Recent anonymous refaults of former workingset folios.
+    RestoreAnon = "workingset_restore_anon",
+    /// Recent file refaults of former workingset folios.
+    RestoreFile = "workingset_restore_file",
+    /// Shadow-only index nodes freed.
+    WorkingsetNodereclaim = "workingset_nodereclaim",
+    // --- I/O and swap ---
+    /// KiB read from block devices.
+    Pgpgin = "pgpgin",
+    /// KiB written to block devices.
+    Pgpgout = "pgpgout",
+    /// Pages read from swap.
+    Pswpin = "pswpin",
+    /// Pages written to swap.
+    Pswpout = "pswpout",
+    /// All-zero pages swapped in.
+    SwpinZero = "swpin_zero",
+    /// All-zero pages swapped out.
+    SwpoutZero = "swpout_zero",
+    /// Huge folios swapped out whole.
+    ThpSwpout = "thp_swpout",
+    /// Huge folios that had to be split for swap (folios).
+    ThpSwpoutFallback = "thp_swpout_fallback",
+    /// Swap read-ahead pages read.
+    SwapRa = "swap_ra",
+    /// Swap read-ahead pages later hit.
+    SwapRaHit = "swap_ra_hit",
+    // --- TLB ---
+    /// Flushes that must reach other CPUs.
+    TlbRemoteFlush = "nr_tlb_remote_flush",
+    /// Remote requests executed by CPUs.
+    TlbRemoteFlushReceived = "nr_tlb_remote_flush_received",
+    /// Whole local TLBs flushed.
+    TlbLocalFlushAll = "nr_tlb_local_flush_all",
+    /// Single addresses invalidated locally.
+    TlbLocalFlushOne = "nr_tlb_local_flush_one",
+    /// Translations whose flush was deferred.
+    UnmapPending = "unmap_pending",
+    /// Flushes before freeing or at the end of a list.
+    UnmapFlushFull = "unmap_flush_full",
+    /// Flushes before writing a dirty folio.
+    UnmapFlushDirty = "unmap_flush_dirty",
+    // --- the lab's own mechanism counters (workloads.md 1.4) ---
+    /// Reclaim lists that consisted of unqueued dirty folios only: flusher wake-ups by reclaim.
+    FlusherWakeups = "flusher_wakeups",
+    /// Sleeps of reclaimers, all reasons (`writeback.md` 8).
+    ThrottleWaits = "throttle_waits",
+    /// Sleeps with reason WRITEBACK.
+    ThrottleWriteback = "throttle_writeback",
+    /// Sleeps with reason CONGESTED.
+    ThrottleCongested = "throttle_congested",
+    /// Sleeps with reason ISOLATED.
+    ThrottleIsolated = "throttle_isolated",
+    /// Sleeps with reason NOPROGRESS.
+    ThrottleNoprogress = "throttle_noprogress",
+    /// File pages met by reclaim that were dirty and not under writeback.
+    UnqueuedDirty = "unqueued_dirty",
+    /// File pages met by reclaim that were under writeback.
+    WritebackSeen = "writeback_seen",
+    /// Dirty or writeback pages moved up a generation without isolation (multi-gen before the series).
+    DirtyMovedUp = "dirty_moved_up",
+    /// Dirty or writeback pages activated by the common path.
+    DirtyReactivated = "dirty_reactivated",
+    /// Youngest generations created.
+    AgingRuns = "aging_runs",
+    /// Reclaim loops left because aging ran.
+    AbortAfterAging = "abort_after_aging",
+    /// Reclaim calls that freed nothing.
+    ZeroProgress = "zero_progress",
+    /// Reclaim calls at a memcg limit.
+    LimitReclaim = "limit_reclaim",
+    /// Entries of allocating tasks into global direct reclaim.
+    DirectReclaim = "direct_reclaim",
+    /// lru_lock acquisitions.
+    LruLockAcq = "lru_lock_acq",
+    /// Folios drained from the per-CPU add batches.
+    LruAddDrained = "lru_add_drained",
+    /// Folios found with the batch's reference only when their add batch was drained.
+    DeadAtAdd = "dead_at_add",
+    /// Page-table entries looked at by aging walks.
+    WalkPtes = "walk_ptes",
+    /// Pages promoted by aging walks and look-around.
+    WalkPromoted = "walk_promoted",
+}
+
+/// Number of counters.
+pub const NR_COUNTERS: usize = Counter::ALL.len();
+
+/// One value for each [`Counter`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CounterSet(pub [i64; NR_COUNTERS]);
+
+impl Default for CounterSet {
+    fn default() -> Self {
+        Self([0; NR_COUNTERS])
+    }
+}
+
+impl CounterSet {
+    /// Value of one counter.
+    #[inline]
+    pub fn get(&self, c: Counter) -> i64 {
+        self.0[c as usize]
+    }
+
+    /// Adds `n` (may be negative) to one counter.
+    #[inline]
+    pub fn add(&mut self, c: Counter, n: i64) {
+        self.0[c as usize] += n;
+    }
+
+    /// Adds every counter of `other`.
+    pub fn add_all(&mut self, other: &CounterSet) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a += b;
+        }
+    }
+
+    /// Name and value of every counter, in declaration order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
+        Counter::ALL.iter().map(|&c| (c.name(), self.get(c)))
+    }
+}
+
+impl std::ops::Index<Counter> for CounterSet {
+    type Output = i64;
+    fn index(&self, c: Counter) -> &i64 {
+        &self.0[c as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_indices_dense() {
+        let mut names: Vec<_> = Counter::ALL.iter().map(|c| c.name()).collect();
+        for (i, c) in Counter::ALL.iter().enumerate() {
+            assert_eq!(*c as usize, i);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NR_COUNTERS);
+    }
+}

@@ -1,0 +1,3 @@
+//! Page reclaim as a library: the sans-I/O engine. See `ARCHITECTURE.md`.
+pub mod counters;
+pub mod ids;
