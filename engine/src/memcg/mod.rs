@@ -1,0 +1,50 @@
+//! Memory cgroups (`memcg.md` 1-9): the tree, its page counters and limits, effective protection,
+//! charging, statistics with their lag, iteration, and the multi-gen memcg LRU.
+//!
+//! Everything here is plain data addressed by [`MemcgId`](crate::ids::MemcgId). Folios and lruvec
+//! lists live elsewhere; where a path needs reclaim or a kill it is a task that is stepped and
+//! returns what must happen next ([`ChargeTask`], [`HighTask`], [`MaxWrite`], [`HighWrite`],
+//! [`ReclaimWrite`]).
+//!
+//! Which memcg global reclaim visits next is no business of the tree: [`WalkCursor`] (shared or
+//! private pre-order walk) and [`MemcgLru`] are two answers that stand beside it, and a third needs
+//! nothing from it but ids, `online` and protection.
+
+mod charge;
+mod control;
+mod counter;
+mod css_id;
+mod error;
+mod events;
+mod high;
+mod iter;
+mod lru;
+mod oom;
+mod protection;
+mod stat;
+mod stock;
+mod swap;
+mod tree;
+
+pub use charge::{ChargeError, ChargeFlags, ChargeStep, ChargeTask, Charged, TaskMemcg};
+pub use control::{
+    parse_pages, HighWrite, MaxWrite, ReclaimRequest, ReclaimWrite, WriteEnd, WriteStep,
+};
+pub use counter::{CounterKind, PageCounter, UNLIMITED};
+pub use css_id::{CSS_ID_NONE, MAX_CSS_IDS};
+pub use error::MemcgError;
+pub use high::{high_delay_jiffies, overage, HighStep, HighTask};
+pub use iter::{WalkCursor, WalkMode};
+pub use lru::{after_visit, before_visit, BeforeVisit, LruOp, LruSeg, LruWalk, MemcgLru};
+pub use oom::OomStart;
+pub use protection::{effective_protection, scale_by_protection};
+pub use tree::{Memcg, MemcgConfig, MemcgTree, MAX_NODES};
+
+/// Pages charged ahead into the per-CPU stock by one counter update (`memcg.md` 3).
+pub const CHARGE_BATCH: u64 = 64;
+/// Fruitless reclaim calls after which a charge or a limit write turns to the OOM killer.
+pub const MAX_RECLAIM_RETRIES: u32 = 16;
+/// Smallest reclaim target of one call, pages.
+pub const SWAP_CLUSTER_MAX: u64 = 32;
+/// Largest allocation order for which reclaim progress alone justifies another try.
+pub const COSTLY_ORDER: u32 = 3;
