@@ -104,7 +104,8 @@ enum State {
     Done(Result<Charged, ChargeError>),
 }
 
-/// One charge in progress.
+/// One charge in progress. The memcg must exist until the task is done ([`MemcgTree::hold`] it if no
+/// task lives in it).
 #[derive(Clone, Debug)]
 pub struct ChargeTask {
     id: MemcgId,

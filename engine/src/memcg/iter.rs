@@ -79,7 +79,9 @@ impl MemcgTree {
         if let Some(id) = next {
             self.nodes[id.idx()].pins += 1;
         }
-        self.unpin_walk(cursor.prev.take());
+        if let Some(prev) = cursor.prev.take() {
+            self.unhold(prev);
+        }
         cursor.prev = next;
         cursor.ended = next.is_none();
         next
@@ -87,7 +89,9 @@ impl MemcgTree {
 
     /// Ends a walk early. A partial walk's shared position stays where it is.
     pub fn iter_break(&mut self, cursor: &mut WalkCursor) {
-        self.unpin_walk(cursor.prev.take());
+        if let Some(prev) = cursor.prev.take() {
+            self.unhold(prev);
+        }
         cursor.ended = true;
     }
 
@@ -114,16 +118,6 @@ impl MemcgTree {
                 }
             }
             return next;
-        }
-    }
-
-    fn unpin_walk(&mut self, id: Option<MemcgId>) {
-        if let Some(id) = id {
-            let m = &mut self.nodes[id.idx()];
-            m.pins -= 1;
-            if m.pins == 0 && !m.online {
-                self.queue_release(id);
-            }
         }
     }
 

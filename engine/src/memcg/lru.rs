@@ -213,7 +213,8 @@ impl MemcgLru {
         }
     }
 
-    /// Aging of a memcg outside this walk (limit reclaim): YOUNG, and so on. No-op for non-members.
+    /// Moves a member, outside of any walk: limit reclaim that aged a memcg applies YOUNG. Does
+    /// nothing for a memcg that is not a member.
     pub fn apply(&mut self, id: MemcgId, op: LruOp) {
         if self.link(id).is_none() {
             return;

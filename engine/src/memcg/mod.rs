@@ -18,6 +18,7 @@ mod error;
 mod events;
 mod high;
 mod iter;
+mod links;
 mod lru;
 mod oom;
 mod protection;
@@ -25,6 +26,9 @@ mod stat;
 mod stock;
 mod swap;
 mod tree;
+
+#[cfg(test)]
+mod tests;
 
 pub use charge::{ChargeError, ChargeFlags, ChargeStep, ChargeTask, Charged, TaskMemcg};
 pub use control::{

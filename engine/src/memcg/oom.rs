@@ -1,7 +1,6 @@
 //! The parts of the memcg OOM killer that only need the tree (`memcg.md` 8). Tasks, badness and the
 //! OOM lock are the host's.
 
-use super::counter::CounterKind;
 use super::tree::MemcgTree;
 use super::COSTLY_ORDER;
 use crate::counters::Counter;
@@ -59,14 +58,5 @@ impl MemcgTree {
     /// Counts the kill of a whole group.
     pub fn oom_group_killed(&mut self, group: MemcgId) {
         self.event(group, Counter::EventsOomGroupKill);
-    }
-
-    /// Pages that leave a counter's usage above its limit, 0 if none: the overrun by forced charges.
-    pub fn overrun(&self, id: MemcgId, kind: CounterKind) -> Pages {
-        let c = match kind {
-            CounterKind::Memory => self[id].memory(),
-            CounterKind::Swap => self[id].swap(),
-        };
-        c.usage().saturating_sub(c.max())
     }
 }

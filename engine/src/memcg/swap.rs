@@ -8,7 +8,8 @@ use crate::ids::{MemcgId, Pages};
 
 impl MemcgTree {
     /// Charges `n` new swap slots of a folio of `id`: to `id`, or its nearest online ancestor.
-    /// Returns the memcg whose id the slots must record. On refusal the events SWAP_MAX and
+    /// Returns the memcg that the slots must record: it exists, under the same [`MemcgId`], until they
+    /// are freed. On refusal the events SWAP_MAX and
     /// SWAP_FAIL are counted on it and the memcg whose limit refused is the error. (Without a free
     /// slot at all the caller counts [`Counter::EventsSwapFail`] with [`Self::event`].)
     pub fn charge_swap(&mut self, id: MemcgId, n: u32) -> Result<MemcgId, MemcgId> {

@@ -67,7 +67,7 @@ pub struct Memcg {
     pub(super) css_id: u16,
     /// References of swap slots to `css_id`.
     pub(super) css_pins: u32,
-    /// References of walks that stand here.
+    /// References of walks that stand here and of tasks.
     pub(super) pins: u32,
     congested: u64,
 }
@@ -313,8 +313,28 @@ impl MemcgTree {
                 Some("swap slots still name it; free them or swap them in")
             }
             () if m.first_child.is_some() => Some("children are not released; release them first"),
-            () if m.pins > 0 => Some("a walk stands on it; finish or break the walk"),
+            () if m.pins > 0 => Some("a walk or task holds it; end that first"),
             () => None,
+        }
+    }
+
+    /// Keeps a memcg from being released: for a task that names it from one step to the next. Walks
+    /// do so by themselves.
+    pub fn hold(&mut self, id: MemcgId) -> Result<(), MemcgError> {
+        if !self.exists(id) {
+            return Err(MemcgError::Unknown(id));
+        }
+        self.nodes[id.idx()].pins += 1;
+        Ok(())
+    }
+
+    /// Ends a [`Self::hold`].
+    pub fn unhold(&mut self, id: MemcgId) {
+        let m = &mut self.nodes[id.idx()];
+        assert!(m.pins > 0, "memcg {} is not held", id.0);
+        m.pins -= 1;
+        if m.pins == 0 && !m.online {
+            self.queue_release(id);
         }
     }
 
@@ -412,63 +432,5 @@ impl MemcgTree {
         } else {
             m.congested & !bit
         };
-    }
-
-    /// `id` and its ancestors up to the root.
-    pub fn ancestors(&self, id: MemcgId) -> impl Iterator<Item = MemcgId> + '_ {
-        std::iter::successors(id.is_some().then_some(id), |k| self[*k].parent())
-    }
-
-    /// True if `id` is `ancestor` or below it.
-    #[inline]
-    pub fn is_within(&self, id: MemcgId, ancestor: MemcgId) -> bool {
-        ancestor == MemcgId::ROOT || self.ancestors(id).any(|k| k == ancestor)
-    }
-
-    /// The first of `id` and its ancestors that is online (the root always is).
-    pub fn nearest_online(&self, id: MemcgId) -> MemcgId {
-        self.ancestors(id)
-            .find(|&k| self[k].online)
-            .unwrap_or(MemcgId::ROOT)
-    }
-
-    /// Children in creation order, zombies included.
-    pub fn children(&self, id: MemcgId) -> impl Iterator<Item = MemcgId> + '_ {
-        let link = |k: MemcgId| k.is_some().then_some(k);
-        std::iter::successors(link(self[id].first_child), move |k| {
-            link(self[*k].next_sibling)
-        })
-    }
-
-    /// The memcg after `pos` in pre-order below `root`; `pos` = `None` starts with the root of the
-    /// walk. `None` at the end.
-    #[inline]
-    pub fn preorder_next(&self, root: MemcgId, pos: Option<MemcgId>) -> Option<MemcgId> {
-        let Some(mut k) = pos else {
-            return Some(root);
-        };
-        if self[k].first_child.is_some() {
-            return Some(self[k].first_child);
-        }
-        while k != root {
-            if self[k].next_sibling.is_some() {
-                return Some(self[k].next_sibling);
-            }
-            k = self[k].parent;
-        }
-        None
-    }
-
-    /// `root` and everything below it: parents before children, children in creation order.
-    pub fn preorder(&self, root: MemcgId) -> impl Iterator<Item = MemcgId> + '_ {
-        std::iter::successors(Some(root), move |&k| self.preorder_next(root, Some(k)))
-    }
-
-    /// Deepest first descendant: where a post-order walk of `id` starts.
-    pub(super) fn leftmost(&self, mut id: MemcgId) -> MemcgId {
-        while self[id].first_child.is_some() {
-            id = self[id].first_child;
-        }
-        id
     }
 }
