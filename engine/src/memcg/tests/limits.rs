@@ -75,6 +75,26 @@ fn high_needs_no_sleep_once_reclaim_got_close() {
 }
 
 #[test]
+fn a_delay_of_exactly_a_hundredth_of_a_second_is_not_slept() {
+    for (above, sleeps) in [(330, false), (336, true)] {
+        let mut t = tree();
+        let a = high_memcg(&mut t, 25600 + above);
+        let jiffies = high_delay_jiffies(overage(25600 + above, 25600), 64, 1000);
+        assert_eq!(jiffies, if sleeps { 11 } else { 10 });
+        let mut task = HighTask::new(a, &mut TaskMemcg { over_high: 64 }, 1000);
+        let mut slept = false;
+        loop {
+            match task.step(&mut t, false) {
+                HighStep::Reclaim { .. } => task.reclaim_done(&t, 0),
+                HighStep::Sleep { .. } => slept = true,
+                HighStep::Done => break,
+            }
+        }
+        assert_eq!(slept, sleeps);
+    }
+}
+
+#[test]
 fn high_does_nothing_for_a_dying_task_or_without_debt() {
     let mut t = tree();
     let a = high_memcg(&mut t, 30000);
