@@ -1,4 +1,31 @@
-//! Page reclaim as a library: the sans-I/O engine. See `ARCHITECTURE.md`.
+//! Page reclaim as a library: the sans-I/O engine.
+//!
+//! The engine holds what an operating system knows about the pages in memory (folios on LRU lists,
+//! memory cgroups, eviction records) and decides which of them to give up. It does no I/O, reads no
+//! clock, starts no thread and has no `unsafe`: a host steps its tasks and does what they ask for.
+//! `ARCHITECTURE.md` at the root of the repository is the map.
+
+pub mod batch;
+pub mod classic;
+pub mod config;
 pub mod counters;
+pub mod engine;
+pub mod folio;
 pub mod ids;
+pub mod lruvec;
 pub mod memcg;
+pub mod meter;
+pub mod mglru;
+pub mod node;
+pub mod reclaim;
+pub mod switches;
+pub mod workingset;
+pub mod zone;
+
+pub use config::{Config, Scale};
+pub use counters::{Counter, CounterSet};
+pub use engine::Engine;
+pub use folio::table::NewFolio;
+pub use folio::{Flags, Folio};
+pub use ids::*;
+pub use switches::{presets, Switches};

@@ -1,0 +1,322 @@
+//! Draining batches: relock rule, the change of each kind, dead folios, mlock
+//! (`lru-batches.md` 2 to 6).
+
+use super::{Batch, BatchOp};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruvecId};
+use crate::lruvec::Policy;
+use crate::mglru::refs::clear_refs;
+
+/// What an entry of the mlock batch asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MlockOp {
+    /// Lock a folio that is on a list.
+    Lock,
+    /// Lock a folio that is on no list yet.
+    LockNew,
+    /// Unlock.
+    Unlock,
+}
+
+/// Counts acquisitions: the lock is kept while consecutive folios share an lruvec.
+struct Relock(LruvecId);
+
+impl Relock {
+    #[inline]
+    fn take(&mut self, eng: &mut Engine, lruvec: LruvecId) {
+        if self.0 != lruvec {
+            eng.meter.lock(lruvec);
+            eng.memcgs
+                .count(eng.lruvecs[lruvec.idx()].memcg, Counter::LruLockAcq, 1);
+            self.0 = lruvec;
+        }
+    }
+}
+
+impl Engine {
+    /// Applies everything that waits on `cpu`.
+    #[inline]
+    pub fn lru_add_drain(&mut self, cpu: u16) {
+        if self.cpus[cpu as usize].used {
+            self.drain_cpu(cpu);
+        }
+    }
+
+    fn drain_cpu(&mut self, cpu: u16) {
+        for op in BatchOp::ALL {
+            if !self.cpus[cpu as usize].batches[op as usize].is_empty() {
+                self.drain_op(cpu, op);
+            }
+        }
+        self.drain_mlock(cpu);
+        self.cpus[cpu as usize].used = false;
+    }
+
+    /// Applies everything that waits on any CPU.
+    pub fn lru_add_drain_all(&mut self) {
+        for cpu in 0..self.cfg.nr_cpus as u16 {
+            self.lru_add_drain(cpu);
+        }
+    }
+
+    /// Applies one batch.
+    pub(super) fn drain_op(&mut self, cpu: u16, op: BatchOp) {
+        let mut batch: Batch = std::mem::take(&mut self.cpus[cpu as usize].batches[op as usize]);
+        if op == BatchOp::Add && self.sw.drop_dead_on_drain {
+            self.free_dead(&mut batch);
+        }
+        let mut held = Relock(LruvecId::NONE);
+        for &id in &batch {
+            let lruvec = self.folios[id].lruvec;
+            match op {
+                BatchOp::Add => {
+                    held.take(self, lruvec);
+                    self.drain_add(id);
+                }
+                _ => {
+                    // Whoever isolated it meanwhile owns it now.
+                    if !self.folios[id].word.test_clear(Flags::LRU) {
+                        continue;
+                    }
+                    held.take(self, lruvec);
+                    match op {
+                        BatchOp::MoveTail => self.drain_move_tail(id),
+                        BatchOp::DeactivateFile => self.drain_deactivate_file(id),
+                        BatchOp::Deactivate => self.drain_deactivate(id),
+                        BatchOp::LazyFree => self.drain_lazyfree(id),
+                        BatchOp::Activate | BatchOp::Add => self.drain_activate(id),
+                    }
+                    self.folios[id].word.set(Flags::LRU);
+                }
+            }
+        }
+        self.put_batch(&batch);
+    }
+
+    /// Drops the batch's references; folios that nobody else holds are taken off their lists and
+    /// freed.
+    fn put_batch(&mut self, batch: &[FolioId]) {
+        let mut held = Relock(LruvecId::NONE);
+        for &id in batch {
+            let f = &mut self.folios[id];
+            f.refcount -= 1;
+            if f.refcount > 0 {
+                continue;
+            }
+            if f.has(Flags::LRU) {
+                let lruvec = f.lruvec;
+                held.take(self, lruvec);
+                self.lruvec_del(id, false);
+            }
+            self.folios[id]
+                .word
+                .clear(Flags::LRU | Flags::ACTIVE | Flags::UNEVICTABLE);
+            self.folio_release(id);
+        }
+    }
+
+    /// The dead-folio filter (`lru-batches.md` 6): folios whose last user has gone never reach a
+    /// list.
+    fn free_dead(&mut self, batch: &mut Batch) {
+        let mut dead: Batch = Batch::new();
+        batch.retain(|id| {
+            let f = &mut self.folios[*id];
+            if f.refcount != 1 {
+                return true;
+            }
+            f.word.clear(Flags::ACTIVE | Flags::UNEVICTABLE);
+            dead.push(*id);
+            false
+        });
+        for id in dead {
+            self.folios[id].refcount = 0;
+            self.folio_release(id);
+        }
+    }
+
+    fn drain_add(&mut self, id: FolioId) {
+        let f = &mut self.folios[id];
+        let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
+        let dead = f.refcount == 1;
+        let was_unevictable = f.word.test_clear(Flags::UNEVICTABLE);
+        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        self.memcgs.count(memcg, Counter::LruAddDrained, 1);
+        if dead {
+            self.memcgs.count(memcg, Counter::DeadAtAdd, 1);
+        }
+        let f = &mut self.folios[id];
+        if f.evictable() {
+            if was_unevictable {
+                self.count_event(lruvec, Counter::UnevictableRescued, n);
+            }
+        } else {
+            f.word.clear(Flags::ACTIVE);
+            f.word.set(Flags::UNEVICTABLE);
+            if !was_unevictable {
+                self.count_event(lruvec, Counter::UnevictableCulled, n);
+            }
+        }
+        self.lruvec_add(id, false);
+        self.folios[id].word.set(Flags::LRU);
+    }
+
+    fn drain_move_tail(&mut self, id: FolioId) {
+        if self.folios[id].has(Flags::UNEVICTABLE) {
+            return;
+        }
+        self.lruvec_del(id, false);
+        self.folios[id].word.clear(Flags::ACTIVE);
+        self.lruvec_add(id, true);
+        let n = self.folios[id].nr_pages() as i64;
+        self.vm.add(Counter::Pgrotated, n);
+        let memcg = self.lruvecs[self.folios[id].lruvec.idx()].memcg;
+        self.memcgs.count(memcg, Counter::Pgrotated, n);
+    }
+
+    fn drain_deactivate_file(&mut self, id: FolioId) {
+        let f = &self.folios[id];
+        if f.has(Flags::UNEVICTABLE) || f.mapped() {
+            return;
+        }
+        let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
+        let was_active = self.counts_as_active(id);
+        self.lruvec_del(id, false);
+        let f = &mut self.folios[id];
+        f.word.clear(Flags::ACTIVE | Flags::REFERENCED);
+        if f.any(Flags::DIRTY | Flags::WRITEBACK) {
+            f.word.set(Flags::RECLAIM);
+            self.lruvec_add(id, false);
+        } else {
+            self.lruvec_add(id, true);
+            self.vm.add(Counter::Pgrotated, n);
+        }
+        if was_active {
+            self.count_event(lruvec, Counter::Pgdeactivate, n);
+        }
+    }
+
+    fn drain_deactivate(&mut self, id: FolioId) {
+        let f = &self.folios[id];
+        let mglru = self.is_mglru(f.lruvec);
+        if f.has(Flags::UNEVICTABLE) || !(mglru || f.has(Flags::ACTIVE)) {
+            return;
+        }
+        let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
+        self.lruvec_del(id, false);
+        self.forget_use(id);
+        self.lruvec_add(id, false);
+        self.count_event(lruvec, Counter::Pgdeactivate, n);
+    }
+
+    fn drain_lazyfree(&mut self, id: FolioId) {
+        if !self.can_lazyfree(id) {
+            return;
+        }
+        let (lruvec, n) = (self.folios[id].lruvec, self.folios[id].nr_pages() as i64);
+        self.lruvec_del(id, false);
+        self.forget_use(id);
+        self.folios[id].word.clear(Flags::SWAPBACKED);
+        self.lruvec_add(id, false);
+        self.count_event(lruvec, Counter::Pglazyfree, n);
+    }
+
+    fn drain_activate(&mut self, id: FolioId) {
+        let f = &self.folios[id];
+        if f.any(Flags::ACTIVE | Flags::UNEVICTABLE) {
+            return;
+        }
+        let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
+        self.lruvec_del(id, false);
+        self.folios[id].word.set(Flags::ACTIVE);
+        self.lruvec_add(id, false);
+        self.count_event(lruvec, Counter::Pgactivate, n);
+    }
+
+    /// Clears what a use has left on the folio.
+    fn forget_use(&mut self, id: FolioId) {
+        let mglru = self.is_mglru(self.folios[id].lruvec);
+        let w = &mut self.folios[id].word;
+        w.clear(Flags::ACTIVE | Flags::REFERENCED);
+        if mglru {
+            clear_refs(w);
+        }
+    }
+
+    fn is_mglru(&self, lruvec: LruvecId) -> bool {
+        matches!(self.lruvecs[lruvec.idx()].policy, Policy::MultiGen(_))
+    }
+
+    /// Active list, or one of the two youngest generations.
+    fn counts_as_active(&self, id: FolioId) -> bool {
+        let f = &self.folios[id];
+        match &self.lruvecs[f.lruvec.idx()].policy {
+            Policy::MultiGen(m) => f.word.gen().is_some_and(|g| m.is_active(g)),
+            _ => f.has(Flags::ACTIVE),
+        }
+    }
+
+    // ---------------------------------------------------------------- mlock (section 5)
+
+    /// A mapping locks the folio into memory.
+    pub fn mlock(&mut self, cpu: u16, id: FolioId) {
+        self.folios[id].word.set(Flags::MLOCKED);
+        let op = if self.folios[id].has(Flags::LRU) {
+            MlockOp::Lock
+        } else {
+            MlockOp::LockNew
+        };
+        self.mlock_push(cpu, id, op);
+    }
+
+    /// The last locking mapping is gone.
+    pub fn munlock(&mut self, cpu: u16, id: FolioId) {
+        self.mlock_push(cpu, id, MlockOp::Unlock);
+    }
+
+    fn mlock_push(&mut self, cpu: u16, id: FolioId, op: MlockOp) {
+        self.folios[id].refcount += 1;
+        let large = self.folios[id].order > 0;
+        let c = &mut self.cpus[cpu as usize];
+        c.used = true;
+        c.mlock.push((id, op));
+        if large || c.mlock.len() >= self.cfg.batch_size {
+            self.drain_mlock(cpu);
+        }
+    }
+
+    fn drain_mlock(&mut self, cpu: u16) {
+        let entries = std::mem::take(&mut self.cpus[cpu as usize].mlock);
+        let mut held = Relock(LruvecId::NONE);
+        for &(id, op) in &entries {
+            if op == MlockOp::Unlock {
+                self.folios[id].word.clear(Flags::MLOCKED);
+            }
+            // On no list: the add batch or the isolating reclaimer will put it where it belongs.
+            if !self.folios[id].word.test_clear(Flags::LRU) {
+                continue;
+            }
+            let (lruvec, n) = (self.folios[id].lruvec, self.folios[id].nr_pages() as i64);
+            held.take(self, lruvec);
+            let evictable = self.folios[id].evictable();
+            let listed_unevictable = self.folios[id].has(Flags::UNEVICTABLE);
+            if evictable && listed_unevictable {
+                self.lruvec_del(id, false);
+                self.folios[id].word.clear(Flags::UNEVICTABLE);
+                self.lruvec_add(id, false);
+                self.count_event(lruvec, Counter::UnevictableRescued, n);
+            } else if !evictable && !listed_unevictable {
+                self.lruvec_del(id, false);
+                self.folios[id].word.clear(Flags::ACTIVE);
+                self.folios[id].word.set(Flags::UNEVICTABLE);
+                self.lruvec_add(id, false);
+                self.count_event(lruvec, Counter::UnevictableCulled, n);
+            }
+            self.folios[id].word.set(Flags::LRU);
+        }
+        for (id, _) in entries {
+            self.folio_put(id, 1);
+        }
+    }
+}

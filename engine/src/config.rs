@@ -1,0 +1,96 @@
+//! Sizes and scale of one engine.
+
+use crate::ids::Nanos;
+
+/// Values that a scaled-down run shrinks (`workloads.md` 1.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scale {
+    /// Subtracted from the priority before list sizes are shifted by it: log2(1/s).
+    pub shift: u8,
+    /// Folios of one large eviction batch: 4096 at full size.
+    pub max_lru_batch: u64,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Self {
+            shift: 0,
+            max_lru_batch: 4096,
+        }
+    }
+}
+
+impl Scale {
+    /// The scale 1/`denominator`: the shift loses log2, the large batch shrinks with the square
+    /// root, never under 64.
+    pub fn one_over(denominator: u64) -> Self {
+        let d = denominator.max(1);
+        Self {
+            shift: d.ilog2() as u8,
+            max_lru_batch: (4096.0 / (d as f64).sqrt()).floor().max(64.0) as u64,
+        }
+    }
+
+    /// `size >> priority`, with the priority relaxed by the scale.
+    #[inline]
+    pub fn scan_share(&self, size: u64, priority: u8) -> u64 {
+        size >> priority.saturating_sub(self.shift)
+    }
+}
+
+/// Construction parameters of [`crate::Engine`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// NUMA nodes, 1..=64.
+    pub nr_nodes: u32,
+    /// CPUs: one set of folio batches each.
+    pub nr_cpus: u32,
+    /// Zones a node has, 1..=4; folios name theirs.
+    pub nr_zones: u8,
+    /// Swappiness where a memcg sets none: 0..=200.
+    pub swappiness: u16,
+    /// Timer ticks a second: waits of one tick last 1/hz.
+    pub hz: u32,
+    /// Folios a per-CPU batch holds, 1..=31.
+    pub batch_size: usize,
+    /// Bytes of a cache line, for the density test of page-table walks.
+    pub cacheline: u64,
+    /// cgroup v2 semantics: reclaim of a limit throttles like global reclaim.
+    pub cgroup_v2: bool,
+    /// Unclaimed protection of a parent is shared by its children.
+    pub recursive_protection: bool,
+    /// Nanoseconds between folds of memcg statistics.
+    pub fold_interval: Nanos,
+    /// Time of the first fold.
+    pub fold_phase: Nanos,
+    /// Swap devices finish their I/O inside the call (zram, ramdisk).
+    pub swap_synchronous: bool,
+    /// The host has shrinkable kernel objects: node visits ask it to shrink them.
+    pub has_slab: bool,
+    /// Scale.
+    pub scale: Scale,
+    /// Seed of the random bins of the memcg LRU.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            nr_nodes: 1,
+            nr_cpus: 1,
+            nr_zones: 1,
+            swappiness: 60,
+            hz: 1000,
+            batch_size: crate::batch::BATCH_MAX,
+            cacheline: 64,
+            cgroup_v2: true,
+            recursive_protection: true,
+            fold_interval: 2_000_000_000,
+            fold_phase: 2_000_000_000,
+            swap_synchronous: true,
+            has_slab: false,
+            scale: Scale::default(),
+            seed: 1,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The folio table: one record for each folio in memory, recycled through a free list.
+//!
+//! Records are an array of structures rather than a structure of arrays: a list move or a reclaim
+//! decision touches links, flags and owner of the same folio together, which is one cache line this
+//! way and four the other.
+
+use super::flags::{FlagWord, Flags};
+use crate::ids::{FolioId, LruType, LruvecId, ObjectId};
+use std::ops::{Index, IndexMut};
+
+/// Metadata of one folio. At most 48 bytes (asserted by a test).
+#[derive(Clone, Copy, Debug)]
+pub struct Folio {
+    /// Towards the tail (older) on its list; next free record when free.
+    pub(crate) next: FolioId,
+    /// Towards the head (newer) on its list.
+    pub(crate) prev: FolioId,
+    /// Flags, generation and refs.
+    pub(crate) word: FlagWord,
+    /// The lruvec it is charged to.
+    pub(crate) lruvec: LruvecId,
+    /// References: owner slots, mappings, batches, isolation, host users. 0 = free or frozen.
+    pub(crate) refcount: u32,
+    /// Page-table entries that map it.
+    pub(crate) mapcount: u32,
+    /// The object whose slot holds it.
+    pub(crate) object: ObjectId,
+    /// Its first page's index in the object.
+    pub(crate) index: u32,
+    /// Swap slot + 1 while in the swap cache, else 0.
+    pub(crate) swap: u32,
+    /// Order: the folio has `1 << order` pages.
+    pub(crate) order: u8,
+    /// Zone index on its node.
+    pub(crate) zone: u8,
+    /// Multi-gen: slot of the list it is physically on, which lags behind its generation.
+    pub(crate) home: u8,
+}
+
+impl Folio {
+    /// Base pages.
+    #[inline]
+    pub fn nr_pages(&self) -> u64 {
+        1 << self.order
+    }
+
+    /// True if all of `f` are set.
+    #[inline]
+    pub fn has(&self, f: Flags) -> bool {
+        self.word.has(f)
+    }
+
+    /// True if any of `f` is set.
+    #[inline]
+    pub fn any(&self, f: Flags) -> bool {
+        self.word.any(f)
+    }
+
+    /// Anonymous or file, for list membership: lazily freeable anonymous memory counts as file.
+    #[inline]
+    pub fn lru_type(&self) -> LruType {
+        if self.word.has(Flags::SWAPBACKED) {
+            LruType::Anon
+        } else {
+            LruType::File
+        }
+    }
+
+    /// True if some page table maps it.
+    #[inline]
+    pub fn mapped(&self) -> bool {
+        self.mapcount > 0
+    }
+
+    /// False if it is locked into memory, by itself or by its mapping.
+    #[inline]
+    pub fn evictable(&self) -> bool {
+        !self.word.any(Flags::MLOCKED.union(Flags::MAPPING_UNEVICTABLE))
+    }
+
+    /// The object whose slot holds it and its index there.
+    #[inline]
+    pub fn owner(&self) -> (ObjectId, u32) {
+        (self.object, self.index)
+    }
+
+    /// The lruvec it belongs to.
+    #[inline]
+    pub fn lruvec(&self) -> LruvecId {
+        self.lruvec
+    }
+
+    /// Current references.
+    #[inline]
+    pub fn refcount(&self) -> u32 {
+        self.refcount
+    }
+
+    /// Page-table entries that map it.
+    #[inline]
+    pub fn mapcount(&self) -> u32 {
+        self.mapcount
+    }
+
+    /// Its swap slot while it is in the swap cache.
+    #[inline]
+    pub fn swap_slot(&self) -> Option<u32> {
+        self.swap.checked_sub(1)
+    }
+
+    /// Flags, generation and refs.
+    #[inline]
+    pub fn word(&self) -> FlagWord {
+        self.word
+    }
+
+    /// References that remain when nobody but the owning slots and one isolating reclaimer holds it
+    /// (`shrink-folio-list.md` 4.1).
+    #[inline]
+    pub(crate) fn expected_refs(&self) -> u32 {
+        1 + self.nr_pages() as u32
+    }
+}
+
+/// What a new folio is.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFolio {
+    /// Lruvec it is charged to.
+    pub lruvec: LruvecId,
+    /// Object and index of its slot.
+    pub object: ObjectId,
+    /// Index of the first page in the object.
+    pub index: u32,
+    /// Order.
+    pub order: u8,
+    /// Zone.
+    pub zone: u8,
+    /// Initial flags.
+    pub flags: Flags,
+}
+
+/// All folios in memory.
+#[derive(Clone, Debug)]
+pub struct FolioTable {
+    folios: Vec<Folio>,
+    free: u32,
+    live: usize,
+}
+
+impl FolioTable {
+    /// An empty table with room for `folios` records.
+    pub fn with_capacity(folios: usize) -> Self {
+        Self {
+            folios: Vec::with_capacity(folios),
+            free: u32::MAX,
+            live: 0,
+        }
+    }
+
+    /// Takes a record: one reference (the caller's), on no list.
+    pub fn alloc(&mut self, new: NewFolio) -> FolioId {
+        let folio = Folio {
+            next: FolioId::NONE,
+            prev: FolioId::NONE,
+            word: FlagWord::new(new.flags),
+            lruvec: new.lruvec,
+            refcount: 1,
+            mapcount: 0,
+            object: new.object,
+            index: new.index,
+            swap: 0,
+            order: new.order,
+            zone: new.zone,
+            home: 0,
+        };
+        self.live += 1;
+        if self.free != u32::MAX {
+            let id = FolioId(self.free);
+            self.free = self.folios[id.idx()].next.0;
+            self.folios[id.idx()] = folio;
+            id
+        } else {
+            let id = FolioId(u32::try_from(self.folios.len()).expect("under 2^32 folios"));
+            self.folios.push(folio);
+            id
+        }
+    }
+
+    /// Returns a record. The folio must be on no list, unmapped and without references.
+    pub fn release(&mut self, id: FolioId) {
+        let f = &mut self.folios[id.idx()];
+        assert!(
+            f.refcount == 0 && f.mapcount == 0 && !f.word.any(Flags::LRU) && f.word.gen().is_none(),
+            "folio {id:?} is still in use: {f:?}"
+        );
+        f.word = FlagWord::new(Flags::DEAD);
+        f.next = FolioId(self.free);
+        self.free = id.0;
+        self.live -= 1;
+    }
+
+    /// Folios in use.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Identifiers of all folios in use.
+    pub fn iter(&self) -> impl Iterator<Item = (FolioId, &Folio)> {
+        self.folios
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| !f.word.has(Flags::DEAD))
+            .map(|(i, f)| (FolioId(i as u32), f))
+    }
+}
+
+impl Index<FolioId> for FolioTable {
+    type Output = Folio;
+    #[inline]
+    fn index(&self, id: FolioId) -> &Folio {
+        &self.folios[id.idx()]
+    }
+}
+
+impl IndexMut<FolioId> for FolioTable {
+    #[inline]
+    fn index_mut(&mut self, id: FolioId) -> &mut Folio {
+        &mut self.folios[id.idx()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folio_record_takes_at_most_48_bytes() {
+        assert!(std::mem::size_of::<Folio>() <= 48);
+    }
+}

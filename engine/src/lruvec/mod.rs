@@ -1,0 +1,175 @@
+//! One lruvec: the LRU lists of a (memcg, node) pair behind a few policy-independent verbs.
+//!
+//! A policy is a variant of [`Policy`] plus one arm in each verb of [`ops`] and one reclaim loop in
+//! `reclaim/lruvec.rs`; nothing else in the engine looks at it.
+
+pub mod fifo;
+pub mod ops;
+
+use crate::classic::ClassicLists;
+use crate::ids::{LruType, MemcgId, NodeId};
+use crate::mglru::MultiGen;
+use crate::switches::PolicyKind;
+use fifo::FifoLists;
+
+/// Zones a node can have.
+pub const MAX_ZONES: usize = 4;
+
+/// The five lists that statistics know (`classic-lru.md` 1). Multi-gen generations map onto them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum LruList {
+    /// Inactive anonymous.
+    InactiveAnon = 0,
+    /// Active anonymous.
+    ActiveAnon = 1,
+    /// Inactive file.
+    InactiveFile = 2,
+    /// Active file.
+    ActiveFile = 3,
+    /// Unevictable: sized, never scanned.
+    Unevictable = 4,
+}
+
+impl LruList {
+    /// The four evictable lists in scan order.
+    pub const EVICTABLE: [LruList; 4] = [
+        LruList::InactiveAnon,
+        LruList::ActiveAnon,
+        LruList::InactiveFile,
+        LruList::ActiveFile,
+    ];
+
+    /// The active or inactive list of a type.
+    #[inline]
+    pub const fn of(lru_type: LruType, active: bool) -> Self {
+        match (lru_type, active) {
+            (LruType::Anon, false) => LruList::InactiveAnon,
+            (LruType::Anon, true) => LruList::ActiveAnon,
+            (LruType::File, false) => LruList::InactiveFile,
+            (LruType::File, true) => LruList::ActiveFile,
+        }
+    }
+
+    /// Position in [`Self::EVICTABLE`], 4 for unevictable.
+    #[inline]
+    pub const fn idx(self) -> usize {
+        self as usize
+    }
+
+    /// The type whose folios are on it (file for unevictable, where it means nothing).
+    #[inline]
+    pub const fn lru_type(self) -> LruType {
+        match self {
+            LruList::InactiveAnon | LruList::ActiveAnon => LruType::Anon,
+            _ => LruType::File,
+        }
+    }
+
+    /// True for the two active lists.
+    #[inline]
+    pub const fn is_active(self) -> bool {
+        matches!(self, LruList::ActiveAnon | LruList::ActiveFile)
+    }
+}
+
+/// The lists themselves.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// Active and inactive lists.
+    Classic(ClassicLists),
+    /// Generations.
+    MultiGen(Box<MultiGen>),
+    /// One list a type.
+    Fifo(FifoLists),
+}
+
+/// The LRU state of one (memcg, node) pair.
+#[derive(Clone, Debug)]
+pub struct Lruvec {
+    /// Owner.
+    pub memcg: MemcgId,
+    /// Node.
+    pub node: NodeId,
+    /// The lists.
+    pub policy: Policy,
+    /// Exact sizes in pages, `[zone][list]`.
+    pub sizes: [[i64; 5]; MAX_ZONES],
+    /// The workingset clock (`workingset.md` 2), ticks once per page evicted or activated.
+    pub nonresident_age: u64,
+    /// Reclaim cost by type (`classic-lru.md` 8).
+    pub cost: [u64; 2],
+    /// WORKINGSET_ACTIVATE at the end of the last reclaim, by type (folded values).
+    pub refaults_snapshot: [i64; 2],
+    /// Reclaim of this memcg met only dirty, congested folios (`reclaim-entry.md` 4).
+    pub cgroup_congested: bool,
+    /// kswapd met only dirty, congested folios (root's lruvec of the node).
+    pub node_congested: bool,
+}
+
+impl Lruvec {
+    /// Empty lists under the given policy; `now` is the birth time of the first generations.
+    pub fn new(memcg: MemcgId, node: NodeId, kind: PolicyKind, now: u64) -> Self {
+        Self {
+            memcg,
+            node,
+            policy: match kind {
+                PolicyKind::Classic => Policy::Classic(ClassicLists::default()),
+                PolicyKind::MultiGen => Policy::MultiGen(Box::new(MultiGen::new(now))),
+                PolicyKind::Fifo => Policy::Fifo(FifoLists::default()),
+            },
+            sizes: [[0; 5]; MAX_ZONES],
+            nonresident_age: 0,
+            cost: [0; 2],
+            refaults_snapshot: [0; 2],
+            cgroup_congested: false,
+            node_congested: false,
+        }
+    }
+
+    /// Pages on `list` in zones up to and including `zone_max`.
+    pub fn size(&self, list: LruList, zone_max: usize) -> u64 {
+        self.sizes[..=zone_max.min(MAX_ZONES - 1)]
+            .iter()
+            .map(|z| z[list.idx()].max(0) as u64)
+            .sum()
+    }
+
+    /// Pages on `list` in all zones.
+    pub fn size_all(&self, list: LruList) -> u64 {
+        self.size(list, MAX_ZONES - 1)
+    }
+
+    /// The multi-gen state. Panics under another policy.
+    #[inline]
+    pub(crate) fn gens(&self) -> &MultiGen {
+        match &self.policy {
+            Policy::MultiGen(m) => m,
+            _ => unreachable!("multi-gen path on a {:?} lruvec", self.memcg),
+        }
+    }
+
+    /// The multi-gen state. Panics under another policy.
+    #[inline]
+    pub(crate) fn gens_mut(&mut self) -> &mut MultiGen {
+        match &mut self.policy {
+            Policy::MultiGen(m) => m,
+            _ => unreachable!("multi-gen path on a {:?} lruvec", self.memcg),
+        }
+    }
+}
+
+impl LruList {
+    /// The statistics counter of its size.
+    #[inline]
+    pub const fn counter(self) -> crate::counters::Counter {
+        use crate::counters::Counter;
+        match self {
+            LruList::InactiveAnon => Counter::InactiveAnon,
+            LruList::ActiveAnon => Counter::ActiveAnon,
+            LruList::InactiveFile => Counter::InactiveFile,
+            LruList::ActiveFile => Counter::ActiveFile,
+            LruList::Unevictable => Counter::Unevictable,
+        }
+    }
+}

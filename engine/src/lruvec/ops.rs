@@ -1,0 +1,93 @@
+//! The verbs every policy answers: insert, remove, accessed, explicit activation.
+
+use super::{LruList, Policy};
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruvecId};
+use crate::{classic, mglru};
+
+impl Engine {
+    /// Adjusts the size of a list in pages, in the lruvec and in the statistics of its memcg.
+    #[inline]
+    pub(crate) fn resize_list(&mut self, lruvec: LruvecId, zone: u8, list: LruList, pages: i64) {
+        let lv = &mut self.lruvecs[lruvec.idx()];
+        lv.sizes[zone as usize][list.idx()] += pages;
+        debug_assert!(lv.sizes[zone as usize][list.idx()] >= 0);
+        let memcg = lv.memcg;
+        self.nodes[lv.node.idx()].lru[list.idx()] += pages;
+        self.memcgs.count(memcg, list.counter(), pages);
+    }
+
+    /// Puts a folio that is on no list onto the list its flags select, at the newest end
+    /// (`oldest`: at the victims' end of the coldest list). Unevictable folios are only counted.
+    pub(crate) fn lruvec_add(&mut self, id: FolioId, oldest: bool) {
+        self.meter.list_ops += 1;
+        let f = &self.folios[id];
+        debug_assert!(f.word().gen().is_none());
+        if f.has(Flags::UNEVICTABLE) {
+            let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+            self.resize_list(lruvec, zone, LruList::Unevictable, n);
+            return;
+        }
+        match &mut self.lruvecs[f.lruvec().idx()].policy {
+            Policy::MultiGen(_) => self.gen_add(id, oldest),
+            Policy::Classic(lists) => {
+                let list = classic::list_of(f);
+                let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+                let l = &mut lists.lists[list.idx()];
+                if oldest {
+                    l.push_tail(&mut self.folios, id);
+                } else {
+                    l.push_head(&mut self.folios, id);
+                }
+                self.resize_list(lruvec, zone, list, n);
+            }
+            Policy::Fifo(lists) => {
+                let t = f.lru_type();
+                let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+                let l = &mut lists.lists[t.idx()];
+                if oldest {
+                    l.push_tail(&mut self.folios, id);
+                } else {
+                    l.push_head(&mut self.folios, id);
+                }
+                self.resize_list(lruvec, zone, LruList::of(t, false), n);
+            }
+        }
+    }
+
+    /// Takes a folio off its list. `reclaiming`: for reclaim, so that multi-gen leaves `ACTIVE`
+    /// alone; otherwise a folio of the two youngest generations keeps its youth as `ACTIVE`.
+    pub(crate) fn lruvec_del(&mut self, id: FolioId, reclaiming: bool) {
+        self.meter.list_ops += 1;
+        let f = &self.folios[id];
+        let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+        if f.has(Flags::UNEVICTABLE) {
+            self.resize_list(lruvec, zone, LruList::Unevictable, -n);
+            return;
+        }
+        match &mut self.lruvecs[lruvec.idx()].policy {
+            Policy::MultiGen(_) => self.gen_del(id, reclaiming),
+            Policy::Classic(lists) => {
+                let list = classic::list_of(f);
+                lists.lists[list.idx()].remove(&mut self.folios, id);
+                self.resize_list(lruvec, zone, list, -n);
+            }
+            Policy::Fifo(lists) => {
+                let t = f.lru_type();
+                lists.lists[t.idx()].remove(&mut self.folios, id);
+                self.resize_list(lruvec, zone, LruList::of(t, false), -n);
+            }
+        }
+    }
+
+    /// An access through a descriptor (`read`), or the removal of a young page-table entry.
+    #[inline]
+    pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
+        match self.lruvecs[self.folios[id].lruvec().idx()].policy {
+            Policy::MultiGen(_) => mglru::refs::accessed(&mut self.folios[id].word, self.sw.is_612()),
+            Policy::Classic(_) => self.classic_mark_accessed(cpu, id),
+            Policy::Fifo(_) => {}
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The refault controller (`mglru.md` 6): which tiers to protect, which type to evict.
+
+use super::{MultiGen, MAX_NR_TIERS, MIN_LRU_BATCH};
+use crate::ids::LruType;
+
+/// Feedback of one type. NR_HIST_GENS is 1, so current values have no history index.
+#[derive(Clone, Debug, Default)]
+pub struct Tiers {
+    /// Moving average of refaults.
+    pub avg_refaulted: [u64; MAX_NR_TIERS],
+    /// Moving average of evictions and protections.
+    pub avg_total: [u64; MAX_NR_TIERS],
+    /// Pages kept by the controller since the last carry-over.
+    pub protected: [u64; MAX_NR_TIERS],
+    /// Pages evicted since the last carry-over.
+    pub evicted: [u64; MAX_NR_TIERS],
+    /// Pages refaulted since the last carry-over.
+    pub refaulted: [u64; MAX_NR_TIERS],
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CtrlPos {
+    /// Refaulted pages.
+    pub refaulted: u64,
+    /// Pages at stake.
+    pub total: u64,
+    /// Weight.
+    pub gain: u64,
+}
+
+impl Tiers {
+    /// Averages move half way, current values are forgotten.
+    pub fn carry_over(&mut self) {
+        for t in 0..MAX_NR_TIERS {
+            self.avg_refaulted[t] = (self.avg_refaulted[t] + self.refaulted[t]) / 2;
+            self.avg_total[t] =
+                (self.avg_total[t] + self.evicted[t] + self.protected[t]) / 2;
+        }
+        self.protected = [0; MAX_NR_TIERS];
+        self.evicted = [0; MAX_NR_TIERS];
+        self.refaulted = [0; MAX_NR_TIERS];
+    }
+
+    /// Reading of one tier.
+    pub fn tier(&self, tier: usize, gain: u64) -> CtrlPos {
+        CtrlPos {
+            refaulted: self.avg_refaulted[tier] + self.refaulted[tier],
+            total: self.avg_total[tier] + self.evicted[tier] + self.protected[tier],
+            gain,
+        }
+    }
+
+    /// Reading of all tiers together.
+    pub fn all(&self, gain: u64) -> CtrlPos {
+        let mut sum = CtrlPos { refaulted: 0, total: 0, gain };
+        for t in 0..MAX_NR_TIERS {
+            let p = self.tier(t, gain);
+            sum.refaulted += p.refaulted;
+            sum.total += p.total;
+        }
+        sum
+    }
+}
+
+/// True if `pv` refaults no more than `sp`, gains considered.
+pub fn ok(sp: CtrlPos, pv: CtrlPos) -> bool {
+    pv.refaulted < MIN_LRU_BATCH
+        || pv.refaulted * (sp.total + MIN_LRU_BATCH) * sp.gain
+            <= (sp.refaulted + 1) * pv.total * pv.gain
+}
+
+/// Last tier that is *not* protected when `sp` is the reference.
+fn tier_limit(pos: &Tiers, sp: CtrlPos, gain: u64) -> usize {
+    (1..MAX_NR_TIERS)
+        .find(|&t| !ok(sp, pos.tier(t, gain)))
+        .unwrap_or(MAX_NR_TIERS)
+        - 1
+}
+
+/// Tiers above the result are protected.
+pub fn tier_idx(pos: &Tiers, v612: bool) -> usize {
+    let (sp_gain, pv_gain) = if v612 { (1, 2) } else { (2, 3) };
+    tier_limit(pos, pos.tier(0, sp_gain), pv_gain)
+}
+
+/// Which type to evict from. 6.12 also settles the tier limit of that type.
+pub fn type_to_scan(m: &MultiGen, swappiness: u16, v612: bool, io: bool) -> (LruType, Option<usize>) {
+    let s = u64::from(swappiness);
+    let [anon, file] = &m.ctrl;
+    if v612 {
+        let fixed = if s == 0 {
+            Some(LruType::File)
+        } else if m.min_seq[0] < m.min_seq[1] {
+            Some(LruType::Anon)
+        } else if s == 1 {
+            Some(LruType::File)
+        } else if s >= 200 {
+            Some(LruType::Anon)
+        } else if !io {
+            Some(LruType::File)
+        } else {
+            None
+        };
+        if let Some(t) = fixed {
+            return (t, None);
+        }
+        let gain = [s, 200 - s];
+        let t = if ok(anon.tier(0, gain[0]), file.tier(0, gain[1])) {
+            LruType::File
+        } else {
+            LruType::Anon
+        };
+        let other = t.other().idx();
+        let limit = tier_limit(&m.ctrl[t.idx()], m.ctrl[other].tier(0, gain[other]), gain[t.idx()]);
+        return (t, Some(limit));
+    }
+    let t = if s <= 1 || (s < 200 && ok(anon.all(s), file.all(200 - s))) {
+        LruType::File
+    } else {
+        LruType::Anon
+    };
+    (t, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiers(refaulted: [u64; 4], evicted: [u64; 4]) -> Tiers {
+        Tiers { refaulted, evicted, ..Tiers::default() }
+    }
+
+    #[test]
+    fn e3_get_tier_idx() {
+        assert_eq!(tier_idx(&tiers([100, 70, 10, 0], [1000, 400, 300, 100]), false), 0);
+        assert_eq!(tier_idx(&tiers([100, 70, 10, 0], [1000, 600, 300, 100]), false), 3);
+        assert_eq!(tier_idx(&Tiers::default(), false), 3);
+    }
+
+    #[test]
+    fn e4_type_to_scan() {
+        let scan = |anon: (u64, u64), file: (u64, u64)| {
+            let mut m = MultiGen::new(0);
+            m.ctrl[0] = tiers([anon.0, 0, 0, 0], [anon.1, 0, 0, 0]);
+            m.ctrl[1] = tiers([file.0, 0, 0, 0], [file.1, 0, 0, 0]);
+            type_to_scan(&m, 60, false, true).0
+        };
+        assert_eq!(scan((50, 1000), (500, 4000)), LruType::Anon);
+        assert_eq!(scan((100, 1000), (500, 4000)), LruType::File);
+        assert_eq!(scan((0, 1), (63, 1)), LruType::File);
+    }
+
+    #[test]
+    fn carry_over_halves() {
+        let mut t = tiers([10, 0, 0, 0], [30, 0, 0, 0]);
+        t.protected[0] = 10;
+        t.carry_over();
+        assert_eq!((t.avg_refaulted[0], t.avg_total[0], t.evicted[0]), (5, 20, 0));
+        assert_eq!(t.tier(0, 1), CtrlPos { refaulted: 5, total: 20, gain: 1 });
+    }
+}

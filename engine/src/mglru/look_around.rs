@@ -1,0 +1,85 @@
+//! Look-around: when the reverse map meets an accessed entry during eviction, its neighbours in the
+//! page table are looked at as well (`mglru.md` 5.3).
+
+use super::walk::suitable;
+use super::{refs, MultiGen};
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruvecId};
+
+/// Entries a window has at most: one machine word of accessed bits.
+pub const WINDOW_MAX: u64 = 64;
+
+/// Permission to look around a victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LookAround {
+    /// The victim's lruvec; neighbours of other lruvecs are left alone.
+    pub lruvec: LruvecId,
+    /// The reclaimer has a walk context: neighbours are promoted instead of marked.
+    pub walk_context: bool,
+}
+
+/// The window round the victim: `at`, `start` and `end` are entry numbers, `start..end` being the
+/// part of the leaf table inside the mapping. Returns the half-open window.
+pub fn window(at: u64, start: u64, end: u64) -> (u64, u64) {
+    debug_assert!((start..end).contains(&at));
+    if end - start <= WINDOW_MAX {
+        (start, end)
+    } else if at - start < WINDOW_MAX / 2 {
+        (start, start + WINDOW_MAX)
+    } else if end - at < WINDOW_MAX / 2 {
+        (end - WINDOW_MAX, end)
+    } else {
+        (at - WINDOW_MAX / 2, at + WINDOW_MAX / 2)
+    }
+}
+
+impl Engine {
+    /// May the host clear the accessed bit of this neighbour? (Same lruvec.)
+    #[inline]
+    pub fn look_around_wants(&self, la: &LookAround, id: FolioId) -> bool {
+        self.folios[id].lruvec == la.lruvec
+    }
+
+    /// The host cleared the accessed bit of a neighbour.
+    pub fn look_around_young(&mut self, la: &LookAround, cpu: u16, id: FolioId, pte_dirty: bool) {
+        self.walk_dirty(id, pte_dirty);
+        let m = self.lruvecs[la.lruvec.idx()].gens();
+        let youngest = MultiGen::slot(m.max_seq);
+        if la.walk_context {
+            self.gen_promote(id, youngest);
+        } else if self.sw.is_612() {
+            match self.folios[id].word.gen() {
+                None => self.folios[id].word.set(Flags::REFERENCED),
+                Some(slot) if slot != youngest => self.activate(cpu, id),
+                Some(_) => {}
+            }
+        } else if refs::set_refs(&mut self.folios[id].word) {
+            self.activate(cpu, id);
+        }
+    }
+
+    /// The host is done with a window of `len` entries, `young` of which (the victim included) were
+    /// accessed.
+    pub fn look_around_done(&mut self, la: &LookAround, key: u64, len: u64, young: u64) {
+        if suitable(len, young, self.cfg.cacheline) {
+            let m = self.lruvecs[la.lruvec.idx()].gens_mut();
+            let seq = m.max_seq;
+            m.walk.filters.add(seq, key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e12_look_around_window() {
+        assert_eq!(window(10, 0, 512), (0, 64));
+        assert_eq!(window(100, 0, 512), (68, 132));
+        assert_eq!(window(500, 0, 512), (448, 512));
+        assert_eq!(window(70, 64, 100), (64, 100));
+        assert!(suitable(64, 8, 64) && !suitable(64, 7, 64));
+    }
+}

@@ -1,0 +1,273 @@
+//! Aging by page-table walks: the shared cursor, which tables to walk, promotion (`mglru.md` 5.1, 5.2).
+//!
+//! The engine decides what to walk and what to do with a young entry; the host owns the page tables.
+//! On `Work::Walk` it goes over the address space it is given, in address order, a leaf table at a
+//! time, and reports through the verbs below.
+
+use super::{EvictableTypes, MultiGen};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId, MmId};
+
+/// A walk of one address space that the host has been asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Walk {
+    /// The address space.
+    pub mm: MmId,
+    /// Lruvec whose folios are looked for.
+    pub lruvec: LruvecId,
+    /// Its memcg.
+    pub memcg: MemcgId,
+    /// Generation the walk belongs to: promoted folios go there.
+    pub seq: u64,
+    /// Types looked for.
+    pub types: EvictableTypes,
+    /// Walk every table, whatever the filter or an upper accessed bit says.
+    pub force: bool,
+}
+
+/// An address space as the engine knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct MmInfo {
+    memcg: MemcgId,
+    /// Nodes on which it ran since a walk last took it, one bit each.
+    ran: u64,
+    /// Order of creation, to tell address spaces added after a pass.
+    added: usize,
+    alive: bool,
+}
+
+/// All address spaces, and the list of each memcg in order of creation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MmRegistry {
+    mms: Vec<MmInfo>,
+    lists: Vec<Vec<MmId>>,
+}
+
+/// One attempt to create a new youngest generation.
+#[derive(Clone, Debug)]
+pub(crate) struct AgingTask {
+    lruvec: LruvecId,
+    seq: u64,
+    types: EvictableTypes,
+    force: bool,
+    /// The address space being walked now.
+    current: Option<MmId>,
+    /// Slots looked at in this pass.
+    slots: u64,
+    /// Address spaces walked in this pass whose task may get rescheduled meanwhile.
+    first: Option<MmId>,
+}
+
+/// What an aging attempt needs next.
+pub(crate) enum AgingStep {
+    /// The host walks this address space.
+    Walk(Walk),
+    /// Over; true if this attempt created a generation.
+    Done(bool),
+}
+
+impl AgingTask {
+    /// Begins an attempt for the youngest generation `seq` that the caller saw.
+    pub(crate) fn new(lruvec: LruvecId, seq: u64, types: EvictableTypes) -> Self {
+        Self {
+            lruvec,
+            seq,
+            types,
+            force: false,
+            current: None,
+            slots: 0,
+            first: None,
+        }
+    }
+
+    /// Continues after the host has walked what the previous step asked for.
+    pub(crate) fn step(&mut self, eng: &mut Engine) -> AgingStep {
+        if let Some(mm) = self.current.take() {
+            // A long walk gets rescheduled: its task is switched out and in again, which marks its
+            // address space as having run (`mglru.md` 5.1, the rule for hosts without a clock).
+            if self.slots >= eng.sw.walk_resched_slots {
+                eng.mm_ran(self.first.unwrap_or(mm), eng.lruvecs[self.lruvec.idx()].node.0);
+            }
+        }
+        let m = eng.lruvecs[self.lruvec.idx()].gens_mut();
+        if self.seq <= m.walk.seq {
+            return AgingStep::Done(false);
+        }
+        if !eng.sw.page_table_walk {
+            m.walk.seq = self.seq;
+            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types);
+            return AgingStep::Done(made);
+        }
+        match self.next_mm(eng) {
+            Some(mm) => {
+                self.current = Some(mm);
+                self.first.get_or_insert(mm);
+                AgingStep::Walk(self.walk(eng, mm))
+            }
+            None => {
+                let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types);
+                AgingStep::Done(made)
+            }
+        }
+    }
+
+    fn walk(&self, eng: &Engine, mm: MmId) -> Walk {
+        Walk {
+            mm,
+            lruvec: self.lruvec,
+            memcg: eng.lruvecs[self.lruvec.idx()].memcg,
+            seq: self.seq,
+            types: self.types,
+            force: self.force,
+        }
+    }
+
+    /// The host has looked at this many slots of leaf tables.
+    pub(crate) fn walked(&mut self, slots: u64) {
+        self.slots += slots;
+    }
+
+    /// Picks the next address space of the pass; `None` ends the pass.
+    fn next_mm(&mut self, eng: &mut Engine) -> Option<MmId> {
+        let lv = &mut eng.lruvecs[self.lruvec.idx()];
+        let (memcg, node) = (lv.memcg, lv.node.0);
+        let m = lv.gens_mut();
+        let starting = m.walk.cursor.is_none();
+        let mut at = m.walk.cursor.unwrap_or(0);
+        let list = eng.mms.list(memcg);
+        while let Some(&mm) = list.get(at) {
+            at += 1;
+            let info = &mut eng.mms.mms[mm.idx()];
+            if info.added >= m.walk.known {
+                self.force = true;
+            }
+            if !self.force && info.ran >> node & 1 == 0 {
+                continue;
+            }
+            info.ran &= !(1 << node);
+            m.walk.cursor = Some(at);
+            if starting {
+                m.walk.filters.reset(self.seq + 1);
+            }
+            return Some(mm);
+        }
+        m.walk.cursor = None;
+        m.walk.seq = self.seq;
+        m.walk.known = eng.mms.mms.len();
+        None
+    }
+}
+
+impl MmRegistry {
+    fn list(&self, memcg: MemcgId) -> Vec<MmId> {
+        self.lists.get(memcg.idx()).cloned().unwrap_or_default()
+    }
+}
+
+/// True if a table (or window) of `slots` entries with `young` accessed ones is worth walking next
+/// time: on average one accessed entry for each cache line of entries.
+#[inline]
+pub fn suitable(slots: u64, young: u64, cacheline: u64) -> bool {
+    young * (cacheline / 8).clamp(2, 8) >= slots
+}
+
+impl Engine {
+    /// Registers an address space whose tasks belong to `memcg`. It counts as having run.
+    pub fn mm_create(&mut self, memcg: MemcgId) -> MmId {
+        let id = MmId(self.mms.mms.len() as u32);
+        self.mms.mms.push(MmInfo {
+            memcg,
+            ran: u64::MAX,
+            added: id.idx(),
+            alive: true,
+        });
+        if self.mms.lists.len() <= memcg.idx() {
+            self.mms.lists.resize(memcg.idx() + 1, Vec::new());
+        }
+        self.mms.lists[memcg.idx()].push(id);
+        id
+    }
+
+    /// The last task of an address space has exited and its page tables are gone.
+    pub fn mm_destroy(&mut self, mm: MmId) {
+        let info = &mut self.mms.mms[mm.idx()];
+        if !std::mem::replace(&mut info.alive, false) {
+            return;
+        }
+        let memcg = info.memcg;
+        let list = &mut self.mms.lists[memcg.idx()];
+        let at = list.iter().position(|&m| m == mm).expect("registered");
+        list.remove(at);
+        for node in 0..self.cfg.nr_nodes {
+            let lv = self.lruvec_id(memcg, crate::ids::NodeId(node));
+            if let crate::lruvec::Policy::MultiGen(m) = &mut self.lruvecs[lv.idx()].policy {
+                if let Some(cursor) = &mut m.walk.cursor {
+                    if *cursor > at {
+                        *cursor -= 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A task was switched to on this address space on `node`.
+    #[inline]
+    pub fn mm_ran(&mut self, mm: MmId, node: u32) {
+        self.mms.mms[mm.idx()].ran |= 1 << node;
+    }
+
+    /// Should the host scan this leaf table? `key` names the table for good (same table, same key).
+    #[inline]
+    pub fn walk_wants_table(&self, w: &Walk, key: u64) -> bool {
+        w.force
+            || self.lruvecs[w.lruvec.idx()]
+                .gens()
+                .walk
+                .filters
+                .hit(w.seq, key)
+    }
+
+    /// Is this folio one the walk looks for? Only then may the host clear its accessed bit.
+    #[inline]
+    pub fn walk_wants_folio(&self, w: &Walk, id: FolioId) -> bool {
+        let f = &self.folios[id];
+        f.lruvec == w.lruvec && w.types.contains(f.lru_type())
+    }
+
+    /// The host cleared a young entry that maps `id`. `pte_dirty`: the entry was dirty.
+    pub fn walk_young(&mut self, w: &Walk, id: FolioId, pte_dirty: bool) {
+        self.walk_dirty(id, pte_dirty);
+        self.gen_promote(id, MultiGen::slot(w.seq));
+    }
+
+    /// A dirty entry makes a clean folio dirty, unless it is anonymous memory without swap.
+    pub(crate) fn walk_dirty(&mut self, id: FolioId, pte_dirty: bool) {
+        let f = &self.folios[id];
+        let plain_anon = f.has(Flags::SWAPBACKED)
+            && f.has(Flags::ANON)
+            && !f.has(Flags::SWAPCACHE);
+        if pte_dirty && !f.has(Flags::DIRTY) && !plain_anon {
+            self.set_dirty(id);
+        }
+    }
+
+    /// The host has scanned a leaf table of `slots` entries inside the mapping and found `young` of
+    /// them accessed.
+    pub fn walk_table_done(&mut self, w: &Walk, key: u64, slots: u64, young: u64) {
+        self.memcgs.count(w.memcg, Counter::WalkPtes, slots as i64);
+        if suitable(slots, young, self.cfg.cacheline) {
+            self.lruvecs[w.lruvec.idx()]
+                .gens_mut()
+                .walk
+                .filters
+                .add(w.seq + 1, key);
+        }
+    }
+
+    /// True if walks under this swappiness look at mappings of type `t`.
+    pub fn walk_wants_type(&self, w: &Walk, t: LruType) -> bool {
+        w.types.contains(t)
+    }
+}

@@ -1,0 +1,395 @@
+//! One lruvec with active and inactive lists (`classic-lru.md` 3 to 6 and 10).
+
+use super::gen_loop::Cx;
+use super::scan_control::{ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
+use super::work::{Answer, References, Work};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
+use crate::lruvec::{LruList, Policy};
+use crate::node::ThrottleReason;
+use arrayvec::ArrayVec;
+
+#[derive(Debug)]
+enum At {
+    /// Next list of the round.
+    Next,
+    /// An inactive batch may have to wait first.
+    Inactive { list: LruList, k: u64, waited: bool },
+    /// An inactive batch is on its way.
+    Shrinking(LruList),
+    /// An active batch is looked through, this many folios of it so far.
+    Deactivating(LruList, usize),
+    /// All rounds done: the anonymous lists are rebalanced.
+    Rebalance,
+    End,
+}
+
+/// The reclaim of one lruvec.
+#[derive(Debug)]
+pub(crate) struct ClassicLoop {
+    lruvec: LruvecId,
+    memcg: MemcgId,
+    nr: [u64; 4],
+    targets: [u64; 4],
+    /// Position in the round.
+    nth: usize,
+    /// Pages freed here.
+    reclaimed: u64,
+    /// Scan everything that was planned, whatever has been freed.
+    whole: bool,
+    adjusted: bool,
+    last: bool,
+    at: At,
+    taken: u64,
+    scanned: u64,
+    /// Folios of an active batch.
+    active: Vec<FolioId>,
+    keep_active: Vec<FolioId>,
+    to_inactive: Vec<FolioId>,
+    pending: ArrayVec<Work, 2>,
+}
+
+impl ClassicLoop {
+    pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, _cpu: u16) -> Self {
+        let nr = eng.get_scan_count(sc, lruvec);
+        Self {
+            lruvec,
+            memcg: eng.lruvecs[lruvec.idx()].memcg,
+            nr,
+            targets: nr,
+            nth: 0,
+            reclaimed: 0,
+            whole: sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY,
+            adjusted: false,
+            last: false,
+            at: At::Next,
+            taken: 0,
+            scanned: 0,
+            active: Vec::new(),
+            keep_active: Vec::new(),
+            to_inactive: Vec::new(),
+            pending: ArrayVec::new(),
+        }
+    }
+
+    /// Goes on; `None` at the end.
+    pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
+        loop {
+            if let Some(work) = self.pending.pop_at(0) {
+                return Some(work);
+            }
+            match self.at {
+                At::Next => self.next_list(eng, cx),
+                At::Inactive { list, k, waited } => {
+                    if self.too_many_isolated(eng, cx.sc, list.lru_type()) {
+                        if waited {
+                            self.at = At::Next;
+                            continue;
+                        }
+                        self.at = At::Inactive { list, k, waited: true };
+                        let node = eng.lruvecs[self.lruvec.idx()].node;
+                        let ticks = eng.cfg.hz / 50;
+                        return Some(eng.throttle(cx.sc, ThrottleReason::Isolated, node, ticks));
+                    }
+                    self.shrink_inactive(eng, cx, list, k);
+                }
+                At::Shrinking(list) => {
+                    if let Some(work) = cx.list.step(eng, cx.sc, cx.answer) {
+                        return Some(work);
+                    }
+                    self.inactive_over(eng, cx, list);
+                }
+                At::Deactivating(list, i) => {
+                    if let Some(work) = self.deactivate_step(eng, cx, list, i) {
+                        return Some(work);
+                    }
+                }
+                At::Rebalance => {
+                    let anon_low = eng.memcg_inactive_is_low(self.memcg, LruType::Anon);
+                    self.last = true;
+                    self.at = At::End;
+                    if eng.swap_total > 0 && anon_low {
+                        self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
+                    }
+                }
+                At::End => return None,
+            }
+        }
+    }
+
+    // ------------------------------------------------------------ section 10
+
+    fn next_list(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
+        if self.last {
+            self.at = At::End;
+            return;
+        }
+        while self.nth < LruList::EVICTABLE.len() {
+            let list = LruList::EVICTABLE[self.nth];
+            if self.nth == 0 && !self.more() {
+                break;
+            }
+            self.nth += 1;
+            let left = &mut self.nr[list.idx()];
+            if *left == 0 {
+                continue;
+            }
+            let k = (*left).min(SWAP_CLUSTER_MAX);
+            *left -= k;
+            if list.is_active() {
+                if cx.sc.may_deactivate[list.lru_type().idx()] {
+                    self.shrink_active(eng, cx, list, k);
+                    return;
+                }
+                cx.sc.skipped_deactivate = true;
+            } else {
+                self.at = At::Inactive { list, k, waited: false };
+                return;
+            }
+        }
+        let round_done = self.nth == LruList::EVICTABLE.len();
+        self.nth = 0;
+        if !round_done || !self.more() {
+            self.finish(cx.sc);
+            return;
+        }
+        if self.reclaimed < cx.sc.nr_to_reclaim || self.whole || self.adjusted {
+            return;
+        }
+        self.stop_smaller_side(cx.sc);
+    }
+
+    /// The active anonymous list alone does not keep the loop going.
+    fn more(&self) -> bool {
+        self.nr[LruList::InactiveAnon.idx()] > 0
+            || self.nr[LruList::ActiveFile.idx()] > 0
+            || self.nr[LruList::InactiveFile.idx()] > 0
+    }
+
+    /// The target is met: the side with less left stops, the other is cut to the same proportion.
+    fn stop_smaller_side(&mut self, sc: &mut ScanControl) {
+        let side = |v: &[u64; 4], t: usize| v[2 * t] + v[2 * t + 1];
+        let (anon, file) = (side(&self.nr, 0), side(&self.nr, 1));
+        if anon == 0 || file == 0 {
+            self.finish(sc);
+            return;
+        }
+        let (small, left) = if file > anon { (0, anon) } else { (1, file) };
+        let percent = left * 100 / (side(&self.targets, small) + 1);
+        for i in [2 * small, 2 * small + 1] {
+            self.nr[i] = 0;
+        }
+        let big = 1 - small;
+        for i in [2 * big, 2 * big + 1] {
+            let done = self.targets[i] - self.nr[i];
+            self.nr[i] = self.targets[i] * (100 - percent) / 100;
+            self.nr[i] -= self.nr[i].min(done);
+        }
+        self.adjusted = true;
+    }
+
+    fn finish(&mut self, sc: &mut ScanControl) {
+        sc.nr_reclaimed += self.reclaimed;
+        self.at = At::Rebalance;
+    }
+
+    // ------------------------------------------------------------ section 3
+
+    /// Takes up to `nr` pages off the tail. Returns pages looked at.
+    fn isolate(&mut self, eng: &mut Engine, sc: &ScanControl, list: LruList, nr: u64, out: &mut Vec<FolioId>) -> u64 {
+        eng.meter.lock(self.lruvec);
+        eng.memcgs.count(self.memcg, Counter::LruLockAcq, 1);
+        out.clear();
+        self.taken = 0;
+        let (mut scan, mut total) = (0, 0);
+        let mut parked: Vec<FolioId> = Vec::new();
+        while scan < nr {
+            let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec.idx()].policy else {
+                unreachable!("classic loop on another policy");
+            };
+            let l = &mut lists.lists[list.idx()];
+            let Some(id) = l.tail() else { break };
+            let n = eng.folios[id].nr_pages();
+            total += n;
+            if eng.folios[id].zone > sc.reclaim_idx {
+                l.remove(&mut eng.folios, id);
+                parked.push(id);
+                eng.vm.add(Counter::Pgskip, n as i64);
+                continue;
+            }
+            scan += n;
+            let f = &mut eng.folios[id];
+            if !f.has(Flags::LRU) || (f.mapped() && !sc.may_unmap) || f.refcount == 0 {
+                l.remove(&mut eng.folios, id);
+                l.push_head(&mut eng.folios, id);
+                continue;
+            }
+            f.refcount += 1;
+            f.word.clear(Flags::LRU);
+            eng.lruvec_del(id, true);
+            self.taken += n;
+            out.push(id);
+        }
+        if let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec.idx()].policy {
+            for id in parked {
+                lists.lists[list.idx()].push_head(&mut eng.folios, id);
+            }
+        }
+        eng.meter.scanned += total;
+        total
+    }
+
+    // ------------------------------------------------------------ section 4
+
+    fn too_many_isolated(&self, eng: &Engine, sc: &ScanControl, t: LruType) -> bool {
+        if sc.is_kswapd() || (sc.target.is_some() && !eng.cfg.cgroup_v2) {
+            return false;
+        }
+        let node = &eng.nodes[eng.lruvecs[self.lruvec.idx()].node.idx()];
+        let inactive = node.lru_pages(LruList::of(t, false));
+        too_many_isolated(inactive, node.isolated[t.idx()], sc.io && sc.fs)
+    }
+
+    fn shrink_inactive(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList, k: u64) {
+        eng.lru_add_drain(cx.cpu);
+        let t = list.lru_type();
+        let mut input = std::mem::take(&mut cx.list.input);
+        self.scanned = self.isolate(eng, cx.sc, list, k, &mut input);
+        cx.list.input = input;
+        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
+        eng.nodes[node].isolated[t.idx()] += self.taken;
+        let kind = cx.sc.kind.pgscan();
+        let n = self.scanned as i64;
+        eng.memcgs.count(self.memcg, kind, n);
+        if cx.sc.target.is_none() || eng.sw.counters_72 {
+            eng.vm.add(kind, n);
+        }
+        let by_type = [Counter::PgscanAnon, Counter::PgscanFile][t.idx()];
+        eng.vm.add(by_type, n);
+        eng.memcgs.count(self.memcg, by_type, n);
+        if self.taken == 0 {
+            self.at = At::Next;
+            return;
+        }
+        cx.list.begin(cx.sc.target, false);
+        self.at = At::Shrinking(list);
+    }
+
+    fn inactive_over(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList) {
+        let t = list.lru_type();
+        let stat = cx.list.stat;
+        eng.put_back(cx.cpu, self.lruvec, &cx.list.ret);
+        let node = eng.lruvecs[self.lruvec.idx()].node;
+        eng.nodes[node.idx()].isolated[t.idx()] -= self.taken;
+        eng.count_steal(self.lruvec, cx.sc, t, stat.reclaimed);
+        eng.note_cost(self.lruvec, t, stat.pageout, self.scanned - stat.reclaimed);
+        self.reclaimed += stat.reclaimed;
+        if stat.unqueued_dirty == self.taken {
+            self.pending.push(Work::WakeFlushers);
+            eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
+            if cx.sc.target.is_some() && !eng.cfg.cgroup_v2 {
+                let ticks = eng.cfg.hz / 10;
+                self.pending.push(eng.throttle(cx.sc, ThrottleReason::Writeback, node, ticks));
+            }
+        }
+        let nr = &mut cx.sc.nr;
+        nr.dirty += stat.dirty;
+        nr.congested += stat.congested;
+        nr.unqueued_dirty += stat.unqueued_dirty;
+        nr.writeback += stat.writeback;
+        nr.immediate += stat.immediate;
+        nr.taken += self.taken;
+        if t == LruType::File {
+            nr.file_taken += self.taken;
+        }
+        self.at = At::Next;
+    }
+
+    // ------------------------------------------------------------ section 5
+
+    fn shrink_active(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList, k: u64) {
+        eng.lru_add_drain(cx.cpu);
+        let mut active = std::mem::take(&mut self.active);
+        let total = self.isolate(eng, cx.sc, list, k, &mut active);
+        self.active = active;
+        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
+        eng.nodes[node].isolated[list.lru_type().idx()] += self.taken;
+        eng.memcgs.count(self.memcg, Counter::Pgrefill, total as i64);
+        if cx.sc.target.is_none() {
+            eng.vm.add(Counter::Pgrefill, total as i64);
+        }
+        self.keep_active.clear();
+        self.to_inactive.clear();
+        self.at = At::Deactivating(list, 0);
+    }
+
+    /// Looks at one folio of the batch, oldest first.
+    fn deactivate_step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList, i: usize) -> Option<Work> {
+        let Some(&id) = self.active.get(i) else {
+            self.active_over(eng, cx, list);
+            return None;
+        };
+        let f = &eng.folios[id];
+        if !f.evictable() {
+            eng.put_back_generic(cx.cpu, id);
+            self.at = At::Deactivating(list, i + 1);
+            return None;
+        }
+        let r = match cx.answer.take() {
+            Some(Answer::References(r)) => r,
+            Some(other) => panic!("answer {other:?} does not fit a reference test"),
+            None if f.mapped() => {
+                return Some(Work::Test {
+                    folio: id,
+                    target: cx.sc.target,
+                    look_around: None,
+                })
+            }
+            None => References::default(),
+        };
+        let f = &mut eng.folios[id];
+        let referenced = r.accessed > 0 || r.unknown || r.locked;
+        if referenced && r.exec && f.lru_type() == LruType::File {
+            self.keep_active.push(id);
+        } else {
+            f.word.clear(Flags::ACTIVE);
+            f.word.set(Flags::WORKINGSET);
+            self.to_inactive.push(id);
+        }
+        self.at = At::Deactivating(list, i + 1);
+        None
+    }
+
+    fn active_over(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList) {
+        let t = list.lru_type();
+        let rotated: u64 = self.keep_active.iter().map(|&id| eng.folios[id].nr_pages()).sum();
+        eng.put_back(cx.cpu, self.lruvec, &self.keep_active);
+        let moved = eng.put_back(cx.cpu, self.lruvec, &self.to_inactive);
+        eng.count_event(self.lruvec, Counter::Pgdeactivate, moved as i64);
+        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
+        eng.nodes[node].isolated[t.idx()] -= self.taken;
+        if rotated > 0 {
+            eng.note_cost(self.lruvec, t, 0, rotated);
+        }
+        self.at = At::Next;
+    }
+}
+
+/// Isolated pages outnumber the inactive list, or its eighth for callers that could wait
+/// (`classic-lru.md` 4).
+pub fn too_many_isolated(inactive: u64, isolated: u64, io_and_fs: bool) -> bool {
+    isolated > if io_and_fs { inactive / 8 } else { inactive }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c7_too_many_isolated() {
+        assert!(too_many_isolated(800, 101, true));
+        assert!(!too_many_isolated(800, 101, false));
+    }
+}

@@ -1,0 +1,157 @@
+//! One run of kswapd (`reclaim-entry.md` 5.3).
+
+use super::gen_loop::Cx;
+use super::node::NodeVisit;
+use super::scan_control::DEF_PRIORITY;
+use super::work::Work;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::ids::{MemcgId, NodeId};
+use crate::switches::PolicyKind;
+use crate::zone::{self, ZoneClass};
+
+#[derive(Debug)]
+enum At {
+    Start,
+    Check,
+    Age,
+    Visit(NodeVisit),
+    RoundOver,
+    Finish,
+    End,
+}
+
+/// A run in progress.
+#[derive(Debug)]
+pub(crate) struct KswapdRun {
+    node: NodeId,
+    class: ZoneClass,
+    /// Boosts found at the start, by zone of the node: taken off at the end.
+    boosts: Vec<u64>,
+    boost: u64,
+    raise: bool,
+    reclaimed_before: u64,
+    at: At,
+}
+
+impl KswapdRun {
+    pub(crate) fn new(eng: &mut Engine, node: NodeId, _order: u8, zone: u8) -> Self {
+        eng.vm.add(Counter::Pageoutrun, 1);
+        let class = eng.zone_class(node, zone);
+        let boosts: Vec<u64> = eng
+            .node_zones(node)
+            .iter()
+            .map(|z| if z.class <= class { z.boost } else { 0 })
+            .collect();
+        Self {
+            node,
+            class,
+            boost: boosts.iter().sum(),
+            boosts,
+            raise: true,
+            reclaimed_before: 0,
+            at: At::Start,
+        }
+    }
+
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if let At::Visit(v) = &mut self.at {
+            v.abandon(eng);
+        }
+        self.at = At::End;
+    }
+
+    pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Work {
+        loop {
+            match &mut self.at {
+                At::Start => {
+                    cx.sc.priority = DEF_PRIORITY;
+                    self.at = At::Check;
+                }
+                At::Check => {
+                    let balanced =
+                        zone::balanced(&eng.zones, self.node, cx.sc.order.into(), self.class, false);
+                    if !balanced && self.boost != 0 {
+                        self.boost = 0;
+                        self.at = At::Start;
+                        continue;
+                    }
+                    if balanced && self.boost == 0 {
+                        self.at = At::Finish;
+                        continue;
+                    }
+                    let boosting = self.boost != 0;
+                    self.raise = !(boosting && cx.sc.priority == DEF_PRIORITY - 2);
+                    cx.sc.may_writepage = !boosting;
+                    cx.sc.may_swap = !boosting;
+                    self.at = At::Age;
+                }
+                At::Age => {
+                    // With several generations aging belongs to eviction; the only thing left here
+                    // is the protection of young working sets.
+                    if cx.sc.priority < DEF_PRIORITY - 2 {
+                        cx.sc.may_writepage = true;
+                    }
+                    cx.sc.nr_scanned = 0;
+                    cx.sc.nr_to_reclaim = zone::kswapd_target(&eng.zones, self.node, self.class);
+                    self.reclaimed_before = cx.sc.nr_reclaimed;
+                    let kill = eng.sw.policy == PolicyKind::MultiGen
+                        && eng.working_set_in_danger(cx.sc, self.node);
+                    self.at = At::Visit(NodeVisit::new(eng, cx.sc, self.node, cx.cpu));
+                    if kill {
+                        return Work::OomKill;
+                    }
+                }
+                At::Visit(v) => {
+                    if let Some(work) = v.step(eng, cx) {
+                        return work;
+                    }
+                    self.at = At::RoundOver;
+                    // Those who wait at the reserve gate may go on now, if there is room.
+                    return Work::Balance { node: self.node };
+                }
+                At::RoundOver => {
+                    let got = cx.sc.nr_reclaimed - self.reclaimed_before;
+                    if cx.sc.order != 0 && cx.sc.nr_reclaimed >= 2 << cx.sc.order {
+                        cx.sc.order = 0;
+                    }
+                    let scanned = cx.sc.nr_scanned.max(got);
+                    if scanned >= cx.sc.nr_to_reclaim {
+                        self.raise = false;
+                    }
+                    let boosting = self.boost != 0;
+                    self.boost -= self.boost.min(got);
+                    if boosting && self.boost != 0 && got == 0 {
+                        self.at = At::Finish;
+                        continue;
+                    }
+                    if self.raise || got == 0 {
+                        cx.sc.priority -= 1;
+                    }
+                    self.at = if cx.sc.priority >= 1 { At::Check } else { At::Finish };
+                }
+                At::Finish => {
+                    if cx.sc.nr_reclaimed == 0
+                        && cx.sc.priority < 1
+                        && cx.sc.cache_trim_mode_failed
+                        && !cx.sc.no_cache_trim_mode
+                    {
+                        cx.sc.no_cache_trim_mode = true;
+                        self.at = At::Start;
+                        continue;
+                    }
+                    if cx.sc.nr_reclaimed == 0 {
+                        eng.nodes[self.node.idx()].kswapd_failures += 1;
+                    }
+                    let boosts = std::mem::take(&mut self.boosts);
+                    for (z, b) in eng.node_zones_mut(self.node).iter_mut().zip(boosts) {
+                        z.unboost(b);
+                    }
+                    eng.snapshot_refaults(MemcgId::ROOT, self.node);
+                    self.at = At::End;
+                }
+                At::End => return Work::Done,
+            }
+        }
+    }
+}

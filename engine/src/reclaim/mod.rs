@@ -1,0 +1,28 @@
+//! Reclaim as a task that is stepped (`design` 2.1): each step does bounded work on the engine's own
+//! data and returns the next thing that must happen in the world.
+//!
+//! | file | what |
+//! |---|---|
+//! | `work.rs` | the requests to the host and its answers |
+//! | `task.rs` | entry points and the outer loops: limit, direct, kswapd, proactive |
+//! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
+//! | `memcg_lru.rs` | root reclaim of multi-gen memcgs |
+//! | `gen_loop.rs`, `classic_loop.rs` | one lruvec under each policy |
+//! | `shrink_list.rs` | the path of one folio, 17 steps |
+//! | `scan_control.rs` | the request |
+
+pub mod classic_loop;
+pub mod gen_loop;
+pub mod kswapd;
+pub mod lruvec_loop;
+pub mod memcg_lru;
+pub mod node;
+pub mod put_back;
+pub mod scan_control;
+pub mod shrink_list;
+pub mod task;
+pub mod work;
+
+pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
+pub use task::{Outcome, ReclaimTask};
+pub use work::{Answer, Freed, References, Work, Written};

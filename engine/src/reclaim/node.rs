@@ -1,0 +1,283 @@
+//! One visit of a node: the memcgs below the target, protection, and what the batches' sums mean
+//! for throttling (`reclaim-entry.md` 4, `memcg.md` 6).
+
+use super::gen_loop::Cx;
+use super::lruvec_loop::LruvecLoop;
+use super::memcg_lru::MemcgLruVisit;
+use super::scan_control::{BatchSums, ScanControl};
+use super::work::{Answer, Work};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::ids::{MemcgId, NodeId};
+use crate::lruvec::LruList;
+use crate::memcg::{LruOp, WalkCursor, WalkMode};
+use crate::node::{ThrottleReason, MAX_RECLAIM_RETRIES};
+use crate::switches::PolicyKind;
+
+/// A visit in progress.
+#[derive(Debug)]
+pub(crate) enum NodeVisit {
+    /// Ordinary hierarchy walk.
+    Walk(Box<WalkVisit>),
+    /// Root reclaim over the memcg LRU.
+    MemcgLru(Box<MemcgLruVisit>),
+}
+
+impl NodeVisit {
+    /// Begins a visit.
+    pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, node: NodeId, cpu: u16) -> Self {
+        let mglru = eng.sw.policy == PolicyKind::MultiGen;
+        if mglru && sc.root_reclaim() && eng.sw.memcg_lru {
+            sc.nr = BatchSums::default();
+            NodeVisit::MemcgLru(Box::new(MemcgLruVisit::new(eng, sc, node, cpu)))
+        } else {
+            NodeVisit::Walk(Box::new(WalkVisit::new(sc, node)))
+        }
+    }
+
+    /// Goes on; `None` at the end.
+    pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
+        match self {
+            NodeVisit::Walk(v) => v.step(eng, cx),
+            NodeVisit::MemcgLru(v) => v.step(eng, cx),
+        }
+    }
+
+    /// Called when the task is abandoned: memcgs it stands on are let go.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        match self {
+            NodeVisit::Walk(v) => {
+                if let Some(cursor) = &mut v.cursor {
+                    eng.memcgs.iter_break(cursor);
+                }
+            }
+            NodeVisit::MemcgLru(v) => v.stop(eng),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum At {
+    Turn,
+    NextMemcg,
+    Lruvec(LruvecLoop),
+    Slab,
+    MemcgOver,
+    Feedback,
+    Throttled,
+    End,
+}
+
+/// The hierarchy walk.
+#[derive(Debug)]
+pub(crate) struct WalkVisit {
+    node: NodeId,
+    at: At,
+    cursor: Option<WalkCursor>,
+    memcg: MemcgId,
+    reclaimed_before: u64,
+    pending: Vec<Work>,
+}
+
+impl WalkVisit {
+    fn new(sc: &mut ScanControl, node: NodeId) -> Self {
+        sc.nr = BatchSums::default();
+        Self {
+            node,
+            at: At::Turn,
+            cursor: None,
+            memcg: MemcgId::ROOT,
+            reclaimed_before: sc.nr_reclaimed,
+            pending: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
+        loop {
+            match &mut self.at {
+                At::Turn => {
+                    cx.sc.nr = BatchSums::default();
+                    self.reclaimed_before = cx.sc.nr_reclaimed;
+                    if eng.sw.policy == PolicyKind::Classic {
+                        eng.prepare_scan_control(cx.sc, self.node);
+                    }
+                    let mode = if cx.sc.is_kswapd() || cx.sc.full_walk {
+                        WalkMode::Full
+                    } else {
+                        WalkMode::Partial
+                    };
+                    let root = cx.sc.target.unwrap_or(MemcgId::ROOT);
+                    self.cursor = Some(WalkCursor::new(mode, root, self.node));
+                    self.at = At::NextMemcg;
+                }
+                At::NextMemcg => self.next_memcg(eng, cx),
+                At::Lruvec(l) => {
+                    if let Some(work) = l.step(eng, cx) {
+                        return Some(work);
+                    }
+                    if l.rotate() {
+                        eng.nodes[self.node.idx()]
+                            .memcg_lru
+                            .apply(self.memcg, LruOp::Young);
+                    }
+                    self.at = At::Slab;
+                    if eng.cfg.has_slab {
+                        return Some(self.slab(cx.sc));
+                    }
+                }
+                At::Slab => {
+                    if eng.cfg.has_slab {
+                        match cx.answer.take() {
+                            Some(Answer::Slab(n)) if cx.sc.root_reclaim() => cx.sc.nr_reclaimed += n,
+                            Some(_) => {}
+                            None => return Some(self.slab(cx.sc)),
+                        }
+                    }
+                    self.at = At::MemcgOver;
+                }
+                At::MemcgOver => {
+                    let partial = !cx.sc.is_kswapd() && !cx.sc.full_walk;
+                    self.at = At::NextMemcg;
+                    if partial && cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
+                        if let Some(cursor) = &mut self.cursor {
+                            eng.memcgs.iter_break(cursor);
+                        }
+                        self.at = At::Feedback;
+                    }
+                }
+                At::Feedback => {
+                    self.feedback(eng, cx.sc);
+                    self.at = At::Throttled;
+                }
+                At::Throttled => {
+                    if !self.pending.is_empty() {
+                        return Some(self.pending.remove(0));
+                    }
+                    self.at = At::End;
+                }
+                At::End => return None,
+            }
+        }
+    }
+
+    fn slab(&self, sc: &ScanControl) -> Work {
+        Work::Slab {
+            node: self.node,
+            memcg: self.memcg,
+            priority: sc.priority,
+        }
+    }
+
+    fn next_memcg(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
+        let cursor = self.cursor.as_mut().expect("walk begun");
+        let Some(memcg) = eng.memcgs.iter_next(cursor) else {
+            self.at = At::Feedback;
+            return;
+        };
+        let root = cx.sc.target.unwrap_or(MemcgId::ROOT);
+        self.memcg = memcg;
+        eng.memcgs.calculate_protection(root, memcg);
+        if eng.memcgs.below_min(root, memcg) {
+            return;
+        }
+        if eng.memcgs.below_low(root, memcg) {
+            if !cx.sc.low_reclaim {
+                cx.sc.low_skipped = true;
+                return;
+            }
+            eng.memcgs.event(memcg, Counter::EventsLow);
+        }
+        let lruvec = eng.lruvec_id(memcg, self.node);
+        self.at = At::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
+    }
+
+    /// Steps 5 to 10.
+    fn feedback(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
+        let progress = sc.nr_reclaimed > self.reclaimed_before;
+        let nr = sc.nr;
+        let target = sc.target.unwrap_or(MemcgId::ROOT);
+        let target_lruvec = eng.lruvec_id(target, self.node);
+        let root_lruvec = eng.lruvec_id(MemcgId::ROOT, self.node);
+        let hz = eng.cfg.hz;
+        let node = &mut eng.nodes[self.node.idx()];
+        if sc.is_kswapd() {
+            if nr.writeback != 0 && nr.writeback == nr.taken {
+                node.flag_writeback = true;
+            }
+            if eng.sw.file_writeback_from_reclaim && nr.unqueued_dirty == nr.file_taken {
+                node.flag_dirty = true;
+            }
+            if nr.immediate != 0 {
+                self.pending.push(eng.throttle(sc, ThrottleReason::Writeback, self.node, hz / 10));
+            }
+        }
+        if nr.dirty != 0 && nr.dirty == nr.congested {
+            let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
+            if sc.target.is_some() && sane {
+                eng.lruvecs[target_lruvec.idx()].cgroup_congested = true;
+            }
+            if sc.is_kswapd() {
+                eng.lruvecs[root_lruvec.idx()].node_congested = true;
+            }
+        }
+        let congested = eng.lruvecs[target_lruvec.idx()].cgroup_congested
+            || eng.lruvecs[root_lruvec.idx()].node_congested;
+        if !sc.is_kswapd()
+            && sc.may_throttle
+            && !sc.hibernation
+            && congested
+            && eng.throttle_worthwhile(self.node)
+        {
+            self.pending.push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
+        }
+        if progress {
+            eng.nodes[self.node.idx()].kswapd_failures = 0;
+        } else if sc.cache_trim_mode {
+            sc.cache_trim_mode_failed = true;
+        }
+    }
+}
+
+impl Engine {
+    /// A sleep, counted.
+    pub(crate) fn throttle(
+        &mut self,
+        sc: &ScanControl,
+        reason: ThrottleReason,
+        node: NodeId,
+        ticks: u32,
+    ) -> Work {
+        let memcg = sc.target.unwrap_or(MemcgId::ROOT);
+        let counter = match reason {
+            ThrottleReason::Writeback => Counter::ThrottleWriteback,
+            ThrottleReason::Isolated => Counter::ThrottleIsolated,
+            ThrottleReason::NoProgress => Counter::ThrottleNoprogress,
+            ThrottleReason::Congested => Counter::ThrottleCongested,
+        };
+        self.memcgs.count(memcg, counter, 1);
+        self.memcgs.count(memcg, Counter::ThrottleWaits, 1);
+        Work::Throttle {
+            reason,
+            node,
+            ticks: ticks.max(1),
+        }
+    }
+
+    /// NOPROGRESS and CONGESTED sleeps are skipped when waiting cannot help
+    /// (`shrink-folio-list.md` 7.3).
+    pub(crate) fn throttle_worthwhile(&self, node: NodeId) -> bool {
+        let n = &self.nodes[node.idx()];
+        n.kswapd_failures < MAX_RECLAIM_RETRIES
+            && 2 * n.write_pending > self.node_reclaimable(node)
+    }
+
+    /// Pages of a node that reclaim could free: file lists, and anonymous ones if there is swap.
+    pub fn node_reclaimable(&self, node: NodeId) -> u64 {
+        let n = &self.nodes[node.idx()];
+        let file = n.lru_pages(LruList::InactiveFile) + n.lru_pages(LruList::ActiveFile);
+        if self.swap_free == 0 {
+            return file;
+        }
+        file + n.lru_pages(LruList::InactiveAnon) + n.lru_pages(LruList::ActiveAnon)
+    }
+}

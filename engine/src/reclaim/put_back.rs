@@ -1,0 +1,49 @@
+//! Putting survivors of a list back onto the LRU (`classic-lru.md` 6, `mglru.md` 7.1).
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruvecId};
+
+impl Engine {
+    /// Adds each folio at the head of the list its flags select and drops the isolation reference.
+    /// Folios that turned unevictable go through the add batch. Returns pages put back.
+    pub(crate) fn put_back(&mut self, cpu: u16, lruvec: LruvecId, folios: &[FolioId]) -> u64 {
+        let mut pages = 0;
+        if !folios.is_empty() {
+            self.meter.lock(lruvec);
+            let memcg = self.lruvecs[lruvec.idx()].memcg;
+            self.memcgs.count(memcg, Counter::LruLockAcq, 1);
+        }
+        for &id in folios {
+            let f = &mut self.folios[id];
+            if !f.evictable() {
+                self.put_back_generic(cpu, id);
+                continue;
+            }
+            let n = f.nr_pages();
+            f.word.set(Flags::LRU);
+            if f.refcount == 1 {
+                // Its owner let go while it was isolated.
+                f.refcount = 0;
+                f.word.clear(Flags::LRU | Flags::ACTIVE);
+                self.folio_release(id);
+                continue;
+            }
+            f.refcount -= 1;
+            let active = f.has(Flags::ACTIVE);
+            self.lruvec_add(id, false);
+            pages += n;
+            if active {
+                self.nonresident_age(lruvec, n);
+            }
+        }
+        pages
+    }
+
+    /// Through the add batch, which sorts out unevictable folios.
+    pub(crate) fn put_back_generic(&mut self, cpu: u16, id: FolioId) {
+        self.lru_add(cpu, id, false);
+        self.folio_put(id, 1);
+    }
+}

@@ -1,0 +1,300 @@
+//! The outer loops: passes and priorities of direct, limit and proactive reclaim
+//! (`reclaim-entry.md` 3), and the task that hosts step.
+
+use super::gen_loop::Cx;
+use super::kswapd::KswapdRun;
+use super::node::NodeVisit;
+use super::scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY};
+use super::shrink_list::ShrinkList;
+use super::work::{Answer, Freed, Work};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::ids::{LruType, MemcgId, NodeId};
+use crate::node::ThrottleReason;
+
+/// How a task ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Pages freed.
+    pub reclaimed: u64,
+    /// Rounds (priorities) run.
+    pub rounds: u32,
+    /// Passes run.
+    pub passes: u32,
+}
+
+#[derive(Debug)]
+enum At {
+    Pass,
+    Round,
+    Node(u32, NodeVisit),
+    AfterNodes,
+    RoundOver,
+    PassOver,
+    End,
+}
+
+/// Direct, limit or proactive reclaim: up to five passes of 13 rounds.
+#[derive(Debug)]
+struct TryToFree {
+    at: At,
+    first_priority: u8,
+    /// Nodes are visited from this one on.
+    home: NodeId,
+}
+
+#[derive(Debug)]
+enum Entry {
+    TryToFree(TryToFree),
+    Kswapd(Box<KswapdRun>),
+}
+
+/// A reclaim in progress. Step it until [`Work::Done`].
+#[derive(Debug)]
+pub struct ReclaimTask {
+    /// The request.
+    pub(crate) sc: ScanControl,
+    entry: Entry,
+    list: ShrinkList,
+    answer: Option<Answer>,
+    cpu: u16,
+    outcome: Outcome,
+    /// The sleep the host has been asked for.
+    sleeping: Option<(ThrottleReason, NodeId)>,
+}
+
+impl ReclaimTask {
+    /// Reclaim by an allocating or charging task, or on request from user space, as `sc` says.
+    /// `home`: the node of the CPU it runs on.
+    pub fn try_to_free(sc: ScanControl, cpu: u16, home: NodeId) -> Self {
+        let first_priority = sc.priority;
+        Self {
+            sc,
+            entry: Entry::TryToFree(TryToFree {
+                at: At::Pass,
+                first_priority,
+                home,
+            }),
+            list: ShrinkList::default(),
+            answer: None,
+            cpu,
+            outcome: Outcome::default(),
+            sleeping: None,
+        }
+    }
+
+    /// Reclaim of `nr` pages at the limit of `memcg` by a task that may do everything.
+    pub fn limit(memcg: MemcgId, nr: u64, cpu: u16, home: NodeId) -> Self {
+        Self::try_to_free(ScanControl::new(nr, Some(memcg)), cpu, home)
+    }
+
+    /// One run of kswapd (`balance_pgdat`).
+    pub fn kswapd(eng: &mut Engine, node: NodeId, order: u8, zone: u8, cpu: u16) -> Self {
+        let mut sc = ScanControl::new(0, None);
+        sc.kind = ReclaimKind::Kswapd;
+        sc.order = order;
+        sc.reclaim_idx = zone;
+        Self {
+            sc,
+            entry: Entry::Kswapd(Box::new(KswapdRun::new(eng, node, order, zone))),
+            list: ShrinkList::default(),
+            answer: None,
+            cpu,
+            outcome: Outcome::default(),
+            sleeping: None,
+        }
+    }
+
+    /// Answers the last request.
+    pub fn answer(&mut self, answer: Answer) {
+        debug_assert!(self.answer.is_none(), "answered twice: {answer:?}");
+        self.answer = Some(answer);
+    }
+
+    /// What [`Work::Free`] is about. Valid until the next step.
+    pub fn freed(&self) -> &[Freed] {
+        &self.list.freed
+    }
+
+    /// How far it got.
+    pub fn outcome(&self) -> Outcome {
+        Outcome {
+            reclaimed: self.sc.nr_reclaimed,
+            ..self.outcome
+        }
+    }
+
+    /// The order that kswapd's run ended with.
+    pub fn kswapd_order(&self) -> u8 {
+        self.sc.order
+    }
+
+    /// The host moved the task to another CPU.
+    pub fn set_cpu(&mut self, cpu: u16) {
+        self.cpu = cpu;
+    }
+
+    /// Does bounded work and says what must happen next.
+    pub fn step(&mut self, eng: &mut Engine) -> Work {
+        if let Some((reason, node)) = self.sleeping.take() {
+            eng.nodes[node.idx()].awake(reason);
+        }
+        let mut cx = Cx {
+            sc: &mut self.sc,
+            list: &mut self.list,
+            answer: &mut self.answer,
+            cpu: self.cpu,
+        };
+        let work = match &mut self.entry {
+            Entry::TryToFree(t) => t.step(eng, &mut cx, &mut self.outcome),
+            Entry::Kswapd(k) => k.step(eng, &mut cx),
+        };
+        if let Work::Throttle { reason, node, .. } = work {
+            eng.nodes[node.idx()].sleep(reason);
+            self.sleeping = Some((reason, node));
+        }
+        work
+    }
+
+    /// Gives up (the task is being killed). Only between steps that returned a sleep or a yield:
+    /// folios are never left isolated there.
+    pub fn abandon(&mut self, eng: &mut Engine) {
+        if let Some((reason, node)) = self.sleeping.take() {
+            eng.nodes[node.idx()].awake(reason);
+        }
+        match &mut self.entry {
+            Entry::TryToFree(t) => {
+                if let At::Node(_, v) = &mut t.at {
+                    v.abandon(eng);
+                }
+                t.at = At::End;
+            }
+            Entry::Kswapd(k) => k.abandon(eng),
+        }
+    }
+}
+
+impl TryToFree {
+    fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, out: &mut Outcome) -> Work {
+        loop {
+            match &mut self.at {
+                At::Pass => {
+                    out.passes += 1;
+                    match cx.sc.target {
+                        None => eng.vm.add(Counter::Allocstall, 1),
+                        Some(m) if out.passes == 1 => {
+                            eng.memcgs.count(m, Counter::LimitReclaim, 1);
+                        }
+                        Some(_) => {}
+                    }
+                    if cx.sc.target.is_none() && out.passes == 1 {
+                        eng.vm.add(Counter::DirectReclaim, 1);
+                    }
+                    self.at = At::Round;
+                }
+                At::Round => {
+                    out.rounds += 1;
+                    cx.sc.nr_scanned = 0;
+                    let visit = NodeVisit::new(eng, cx.sc, self.node(eng, 0), cx.cpu);
+                    self.at = At::Node(0, visit);
+                }
+                At::Node(nth, visit) => {
+                    if let Some(work) = visit.step(eng, cx) {
+                        return work;
+                    }
+                    let next = *nth + 1;
+                    self.at = if next < eng.cfg.nr_nodes {
+                        let visit = NodeVisit::new(eng, cx.sc, self.node(eng, next), cx.cpu);
+                        At::Node(next, visit)
+                    } else {
+                        At::AfterNodes
+                    };
+                }
+                At::AfterNodes => {
+                    self.at = At::RoundOver;
+                    if let Some(work) = self.consider_throttle(eng, cx.sc) {
+                        return work;
+                    }
+                }
+                At::RoundOver => {
+                    self.at = if cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
+                        At::PassOver
+                    } else {
+                        if cx.sc.priority < DEF_PRIORITY - 2 {
+                            cx.sc.may_writepage = true;
+                        }
+                        match cx.sc.priority.checked_sub(1) {
+                            Some(p) => {
+                                cx.sc.priority = p;
+                                At::Round
+                            }
+                            None => At::PassOver,
+                        }
+                    };
+                }
+                At::PassOver => self.pass_over(eng, cx.sc),
+                At::End => return Work::Done,
+            }
+        }
+    }
+
+    /// The `nth` node to visit.
+    fn node(&self, eng: &Engine, nth: u32) -> NodeId {
+        NodeId((self.home.0 + nth) % eng.cfg.nr_nodes)
+    }
+
+    /// End of `shrink_zones` (3.3).
+    fn consider_throttle(&self, eng: &mut Engine, sc: &ScanControl) -> Option<Work> {
+        let node = self.home;
+        if sc.nr_reclaimed > sc.nr_scanned / 8 {
+            let reason = ThrottleReason::NoProgress;
+            return (eng.nodes[node.idx()].sleeping(reason) > 0)
+                .then_some(Work::WakeThrottled { reason, node });
+        }
+        let hopeless = sc.target.is_none() && sc.priority == 1 && sc.nr_reclaimed == 0;
+        (hopeless && sc.may_throttle && eng.throttle_worthwhile(node))
+            .then(|| eng.throttle(sc, ThrottleReason::NoProgress, node, 1))
+    }
+
+    fn pass_over(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
+        let target = sc.target.unwrap_or(MemcgId::ROOT);
+        for node in 0..eng.cfg.nr_nodes {
+            eng.snapshot_refaults(target, NodeId(node));
+            if sc.target.is_some() {
+                let lruvec = eng.lruvec_id(target, NodeId(node));
+                eng.lruvecs[lruvec.idx()].cgroup_congested = false;
+            }
+        }
+        self.at = At::Pass;
+        if sc.nr_reclaimed > 0 {
+            self.at = At::End;
+        } else if !sc.full_walk {
+            sc.full_walk = true;
+        } else if sc.skipped_deactivate {
+            sc.force_deactivate = true;
+            sc.skipped_deactivate = false;
+        } else if sc.low_skipped {
+            sc.force_deactivate = false;
+            sc.low_reclaim = true;
+            sc.low_skipped = false;
+        } else {
+            eng.memcgs.count(target, Counter::ZeroProgress, 1);
+            self.at = At::End;
+        }
+        sc.priority = self.first_priority;
+    }
+}
+
+impl Engine {
+    /// WORKINGSET_ACTIVATE at the end of a reclaim, for the deactivation decision of the next
+    /// (folded values, `classic-lru.md` 8.1).
+    pub(crate) fn snapshot_refaults(&mut self, target: MemcgId, node: NodeId) {
+        let snapshot = [
+            self.stat(target, Counter::ActivateAnon),
+            self.stat(target, Counter::ActivateFile),
+        ];
+        let lruvec = self.lruvec_id(target, node);
+        self.lruvecs[lruvec.idx()].refaults_snapshot = snapshot;
+        debug_assert_eq!(LruType::ALL.len(), snapshot.len());
+    }
+}

@@ -1,0 +1,174 @@
+//! What a reclaim task asks of its host, and how the host answers.
+
+use crate::ids::{FolioId, LruvecId, MemcgId, NodeId, ObjectId};
+use crate::mglru::look_around::LookAround;
+use crate::mglru::walk::Walk;
+use crate::node::ThrottleReason;
+use crate::workingset::Shadow;
+
+/// The next thing that must happen in the world. Requests with an answer are repeated until
+/// [`super::ReclaimTask::answer`] has been called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Which of the folio's mappings have accessed it since last asked? Clear what is found.
+    /// Answer: [`Answer::References`]. With `look_around`, also look at the neighbours of each
+    /// accessed entry and report them to the engine (`mglru.md` 5.3).
+    Test {
+        /// The folio.
+        folio: FolioId,
+        /// Only mappings of tasks below this memcg count; none = all.
+        target: Option<MemcgId>,
+        /// Permission to look around.
+        look_around: Option<LookAround>,
+    },
+    /// Walk one address space for accessed entries (`mglru.md` 5.2).
+    /// Answer: [`Answer::Walked`].
+    Walk(Walk),
+    /// Remove every mapping of the folio. The host transfers dirty bits with `Engine::set_dirty`,
+    /// calls `Engine::folio_unmap` for each entry and leaves a swap entry for anonymous memory.
+    /// Answer: [`Answer::Unmapped`].
+    Unmap {
+        /// The folio.
+        folio: FolioId,
+    },
+    /// Make all translations whose flush was deferred unusable. No answer needed.
+    FlushTlb {
+        /// Because a dirty folio is about to be written (else: before freeing).
+        for_write: bool,
+    },
+    /// Write the folio to swap or, for shmem, to its store: the dirty mark has been cleared.
+    /// The host calls `Engine::writeback_start` if I/O is in flight afterwards.
+    /// Answer: [`Answer::Written`].
+    Write {
+        /// The folio.
+        folio: FolioId,
+    },
+    /// Give the folio a swap slot. Answer: [`Answer::Slot`].
+    AllocSwap {
+        /// The folio.
+        folio: FolioId,
+    },
+    /// The folio no longer needs its swap slot: give it back.
+    FreeSwap {
+        /// The folio.
+        folio: FolioId,
+        /// The slot.
+        slot: u32,
+    },
+    /// Wait until the folio's writeback has ended (cgroup v1 limit reclaim). No answer needed.
+    WaitWriteback {
+        /// The folio.
+        folio: FolioId,
+    },
+    /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows.
+    /// The engine has already forgotten them. No answer needed.
+    Free,
+    /// Shrink kernel objects of a memcg on a node. Answer: [`Answer::Slab`].
+    Slab {
+        /// Node.
+        node: NodeId,
+        /// Memcg.
+        memcg: MemcgId,
+        /// Priority of the round.
+        priority: u8,
+    },
+    /// Start writing everything dirty on every device. No answer needed.
+    WakeFlushers,
+    /// Sleep. The host ends the sleep at the timeout, or when the reason is gone
+    /// (`shrink-folio-list.md` 7.3). No answer needed.
+    Throttle {
+        /// Why.
+        reason: ThrottleReason,
+        /// Node.
+        node: NodeId,
+        /// Timer ticks.
+        ticks: u32,
+    },
+    /// Wake those who sleep for this reason on this node. No answer needed.
+    WakeThrottled {
+        /// Which sleepers.
+        reason: ThrottleReason,
+        /// Node.
+        node: NodeId,
+    },
+    /// The working-set protection found nothing reclaimable: run the global OOM killer once.
+    OomKill,
+    /// kswapd has ended a round: let tasks that wait at the reserve gate look again. No answer
+    /// needed.
+    Balance {
+        /// Node.
+        node: NodeId,
+    },
+    /// A good point to let others run. No answer needed.
+    Yield,
+    /// The end.
+    Done,
+}
+
+/// What the reverse map found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct References {
+    /// Mappings with an accessed entry.
+    pub accessed: u32,
+    /// Some mapping is locked into memory.
+    pub locked: bool,
+    /// The question could not be answered (contended, or the only owner is exiting).
+    pub unknown: bool,
+    /// Some mapping is executable.
+    pub exec: bool,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// I/O is in flight, or finished inside the call: look at the folio's flags.
+    Submitted,
+    /// Nothing was written; the folio stays dirty and is in use.
+    Activate,
+    /// The device refused; the folio stays dirty, the error is the host's to keep.
+    Failed,
+}
+
+/// An answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// To [`Work::Test`].
+    References(References),
+    /// To [`Work::Walk`]: slots of leaf tables looked at.
+    Walked {
+        /// Slots.
+        slots: u64,
+    },
+    /// To [`Work::Unmap`].
+    Unmapped {
+        /// A flush was deferred: stale translations may remain until [`Work::FlushTlb`].
+        deferred: bool,
+        /// One of them may be used for writing.
+        writable: bool,
+    },
+    /// To [`Work::Write`].
+    Written(Written),
+    /// To [`Work::AllocSwap`].
+    Slot(Option<u32>),
+    /// To [`Work::Slab`]: pages freed.
+    Slab(u64),
+}
+
+/// A folio that has been reclaimed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// Object whose slots held it.
+    pub object: ObjectId,
+    /// First page.
+    pub index: u32,
+    /// Order.
+    pub order: u8,
+    /// The object's slots still name the folio (false: truncated before).
+    pub owned: bool,
+    /// Swap slot that holds its contents now, for anonymous memory.
+    pub swap: Option<u32>,
+    /// The eviction record to leave in the slot; none if the contents were dropped for good.
+    pub shadow: Option<Shadow>,
+    /// The lruvec it was charged to.
+    pub lruvec: LruvecId,
+}

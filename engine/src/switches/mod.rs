@@ -1,0 +1,353 @@
+//! Switches: one plain field for each behaviour change of the sources (`mglru.md` 12).
+//!
+//! A preset ([`presets`]) is a whole set of values; every switch can be changed on its own by name,
+//! so that before and after run side by side and each change can be looked at alone.
+
+pub mod presets;
+
+use std::fmt;
+
+/// Which lists an lruvec has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PolicyKind {
+    /// Active and inactive lists (`classic-lru.md`).
+    Classic,
+    /// Generations (`mglru.md`).
+    MultiGen,
+    /// One list, no second chance: the floor to compare with.
+    Fifo,
+}
+
+/// How references of a folio are counted (`mglru.md` 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefsModel {
+    /// Linux 6.12.
+    V612,
+    /// Linux 6.14 and later.
+    V614,
+    /// As merged: the first use of executable file memory sets workingset at once.
+    V614Exec,
+}
+
+/// Least scan budget of the fixed-budget loop (`mglru.md` 11.1, 12.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BudgetFloor {
+    /// None.
+    None,
+    /// At least 32 pages at any priority (series v2).
+    V2,
+    /// At least min(size, 32) below the default priority (series v5).
+    V5,
+}
+
+/// When empty old generations are dropped relative to isolation (`mglru.md` 12.1, patch 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MinSeqFlush {
+    /// After isolation.
+    After,
+    /// Before isolation.
+    Before,
+    /// Before, and after if anything was scanned.
+    Both,
+}
+
+/// When a refault counts as recent under the multi-gen LRU (`workingset.md` 4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecentTest {
+    /// Evicted from the generation that is still the oldest (6.12).
+    MinSeq,
+    /// Evicted within the window of the four youngest generations (6.14+).
+    Window,
+}
+
+/// When isolation refuses a folio that may need swap I/O (`mglru.md` 0 and 7.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SwapCheck {
+    /// Never: the common path decides (`no_isolate_swap_check`).
+    Never,
+    /// Without I/O permission, if dirty and anonymous (late 6.12).
+    DirtyAnon,
+    /// Without I/O permission, if dirty or anonymous outside the swap cache (base).
+    DirtyOrAnon,
+}
+
+/// Text form of a switch value.
+pub trait SwitchValue: Sized + Copy {
+    /// Reads the value; `None` if it is not one of [`Self::accepts`].
+    fn parse(text: &str) -> Option<Self>;
+    /// The text that [`Self::parse`] reads back.
+    fn text(self) -> String;
+    /// What may be written.
+    fn accepts() -> &'static str;
+}
+
+impl SwitchValue for bool {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "1" | "on" | "yes" | "true" => Some(true),
+            "0" | "off" | "no" | "false" => Some(false),
+            _ => None,
+        }
+    }
+    fn text(self) -> String {
+        if self { "on" } else { "off" }.into()
+    }
+    fn accepts() -> &'static str {
+        "on, off"
+    }
+}
+
+impl SwitchValue for u64 {
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+    fn text(self) -> String {
+        self.to_string()
+    }
+    fn accepts() -> &'static str {
+        "a whole number"
+    }
+}
+
+/// Implements [`SwitchValue`] for an enum.
+macro_rules! switch_enum {
+    ($ty:ty, $accepts:literal, $($text:literal => $value:expr),+ $(,)?) => {
+        impl SwitchValue for $ty {
+            fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some($value),)+ _ => None }
+            }
+            fn text(self) -> String {
+                $(if self == $value { return $text.into(); })+
+                unreachable!("every value has a text")
+            }
+            fn accepts() -> &'static str { $accepts }
+        }
+    };
+}
+
+switch_enum!(PolicyKind, "classic, mglru, fifo",
+    "classic" => PolicyKind::Classic, "mglru" => PolicyKind::MultiGen, "fifo" => PolicyKind::Fifo);
+switch_enum!(RefsModel, "612, 614, 614+exec",
+    "612" => RefsModel::V612, "614" => RefsModel::V614, "614+exec" => RefsModel::V614Exec);
+switch_enum!(BudgetFloor, "none, v2, v5",
+    "none" => BudgetFloor::None, "v2" => BudgetFloor::V2, "v5" => BudgetFloor::V5);
+switch_enum!(MinSeqFlush, "after, before, both",
+    "after" => MinSeqFlush::After, "before" => MinSeqFlush::Before, "both" => MinSeqFlush::Both);
+switch_enum!(RecentTest, "min-seq, window",
+    "min-seq" => RecentTest::MinSeq, "window" => RecentTest::Window);
+switch_enum!(SwapCheck, "never, dirty-anon, dirty-or-anon",
+    "never" => SwapCheck::Never, "dirty-anon" => SwapCheck::DirtyAnon,
+    "dirty-or-anon" => SwapCheck::DirtyOrAnon);
+
+/// A switch that does not exist or does not take the given value.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// No switch has this name.
+    #[error("no switch is named '{name}'{}", nearest_hint(.nearest))]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The most similar existing name, if any is similar.
+        nearest: Option<String>,
+    },
+    /// The value cannot be read.
+    #[error("switch '{name}' does not take '{value}': write one of {accepts}")]
+    Value {
+        /// Switch.
+        name: String,
+        /// The value given.
+        value: String,
+        /// What is accepted.
+        accepts: &'static str,
+    },
+    /// Not of the form `switch=value`.
+    #[error("'{0}' is not of the form switch=value")]
+    Form(String),
+}
+
+/// ": did you mean 'x'?" or nothing.
+fn nearest_hint(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map_or(String::new(), |n| format!(": did you mean '{n}'?"))
+}
+
+/// The name in `names` most similar to `name`, if it is similar at all.
+pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    names
+        .into_iter()
+        .map(|n| (strsim::jaro_winkler(name, n), n))
+        .filter(|(score, _)| *score > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, n)| n.to_string())
+}
+
+/// One line of `coldset lab params`: a switch, its value and what it does.
+#[derive(Clone, Debug)]
+pub struct SwitchInfo {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Current value.
+    pub value: String,
+    /// Accepted values.
+    pub accepts: &'static str,
+    /// What it changes.
+    pub doc: String,
+}
+
+/// Declares the struct, its text interface and its documentation from one list.
+macro_rules! switches {
+    ($($(#[doc = $doc:literal])+ $name:ident: $ty:ty,)*) => {
+        /// One field for each behaviour change. Construct by [`presets::preset`].
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Switches { $($(#[doc = $doc])+ pub $name: $ty,)* }
+
+        impl Switches {
+            /// Names of all switches.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)*];
+
+            /// Sets the switch called `name`.
+            ///
+            /// # Errors
+            /// Unknown name or value; the message names the nearest switch or the accepted values.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), SwitchError> {
+                match name {
+                    $(stringify!($name) => {
+                        self.$name = <$ty as SwitchValue>::parse(value).ok_or_else(|| SwitchError::Value {
+                            name: name.into(),
+                            value: value.into(),
+                            accepts: <$ty as SwitchValue>::accepts(),
+                        })?;
+                        Ok(())
+                    })*
+                    _ => Err(SwitchError::Unknown {
+                        name: name.into(),
+                        nearest: nearest(name, Self::NAMES.iter().copied()),
+                    }),
+                }
+            }
+
+            /// Every switch with its value and meaning.
+            pub fn describe(&self) -> Vec<SwitchInfo> {
+                vec![$(SwitchInfo {
+                    name: stringify!($name),
+                    value: self.$name.text(),
+                    accepts: <$ty as SwitchValue>::accepts(),
+                    doc: [$($doc.trim(),)+].join(" "),
+                },)*]
+            }
+        }
+    };
+}
+
+switches! {
+    /// Which lists an lruvec has.
+    policy: PolicyKind,
+    /// How references are counted and where folios enter (`mglru.md` 2-4).
+    refs_model: RefsModel,
+    /// Fixed scan budget per loop (patch 4).
+    scan_budget: bool,
+    /// Least budget (patch 4).
+    budget_floor: BudgetFloor,
+    /// A memcg whose budget is 0 counts as rotated (series v4, v5).
+    rotate_on_empty_budget: bool,
+    /// Scanned pages are counted exactly, progress is neither faked nor hidden (patch 5).
+    exact_scan_count: bool,
+    /// When empty old generations are dropped (patch 5).
+    min_seq_flush: MinSeqFlush,
+    /// Eviction unit of 64 folios instead of 4096 (patch 6).
+    smaller_batch: bool,
+    /// Root reclaim evicts one batch after aging before it leaves (patch 7).
+    no_abort_after_aging: bool,
+    /// When isolation refuses folios that may need swap I/O (patch 8).
+    isolate_swap_check: SwapCheck,
+    /// Dirty and writeback folios are isolated and activated by the common path (patch 9).
+    common_dirty_reactivation: bool,
+    /// Isolation clears the reclaim mark (before patch 9, not in late 6.12).
+    isolate_clears_reclaim: bool,
+    /// Unevictable folios are handled by the generic path instead of by the sort step (late 6.12, merged).
+    unevictable_generic: bool,
+    /// Flushers are woken per batch inside the loop (patch 10).
+    flush_in_loop: bool,
+    /// Dirty and writeback statistics reach the scan control, so that reclaim throttles (patch 14).
+    unified_writeback_throttle: bool,
+    /// memory.low and memory.min scale the multi-gen scan budget.
+    proportional_protection: bool,
+    /// The type flips only if the first type scanned nothing (merged).
+    strict_type_fallback: bool,
+    /// Memcg reclaim, too, stops its loop when the target is met (merged).
+    memcg_abort_on_target: bool,
+    /// The retry pass skips the writeback helper (merged).
+    retry_skips_writeback: bool,
+    /// When a multi-gen refault counts as recent.
+    recent_test: RecentTest,
+    /// Aging walks page tables (lru_gen feature bit 2); off: only look-around.
+    page_table_walk: bool,
+    /// Slots a walk must scan before its task counts as switched out (`mglru.md` 5.1).
+    walk_resched_slots: u64,
+    /// Reclaim may write single dirty file folios (before 6.19).
+    file_writeback_from_reclaim: bool,
+    /// Global reclaim counters follow the 7.2 development tree (pgscan global also for memcg reclaim).
+    counters_72: bool,
+    /// Limit on aging protection in milliseconds: 0 = off (`mglru.md` 10).
+    min_ttl_ms: u64,
+    /// Root reclaim of multi-gen memcgs uses the memcg LRU (`mglru.md` 9); off: plain hierarchy walk.
+    memcg_lru: bool,
+    /// Freed folios whose only reference is the add batch are filtered out at the drain (`lru-batches.md` 6).
+    drop_dead_on_drain: bool,
+    /// Memcg statistics that classic reclaim reads lag until the next fold (`classic-lru.md` 8.1).
+    stale_stats: bool,
+}
+
+impl Switches {
+    /// Applies one `switch=value` assignment.
+    ///
+    /// # Errors
+    /// As [`Self::set`], or if there is no `=`.
+    pub fn assign(&mut self, text: &str) -> Result<(), SwitchError> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| SwitchError::Form(text.into()))?;
+        self.set(name.trim(), value.trim())
+    }
+
+    /// True for the 6.12 rules.
+    #[inline]
+    pub fn is_612(&self) -> bool {
+        self.refs_model == RefsModel::V612
+    }
+}
+
+impl fmt::Display for Switches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for s in self.describe() {
+            writeln!(f, "{}={}", s.name, s.value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_switch_reads_back_its_own_text() {
+        let base = presets::preset("base").unwrap();
+        let mut copy = presets::preset("v5").unwrap();
+        for s in base.describe() {
+            copy.set(s.name, &s.value).unwrap();
+        }
+        assert_eq!(copy, base);
+    }
+
+    #[test]
+    fn unknown_names_and_values_are_named_with_a_remedy() {
+        let mut s = presets::preset("base").unwrap();
+        let e = s.assign("scan_bugdet=on").unwrap_err().to_string();
+        assert!(e.contains("did you mean 'scan_budget'"), "{e}");
+        let e = s.assign("scan_budget=maybe").unwrap_err().to_string();
+        assert!(e.contains("on, off"), "{e}");
+        assert!(s.assign("scan_budget").is_err());
+    }
+}

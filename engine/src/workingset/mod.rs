@@ -1,0 +1,7 @@
+//! Workingset detection: what is remembered about an evicted folio and how a refault is judged
+//! (`workingset.md`).
+
+pub mod refault;
+pub mod shadow;
+
+pub use shadow::Shadow;

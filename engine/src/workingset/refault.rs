@@ -1,0 +1,184 @@
+//! Eviction records and refaults under both policies (`workingset.md` 3 and 4).
+
+use super::shadow::{Shadow, Unpacked, VALUE_BITS, VALUE_MASK};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId};
+use crate::lruvec::Policy;
+use crate::mglru::{refs, MAX_NR_GENS};
+use crate::switches::RecentTest;
+
+const REFAULT: [Counter; 2] = [Counter::RefaultAnon, Counter::RefaultFile];
+const ACTIVATE: [Counter; 2] = [Counter::ActivateAnon, Counter::ActivateFile];
+const RESTORE: [Counter; 2] = [Counter::RestoreAnon, Counter::RestoreFile];
+
+/// Where a refault happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefaultSite {
+    /// Inside a page fault (read-ahead done there included).
+    Fault,
+    /// A read through a descriptor.
+    Read,
+}
+
+impl Engine {
+    /// Ticks the workingset clock of an lruvec and of its ancestors (`workingset.md` 3.1).
+    pub(crate) fn nonresident_age(&mut self, lruvec: LruvecId, pages: u64) {
+        let lv = &self.lruvecs[lruvec.idx()];
+        let node = lv.node;
+        let mut at = Some(lv.memcg);
+        while let Some(memcg) = at {
+            let id = self.lruvec_id(memcg, node);
+            self.lruvecs[id.idx()].nonresident_age += pages;
+            at = self.memcgs[memcg].parent();
+        }
+    }
+
+    /// Records an eviction and returns the shadow for the emptied slot. `target`: the memcg whose
+    /// limit is reclaimed, none for global reclaim.
+    pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Option<MemcgId>) -> Shadow {
+        let f = &self.folios[id];
+        let (lruvec, n, t, word) = (f.lruvec, f.nr_pages(), f.lru_type(), f.word);
+        let lv = &mut self.lruvecs[lruvec.idx()];
+        let (owner, node) = (lv.memcg, lv.node);
+        match &mut lv.policy {
+            Policy::MultiGen(m) => {
+                let v612 = self.sw.is_612();
+                let refs = refs::refs(word, v612);
+                let workingset = if v612 { refs > 0 } else { word.has(Flags::WORKINGSET) };
+                let tier = refs::tier(word, v612);
+                m.ctrl[t.idx()].evicted[tier] += n;
+                Shadow::pack(Unpacked {
+                    value: m.min_seq[t.idx()] << 2 | u64::from(refs.saturating_sub(1)),
+                    memcg: self.memcgs[owner].css_id(),
+                    node: node.0,
+                    workingset,
+                })
+            }
+            Policy::Classic(_) | Policy::Fifo(_) => {
+                let memcg = target.unwrap_or(MemcgId::ROOT);
+                let of = self.lruvec_id(memcg, node);
+                let value = self.lruvecs[of.idx()].nonresident_age;
+                self.nonresident_age(of, n);
+                Shadow::pack(Unpacked {
+                    value,
+                    memcg: self.memcgs[memcg].css_id(),
+                    node: node.0,
+                    workingset: word.has(Flags::WORKINGSET),
+                })
+            }
+        }
+    }
+
+    /// A folio is inserted over a shadow. Call it before the folio is queued for its list, and not
+    /// for insertions that serve a write. May set `ACTIVE` and `WORKINGSET`, and counts the refault.
+    pub fn refault(&mut self, id: FolioId, shadow: Shadow, site: RefaultSite) {
+        let lruvec = self.folios[id].lruvec;
+        if matches!(self.lruvecs[lruvec.idx()].policy, Policy::MultiGen(_)) {
+            self.gen_refault(id, shadow, site);
+        } else {
+            self.classic_refault(id, shadow);
+        }
+    }
+
+    fn gen_refault(&mut self, id: FolioId, shadow: Shadow, site: RefaultSite) {
+        let u = shadow.unpack();
+        let evicted_by = self.memcgs.by_css_id(u.memcg).unwrap_or(MemcgId::ROOT);
+        let f = &self.folios[id];
+        let (lruvec, t, n) = (f.lruvec, f.lru_type(), f.nr_pages());
+        if self.lruvec_id(evicted_by, NodeId(u.node)) != lruvec {
+            return;
+        }
+        self.count_event(lruvec, REFAULT[t.idx()], n as i64);
+        let v612 = self.sw.is_612();
+        let m = self.lruvecs[lruvec.idx()].gens_mut();
+        let mask = VALUE_MASK >> 2;
+        let seq = u.value >> 2;
+        let recent = match self.sw.recent_test {
+            RecentTest::MinSeq => seq == m.min_seq[t.idx()] & mask,
+            RecentTest::Window => (m.max_seq & mask).abs_diff(seq) < MAX_NR_GENS as u64,
+        };
+        if !recent {
+            return;
+        }
+        let low2 = (u.value & 3) as u32;
+        let refs = if v612 { low2 + u32::from(u.workingset) } else { low2 + 1 };
+        let tier = refs::tier_of(refs, u.workingset, v612);
+        m.ctrl[t.idx()].refaulted[tier] += n;
+        let in_fault = site == RefaultSite::Fault;
+        if v612 || in_fault {
+            self.count_event(lruvec, ACTIVATE[t.idx()], n as i64);
+        }
+        let restore = if v612 { in_fault || refs >= 3 } else { u.workingset };
+        if restore {
+            let word = &mut self.folios[id].word;
+            word.set(Flags::WORKINGSET);
+            if v612 {
+                word.set_refs(crate::folio::flags::REFS_MAX);
+            }
+            self.count_event(lruvec, RESTORE[t.idx()], n as i64);
+        } else if !v612 {
+            let word = &mut self.folios[id].word;
+            word.set_refs(refs - 1);
+        }
+    }
+
+    fn classic_refault(&mut self, id: FolioId, shadow: Shadow) {
+        let f = &self.folios[id];
+        let (lruvec, t, n) = (f.lruvec, f.lru_type(), f.nr_pages());
+        self.count_event(lruvec, REFAULT[t.idx()], n as i64);
+        let Some(workingset) = self.classic_recent(shadow, t) else {
+            return;
+        };
+        self.folios[id].word.set(Flags::ACTIVE);
+        self.nonresident_age(lruvec, n);
+        self.count_event(lruvec, ACTIVATE[t.idx()], n as i64);
+        if workingset {
+            self.folios[id].word.set(Flags::WORKINGSET);
+            self.note_cost(lruvec, t, n, 0);
+            self.count_event(lruvec, RESTORE[t.idx()], n as i64);
+        }
+    }
+
+    /// `Some(workingset bit)` if the evicted folio could have stayed (`workingset.md` 3.3).
+    fn classic_recent(&self, shadow: Shadow, t: LruType) -> Option<bool> {
+        let u = shadow.unpack();
+        let memcg = self.memcgs.by_css_id(u.memcg)?;
+        let lv = self.lruvec_id(memcg, NodeId(u.node));
+        let clock = self.lruvecs[lv.idx()].nonresident_age;
+        let distance = clock.wrapping_sub(u.value) & ((1u64 << VALUE_BITS) - 1);
+        let size = |c: Counter| self.stat(memcg, c);
+        let mut competing = size(Counter::ActiveFile);
+        if t == LruType::Anon {
+            competing += size(Counter::InactiveFile);
+        }
+        if self.swap_available(memcg) > 0 {
+            competing += size(Counter::ActiveAnon);
+            if t == LruType::File {
+                competing += size(Counter::InactiveAnon);
+            }
+        }
+        (distance <= competing.max(0) as u64).then_some(u.workingset)
+    }
+
+    /// A hierarchical memcg statistic as reclaim sees it: as of the last fold (`memcg.md` 4).
+    pub(crate) fn stat(&self, memcg: MemcgId, c: Counter) -> i64 {
+        if self.sw.stale_stats {
+            self.memcgs.folded(memcg, c)
+        } else {
+            self.memcgs.live(memcg, c)
+        }
+    }
+
+    /// Swap pages a memcg may still use.
+    pub fn swap_available(&self, memcg: MemcgId) -> u64 {
+        let mut free = self.swap_free;
+        let mut at = Some(memcg);
+        while let Some(id) = at.filter(|&id| id != MemcgId::ROOT) {
+            free = free.min(self.memcgs[id].swap().margin());
+            at = self.memcgs[id].parent();
+        }
+        free
+    }
+}

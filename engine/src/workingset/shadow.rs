@@ -1,0 +1,76 @@
+//! Shadow words (`workingset.md` 2.1): 63 bits that the host keeps in the emptied slot.
+
+/// Bits of the node id.
+const NODE_BITS: u32 = 10;
+/// Bits of the memcg id.
+const MEMCG_BITS: u32 = 16;
+/// Bits of the value: one of the 64 is lost to the tag that tells a shadow from a pointer.
+pub const VALUE_BITS: u32 = 64 - (1 + 1 + NODE_BITS + MEMCG_BITS);
+/// Mask of the value.
+pub const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
+
+/// The packed record of an eviction. Uses the low 63 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Shadow(pub u64);
+
+/// Its fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unpacked {
+    /// Clock reading (classic) or generation and references (multi-gen), truncated.
+    pub value: u64,
+    /// Reusable id of the memcg that caused (classic) or suffered (multi-gen) the eviction.
+    pub memcg: u16,
+    /// Node.
+    pub node: u32,
+    /// The folio was part of the workingset.
+    pub workingset: bool,
+}
+
+impl Shadow {
+    /// Packs; the value is truncated to [`VALUE_BITS`].
+    #[inline]
+    pub fn pack(u: Unpacked) -> Self {
+        let word = ((u.value & VALUE_MASK) << MEMCG_BITS) | u64::from(u.memcg);
+        let word = (word << NODE_BITS) | u64::from(u.node);
+        Self((word << 1) | u64::from(u.workingset))
+    }
+
+    /// Unpacks.
+    #[inline]
+    pub fn unpack(self) -> Unpacked {
+        Unpacked {
+            workingset: self.0 & 1 == 1,
+            node: (self.0 >> 1) as u32 & ((1 << NODE_BITS) - 1),
+            memcg: (self.0 >> (1 + NODE_BITS)) as u16,
+            value: (self.0 >> (1 + NODE_BITS + MEMCG_BITS)) & VALUE_MASK,
+        }
+    }
+}
+
+/// Low clock bits that must be dropped so that `ram_pages` fit into `value_bits`.
+pub fn bucket_order(ram_pages: u64, value_bits: u32) -> u32 {
+    let bits = u64::BITS - ram_pages.saturating_sub(1).leading_zeros();
+    bits.saturating_sub(value_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w4_packing() {
+        let u = Unpacked { value: 5, memcg: 7, node: 3, workingset: true };
+        assert_eq!(Shadow::pack(u), Shadow(671_102_983));
+        assert_eq!(Shadow(671_102_983).unpack(), u);
+    }
+
+    #[test]
+    fn w5_bucket() {
+        let order = bucket_order(262_144, 14);
+        assert_eq!(order, 4);
+        let stored = 165u64 >> order;
+        assert_eq!(stored, 10);
+        assert_eq!((200 - (stored << order)) % (1 << 14), 40);
+        assert_eq!(bucket_order(262_144, VALUE_BITS), 0);
+    }
+}
