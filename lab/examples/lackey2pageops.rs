@@ -3,7 +3,8 @@
 //! `valgrind --tool=lackey --trace-mem=yes --log-fd=9 PROGRAM 9>&1 >/dev/null |
 //! lackey2pageops OUTPUT.pageops.zst`
 //!
-//! Consecutive references to one page are merged; see `scripts/record-trace`.
+//! Consecutive references to one page are merged, then those within windows of
+//! [`WINDOW`]; see `data/README.md`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,12 +13,15 @@ use coldset_lab::traces::{
     Format, PageOpsWriter, Reader, Source, Trace, TraceError, TraceOptions, WritePacking,
 };
 
+/// References (changes of page) in a window.
+const WINDOW: u32 = 256;
 /// Slow and small: the file is written once and read often.
 const LEVEL: i32 = 22;
 
 fn convert(output: &Path) -> Result<Trace, TraceError> {
     let options = TraceOptions {
         collapse: true,
+        merge_window: WINDOW,
         ..TraceOptions::default()
     };
     let source = Source::from_reader("standard input", std::io::stdin(), None)?;

@@ -20,6 +20,7 @@ mod error;
 mod format;
 mod lackey;
 mod lirs;
+mod merge;
 mod number;
 mod op;
 mod options;

@@ -53,6 +53,11 @@ pub struct TraceOptions {
     /// Merge consecutive references of one task to one page. Loads and stores of
     /// anonymous memory merge into a store; file references merge only with their kind.
     pub collapse: bool,
+    /// Merge, in the same way, the references to one page within each window of so many
+    /// references (counted after `collapse`); 0 or 1 for none, at most 1024. Thins out a
+    /// trace of single loads and stores: the order of references, and with it the LRU
+    /// order of pages, is kept to within one window.
+    pub merge_window: u32,
 }
 
 impl Default for TraceOptions {
@@ -65,6 +70,7 @@ impl Default for TraceOptions {
             page_shift: 12,
             instructions: false,
             collapse: false,
+            merge_window: 0,
         }
     }
 }
@@ -87,6 +93,13 @@ impl TraceOptions {
                 option: "page_shift",
                 found: self.page_shift.to_string(),
                 expected: "9 to 30 (12 is a page of 4 KiB)",
+            });
+        }
+        if self.merge_window > 1024 {
+            return Err(TraceError::Option {
+                option: "merge_window",
+                found: self.merge_window.to_string(),
+                expected: "0 to 1024 references",
             });
         }
         if self.object_pages == ObjectPages::Split && self.page_ids == PageIds::Keep {
@@ -125,5 +138,10 @@ mod tests {
             ..TraceOptions::default()
         })
         .contains("page_ids"));
+        assert!(message(TraceOptions {
+            merge_window: 1025,
+            ..TraceOptions::default()
+        })
+        .contains("0 to 1024"));
     }
 }

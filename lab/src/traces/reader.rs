@@ -14,6 +14,7 @@ use super::error::TraceError;
 use super::format::Format;
 use super::lackey::Lackey;
 use super::lirs::Lirs;
+use super::merge::{Runs, Windows};
 use super::op::Op;
 use super::options::TraceOptions;
 use super::oracle_general::OracleGeneral;
@@ -28,9 +29,6 @@ pub struct Reader {
     name: String,
     format: Format,
     progress: Progress,
-    collapse: bool,
-    /// Last reference, held back while references to the same page follow.
-    held: Option<Op>,
     any: bool,
     done: bool,
 }
@@ -79,9 +77,7 @@ impl Reader {
             name: source.name().to_string(),
             format,
             progress: source.progress(),
-            ops: decoder(source, format, options),
-            collapse: options.collapse,
-            held: None,
+            ops: merged(decoder(source, format, options), options),
             any: false,
             done: false,
         })
@@ -101,47 +97,6 @@ impl Reader {
     pub fn name(&self) -> &str {
         &self.name
     }
-
-    fn merged(&mut self) -> Option<Result<Op, TraceError>> {
-        if !self.collapse {
-            return self.ops.next();
-        }
-        loop {
-            match self.ops.next() {
-                Some(Ok(op)) => match self
-                    .held
-                    .as_mut()
-                    .and_then(|held| merge(*held, op).map(|op| (held, op)))
-                {
-                    Some((held, merged)) => *held = merged,
-                    None => {
-                        if let Some(before) = self.held.replace(op) {
-                            return Some(Ok(before));
-                        }
-                    }
-                },
-                Some(Err(error)) => return Some(Err(error)),
-                None => return self.held.take().map(Ok),
-            }
-        }
-    }
-}
-
-/// Two consecutive references as one, if they are to the same page by the same task.
-fn merge(first: Op, second: Op) -> Option<Op> {
-    let place = |op: Op| (op.object, op.task, op.page);
-    if place(first) != place(second) {
-        None
-    } else if first.kind == second.kind {
-        Some(first)
-    } else if first.kind.is_anon() && second.kind.is_anon() {
-        Some(Op {
-            kind: super::op::OpKind::AnonWrite,
-            ..first
-        })
-    } else {
-        None
-    }
 }
 
 impl Iterator for Reader {
@@ -151,7 +106,7 @@ impl Iterator for Reader {
         if self.done {
             return None;
         }
-        let next = self.merged();
+        let next = self.ops.next();
         match &next {
             Some(Ok(_)) => self.any = true,
             Some(Err(_)) => self.done = true,
@@ -167,6 +122,16 @@ impl Iterator for Reader {
         }
         next
     }
+}
+
+fn merged(mut ops: Ops, options: &TraceOptions) -> Ops {
+    if options.collapse {
+        ops = Box::new(Runs::new(ops));
+    }
+    if options.merge_window > 1 {
+        ops = Box::new(Windows::new(ops, options.merge_window));
+    }
+    ops
 }
 
 fn decoder(source: Source, format: Format, options: &TraceOptions) -> Ops {
@@ -207,28 +172,5 @@ fn decoder(source: Source, format: Format, options: &TraceOptions) -> Ops {
             };
             boxed(source, decode, options)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::traces::op::OpKind;
-
-    #[test]
-    fn only_references_of_one_kind_of_memory_merge() {
-        let op = |kind, page| Op {
-            kind,
-            object: 0,
-            task: 0,
-            page,
-        };
-        let (read, write) = (op(OpKind::AnonRead, 1), op(OpKind::AnonWrite, 1));
-        assert_eq!(merge(read, read), Some(read));
-        assert_eq!(merge(read, write), Some(write));
-        assert_eq!(merge(write, read), Some(write));
-        assert_eq!(merge(read, op(OpKind::AnonRead, 2)), None);
-        assert_eq!(merge(op(OpKind::Pread, 1), op(OpKind::Pwrite, 1)), None);
-        assert_eq!(merge(read, Op { task: 1, ..read }), None);
     }
 }
