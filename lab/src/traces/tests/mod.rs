@@ -4,6 +4,7 @@ mod formats;
 mod malformed;
 mod public;
 mod round_trip;
+mod sample;
 
 use std::fs;
 use std::path::PathBuf;
