@@ -1,0 +1,71 @@
+//! Least recently used, exactly.
+
+use super::{Bound, Sequence};
+
+/// No page.
+const NONE: u32 = u32::MAX;
+
+/// Doubly linked list through two arrays indexed by page, most recent first.
+struct Recency {
+    newer: Vec<u32>,
+    older: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+}
+
+impl Recency {
+    fn push(&mut self, page: u32) {
+        self.newer[page as usize] = NONE;
+        self.older[page as usize] = self.newest;
+        match self.newest {
+            NONE => self.oldest = page,
+            newest => self.newer[newest as usize] = page,
+        }
+        self.newest = page;
+    }
+
+    fn remove(&mut self, page: u32) {
+        let (newer, older) = (self.newer[page as usize], self.older[page as usize]);
+        match newer {
+            NONE => self.newest = older,
+            newer => self.older[newer as usize] = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.newer[older as usize] = newer,
+        }
+    }
+}
+
+/// Misses of LRU with `capacity` page frames, in time linear in the references.
+pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
+    let pages = sequence.unique() as usize;
+    if capacity == 0 {
+        return Bound::new(sequence, sequence.len() as u64);
+    }
+    let mut list = Recency {
+        newer: vec![NONE; pages],
+        older: vec![NONE; pages],
+        newest: NONE,
+        oldest: NONE,
+    };
+    let mut resident = vec![false; pages];
+    let mut used = 0;
+    let mut misses = 0;
+    for &page in sequence.keys() {
+        if std::mem::replace(&mut resident[page as usize], true) {
+            list.remove(page);
+        } else {
+            misses += 1;
+            if used == capacity {
+                let victim = list.oldest;
+                list.remove(victim);
+                resident[victim as usize] = false;
+            } else {
+                used += 1;
+            }
+        }
+        list.push(page);
+    }
+    Bound::new(sequence, misses)
+}

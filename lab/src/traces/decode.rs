@@ -1,0 +1,338 @@
+//! The machine shared by all formats: cut the stream in lines or records, let the
+//! format decode each, number its pages, hand out one reference at a time.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::error::{Position, Problem, TraceError};
+use super::op::{Op, OpKind, MAX_PAGES};
+use super::options::{Access, PageIds, TraceOptions};
+use super::source::Source;
+
+/// Longest line of a text trace, in bytes.
+const MAX_LINE: u64 = 4096;
+/// Most pages of one request (4 GiB of 4 KiB pages): beyond is a garbled number.
+const MAX_REQUEST: u64 = 1 << 20;
+
+/// How a format is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// Lines of text. Blanks around a line are removed and empty lines are skipped.
+    Lines,
+    /// Records of so many bytes.
+    Records(usize),
+}
+
+/// What a page id of a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Id {
+    /// Any number; renumbered unless the user wants it kept.
+    Foreign,
+    /// A page index already.
+    Page,
+}
+
+/// One line or record: some consecutive pages referenced in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    pub kind: OpKind,
+    pub object: u8,
+    pub task: u16,
+    pub id: Id,
+    pub pages: Range<u64>,
+}
+
+impl Request {
+    /// Reference of task 0 to one foreign page id of object 0.
+    pub fn one(kind: OpKind, page: u64) -> Request {
+        Request::span(kind, page, page)
+    }
+
+    /// References of task 0 to the foreign page ids `first..=last` of object 0.
+    pub fn span(kind: OpKind, first: u64, last: u64) -> Request {
+        // The end is exclusive. An id of 2^64 - 1 would need a wider number; the only
+        // formats with ids so large are hashes, where giving up one value is harmless.
+        let first = first.min(u64::MAX - 1);
+        Request {
+            kind,
+            object: 0,
+            task: 0,
+            id: Id::Foreign,
+            pages: first..last.saturating_add(1).max(first + 1),
+        }
+    }
+}
+
+/// One trace format.
+pub(super) trait Decode {
+    /// How the format is cut.
+    const FRAMING: Framing;
+
+    /// Decodes one line or record; `None` if it holds no reference.
+    fn decode(&mut self, unit: &[u8]) -> Result<Option<Request>, Problem>;
+}
+
+/// Page numbers by order of first appearance, for each object apart.
+struct Numbering {
+    keep: bool,
+    seen: Vec<HashMap<u64, u32>>,
+}
+
+impl Numbering {
+    fn page(&mut self, object: u8, id: Id, page: u64) -> Result<u32, Problem> {
+        if self.keep || id == Id::Page {
+            return u32::try_from(page)
+                .ok()
+                .filter(|_| page < MAX_PAGES)
+                .ok_or_else(|| Problem {
+                    found: format!("page {page} of object {object}"),
+                    expected: "a page below 2147483648 (2^31)",
+                    remedy: match id {
+                        Id::Foreign => "renumber the pages densely instead of keeping their ids",
+                        Id::Page => "renumber the pages when recording",
+                    },
+                });
+        }
+        let object = usize::from(object);
+        if self.seen.len() <= object {
+            self.seen.resize_with(object + 1, HashMap::new);
+        }
+        let seen = &mut self.seen[object];
+        let next = seen.len() as u64;
+        let number = *seen.entry(page).or_insert(next as u32);
+        if u64::from(number) >= MAX_PAGES {
+            return Err(Problem {
+                found: format!("more than {MAX_PAGES} different pages"),
+                expected: "at most 2147483648 (2^31) pages in an object",
+                remedy: "cut the trace",
+            });
+        }
+        Ok(number)
+    }
+}
+
+/// Iterator over the references of one format.
+pub(super) struct Decoder<D> {
+    source: Source,
+    format: D,
+    /// Line or record being decoded.
+    unit: Vec<u8>,
+    position: Position,
+    /// Lines or records taken so far.
+    taken: u64,
+    request: Option<Request>,
+    numbering: Numbering,
+    /// For each object: whether it is anonymous, once known.
+    anon: [Option<bool>; 256],
+    access: Access,
+}
+
+impl<D: Decode> Decoder<D> {
+    pub fn new(source: Source, format: D, options: &TraceOptions) -> Decoder<D> {
+        let unit = match D::FRAMING {
+            Framing::Lines => Vec::new(),
+            Framing::Records(bytes) => vec![0; bytes],
+        };
+        Decoder {
+            source,
+            format,
+            unit,
+            position: Position::Line(1),
+            taken: 0,
+            request: None,
+            numbering: Numbering {
+                keep: options.page_ids == PageIds::Keep,
+                seen: Vec::new(),
+            },
+            anon: [None; 256],
+            access: options.access,
+        }
+    }
+
+    /// Moves to the next line or record; false at the end.
+    fn advance(&mut self) -> Result<bool, TraceError> {
+        match D::FRAMING {
+            Framing::Lines => {
+                self.unit.clear();
+                let read = self.source.read_line(&mut self.unit, MAX_LINE + 1)?;
+                self.taken += 1;
+                self.position = Position::Line(self.taken);
+                if read > MAX_LINE {
+                    return Err(self.malformed(Problem {
+                        found: format!("a line of more than {MAX_LINE} bytes"),
+                        expected: "lines of text",
+                        remedy: super::error::CHECK_FORMAT,
+                    }));
+                }
+                Ok(read > 0)
+            }
+            Framing::Records(bytes) => {
+                self.position = Position::Record {
+                    index: self.taken,
+                    offset: self.source.offset(),
+                };
+                self.taken += 1;
+                let read = self.source.read_record(&mut self.unit)?;
+                if read > 0 && read < bytes {
+                    return Err(self.malformed(Problem {
+                        found: format!("the file ends {read} bytes into a record"),
+                        expected: record_size(bytes),
+                        remedy: "copy the file again, or name the true format",
+                    }));
+                }
+                Ok(read > 0)
+            }
+        }
+    }
+
+    fn malformed(&self, problem: Problem) -> TraceError {
+        TraceError::Malformed {
+            name: self.source.name().to_string(),
+            position: self.position,
+            problem,
+        }
+    }
+
+    fn check(&mut self, request: &Request) -> Result<(), Problem> {
+        let pages = request.pages.end - request.pages.start;
+        if pages > MAX_REQUEST {
+            return Err(Problem {
+                found: format!("one request for {pages} pages"),
+                expected: "at most 1048576 pages (4 GiB of 4 KiB pages)",
+                remedy: super::error::CHECK_FORMAT,
+            });
+        }
+        let anon = request.kind.is_anon();
+        if *self.anon[usize::from(request.object)].get_or_insert(anon) != anon {
+            return Err(Problem {
+                found: format!(
+                    "object {} as a file and as anonymous memory",
+                    request.object
+                ),
+                expected: "one of the two throughout the trace",
+                remedy: "give anonymous memory an object number of its own",
+            });
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Option<Op>, TraceError> {
+        loop {
+            if let Some(request) = &mut self.request {
+                if let Some(page) = request.pages.next() {
+                    let (object, id) = (request.object, request.id);
+                    let op = Op {
+                        kind: request.kind,
+                        object,
+                        task: request.task,
+                        page: 0,
+                    };
+                    let page = self
+                        .numbering
+                        .page(object, id, page)
+                        .map_err(|problem| self.malformed(problem))?;
+                    return Ok(Some(Op { page, ..op }));
+                }
+                self.request = None;
+            }
+            if !self.advance()? {
+                return Ok(None);
+            }
+            let unit = match D::FRAMING {
+                Framing::Lines => self.unit.trim_ascii(),
+                Framing::Records(_) => &self.unit,
+            };
+            if unit.is_empty() {
+                continue;
+            }
+            let request = match self.format.decode(unit) {
+                Ok(Some(request)) => request,
+                Ok(None) => continue,
+                Err(problem) => return Err(self.malformed(problem)),
+            };
+            self.check(&request)
+                .map_err(|problem| self.malformed(problem))?;
+            self.request = Some(self.mapped(request));
+        }
+    }
+
+    fn mapped(&self, mut request: Request) -> Request {
+        if self.access == Access::Mapped
+            && request.id == Id::Foreign
+            && request.kind == OpKind::Pread
+        {
+            request.kind = OpKind::MappedRead;
+        }
+        request
+    }
+}
+
+fn record_size(bytes: usize) -> &'static str {
+    match bytes {
+        4 => "whole records of 4 bytes",
+        8 => "whole records of 8 bytes",
+        24 => "whole records of 24 bytes",
+        _ => "whole records",
+    }
+}
+
+impl<D: Decode> Iterator for Decoder<D> {
+    type Item = Result<Op, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_first_appearance_in_each_object() {
+        let mut numbering = Numbering {
+            keep: false,
+            seen: Vec::new(),
+        };
+        let mut page = |object, page| {
+            numbering
+                .page(object, Id::Foreign, page)
+                .expect("few pages")
+        };
+        assert_eq!(
+            [
+                page(0, 900),
+                page(0, 7),
+                page(3, 7),
+                page(0, 900),
+                page(3, 8)
+            ],
+            [0, 1, 0, 0, 1]
+        );
+    }
+
+    #[test]
+    fn kept_ids_have_a_limit() {
+        let mut numbering = Numbering {
+            keep: true,
+            seen: Vec::new(),
+        };
+        assert_eq!(
+            numbering.page(0, Id::Foreign, MAX_PAGES - 1),
+            Ok(0x7fff_ffff)
+        );
+        let problem = numbering
+            .page(0, Id::Foreign, MAX_PAGES)
+            .expect_err("too large");
+        assert!(
+            problem.to_string().contains("renumber the pages densely"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn a_span_at_the_top_of_the_numbers_holds_one_page() {
+        assert_eq!(Request::one(OpKind::Pread, u64::MAX).pages.count(), 1);
+        assert_eq!(Request::span(OpKind::Pread, 3, 5).pages, 3..6);
+    }
+}

@@ -1,0 +1,198 @@
+//! What a sound file of each format becomes.
+
+use super::*;
+use OpKind::{AnonRead, AnonWrite, MappedRead, Pread, Pwrite};
+
+#[test]
+fn arc_blocks_are_gathered_in_pages() {
+    let text = b"230027 8 0 0\n\n1842745 64 0 1\r\n16 0 0 2\n";
+    let options = TraceOptions {
+        blocks_per_page: 8,
+        ..keep()
+    };
+    let trace = sound(text, Format::Arc, &options);
+    // Blocks 230027..=230034 lie in two pages, 1842745..=1842808 in nine.
+    let pages: Vec<u32> = (28753..=28754).chain(230343..=230351).collect();
+    assert_eq!(trace.ops, ops(Pread, &pages));
+    let native = sound(
+        b"1 1 0 0\n9 2 0 1\n1 1 0 2",
+        Format::Arc,
+        &TraceOptions::default(),
+    );
+    assert_eq!(native.ops, ops(Pread, &[0, 1, 2, 0]));
+}
+
+#[test]
+fn lirs_skips_stars_and_empty_lines() {
+    let trace = sound(
+        b"*\n2819\n\n85\n*\n2819",
+        Format::Lirs,
+        &TraceOptions::default(),
+    );
+    assert_eq!(trace.ops, ops(Pread, &[0, 1, 0]));
+    assert_eq!((trace.unique_pages, trace.writes, trace.tasks), (2, 0, 1));
+    assert_eq!(
+        trace.objects,
+        [ObjectInfo {
+            pages: 2,
+            is_anon: false
+        }]
+    );
+}
+
+#[test]
+fn reads_become_mapped_on_request_and_writes_do_not() {
+    let options = TraceOptions {
+        access: Access::Mapped,
+        ..TraceOptions::default()
+    };
+    assert_eq!(
+        sound(b"5\n", Format::Lirs, &options).ops,
+        ops(MappedRead, &[0])
+    );
+    let csv = sound(b"5,r\n6,w\n", Format::Csv, &options);
+    assert_eq!(csv.ops, [op(MappedRead, 0, 0, 0), op(Pwrite, 0, 0, 1)]);
+    let pageops = op(Pread, 0, 0, 3).to_bytes();
+    assert_eq!(
+        sound(&pageops, Format::PageOps, &options).ops,
+        ops(Pread, &[3])
+    );
+}
+
+#[test]
+fn cloudphysics_blocks_are_little_endian() {
+    let bytes = [0xca, 0xce, 0x0d, 0, 1, 0, 0, 0];
+    assert_eq!(
+        sound(&bytes, Format::CloudPhysics, &keep()).ops,
+        ops(Pread, &[0x0d_ceca, 1])
+    );
+}
+
+#[test]
+fn cache2k_keys_are_big_endian_and_may_be_negative() {
+    let bytes = [0, 0, 1, 2, 0xff, 0xff, 0xff, 0xff, 0, 0, 1, 2];
+    let trace = sound(&bytes, Format::Cache2k, &TraceOptions::default());
+    assert_eq!(trace.ops, ops(Pread, &[0, 1, 0]));
+    assert_eq!(
+        sound(&bytes[..4], Format::Cache2k, &keep()).ops,
+        ops(Pread, &[0x102])
+    );
+}
+
+#[test]
+fn cloudphysics_requests_touch_every_page_they_overlap() {
+    let text =
+        b"version,time,op,size,lbn\n1,5633898,2a,512,17\n1,5633898,28,8192,15\n1,5633899,28,0,99\n";
+    let trace = sound(text, Format::CloudPhysicsCsv, &keep());
+    let expected = [(Pwrite, 2), (Pread, 1), (Pread, 2), (Pread, 3)];
+    assert_eq!(trace.ops, expected.map(|(kind, page)| op(kind, 0, 0, page)));
+    assert_eq!(trace.writes, 1);
+}
+
+#[test]
+fn stores_and_loads_by_address_are_anonymous() {
+    let text = b"s 0x1fffff50 1\nl 0x1fffe638 0\nl 0x1fffff58 12\n";
+    let trace = sound(text, Format::Address, &TraceOptions::default());
+    let expected = [(AnonWrite, 0), (AnonRead, 1), (AnonRead, 0)];
+    assert_eq!(trace.ops, expected.map(|(kind, page)| op(kind, 0, 0, page)));
+    assert_eq!(
+        trace.objects,
+        [ObjectInfo {
+            pages: 2,
+            is_anon: true
+        }]
+    );
+}
+
+#[test]
+fn lackey_references_may_cross_a_page() {
+    let text = b"==1== Lackey\n\nI  0401ab70,3\n S 1fff000758,8\n L 1fff000ffc,8\n M 04022c4b,1\n";
+    let trace = sound(text, Format::Lackey, &TraceOptions::default());
+    let expected = [
+        op(AnonWrite, 0, 0, 0),
+        op(AnonRead, 0, 0, 0),
+        op(AnonRead, 0, 0, 1),
+        op(AnonWrite, 0, 0, 2),
+    ];
+    assert_eq!(trace.ops, expected);
+    let with_fetches = TraceOptions {
+        instructions: true,
+        ..TraceOptions::default()
+    };
+    let trace = sound(text, Format::Lackey, &with_fetches);
+    assert_eq!(trace.ops[0], op(MappedRead, 1, 0, 0));
+    assert_eq!(trace.ops[1..], expected);
+    assert_eq!(
+        trace.objects[1],
+        ObjectInfo {
+            pages: 1,
+            is_anon: false
+        }
+    );
+}
+
+#[test]
+fn runs_on_one_page_collapse_and_keep_the_store() {
+    let text = b" L 1000,8\n L 1008,8\n S 1010,8\n L 1018,8\n L 2000,8\n L 1000,8\n";
+    let options = TraceOptions {
+        collapse: true,
+        ..TraceOptions::default()
+    };
+    let trace = sound(text, Format::Lackey, &options);
+    assert_eq!(
+        trace.ops,
+        [
+            op(AnonWrite, 0, 0, 0),
+            op(AnonRead, 0, 0, 1),
+            op(AnonRead, 0, 0, 0)
+        ]
+    );
+}
+
+fn oracle(records: &[(u64, u32)]) -> Vec<u8> {
+    let record = |(time, &(id, size)): (usize, &(u64, u32))| {
+        let mut bytes = Vec::new();
+        bytes.extend((time as u32).to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend((-1i64).to_le_bytes());
+        bytes
+    };
+    records.iter().enumerate().flat_map(record).collect()
+}
+
+#[test]
+fn oracle_general_objects_are_one_page_or_many() {
+    let bytes = oracle(&[(u64::MAX - 1, 5000), (7, 1), (u64::MAX - 1, 9000), (7, 0)]);
+    let one = sound(&bytes, Format::OracleGeneral, &TraceOptions::default());
+    assert_eq!(one.ops, ops(Pread, &[0, 1, 0, 1]));
+    let split = TraceOptions {
+        object_pages: ObjectPages::Split,
+        ..TraceOptions::default()
+    };
+    let split = sound(&bytes, Format::OracleGeneral, &split);
+    assert_eq!(split.ops, ops(Pread, &[0, 1, 2, 0, 1, 3, 2]));
+}
+
+#[test]
+fn csv_columns_by_position() {
+    let text = b"# comment\n900\n7,w\n900,m\n 5 , a , 3 , 9 \n5,l,3\n6,\"r\"\n1,a\n";
+    let trace = sound(text, Format::Csv, &TraceOptions::default());
+    let expected = [
+        op(Pread, 0, 0, 0),
+        op(Pwrite, 0, 0, 1),
+        op(MappedRead, 0, 0, 0),
+        op(AnonWrite, 3, 9, 0),
+        op(AnonRead, 3, 0, 0),
+        op(Pread, 0, 0, 2),
+        op(AnonWrite, 1, 0, 0),
+    ];
+    assert_eq!(trace.ops, expected);
+}
+
+#[test]
+fn csv_columns_by_header() {
+    let text = b"time,Task,page,op\n0.5,3,17,w\n0.6,,18,\n";
+    let trace = sound(text, Format::Csv, &keep());
+    assert_eq!(trace.ops, [op(Pwrite, 0, 3, 17), op(Pread, 0, 0, 18)]);
+}
