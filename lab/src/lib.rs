@@ -1,2 +1,4 @@
-//! placeholder
+//! Experiments, traces, variants and tables over the simulated machine.
 
+pub mod draw;
+pub mod fidelity;
