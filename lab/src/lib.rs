@@ -2,3 +2,4 @@
 
 pub mod draw;
 pub mod fidelity;
+pub mod stats;

@@ -49,7 +49,7 @@ impl ThresholdTable {
         let mut thresholds = Vec::with_capacity(cumulated.len() - 1);
         let mut previous = 0.0;
         for (i, &mass) in cumulated.iter().enumerate() {
-            if !(mass >= previous) {
+            if mass.is_nan() || mass < previous {
                 return Err(DrawError::Weights(format!("weight {i} is negative")));
             }
             previous = mass;
