@@ -2,4 +2,5 @@
 
 pub mod draw;
 pub mod fidelity;
+pub mod report;
 pub mod stats;
