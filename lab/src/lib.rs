@@ -2,3 +2,7 @@
 
 pub mod bounds;
 pub mod traces;
+pub mod draw;
+pub mod fidelity;
+pub mod report;
+pub mod stats;

@@ -1,0 +1,64 @@
+//! Deterministic random draws of the workloads (`workloads.md` 1.2).
+//!
+//! Every draw is an integer comparison against a table built once; the tables are
+//! built with IEEE-exact basic operations only ([`exact`]), so that the same seed
+//! gives the same bytes on every machine.
+
+pub mod exact;
+mod fio;
+mod mongodb;
+mod permutation;
+mod stream;
+mod table;
+mod ycsb;
+mod zipf;
+
+pub use fio::FioZipf;
+pub use mongodb::BlockChoice;
+pub use permutation::Permutation;
+pub use stream::Stream;
+pub use table::ThresholdTable;
+pub use ycsb::{fnv64, ScrambledZipf};
+pub use zipf::Zipf;
+
+/// Why a distribution cannot be built.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DrawError {
+    /// The number of outcomes is zero or does not fit the table.
+    #[error("{what}: {n} outcomes; give 1 to {max}")]
+    Outcomes {
+        /// The distribution asked for.
+        what: &'static str,
+        /// Outcomes asked for.
+        n: u64,
+        /// Most outcomes that are supported.
+        max: u64,
+    },
+    /// The skew is outside what the formula supports.
+    #[error("{what}: theta {theta} is not supported; give {range}")]
+    Theta {
+        /// The distribution asked for.
+        what: &'static str,
+        /// Skew asked for.
+        theta: f64,
+        /// Supported skews, in words.
+        range: &'static str,
+    },
+    /// A table of weights holds a negative or non-finite entry, or no mass.
+    #[error("weight table: {0}; give finite weights of at least 0 with a sum above 0")]
+    Weights(String),
+}
+
+/// Outcomes must be indices in 32 bits: tables above that do not fit memory anyway.
+pub(crate) const MAX_OUTCOMES: u64 = u32::MAX as u64;
+
+pub(crate) fn check_outcomes(what: &'static str, n: u64) -> Result<(), DrawError> {
+    if n == 0 || n > MAX_OUTCOMES {
+        return Err(DrawError::Outcomes {
+            what,
+            n,
+            max: MAX_OUTCOMES,
+        });
+    }
+    Ok(())
+}

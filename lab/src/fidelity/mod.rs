@@ -1,0 +1,12 @@
+//! Access sequences that ran on a real kernel, and the counters it showed.
+//!
+//! [`sequences`] regenerates every operation of a case; [`reference`] holds what an
+//! unmodified Linux 6.12 reported for it under three policies.
+
+pub mod reference;
+pub mod sequences;
+mod splitmix;
+
+pub use reference::{Bounds, Cgroup, Point, Reference, ReferenceError, Run};
+pub use sequences::{trace_fnv1a64, Access, Case, Kind, Sequence};
+pub use splitmix::{SplitMix64, ZipfPages};

@@ -1,0 +1,121 @@
+//! The generator and the distributions of the reference sequences.
+//!
+//! They are fixed by the recorded runs and differ on purpose from those of
+//! [`crate::draw`]: the sequence hash only agrees with these.
+
+use crate::draw::exact;
+
+/// splitmix64 with an explicit state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitMix64 {
+    state: u64,
+}
+
+impl SplitMix64 {
+    /// Starts at `state`.
+    #[must_use]
+    pub fn new(state: u64) -> Self {
+        Self { state }
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform double in `[0, 1)` with 53 bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
+    }
+
+    /// Remainder of the next draw; the (tiny) bias belongs to the definition.
+    ///
+    /// # Panics
+    /// If `n` is 0.
+    pub fn remainder(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "remainder of 0");
+        self.bits() % n
+    }
+}
+
+/// Zipf-distributed pages: inverse CDF over ranks, then a shuffle of the pages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ZipfPages {
+    /// Unnormalised cumulated weights by rank.
+    cumulated: Vec<f64>,
+    pages: Vec<u32>,
+}
+
+impl ZipfPages {
+    /// `pages` pages with skew `theta`, shuffled by a generator at `permutation_state`.
+    ///
+    /// # Panics
+    /// If `pages` is 0.
+    #[must_use]
+    pub fn new(theta: f64, pages: u32, permutation_state: u64) -> Self {
+        assert!(pages > 0, "zipf over 0 pages");
+        let mut sum = 0.0;
+        let cumulated = (1..=pages)
+            .map(|rank| {
+                sum += exact::pow(f64::from(rank), -theta);
+                sum
+            })
+            .collect();
+        let mut shuffled: Vec<u32> = (0..pages).collect();
+        let mut generator = SplitMix64::new(permutation_state);
+        for i in (1..shuffled.len()).rev() {
+            let j = generator.remainder(i as u64 + 1) as usize;
+            shuffled.swap(i, j);
+        }
+        Self {
+            cumulated,
+            pages: shuffled,
+        }
+    }
+
+    /// Draws a page.
+    pub fn draw(&self, generator: &mut SplitMix64) -> u32 {
+        let whole = self.cumulated[self.cumulated.len() - 1];
+        let target = generator.unit() * whole;
+        let rank = self.cumulated.partition_point(|&mass| mass <= target);
+        // `target` may round up to the whole mass.
+        self.pages[rank.min(self.pages.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Published first outputs of splitmix64 from state 1234567.
+    #[test]
+    fn splitmix_known_answers() {
+        let mut generator = SplitMix64::new(1_234_567);
+        let first: Vec<u64> = (0..3).map(|_| generator.bits()).collect();
+        assert_eq!(
+            first,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
+    }
+
+    #[test]
+    fn every_page_is_reachable_and_the_first_rank_is_hottest() {
+        let zipf = ZipfPages::new(0.99, 50, 1);
+        let mut generator = SplitMix64::new(2);
+        let mut counts = [0u32; 50];
+        for _ in 0..50_000 {
+            counts[zipf.draw(&mut generator) as usize] += 1;
+        }
+        assert!(counts.iter().all(|&c| c > 0));
+        let hottest = counts.iter().enumerate().max_by_key(|(_, c)| **c).unwrap();
+        assert_eq!(hottest.0, zipf.pages[0] as usize);
+    }
+}
