@@ -1,0 +1,1 @@
+//! Block devices of the simulated machine.
