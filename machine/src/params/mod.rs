@@ -107,12 +107,17 @@ fn unit_of(name: &str) -> &'static str {
     found.map_or("", |&(_, unit)| unit)
 }
 
-/// Divisors must not be zero, and a tick must last at least a nanosecond.
+/// What the model can work with: divisors are not zero, shares are at most the whole.
 fn range_of(name: &str) -> (u64, u64) {
-    match unit_of(name) {
-        "B/s" => (1, MAX_VALUE),
-        "channels" => (1, 1024),
-        "1/s" => (1, 1_000_000_000),
+    match (name, unit_of(name)) {
+        ("zram_huge_class_bytes", _) => (0, 4096),
+        ("zram_pool_overhead_permille", _) => (1000, 4000),
+        (_, "B/s") => (1, MAX_VALUE),
+        (_, "channels") => (1, 1024),
+        (_, "%") => (1, 100),
+        (_, "1/1000000") => (0, 1_000_000),
+        // A tick must last at least a nanosecond.
+        (_, "1/s") => (1, 1_000_000_000),
         _ => (0, MAX_VALUE),
     }
 }

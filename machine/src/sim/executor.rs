@@ -102,14 +102,18 @@ impl Executor {
                 }
             };
             debug_assert!(event.time >= inner.now.get(), "time runs backwards");
-            inner.now.set(event.time);
             match event.action {
                 Action::Task { slot, epoch } => {
-                    if let Some(ctx) = inner.fire(slot, epoch) {
+                    let Some(ctx) = inner.expected_by(slot, epoch) else {
+                        continue;
+                    };
+                    inner.now.set(event.time);
+                    if inner.fire(&ctx) {
                         self.poll(&inner, ctx);
                     }
                 }
                 Action::Call { slot } => {
+                    inner.now.set(event.time);
                     let call = inner.calls.borrow_mut()[slot as usize].take();
                     inner.free_calls.borrow_mut().push(slot);
                     call.expect("a call happens once")();

@@ -41,6 +41,11 @@ impl Sim {
         future: impl Future<Output = ()> + 'static,
     ) -> TaskId {
         let inner = &self.inner;
+        let off_cpu = affinity == Affinity::Off;
+        let mask = match affinity {
+            Affinity::Any | Affinity::Off => inner.all_cpus,
+            Affinity::Mask(mask) => self.usable(mask),
+        };
         let slot = inner.free_slots.borrow_mut().pop().unwrap_or_else(|| {
             let mut slots = inner.slots.borrow_mut();
             slots.push(Slot {
@@ -57,17 +62,13 @@ impl Sim {
                 slot,
                 generation: entry.generation,
             };
-            let ctx = Rc::new(TaskCtx::new(
-                id,
-                name,
-                affinity,
-                inner.all_cpus,
-                entry.epoch,
-            ));
+            let ctx = Rc::new(TaskCtx::new(id, name, off_cpu, mask, entry.epoch));
             entry.task = Some(ctx.clone());
             ctx
         };
-        ctx.affinity.set(self.usable(ctx.affinity.get()));
+        if !off_cpu {
+            ctx.cpu.set(inner.start_cpu(&mask));
+        }
         ctx.since.set(self.now());
         ctx.take_pending(inner.config.quantum_ns);
         let task = Task {

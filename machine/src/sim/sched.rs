@@ -69,6 +69,8 @@ pub(super) struct Cpus {
     idle: CpuMask,
     /// Tasks on all run queues together.
     queued: usize,
+    /// Where the next new task starts, so that new tasks spread over the CPUs.
+    next_start: u16,
 }
 
 pub(super) struct Slot {
@@ -124,8 +126,19 @@ impl Inner {
                 cpus: (0..config.cpus).map(|_| Cpu::default()).collect(),
                 idle: all_cpus,
                 queued: 0,
+                next_start: 0,
             }),
         }
+    }
+
+    /// The CPU that a new task counts as having had last: all CPUs of its mask in turn.
+    pub fn start_cpu(&self, mask: &CpuMask) -> u16 {
+        let mut cpus = self.cpus.borrow_mut();
+        let later = mask.without(&CpuMask::first_n(cpus.next_start));
+        let cpu = later.lowest().or(mask.lowest());
+        let cpu = cpu.expect("a task's mask is never empty");
+        cpus.next_start = cpu + 1;
+        cpu
     }
 
     /// Replaces the task's pending event by one at `time`.
@@ -146,23 +159,21 @@ impl Inner {
             .expect("a task on a CPU or run queue is alive")
     }
 
-    /// Handles the pending event of a task. Returns the task if it is to be polled now.
-    pub fn fire(&self, slot: u32, epoch: u32) -> Option<Rc<TaskCtx>> {
-        let ctx = {
-            let slots = self.slots.borrow();
-            let ctx = slots[slot as usize].task.as_ref()?;
-            if ctx.epoch.get() != epoch {
-                return None;
-            }
-            ctx.clone()
-        };
-        let poll = match ctx.state.get() {
-            State::Blocked | State::Waking => self.make_runnable(&ctx),
+    /// The task whose pending event this is; none if the event is out of date.
+    pub fn expected_by(&self, slot: u32, epoch: u32) -> Option<Rc<TaskCtx>> {
+        let slots = self.slots.borrow();
+        let ctx = slots[slot as usize].task.as_ref()?;
+        (ctx.epoch.get() == epoch).then(|| ctx.clone())
+    }
+
+    /// Handles the pending event of a task. True if it is to be polled now.
+    pub fn fire(&self, ctx: &Rc<TaskCtx>) -> bool {
+        match ctx.state.get() {
+            State::Blocked | State::Waking => self.make_runnable(ctx),
             State::Running if ctx.off_cpu => true,
-            State::Running => self.run_event(&ctx),
+            State::Running => self.run_event(ctx),
             State::Queued | State::Done => unreachable!("no event is pending for a queued task"),
-        };
-        poll.then_some(ctx)
+        }
     }
 
     fn make_runnable(&self, ctx: &Rc<TaskCtx>) -> bool {

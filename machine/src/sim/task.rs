@@ -87,19 +87,15 @@ pub(super) struct TaskCtx {
 }
 
 impl TaskCtx {
-    pub fn new(id: TaskId, name: &str, affinity: Affinity, all: CpuMask, epoch: u32) -> Self {
-        let mask = match affinity {
-            Affinity::Any | Affinity::Off => all,
-            Affinity::Mask(mask) => mask.and(&all),
-        };
+    pub fn new(id: TaskId, name: &str, off_cpu: bool, mask: CpuMask, epoch: u32) -> Self {
         Self {
             id,
             name: name.into(),
-            off_cpu: affinity == Affinity::Off,
+            off_cpu,
             affinity: Cell::new(mask),
             state: Cell::new(State::Waking),
             epoch: Cell::new(epoch),
-            cpu: Cell::new(mask.lowest().unwrap_or(0)),
+            cpu: Cell::new(0),
             run_left: Cell::new(0),
             parked: Cell::new(false),
             last_token: Cell::new(0),
