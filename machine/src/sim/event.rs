@@ -37,7 +37,12 @@ impl PartialOrd for Event {
 pub(super) struct EventQueue {
     heap: BinaryHeap<Event>,
     next_seq: u64,
+    /// Events in the heap that are out of date.
+    stale: usize,
 }
+
+/// Fewer events than this that are out of date are not worth a sweep.
+const SWEEP_MIN: usize = 1024;
 
 impl EventQueue {
     pub fn push(&mut self, time: u64, action: Action) {
@@ -52,6 +57,32 @@ impl EventQueue {
 
     pub fn pop(&mut self) -> Option<Event> {
         self.heap.pop()
+    }
+
+    /// An event in the heap has gone out of date.
+    pub fn note_stale(&mut self) {
+        self.stale += 1;
+    }
+
+    /// An event that was out of date has been popped.
+    pub fn note_stale_popped(&mut self) {
+        self.stale -= 1;
+    }
+
+    /// True if more than half of the heap is out of date, as timeouts are that never fire.
+    pub fn wants_sweep(&self) -> bool {
+        self.stale >= SWEEP_MIN && self.stale * 2 > self.heap.len()
+    }
+
+    /// Keeps only what is up to date.
+    pub fn sweep(&mut self, is_valid: impl Fn(&Action) -> bool) {
+        self.heap.retain(|event| is_valid(&event.action));
+        self.stale = 0;
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.heap.len()
     }
 
     pub fn clear(&mut self) {

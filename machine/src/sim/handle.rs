@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use super::class::TimeClass;
 use super::config::SimConfig;
+use super::cpus::CpuStats;
 use super::event::Action;
 use super::mask::CpuMask;
-use super::sched::{CpuStats, Inner, Slot, Switch};
+use super::sched::{Inner, Slot, Switch};
 use super::task::{Affinity, State, Task, TaskCtx, TaskId};
 
 /// A cheap handle on the simulation: clock, tasks, CPUs. Clones refer to the same simulation.

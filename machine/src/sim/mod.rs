@@ -9,6 +9,7 @@
 
 mod class;
 mod config;
+mod cpus;
 mod event;
 mod executor;
 mod handle;
@@ -23,10 +24,11 @@ mod tests;
 
 pub use class::{TaskTimes, TimeClass, TIME_CLASSES};
 pub use config::SimConfig;
+pub use cpus::CpuStats;
 pub use executor::{Executor, RunEnd};
 pub use handle::Sim;
 pub use lock::{Grant, LockStats, TicketLock};
 pub use mask::{CpuMask, MAX_CPUS};
-pub use sched::{CpuStats, Switch, SwitchHook};
+pub use sched::{Switch, SwitchHook};
 pub use task::{Affinity, Task, TaskId};
 pub use wait::{Settle, Wait, WaitQueue};

@@ -7,17 +7,18 @@
 //! point in its run where it may be preempted.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
 use super::class::TimeClass;
 use super::config::SimConfig;
+use super::cpus::{CpuStats, Cpus};
 use super::event::{Action, EventQueue};
 use super::mask::CpuMask;
 use super::task::{State, TaskCtx, TaskId};
 
+pub(super) type Call = Box<dyn FnOnce()>;
 pub(super) type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A context switch, as the hook of [`Sim::set_switch_hook`](super::Sim::set_switch_hook) sees it.
@@ -31,47 +32,6 @@ pub struct Switch {
 
 /// Called at every context switch; returns extra time for the incoming task, ns.
 pub type SwitchHook = dyn Fn(Switch) -> u64;
-
-/// Totals of one CPU. Times in ns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CpuStats {
-    /// Switches to a task other than the one that ran last.
-    pub switches: u64,
-    /// Times a task was preempted at the end of its slice.
-    pub preemptions: u64,
-    /// Interrupts that stole time.
-    pub interrupts: u64,
-    /// Time stolen by interrupts, whether or not a task was running.
-    pub stolen: u64,
-    /// Time the CPU had a task.
-    pub busy: u64,
-}
-
-#[derive(Default)]
-struct Cpu {
-    current: Option<u32>,
-    last: Option<TaskId>,
-    queue: VecDeque<u32>,
-    /// The current task is in a run that ends at `run_end` (not just being polled).
-    in_run: bool,
-    run_end: u64,
-    slice_end: u64,
-    /// Time stolen from the current task that its run has yet to be prolonged by.
-    stolen: u64,
-    /// An idle CPU handles an interrupt until then.
-    irq_until: u64,
-    busy_since: u64,
-    stats: CpuStats,
-}
-
-pub(super) struct Cpus {
-    cpus: Vec<Cpu>,
-    idle: CpuMask,
-    /// Tasks on all run queues together.
-    queued: usize,
-    /// Where the next new task starts, so that new tasks spread over the CPUs.
-    next_start: u16,
-}
 
 pub(super) struct Slot {
     pub task: Option<Rc<TaskCtx>>,
@@ -96,7 +56,7 @@ pub(super) struct Inner {
     pub current: RefCell<Option<Rc<TaskCtx>>>,
     pub spawned: RefCell<Vec<(u32, LocalFuture)>>,
     pub doomed: RefCell<Vec<Rc<TaskCtx>>>,
-    pub calls: RefCell<Vec<Option<Box<dyn FnOnce()>>>>,
+    pub calls: RefCell<Vec<Option<Call>>>,
     pub free_calls: RefCell<Vec<u32>>,
     pub hook: RefCell<Option<Rc<SwitchHook>>>,
     cpus: RefCell<Cpus>,
@@ -122,33 +82,40 @@ impl Inner {
             calls: RefCell::default(),
             free_calls: RefCell::default(),
             hook: RefCell::default(),
-            cpus: RefCell::new(Cpus {
-                cpus: (0..config.cpus).map(|_| Cpu::default()).collect(),
-                idle: all_cpus,
-                queued: 0,
-                next_start: 0,
-            }),
+            cpus: RefCell::new(Cpus::new(config.cpus)),
         }
     }
 
-    /// The CPU that a new task counts as having had last: all CPUs of its mask in turn.
+    /// See [`Cpus::start_cpu`].
     pub fn start_cpu(&self, mask: &CpuMask) -> u16 {
-        let mut cpus = self.cpus.borrow_mut();
-        let later = mask.without(&CpuMask::first_n(cpus.next_start));
-        let cpu = later.lowest().or(mask.lowest());
-        let cpu = cpu.expect("a task's mask is never empty");
-        cpus.next_start = cpu + 1;
-        cpu
+        self.cpus.borrow_mut().start_cpu(mask)
     }
 
     /// Replaces the task's pending event by one at `time`.
     pub fn schedule(&self, ctx: &TaskCtx, time: u64) {
-        let epoch = ctx.epoch.get().wrapping_add(1);
-        ctx.epoch.set(epoch);
-        let slot = ctx.id.slot;
-        self.events
-            .borrow_mut()
-            .push(time, Action::Task { slot, epoch });
+        self.unschedule(ctx);
+        ctx.has_event.set(true);
+        let (slot, epoch) = (ctx.id.slot, ctx.epoch.get());
+        let mut events = self.events.borrow_mut();
+        events.push(time, Action::Task { slot, epoch });
+        if events.wants_sweep() {
+            let slots = self.slots.borrow();
+            events.sweep(|action| match *action {
+                Action::Task { slot, epoch } => {
+                    let task = slots[slot as usize].task.as_ref();
+                    task.is_some_and(|task| task.epoch.get() == epoch)
+                }
+                Action::Call { .. } => true,
+            });
+        }
+    }
+
+    /// Makes the task's pending event, if any, go out of date.
+    fn unschedule(&self, ctx: &TaskCtx) {
+        ctx.epoch.set(ctx.epoch.get().wrapping_add(1));
+        if ctx.has_event.take() {
+            self.events.borrow_mut().note_stale();
+        }
     }
 
     fn task_in(&self, slot: u32) -> Rc<TaskCtx> {
@@ -162,8 +129,13 @@ impl Inner {
     /// The task whose pending event this is; none if the event is out of date.
     pub fn expected_by(&self, slot: u32, epoch: u32) -> Option<Rc<TaskCtx>> {
         let slots = self.slots.borrow();
-        let ctx = slots[slot as usize].task.as_ref()?;
-        (ctx.epoch.get() == epoch).then(|| ctx.clone())
+        let task = slots[slot as usize].task.as_ref();
+        let Some(ctx) = task.filter(|ctx| ctx.epoch.get() == epoch) else {
+            self.events.borrow_mut().note_stale_popped();
+            return None;
+        };
+        ctx.has_event.set(false);
+        Some(ctx.clone())
     }
 
     /// Handles the pending event of a task. True if it is to be polled now.
@@ -206,21 +178,11 @@ impl Inner {
 
     fn enqueue(&self, ctx: &TaskCtx, mask: CpuMask, last: u16) {
         let mut cpus = self.cpus.borrow_mut();
-        let len = |c: u16| cpus.cpus[usize::from(c)].queue.len();
-        let mut best = if mask.contains(last) {
-            last
-        } else {
-            mask.lowest().expect("a task's mask is never empty")
-        };
-        for cpu in mask.iter() {
-            if len(cpu) < len(best) {
-                best = cpu;
-            }
-        }
+        let best = cpus.least_loaded(&mask, last);
         ctx.state.set(State::Queued);
         ctx.cpu.set(best);
         cpus.queued += 1;
-        let cpu = &mut cpus.cpus[usize::from(best)];
+        let cpu = cpus.get(best);
         cpu.queue.push_back(ctx.id.slot);
         // The running task may have gone to sleep on a long run without anybody to preempt it.
         let preempt_at = self.now.get().max(cpu.slice_end);
@@ -237,7 +199,7 @@ impl Inner {
         let now = self.now.get();
         let mut cpus = self.cpus.borrow_mut();
         cpus.idle.remove(cpu_nr);
-        let cpu = &mut cpus.cpus[usize::from(cpu_nr)];
+        let cpu = cpus.get(cpu_nr);
         debug_assert!(cpu.current.is_none(), "dispatch to a busy CPU");
         let other = cpu.last.is_some_and(|last| last != ctx.id);
         let switch = extra + if other { self.config.switch_ns } else { 0 };
@@ -269,10 +231,10 @@ impl Inner {
             return self.schedule(ctx, now + ns);
         }
         let mut cpus = self.cpus.borrow_mut();
-        let cpu = &mut cpus.cpus[usize::from(ctx.cpu.get())];
+        let cpu = cpus.get(ctx.cpu.get());
         cpu.in_run = true;
         cpu.run_end = now + ns;
-        let next = next_point(cpu, now);
+        let next = cpu.next_point(now);
         drop(cpus);
         self.schedule(ctx, next);
     }
@@ -302,7 +264,7 @@ impl Inner {
     fn run_event(&self, ctx: &Rc<TaskCtx>) -> bool {
         let now = self.now.get();
         let mut cpus = self.cpus.borrow_mut();
-        let cpu = &mut cpus.cpus[usize::from(ctx.cpu.get())];
+        let cpu = cpus.get(ctx.cpu.get());
         let stolen = std::mem::take(&mut cpu.stolen);
         cpu.run_end += stolen;
         ctx.account(TimeClass::Stolen, stolen);
@@ -311,7 +273,7 @@ impl Inner {
             return true;
         }
         if cpu.queue.is_empty() || now < cpu.slice_end {
-            let next = next_point(cpu, now);
+            let next = cpu.next_point(now);
             drop(cpus);
             self.schedule(ctx, next);
             return false;
@@ -353,7 +315,7 @@ impl Inner {
         ctx.since.set(now);
         match deadline {
             Some(time) => self.schedule(ctx, time.max(now)),
-            None => ctx.epoch.set(ctx.epoch.get().wrapping_add(1)),
+            None => self.unschedule(ctx),
         }
         self.release_cpu(ctx);
     }
@@ -369,13 +331,14 @@ impl Inner {
     /// Takes a task that is to be dropped off its CPU or queue.
     pub fn detach(&self, ctx: &TaskCtx) {
         let now = self.now.get();
+        self.unschedule(ctx);
         match ctx.state.replace(State::Done) {
             State::Running => self.release_cpu(ctx),
             State::Queued => {
                 ctx.account(TimeClass::RunQueue, now - ctx.since.get());
                 let mut cpus = self.cpus.borrow_mut();
                 cpus.queued -= 1;
-                let queue = &mut cpus.cpus[usize::from(ctx.cpu.get())].queue;
+                let queue = &mut cpus.get(ctx.cpu.get()).queue;
                 queue.retain(|&slot| slot != ctx.id.slot);
             }
             State::Blocked | State::Waking => {
@@ -394,7 +357,7 @@ impl Inner {
         let now = self.now.get();
         let cpu_nr = ctx.cpu.get();
         let mut cpus = self.cpus.borrow_mut();
-        let cpu = &mut cpus.cpus[usize::from(cpu_nr)];
+        let cpu = cpus.get(cpu_nr);
         debug_assert_eq!(cpu.current, Some(ctx.id.slot), "release by another task");
         cpu.current = None;
         cpu.in_run = false;
@@ -461,41 +424,5 @@ impl Inner {
 
     pub fn idle_cpus(&self) -> CpuMask {
         self.cpus.borrow().idle
-    }
-}
-
-impl Cpus {
-    fn take_queued(&mut self, cpu: u16) -> Option<u32> {
-        let slot = self.cpus[usize::from(cpu)].queue.pop_front()?;
-        self.queued -= 1;
-        Some(slot)
-    }
-
-    /// Takes the first task that may come from the longest queue that has one.
-    fn pull(&mut self, may_come: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.queued == 0 {
-            return None;
-        }
-        let mut best: Option<(usize, usize, usize)> = None;
-        for (nr, cpu) in self.cpus.iter().enumerate() {
-            if best.is_some_and(|(len, ..)| cpu.queue.len() <= len) {
-                continue;
-            }
-            if let Some(at) = cpu.queue.iter().position(|&slot| may_come(slot)) {
-                best = Some((cpu.queue.len(), nr, at));
-            }
-        }
-        let (_, nr, at) = best?;
-        self.queued -= 1;
-        self.cpus[nr].queue.remove(at)
-    }
-}
-
-/// The next time at which something can happen to the current run.
-fn next_point(cpu: &Cpu, now: u64) -> u64 {
-    if cpu.queue.is_empty() {
-        cpu.run_end
-    } else {
-        cpu.run_end.min(cpu.slice_end.max(now))
     }
 }

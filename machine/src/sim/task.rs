@@ -58,6 +58,8 @@ pub(super) struct TaskCtx {
     pub state: Cell<State>,
     /// Changes whenever the task's pending event changes, so that old events are recognised.
     pub epoch: Cell<u32>,
+    /// An event of the present epoch is in the queue.
+    pub has_event: Cell<bool>,
     /// The CPU it has, is queued on, or had last.
     pub cpu: Cell<u16>,
     /// CPU time still to be had of the run that a preemption cut, ns.
@@ -95,6 +97,7 @@ impl TaskCtx {
             affinity: Cell::new(mask),
             state: Cell::new(State::Waking),
             epoch: Cell::new(epoch),
+            has_event: Cell::new(false),
             cpu: Cell::new(0),
             run_left: Cell::new(0),
             parked: Cell::new(false),

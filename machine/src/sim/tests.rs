@@ -18,16 +18,18 @@ fn config(cpus: u16) -> SimConfig {
     }
 }
 
+type Lines = Vec<(u64, String)>;
+
 /// A log of (time, what), shared by the tasks of a test.
 #[derive(Clone, Default)]
-struct Log(Rc<RefCell<Vec<(u64, String)>>>);
+struct Log(Rc<RefCell<Lines>>);
 
 impl Log {
     fn note(&self, sim: &Sim, what: impl Into<String>) {
         self.0.borrow_mut().push((sim.now(), what.into()));
     }
 
-    fn lines(&self) -> Vec<(u64, String)> {
+    fn lines(&self) -> Lines {
         self.0.borrow().clone()
     }
 }
@@ -474,8 +476,25 @@ fn dropping_the_executor_frees_everything() {
     assert_eq!(Rc::strong_count(&token), 1);
 }
 
+#[test]
+fn timeouts_that_never_fire_do_not_pile_up() {
+    let mut ex = Executor::new(config(2));
+    let (ping, pong) = (WaitQueue::new(&ex), WaitQueue::new(&ex));
+    for (mine, other) in [(ping.clone(), pong.clone()), (pong, ping)] {
+        let sim = ex.handle();
+        ex.spawn("player", Affinity::Any, async move {
+            for _ in 0..20_000 {
+                other.wake_one();
+                mine.wait_timeout(1_000 * MS).await;
+                assert!(sim.inner.events.borrow().len() < 5_000);
+            }
+        });
+    }
+    assert_eq!(ex.run_until(MS), RunEnd::TimeReached);
+}
+
 /// A random program of a few tasks; returns its log and the totals that must add up.
-fn chaos(cpus: u16, programs: &[Vec<(u8, u64)>]) -> (Vec<(u64, String)>, Vec<(u64, u64)>) {
+fn chaos(cpus: u16, programs: &[Vec<(u8, u64)>]) -> (Lines, Vec<(u64, u64)>) {
     let mut ex = Executor::new(SimConfig {
         slice_ns: 30_000,
         ..config(cpus)

@@ -114,7 +114,6 @@ impl WaitQueue {
 
     /// Puts the current task on the queue at once; the returned future waits. For the pattern
     /// "queue, check the condition, wait". Dropping the future leaves the queue.
-    #[must_use]
     pub fn enter(&self, class: TimeClass, deadline: Option<u64>) -> Wait {
         let task = self.sim.current();
         let place = self.list.borrow_mut().enter(&task.ctx);
