@@ -1,0 +1,295 @@
+//! The table of parameters.
+
+use super::{unit_of, Mark, ParamInfo};
+
+macro_rules! mark {
+    (P) => {
+        Mark::Published
+    };
+    (A) => {
+        Mark::Assumed
+    };
+    (S) => {
+        Mark::Setting
+    };
+}
+
+/// Declares the struct, its defaults and its description from one list.
+macro_rules! params {
+    ($( $(#[doc = $what:literal])+ $name:ident = $default:literal, $mark:ident, $source:literal; )*) => {
+        /// All costs and settings of the simulated machine. The last part of a name is its unit.
+        #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Params {
+            $( $(#[doc = $what])+ pub $name: u64, )*
+        }
+
+        impl Default for Params {
+            fn default() -> Self {
+                Self { $( $name: $default, )* }
+            }
+        }
+
+        impl Params {
+            /// The names of all parameters, in the order of the table.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )*];
+
+            /// All parameters with value, default and origin, in the order of the table.
+            #[must_use]
+            pub fn describe(&self) -> Vec<ParamInfo> {
+                vec![$( ParamInfo {
+                    name: stringify!($name),
+                    value: self.$name,
+                    default: $default,
+                    mark: mark!($mark),
+                    unit: unit_of(stringify!($name)),
+                    source: $source,
+                    what: concat!($( $what ),+).trim_ascii(),
+                }, )*]
+            }
+
+            pub(super) fn field_mut(&mut self, name: &str) -> Option<&mut u64> {
+                match name {
+                    $( stringify!($name) => Some(&mut self.$name), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+params! {
+    // ---- scheduler and clock (machine-model.md 2) ----
+    /// Timer ticks per second; jiffy waits end on tick boundaries.
+    timer_hz = 1_000, S, "machine-model.md 2";
+    /// How far a task may run ahead of the clock before it occupies its CPU.
+    sim_quantum_ns = 20_000, S, "resolution of the simulation";
+    /// Time slice while others queue for the CPU.
+    sched_slice_ns = 4_000_000, A, "machine-model.md 2 (max 4 ms slice)";
+    /// Context switch, direct cost.
+    context_switch_direct_ns = 1_500, P, "1-5 us published, 3.5 us pipe ping-pong measured";
+    /// Context switch, refill of caches.
+    context_switch_refill_ns = 1_000, A, "machine-model.md 2";
+    /// From the wake-up of kswapd until it is runnable.
+    kswapd_wake_ns = 10_000, A, "machine-model.md 2";
+
+    // ---- faults, copies, walks (machine-model.md 2) ----
+    /// Minor fault of an anonymous page of 4 KiB, zeroing included.
+    minor_fault_anon_ns = 1_000, P, "1.01 us median on 6.6, published rdtsc experiment (min 575, p95 4000)";
+    /// Minor fault of a file page that is in the page cache.
+    minor_fault_file_ns = 500, A, "machine-model.md 2";
+    /// Each further PTE mapped by fault-around.
+    fault_around_pte_ns = 25, A, "machine-model.md 2";
+    /// PTEs that fault-around maps at most.
+    fault_around_max_ptes = 16, S, "machine-model.md 2";
+    /// Buffered read or write of a cached page: copy of 4 KiB and look-up.
+    buffered_io_page_ns = 250, A, "machine-model.md 2";
+    /// Sequential page-table walk with accessed-bit test, per PTE.
+    walk_pte_ns = 4, A, "machine-model.md 2";
+    /// Page-table walk, per table page entered.
+    walk_table_ns = 60, A, "machine-model.md 2";
+    /// Page-table walk, clearing of an accessed bit.
+    walk_clear_young_ns = 10, A, "machine-model.md 2";
+    /// Reverse-map walk, first mapping.
+    rmap_first_ns = 120, A, "machine-model.md 2";
+    /// Reverse-map walk, each further mapping.
+    rmap_next_ns = 80, A, "machine-model.md 2";
+    /// Lock of the anonymous or file interval tree for a reverse-map walk.
+    rmap_lock_ns = 200, A, "machine-model.md 2";
+
+    // ---- lists, locks, pages (machine-model.md 2 and 4) ----
+    /// List move or counter update under a lock (t_op).
+    list_op_ns = 30, A, "machine-model.md 2";
+    /// lru_lock without contention, acquire and release (t_lock).
+    lru_lock_ns = 40, A, "machine-model.md 2";
+    /// Lock handoff to a waiter on the same socket.
+    lock_handoff_local_ns = 50, A, "machine-model.md 4";
+    /// Lock handoff to a waiter on another socket.
+    lock_handoff_remote_ns = 150, A, "machine-model.md 4";
+    /// Flush of rstat counters, base of the hold time.
+    rstat_flush_ns = 1_000, A, "machine-model.md 4";
+    /// Flush of rstat counters, per changed memcg and CPU.
+    rstat_flush_entry_ns = 50, A, "machine-model.md 4";
+    /// Free of a folio to the per-CPU list.
+    page_free_ns = 60, A, "machine-model.md 2";
+    /// Allocation of a folio from the per-CPU list.
+    page_alloc_ns = 80, A, "machine-model.md 2";
+    /// Refill or drain of a per-CPU list, under the zone lock.
+    pcp_batch_ns = 3_000, A, "machine-model.md 2";
+    /// Pages of one refill or drain of a per-CPU list.
+    pcp_batch_pages = 63, S, "machine-model.md 2";
+    /// Call of the slab shrinkers with nothing to do.
+    shrinker_call_ns = 200, A, "machine-model.md 2";
+    /// The same, per registered shrinker.
+    shrinker_each_ns = 100, A, "machine-model.md 2";
+    /// Search of swap slots, per slot scanned.
+    swap_slot_scan_ns = 20, A, "machine-model.md 7";
+    /// Slots scanned at most in one search.
+    swap_slot_scan_max_slots = 256, S, "machine-model.md 7";
+    /// From an OOM kill until the victim exits.
+    oom_exit_delay_ns = 5_000_000, A, "machine-model.md 6";
+
+    // ---- TLB shootdowns (tlb.md 6) ----
+    /// Sender, base cost of a remote flush (t_base).
+    tlb_base_ns = 800, P, "tlb.md 6: base about 1 us";
+    /// Sender, per target (t_tgt).
+    tlb_target_ns = 200, P, "tlb.md 6: about 0.2 us per receiver";
+    /// Delivery of the interrupt to a target on the same socket (t_deliver).
+    tlb_deliver_ns = 300, P, "tlb.md 6: IPI round trip 1-3 us";
+    /// Delivery to another socket, as a multiple of that to the same socket.
+    tlb_cross_socket_permille = 2_500, A, "tlb.md 6";
+    /// Entry and exit of the interrupt on the target (t_irq).
+    tlb_irq_ns = 500, P, "tlb.md 6";
+    /// Full flush by the handler on the target (t_handler).
+    tlb_handler_ns = 200, P, "tlb.md 6";
+    /// Walk that refills one lost TLB entry (t_walk).
+    tlb_walk_ns = 30, P, "tlb.md 6";
+    /// Local flush (t_local_flush).
+    tlb_local_flush_ns = 150, P, "tlb.md 6: single page about 0.1 us";
+    /// Pages up to which a ranged flush goes page by page.
+    tlb_single_flush_max_pages = 33, P, "Linux 6.12, x86";
+
+    // ---- devices (machine-model.md 1) ----
+    /// Requests to adjacent places merge if submitted within this time.
+    dev_merge_window_ns = 20_000, A, "machine-model.md 1 names the window; the value is assumed";
+    /// Jitter of device latencies, peak to peak.
+    dev_jitter_ppm = 0, S, "machine-model.md 1: none by default";
+    /// Writes that NVMe and SATA drives take at full speed.
+    dev_write_burst_bytes = 4_294_967_296, A, "machine-model.md 1";
+    /// Write bandwidth once the burst budget is used up.
+    dev_write_burst_after_percent = 30, A, "machine-model.md 1";
+
+    /// NVMe, read latency.
+    nvme_read_lat_ns = 60_000, A, "mid-value: about 50 us at depth 1 measured, cheat-sheets 20 us";
+    /// NVMe, write latency.
+    nvme_write_lat_ns = 20_000, A, "machine-model.md 1, latency mid-value";
+    /// NVMe, read bandwidth.
+    nvme_read_bytes_per_s = 7_000_000_000, P, "machine-model.md 1";
+    /// NVMe, write bandwidth.
+    nvme_write_bytes_per_s = 5_000_000_000, P, "machine-model.md 1";
+    /// NVMe, parallel channels.
+    nvme_channels = 32, P, "machine-model.md 1 (500 k IOPS and more)";
+    /// NVMe, largest request.
+    nvme_max_req_bytes = 524_288, P, "machine-model.md 1";
+
+    /// Low-latency NVMe, read latency.
+    nvme_fast_read_lat_ns = 10_000, A, "3D-XPoint class";
+    /// Low-latency NVMe, write latency.
+    nvme_fast_write_lat_ns = 10_000, A, "3D-XPoint class";
+    /// Low-latency NVMe, read bandwidth.
+    nvme_fast_read_bytes_per_s = 2_500_000_000, A, "3D-XPoint class";
+    /// Low-latency NVMe, write bandwidth.
+    nvme_fast_write_bytes_per_s = 2_200_000_000, A, "3D-XPoint class";
+    /// Low-latency NVMe, parallel channels.
+    nvme_fast_channels = 8, A, "3D-XPoint class";
+    /// Low-latency NVMe, largest request.
+    nvme_fast_max_req_bytes = 131_072, A, "3D-XPoint class";
+
+    /// SATA SSD, read latency.
+    sata_read_lat_ns = 100_000, P, "0.1 ms, 90 k / 30 k IOPS (toolnova.io reference)";
+    /// SATA SSD, write latency.
+    sata_write_lat_ns = 60_000, P, "machine-model.md 1 (toolnova.io reference)";
+    /// SATA SSD, read bandwidth.
+    sata_read_bytes_per_s = 550_000_000, P, "550 MB/s (toolnova.io reference)";
+    /// SATA SSD, write bandwidth.
+    sata_write_bytes_per_s = 520_000_000, P, "520 MB/s (toolnova.io reference)";
+    /// SATA SSD, parallel channels.
+    sata_channels = 8, P, "machine-model.md 1";
+    /// SATA SSD, largest request.
+    sata_max_req_bytes = 524_288, P, "machine-model.md 1";
+
+    /// Disk, seek and rotation when a request does not begin where the last one ended.
+    hdd_random_lat_ns = 8_000_000, P, "8 ms, 150 IOPS (toolnova.io reference)";
+    /// Disk, latency of a sequential request.
+    hdd_seq_lat_ns = 100_000, P, "machine-model.md 1";
+    /// Disk, bandwidth.
+    hdd_bytes_per_s = 200_000_000, P, "200 MB/s (toolnova.io reference)";
+    /// Disk, largest request.
+    hdd_max_req_bytes = 1_048_576, P, "machine-model.md 1";
+
+    /// Network block device, latency.
+    net_lat_ns = 500_000, A, "machine-model.md 1";
+    /// Network block device, bandwidth.
+    net_bytes_per_s = 1_250_000_000, A, "10 GbE";
+    /// Network block device, parallel channels.
+    net_channels = 64, A, "machine-model.md 1";
+    /// Network block device, largest request.
+    net_max_req_bytes = 1_048_576, A, "machine-model.md 1";
+
+    /// Delay target, added to each read.
+    delay_read_ns = 1_000_000_000, P, "delay target of the throttling reproducer";
+    /// Delay target, added to each write.
+    delay_write_ns = 1_000_000_000, P, "delay target of the throttling reproducer";
+
+    /// RAM disk, copy on the submitting CPU.
+    ramdisk_bytes_per_s = 8_000_000_000, A, "machine-model.md 1 (512 ns per 4 KiB)";
+    /// RAM disk, largest request.
+    ramdisk_max_req_bytes = 4_096, A, "machine-model.md 1";
+
+    /// Phone storage, latency.
+    ufs_lat_ns = 120_000, A, "workloads.md 1.3";
+    /// Phone storage, bandwidth.
+    ufs_bytes_per_s = 1_500_000_000, A, "workloads.md 1.3";
+    /// Phone storage, parallel channels.
+    ufs_channels = 32, A, "workloads.md 1.3";
+    /// Phone storage, largest request.
+    ufs_max_req_bytes = 524_288, A, "as the other flash drives; not given";
+
+    // ---- zram (machine-model.md 1) ----
+    /// lz4, mean time to read a page.
+    zram_lz4_read_ns = 1_710, P, "published zram benchmark table, page-cluster 0";
+    /// lz4, 99th percentile of the time to read a page.
+    zram_lz4_read_p99_ns = 3_600, P, "published zram benchmark table";
+    /// lz4, compression ratio.
+    zram_lz4_ratio_permille = 2_630, P, "published zram benchmark table";
+    /// lz4, time to compress a page.
+    zram_lz4_compress_ns = 4_000, A, "machine-model.md 1 (bound 17 us)";
+    /// lzo-rle, mean time to read a page.
+    zram_lzo_rle_read_ns = 2_240, P, "published zram benchmark table";
+    /// lzo-rle, 99th percentile of the time to read a page.
+    zram_lzo_rle_read_p99_ns = 6_300, P, "published zram benchmark table";
+    /// lzo-rle, compression ratio.
+    zram_lzo_rle_ratio_permille = 2_740, P, "published zram benchmark table";
+    /// lzo-rle, time to compress a page.
+    zram_lzo_rle_compress_ns = 5_000, A, "machine-model.md 1";
+    /// lzo, mean time to read a page.
+    zram_lzo_read_ns = 2_430, P, "published zram benchmark table";
+    /// lzo, 99th percentile of the time to read a page.
+    zram_lzo_read_p99_ns = 7_500, P, "published zram benchmark table";
+    /// lzo, compression ratio.
+    zram_lzo_ratio_permille = 2_770, P, "published zram benchmark table";
+    /// lzo, time to compress a page.
+    zram_lzo_compress_ns = 5_000, A, "machine-model.md 1 (bound 17 us)";
+    /// zstd, mean time to read a page.
+    zram_zstd_read_ns = 5_710, P, "published zram benchmark table";
+    /// zstd, 99th percentile of the time to read a page.
+    zram_zstd_read_p99_ns = 13_100, P, "published zram benchmark table";
+    /// zstd, compression ratio.
+    zram_zstd_ratio_permille = 3_370, P, "published zram benchmark table";
+    /// zstd, time to compress a page.
+    zram_zstd_compress_ns = 12_000, A, "machine-model.md 1 (bound 29 us)";
+    /// Compressed size from which a page is stored raw.
+    zram_huge_class_bytes = 3_264, A, "machine-model.md 1 (about 3/4 of a page)";
+    /// Pool memory per stored byte.
+    zram_pool_overhead_permille = 1_050, A, "machine-model.md 1";
+
+    // ---- workloads (workloads.md 1.3) ----
+    /// Storage-engine operation whose frame is present.
+    storage_op_hit_ns = 12_000, A, "workloads.md 1.3, inferred";
+    /// Storage-engine operation that fills a frame, without the I/O.
+    storage_op_fill_ns = 25_000, A, "workloads.md 1.3, inferred";
+    /// YCSB client, per operation.
+    ycsb_client_op_ns = 10_000, A, "workloads.md 1.3, inferred";
+    /// SQL statement.
+    sql_statement_ns = 150_000, A, "workloads.md 1.3, inferred";
+    /// Browser request without faults.
+    browser_request_ns = 250_000_000, A, "workloads.md 1.3, inferred";
+    /// Script touch of 4 KiB, 8 stores.
+    script_touch_page_ns = 100, A, "workloads.md 1.3, inferred";
+    /// CPU time of an app start on a phone, shortest.
+    app_start_min_ns = 350_000_000, A, "workloads.md 1.3, inferred";
+    /// CPU time of an app start on a phone, longest.
+    app_start_max_ns = 700_000_000, A, "workloads.md 1.3, inferred";
+    /// stress-ng sweep over 4 KiB.
+    stress_sweep_page_ns = 400, A, "workloads.md 1.3, inferred";
+}

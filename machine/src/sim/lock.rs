@@ -1,0 +1,196 @@
+//! Lock contention without locks: a FIFO ticket server (`machine-model.md` 4).
+//!
+//! `start = max(t, free_at); wait = start - t; free_at = start + hold (+ handoff if wait > 0)`.
+//!
+//! Tasks run ahead of the clock by up to a quantum, so requests can arrive out of the order of
+//! their times. A request for an earlier time must not queue behind sections that lie in its
+//! future: the server remembers the recent busy intervals and puts a late-coming request into the
+//! first gap that is long enough. Requests that come in order behave exactly as in the formula.
+
+use std::collections::VecDeque;
+
+/// How far back the server remembers its busy intervals, ns. A few quanta.
+const MEMORY_NS: u64 = 100_000;
+
+/// What a request for a lock was granted. Times in ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// When the critical section starts.
+    pub start: u64,
+    /// How long the requester waited for it.
+    pub wait: u64,
+    /// When the lock is free again.
+    pub free_at: u64,
+}
+
+/// Totals of one lock. Times in ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LockStats {
+    /// Critical sections granted.
+    pub acquisitions: u64,
+    /// Those that had to wait.
+    pub contended: u64,
+    /// Sum of all waits.
+    pub wait_sum: u64,
+    /// The longest wait.
+    pub wait_max: u64,
+    /// Sum of all critical sections.
+    pub hold_sum: u64,
+}
+
+/// One simulated lock: an lru_lock, a zone lock, the swap lock.
+#[derive(Clone, Debug)]
+pub struct TicketLock {
+    handoff_ns: u64,
+    /// Busy intervals `[start, end)`, disjoint and ascending; neighbours are merged.
+    busy: VecDeque<(u64, u64)>,
+    /// Nothing is granted before this time: the end of the last forgotten interval.
+    floor: u64,
+    stats: LockStats,
+}
+
+impl TicketLock {
+    /// A free lock. `handoff_ns` is what passing the lock to a waiter costs.
+    #[must_use]
+    pub fn new(handoff_ns: u64) -> Self {
+        Self {
+            handoff_ns,
+            busy: VecDeque::new(),
+            floor: 0,
+            stats: LockStats::default(),
+        }
+    }
+
+    /// Requests the lock at time `t` for `hold` ns.
+    pub fn acquire(&mut self, t: u64, hold: u64) -> Grant {
+        let (start, at) = self.find_gap(t.max(self.floor), t, hold);
+        let wait = start - t;
+        let free_at = start + hold + if wait > 0 { self.handoff_ns } else { 0 };
+        self.occupy(at, start, free_at);
+        self.forget();
+
+        let stats = &mut self.stats;
+        stats.acquisitions += 1;
+        stats.contended += u64::from(wait > 0);
+        stats.wait_sum += wait;
+        stats.wait_max = stats.wait_max.max(wait);
+        stats.hold_sum += hold;
+        Grant {
+            start,
+            wait,
+            free_at,
+        }
+    }
+
+    /// The totals so far.
+    #[must_use]
+    pub const fn stats(&self) -> LockStats {
+        self.stats
+    }
+
+    /// The first start at or after `earliest` that leaves room for the section, and the index of
+    /// the busy interval that follows it.
+    fn find_gap(&self, earliest: u64, t: u64, hold: u64) -> (u64, usize) {
+        match self.busy.back() {
+            None => return (earliest, 0),
+            Some(&(_, end)) if earliest >= end => return (earliest, self.busy.len()),
+            Some(_) => {}
+        }
+        let mut start = earliest;
+        let mut at = self.busy.partition_point(|&(_, end)| end <= earliest);
+        while let Some(&(busy_start, busy_end)) = self.busy.get(at) {
+            let handoff = if start > t { self.handoff_ns } else { 0 };
+            if start + hold + handoff <= busy_start {
+                break;
+            }
+            start = start.max(busy_end);
+            at += 1;
+        }
+        (start, at)
+    }
+
+    fn occupy(&mut self, at: usize, start: u64, end: u64) {
+        if start == end {
+            return;
+        }
+        let joins_left = at > 0 && self.busy[at - 1].1 == start;
+        let joins_right = self.busy.get(at).is_some_and(|next| next.0 == end);
+        match (joins_left, joins_right) {
+            (true, true) => {
+                self.busy[at - 1].1 = self.busy[at].1;
+                self.busy.remove(at);
+            }
+            (true, false) => self.busy[at - 1].1 = end,
+            (false, true) => self.busy[at].0 = start,
+            (false, false) => self.busy.insert(at, (start, end)),
+        }
+    }
+
+    fn forget(&mut self) {
+        let newest = self.busy.back().map_or(0, |last| last.1);
+        while let Some(&(_, end)) = self.busy.front() {
+            if end.saturating_add(MEMORY_NS) >= newest {
+                break;
+            }
+            self.floor = end;
+            self.busy.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn c5_lock_contention() {
+        let mut lock = TicketLock::new(50);
+        let grants = [0, 10, 20].map(|t| lock.acquire(t, 100));
+        assert_eq!(grants.map(|g| g.start), [0, 100, 250]);
+        assert_eq!(grants.map(|g| g.wait), [0, 90, 230]);
+        assert_eq!(grants.map(|g| g.free_at), [100, 250, 400]);
+        let stats = lock.stats();
+        assert_eq!((stats.acquisitions, stats.contended), (3, 2));
+        assert_eq!((stats.wait_sum, stats.wait_max), (320, 230));
+    }
+
+    #[test]
+    fn an_earlier_request_takes_the_gap_before_later_sections() {
+        let mut lock = TicketLock::new(50);
+        lock.acquire(10_000, 100);
+        let early = lock.acquire(3_000, 100);
+        assert_eq!((early.start, early.wait), (3_000, 0));
+        // No room for 100 ns before the section at 10_000.
+        let tight = lock.acquire(9_950, 100);
+        assert_eq!(tight.start, 10_100);
+    }
+
+    proptest! {
+        #[test]
+        fn sections_never_overlap(requests in prop::collection::vec((0u64..300_000, 1u64..2_000), 1..200)) {
+            let mut lock = TicketLock::new(50);
+            let mut held: Vec<(u64, u64)> = Vec::new();
+            for (t, hold) in requests {
+                let grant = lock.acquire(t, hold);
+                prop_assert!(grant.start >= t);
+                prop_assert_eq!(grant.wait, grant.start - t);
+                held.push((grant.start, grant.free_at));
+            }
+            held.sort_unstable();
+            prop_assert!(held.windows(2).all(|w| w[0].1 <= w[1].0));
+        }
+
+        #[test]
+        fn in_order_requests_follow_the_formula(requests in prop::collection::vec((0u64..500, 0u64..400), 1..200)) {
+            let mut lock = TicketLock::new(50);
+            let (mut t, mut free_at) = (0, 0);
+            for (gap, hold) in requests {
+                t += gap;
+                let start = free_at.max(t);
+                free_at = start + hold + if start > t { 50 } else { 0 };
+                prop_assert_eq!(lock.acquire(t, hold), Grant { start, wait: start - t, free_at });
+            }
+        }
+    }
+}
