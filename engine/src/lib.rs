@@ -1,3 +1,4 @@
 //! Page reclaim as a library: the sans-I/O engine. See `ARCHITECTURE.md`.
 pub mod counters;
 pub mod ids;
+pub mod writeback;
