@@ -216,7 +216,7 @@ impl Writeback {
         let p = &self.params;
         let wb = &self.wbs[id.idx()];
         let e = &wb.estimate;
-        let rate = (u128::from(e.ratelimit) * u128::from(position) >> 10) as u64;
+        let rate = ((u128::from(e.ratelimit) * u128::from(position)) >> 10) as u64;
         let max_pause = max_pause(p, wb.dirty(), e.avg_bandwidth);
         let target = pause_target(p, max_pause, rate, e.ratelimit, e.avg_bandwidth);
         let tick = p.ticks(now);
