@@ -5,3 +5,4 @@ pub mod oom;
 pub mod slab;
 pub mod swap;
 pub mod writeback;
+pub mod zone;

@@ -13,6 +13,7 @@ pub mod foreign;
 mod fraction;
 pub mod limits;
 pub mod params;
+pub mod pause;
 pub mod position;
 #[cfg(test)]
 mod tests;
