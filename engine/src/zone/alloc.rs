@@ -1,0 +1,285 @@
+//! Allocation as a stepped decision (`machine-model.md` 5, `reclaim-entry.md` 6): fast path, slow
+//! path, retries and the road to the OOM killer. Compaction is not modelled.
+//!
+//! The host calls [`AllocTask::step`], does what it says, and calls again with the outcome, until
+//! the step is `Got` or `Fail`.
+
+use super::watermark::PAGEBLOCK;
+use super::{Mark, ReserveRights, Zone, ZoneClass};
+use crate::ids::Pages;
+
+/// Above this order a request is costly.
+const COSTLY_ORDER: u32 = 3;
+/// Fruitless reclaims in a row before the last resort.
+const MAX_RETRIES: u32 = 16;
+
+/// Rights and wishes of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocFlags {
+    /// Highest zone class it may use.
+    pub class: ZoneClass,
+    /// It may sleep and reclaim.
+    pub can_block: bool,
+    /// High priority (GFP_HIGH).
+    pub high: bool,
+    /// It may enter a file system; else nothing is killed for it.
+    pub fs: bool,
+    /// Fail after one round of reclaim.
+    pub noretry: bool,
+    /// Try hard, but fail rather than kill.
+    pub retry_mayfail: bool,
+    /// Bound to one node; nothing is killed for it.
+    pub this_node: bool,
+    /// The task reclaims memory itself: it may use everything and must not reclaim again.
+    pub reclaimer: bool,
+}
+
+impl AllocFlags {
+    /// A user page: may block, may use every zone.
+    pub const USER: Self = Self {
+        class: ZoneClass::Movable,
+        can_block: true,
+        high: false,
+        fs: true,
+        noretry: false,
+        retry_mayfail: false,
+        this_node: false,
+        reclaimer: false,
+    };
+
+    /// A kernel object: as a user page, but not in highmem or movable zones.
+    pub const KERNEL: Self = Self {
+        class: ZoneClass::Normal,
+        ..Self::USER
+    };
+
+    /// A request from a context that cannot sleep.
+    pub const ATOMIC: Self = Self {
+        can_block: false,
+        high: true,
+        ..Self::KERNEL
+    };
+}
+
+/// What became of the last step, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AllocInput {
+    /// After `DirectReclaim`: pages of progress.
+    pub progress: Pages,
+    /// Somebody else is in the OOM killer now.
+    pub oom_busy: bool,
+    /// After `Oom`: the killer made progress (a kill, or a victim that is still dying).
+    pub oom_progress: bool,
+    /// The task has been chosen by the OOM killer.
+    pub oom_victim: bool,
+}
+
+/// What the host does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AllocStep {
+    /// The block was taken from this zone (index); the free count is already lower.
+    Got(usize),
+    /// Wake kswapd of every candidate node.
+    WakeKswapd,
+    /// Direct reclaim (through the reserve gate), target 32 pages.
+    DirectReclaim,
+    /// Empty the per-CPU lists into the zones.
+    DrainPcp,
+    /// Call the OOM killer.
+    Oom,
+    /// Sleep one tick.
+    SleepTick,
+    /// No memory.
+    Fail,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Fast,
+    /// First try at min, after kswapd was woken.
+    Slow,
+    /// Top of the retry loop: kswapd is woken again.
+    Retry,
+    Try,
+    Reclaimed,
+    Drained,
+    OomCalled,
+    Done(AllocStep),
+}
+
+/// An allocation under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AllocTask {
+    order: u32,
+    flags: AllocFlags,
+    state: State,
+    progressed: bool,
+    no_progress: u32,
+}
+
+impl AllocTask {
+    /// A request for `2^order` contiguous pages.
+    pub fn new(order: u32, flags: AllocFlags) -> Self {
+        Self {
+            order,
+            flags,
+            state: State::Fast,
+            progressed: false,
+            no_progress: 0,
+        }
+    }
+
+    /// Fruitless reclaims in a row so far.
+    pub fn no_progress(&self) -> u32 {
+        self.no_progress
+    }
+
+    /// One step. `zones` is the zonelist in order of preference, with `reclaimable` up to date.
+    pub fn step(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+        let step = self.advance(zones, input);
+        if matches!(step, AllocStep::Got(_) | AllocStep::Fail) {
+            self.state = State::Done(step);
+        }
+        step
+    }
+
+    fn advance(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+        match self.state {
+            State::Done(step) => step,
+            State::Fast => match self.try_at(zones, Mark::Low, ReserveRights::default()) {
+                Some(zone) => AllocStep::Got(zone),
+                None => self.go(State::Slow, AllocStep::WakeKswapd),
+            },
+            State::Slow => match self.try_at(zones, Mark::Min, self.rights(input)) {
+                Some(zone) => AllocStep::Got(zone),
+                None => self.go(State::Try, AllocStep::WakeKswapd),
+            },
+            State::Retry => self.go(State::Try, AllocStep::WakeKswapd),
+            State::Try => {
+                let mark = if self.flags.reclaimer {
+                    Mark::None
+                } else {
+                    Mark::Min
+                };
+                match self.try_at(zones, mark, self.rights(input)) {
+                    Some(zone) => AllocStep::Got(zone),
+                    None if !self.flags.can_block || self.flags.reclaimer => AllocStep::Fail,
+                    None => self.go(State::Reclaimed, AllocStep::DirectReclaim),
+                }
+            }
+            State::Reclaimed => {
+                self.progressed = input.progress > 0;
+                if !self.progressed {
+                    return self.judge(zones, input);
+                }
+                match self.try_at(zones, Mark::Min, self.rights(input)) {
+                    Some(zone) => AllocStep::Got(zone),
+                    None => {
+                        unreserve_all(zones);
+                        self.go(State::Drained, AllocStep::DrainPcp)
+                    }
+                }
+            }
+            State::Drained => match self.try_at(zones, Mark::Min, self.rights(input)) {
+                Some(zone) => AllocStep::Got(zone),
+                None => self.judge(zones, input),
+            },
+            State::OomCalled if input.oom_progress => {
+                self.no_progress = 0;
+                self.go(State::Try, AllocStep::WakeKswapd)
+            }
+            State::OomCalled => AllocStep::Fail,
+        }
+    }
+
+    /// After reclaim that did not help: fail, retry, or the OOM killer.
+    fn judge(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+        let costly = self.order > COSTLY_ORDER;
+        if self.flags.noretry || (costly && !self.flags.retry_mayfail) {
+            return AllocStep::Fail;
+        }
+        if self.progressed && !costly {
+            self.no_progress = 0;
+        } else {
+            self.no_progress += 1;
+        }
+        let retry = if self.no_progress > MAX_RETRIES {
+            unreserve_all(zones)
+        } else {
+            let rights = self.rights(input);
+            let usable = zones.iter().filter(|z| z.class <= self.flags.class);
+            usable
+                .into_iter()
+                .any(|z| z.could_meet(self.order, rights, self.flags.class))
+        };
+        if retry {
+            return self.go(State::Try, AllocStep::WakeKswapd);
+        }
+        self.out_of_memory(zones, input)
+    }
+
+    fn out_of_memory(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+        if input.oom_busy {
+            // Somebody else is killing: that is progress.
+            self.no_progress = 0;
+            return self.go(State::Retry, AllocStep::SleepTick);
+        }
+        // Memory may have come free meanwhile; the high mark tells a real rescue from a drip.
+        if let Some(zone) = self.try_at(zones, Mark::High, ReserveRights::default()) {
+            return AllocStep::Got(zone);
+        }
+        let f = &self.flags;
+        let no_kill = self.order > COSTLY_ORDER
+            || f.retry_mayfail
+            || f.this_node
+            || f.class < ZoneClass::Normal;
+        if no_kill {
+            return AllocStep::Fail;
+        }
+        if !f.fs {
+            // Pretended success: a kill might be needless, others can still reclaim.
+            self.no_progress = 0;
+            return self.go(State::Try, AllocStep::WakeKswapd);
+        }
+        self.go(State::OomCalled, AllocStep::Oom)
+    }
+
+    fn go(&mut self, state: State, step: AllocStep) -> AllocStep {
+        self.state = state;
+        step
+    }
+
+    fn rights(&self, input: AllocInput) -> ReserveRights {
+        ReserveRights {
+            high: self.flags.high,
+            atomic: !self.flags.can_block,
+            oom_victim: input.oom_victim,
+        }
+    }
+
+    fn try_at(&self, zones: &mut [Zone], mark: Mark, rights: ReserveRights) -> Option<usize> {
+        let class = self.flags.class;
+        zones.iter_mut().enumerate().find_map(|(i, z)| {
+            let usable = z.class <= class && z.managed > 0;
+            let ok = match mark {
+                // Privileged: every free page, whatever is held back.
+                Mark::None => self.order == 0 || z.largest_free_order >= self.order,
+                _ => z.ok(self.order, mark, rights, class),
+            };
+            (usable && ok && z.take(self.order)).then_some(i)
+        })
+    }
+}
+
+/// Every zone gives up a block of its atomic reserve; true if any had one.
+fn unreserve_all(zones: &mut [Zone]) -> bool {
+    let mut any = false;
+    for zone in zones {
+        any |= zone.unreserve_highatomic(PAGEBLOCK);
+    }
+    any
+}
+
+#[cfg(test)]
+#[path = "alloc_tests.rs"]
+mod tests;

@@ -1,0 +1,209 @@
+//! Tests that kswapd and its waiters make on the zones of a node (`reclaim-entry.md` 3.1 and 5).
+
+use super::{Mark, ReserveRights, Zone, ZoneClass};
+use crate::ids::{NodeId, Pages};
+
+/// Fruitless runs after which kswapd stays asleep.
+pub const MAX_FAILURES: u32 = 16;
+/// Least pages a zone adds to kswapd's target.
+const SWAP_CLUSTER_MAX: Pages = 32;
+
+fn eligible(zones: &[Zone], node: NodeId, class: ZoneClass) -> impl Iterator<Item = &Zone> {
+    zones
+        .iter()
+        .filter(move |z| z.node == node && z.class <= class && z.managed > 0)
+}
+
+/// True if the node needs no kswapd: **any one** managed zone up to `class` is above high (promo
+/// with `tiering`), or there is none.
+pub fn balanced(zones: &[Zone], node: NodeId, order: u32, class: ZoneClass, tiering: bool) -> bool {
+    let mark = if tiering { Mark::Promo } else { Mark::High };
+    let mut none = true;
+    for z in eligible(zones, node, class) {
+        if z.ok(order, mark, ReserveRights::default(), class) {
+            return true;
+        }
+        none = false;
+    }
+    none
+}
+
+/// Pages kswapd wants of each round: not the deficit, but the high marks.
+pub fn kswapd_target(zones: &[Zone], node: NodeId, class: ZoneClass) -> Pages {
+    eligible(zones, node, class)
+        .map(|z| z.mark(Mark::High).max(SWAP_CLUSTER_MAX))
+        .sum()
+}
+
+/// kswapd's priority after a round that scanned and reclaimed so much of its target. `reclaimed` is
+/// this round's; `sum_reclaimed` is what the run's count stands at (the same under multi-gen, which
+/// counts each round anew). 0 ends the run. `boosting` at priority 10 never goes on to 9 while pages come.
+pub fn next_priority(
+    priority: u32,
+    target: Pages,
+    scanned: Pages,
+    sum_reclaimed: Pages,
+    reclaimed: Pages,
+    boosting: bool,
+) -> u32 {
+    let enough = scanned.max(sum_reclaimed) >= target || (boosting && priority == 10);
+    if enough && reclaimed > 0 {
+        priority
+    } else {
+        priority.saturating_sub(1)
+    }
+}
+
+/// What a kswapd wake-up is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WakeVerdict {
+    /// Wake it.
+    Wake,
+    /// Leave it asleep: hopeless, or balanced. Compaction may be woken for a caller that cannot
+    /// reclaim.
+    Leave,
+}
+
+/// Whether a sleeping kswapd is woken for a request.
+pub fn wake_kswapd(
+    zones: &[Zone],
+    node: NodeId,
+    order: u32,
+    class: ZoneClass,
+    failures: u32,
+) -> WakeVerdict {
+    let boosted = eligible(zones, node, class).any(|z| z.boost > 0);
+    if failures >= MAX_FAILURES || (balanced(zones, node, order, class, false) && !boosted) {
+        WakeVerdict::Leave
+    } else {
+        WakeVerdict::Wake
+    }
+}
+
+/// The reserve gate: true if a direct reclaimer may go on, false if it must wait for kswapd because
+/// less than half of the reserves of the node's zones up to NORMAL is free. A zone without
+/// reclaimable pages counts if it has free ones, or never with `skip_unreclaimable` (later kernels).
+pub fn pfmemalloc_allowed(
+    zones: &[Zone],
+    node: NodeId,
+    failures: u32,
+    skip_unreclaimable: bool,
+) -> bool {
+    if failures >= MAX_FAILURES {
+        return true;
+    }
+    let (mut reserve, mut free) = (0, 0);
+    for z in eligible(zones, node, ZoneClass::Normal) {
+        let counts = z.reclaimable > 0 || (!skip_unreclaimable && z.free > 0);
+        if counts {
+            reserve += z.mark(Mark::Min);
+            free += z.free;
+        }
+    }
+    reserve == 0 || free > reserve / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: NodeId = NodeId(0);
+    const NORMAL: ZoneClass = ZoneClass::Normal;
+
+    fn zone(free: Pages) -> Zone {
+        let z = Zone::new(NODE, NORMAL, 262_144);
+        Zone {
+            free,
+            min: 1024,
+            low: 1286,
+            high: 1548,
+            promo: 1810,
+            reclaimable: 1,
+            ..z
+        }
+    }
+
+    #[test]
+    fn entry_r2_kswapd() {
+        let z = |free| [zone(free)];
+        let plain = ReserveRights::default();
+        assert!(
+            !z(1286)[0].ok(0, Mark::Low, plain, NORMAL)
+                && z(1287)[0].ok(0, Mark::Low, plain, NORMAL)
+        );
+        assert_eq!(kswapd_target(&z(0), NODE, NORMAL), 1548);
+        assert!(!balanced(&z(1548), NODE, 0, NORMAL, false));
+        assert!(balanced(&z(1549), NODE, 0, NORMAL, false));
+        assert_eq!(next_priority(12, 1548, 1600, 10, 10, false), 12);
+        assert_eq!(next_priority(12, 1548, 900, 10, 10, false), 11);
+        assert_eq!(next_priority(12, 1548, 2000, 0, 0, false), 11);
+        assert_eq!(next_priority(10, 1548, 900, 10, 10, true), 10);
+    }
+
+    #[test]
+    fn any_zone_will_do() {
+        let small = Zone {
+            class: ZoneClass::Dma32,
+            ..zone(0)
+        };
+        let zones = [small.clone(), zone(1549)];
+        assert!(balanced(&zones, NODE, 0, NORMAL, false));
+        assert!(
+            !balanced(&zones, NODE, 0, NORMAL, true),
+            "promo is asked for"
+        );
+        assert!(!balanced(&zones, NODE, 0, ZoneClass::Dma32, false));
+        assert!(
+            balanced(&zones, NodeId(1), 0, NORMAL, false),
+            "no zone there"
+        );
+        let tiny = Zone { high: 3, ..small };
+        assert_eq!(kswapd_target(&[tiny, zone(0)], NODE, NORMAL), 32 + 1548);
+    }
+
+    #[test]
+    fn waking() {
+        let wake = |z: Zone, failures| wake_kswapd(&[z], NODE, 0, NORMAL, failures);
+        assert_eq!(wake(zone(1000), 15), WakeVerdict::Wake);
+        assert_eq!(wake(zone(1000), 16), WakeVerdict::Leave);
+        assert_eq!(wake(zone(9000), 0), WakeVerdict::Leave);
+        assert_eq!(
+            wake(
+                Zone {
+                    boost: 1,
+                    ..zone(9000)
+                },
+                0
+            ),
+            WakeVerdict::Wake
+        );
+    }
+
+    #[test]
+    fn gate() {
+        let allowed = |z: Zone, failures, skip| pfmemalloc_allowed(&[z], NODE, failures, skip);
+        assert!(!allowed(zone(512), 0, false));
+        assert!(allowed(zone(513), 0, false));
+        assert!(allowed(zone(0), 16, false));
+        let unreclaimable = Zone {
+            reclaimable: 0,
+            ..zone(512)
+        };
+        assert!(
+            !allowed(unreclaimable.clone(), 0, false),
+            "free pages stand in"
+        );
+        assert!(allowed(unreclaimable.clone(), 0, true));
+        assert!(
+            allowed(
+                Zone {
+                    free: 0,
+                    ..unreclaimable
+                },
+                0,
+                false
+            ),
+            "skipped: no reserves left"
+        );
+    }
+}
