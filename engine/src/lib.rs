@@ -5,6 +5,26 @@
 //! clock, starts no thread and has no `unsafe`: a host steps its tasks and does what they ask for.
 //! `ARCHITECTURE.md` at the root of the repository is the map.
 
+pub mod batch;
+pub mod classic;
+pub mod config;
+pub mod counters;
+pub mod engine;
+pub mod folio;
+pub mod ids;
+pub mod lruvec;
+pub mod memcg;
+pub mod meter;
+pub mod mglru;
+pub mod node;
+pub mod oom;
+pub mod reclaim;
+pub mod slab;
+pub mod swap;
+pub mod switches;
+pub mod workingset;
+pub mod writeback;
+pub mod zone;
 
 pub use config::{Config, Scale};
 pub use counters::{Counter, CounterSet};
