@@ -22,6 +22,9 @@ pub mod reclaim;
 pub mod slab;
 pub mod swap;
 pub mod switches;
+#[cfg(test)]
+#[allow(dead_code, reason = "tests use what they need of the mock host")]
+mod testing;
 pub mod workingset;
 pub mod writeback;
 pub mod zone;
