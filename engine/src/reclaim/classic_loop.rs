@@ -39,7 +39,6 @@ pub(crate) struct ClassicLoop {
     reclaimed: u64,
     /// Scan everything that was planned, whatever has been freed.
     whole: bool,
-    adjusted: bool,
     last: bool,
     at: At,
     taken: u64,
@@ -62,7 +61,6 @@ impl ClassicLoop {
             nth: 0,
             reclaimed: 0,
             whole: sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY,
-            adjusted: false,
             last: false,
             at: At::Next,
             taken: 0,
@@ -155,7 +153,7 @@ impl ClassicLoop {
             self.finish(cx.sc);
             return;
         }
-        if self.reclaimed < cx.sc.nr_to_reclaim || self.whole || self.adjusted {
+        if self.reclaimed < cx.sc.nr_to_reclaim || self.whole {
             return;
         }
         self.stop_smaller_side(cx.sc);
@@ -169,6 +167,7 @@ impl ClassicLoop {
     }
 
     /// The target is met: the side with less left stops, the other is cut to the same proportion.
+    /// Happens once: one side has nothing left when the next round is over.
     fn stop_smaller_side(&mut self, sc: &mut ScanControl) {
         let side = |v: &[u64; 4], t: usize| v[2 * t] + v[2 * t + 1];
         let (anon, file) = (side(&self.nr, 0), side(&self.nr, 1));
@@ -187,7 +186,6 @@ impl ClassicLoop {
             self.nr[i] = self.targets[i] * (100 - percent) / 100;
             self.nr[i] -= self.nr[i].min(done);
         }
-        self.adjusted = true;
     }
 
     fn finish(&mut self, sc: &mut ScanControl) {
