@@ -45,9 +45,6 @@ impl Engine {
     /// type. Both types' costs halve when they exceed a quarter of the lists.
     pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
         let cost = io * 32 + rotated;
-        if cost == 0 {
-            return;
-        }
         let lv = &self.lruvecs[lruvec.idx()];
         let node = lv.node;
         let mut at: Option<MemcgId> = Some(lv.memcg);
