@@ -17,7 +17,10 @@ enum At {
     Age,
     Visit(NodeVisit),
     RoundOver,
+    /// The rounds are over without the node being balanced at their top.
     Finish,
+    /// The way out.
+    Out,
     End,
 }
 
@@ -77,7 +80,7 @@ impl KswapdRun {
                         continue;
                     }
                     if balanced && self.boost == 0 {
-                        self.at = At::Finish;
+                        self.at = At::Out;
                         continue;
                     }
                     let boosting = self.boost != 0;
@@ -143,6 +146,9 @@ impl KswapdRun {
                     if cx.sc.nr_reclaimed == 0 {
                         eng.nodes[self.node.idx()].kswapd_failures += 1;
                     }
+                    self.at = At::Out;
+                }
+                At::Out => {
                     let boosts = std::mem::take(&mut self.boosts);
                     for (z, b) in eng.node_zones_mut(self.node).iter_mut().zip(boosts) {
                         z.unboost(b);
