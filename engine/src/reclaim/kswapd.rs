@@ -7,6 +7,7 @@ use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
+use crate::node::MAX_RECLAIM_RETRIES;
 use crate::switches::PolicyKind;
 use crate::zone::{self, ZoneClass};
 
@@ -159,5 +160,29 @@ impl KswapdRun {
                 At::End => return Work::Done,
             }
         }
+    }
+}
+
+impl Engine {
+    /// kswapd would like to sleep (`reclaim-entry.md` 5.2): true if its node lets it, because it is
+    /// balanced or because 16 runs in a row were fruitless. On a balanced node nothing is congested
+    /// any more: the marks that kswapd has left are removed. The host wakes those who wait at the
+    /// reserve gate first.
+    pub fn kswapd_may_sleep(&mut self, node: NodeId, order: u8, zone: u8) -> bool {
+        if self.nodes[node.idx()].kswapd_failures >= MAX_RECLAIM_RETRIES {
+            return true;
+        }
+        let class = self.zone_class(node, zone);
+        if !zone::balanced(&self.zones, node, order.into(), class, false) {
+            return false;
+        }
+        let n = &mut self.nodes[node.idx()];
+        n.flag_writeback = false;
+        n.flag_dirty = false;
+        let root = self.lruvec_id(MemcgId::ROOT, node);
+        let l = &mut self.lruvecs[root.idx()];
+        l.cgroup_congested = false;
+        l.node_congested = false;
+        true
     }
 }
