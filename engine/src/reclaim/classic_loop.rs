@@ -92,6 +92,11 @@ impl ClassicLoop {
                         return Some(eng.throttle(cx.sc, ThrottleReason::Isolated, node, ticks));
                     }
                     self.shrink_inactive(eng, cx, list, k);
+                    let reason = ThrottleReason::Isolated;
+                    let node = eng.lruvecs[self.lruvec.idx()].node;
+                    if eng.nodes[node.idx()].sleeping(reason) > 0 && self.heeds_isolated(eng, cx.sc) {
+                        return Some(Work::WakeThrottled { reason, node });
+                    }
                 }
                 At::Shrinking(list) => {
                     if let Some(work) = cx.list.step(eng, cx.sc, cx.answer) {
@@ -241,8 +246,14 @@ impl ClassicLoop {
 
     // ------------------------------------------------------------ section 4
 
+    /// The reclaimer takes part in the ISOLATED throttle: it may have to wait, and wakes those who
+    /// do when it need not.
+    fn heeds_isolated(&self, eng: &Engine, sc: &ScanControl) -> bool {
+        !sc.is_kswapd() && (sc.target.is_none() || eng.cfg.cgroup_v2)
+    }
+
     fn too_many_isolated(&self, eng: &Engine, sc: &ScanControl, t: LruType) -> bool {
-        if sc.is_kswapd() || (sc.target.is_some() && !eng.cfg.cgroup_v2) {
+        if !self.heeds_isolated(eng, sc) {
             return false;
         }
         let node = &eng.nodes[eng.lruvecs[self.lruvec.idx()].node.idx()];
