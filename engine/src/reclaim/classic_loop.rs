@@ -23,6 +23,8 @@ enum At {
     Deactivating(LruList, usize),
     /// All rounds done: the anonymous lists are rebalanced.
     Rebalance,
+    /// Nothing but some deactivation of anonymous memory (kswapd's aging).
+    Age,
     End,
 }
 
@@ -53,6 +55,14 @@ pub(crate) struct ClassicLoop {
 impl ClassicLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, _cpu: u16) -> Self {
         let nr = eng.get_scan_count(sc, lruvec);
+        let whole = sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY;
+        Self {
+            whole,
+            ..Self::with_targets(eng, lruvec, nr, At::Next)
+        }
+    }
+
+    fn with_targets(eng: &Engine, lruvec: LruvecId, nr: [u64; 4], at: At) -> Self {
         Self {
             lruvec,
             memcg: eng.lruvecs[lruvec.idx()].memcg,
@@ -60,9 +70,9 @@ impl ClassicLoop {
             targets: nr,
             nth: 0,
             reclaimed: 0,
-            whole: sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY,
+            whole: false,
             last: false,
-            at: At::Next,
+            at,
             taken: 0,
             scanned: 0,
             active: Vec::new(),
@@ -70,6 +80,11 @@ impl ClassicLoop {
             to_inactive: Vec::new(),
             pending: ArrayVec::new(),
         }
+    }
+
+    /// kswapd's aging (`reclaim-entry.md` 5.3): 32 active anonymous pages are looked through.
+    pub(crate) fn aging(eng: &Engine, lruvec: LruvecId) -> Self {
+        Self::with_targets(eng, lruvec, [0; 4], At::Age)
     }
 
     /// Goes on; `None` at the end.
@@ -116,6 +131,10 @@ impl ClassicLoop {
                     if eng.swap_total > 0 && anon_low {
                         self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                     }
+                }
+                At::Age => {
+                    self.last = true;
+                    self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                 }
                 At::End => return None,
             }

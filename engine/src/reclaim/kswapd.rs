@@ -1,12 +1,14 @@
 //! One run of kswapd (`reclaim-entry.md` 5.3).
 
+use super::classic_loop::ClassicLoop;
 use super::gen_loop::Cx;
 use super::node::NodeVisit;
 use super::scan_control::DEF_PRIORITY;
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{MemcgId, NodeId};
+use crate::ids::{LruType, MemcgId, NodeId};
+use crate::memcg::{WalkCursor, WalkMode};
 use crate::node::MAX_RECLAIM_RETRIES;
 use crate::switches::PolicyKind;
 use crate::zone::{self, ZoneClass};
@@ -16,6 +18,12 @@ enum At {
     Start,
     Check,
     Age,
+    /// Classic: anonymous memory of every memcg ages a little.
+    AgeAnon {
+        cursor: WalkCursor,
+        lruvec: Option<Box<ClassicLoop>>,
+    },
+    Shrink,
     Visit(NodeVisit),
     RoundOver,
     /// The rounds are over without the node being balanced at their top.
@@ -59,8 +67,10 @@ impl KswapdRun {
     }
 
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let At::Visit(v) = &mut self.at {
-            v.abandon(eng);
+        match &mut self.at {
+            At::Visit(v) => v.abandon(eng),
+            At::AgeAnon { cursor, .. } => eng.memcgs.iter_break(cursor),
+            _ => {}
         }
         self.at = At::End;
     }
@@ -91,6 +101,29 @@ impl KswapdRun {
                     self.at = At::Age;
                 }
                 At::Age => {
+                    let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
+                    self.at = if eng.sw.policy == PolicyKind::Classic && eng.swap_total > 0 && low() {
+                        At::AgeAnon {
+                            cursor: WalkCursor::new(WalkMode::Full, MemcgId::ROOT, self.node),
+                            lruvec: None,
+                        }
+                    } else {
+                        At::Shrink
+                    };
+                }
+                At::AgeAnon { cursor, lruvec } => {
+                    if let Some(work) = lruvec.as_mut().and_then(|l| l.step(eng, cx)) {
+                        return work;
+                    }
+                    match eng.memcgs.iter_next(cursor) {
+                        Some(memcg) => {
+                            let id = eng.lruvec_id(memcg, self.node);
+                            *lruvec = Some(Box::new(ClassicLoop::aging(eng, id)));
+                        }
+                        None => self.at = At::Shrink,
+                    }
+                }
+                At::Shrink => {
                     // With several generations aging belongs to eviction; the only thing left here
                     // is the protection of young working sets.
                     if cx.sc.priority < DEF_PRIORITY - 2 {
