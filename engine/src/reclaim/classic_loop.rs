@@ -286,8 +286,7 @@ impl ClassicLoop {
         let mut input = std::mem::take(&mut cx.list.input);
         self.scanned = self.isolate(eng, cx.sc, list, k, &mut input);
         cx.list.input = input;
-        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
-        eng.nodes[node].isolated[t.idx()] += self.taken;
+        eng.resize_isolated(self.lruvec, t, self.taken as i64);
         let kind = cx.sc.kind.pgscan();
         let n = self.scanned as i64;
         eng.memcgs.count(self.memcg, kind, n);
@@ -310,7 +309,7 @@ impl ClassicLoop {
         let stat = cx.list.stat;
         eng.put_back(cx.cpu, self.lruvec, &cx.list.ret);
         let node = eng.lruvecs[self.lruvec.idx()].node;
-        eng.nodes[node.idx()].isolated[t.idx()] -= self.taken;
+        eng.resize_isolated(self.lruvec, t, -(self.taken as i64));
         eng.count_steal(self.lruvec, cx.sc, t, stat.reclaimed);
         eng.note_cost(self.lruvec, t, stat.pageout, self.scanned - stat.reclaimed);
         self.reclaimed += stat.reclaimed;
@@ -342,8 +341,7 @@ impl ClassicLoop {
         let mut active = std::mem::take(&mut self.active);
         let total = self.isolate(eng, cx.sc, list, k, &mut active);
         self.active = active;
-        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
-        eng.nodes[node].isolated[list.lru_type().idx()] += self.taken;
+        eng.resize_isolated(self.lruvec, list.lru_type(), self.taken as i64);
         eng.memcgs.count(self.memcg, Counter::Pgrefill, total as i64);
         if cx.sc.target.is_none() {
             eng.vm.add(Counter::Pgrefill, total as i64);
@@ -396,12 +394,22 @@ impl ClassicLoop {
         eng.put_back(cx.cpu, self.lruvec, &self.keep_active);
         let moved = eng.put_back(cx.cpu, self.lruvec, &self.to_inactive);
         eng.count_event(self.lruvec, Counter::Pgdeactivate, moved as i64);
-        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
-        eng.nodes[node].isolated[t.idx()] -= self.taken;
+        eng.resize_isolated(self.lruvec, t, -(self.taken as i64));
         if rotated > 0 {
             eng.note_cost(self.lruvec, t, 0, rotated);
         }
         self.at = At::Next;
+    }
+}
+
+impl Engine {
+    /// Folios of a type leave for reclaim or come back: the node's figure and its gauge.
+    fn resize_isolated(&mut self, lruvec: LruvecId, t: LruType, pages: i64) {
+        let node = self.lruvecs[lruvec.idx()].node.idx();
+        let isolated = &mut self.nodes[node].isolated[t.idx()];
+        *isolated = isolated.checked_add_signed(pages).expect("isolated pages come back once");
+        let gauge = [Counter::IsolatedAnon, Counter::IsolatedFile][t.idx()];
+        self.vm.add(gauge, pages);
     }
 }
 
