@@ -7,6 +7,8 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::LruList;
 
 pub mod balance;
+#[cfg(test)]
+mod tests;
 
 /// The four evictable lists of an lruvec, indexed by [`LruList::idx`].
 #[derive(Clone, Debug, Default)]
