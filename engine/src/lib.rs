@@ -6,6 +6,7 @@
 //! `ARCHITECTURE.md` at the root of the repository is the map.
 
 pub mod batch;
+pub mod check;
 pub mod classic;
 pub mod config;
 pub mod counters;

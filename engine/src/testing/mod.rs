@@ -18,6 +18,7 @@
 //! ```
 
 mod place;
+mod random;
 mod script;
 mod serve;
 mod spec;
@@ -25,6 +26,5 @@ mod tests;
 mod world;
 
 pub(crate) use script::{Script, Seen, WriteAs};
-pub(crate) use serve::Shrunk;
 pub(crate) use spec::Spec;
 pub(crate) use world::Host;
