@@ -389,7 +389,7 @@ impl Engine {
             return false;
         }
         f.word.set(Flags::DIRTY);
-        if !f.has(Flags::SWAPBACKED) {
+        if f.counts_as_dirty_file() {
             let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
             self.memcgs
                 .count(self.lruvecs[lruvec.idx()].memcg, Counter::FileDirty, n);
@@ -418,7 +418,7 @@ impl Engine {
         if !f.word.test_clear(Flags::DIRTY) {
             return false;
         }
-        if !f.has(Flags::SWAPBACKED) {
+        if f.counts_as_dirty_file() {
             let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
             self.memcgs
                 .count(self.lruvecs[lruvec.idx()].memcg, Counter::FileDirty, -n);

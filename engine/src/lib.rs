@@ -6,6 +6,7 @@
 //! `ARCHITECTURE.md` at the root of the repository is the map.
 
 pub mod batch;
+pub mod check;
 pub mod classic;
 pub mod config;
 pub mod counters;
@@ -22,6 +23,9 @@ pub mod reclaim;
 pub mod slab;
 pub mod swap;
 pub mod switches;
+#[cfg(test)]
+#[allow(dead_code, reason = "tests use what they need of the mock host")]
+mod testing;
 pub mod workingset;
 pub mod writeback;
 pub mod zone;

@@ -58,6 +58,12 @@ impl CpuBatches {
     pub fn waiting(&self, op: BatchOp) -> &[FolioId] {
         &self.batches[op as usize]
     }
+
+    /// Every folio that some batch holds a reference to, once for each reference.
+    pub fn entries(&self) -> impl Iterator<Item = FolioId> + '_ {
+        let locks = self.mlock.iter().map(|&(id, _)| id);
+        self.batches.iter().flatten().copied().chain(locks)
+    }
 }
 
 impl Engine {

@@ -7,6 +7,8 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::LruList;
 
 pub mod balance;
+#[cfg(test)]
+mod tests;
 
 /// The four evictable lists of an lruvec, indexed by [`LruList::idx`].
 #[derive(Clone, Debug, Default)]
@@ -45,9 +47,6 @@ impl Engine {
     /// type. Both types' costs halve when they exceed a quarter of the lists.
     pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
         let cost = io * 32 + rotated;
-        if cost == 0 {
-            return;
-        }
         let lv = &self.lruvecs[lruvec.idx()];
         let node = lv.node;
         let mut at: Option<MemcgId> = Some(lv.memcg);

@@ -66,6 +66,13 @@ impl Folio {
         }
     }
 
+    /// True if its dirty mark is accounted for (dirty limits, flushers): page cache of files, not
+    /// shmem and not anonymous memory, whether lazily freeable or not.
+    #[inline]
+    pub fn counts_as_dirty_file(&self) -> bool {
+        !self.word.any(Flags::ANON.union(Flags::SWAPBACKED))
+    }
+
     /// True if some page table maps it.
     #[inline]
     pub fn mapped(&self) -> bool {
@@ -197,6 +204,11 @@ impl FolioTable {
         f.next = FolioId(self.free);
         self.free = id.0;
         self.live -= 1;
+    }
+
+    /// Records, in use or free: one more than the largest identifier.
+    pub fn records(&self) -> usize {
+        self.folios.len()
     }
 
     /// Folios in use.

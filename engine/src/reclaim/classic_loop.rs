@@ -23,6 +23,8 @@ enum At {
     Deactivating(LruList, usize),
     /// All rounds done: the anonymous lists are rebalanced.
     Rebalance,
+    /// Nothing but some deactivation of anonymous memory (kswapd's aging).
+    Age,
     End,
 }
 
@@ -39,7 +41,6 @@ pub(crate) struct ClassicLoop {
     reclaimed: u64,
     /// Scan everything that was planned, whatever has been freed.
     whole: bool,
-    adjusted: bool,
     last: bool,
     at: At,
     taken: u64,
@@ -54,6 +55,14 @@ pub(crate) struct ClassicLoop {
 impl ClassicLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, _cpu: u16) -> Self {
         let nr = eng.get_scan_count(sc, lruvec);
+        let whole = sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY;
+        Self {
+            whole,
+            ..Self::with_targets(eng, lruvec, nr, At::Next)
+        }
+    }
+
+    fn with_targets(eng: &Engine, lruvec: LruvecId, nr: [u64; 4], at: At) -> Self {
         Self {
             lruvec,
             memcg: eng.lruvecs[lruvec.idx()].memcg,
@@ -61,10 +70,9 @@ impl ClassicLoop {
             targets: nr,
             nth: 0,
             reclaimed: 0,
-            whole: sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY,
-            adjusted: false,
+            whole: false,
             last: false,
-            at: At::Next,
+            at,
             taken: 0,
             scanned: 0,
             active: Vec::new(),
@@ -72,6 +80,11 @@ impl ClassicLoop {
             to_inactive: Vec::new(),
             pending: ArrayVec::new(),
         }
+    }
+
+    /// kswapd's aging (`reclaim-entry.md` 5.3): 32 active anonymous pages are looked through.
+    pub(crate) fn aging(eng: &Engine, lruvec: LruvecId) -> Self {
+        Self::with_targets(eng, lruvec, [0; 4], At::Age)
     }
 
     /// Goes on; `None` at the end.
@@ -94,6 +107,11 @@ impl ClassicLoop {
                         return Some(eng.throttle(cx.sc, ThrottleReason::Isolated, node, ticks));
                     }
                     self.shrink_inactive(eng, cx, list, k);
+                    let reason = ThrottleReason::Isolated;
+                    let node = eng.lruvecs[self.lruvec.idx()].node;
+                    if eng.nodes[node.idx()].sleeping(reason) > 0 && self.heeds_isolated(eng, cx.sc) {
+                        return Some(Work::WakeThrottled { reason, node });
+                    }
                 }
                 At::Shrinking(list) => {
                     if let Some(work) = cx.list.step(eng, cx.sc, cx.answer) {
@@ -113,6 +131,10 @@ impl ClassicLoop {
                     if eng.swap_total > 0 && anon_low {
                         self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                     }
+                }
+                At::Age => {
+                    self.last = true;
+                    self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                 }
                 At::End => return None,
             }
@@ -155,7 +177,7 @@ impl ClassicLoop {
             self.finish(cx.sc);
             return;
         }
-        if self.reclaimed < cx.sc.nr_to_reclaim || self.whole || self.adjusted {
+        if self.reclaimed < cx.sc.nr_to_reclaim || self.whole {
             return;
         }
         self.stop_smaller_side(cx.sc);
@@ -169,6 +191,7 @@ impl ClassicLoop {
     }
 
     /// The target is met: the side with less left stops, the other is cut to the same proportion.
+    /// Happens once: one side has nothing left when the next round is over.
     fn stop_smaller_side(&mut self, sc: &mut ScanControl) {
         let side = |v: &[u64; 4], t: usize| v[2 * t] + v[2 * t + 1];
         let (anon, file) = (side(&self.nr, 0), side(&self.nr, 1));
@@ -187,7 +210,6 @@ impl ClassicLoop {
             self.nr[i] = self.targets[i] * (100 - percent) / 100;
             self.nr[i] -= self.nr[i].min(done);
         }
-        self.adjusted = true;
     }
 
     fn finish(&mut self, sc: &mut ScanControl) {
@@ -243,8 +265,14 @@ impl ClassicLoop {
 
     // ------------------------------------------------------------ section 4
 
+    /// The reclaimer takes part in the ISOLATED throttle: it may have to wait, and wakes those who
+    /// do when it need not.
+    fn heeds_isolated(&self, eng: &Engine, sc: &ScanControl) -> bool {
+        !sc.is_kswapd() && (sc.target.is_none() || eng.cfg.cgroup_v2)
+    }
+
     fn too_many_isolated(&self, eng: &Engine, sc: &ScanControl, t: LruType) -> bool {
-        if sc.is_kswapd() || (sc.target.is_some() && !eng.cfg.cgroup_v2) {
+        if !self.heeds_isolated(eng, sc) {
             return false;
         }
         let node = &eng.nodes[eng.lruvecs[self.lruvec.idx()].node.idx()];
@@ -258,8 +286,7 @@ impl ClassicLoop {
         let mut input = std::mem::take(&mut cx.list.input);
         self.scanned = self.isolate(eng, cx.sc, list, k, &mut input);
         cx.list.input = input;
-        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
-        eng.nodes[node].isolated[t.idx()] += self.taken;
+        eng.resize_isolated(self.lruvec, t, self.taken as i64);
         let kind = cx.sc.kind.pgscan();
         let n = self.scanned as i64;
         eng.memcgs.count(self.memcg, kind, n);
@@ -282,7 +309,7 @@ impl ClassicLoop {
         let stat = cx.list.stat;
         eng.put_back(cx.cpu, self.lruvec, &cx.list.ret);
         let node = eng.lruvecs[self.lruvec.idx()].node;
-        eng.nodes[node.idx()].isolated[t.idx()] -= self.taken;
+        eng.resize_isolated(self.lruvec, t, -(self.taken as i64));
         eng.count_steal(self.lruvec, cx.sc, t, stat.reclaimed);
         eng.note_cost(self.lruvec, t, stat.pageout, self.scanned - stat.reclaimed);
         self.reclaimed += stat.reclaimed;
@@ -314,8 +341,7 @@ impl ClassicLoop {
         let mut active = std::mem::take(&mut self.active);
         let total = self.isolate(eng, cx.sc, list, k, &mut active);
         self.active = active;
-        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
-        eng.nodes[node].isolated[list.lru_type().idx()] += self.taken;
+        eng.resize_isolated(self.lruvec, list.lru_type(), self.taken as i64);
         eng.memcgs.count(self.memcg, Counter::Pgrefill, total as i64);
         if cx.sc.target.is_none() {
             eng.vm.add(Counter::Pgrefill, total as i64);
@@ -368,12 +394,22 @@ impl ClassicLoop {
         eng.put_back(cx.cpu, self.lruvec, &self.keep_active);
         let moved = eng.put_back(cx.cpu, self.lruvec, &self.to_inactive);
         eng.count_event(self.lruvec, Counter::Pgdeactivate, moved as i64);
-        let node = eng.lruvecs[self.lruvec.idx()].node.idx();
-        eng.nodes[node].isolated[t.idx()] -= self.taken;
+        eng.resize_isolated(self.lruvec, t, -(self.taken as i64));
         if rotated > 0 {
             eng.note_cost(self.lruvec, t, 0, rotated);
         }
         self.at = At::Next;
+    }
+}
+
+impl Engine {
+    /// Folios of a type leave for reclaim or come back: the node's figure and its gauge.
+    fn resize_isolated(&mut self, lruvec: LruvecId, t: LruType, pages: i64) {
+        let node = self.lruvecs[lruvec.idx()].node.idx();
+        let isolated = &mut self.nodes[node].isolated[t.idx()];
+        *isolated = isolated.checked_add_signed(pages).expect("isolated pages come back once");
+        let gauge = [Counter::IsolatedAnon, Counter::IsolatedFile][t.idx()];
+        self.vm.add(gauge, pages);
     }
 }
 

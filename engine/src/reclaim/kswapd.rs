@@ -1,12 +1,15 @@
 //! One run of kswapd (`reclaim-entry.md` 5.3).
 
+use super::classic_loop::ClassicLoop;
 use super::gen_loop::Cx;
 use super::node::NodeVisit;
 use super::scan_control::DEF_PRIORITY;
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{MemcgId, NodeId};
+use crate::ids::{LruType, MemcgId, NodeId};
+use crate::memcg::{WalkCursor, WalkMode};
+use crate::node::MAX_RECLAIM_RETRIES;
 use crate::switches::PolicyKind;
 use crate::zone::{self, ZoneClass};
 
@@ -15,9 +18,18 @@ enum At {
     Start,
     Check,
     Age,
+    /// Classic: anonymous memory of every memcg ages a little.
+    AgeAnon {
+        cursor: WalkCursor,
+        lruvec: Option<Box<ClassicLoop>>,
+    },
+    Shrink,
     Visit(NodeVisit),
     RoundOver,
+    /// The rounds are over without the node being balanced at their top.
     Finish,
+    /// The way out.
+    Out,
     End,
 }
 
@@ -55,8 +67,10 @@ impl KswapdRun {
     }
 
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let At::Visit(v) = &mut self.at {
-            v.abandon(eng);
+        match &mut self.at {
+            At::Visit(v) => v.abandon(eng),
+            At::AgeAnon { cursor, .. } => eng.memcgs.iter_break(cursor),
+            _ => {}
         }
         self.at = At::End;
     }
@@ -77,7 +91,7 @@ impl KswapdRun {
                         continue;
                     }
                     if balanced && self.boost == 0 {
-                        self.at = At::Finish;
+                        self.at = At::Out;
                         continue;
                     }
                     let boosting = self.boost != 0;
@@ -87,6 +101,29 @@ impl KswapdRun {
                     self.at = At::Age;
                 }
                 At::Age => {
+                    let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
+                    self.at = if eng.sw.policy == PolicyKind::Classic && eng.swap_total > 0 && low() {
+                        At::AgeAnon {
+                            cursor: WalkCursor::new(WalkMode::Full, MemcgId::ROOT, self.node),
+                            lruvec: None,
+                        }
+                    } else {
+                        At::Shrink
+                    };
+                }
+                At::AgeAnon { cursor, lruvec } => {
+                    if let Some(work) = lruvec.as_mut().and_then(|l| l.step(eng, cx)) {
+                        return work;
+                    }
+                    match eng.memcgs.iter_next(cursor) {
+                        Some(memcg) => {
+                            let id = eng.lruvec_id(memcg, self.node);
+                            *lruvec = Some(Box::new(ClassicLoop::aging(eng, id)));
+                        }
+                        None => self.at = At::Shrink,
+                    }
+                }
+                At::Shrink => {
                     // With several generations aging belongs to eviction; the only thing left here
                     // is the protection of young working sets.
                     if cx.sc.priority < DEF_PRIORITY - 2 {
@@ -143,6 +180,9 @@ impl KswapdRun {
                     if cx.sc.nr_reclaimed == 0 {
                         eng.nodes[self.node.idx()].kswapd_failures += 1;
                     }
+                    self.at = At::Out;
+                }
+                At::Out => {
                     let boosts = std::mem::take(&mut self.boosts);
                     for (z, b) in eng.node_zones_mut(self.node).iter_mut().zip(boosts) {
                         z.unboost(b);
@@ -153,5 +193,29 @@ impl KswapdRun {
                 At::End => return Work::Done,
             }
         }
+    }
+}
+
+impl Engine {
+    /// kswapd would like to sleep (`reclaim-entry.md` 5.2): true if its node lets it, because it is
+    /// balanced or because 16 runs in a row were fruitless. On a balanced node nothing is congested
+    /// any more: the marks that kswapd has left are removed. The host wakes those who wait at the
+    /// reserve gate first.
+    pub fn kswapd_may_sleep(&mut self, node: NodeId, order: u8, zone: u8) -> bool {
+        if self.nodes[node.idx()].kswapd_failures >= MAX_RECLAIM_RETRIES {
+            return true;
+        }
+        let class = self.zone_class(node, zone);
+        if !zone::balanced(&self.zones, node, order.into(), class, false) {
+            return false;
+        }
+        let n = &mut self.nodes[node.idx()];
+        n.flag_writeback = false;
+        n.flag_dirty = false;
+        let root = self.lruvec_id(MemcgId::ROOT, node);
+        let l = &mut self.lruvecs[root.idx()];
+        l.cgroup_congested = false;
+        l.node_congested = false;
+        true
     }
 }

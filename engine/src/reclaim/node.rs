@@ -197,7 +197,6 @@ impl WalkVisit {
         let nr = sc.nr;
         let target = sc.target.unwrap_or(MemcgId::ROOT);
         let target_lruvec = eng.lruvec_id(target, self.node);
-        let root_lruvec = eng.lruvec_id(MemcgId::ROOT, self.node);
         let hz = eng.cfg.hz;
         let node = &mut eng.nodes[self.node.idx()];
         if sc.is_kswapd() {
@@ -217,11 +216,11 @@ impl WalkVisit {
                 eng.lruvecs[target_lruvec.idx()].cgroup_congested = true;
             }
             if sc.is_kswapd() {
-                eng.lruvecs[root_lruvec.idx()].node_congested = true;
+                eng.lruvecs[target_lruvec.idx()].node_congested = true;
             }
         }
-        let congested = eng.lruvecs[target_lruvec.idx()].cgroup_congested
-            || eng.lruvecs[root_lruvec.idx()].node_congested;
+        let l = &eng.lruvecs[target_lruvec.idx()];
+        let congested = l.cgroup_congested || l.node_congested;
         if !sc.is_kswapd()
             && sc.may_throttle
             && !sc.hibernation

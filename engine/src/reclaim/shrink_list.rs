@@ -256,8 +256,9 @@ impl ShrinkList {
             let full = eng
                 .memcgs
                 .swap_full(memcg, eng.swap_free, eng.swap_total);
-            // A slot under I/O cannot be taken back.
-            if (full || mlocked) && !f.has(Flags::WRITEBACK) {
+            // A slot under I/O cannot be taken back, nor one that page tables refer to since the
+            // unmap.
+            if (full || mlocked) && f.mapped() && !f.has(Flags::WRITEBACK) {
                 eng.leave_swap_cache(self.folio);
                 eng.folios[self.folio].word.set(Flags::DIRTY);
                 self.free_slot = Some((self.folio, slot));

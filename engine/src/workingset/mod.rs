@@ -3,5 +3,7 @@
 
 pub mod refault;
 pub mod shadow;
+#[cfg(test)]
+mod tests;
 
 pub use shadow::Shadow;

@@ -1,0 +1,31 @@
+//! Worked examples of `classic-lru.md` run through the engine.
+
+mod marks;
+mod runs;
+mod scan;
+
+use crate::folio::Flags;
+use crate::ids::FolioId;
+use crate::lruvec::{LruList, Policy};
+use crate::testing::Host;
+
+/// Folios of one list, next victim first.
+fn tail_first(h: &Host, list: LruList) -> Vec<FolioId> {
+    let Policy::Classic(lists) = &h.eng.lruvec(h.lruvec).policy else {
+        panic!("not a classic lruvec");
+    };
+    let mut ids: Vec<_> = lists.lists[list.idx()].iter(&h.eng.folios).collect();
+    ids.reverse();
+    ids
+}
+
+/// A classic host without swap: only file pages are scanned.
+fn file_host() -> Host {
+    let mut h = Host::new("classic");
+    h.eng.set_swap(0, 0);
+    h
+}
+
+fn active(h: &Host, id: FolioId) -> bool {
+    h.has(id, Flags::ACTIVE | Flags::LRU)
+}
