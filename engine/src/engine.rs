@@ -181,6 +181,15 @@ impl Engine {
         &self.lruvecs[id.idx()]
     }
 
+    /// `[seq, anonymous pages, file pages]` for each generation of a memcg on node 0, oldest first;
+    /// empty under another policy.
+    pub fn generations(&self, memcg: MemcgId) -> Vec<[u64; 3]> {
+        match &self.lruvecs[self.lruvec_id(memcg, NodeId(0)).idx()].policy {
+            crate::lruvec::Policy::MultiGen(m) => m.dump(),
+            _ => Vec::new(),
+        }
+    }
+
     /// One folio.
     #[inline]
     pub fn folio(&self, id: FolioId) -> &Folio {
