@@ -201,29 +201,32 @@ impl GenLoop {
     }
 
     /// One round of the loop before the series.
-    fn round_before(&mut self, eng: &Engine, sc: &mut ScanControl) {
+    fn round_before(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         if self.below_min(eng, sc) {
-            self.budget = -1;
             self.rotate = true;
-            self.at = At::End;
-            return;
+            return self.set_round_budget(eng, sc, 0);
         }
         let types = EvictableTypes::of(self.swappiness);
         let m = self.gens(eng);
         let (age, size) = should_run_aging(m, types, eng.sw.is_612());
         if size > 0 && !eng.memcgs[self.memcg].online() {
-            return self.set_round_budget(size);
+            return self.set_round_budget(eng, sc, size);
         }
         let n = self.protected_budget(eng, sc, size);
         if !age || sc.priority == DEF_PRIORITY {
-            return self.set_round_budget(eng.cfg.scale.scan_share(n, sc.priority));
+            let n = eng.cfg.scale.scan_share(n, sc.priority);
+            return self.set_round_budget(eng, sc, n);
         }
         self.at = At::Aging(AgingTask::new(self.lruvec, m.max_seq, types));
     }
 
-    fn set_round_budget(&mut self, n: u64) {
+    fn set_round_budget(&mut self, eng: &mut Engine, sc: &ScanControl, n: u64) {
         self.budget = n as i64;
-        self.at = if n == 0 { At::End } else { At::Evict };
+        if n == 0 {
+            self.finish_before(eng, sc);
+        } else {
+            self.at = At::Evict;
+        }
     }
 
     fn aging_over(&mut self, eng: &mut Engine, sc: &mut ScanControl, made: bool) {
