@@ -388,11 +388,10 @@ impl GenLoop {
         eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
         let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
         if !sane {
-            self.pending.push(Work::Throttle {
-                reason: ThrottleReason::Writeback,
-                node: eng.lruvecs[self.lruvec.idx()].node,
-                ticks: eng.cfg.hz / 10,
-            });
+            let node = eng.lruvecs[self.lruvec.idx()].node;
+            let ticks = eng.cfg.hz / 10;
+            self.pending
+                .push(eng.throttle(sc, ThrottleReason::Writeback, node, ticks));
         }
     }
 
