@@ -348,7 +348,8 @@ impl GenLoop {
         let f = &mut eng.folios[id];
         let t = f.lru_type();
         if crate::mglru::insert::entry_seq(m, f.word, t, false, false) == m.min_seq[t.idx()] {
-            clear_refs(&mut f.word);
+            f.word.set_refs(0);
+            f.word.clear(Flags::REFERENCED);
             f.word.set(Flags::ACTIVE);
         }
         false
