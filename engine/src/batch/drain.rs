@@ -186,8 +186,9 @@ impl Engine {
         let f = &mut self.folios[id];
         f.word.clear(Flags::ACTIVE | Flags::REFERENCED);
         if f.any(Flags::DIRTY | Flags::WRITEBACK) {
-            f.word.set(Flags::RECLAIM);
+            // After the insertion: the mark would place it among the younger generations.
             self.lruvec_add(id, false);
+            self.folios[id].word.set(Flags::RECLAIM);
         } else {
             self.lruvec_add(id, true);
             self.vm.add(Counter::Pgrotated, n);
