@@ -530,21 +530,26 @@ impl ShrinkList {
         let n = f.nr_pages();
         let lruvec = f.lruvec;
         match w {
-            Written::Activate | Written::Failed => {
+            Written::Activate => {
                 f.word.clear(Flags::RECLAIM);
                 eng.set_dirty(self.folio);
                 return self.activate(eng);
+            }
+            Written::Failed => {
+                eng.set_dirty(self.folio);
             }
             Written::Submitted => {}
         }
         eng.count_event(lruvec, Counter::VmscanWrite, n as i64);
         self.stat.pageout += n;
         let f = &mut eng.folios[self.folio];
+        if !f.has(Flags::WRITEBACK) {
+            f.word.clear(Flags::RECLAIM);
+        }
         if f.any(Flags::WRITEBACK | Flags::DIRTY) {
             f.word.clear(Flags::LOCKED);
             return self.keep_unlocked();
         }
-        f.word.clear(Flags::RECLAIM);
         self.free(eng)
     }
 
