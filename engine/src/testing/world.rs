@@ -142,6 +142,11 @@ impl Host {
         self.eng.folio(id).has(flags)
     }
 
+    /// True if any of the flags is set.
+    pub(crate) fn any(&self, id: FolioId, flags: Flags) -> bool {
+        self.eng.folio(id).any(flags)
+    }
+
     /// True if the folio has been freed. Only while no new folio has taken its record.
     pub(crate) fn gone(&self, id: FolioId) -> bool {
         self.eng.folio(id).has(Flags::DEAD)
