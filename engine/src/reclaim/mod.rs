@@ -21,6 +21,8 @@ pub mod put_back;
 pub mod scan_control;
 pub mod shrink_list;
 pub mod task;
+#[cfg(test)]
+mod tests;
 pub mod work;
 
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
