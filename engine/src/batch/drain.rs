@@ -131,8 +131,19 @@ impl Engine {
             false
         });
         for id in dead {
+            let lruvec = self.folios[id].lruvec;
+            self.count_drained(lruvec, true);
             self.folios[id].refcount = 0;
             self.folio_release(id);
+        }
+    }
+
+    /// The report of section 6.2, filter or not.
+    fn count_drained(&mut self, lruvec: LruvecId, dead: bool) {
+        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        self.memcgs.count(memcg, Counter::LruAddDrained, 1);
+        if dead {
+            self.memcgs.count(memcg, Counter::DeadAtAdd, 1);
         }
     }
 
@@ -141,11 +152,7 @@ impl Engine {
         let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
         let dead = f.refcount == 1;
         let was_unevictable = f.word.test_clear(Flags::UNEVICTABLE);
-        let memcg = self.lruvecs[lruvec.idx()].memcg;
-        self.memcgs.count(memcg, Counter::LruAddDrained, 1);
-        if dead {
-            self.memcgs.count(memcg, Counter::DeadAtAdd, 1);
-        }
+        self.count_drained(lruvec, dead);
         let f = &mut self.folios[id];
         if f.evictable() {
             if was_unevictable {
@@ -186,8 +193,9 @@ impl Engine {
         let f = &mut self.folios[id];
         f.word.clear(Flags::ACTIVE | Flags::REFERENCED);
         if f.any(Flags::DIRTY | Flags::WRITEBACK) {
-            f.word.set(Flags::RECLAIM);
+            // After the insertion: the mark would place it among the younger generations.
             self.lruvec_add(id, false);
+            self.folios[id].word.set(Flags::RECLAIM);
         } else {
             self.lruvec_add(id, true);
             self.vm.add(Counter::Pgrotated, n);

@@ -22,6 +22,9 @@ pub mod refs;
 pub mod scan;
 pub mod walk;
 
+#[cfg(test)]
+mod tests;
+
 use crate::folio::List;
 use crate::ids::LruType;
 use crate::lruvec::MAX_ZONES;

@@ -50,7 +50,7 @@ impl Engine {
             if self.sw.exact_scan_count {
                 result.scanned += scan.scanned;
                 result.isolated = scan.isolated;
-            } else if scan.isolated > 0 || scan.scanned >= self.cfg.scale.max_lru_batch {
+            } else if scan.scanned > 0 {
                 result.scanned = scan.scanned;
                 result.isolated = scan.isolated;
             }

@@ -218,15 +218,12 @@ impl Engine {
         self.mms.mms[mm.idx()].ran |= 1 << node;
     }
 
-    /// Should the host scan this leaf table? `key` names the table for good (same table, same key).
+    /// Should the host scan this leaf table? Never once another walker has made the new generation.
+    /// `key` names the table for good (same table, same key).
     #[inline]
     pub fn walk_wants_table(&self, w: &Walk, key: u64) -> bool {
-        w.force
-            || self.lruvecs[w.lruvec.idx()]
-                .gens()
-                .walk
-                .filters
-                .hit(w.seq, key)
+        let m = self.lruvecs[w.lruvec.idx()].gens();
+        m.max_seq == w.seq && (w.force || m.walk.filters.hit(w.seq, key))
     }
 
     /// Is this folio one the walk looks for? Only then may the host clear its accessed bit.
@@ -239,7 +236,8 @@ impl Engine {
     /// The host cleared a young entry that maps `id`. `pte_dirty`: the entry was dirty.
     pub fn walk_young(&mut self, w: &Walk, id: FolioId, pte_dirty: bool) {
         self.walk_dirty(id, pte_dirty);
-        self.gen_promote(id, MultiGen::slot(w.seq));
+        let youngest = self.lruvecs[w.lruvec.idx()].gens().max_seq;
+        self.gen_promote(id, MultiGen::slot(youngest));
     }
 
     /// A dirty entry makes a clean folio dirty, unless it is anonymous memory without swap.

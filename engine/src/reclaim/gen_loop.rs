@@ -201,29 +201,32 @@ impl GenLoop {
     }
 
     /// One round of the loop before the series.
-    fn round_before(&mut self, eng: &Engine, sc: &mut ScanControl) {
+    fn round_before(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         if self.below_min(eng, sc) {
-            self.budget = -1;
             self.rotate = true;
-            self.at = At::End;
-            return;
+            return self.set_round_budget(eng, sc, 0);
         }
         let types = EvictableTypes::of(self.swappiness);
         let m = self.gens(eng);
         let (age, size) = should_run_aging(m, types, eng.sw.is_612());
         if size > 0 && !eng.memcgs[self.memcg].online() {
-            return self.set_round_budget(size);
+            return self.set_round_budget(eng, sc, size);
         }
         let n = self.protected_budget(eng, sc, size);
         if !age || sc.priority == DEF_PRIORITY {
-            return self.set_round_budget(eng.cfg.scale.scan_share(n, sc.priority));
+            let n = eng.cfg.scale.scan_share(n, sc.priority);
+            return self.set_round_budget(eng, sc, n);
         }
         self.at = At::Aging(AgingTask::new(self.lruvec, m.max_seq, types));
     }
 
-    fn set_round_budget(&mut self, n: u64) {
+    fn set_round_budget(&mut self, eng: &mut Engine, sc: &ScanControl, n: u64) {
         self.budget = n as i64;
-        self.at = if n == 0 { At::End } else { At::Evict };
+        if n == 0 {
+            self.finish_before(eng, sc);
+        } else {
+            self.at = At::Evict;
+        }
     }
 
     fn aging_over(&mut self, eng: &mut Engine, sc: &mut ScanControl, made: bool) {
@@ -345,7 +348,8 @@ impl GenLoop {
         let f = &mut eng.folios[id];
         let t = f.lru_type();
         if crate::mglru::insert::entry_seq(m, f.word, t, false, false) == m.min_seq[t.idx()] {
-            clear_refs(&mut f.word);
+            f.word.set_refs(0);
+            f.word.clear(Flags::REFERENCED);
             f.word.set(Flags::ACTIVE);
         }
         false
@@ -385,11 +389,10 @@ impl GenLoop {
         eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
         let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
         if !sane {
-            self.pending.push(Work::Throttle {
-                reason: ThrottleReason::Writeback,
-                node: eng.lruvecs[self.lruvec.idx()].node,
-                ticks: eng.cfg.hz / 10,
-            });
+            let node = eng.lruvecs[self.lruvec.idx()].node;
+            let ticks = eng.cfg.hz / 10;
+            self.pending
+                .push(eng.throttle(sc, ThrottleReason::Writeback, node, ticks));
         }
     }
 

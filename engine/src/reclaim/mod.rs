@@ -25,6 +25,9 @@ pub mod task;
 mod tests;
 pub mod work;
 
+#[cfg(test)]
+mod tests;
+
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 pub use task::{Outcome, ReclaimTask};
 pub use work::{Answer, Freed, References, Work, Written};

@@ -13,6 +13,7 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::Policy;
 use crate::mglru::look_around::LookAround;
 use crate::mglru::refs::set_refs;
+use crate::switches::RefsModel;
 use crate::workingset::Shadow;
 
 /// What a list came to, in base pages (`shrink-folio-list.md` 1).
@@ -375,6 +376,10 @@ impl ShrinkList {
         } else {
             match eng.lruvecs[f.lruvec.idx()].policy {
                 Policy::MultiGen(_) if !v612 => {
+                    if r.accessed > 0 && r.exec && file && eng.sw.refs_model == RefsModel::V614Exec
+                    {
+                        f.word.set(Flags::WORKINGSET);
+                    }
                     if r.accessed == 0 {
                         Verdict::Reclaim
                     } else if set_refs(&mut f.word) {
@@ -530,21 +535,26 @@ impl ShrinkList {
         let n = f.nr_pages();
         let lruvec = f.lruvec;
         match w {
-            Written::Activate | Written::Failed => {
+            Written::Activate => {
                 f.word.clear(Flags::RECLAIM);
                 eng.set_dirty(self.folio);
                 return self.activate(eng);
+            }
+            Written::Failed => {
+                eng.set_dirty(self.folio);
             }
             Written::Submitted => {}
         }
         eng.count_event(lruvec, Counter::VmscanWrite, n as i64);
         self.stat.pageout += n;
         let f = &mut eng.folios[self.folio];
+        if !f.has(Flags::WRITEBACK) {
+            f.word.clear(Flags::RECLAIM);
+        }
         if f.any(Flags::WRITEBACK | Flags::DIRTY) {
             f.word.clear(Flags::LOCKED);
             return self.keep_unlocked();
         }
-        f.word.clear(Flags::RECLAIM);
         self.free(eng)
     }
 

@@ -261,7 +261,7 @@ fn live(preset: usize, batch_size: usize, filter: bool, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn invariants_hold_under_every_preset(
         preset in 0..PRESETS.len(),

@@ -75,6 +75,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Lists of at most 64 single-page folios that freed something: each ends with a partial batch.
+    pub(crate) fn lists(&self) -> usize {
+        let full = crate::batch::BATCH_MAX;
+        self.free_batches.iter().filter(|&&n| n < full).count()
+    }
+
     /// Pages freed.
     pub(crate) fn freed_pages(&self) -> u64 {
         self.freed.iter().map(|f| 1u64 << f.order).sum()

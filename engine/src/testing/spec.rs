@@ -51,7 +51,7 @@ impl Spec {
         Self::of(Flags::ANON.union(Flags::UPTODATE), 1)
     }
 
-    /// Additional flags.
+    /// Additional flags. `SWAPCACHE` comes with a slot and its references.
     pub(crate) const fn with(mut self, flags: Flags) -> Self {
         self.flags = self.flags.union(flags);
         self

@@ -85,6 +85,11 @@ impl Host {
         for _ in 0..spec.maps {
             self.eng.folio_map(id);
         }
+        if spec.flags.contains(Flags::SWAPCACHE) {
+            self.eng.folio_clear(id, Flags::SWAPCACHE);
+            self.eng.enter_swap_cache(id, self.next_slot);
+            self.next_slot += n as u32;
+        }
         if spec.dirty {
             self.eng.set_dirty(id);
         }
@@ -93,8 +98,10 @@ impl Host {
         id
     }
 
-    /// Queues a new folio for its list and lets go of it. It may wait in a batch.
+    /// Queues a new folio for its list and lets go of it. It may wait in a batch. The task that
+    /// brought it in has run.
     pub(crate) fn queue(&mut self, id: FolioId, in_fault: bool) {
+        self.eng.mm_ran(self.mm, 0);
         self.eng.lru_add(0, id, in_fault);
         self.eng.folio_put(id, 1);
     }
@@ -133,6 +140,11 @@ impl Host {
     /// True if all of the flags are set.
     pub(crate) fn has(&self, id: FolioId, flags: Flags) -> bool {
         self.eng.folio(id).has(flags)
+    }
+
+    /// True if any of the flags is set.
+    pub(crate) fn any(&self, id: FolioId, flags: Flags) -> bool {
+        self.eng.folio(id).any(flags)
     }
 
     /// True if the folio has been freed. Only while no new folio has taken its record.

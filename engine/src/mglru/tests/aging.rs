@@ -1,0 +1,101 @@
+//! New generations and dropped ones.
+
+use crate::lruvec::LruList;
+use crate::mglru::EvictableTypes;
+use crate::testing::{Host, Spec};
+use crate::LruType::{Anon, File};
+
+/// Ages once; lock acquisitions it took.
+fn age(h: &mut Host) -> u64 {
+    h.eng.meter.take();
+    let max = h.gens().max_seq;
+    assert!(h.eng.gen_inc_max_seq(h.lruvec, max, EvictableTypes::Both));
+    h.eng.check();
+    h.eng.meter.take().locks
+}
+
+#[test]
+fn e5_forcing_out() {
+    for preset in ["base", "v612"] {
+        let mut h = Host::new(preset);
+        let next = h.fill(1, 10, Spec::file());
+        let ids = h.fill(0, 5000, Spec::file());
+        assert_eq!(
+            age(&mut h),
+            2,
+            "4096 in the first hold of the lock, 904 in the second"
+        );
+        assert_eq!((h.gens().max_seq, h.gens().min_seq), (4, [1, 1]));
+        let mut want: Vec<_> = ids.into_iter().rev().collect();
+        want.extend(next);
+        assert!(
+            h.list(1, File) == want,
+            "behind the members, the last one moved first"
+        );
+        let protected: u64 = h.gens().ctrl[1].avg_total.iter().sum();
+        assert_eq!(protected, if preset == "base" { 2500 } else { 0 });
+    }
+    for (folios, locks) in [(4095, 1), (4096, 2)] {
+        let mut h = Host::new("base");
+        h.fill(0, folios, Spec::file());
+        assert_eq!(
+            age(&mut h),
+            locks,
+            "exactly 4096 ends the hold although none is left"
+        );
+        assert_eq!(h.gens().min_seq[1], 1);
+    }
+}
+
+#[test]
+fn e10_aging_statistics() {
+    let mut h = Host::new("base");
+    h.set_seqs(5, [3, 3]);
+    for (seq, n) in [(3, 100), (4, 200), (5, 300)] {
+        h.fill(seq, n, Spec::file());
+    }
+    let sizes = |h: &Host| (h.size(LruList::ActiveFile), h.size(LruList::InactiveFile));
+    assert_eq!(sizes(&h), (500, 100));
+    age(&mut h);
+    assert_eq!(h.gens().max_seq, 6);
+    assert_eq!(sizes(&h), (300, 300));
+}
+
+#[test]
+fn e11_min_seq() {
+    for (swappiness, want) in [(60, [7, 8]), (0, [7, 9])] {
+        let mut h = Host::new("base");
+        h.set_seqs(10, [7, 7]);
+        h.add_to(7, Spec::anon());
+        h.add_to(9, Spec::file());
+        assert!(h.eng.gen_try_inc_min_seq(h.lruvec, swappiness));
+        assert_eq!(h.gens().min_seq, want);
+        let types = EvictableTypes::of(swappiness);
+        let must_age = h.gens().min_seq_of(types) + 2 > h.gens().max_seq;
+        assert_eq!(must_age, swappiness == 0);
+        assert!(
+            !h.eng.gen_try_inc_min_seq(h.lruvec, swappiness),
+            "two generations stay"
+        );
+    }
+}
+
+#[test]
+fn folios_that_may_not_be_evicted_join_the_new_youngest_generation() {
+    let mut h = Host::new("base");
+    h.fill(0, 5, Spec::anon());
+    h.fill(0, 5, Spec::file());
+    assert!(h.eng.gen_inc_max_seq(h.lruvec, 3, EvictableTypes::File));
+    h.eng.check();
+    assert_eq!((h.gens().max_seq, h.gens().min_seq), (4, [1, 1]));
+    assert_eq!(h.gen_pages(4, Anon), 5, "the accepted inversion");
+    assert_eq!(h.gen_pages(1, File), 5);
+    assert_eq!(h.size(LruList::ActiveAnon), 5);
+}
+
+#[test]
+fn a_lost_race_ages_nothing() {
+    let mut h = Host::new("base");
+    assert!(!h.eng.gen_inc_max_seq(h.lruvec, 2, EvictableTypes::Both));
+    assert_eq!(h.gens().max_seq, 3);
+}

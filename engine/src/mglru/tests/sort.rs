@@ -1,0 +1,143 @@
+//! What the scan puts aside.
+
+use crate::config::Config;
+use crate::folio::Flags;
+use crate::ids::FolioId;
+use crate::lruvec::LruList;
+use crate::reclaim::ScanControl;
+use crate::switches::presets::preset;
+use crate::testing::{Host, Spec};
+use crate::{Counter, LruType::File};
+
+struct Layout {
+    h: Host,
+    sc: ScanControl,
+    members: [FolioId; 2],
+    promoted: FolioId,
+    tier2: FolioId,
+    high: FolioId,
+    dirty: FolioId,
+    clean: FolioId,
+    mlocked: FolioId,
+    isolated: Vec<FolioId>,
+    scanned: u64,
+}
+
+/// The folios of E9 in the oldest generation 2, tier limit 0, reclaim of zones 0 and 1.
+fn sorted(name: &str) -> Layout {
+    let cfg = Config {
+        nr_zones: 3,
+        ..Config::default()
+    };
+    let mut h = Host::with(preset(name).unwrap(), cfg);
+    h.set_seqs(5, [2, 2]);
+    let members = [h.add_to(3, Spec::file()), h.add_to(3, Spec::file().zone(2))];
+    let promoted = h.add_to(2, Spec::file().with(Flags::REFERENCED));
+    h.eng.gen_promote(promoted, 3);
+    let tier2 = h.add_to(2, Spec::file());
+    for _ in 0..3 + u8::from(name == "v612") {
+        h.eng.mark_accessed(0, tier2);
+    }
+    let high = h.add_to(2, Spec::file().zone(2));
+    let dirty = h.add_to(2, Spec::file().dirty());
+    let clean = h.add_to(2, Spec::file());
+    let mlocked = h.add_to(2, Spec::file().with(Flags::MLOCKED | Flags::WORKINGSET));
+    let ctrl = &mut h.eng.lruvecs[h.lruvec.idx()].gens_mut().ctrl[1];
+    ctrl.refaulted = [100, 100, 10, 0];
+    ctrl.evicted = [1000, 400, 300, 100];
+    let mut sc = h.request(32);
+    sc.reclaim_idx = 1;
+    let mut isolated = Vec::new();
+    let got = h.eng.gen_isolate(h.lruvec, &mut sc, 0, 4096, &mut isolated);
+    h.eng.check();
+    Layout {
+        h,
+        sc,
+        members,
+        promoted,
+        tier2,
+        high,
+        dirty,
+        clean,
+        mlocked,
+        isolated,
+        scanned: got.scanned,
+    }
+}
+
+#[test]
+fn e9_sort_folio_base() {
+    let l = sorted("base");
+    let [m0, m2] = l.members;
+    assert_eq!(l.isolated, [l.clean]);
+    assert_eq!(
+        l.h.list(3, File),
+        [m0, l.promoted, l.tier2, l.dirty, l.high, m2],
+        "heads in zone 0, tail in zone 2"
+    );
+    assert_eq!(l.h.gens().ctrl[1].protected, [0, 0, 1, 0]);
+    assert!(l.h.has(l.dirty, Flags::RECLAIM));
+    assert_eq!((l.sc.nr.file_taken, l.sc.nr.unqueued_dirty), (1, 1));
+    assert!(l.h.has(l.mlocked, Flags::UNEVICTABLE | Flags::LRU));
+    assert_eq!(l.h.size(LruList::Unevictable), 1);
+    assert_eq!(l.h.count(Counter::Pgrefill), 5);
+    assert_eq!(l.h.count(Counter::PgscanDirect), 1);
+    assert_eq!(l.scanned, 6);
+}
+
+#[test]
+fn e9_sort_folio_v5() {
+    let l = sorted("v5");
+    let [m0, m2] = l.members;
+    assert_eq!(
+        l.isolated,
+        [l.dirty, l.clean],
+        "dirty folios are isolated now"
+    );
+    assert_eq!(l.h.list(3, File), [m0, l.promoted, l.tier2, l.high, m2]);
+    assert_eq!((l.sc.nr.file_taken, l.sc.nr.unqueued_dirty), (0, 0));
+    assert!(l.h.has(l.mlocked, Flags::UNEVICTABLE));
+    assert_eq!((l.scanned, l.h.count(Counter::PgscanDirect)), (6, 2));
+}
+
+#[test]
+fn e9_sort_folio_late_612() {
+    let l = sorted("v612");
+    let [m0, m2] = l.members;
+    assert_eq!(
+        l.isolated,
+        [l.dirty, l.clean, l.mlocked],
+        "the generic path culls mlocked"
+    );
+    assert_eq!(
+        l.h.list(3, File),
+        [l.tier2, m0, l.promoted, l.high, m2],
+        "protected folios go to the tail in 6.12"
+    );
+    assert!(
+        !l.h.has(l.tier2, Flags::WORKINGSET),
+        "and start again at tier 0"
+    );
+    assert_eq!(l.h.gens().ctrl[1].protected, [0, 0, 1, 0]);
+}
+
+#[test]
+fn parked_folios_return_to_the_head() {
+    let mut h = Host::new("base");
+    let dirty = h.fill(0, 3, Spec::anon().with(Flags::SWAPCACHE).dirty());
+    let mut sc = h.request(32);
+    (sc.io, sc.fs) = (false, false);
+    let mut out = Vec::new();
+    let got = h.eng.gen_isolate(h.lruvec, &mut sc, 200, 4096, &mut out);
+    assert!(
+        out.is_empty() && got.scanned == 0,
+        "progress is hidden before the series"
+    );
+    let list = h.list(0, crate::LruType::Anon);
+    assert_eq!(
+        list, dirty,
+        "a whole list keeps its order: each goes in front of the one before"
+    );
+    assert_eq!(h.vm(Counter::Pgskip), 3);
+    h.eng.check();
+}
