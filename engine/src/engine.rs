@@ -117,6 +117,23 @@ impl Engine {
         }
     }
 
+    /// Time as last told.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// kswapd is about to sleep with the node balanced: what it said about congestion is over
+    /// (`reclaim-entry.md` 4).
+    pub fn node_balanced(&mut self, node: NodeId) {
+        let n = &mut self.nodes[node.idx()];
+        n.flag_writeback = false;
+        n.flag_dirty = false;
+        let root = self.lruvec_id(MemcgId::ROOT, node);
+        let lv = &mut self.lruvecs[root.idx()];
+        lv.node_congested = false;
+        lv.cgroup_congested = false;
+    }
+
     /// Creates a memcg with its lruvecs and enters it into the memcg LRU of each node.
     ///
     /// # Errors
@@ -162,6 +179,15 @@ impl Engine {
     /// The lists of an lruvec.
     pub fn lruvec(&self, id: LruvecId) -> &Lruvec {
         &self.lruvecs[id.idx()]
+    }
+
+    /// `[seq, anonymous pages, file pages]` for each generation of a memcg on node 0, oldest first;
+    /// empty under another policy.
+    pub fn generations(&self, memcg: MemcgId) -> Vec<[u64; 3]> {
+        match &self.lruvecs[self.lruvec_id(memcg, NodeId(0)).idx()].policy {
+            crate::lruvec::Policy::MultiGen(m) => m.dump(),
+            _ => Vec::new(),
+        }
     }
 
     /// One folio.

@@ -6,3 +6,4 @@ pub mod draw;
 pub mod fidelity;
 pub mod report;
 pub mod stats;
+pub mod replay;

@@ -1,6 +1,32 @@
 //! A deterministic simulated machine that hosts the reclaim engine: virtual time, CPUs, devices,
-//! and what every action costs.
+//! page tables, page cache, swap, and what every action costs.
+//!
+//! | folder | what |
+//! |---|---|
+//! | `sim` | events, tasks as `async` code, CPUs with run queues, locks |
+//! | `device` | block devices, zram timing, injected faults |
+//! | `params` | every cost with its source |
+//! | `mem` | objects, slots, mappings |
+//! | `vm` | faults, reverse map, walks, swap, the host side of reclaim |
+//! | `io` | buffered read and write, fsync, completions |
+//! | `daemon` | kswapd, flushers, OOM killers |
 
+pub mod config;
+pub mod ctx;
+pub mod daemon;
 pub mod device;
+pub mod io;
+pub mod machine;
+pub mod mem;
 pub mod params;
 pub mod sim;
+pub mod vm;
+pub mod world;
+
+pub use config::{MachineConfig, MachineError, OpError, SwapConfig};
+pub use ctx::{Ctx, InlineClock};
+pub use io::read::OpenFile;
+pub use machine::{Machine, MachineRun};
+pub use mem::{MappingFlags, MappingId};
+pub use params::Params;
+pub use world::World;

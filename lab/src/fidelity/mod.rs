@@ -3,6 +3,7 @@
 //! [`sequences`] regenerates every operation of a case; [`reference`] holds what an
 //! unmodified Linux 6.12 reported for it under three policies.
 
+pub mod compare;
 pub mod reference;
 pub mod sequences;
 mod splitmix;

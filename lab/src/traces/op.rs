@@ -15,16 +15,19 @@ pub enum OpKind {
     /// Load from a page of an anonymous region. An extension of the four kinds of the
     /// reference sequences, for traces that tell loads from stores.
     AnonRead = 4,
+    /// Write of a whole page of a file: nothing is read first. An extension likewise.
+    WholeWrite = 5,
 }
 
 impl OpKind {
     /// Every kind, in the order of its number.
-    pub const ALL: [OpKind; 5] = [
+    pub const ALL: [OpKind; 6] = [
         OpKind::MappedRead,
         OpKind::Pread,
         OpKind::Pwrite,
         OpKind::AnonWrite,
         OpKind::AnonRead,
+        OpKind::WholeWrite,
     ];
 
     /// The kind with this number, if there is one.
@@ -34,7 +37,7 @@ impl OpKind {
 
     /// Whether the reference makes its page dirty.
     pub fn is_write(self) -> bool {
-        matches!(self, OpKind::Pwrite | OpKind::AnonWrite)
+        matches!(self, OpKind::Pwrite | OpKind::AnonWrite | OpKind::WholeWrite)
     }
 
     /// Whether the referenced object is an anonymous region (otherwise it is a file).

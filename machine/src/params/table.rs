@@ -273,6 +273,14 @@ params! {
     /// Pool memory per stored byte.
     zram_pool_overhead_permille = 1_050, A, "machine-model.md 1";
 
+    // ---- kernel memory of a memcg (reference/README.md) ----
+    /// Kernel memory of a memcg that has done nothing, millionths of a page.
+    kernel_base_page_ppm = 5_600_000, P, "measured on Linux 6.12.117";
+    /// Kernel memory per index node (64 pages of a file), millionths of a page.
+    index_node_page_ppm = 142_600, P, "measured on Linux 6.12.117";
+    /// Kernel memory per cached page of a file that was written, millionths of a page.
+    written_page_kernel_ppm = 27_000, P, "measured on Linux 6.12.117";
+
     // ---- workloads (workloads.md 1.3) ----
     /// Storage-engine operation whose frame is present.
     storage_op_hit_ns = 12_000, A, "workloads.md 1.3, inferred";

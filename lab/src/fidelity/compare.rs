@@ -1,0 +1,206 @@
+//! Running a recorded case and holding it against the kernel's counters.
+
+use super::reference::{Reference, Run};
+use super::sequences::{Access, Case, Kind};
+use crate::replay::{replay, Clock, Replay, ReplayError, ReplayOptions};
+use crate::traces::{Op, OpKind, Trace};
+use coldset_machine::SwapConfig;
+
+/// Pages of the program itself (`reference/README.md`).
+const OWN_PAGES: u32 = 3;
+/// The same where it also writes.
+const OWN_PAGES_WRITER: u32 = 4;
+/// zram of the recording machine, pages.
+const ZRAM_PAGES: u32 = (512 << 20) / 4096;
+
+/// A lab variant for each recorded policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Name in the reference.
+    pub recorded: &'static str,
+    /// Lab variant.
+    pub variant: &'static str,
+    /// Assignments on top.
+    pub set: &'static [&'static str],
+}
+
+/// The recorded policies.
+pub const POLICIES: [Policy; 3] = [
+    Policy {
+        recorded: "mglru-0x7",
+        variant: "v612",
+        set: &[],
+    },
+    Policy {
+        recorded: "mglru-0x1",
+        variant: "v612",
+        set: &["page_table_walk=off"],
+    },
+    Policy {
+        recorded: "classic",
+        variant: "classic",
+        set: &["file_writeback_from_reclaim=on"],
+    },
+];
+
+impl Policy {
+    /// The policy of a recorded name.
+    pub fn of(recorded: &str) -> Option<Policy> {
+        POLICIES.into_iter().find(|p| p.recorded == recorded)
+    }
+}
+
+/// Counters that are compared.
+pub const COUNTERS: [&str; 12] = [
+    "workingset_refault_file",
+    "workingset_refault_anon",
+    "misses",
+    "pgscan",
+    "pgsteal",
+    "workingset_activate_file",
+    "workingset_activate_anon",
+    "workingset_restore_file",
+    "workingset_restore_anon",
+    "pgactivate",
+    "pgrefill",
+    "events_max",
+];
+
+/// One counter, ours beside the kernel's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Counter.
+    pub name: &'static str,
+    /// Ours, mean over fold phases.
+    pub ours: f64,
+    /// The kernel's, mean over repeats.
+    pub kernel: f64,
+    /// Relative difference; `None` where the kernel has 0.
+    pub error: Option<f64>,
+    /// Half the spread of the kernel's repeats, relative.
+    pub kernel_spread: f64,
+}
+
+/// One case under one policy.
+#[derive(Clone, Debug)]
+pub struct CaseResult {
+    /// Case.
+    pub case: Case,
+    /// Recorded policy.
+    pub policy: &'static str,
+    /// Counters.
+    pub counters: Vec<Compared>,
+    /// The replay at the first phase, for a closer look.
+    pub first: Replay,
+}
+
+/// The trace of a case.
+pub fn trace_of(accesses: impl IntoIterator<Item = Access>) -> Trace {
+    Trace::from_ops(
+        accesses
+            .into_iter()
+            .map(|a| Op {
+                kind: match a.kind {
+                    Kind::MappedRead => OpKind::MappedRead,
+                    Kind::Pread => OpKind::Pread,
+                    Kind::Pwrite => OpKind::Pwrite,
+                    Kind::AnonWrite => OpKind::AnonWrite,
+                    Kind::WholeWrite => OpKind::WholeWrite,
+                },
+                object: a.object,
+                task: a.task,
+                page: a.page,
+            })
+            .collect(),
+    )
+}
+
+/// Replay options of a recorded run.
+pub fn options_of(case: Case, run: &Run, policy: Policy, phase_ns: u64) -> ReplayOptions {
+    let mut o = ReplayOptions::new(run.limit_pages);
+    o.own_pages = match case {
+        Case::ReadWriteZipf => OWN_PAGES_WRITER,
+        _ => OWN_PAGES,
+    };
+    if case.swaps() {
+        o.swap = SwapConfig::Zram {
+            pages: ZRAM_PAGES,
+            algorithm: "lz4".into(),
+        };
+    }
+    o.fault_around = case.fault_around_pages();
+    o.fold_phase = phase_ns;
+    o.clock = clock_of(run);
+    if let Some(low) = case.low_pages() {
+        o.low = vec![(0, u64::from(low))];
+    }
+    o.set = policy.set.iter().map(|s| (*s).to_string()).collect();
+    o
+}
+
+/// The recorded clock: the points at which the program read the statistics.
+pub fn clock_of(run: &Run) -> Option<Clock> {
+    let mut points: Vec<(u64, u64)> = Vec::new();
+    for p in &run.root()?.series {
+        let point = (p.accesses, (p.seconds * 1e9).round() as u64);
+        if points.last().is_none_or(|l| point.0 > l.0) {
+            points.push(point);
+        }
+    }
+    Clock::new(points).ok()
+}
+
+/// Runs a case under a recorded policy over `phases` phases of the statistics fold and compares.
+/// Classic results depend on the phase; multi-gen ones do not, so one phase is enough there.
+///
+/// # Errors
+/// As [`replay`].
+pub fn compare(
+    reference: &Reference,
+    case: Case,
+    trace: &Trace,
+    policy: Policy,
+    phases: u64,
+) -> Result<Option<CaseResult>, ReplayError> {
+    let runs: Vec<&Run> = reference.runs_under(case.name(), policy.recorded).collect();
+    let Some(first_run) = runs.first() else {
+        return Ok(None);
+    };
+    let mut replays = Vec::new();
+    for phase in 0..phases.max(1) {
+        let ns = 2_000_000_000 * (phase + 1) / phases.max(1);
+        let mut o = options_of(case, first_run, policy, ns);
+        o.series = phase == 0;
+        replays.push(replay(trace, policy.variant, &o)?);
+    }
+    let kernel = |name: &str, run: &Run| -> f64 {
+        let Some(root) = run.root() else { return 0.0 };
+        let get = |n: &str| root.totals.get(n).unwrap_or(0) as f64;
+        match name {
+            "misses" => get("disk_read_pages") + get("pswpin"),
+            n => get(n),
+        }
+    };
+    let counters = COUNTERS
+        .iter()
+        .map(|&name| {
+            let ours = replays.iter().map(|r| r.get(name) as f64).sum::<f64>() / replays.len() as f64;
+            let theirs: Vec<f64> = runs.iter().map(|r| kernel(name, r)).collect();
+            let mean = theirs.iter().sum::<f64>() / theirs.len() as f64;
+            let spread = theirs.iter().fold(0.0f64, |m, v| m.max((v - mean).abs()));
+            Compared {
+                name,
+                ours,
+                kernel: mean,
+                error: (mean > 0.0).then(|| ours / mean - 1.0),
+                kernel_spread: if mean > 0.0 { spread / mean } else { 0.0 },
+            }
+        })
+        .collect();
+    Ok(Some(CaseResult {
+        case,
+        policy: policy.recorded,
+        counters,
+        first: replays.swap_remove(0),
+    }))
+}

@@ -1,0 +1,90 @@
+//! Time told by a list of points: piecewise linear over the access index.
+
+/// Points (access index, ns), both ascending.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Clock {
+    points: Vec<(u64, u64)>,
+}
+
+/// Why a clock cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ClockError {
+    /// Not `ACCESS:SECONDS`.
+    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58")]
+    Form(String),
+    /// Out of order.
+    #[error("clock point '{0}' is not after the one before it; list the points in ascending order")]
+    Order(String),
+    /// Fewer than two points.
+    #[error("a clock needs at least two points, for example 0:0,32768:6.58")]
+    Short,
+}
+
+impl Clock {
+    /// From points in ascending order.
+    ///
+    /// # Errors
+    /// Fewer than two points, or points out of order.
+    pub fn new(points: Vec<(u64, u64)>) -> Result<Self, ClockError> {
+        if points.len() < 2 {
+            return Err(ClockError::Short);
+        }
+        for w in points.windows(2) {
+            if w[1].0 <= w[0].0 || w[1].1 < w[0].1 {
+                return Err(ClockError::Order(format!("{}:{}", w[1].0, w[1].1)));
+            }
+        }
+        Ok(Self { points })
+    }
+
+    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`.
+    ///
+    /// # Errors
+    /// As [`Self::new`], or a point that is not a pair of numbers.
+    pub fn parse(text: &str) -> Result<Self, ClockError> {
+        let point = |p: &str| -> Option<(u64, u64)> {
+            let (a, s) = p.split_once(':')?;
+            let s: f64 = s.trim().parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)?;
+            Some((a.trim().parse().ok()?, (s * 1e9).round() as u64))
+        };
+        let points = text
+            .split(',')
+            .map(|p| point(p).ok_or_else(|| ClockError::Form(p.trim().into())))
+            .collect::<Result<Vec<_>, _>>()?;
+        Self::new(points)
+    }
+
+    /// Time of an access, ns. Beyond the ends the first and last slopes go on.
+    pub fn at(&self, access: u64) -> u64 {
+        let i = self
+            .points
+            .partition_point(|p| p.0 <= access)
+            .clamp(1, self.points.len() - 1);
+        let ((a0, t0), (a1, t1)) = (self.points[i - 1], self.points[i]);
+        let into = access.saturating_sub(a0);
+        t0 + (u128::from(into) * u128::from(t1 - t0) / u128::from(a1 - a0)) as u64
+    }
+
+    /// Access indices of the points.
+    pub fn accesses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.points.iter().map(|p| p.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interpolates_between_points() {
+        let c = Clock::parse("0:0,100:1.5,200:2").unwrap();
+        assert_eq!([c.at(0), c.at(50), c.at(100), c.at(150), c.at(300)], [0, 750_000_000, 1_500_000_000, 1_750_000_000, 2_500_000_000]);
+    }
+
+    #[test]
+    fn bad_points_are_named() {
+        assert_eq!(Clock::parse("0:0,5"), Err(ClockError::Form("5".into())));
+        assert_eq!(Clock::parse("0:0"), Err(ClockError::Short));
+        assert!(matches!(Clock::parse("5:0,4:1"), Err(ClockError::Order(_))));
+    }
+}

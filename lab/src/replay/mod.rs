@@ -1,0 +1,64 @@
+//! Replaying a trace of page accesses over policy variants.
+
+pub mod clock;
+pub mod run;
+
+pub use clock::Clock;
+pub use run::{replay, Replay, ReplayError, SeriesPoint};
+
+use coldset_machine::SwapConfig;
+
+/// How a trace is replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    /// The memcg's limit, pages.
+    pub memory: u64,
+    /// Index nodes and page tables are charged to the memcg.
+    pub kernel_memory: bool,
+    /// Anonymous pages of the program itself, always accessed.
+    pub own_pages: u32,
+    /// Swap.
+    pub swap: SwapConfig,
+    /// Swappiness, 0..=200.
+    pub swappiness: u16,
+    /// Pages mapped round a file fault; 1 = none.
+    pub fault_around: u32,
+    /// Pages read ahead beyond a request.
+    pub read_ahead: u32,
+    /// Time by access index; none: the machine's own time.
+    pub clock: Option<Clock>,
+    /// Phase of the fold of memcg statistics, ns.
+    pub fold_phase: u64,
+    /// memory.low of the memcg of a task, pages. With any, every task has a memcg of its own.
+    pub low: Vec<(u16, u64)>,
+    /// Run the invariant checks after every reclaim (slow).
+    pub check: bool,
+    /// Assignments `switch=value` on top of the variant.
+    pub set: Vec<String>,
+    /// Record a series point at each listed point of the clock.
+    pub series: bool,
+}
+
+impl ReplayOptions {
+    /// A limit of `memory` pages, everything else at its default.
+    pub fn new(memory: u64) -> Self {
+        Self {
+            memory,
+            kernel_memory: true,
+            own_pages: 0,
+            swap: SwapConfig::None,
+            swappiness: 60,
+            fault_around: 1,
+            read_ahead: 0,
+            clock: None,
+            fold_phase: 2_000_000_000,
+            low: Vec::new(),
+            check: false,
+            set: Vec::new(),
+            series: false,
+        }
+    }
+}
+
+/// Least limit of a replay, pages: room for the kernel's own pages and one batch of reclaim.
+pub const MEMORY_MIN: u64 = 128;

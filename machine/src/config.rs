@@ -1,0 +1,123 @@
+//! What machine to simulate.
+
+use crate::device::{DeviceError, DeviceKind};
+use crate::params::Params;
+use coldset_engine::memcg::MemcgError;
+use coldset_engine::swap::zram::ZramError;
+use coldset_engine::writeback::{DirtyParamError, DirtyParams};
+use coldset_engine::{Config, Switches};
+
+/// Swap of the machine.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum SwapConfig {
+    /// None: anonymous memory cannot leave.
+    #[default]
+    None,
+    /// Compressed memory.
+    Zram {
+        /// Slots (pages).
+        pages: u32,
+        /// Algorithm by name.
+        algorithm: String,
+    },
+    /// A swap area on a device of its own.
+    Disk {
+        /// Slots (pages).
+        pages: u32,
+        /// The device.
+        device: DeviceKind,
+    },
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// CPUs, at most 256.
+    pub cpus: u16,
+    /// The engine's sizes.
+    pub engine: Config,
+    /// The engine's behaviour.
+    pub switches: Switches,
+    /// Costs.
+    pub params: Params,
+    /// RAM in pages that user memory can take; none = limited by memcgs only.
+    pub ram: Option<u64>,
+    /// Swap.
+    pub swap: SwapConfig,
+    /// Devices with files, by index.
+    pub devices: Vec<DeviceKind>,
+    /// Dirty limits and flusher timing.
+    pub dirty: DirtyParams,
+    /// Writers are throttled at the dirty limits.
+    pub dirty_balance: bool,
+    /// Pages mapped around a file fault, a power of two; 1 = none.
+    pub fault_around: u32,
+    /// Pages read ahead beyond a request; 0 = none.
+    pub read_ahead: u32,
+    /// Index nodes and page tables are charged to the memcg.
+    pub kernel_memory: bool,
+    /// Seed of devices and of everything random in the machine.
+    pub seed: u64,
+    /// Run the engine's invariant checks after every reclaim.
+    pub check: bool,
+}
+
+impl MachineConfig {
+    /// One CPU, one NVMe drive, no swap, everything at its default.
+    pub fn new(switches: Switches) -> Self {
+        Self {
+            cpus: 1,
+            engine: Config::default(),
+            switches,
+            params: Params::default(),
+            ram: None,
+            swap: SwapConfig::None,
+            devices: vec![DeviceKind::Nvme],
+            dirty: DirtyParams::default(),
+            dirty_balance: true,
+            fault_around: 16,
+            read_ahead: 0,
+            kernel_memory: false,
+            seed: 1,
+            check: false,
+        }
+    }
+}
+
+/// Why a machine cannot be built or an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// Memcg settings.
+    #[error(transparent)]
+    Memcg(#[from] MemcgError),
+    /// Dirty settings.
+    #[error(transparent)]
+    Dirty(#[from] DirtyParamError),
+    /// zram settings.
+    #[error(transparent)]
+    Zram(#[from] ZramError),
+    /// A device failed.
+    #[error("{0}; the data in memory is kept, retry or use another device")]
+    Device(DeviceError),
+    /// A setting that cannot work.
+    #[error("{what}: {value} is out of range; use {range}")]
+    Range {
+        /// Setting.
+        what: &'static str,
+        /// Value.
+        value: String,
+        /// What is possible.
+        range: &'static str,
+    },
+}
+
+/// Why an operation of a task did not complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpError {
+    /// Memory could not be had, or the task was killed for it.
+    #[error("out of memory")]
+    NoMemory,
+    /// The device failed.
+    #[error("device error: {0}")]
+    Device(DeviceError),
+}

@@ -1,0 +1,163 @@
+//! The context of one simulated task: its address space, its memcg and its time.
+//!
+//! A task runs either on the executor, where it competes for CPUs and really waits, or inline: a
+//! replay of a trace with a single thread of control, whose clock simply adds up.
+
+use crate::sim::{Task, TimeClass};
+use coldset_engine::memcg::TaskMemcg;
+use coldset_engine::writeback::TaskDirty;
+use coldset_engine::{MemcgId, MmId, NodeId};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// How an inline task's clock moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InlineClock {
+    /// Work and I/O take the time they cost.
+    Running,
+    /// Somebody else tells the time; work and I/O take none.
+    External,
+}
+
+/// A task as the machine sees it.
+pub struct Ctx {
+    task: Option<Task>,
+    /// Its address space.
+    pub mm: MmId,
+    /// Its memcg.
+    pub memcg: MemcgId,
+    /// The node its memory comes from.
+    pub node: NodeId,
+    inline: InlineClock,
+    clock: Cell<u64>,
+    /// Memory above memory.high.
+    pub(crate) over_high: RefCell<TaskMemcg>,
+    /// Dirty throttling.
+    pub(crate) dirty: RefCell<TaskDirty>,
+    /// Pages it has dirtied since its last look at the dirty limits.
+    pub(crate) newly_dirtied: Cell<u64>,
+    /// Killed by the OOM killer.
+    pub(crate) killed: Rc<Cell<bool>>,
+}
+
+impl Ctx {
+    /// A task of the executor. Call from inside it.
+    pub fn of_task(task: Task, mm: MmId, memcg: MemcgId) -> Self {
+        Self::new(Some(task), mm, memcg, InlineClock::Running)
+    }
+
+    /// An inline task.
+    pub fn inline(mm: MmId, memcg: MemcgId, clock: InlineClock) -> Self {
+        Self::new(None, mm, memcg, clock)
+    }
+
+    fn new(task: Option<Task>, mm: MmId, memcg: MemcgId, inline: InlineClock) -> Self {
+        Self {
+            task,
+            mm,
+            memcg,
+            node: NodeId(0),
+            inline,
+            clock: Cell::new(0),
+            over_high: RefCell::default(),
+            dirty: RefCell::default(),
+            newly_dirtied: Cell::new(0),
+            killed: Rc::default(),
+        }
+    }
+
+    /// The executor's task, unless inline.
+    pub fn task(&self) -> Option<&Task> {
+        self.task.as_ref()
+    }
+
+    /// Its own time, ns: ahead of the simulation's by what it has charged.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match &self.task {
+            Some(t) => t.local_now(),
+            None => self.clock.get(),
+        }
+    }
+
+    /// Tells an inline task the time; never backwards.
+    #[inline]
+    pub fn set_clock(&self, now: u64) {
+        self.clock.set(self.clock.get().max(now));
+    }
+
+    /// Its CPU.
+    #[inline]
+    pub fn cpu(&self) -> u16 {
+        self.task.as_ref().map_or(0, Task::cpu)
+    }
+
+    /// True once the OOM killer has chosen it.
+    pub fn killed(&self) -> bool {
+        self.killed.get()
+    }
+
+    /// CPU time.
+    #[inline]
+    pub fn charge(&self, class: TimeClass, ns: u64) {
+        match &self.task {
+            Some(t) => t.charge_as(class, ns),
+            None => {
+                if self.inline == InlineClock::Running {
+                    self.clock.set(self.clock.get() + ns);
+                }
+            }
+        }
+    }
+
+    /// Occupies the CPU for what has been charged, if it has become much.
+    #[inline]
+    pub async fn maybe_settle(&self) {
+        if let Some(t) = &self.task {
+            if t.settle_due() {
+                t.settle().await;
+            }
+        }
+    }
+
+    /// Waits for a device. An inline task just moves its clock: nothing else it could notice runs.
+    #[inline]
+    pub async fn io_until(&self, t: u64) {
+        match &self.task {
+            Some(task) => task.sleep_until_as(TimeClass::IoWait, t).await,
+            None => {
+                if self.inline == InlineClock::Running {
+                    self.set_clock(t);
+                }
+            }
+        }
+    }
+
+    /// Sleeps; everything else goes on meanwhile, for inline tasks too.
+    pub async fn sleep_until(&self, class: TimeClass, t: u64) {
+        match &self.task {
+            Some(task) => task.sleep_until_as(class, t).await,
+            None => {
+                self.set_clock(t);
+                PendingOnce(false).await;
+            }
+        }
+    }
+}
+
+/// Suspends once: an inline task hands control to its driver, which lets the simulation catch up.
+struct PendingOnce(bool);
+
+impl Future for PendingOnce {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}

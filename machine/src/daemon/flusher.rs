@@ -1,0 +1,147 @@
+//! Flushers: one worker a write context (`writeback.md` 6).
+
+use crate::machine::Machine;
+use crate::sim::{Affinity, TimeClass, WaitQueue};
+use crate::world::World;
+use coldset_engine::WbId;
+use std::cell::RefCell;
+use std::rc::Weak;
+
+/// The worker of one write context.
+pub(crate) struct FlusherState {
+    wake: WaitQueue,
+    running: bool,
+    asked: bool,
+}
+
+impl World {
+    /// Starts the worker of a write context if it has none yet.
+    pub(crate) fn ensure_flusher(&mut self, wb: WbId) {
+        while self.flushers.len() <= wb.idx() {
+            let id = WbId(self.flushers.len() as u32);
+            let wake = WaitQueue::new(&self.sim);
+            self.flushers.push(FlusherState {
+                wake: wake.clone(),
+                running: false,
+                asked: false,
+            });
+            let (me, sim) = (self.me.clone(), self.sim.clone());
+            self.sim.spawn("flusher", Affinity::Any, async move {
+                worker(me, sim, wake, id).await;
+            });
+        }
+    }
+
+    /// Wakes workers that have been given something to do.
+    pub(crate) fn run_flushers(&mut self, ids: &[WbId]) {
+        for id in ids {
+            let f = &mut self.flushers[id.idx()];
+            f.asked = true;
+            if !f.running {
+                f.wake.wake_one();
+            }
+        }
+    }
+
+    /// Makes sure that the next periodic wake-up is served.
+    pub(crate) fn arm_flusher_timer(&mut self, now: u64) {
+        let Some(t) = self.wb.next_timer() else { return };
+        let t = t.max(now + 1);
+        if self.flusher_timer.is_some_and(|armed| armed <= t) {
+            return;
+        }
+        self.flusher_timer = Some(t);
+        let me = self.me.clone();
+        self.sim.call_at(t, move || {
+            if let Some(w) = me.upgrade() {
+                let mut w = w.borrow_mut();
+                if w.flusher_timer != Some(t) {
+                    return;
+                }
+                w.flusher_timer = None;
+                let now = w.sim.now();
+                let ids = w.wb.expire_timers(now);
+                w.run_flushers(&ids);
+                w.arm_flusher_timer(now);
+            }
+        });
+    }
+}
+
+async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue, wb: WbId) {
+    let task = sim.current();
+    loop {
+        let slice = {
+            let Some(w) = me.upgrade() else { return };
+            let mut w = w.borrow_mut();
+            let w = &mut *w;
+            let input = w.flush_input(wb);
+            let now = task.local_now();
+            let s = w.wb.next_slice(wb, now, &input);
+            let f = &mut w.flushers[wb.idx()];
+            f.running = s.is_some();
+            f.asked = false;
+            s
+        };
+        let Some(slice) = slice else {
+            wake.wait_as(TimeClass::Idle).await;
+            continue;
+        };
+        let mut left = slice.pages_max;
+        let mut written = 0;
+        let mut at = {
+            let Some(w) = me.upgrade() else { return };
+            let w = w.borrow();
+            w.objects[slice.inode.idx()].cursor
+        };
+        let mut wrapped = at == 0;
+        while left > 0 && task.local_now() < slice.deadline {
+            let more = {
+                let Some(w) = me.upgrade() else { return };
+                let mut w = w.borrow_mut();
+                // One request's worth at a time: the device and the dirtiers go on meanwhile.
+                let chunk = left.min(256);
+                let now = task.local_now();
+                let (n, next) = w.write_dirty_pages(now, slice.inode, wb, at, chunk);
+                let cost = w.params.buffered_io_page_ns / 2;
+                task.charge_as(TimeClass::Background, n * cost);
+                written += n;
+                left -= n;
+                at = next;
+                if n < chunk && !wrapped {
+                    wrapped = true;
+                    at = 0;
+                    true
+                } else {
+                    n == chunk
+                }
+            };
+            task.settle().await;
+            if !more {
+                break;
+            }
+        }
+        let Some(w) = me.upgrade() else { return };
+        let mut w = w.borrow_mut();
+        let still_dirty = w.objects[slice.inode.idx()].nr_dirty > 0;
+        w.objects[slice.inode.idx()].cursor = if left == 0 { at } else { 0 };
+        let now = task.local_now();
+        w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
+        // Nothing could be started although something is dirty (all of it locked): no busy loop.
+        let stuck = written == 0 && still_dirty;
+        drop(w);
+        if stuck {
+            task.sleep_as(TimeClass::Idle, sim.tick_ns()).await;
+        }
+    }
+}
+
+impl Machine {
+    /// Wakes the flushers for a reason, as a `sync` from outside would.
+    pub fn wake_flushers(&self, reason: coldset_engine::writeback::FlushReason) {
+        let mut w = self.w.borrow_mut();
+        let now = self.sim.now();
+        let ids = w.wb.wake(reason, now);
+        w.run_flushers(&ids);
+    }
+}

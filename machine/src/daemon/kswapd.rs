@@ -1,0 +1,152 @@
+//! kswapd: the background reclaimer of each node (`reclaim-entry.md` 5), and the gate at which
+//! direct reclaimers wait for it when the reserves run low.
+
+use crate::ctx::Ctx;
+use crate::machine::Machine;
+use crate::sim::{Affinity, TimeClass, WaitQueue};
+use crate::world::World;
+use coldset_engine::reclaim::ReclaimTask;
+use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
+use coldset_engine::zone::{balanced, pfmemalloc_allowed, ZoneClass};
+use coldset_engine::{Counter, MemcgId, MmId, NodeId};
+
+/// kswapd of one node.
+pub(crate) struct KswapdState {
+    wake: WaitQueue,
+    /// Direct reclaimers at the reserve gate.
+    gate: WaitQueue,
+    order: u8,
+    requested: bool,
+}
+
+/// kswapd's nap before it sleeps for good, ns.
+const NAP_NS: u64 = 100_000_000;
+
+impl Machine {
+    /// Starts kswapd on every node that has zones.
+    pub(crate) fn start_kswapd(&self) {
+        let (zones, nodes) = {
+            let w = self.w.borrow();
+            (!w.engine.zones.is_empty(), w.engine.config().nr_nodes)
+        };
+        if !zones {
+            return;
+        }
+        let latency = self.w.borrow().params.kswapd_wake_ns;
+        for node in 0..nodes {
+            self.w.borrow_mut().kswapd.push(KswapdState {
+                wake: WaitQueue::with_latency(&self.sim, latency),
+                gate: WaitQueue::new(&self.sim),
+                order: 0,
+                requested: false,
+            });
+            let machine = self.clone();
+            let sim = self.sim.clone();
+            self.sim.spawn("kswapd", Affinity::Any, async move {
+                let mut ctx = Ctx::of_task(sim.current(), MmId::NONE, MemcgId::ROOT);
+                ctx.node = NodeId(node);
+                machine.kswapd(&ctx).await;
+            });
+        }
+    }
+
+    async fn kswapd(&self, ctx: &Ctx) {
+        let n = ctx.node.idx();
+        let top = self.w.borrow().engine.config().nr_zones - 1;
+        loop {
+            let order = self.kswapd_sleep(ctx).await;
+            let task = {
+                let mut w = self.w.borrow_mut();
+                let now = ctx.now().max(w.engine.now());
+                w.engine.set_now(now);
+                ReclaimTask::kswapd(&mut w.engine, ctx.node, order, top, ctx.cpu())
+            };
+            self.reclaim(ctx, task).await;
+            self.w.borrow().open_reserve_gate(ctx.node);
+            debug_assert!(n < self.w.borrow().kswapd.len());
+        }
+    }
+
+    /// Sleeps until there is work; returns its order (5.2).
+    async fn kswapd_sleep(&self, ctx: &Ctx) -> u8 {
+        let n = ctx.node.idx();
+        loop {
+            let (queue, ready) = {
+                let mut w = self.w.borrow_mut();
+                let ready = w.kswapd_may_sleep(ctx.node);
+                if ready {
+                    w.engine.node_balanced(ctx.node);
+                }
+                w.kswapd[n].gate.wake_all();
+                (w.kswapd[n].wake.clone(), ready)
+            };
+            if ready {
+                let woken = queue.wait_timeout_as(TimeClass::Idle, NAP_NS).await;
+                let mut w = self.w.borrow_mut();
+                if woken {
+                    w.engine
+                        .count_host(MemcgId::ROOT, Counter::KswapdLowWmarkHitQuickly, 1);
+                } else if w.kswapd_may_sleep(ctx.node) {
+                    drop(w);
+                    if !self.w.borrow().kswapd[n].requested {
+                        queue.wait_as(TimeClass::Idle).await;
+                    }
+                } else {
+                    w.engine
+                        .count_host(MemcgId::ROOT, Counter::KswapdHighWmarkHitQuickly, 1);
+                }
+            }
+            let mut w = self.w.borrow_mut();
+            let k = &mut w.kswapd[n];
+            k.requested = false;
+            let order = std::mem::take(&mut k.order);
+            return order;
+        }
+    }
+
+    /// The gate of 3.1: waits while less than half of the reserves is free.
+    pub(crate) async fn reserve_gate(&self, ctx: &Ctx) {
+        let gate = {
+            let mut w = self.w.borrow_mut();
+            let failures = w.engine.nodes[ctx.node.idx()].kswapd_failures;
+            if w.kswapd.is_empty() || pfmemalloc_allowed(&w.engine.zones, ctx.node, failures, true) {
+                return;
+            }
+            w.engine
+                .count_host(MemcgId::ROOT, Counter::PgscanDirectThrottle, 1);
+            w.wake_kswapd(ctx.node, 0);
+            w.kswapd[ctx.node.idx()].gate.clone()
+        };
+        gate.wait_timeout_as(TimeClass::ThrottlePfmemalloc, 1_000_000_000)
+            .await;
+    }
+}
+
+impl World {
+    /// Asks kswapd of a node to work (5.1).
+    pub(crate) fn wake_kswapd(&mut self, node: NodeId, order: u8) {
+        let failures = self.engine.nodes[node.idx()].kswapd_failures;
+        let Some(k) = self.kswapd.get_mut(node.idx()) else { return };
+        k.order = k.order.max(order);
+        let verdict = wake_kswapd(&self.engine.zones, node, order.into(), ZoneClass::Normal, failures);
+        if verdict == WakeVerdict::Wake {
+            k.requested = true;
+            k.wake.wake_one();
+        }
+    }
+
+    fn kswapd_may_sleep(&self, node: NodeId) -> bool {
+        let hopeless = self.engine.nodes[node.idx()].kswapd_failures >= 16;
+        hopeless || balanced(&self.engine.zones, node, 0, ZoneClass::Normal, false)
+    }
+
+    /// Lets tasks at the reserve gate look again.
+    pub(crate) fn open_reserve_gate(&self, node: NodeId) {
+        let failures = self.engine.nodes[node.idx()].kswapd_failures;
+        if let Some(k) = self.kswapd.get(node.idx()) {
+            if pfmemalloc_allowed(&self.engine.zones, node, failures, true) {
+                k.gate.wake_all();
+            }
+        }
+    }
+}

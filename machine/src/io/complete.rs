@@ -1,0 +1,207 @@
+//! What happens when a device has finished.
+
+use crate::device::{DeviceError, Request};
+use crate::mem::Backing;
+use crate::world::World;
+use coldset_engine::ids::PAGE_SIZE;
+use coldset_engine::node::ThrottleReason;
+use coldset_engine::reclaim::Written;
+use coldset_engine::{Counter, Flags, FolioId, ObjectId, WbId};
+
+/// A write in flight: the folios, and for files the versions that are on their way.
+pub(crate) struct InFlight {
+    pub(crate) object: ObjectId,
+    pub(crate) wb: WbId,
+    pub(crate) versions: Vec<(u32, u32)>,
+    pub(crate) result: Result<(), DeviceError>,
+}
+
+impl World {
+    /// Schedules the end of a read.
+    pub(crate) fn complete_read_at(&mut self, end: u64, object: ObjectId, folios: Vec<FolioId>) {
+        let me = self.me.clone();
+        for &id in &folios {
+            self.engine.folio_get(id, 1);
+        }
+        self.sim.call_at(end, move || {
+            if let Some(w) = me.upgrade() {
+                let mut w = w.borrow_mut();
+                for id in folios {
+                    w.read_done(object, id);
+                    w.engine.folio_put(id, 1);
+                }
+            }
+        });
+    }
+
+    /// Schedules the end of a write of folios that are under writeback.
+    pub(crate) fn complete_at(&mut self, end: u64, folios: Vec<FolioId>, file: Option<InFlight>) {
+        let me = self.me.clone();
+        self.sim.call_at(end, move || {
+            if let Some(w) = me.upgrade() {
+                w.borrow_mut().write_done(&folios, file);
+            }
+        });
+    }
+
+    /// A write has ended. On an error the pages are dirty again and the error is kept for fsync.
+    fn write_done(&mut self, folios: &[FolioId], file: Option<InFlight>) {
+        let now = self.sim.now();
+        self.engine.set_now(now.max(self.engine.now()));
+        let failed = file.as_ref().is_some_and(|f| f.result.is_err());
+        for &id in folios {
+            if failed {
+                self.engine.folio_clear(id, Flags::RECLAIM);
+                self.engine.set_dirty(id);
+            }
+            // The completion runs where the interrupt arrives: on the first CPU.
+            let (wake, kept) = {
+                self.engine.folio_get(id, 1);
+                (self.engine.writeback_end(0, id), id)
+            };
+            self.wake_folio(kept);
+            self.engine.folio_put(kept, 1);
+            if let Some(node) = wake {
+                self.wake_throttled(node, ThrottleReason::Writeback);
+            }
+        }
+        let Some(f) = file else { return };
+        let n = folios.len() as u64;
+        self.wb.written(f.wb, n, now);
+        let object = &mut self.objects[f.object.idx()];
+        object.nr_writeback -= n;
+        match f.result {
+            Ok(()) => {
+                if let Some(c) = &mut object.contents {
+                    for (page, version) in f.versions {
+                        c.disk[page as usize] = c.disk[page as usize].max(version);
+                    }
+                }
+            }
+            Err(e) => {
+                object.error.get_or_insert(e);
+                self.retag_dirty(f.object);
+            }
+        }
+        if self.objects[f.object.idx()].nr_writeback == 0 {
+            if let Some(q) = self.object_waits.remove(&f.object.0) {
+                q.wake_all();
+            }
+        }
+        self.arm_flusher_timer(now);
+    }
+
+    /// Folios that became dirty outside of a task (a failed write) are tagged.
+    fn retag_dirty(&mut self, _object: ObjectId) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.engine.take_newly_dirty(&mut buffer);
+        let now = self.sim.now();
+        for &id in &buffer {
+            let f = self.engine.folio(id);
+            let (object, page) = f.owner();
+            let memcg = self.engine.lruvec(f.lruvec()).memcg;
+            let wb = self.wb_of(object, memcg);
+            self.objects[object.idx()].tag_dirty(page);
+            self.wb.dirtied(wb, object, 1, now);
+        }
+        self.buffer = buffer;
+    }
+
+    /// Starts writing up to `max` dirty pages of a file from `from` on, in index order, adjacent
+    /// pages in one request. Returns pages started and the page after the last one looked at.
+    pub(crate) fn write_dirty_pages(&mut self, now: u64, object: ObjectId, wb: WbId, from: u32, max: u64) -> (u64, u32) {
+        let Backing::File { device, start } = self.objects[object.idx()].backing else {
+            unreachable!("writeback of an anonymous object");
+        };
+        let run_max = (self.devices[device].spec().max_req_bytes / PAGE_SIZE).max(1);
+        let (mut at, mut started) = (from, 0);
+        let mut runs: Vec<(u32, Vec<FolioId>, Vec<(u32, u32)>)> = Vec::new();
+        while started < max {
+            let Some(page) = self.objects[object.idx()].next_dirty(at) else { break };
+            at = page + 1;
+            let id = self.objects[object.idx()]
+                .word(page)
+                .folio()
+                .expect("a dirty page is in memory");
+            // Locked by a reclaimer, or still being written: next time.
+            if self.engine.folio(id).any(Flags::LOCKED | Flags::WRITEBACK) {
+                continue;
+            }
+            self.clean_entries(object, page);
+            let was_dirty = self.engine.clear_dirty(id);
+            debug_assert!(was_dirty, "tag without a dirty folio");
+            self.objects[object.idx()].untag_dirty(page);
+            self.wb.clean_for_io(wb, object, 1, now);
+            self.engine.writeback_start(id);
+            let version = self.objects[object.idx()]
+                .contents
+                .as_ref()
+                .map_or(0, |c| c.memory[page as usize]);
+            started += 1;
+            match runs.last_mut() {
+                Some((first, ids, versions))
+                    if *first + ids.len() as u32 == page && (ids.len() as u64) < run_max =>
+                {
+                    ids.push(id);
+                    versions.push((page, version));
+                }
+                _ => runs.push((page, vec![id], vec![(page, version)])),
+            }
+        }
+        if started > 0 {
+            self.wb.started(wb, started, now);
+            self.objects[object.idx()].nr_writeback += started;
+        }
+        let memcg = self.wb.wb(wb).memcg;
+        for (first, ids, versions) in runs {
+            let bytes = ids.len() as u64 * PAGE_SIZE;
+            let request = Request::write((start + u64::from(first)) * PAGE_SIZE, bytes);
+            let done = self.devices[device].submit(now, request);
+            self.engine
+                .count_host(memcg, Counter::Pgpgout, (bytes / 1024) as i64);
+            let file = InFlight {
+                object,
+                wb,
+                versions,
+                result: done.result,
+            };
+            self.complete_at(done.end.max(now + 1), ids, Some(file));
+        }
+        (started, at)
+    }
+
+    /// Reclaim writes a single dirty file folio (before 6.19).
+    pub(crate) fn write_file_folio(&mut self, ctx: &crate::ctx::Ctx, folio: FolioId) -> Written {
+        let f = self.engine.folio(folio);
+        let (object, page) = f.owner();
+        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        let wb = self.wb_of(object, memcg);
+        let now = ctx.now();
+        // The engine has cleared the mark already: the index follows.
+        self.clean_entries(object, page);
+        if self.objects[object.idx()].untag_dirty(page) {
+            self.wb.clean_for_io(wb, object, 1, now);
+        }
+        self.engine.writeback_start(folio);
+        self.wb.started(wb, 1, now);
+        self.objects[object.idx()].nr_writeback += 1;
+        let version = self.objects[object.idx()]
+            .contents
+            .as_ref()
+            .map_or(0, |c| c.memory[page as usize]);
+        let Backing::File { device, start } = self.objects[object.idx()].backing else {
+            unreachable!("file folio of an anonymous object");
+        };
+        let request = Request::write((start + u64::from(page)) * PAGE_SIZE, PAGE_SIZE);
+        let done = self.devices[device].submit(now, request);
+        self.engine.count_host(memcg, Counter::Pgpgout, 4);
+        let file = InFlight {
+            object,
+            wb,
+            versions: vec![(page, version)],
+            result: done.result,
+        };
+        self.complete_at(done.end.max(now + 1), vec![folio], Some(file));
+        Written::Submitted
+    }
+}

@@ -1,0 +1,59 @@
+//! fsync: everything dirty now is on the device when it returns, or the error is reported.
+
+use crate::config::OpError;
+use crate::ctx::Ctx;
+use crate::machine::Machine;
+use crate::sim::{TimeClass, WaitQueue};
+use coldset_engine::ObjectId;
+
+impl Machine {
+    /// Writes all dirty pages of a file and waits for them.
+    ///
+    /// # Errors
+    /// The first device error since the last fsync; the pages stay dirty.
+    pub async fn fsync(&self, ctx: &Ctx, object: ObjectId) -> Result<(), OpError> {
+        let mut at = 0;
+        loop {
+            let more = {
+                let mut w = self.w.borrow_mut();
+                let w = &mut *w;
+                w.engine.set_now(ctx.now());
+                match w.objects[object.idx()].next_dirty(at) {
+                    None => false,
+                    Some(page) => {
+                        let wb = w.wb_of(object, ctx.memcg);
+                        let (_, next) = w.write_dirty_pages(ctx.now(), object, wb, page, 1024);
+                        at = next;
+                        true
+                    }
+                }
+            };
+            if !more {
+                break;
+            }
+            ctx.maybe_settle().await;
+        }
+        self.wait_writeback(ctx, object).await;
+        let error = self.w.borrow_mut().objects[object.idx()].error.take();
+        error.map_or(Ok(()), |e| Err(OpError::Device(e)))
+    }
+
+    async fn wait_writeback(&self, ctx: &Ctx, object: ObjectId) {
+        while self.w.borrow().objects[object.idx()].nr_writeback > 0 {
+            if ctx.task().is_none() {
+                let next = self.sim.now().max(ctx.now()) + self.sim.tick_ns();
+                ctx.sleep_until(TimeClass::IoWait, next).await;
+                continue;
+            }
+            let queue = {
+                let mut w = self.w.borrow_mut();
+                let sim = w.sim.clone();
+                w.object_waits
+                    .entry(object.0)
+                    .or_insert_with(|| WaitQueue::new(&sim))
+                    .clone()
+            };
+            queue.wait_as(TimeClass::IoWait).await;
+        }
+    }
+}

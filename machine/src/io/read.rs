@@ -1,0 +1,317 @@
+//! Buffered reads: the hit path, the miss, read-ahead.
+
+use crate::config::OpError;
+use crate::ctx::Ctx;
+use crate::device::Request;
+use crate::machine::Machine;
+use crate::mem::{Backing, Slot};
+use crate::sim::TimeClass;
+use crate::world::World;
+use coldset_engine::ids::PAGE_SIZE;
+use coldset_engine::workingset::refault::RefaultSite;
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use std::cell::Cell;
+
+/// An open file: remembers where its last read ended, because a read that goes on in the same page
+/// is no new access (`mglru.md` 3).
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The file.
+    pub object: ObjectId,
+    prev: Cell<u32>,
+}
+
+impl OpenFile {
+    /// Opens a file.
+    pub fn new(object: ObjectId) -> Self {
+        Self {
+            object,
+            prev: Cell::new(u32::MAX),
+        }
+    }
+}
+
+/// Why a page is brought into the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// A read through a descriptor.
+    Read,
+    /// A page fault.
+    Fault,
+    /// A write that must read the block first: no refault.
+    Write,
+}
+
+impl World {
+    /// A read of one page that is cached and up to date. The hot path.
+    #[inline]
+    pub fn read_hit(&mut self, cpu: u16, file: &OpenFile, page: u32) -> bool {
+        let object = &self.objects[file.object.idx()];
+        let Some(id) = object.word(page).folio() else { return false };
+        if !self.engine.folio(id).has(Flags::UPTODATE) {
+            return false;
+        }
+        object.load(page);
+        if file.prev.replace(page) != page {
+            self.engine.mark_accessed(cpu, id);
+        }
+        true
+    }
+
+    /// Inserts a new, locked folio that has been charged. `None` if another got there first.
+    pub(crate) fn insert_page(&mut self, ctx: &Ctx, memcg: MemcgId, object: ObjectId, page: u32, purpose: Purpose) -> Option<FolioId> {
+        let o = &mut self.objects[object.idx()];
+        let slot = o.slot(page);
+        if matches!(slot, Slot::Folio(_)) {
+            return None;
+        }
+        let lruvec = self.engine.lruvec_id(memcg, ctx.node);
+        let id = self.engine.folio_alloc(NewFolio {
+            lruvec,
+            object,
+            index: page,
+            order: 0,
+            zone: 0,
+            flags: Flags::LOCKED | Flags::OWNED,
+        });
+        self.objects[object.idx()].set_slot(page, Slot::Folio(id));
+        // One reference for the slot, one for the caller.
+        self.engine.folio_get(id, 1);
+        if let Slot::Shadow(shadow) = slot {
+            match purpose {
+                Purpose::Read => self.engine.refault(id, shadow, RefaultSite::Read),
+                Purpose::Fault => self.engine.refault(id, shadow, RefaultSite::Fault),
+                Purpose::Write => {}
+            }
+        }
+        self.engine.lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
+        Some(id)
+    }
+
+    /// Submits the read of `pages` consecutive locked folios from `page` on. Returns when it ends;
+    /// a completion unlocks them then.
+    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: Vec<FolioId>) -> u64 {
+        let Backing::File { device, start } = self.objects[object.idx()].backing else {
+            unreachable!("read of an anonymous object");
+        };
+        let bytes = folios.len() as u64 * PAGE_SIZE;
+        let request = Request::read((start + u64::from(page)) * PAGE_SIZE, bytes);
+        let done = self.devices[device].submit(ctx.now(), request);
+        ctx.charge(TimeClass::Fault, done.cpu_ns);
+        let memcg = ctx.memcg;
+        self.engine
+            .count_host(memcg, Counter::Pgpgin, (bytes / 1024) as i64);
+        if done.result.is_err() {
+            self.objects[object.idx()].error.get_or_insert(done.result.unwrap_err());
+            // The folios stay out of date: drop them so that a later read tries again.
+            for &id in &folios {
+                self.fail_read(object, id);
+            }
+            return done.end;
+        }
+        let end = done.end.max(ctx.now());
+        if ctx.task().is_none() || end <= self.sim.now() {
+            for id in folios {
+                self.read_done(object, id);
+            }
+        } else {
+            self.complete_read_at(end, object, folios);
+        }
+        end
+    }
+
+    /// The contents have arrived.
+    pub(crate) fn read_done(&mut self, object: ObjectId, id: FolioId) {
+        let (_, page) = self.engine.folio(id).owner();
+        if let Some(c) = &mut self.objects[object.idx()].contents {
+            c.memory[page as usize] = c.disk[page as usize];
+        }
+        self.engine.folio_set(id, Flags::UPTODATE);
+        self.unlock_folio(id);
+    }
+
+    /// Unlocks a folio and wakes who waits for it.
+    pub(crate) fn unlock_folio(&mut self, id: FolioId) {
+        self.engine.folio_clear(id, Flags::LOCKED);
+        self.wake_folio(id);
+    }
+
+    fn fail_read(&mut self, object: ObjectId, id: FolioId) {
+        let (_, page) = self.engine.folio(id).owner();
+        self.objects[object.idx()].set_slot(page, Slot::Empty);
+        self.engine.folio_clear(id, Flags::OWNED);
+        self.unlock_folio(id);
+        self.engine.folio_put(id, 1);
+    }
+}
+
+impl Machine {
+    /// Reads `pages` pages of a file from `page` on. Misses of one call are read together.
+    ///
+    /// # Errors
+    /// Out of memory, or the device failed.
+    pub async fn read(&self, ctx: &Ctx, file: &OpenFile, page: u32, pages: u32) -> Result<(), OpError> {
+        let mut at = page;
+        let end = page + pages;
+        while at < end {
+            let hit = {
+                let mut w = self.w.borrow_mut();
+                let hit = w.read_hit(ctx.cpu(), file, at);
+                if hit {
+                    ctx.charge(TimeClass::User, w.params.buffered_io_page_ns);
+                }
+                hit
+            };
+            if hit {
+                at += 1;
+                continue;
+            }
+            self.read_miss(ctx, file.object, at, end).await?;
+        }
+        ctx.maybe_settle().await;
+        Ok(())
+    }
+
+    /// Makes `page` readable; reads the whole missing run up to `end` with it.
+    pub async fn read_miss(&self, ctx: &Ctx, object: ObjectId, page: u32, end: u32) -> Result<(), OpError> {
+        let cached = {
+            let mut w = self.w.borrow_mut();
+            w.engine.set_now(ctx.now());
+            w.objects[object.idx()].word(page).folio()
+        };
+        if let Some(id) = cached {
+            self.w.borrow_mut().engine.folio_get(id, 1);
+            if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                self.wait_folio(ctx, id).await;
+            }
+            let mut w = self.w.borrow_mut();
+            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
+            let owned = w.engine.folio(id).has(Flags::OWNED);
+            w.engine.folio_put(id, 1);
+            if !uptodate && owned {
+                return Err(OpError::Device(crate::device::DeviceError::Io));
+            }
+            return Ok(());
+        }
+        let end = {
+            let w = self.w.borrow();
+            (end + w.read_ahead).min(w.objects[object.idx()].pages())
+        };
+        let mut folios = Vec::with_capacity((end - page) as usize);
+        let mut failed = None;
+        for p in page..end {
+            match self.new_page(ctx, object, p, Purpose::Read).await {
+                Ok(Some(id)) => folios.push(id),
+                Ok(None) => break,
+                Err(e) => {
+                    failed = Some(e);
+                    break;
+                }
+            }
+        }
+        if folios.is_empty() {
+            return failed.map_or(Ok(()), Err);
+        }
+        let until = {
+            let mut w = self.w.borrow_mut();
+            let until = w.submit_read(ctx, object, page, folios.clone());
+            w.pay(ctx);
+            until
+        };
+        ctx.io_until(until).await;
+        // Completion and our wake-up fall on the same instant, in either order.
+        if self.w.borrow().engine.folio(folios[0]).has(Flags::LOCKED) {
+            self.wait_folio(ctx, folios[0]).await;
+        }
+        let mut w = self.w.borrow_mut();
+        let uptodate = w.engine.folio(folios[0]).has(Flags::UPTODATE);
+        for id in folios {
+            w.engine.folio_put(id, 1);
+        }
+        if !uptodate {
+            let error = w.objects[object.idx()].error.take();
+            return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
+        }
+        Ok(())
+    }
+
+    /// Charges and inserts one page. `None` if it is there already.
+    #[inline]
+    pub(crate) async fn new_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<Option<FolioId>, OpError> {
+        let nodes = {
+            let mut w = self.w.borrow_mut();
+            if w.kernel.is_some() {
+                w.objects[object.idx()].touch_nodes(page)
+            } else {
+                0
+            }
+        };
+        self.get_pages(ctx, ctx.memcg, 1).await?;
+        if nodes > 0 {
+            self.charge_kernel(ctx, ctx.memcg, nodes, 0).await?;
+        }
+        let mut w = self.w.borrow_mut();
+        let id = w.insert_page(ctx, ctx.memcg, object, page, purpose);
+        if id.is_none() && ctx.memcg != MemcgId::ROOT {
+            w.engine.memcgs.uncharge(ctx.memcg, 1);
+        }
+        Ok(id)
+    }
+
+    /// Brings one page in and waits for it. The caller gets a reference.
+    pub(crate) async fn read_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<FolioId, OpError> {
+        loop {
+            if let Some(id) = self.new_page(ctx, object, page, purpose).await? {
+                let until = {
+                    let mut w = self.w.borrow_mut();
+                    let until = w.submit_read(ctx, object, page, vec![id]);
+                    w.pay(ctx);
+                    until
+                };
+                ctx.io_until(until).await;
+                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                    self.wait_folio(ctx, id).await;
+                }
+                return Ok(id);
+            }
+            let found = self.w.borrow().objects[object.idx()].word(page).folio();
+            if let Some(id) = found {
+                self.w.borrow_mut().engine.folio_get(id, 1);
+                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                    self.wait_folio(ctx, id).await;
+                }
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Waits until a folio is unlocked and not under writeback. The caller holds a reference.
+    pub(crate) async fn wait_folio(&self, ctx: &Ctx, id: FolioId) {
+        loop {
+            let busy = self
+                .w
+                .borrow()
+                .engine
+                .folio(id)
+                .any(Flags::LOCKED | Flags::WRITEBACK);
+            if !busy {
+                return;
+            }
+            if ctx.task().is_none() {
+                // Inline: let the simulation reach the completion.
+                let next = self.sim.now().max(ctx.now()) + self.sim.tick_ns();
+                ctx.sleep_until(TimeClass::IoWait, next).await;
+                continue;
+            }
+            let queue = {
+                let mut w = self.w.borrow_mut();
+                let sim = w.sim.clone();
+                w.folio_waits
+                    .entry(id.0)
+                    .or_insert_with(|| crate::sim::WaitQueue::new(&sim))
+                    .clone()
+            };
+            queue.wait_as(TimeClass::IoWait).await;
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Buffered writes, and throttling those who dirty too much.
+
+use super::read::Purpose;
+use crate::config::OpError;
+use crate::ctx::Ctx;
+use crate::machine::Machine;
+use crate::mem::Backing;
+use crate::sim::TimeClass;
+use crate::world::World;
+use coldset_engine::memcg::UNLIMITED;
+use coldset_engine::writeback::limits::headroom;
+use coldset_engine::writeback::{BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict};
+use coldset_engine::zone::totalreserve;
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
+
+impl World {
+    /// Connects folios that the engine has found dirty with their inodes and write contexts
+    /// (`writeback.md` 1).
+    pub(crate) fn note_dirty(&mut self, ctx: &Ctx) {
+        if !self.engine.has_newly_dirty() {
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.engine.take_newly_dirty(&mut buffer);
+        let now = ctx.now();
+        for &id in &buffer {
+            let f = self.engine.folio(id);
+            let (object, page) = f.owner();
+            let memcg = self.engine.lruvec(f.lruvec()).memcg;
+            let wb = self.wb_of(object, memcg);
+            self.objects[object.idx()].tag_dirty(page);
+            self.wb.dirtied(wb, object, 1, now);
+            ctx.newly_dirtied.set(ctx.newly_dirtied.get() + 1);
+        }
+        self.buffer = buffer;
+        self.arm_flusher_timer(now);
+    }
+
+    /// The write context of a file dirtied by `memcg`.
+    pub(crate) fn wb_of(&mut self, object: ObjectId, memcg: MemcgId) -> WbId {
+        let Backing::File { device, .. } = self.objects[object.idx()].backing else {
+            unreachable!("dirty file folio of an anonymous object");
+        };
+        self.objects[object.idx()].writer.get_or_insert(memcg);
+        let wb = self.wb.attach(object, DeviceId(device as u32), memcg);
+        self.ensure_flusher(wb);
+        wb
+    }
+
+    /// A store into a cached page through a descriptor.
+    fn write_cached(&mut self, ctx: &Ctx, object: ObjectId, page: u32, id: FolioId) {
+        self.objects[object.idx()].store(page);
+        self.engine.set_dirty(id);
+        self.note_dirty(ctx);
+        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+    }
+
+    /// Figures of the machine for the dirty limits.
+    pub(crate) fn global_figures(&self) -> GlobalFigures {
+        let root = MemcgId::ROOT;
+        let stat = |c| self.engine.memcgs.live(root, c).max(0) as u64;
+        let free = if self.engine.zones.is_empty() {
+            // RAM without a limit: the machine's own threshold is never met.
+            u64::MAX / (1 << 20)
+        } else {
+            self.engine.zones.iter().map(|z| z.free).sum()
+        };
+        GlobalFigures {
+            free,
+            totalreserve: totalreserve(&self.engine.zones),
+            inactive_file: stat(Counter::InactiveFile),
+            active_file: stat(Counter::ActiveFile),
+            file_dirty: stat(Counter::FileDirty),
+            writeback: stat(Counter::Writeback),
+        }
+    }
+
+    /// Figures of a memcg for the dirty limits, as lagging as its statistics are.
+    pub(crate) fn memcg_figures(&self, memcg: MemcgId) -> Option<MemcgFigures> {
+        if memcg == MemcgId::ROOT {
+            return None;
+        }
+        let t = &self.engine.memcgs;
+        let path = t.ancestors(memcg).filter(|&m| m != MemcgId::ROOT).map(|m| {
+            let c = t[m].memory();
+            (c.usage(), c.high(), c.max())
+        });
+        let stat = |c| t.folded(memcg, c).max(0) as u64;
+        debug_assert!(UNLIMITED > 0);
+        Some(MemcgFigures {
+            file: stat(Counter::FilePages),
+            headroom: headroom(path),
+            file_dirty: stat(Counter::FileDirty),
+            writeback: stat(Counter::Writeback),
+        })
+    }
+
+    /// Figures for a flusher's decisions.
+    pub(crate) fn flush_input(&self, wb: WbId) -> FlushInput {
+        FlushInput {
+            global: self.global_figures(),
+            memcg: self.memcg_figures(self.wb.wb(wb).memcg),
+        }
+    }
+}
+
+impl Machine {
+    /// Writes into `pages` pages of a file from `page` on. `whole`: whole pages, which need not be
+    /// read first.
+    ///
+    /// # Errors
+    /// Out of memory, or the device failed to read.
+    pub async fn write(&self, ctx: &Ctx, object: ObjectId, page: u32, pages: u32, whole: bool) -> Result<(), OpError> {
+        for p in page..page + pages {
+            self.write_page(ctx, object, p, whole).await?;
+        }
+        self.balance_dirty(ctx, object).await;
+        ctx.maybe_settle().await;
+        Ok(())
+    }
+
+    async fn write_page(&self, ctx: &Ctx, object: ObjectId, page: u32, whole: bool) -> Result<(), OpError> {
+        let known = {
+            let mut w = self.w.borrow_mut();
+            w.engine.set_now(ctx.now());
+            let o = &mut w.objects[object.idx()];
+            o.grow(page + 1);
+            // A page that was never written costs kernel memory of the file system.
+            o.contents.as_ref().is_some_and(|c| c.stored[page as usize] > 0)
+        };
+        loop {
+            let cached = self.w.borrow().objects[object.idx()].word(page).folio();
+            let id = match cached {
+                Some(id) => {
+                    self.w.borrow_mut().engine.folio_get(id, 1);
+                    // Stable pages are not required: only a read in flight holds the lock.
+                    while self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                        self.wait_folio(ctx, id).await;
+                    }
+                    id
+                }
+                None if whole => match self.new_page(ctx, object, page, Purpose::Write).await? {
+                    Some(id) => {
+                        let mut w = self.w.borrow_mut();
+                        w.engine.folio_set(id, Flags::UPTODATE);
+                        w.unlock_folio(id);
+                        id
+                    }
+                    None => continue,
+                },
+                None => self.read_page(ctx, object, page, Purpose::Write).await?,
+            };
+            let mut w = self.w.borrow_mut();
+            let still = w.objects[object.idx()].word(page).folio() == Some(id);
+            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
+            if still && uptodate {
+                w.write_cached(ctx, object, page, id);
+            }
+            w.engine.folio_put(id, 1);
+            w.pay(ctx);
+            if !uptodate {
+                let error = w.objects[object.idx()].error.take();
+                return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
+            }
+            if still {
+                break;
+            }
+        }
+        if !known {
+            let due = self
+                .w
+                .borrow_mut()
+                .kernel_pages_owed(ctx.memcg, 0, 0, 1);
+            for _ in 0..due {
+                self.get_pages(ctx, ctx.memcg, 1).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a dirtier pay (`writeback.md` 3).
+    pub(crate) async fn balance_dirty(&self, ctx: &Ctx, object: ObjectId) {
+        let pages = ctx.newly_dirtied.take();
+        let due = {
+            let mut w = self.w.borrow_mut();
+            let w = &mut *w;
+            if !w.dirty_balance {
+                return;
+            }
+            let wb = w.wb_of(object, ctx.memcg);
+            let mut task = ctx.dirty.borrow_mut();
+            w.wb.needs_balance(&mut task, wb, ctx.cpu().into(), pages)
+                .then_some(wb)
+        };
+        let Some(wb) = due else { return };
+        loop {
+            let verdict = {
+                let mut w = self.w.borrow_mut();
+                let w = &mut *w;
+                w.engine.set_now(ctx.now());
+                let input = w.flush_input(wb);
+                let mut task = ctx.dirty.borrow_mut();
+                let b = w.wb.balance(BalanceInput {
+                    now: ctx.now(),
+                    task: &mut task,
+                    wb,
+                    global: input.global,
+                    memcg: input.memcg,
+                    task_memcg: ctx.memcg,
+                    realtime: false,
+                    killed: ctx.killed(),
+                });
+                drop(task);
+                if b.start_background {
+                    w.run_flushers(&[wb]);
+                }
+                w.run_flushers(&b.flush_foreign);
+                b.verdict
+            };
+            match verdict {
+                Verdict::Return => return,
+                Verdict::Pause { ticks } => {
+                    let hz = self.w.borrow().wb.params().hz;
+                    let ns = ticks * 1_000_000_000 / hz;
+                    ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1)).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The machine: building one, giving it files, memory and tasks, and running it.
+
+use crate::config::{MachineConfig, MachineError};
+use crate::ctx::Ctx;
+use crate::mem::{Backing, Mapping, MappingFlags, MappingId, Object};
+use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
+use crate::world::{Mm, World};
+use coldset_engine::{MemcgId, MmId, ObjectId};
+use std::cell::{Ref, RefCell, RefMut};
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A cheap handle on the machine, for tasks.
+#[derive(Clone)]
+pub struct Machine {
+    pub(crate) w: Rc<RefCell<World>>,
+    /// The simulation it lives in.
+    pub sim: Sim,
+}
+
+/// A machine with its executor.
+pub struct MachineRun {
+    /// Owner of the tasks.
+    pub executor: Executor,
+    /// The machine.
+    pub machine: Machine,
+}
+
+impl MachineRun {
+    /// Builds a machine; kswapd and the flushers are at work.
+    ///
+    /// # Errors
+    /// Settings that cannot work, each named with what is possible.
+    pub fn new(cfg: &MachineConfig) -> Result<Self, MachineError> {
+        let executor = Executor::new(SimConfig::from_params(&cfg.params, cfg.cpus));
+        let sim = executor.handle();
+        let w = Rc::new(RefCell::new(World::new(cfg, &sim)?));
+        w.borrow_mut().me = Rc::downgrade(&w);
+        let machine = Machine { w, sim };
+        machine.start_kswapd();
+        Ok(Self { executor, machine })
+    }
+
+    /// Runs until nothing is left to happen, somebody stops it, or `t`.
+    pub fn run_until(&mut self, t: u64) -> RunEnd {
+        self.executor.run_until(t)
+    }
+
+    /// Drives an inline operation to its end. Where it sleeps, the rest of the machine goes on.
+    pub fn drive<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
+        let mut operation = pin!(operation);
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match operation.as_mut().poll(&mut cx) {
+                Poll::Ready(value) => return value,
+                Poll::Pending => {
+                    self.executor.run_until(ctx.now());
+                }
+            }
+        }
+    }
+
+    /// Lets everything else catch up with an inline task.
+    #[inline]
+    pub fn catch_up(&mut self, ctx: &Ctx) {
+        if ctx.now() > self.executor.now() {
+            self.executor.run_until(ctx.now());
+        }
+    }
+}
+
+impl Machine {
+    /// The state, to look at.
+    pub fn world(&self) -> Ref<'_, World> {
+        self.w.borrow()
+    }
+
+    /// The state, to change. Not over an `await`.
+    pub fn world_mut(&self) -> RefMut<'_, World> {
+        self.w.borrow_mut()
+    }
+
+    /// A new file of `pages` pages on a device, nothing cached, after the files already there.
+    pub fn create_file(&self, device: usize, pages: u32) -> ObjectId {
+        let mut w = self.w.borrow_mut();
+        let start = w.device_end[device];
+        // Files are laid out one after the other, with room to grow.
+        w.device_end[device] += u64::from(pages).next_multiple_of(1 << 10) + (1 << 10);
+        w.add_object(Object::new(Backing::File { device, start }, pages))
+    }
+
+    /// A new anonymous region.
+    pub fn create_anon(&self, pages: u32) -> ObjectId {
+        self.w
+            .borrow_mut()
+            .add_object(Object::new(Backing::Anon, pages))
+    }
+
+    /// A new address space in a memcg.
+    pub fn create_mm(&self, memcg: MemcgId) -> MmId {
+        let mut w = self.w.borrow_mut();
+        let id = w.engine.mm_create(memcg);
+        debug_assert_eq!(id.idx(), w.mms.len());
+        w.mms.push(Mm {
+            memcg,
+            mappings: Vec::new(),
+            anon: 0,
+            file: 0,
+            swapped: 0,
+            tables: 0,
+            cpus: CpuMask::default(),
+        });
+        id
+    }
+
+    /// Maps `pages` pages of an object from `start` on.
+    pub fn mmap(&self, mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> MappingId {
+        let mut w = self.w.borrow_mut();
+        let id = MappingId(w.mappings.len() as u32);
+        w.mappings.push(Mapping::new(mm, object, start, pages, flags));
+        w.mms[mm.idx()].mappings.push(id);
+        w.objects[object.idx()].mappings.push(id);
+        id
+    }
+
+    /// Starts a task in an address space. It is handed its context.
+    pub fn spawn<F, Fut>(&self, name: &str, affinity: Affinity, mm: MmId, body: F) -> TaskId
+    where
+        F: FnOnce(Machine, Ctx) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let machine = self.clone();
+        let memcg = self.w.borrow().mms[mm.idx()].memcg;
+        let sim = self.sim.clone();
+        let killed = Rc::new(std::cell::Cell::new(false));
+        let flag = killed.clone();
+        let id = self.sim.spawn(name, affinity, async move {
+            let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
+            ctx.killed = flag;
+            body(machine, ctx).await;
+        });
+        self.register_task(mm, id, killed);
+        id
+    }
+}
+
+impl World {
+    fn add_object(&mut self, o: Object) -> ObjectId {
+        let id = ObjectId(self.objects.len() as u32);
+        self.objects.push(o);
+        id
+    }
+}

@@ -1,0 +1,146 @@
+//! Mappings: the part of an address space that shows an object, with its page-table entries.
+//!
+//! An entry is one byte; which folio it maps is told by the object's slot. A touch of a resident
+//! page is a byte test and a byte store. Leaf tables are aligned blocks of 512 entries, counted from
+//! the start of the mapping.
+
+use bitflags::bitflags;
+use coldset_engine::{MmId, ObjectId};
+
+/// Entries of a leaf table.
+pub const TABLE: u32 = 512;
+
+/// A mapping of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MappingId(pub u32);
+
+bitflags! {
+    /// One page-table entry.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Pte: u8 {
+        /// Maps the folio in the object's slot.
+        const PRESENT = 1;
+        /// Accessed since last cleared.
+        const YOUNG = 2;
+        /// Written since last cleared.
+        const DIRTY = 4;
+        /// Stores need no fault.
+        const WRITABLE = 8;
+    }
+}
+
+bitflags! {
+    /// Properties of a mapping.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct MappingFlags: u8 {
+        /// Executable.
+        const EXEC = 1;
+        /// Random or sequential advice: accessed bits are ignored, no read-ahead.
+        const NO_RECENCY = 2;
+        /// Locked into memory.
+        const LOCKED = 4;
+    }
+}
+
+/// A mapping.
+#[derive(Debug)]
+pub struct Mapping {
+    /// Address space.
+    pub mm: MmId,
+    /// Object shown.
+    pub object: ObjectId,
+    /// Object page of the first entry.
+    pub start: u32,
+    /// Properties.
+    pub flags: MappingFlags,
+    /// Entries.
+    pub ptes: Vec<Pte>,
+    /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists.
+    pub tables: Vec<u8>,
+    /// Entries present.
+    pub present: u32,
+    /// False once unmapped.
+    pub alive: bool,
+}
+
+/// Accessed mark of an upper entry.
+pub const TABLE_YOUNG: u8 = 1;
+/// The leaf table exists (and is charged).
+pub const TABLE_EXISTS: u8 = 2;
+
+impl Mapping {
+    /// A mapping of `pages` pages from `start` on, nothing present.
+    pub fn new(mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> Self {
+        Self {
+            mm,
+            object,
+            start,
+            flags,
+            ptes: vec![Pte::empty(); pages as usize],
+            tables: vec![0; pages.div_ceil(TABLE) as usize],
+            present: 0,
+            alive: true,
+        }
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.ptes.len() as u32
+    }
+
+    /// True if it has no entries.
+    pub fn is_empty(&self) -> bool {
+        self.ptes.is_empty()
+    }
+
+    /// The entry number that shows `page` of the object.
+    #[inline]
+    pub fn entry_of(&self, page: u32) -> Option<u32> {
+        page.checked_sub(self.start).filter(|&e| e < self.len())
+    }
+
+    /// A touch of entry `e`: true if it is present (and, for a store, writable). Sets the accessed
+    /// and dirty bits as hardware does.
+    #[inline]
+    pub fn touch(&mut self, e: u32, write: bool) -> bool {
+        let pte = &mut self.ptes[e as usize];
+        let need = if write { Pte::PRESENT.union(Pte::WRITABLE) } else { Pte::PRESENT };
+        if !pte.contains(need) {
+            return false;
+        }
+        *pte |= if write { Pte::YOUNG.union(Pte::DIRTY) } else { Pte::YOUNG };
+        self.tables[(e / TABLE) as usize] |= TABLE_YOUNG;
+        true
+    }
+
+    /// Sets a present entry. True if its leaf table had to be created.
+    pub fn set(&mut self, e: u32, bits: Pte) -> bool {
+        debug_assert!(!self.ptes[e as usize].contains(Pte::PRESENT));
+        self.ptes[e as usize] = bits | Pte::PRESENT;
+        self.present += 1;
+        let t = &mut self.tables[(e / TABLE) as usize];
+        let new = *t & TABLE_EXISTS == 0;
+        *t |= TABLE_EXISTS | TABLE_YOUNG;
+        new
+    }
+
+    /// Clears an entry and returns what it was.
+    pub fn clear(&mut self, e: u32) -> Pte {
+        let old = std::mem::take(&mut self.ptes[e as usize]);
+        self.present -= u32::from(old.contains(Pte::PRESENT));
+        old
+    }
+
+    /// Entries of leaf table `t` that belong to the mapping.
+    #[inline]
+    pub fn table_range(&self, t: u32) -> std::ops::Range<u32> {
+        t * TABLE..((t + 1) * TABLE).min(self.len())
+    }
+}
+
+/// Name of a leaf table for the engine: the same table always has the same key.
+#[inline]
+pub fn table_key(m: MappingId, table: u32) -> u64 {
+    u64::from(m.0) << 32 | u64::from(table)
+}

@@ -1,0 +1,10 @@
+//! What memory holds: objects (files, anonymous regions) with a slot a page, and the mappings
+//! through which address spaces see them.
+
+pub mod mapping;
+pub mod object;
+pub mod slot;
+
+pub use mapping::{Mapping, MappingFlags, MappingId, Pte};
+pub use object::{Backing, Object};
+pub use slot::Slot;

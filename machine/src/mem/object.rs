@@ -1,0 +1,238 @@
+//! Files and anonymous regions.
+
+use super::mapping::MappingId;
+use super::slot::{Slot, SlotWord};
+use crate::device::DeviceError;
+use coldset_engine::MemcgId;
+
+/// Pages that one index node covers.
+pub const NODE_PAGES: u32 = 64;
+
+/// What an object's pages come from and go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// A file at a place of a device (first page, in pages).
+    File {
+        /// Index of the device.
+        device: usize,
+        /// First page of the file on the device.
+        start: u64,
+    },
+    /// Anonymous memory; swap if there is any.
+    Anon,
+}
+
+/// A file or an anonymous region.
+#[derive(Debug)]
+pub struct Object {
+    /// Backing.
+    pub backing: Backing,
+    /// One slot a page.
+    slots: Vec<SlotWord>,
+    /// Mappings of it, in order of creation.
+    pub mappings: Vec<MappingId>,
+    /// Memcg that first dirtied it; writeback is accounted there.
+    pub writer: Option<MemcgId>,
+    /// One bit a page: dirty in the page cache.
+    dirty: Vec<u64>,
+    /// Dirty pages.
+    pub nr_dirty: u64,
+    /// Pages under writeback.
+    pub nr_writeback: u64,
+    /// Where background writeback goes on.
+    pub cursor: u32,
+    /// First error of a write since the last fsync that reported one.
+    pub error: Option<DeviceError>,
+    /// Index nodes that exist, one bit each: they are charged and never given back.
+    nodes: Vec<u64>,
+    /// Blocks of 4096 pages that have a node above.
+    upper: Vec<u64>,
+    /// Contents, once somebody stores: see [`Contents`].
+    pub contents: Option<Box<Contents>>,
+}
+
+/// Versions of each page's contents, for the lost-store check. A store makes the page's number in
+/// `stored` and `memory` one larger; writeback copies `memory` to `disk`; eviction forgets
+/// `memory`; a read from the device brings `disk` back. A read must always see `stored`.
+#[derive(Debug)]
+pub struct Contents {
+    /// What was stored last.
+    pub stored: Vec<u32>,
+    /// What the copy in memory holds.
+    pub memory: Vec<u32>,
+    /// What the backing store holds.
+    pub disk: Vec<u32>,
+}
+
+fn test_and_set(bits: &mut Vec<u64>, i: u32) -> bool {
+    let (word, bit) = (i as usize / 64, i % 64);
+    if bits.len() <= word {
+        bits.resize(word + 1, 0);
+    }
+    let was = bits[word] >> bit & 1 == 1;
+    bits[word] |= 1 << bit;
+    was
+}
+
+impl Object {
+    /// An object of `pages` pages, all empty.
+    pub fn new(backing: Backing, pages: u32) -> Self {
+        Self {
+            backing,
+            slots: vec![SlotWord::default(); pages as usize],
+            mappings: Vec::new(),
+            writer: None,
+            dirty: Vec::new(),
+            nr_dirty: 0,
+            nr_writeback: 0,
+            cursor: 0,
+            error: None,
+            nodes: Vec::new(),
+            upper: Vec::new(),
+            contents: None,
+        }
+    }
+
+    /// Pages.
+    #[inline]
+    pub fn pages(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Makes it at least `pages` long.
+    pub fn grow(&mut self, pages: u32) {
+        if pages > self.pages() {
+            self.slots.resize(pages as usize, SlotWord::default());
+            if let Some(c) = &mut self.contents {
+                for v in [&mut c.stored, &mut c.memory, &mut c.disk] {
+                    v.resize(pages as usize, 0);
+                }
+            }
+        }
+    }
+
+    /// The slot of a page, still encoded.
+    #[inline]
+    pub fn word(&self, page: u32) -> SlotWord {
+        self.slots[page as usize]
+    }
+
+    /// The slot of a page.
+    #[inline]
+    pub fn slot(&self, page: u32) -> Slot {
+        self.slots[page as usize].get()
+    }
+
+    /// Sets the slot of a page.
+    #[inline]
+    pub fn set_slot(&mut self, page: u32, s: Slot) {
+        self.slots[page as usize] = s.into();
+    }
+
+    /// True for anonymous memory.
+    #[inline]
+    pub fn is_anon(&self) -> bool {
+        self.backing == Backing::Anon
+    }
+
+    /// Index nodes that an insertion at `page` creates: 0, 1 or 2.
+    #[inline]
+    pub fn touch_nodes(&mut self, page: u32) -> u64 {
+        let mut new = u64::from(!test_and_set(&mut self.nodes, page / NODE_PAGES));
+        if new > 0 {
+            new += u64::from(!test_and_set(&mut self.upper, page / (NODE_PAGES * NODE_PAGES)));
+        }
+        new
+    }
+
+    /// Marks a page dirty in the index.
+    pub fn tag_dirty(&mut self, page: u32) {
+        if !test_and_set(&mut self.dirty, page) {
+            self.nr_dirty += 1;
+        }
+    }
+
+    /// Clears the dirty mark. True if it was set.
+    pub fn untag_dirty(&mut self, page: u32) -> bool {
+        let (word, bit) = (page as usize / 64, page % 64);
+        let Some(w) = self.dirty.get_mut(word) else { return false };
+        let was = *w >> bit & 1 == 1;
+        *w &= !(1 << bit);
+        self.nr_dirty -= u64::from(was);
+        was
+    }
+
+    /// The first dirty page at or after `from`.
+    pub fn next_dirty(&self, from: u32) -> Option<u32> {
+        let mut word = from as usize / 64;
+        let mut bits = self.dirty.get(word)? & (!0 << (from % 64));
+        loop {
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.trailing_zeros());
+            }
+            word += 1;
+            bits = *self.dirty.get(word)?;
+        }
+    }
+
+    /// The contents, created at the first store.
+    pub fn contents_mut(&mut self) -> &mut Contents {
+        let n = self.slots.len();
+        self.contents.get_or_insert_with(|| {
+            Box::new(Contents {
+                stored: vec![0; n],
+                memory: vec![0; n],
+                disk: vec![0; n],
+            })
+        })
+    }
+
+    /// A store to a page that is in memory.
+    #[inline]
+    pub fn store(&mut self, page: u32) {
+        let c = self.contents_mut();
+        c.stored[page as usize] += 1;
+        c.memory[page as usize] = c.stored[page as usize];
+    }
+
+    /// A load from a page that is in memory.
+    ///
+    /// # Panics
+    /// If a store was lost: that is a defect of the engine or of the machine.
+    #[inline]
+    pub fn load(&self, page: u32) {
+        if let Some(c) = &self.contents {
+            let i = page as usize;
+            assert!(
+                c.memory[i] == c.stored[i],
+                "lost store: page {page} holds version {} of {}",
+                c.memory[i],
+                c.stored[i]
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dirty_pages_are_found_in_order() {
+        let mut o = Object::new(Backing::File { device: 0, start: 0 }, 1000);
+        for p in [3, 64, 700] {
+            o.tag_dirty(p);
+            o.tag_dirty(p);
+        }
+        assert_eq!(o.nr_dirty, 3);
+        assert_eq!((o.next_dirty(0), o.next_dirty(4), o.next_dirty(701)), (Some(3), Some(64), None));
+        assert!(o.untag_dirty(64) && !o.untag_dirty(64));
+        assert_eq!((o.next_dirty(4), o.nr_dirty), (Some(700), 2));
+    }
+
+    #[test]
+    fn index_nodes_are_created_once() {
+        let mut o = Object::new(Backing::Anon, 10_000);
+        assert_eq!([o.touch_nodes(0), o.touch_nodes(63), o.touch_nodes(64), o.touch_nodes(5000)], [2, 0, 1, 2]);
+    }
+}

@@ -1,0 +1,324 @@
+//! Loads and stores through mappings: the touch of a resident page, and the fault.
+
+use crate::config::OpError;
+use crate::ctx::Ctx;
+use crate::machine::Machine;
+use crate::mem::{MappingId, Pte, Slot};
+use crate::sim::{CpuMask, TimeClass};
+use crate::world::World;
+use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
+
+impl World {
+    /// A load or store that needs no fault. The hot path: a table look-up and a bit.
+    #[inline]
+    pub fn touch(&mut self, mapping: MappingId, entry: u32, write: bool) -> bool {
+        let m = &mut self.mappings[mapping.0 as usize];
+        if !m.touch(entry, write) {
+            return false;
+        }
+        let object = &mut self.objects[m.object.idx()];
+        if write {
+            object.store(m.start + entry);
+        } else {
+            object.load(m.start + entry);
+        }
+        true
+    }
+
+    /// A load without any fault, where contents are not tracked.
+    #[inline]
+    pub fn touch_load(&mut self, mapping: MappingId, entry: u32) -> bool {
+        self.mappings[mapping.0 as usize].touch(entry, false)
+    }
+
+    /// Maps a folio of the object at an entry, young. Returns leaf tables created.
+    fn map_folio(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32, folio: FolioId, bits: Pte) -> u64 {
+        let m = &mut self.mappings[mapping.0 as usize];
+        let new_table = m.set(entry, bits | Pte::YOUNG);
+        let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
+        let anon = self.objects[m.object.idx()].is_anon();
+        let mm = &mut self.mms[m.mm.idx()];
+        mm.cpus.insert(ctx.cpu());
+        if anon {
+            mm.anon += 1;
+        } else {
+            mm.file += 1;
+        }
+        mm.tables += u64::from(new_table);
+        self.engine.folio_map(folio);
+        if exec {
+            self.engine.folio_set(folio, Flags::EXEC);
+        }
+        u64::from(new_table)
+    }
+
+    /// Maps the cached pages round a file fault (`machine-model.md` 2). Returns tables created.
+    fn fault_around(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32) -> u64 {
+        let window = self.fault_around;
+        if window <= 1 {
+            return 0;
+        }
+        let m = &self.mappings[mapping.0 as usize];
+        let table = entry / crate::mem::mapping::TABLE;
+        let range = m.table_range(table);
+        let (object, start) = (m.object, m.start);
+        let from = (entry & !(window - 1)).max(range.start);
+        let to = (from + window).min(range.end);
+        let (mut tables, mut mapped) = (0, 0);
+        for e in from..to {
+            if e == entry || self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT) {
+                continue;
+            }
+            let Some(f) = self.objects[object.idx()].word(start + e).folio() else { continue };
+            let folio = self.engine.folio(f);
+            if !folio.has(Flags::UPTODATE) || folio.has(Flags::LOCKED) {
+                continue;
+            }
+            tables += self.map_folio(ctx, mapping, e, f, Pte::empty());
+            mapped += 1;
+        }
+        ctx.charge(TimeClass::Fault, mapped * self.params.fault_around_pte_ns);
+        tables
+    }
+}
+
+impl Machine {
+    /// A load or store of one page of a mapping, faulting if need be.
+    ///
+    /// # Errors
+    /// Out of memory (the task has been killed or its memcg cannot take it), or the device failed.
+    #[inline]
+    pub async fn access(&self, ctx: &Ctx, mapping: MappingId, entry: u32, write: bool) -> Result<(), OpError> {
+        if self.w.borrow_mut().touch(mapping, entry, write) {
+            return Ok(());
+        }
+        self.fault(ctx, mapping, entry, write).await
+    }
+
+    /// The fault path.
+    pub async fn fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, write: bool) -> Result<(), OpError> {
+        let (object, page, anon) = {
+            let mut w = self.w.borrow_mut();
+            w.engine.set_now(ctx.now());
+            let m = &w.mappings[mapping.0 as usize];
+            let (object, page, mm) = (m.object, m.start + entry, m.mm);
+            w.engine.count_host(ctx.memcg, Counter::Pgfault, 1);
+            w.mms[mm.idx()].cpus.insert(ctx.cpu());
+            let anon = w.objects[object.idx()].is_anon();
+            (object, page, anon)
+        };
+        loop {
+            let tables = if anon {
+                self.anon_fault(ctx, mapping, entry, object, page, write).await?
+            } else {
+                self.file_fault(ctx, mapping, entry, object, page, write).await?
+            };
+            if self.w.borrow().kernel.is_some() {
+                self.charge_kernel(ctx, ctx.memcg, 0, tables).await?;
+            }
+            // The page may have gone again while kernel memory was charged.
+            if self.w.borrow_mut().touch(mapping, entry, write) {
+                break;
+            }
+        }
+        ctx.maybe_settle().await;
+        Ok(())
+    }
+
+    async fn anon_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<u64, OpError> {
+        let slot = {
+            let w = self.w.borrow();
+            ctx.charge(TimeClass::Fault, w.params.minor_fault_anon_ns);
+            w.objects[object.idx()].slot(page)
+        };
+        let id = match slot {
+            Slot::Folio(id) => {
+                // In the swap cache, or shared and mapped by another.
+                self.w.borrow_mut().engine.folio_get(id, 1);
+                id
+            }
+            Slot::Swap(s) => {
+                self.w
+                    .borrow_mut()
+                    .engine
+                    .count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                self.swap_in(ctx, object, page, s, write).await?
+            }
+            Slot::Empty | Slot::Shadow(_) => {
+                self.get_pages(ctx, ctx.memcg, 1).await?;
+                let mut w = self.w.borrow_mut();
+                let lruvec = w.engine.lruvec_id(ctx.memcg, ctx.node);
+                let id = w.engine.folio_alloc(NewFolio {
+                    lruvec,
+                    object,
+                    index: page,
+                    order: 0,
+                    zone: 0,
+                    flags: Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE,
+                });
+                w.objects[object.idx()].set_slot(page, Slot::Folio(id));
+                w.engine.lru_add(ctx.cpu(), id, true);
+                id
+            }
+        };
+        let mut w = self.w.borrow_mut();
+        let w = &mut *w;
+        let present = w.mappings[mapping.0 as usize].ptes[entry as usize].contains(Pte::PRESENT);
+        let mut tables = 0;
+        if !present {
+            if matches!(slot, Slot::Swap(_)) || w.engine.folio(id).has(Flags::SWAPCACHE) {
+                let mm = &mut w.mms[w.mappings[mapping.0 as usize].mm.idx()];
+                mm.swapped = mm.swapped.saturating_sub(1);
+            }
+            tables = w.map_folio(ctx, mapping, entry, id, Pte::WRITABLE);
+        }
+        w.engine.folio_put(id, 1);
+        w.pay(ctx);
+        Ok(tables)
+    }
+
+    async fn file_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<u64, OpError> {
+        let mut tables = {
+            let mut w = self.w.borrow_mut();
+            ctx.charge(TimeClass::Fault, w.params.minor_fault_file_ns);
+            if write { 0 } else { w.fault_around(ctx, mapping, entry) }
+        };
+        let cached = self.w.borrow().objects[object.idx()].word(page).folio();
+        let id = match cached {
+            Some(id) => {
+                self.w.borrow_mut().engine.folio_get(id, 1);
+                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                    self.wait_folio(ctx, id).await;
+                }
+                id
+            }
+            None => {
+                self.w
+                    .borrow_mut()
+                    .engine
+                    .count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault).await?
+            }
+        };
+        let dirtied = {
+            let mut w = self.w.borrow_mut();
+            let w = &mut *w;
+            let still = w.objects[object.idx()].word(page).folio() == Some(id);
+            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
+            let mut dirtied = false;
+            if still && uptodate {
+                let pte = w.mappings[mapping.0 as usize].ptes[entry as usize];
+                let bits = if write { Pte::WRITABLE } else { Pte::empty() };
+                if !pte.contains(Pte::PRESENT) {
+                    tables += w.map_folio(ctx, mapping, entry, id, bits);
+                } else if write {
+                    w.mappings[mapping.0 as usize].ptes[entry as usize] |= Pte::WRITABLE;
+                }
+                if write {
+                    dirtied = w.engine.set_dirty(id);
+                    w.note_dirty(ctx);
+                }
+            }
+            w.engine.folio_put(id, 1);
+            w.pay(ctx);
+            if still && !uptodate {
+                let error = w.objects[object.idx()].error;
+                return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
+            }
+            dirtied
+        };
+        if dirtied {
+            self.balance_dirty(ctx, object).await;
+        }
+        Ok(tables)
+    }
+
+    /// Ends an address space: its anonymous memory is freed, its file entries are gone.
+    pub fn exit_mm(&self, ctx: &Ctx, mm: coldset_engine::MmId) {
+        let mut w = self.w.borrow_mut();
+        for id in w.mms[mm.idx()].mappings.clone() {
+            w.unmap_all(ctx, id);
+        }
+        w.mms[mm.idx()].mappings.clear();
+        w.engine.mm_destroy(mm);
+        w.mms[mm.idx()].cpus = CpuMask::default();
+        w.pay(ctx);
+    }
+
+    /// Removes a mapping.
+    pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
+        let mut w = self.w.borrow_mut();
+        w.unmap_all(ctx, mapping);
+        let mm = w.mappings[mapping.0 as usize].mm;
+        w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
+        w.pay(ctx);
+    }
+}
+
+impl World {
+    /// Clears a mapping's entries. Accessed file entries count as an access; anonymous objects that
+    /// nobody maps any more lose their contents.
+    fn unmap_all(&mut self, ctx: &Ctx, mapping: MappingId) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        if !std::mem::replace(&mut m.alive, false) {
+            return;
+        }
+        let (object, start, mm) = (m.object, m.start, m.mm);
+        let anon = self.objects[object.idx()].is_anon();
+        let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
+        self.objects[object.idx()].mappings.retain(|&x| x != mapping);
+        let shared = !self.objects[object.idx()].mappings.is_empty();
+        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+        self.engine.lru_add_drain(ctx.cpu());
+        for e in 0..self.mappings[mapping.0 as usize].len() {
+            let pte = self.mappings[mapping.0 as usize].clear(e);
+            let page = start + e;
+            if pte.contains(Pte::PRESENT) {
+                let id = self.objects[object.idx()].word(page).folio().expect("mapped");
+                if anon {
+                    self.mms[mm.idx()].anon -= 1;
+                } else {
+                    self.mms[mm.idx()].file -= 1;
+                    if pte.contains(Pte::DIRTY) {
+                        self.engine.set_dirty(id);
+                    }
+                    if pte.contains(Pte::YOUNG) && recency {
+                        self.engine.mark_accessed(ctx.cpu(), id);
+                    }
+                }
+                if anon && !shared {
+                    self.forget_anon(ctx, object, page);
+                }
+                self.engine.folio_unmap(id);
+            } else if anon && !shared {
+                self.forget_anon(ctx, object, page);
+            }
+        }
+        self.note_dirty(ctx);
+        let t = std::mem::take(&mut self.mappings[mapping.0 as usize].ptes);
+        ctx.charge(TimeClass::Fault, t.len() as u64 * self.params.walk_pte_ns);
+    }
+
+    /// Drops the contents of an anonymous page that nobody can reach any more.
+    fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
+        match self.objects[object.idx()].slot(page) {
+            Slot::Swap(slot) => self.release_swap(ctx, slot),
+            Slot::Folio(id) => {
+                if let Some(slot) = self.engine.folio(id).swap_slot() {
+                    self.engine.folio_get(id, 1);
+                    self.engine.leave_swap_cache(id);
+                    self.release_swap(ctx, slot);
+                    self.objects[object.idx()].set_slot(page, Slot::Empty);
+                    self.engine.folio_put(id, 1);
+                }
+            }
+            Slot::Empty | Slot::Shadow(_) => {}
+        }
+        let o = &mut self.objects[object.idx()];
+        o.set_slot(page, Slot::Empty);
+        if let Some(c) = &mut o.contents {
+            let i = page as usize;
+            (c.stored[i], c.memory[i], c.disk[i]) = (0, 0, 0);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Virtual memory: faults, the reverse map, page-table walks, swap, and the host side of reclaim.
+
+pub mod alloc;
+pub mod fault;
+pub mod reclaim;
+pub mod rmap;
+pub mod swap;
+pub mod walk;

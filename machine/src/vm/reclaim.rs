@@ -1,0 +1,189 @@
+//! The host side of reclaim: doing what a [`ReclaimTask`] asks for, at what it costs.
+
+use crate::ctx::Ctx;
+use crate::machine::Machine;
+use crate::mem::Slot;
+use crate::sim::{TicketLock, TimeClass};
+use crate::world::World;
+use coldset_engine::node::ThrottleReason;
+use coldset_engine::reclaim::{Answer, Outcome, ReclaimTask, Work};
+use coldset_engine::writeback::FlushReason;
+use coldset_engine::{FolioId, NodeId};
+
+/// What the task must wait for.
+enum Pause {
+    Throttle(ThrottleReason, NodeId, u32),
+    Writeback(FolioId),
+    Yield,
+    OomKill,
+    Done,
+}
+
+/// Lets the engine's task go if the simulated one is killed in a wait.
+struct Running<'a> {
+    machine: &'a Machine,
+    task: Option<ReclaimTask>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(mut t) = self.task.take() {
+            if let Ok(mut w) = self.machine.w.try_borrow_mut() {
+                t.abandon(&mut w.engine);
+            }
+        }
+    }
+}
+
+impl Machine {
+    /// Runs a reclaim task to its end. The CPU time goes to the one who reclaims.
+    pub(crate) async fn reclaim(&self, ctx: &Ctx, task: ReclaimTask) -> Outcome {
+        let mut run = Running {
+            machine: self,
+            task: Some(task),
+        };
+        loop {
+            let task = run.task.as_mut().expect("running");
+            let pause = {
+                let mut w = self.w.borrow_mut();
+                task.set_cpu(ctx.cpu());
+                w.drive(ctx, task)
+            };
+            match pause {
+                Pause::Done => break,
+                Pause::Yield => ctx.maybe_settle().await,
+                Pause::Throttle(reason, node, ticks) => self.throttle(ctx, reason, node, ticks).await,
+                Pause::Writeback(folio) => self.wait_folio(ctx, folio).await,
+                Pause::OomKill => {
+                    self.global_oom(ctx);
+                }
+            }
+        }
+        let task = run.task.take().expect("running");
+        let out = task.outcome();
+        let w = self.w.borrow();
+        if w.check {
+            w.check();
+        }
+        drop(w);
+        ctx.maybe_settle().await;
+        out
+    }
+
+    async fn throttle(&self, ctx: &Ctx, reason: ThrottleReason, node: NodeId, ticks: u32) {
+        let class = match reason {
+            ThrottleReason::Writeback => TimeClass::ThrottleWriteback,
+            ThrottleReason::Isolated => TimeClass::ThrottleIsolated,
+            ThrottleReason::NoProgress => TimeClass::ThrottleNoProgress,
+            ThrottleReason::Congested => TimeClass::ThrottleCongested,
+        };
+        let until = self.sim.ticks_end(ctx.now(), u64::from(ticks));
+        if ctx.task().is_none() {
+            ctx.sleep_until(class, until).await;
+            return;
+        }
+        let queue = self.w.borrow().throttled[node.idx()][reason as usize].clone();
+        queue.wait_until_as(class, until).await;
+    }
+}
+
+impl World {
+    /// Steps the task over everything that needs no wait.
+    fn drive(&mut self, ctx: &Ctx, task: &mut ReclaimTask) -> Pause {
+        loop {
+            self.engine.set_now(ctx.now());
+            let work = task.step(&mut self.engine);
+            self.pay(ctx);
+            match work {
+                Work::Test {
+                    folio,
+                    target,
+                    look_around,
+                } => {
+                    let r = self.test_references(ctx, folio, target, look_around);
+                    task.answer(Answer::References(r));
+                }
+                Work::Walk(walk) => {
+                    let slots = self.walk_mm(ctx, &walk);
+                    task.answer(Answer::Walked { slots });
+                }
+                Work::Unmap { folio } => {
+                    let (deferred, writable) = self.unmap_folio(ctx, folio);
+                    task.answer(Answer::Unmapped { deferred, writable });
+                }
+                Work::FlushTlb { .. } => self.flush_tlb(ctx),
+                Work::AllocSwap { folio } => {
+                    let slot = self.alloc_swap(ctx, folio);
+                    task.answer(Answer::Slot(slot));
+                }
+                Work::FreeSwap { folio, slot } => self.free_swap_of(ctx, folio, slot),
+                Work::Write { folio } => {
+                    let written = self.write_for_reclaim(ctx, folio);
+                    task.answer(Answer::Written(written));
+                }
+                Work::Free => self.drop_freed(ctx, task),
+                Work::Slab { .. } => task.answer(Answer::Slab(0)),
+                Work::WakeFlushers => {
+                    let now = ctx.now();
+                    let wake = self.wb.wake(FlushReason::Vmscan, now);
+                    self.run_flushers(&wake);
+                }
+                Work::WakeThrottled { reason, node } => self.wake_throttled(node, reason),
+                Work::Balance { node } => self.open_reserve_gate(node),
+                Work::Throttle { reason, node, ticks } => return Pause::Throttle(reason, node, ticks),
+                Work::WaitWriteback { folio } => return Pause::Writeback(folio),
+                Work::OomKill => return Pause::OomKill,
+                Work::Yield => return Pause::Yield,
+                Work::Done => return Pause::Done,
+            }
+        }
+    }
+
+    /// Charges what the engine has done since last time.
+    pub(crate) fn pay(&mut self, ctx: &Ctx) {
+        if self.engine.meter.is_zero() {
+            return;
+        }
+        let m = self.engine.meter.take();
+        let p = &self.params;
+        let hold = m.locks * p.lru_lock_ns + m.list_ops * p.list_op_ns;
+        let class = TimeClass::AllocStall;
+        ctx.charge(class, m.freed * p.page_free_ns + m.scanned * p.list_op_ns);
+        match ctx.task() {
+            Some(task) if m.lruvec.is_some() => {
+                if self.locks.len() <= m.lruvec.idx() {
+                    let handoff = p.lock_handoff_local_ns;
+                    self.locks
+                        .resize_with(m.lruvec.idx() + 1, || TicketLock::new(handoff));
+                }
+                task.lock(&mut self.locks[m.lruvec.idx()], hold);
+            }
+            _ => ctx.charge(class, hold),
+        }
+    }
+
+    /// Empties the slots of reclaimed folios and leaves their shadows.
+    fn drop_freed(&mut self, ctx: &Ctx, task: &ReclaimTask) {
+        for f in task.freed() {
+            if !f.owned {
+                continue;
+            }
+            let object = &mut self.objects[f.object.idx()];
+            for page in f.index..f.index + (1 << f.order) {
+                match f.swap {
+                    Some(slot) => {
+                        object.set_slot(page, Slot::Swap(slot));
+                        let shadow = f.shadow.map_or(0, |s| s.0 << 1 | 1);
+                        self.swap.as_mut().expect("swapped out").set_shadow(slot, shadow);
+                    }
+                    None => object.set_slot(page, f.shadow.map_or(Slot::Empty, Slot::Shadow)),
+                }
+                if let Some(c) = &mut object.contents {
+                    // The copy in memory is gone: what comes back is what was written.
+                    c.memory[page as usize] = c.disk[page as usize];
+                }
+            }
+        }
+        self.pay(ctx);
+    }
+}

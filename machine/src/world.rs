@@ -1,0 +1,215 @@
+//! The state of the machine: the engine and everything round it.
+
+use crate::config::{MachineConfig, MachineError, SwapConfig};
+use crate::device::{Device, ZramAlgorithm, ZramTiming};
+use crate::mem::{Mapping, MappingId, Object};
+use crate::params::Params;
+use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
+use crate::vm::swap::Swap;
+use coldset_engine::node::ThrottleReason;
+use coldset_engine::writeback::Writeback;
+use coldset_engine::zone::{set_watermarks, WatermarkConfig, Zone, ZoneClass};
+use coldset_engine::{Engine, FolioId, MemcgId, MmId, NodeId, ObjectId};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Weak;
+
+/// An address space.
+#[derive(Debug)]
+pub struct Mm {
+    /// Its memcg.
+    pub memcg: MemcgId,
+    /// Its mappings in address order.
+    pub mappings: Vec<MappingId>,
+    /// Present anonymous pages.
+    pub anon: u64,
+    /// Present file pages.
+    pub file: u64,
+    /// Pages in swap.
+    pub swapped: u64,
+    /// Leaf tables.
+    pub tables: u64,
+    /// CPUs that may cache its translations.
+    pub cpus: CpuMask,
+}
+
+/// The engine and everything round it. Borrowed for one action at a time, never over a wait.
+pub struct World {
+    /// The reclaim engine.
+    pub engine: Engine,
+    /// Costs.
+    pub params: Params,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) mappings: Vec<Mapping>,
+    pub(crate) mms: Vec<Mm>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) swap: Option<Swap>,
+    /// Write contexts and dirty limits.
+    pub wb: Writeback,
+    pub(crate) dirty_balance: bool,
+    pub(crate) fault_around: u32,
+    pub(crate) read_ahead: u32,
+    pub(crate) kernel: Option<KernelMemory>,
+    pub(crate) check: bool,
+    pub(crate) sim: Sim,
+    pub(crate) me: Weak<RefCell<World>>,
+    /// Who waits for a folio to be unlocked or written.
+    pub(crate) folio_waits: BTreeMap<u32, WaitQueue>,
+    /// Who waits for the writeback of an object.
+    pub(crate) object_waits: BTreeMap<u32, WaitQueue>,
+    /// Throttled reclaimers by node and reason.
+    pub(crate) throttled: Vec<[WaitQueue; 4]>,
+    /// kswapd of each node, asleep.
+    pub(crate) kswapd: Vec<crate::daemon::kswapd::KswapdState>,
+    /// Flushers by wb.
+    pub(crate) flushers: Vec<crate::daemon::flusher::FlusherState>,
+    /// lru_lock of each lruvec.
+    pub(crate) locks: Vec<TicketLock>,
+    /// CPUs with translations that await a flush.
+    pub(crate) tlb_pending: CpuMask,
+    pub(crate) buffer: Vec<FolioId>,
+    /// When the flushers' timer fires next.
+    pub(crate) flusher_timer: Option<u64>,
+    pub(crate) procs: Vec<crate::daemon::oom::Proc>,
+    /// Next free page of each device, for placing files.
+    pub(crate) device_end: Vec<u64>,
+}
+
+/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes and page tables,
+/// never given back.
+#[derive(Debug)]
+pub(crate) struct KernelMemory {
+    /// By memcg: owed in millionths of a page, charged pages.
+    pub(crate) owed: Vec<(u64, u64)>,
+}
+
+impl World {
+    pub(crate) fn new(cfg: &MachineConfig, sim: &Sim) -> Result<Self, MachineError> {
+        let mut engine_cfg = cfg.engine.clone();
+        engine_cfg.nr_cpus = u32::from(cfg.cpus);
+        engine_cfg.swap_synchronous = !matches!(cfg.swap, SwapConfig::Disk { .. });
+        if !cfg.fault_around.is_power_of_two() || cfg.fault_around > 512 {
+            return Err(MachineError::Range {
+                what: "fault-around pages",
+                value: cfg.fault_around.to_string(),
+                range: "a power of two up to 512",
+            });
+        }
+        let nodes = engine_cfg.nr_nodes;
+        let mut engine = Engine::new(engine_cfg, cfg.switches.clone())?;
+        if let Some(ram) = cfg.ram {
+            let mut zones: Vec<Zone> = (0..nodes)
+                .map(|n| Zone::new(NodeId(n), ZoneClass::Normal, ram / u64::from(nodes)))
+                .collect();
+            set_watermarks(&mut zones, &WatermarkConfig::default()).map_err(|e| {
+                MachineError::Range {
+                    what: "RAM",
+                    value: format!("{ram} pages ({e})"),
+                    range: "more memory",
+                }
+            })?;
+            for z in &mut zones {
+                z.free = z.managed;
+            }
+            engine.zones = zones;
+        }
+        let devices = cfg
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(i, k)| Device::new(k.spec(&cfg.params), cfg.seed.wrapping_add(i as u64)))
+            .collect::<Vec<_>>();
+        let swap = Swap::new(&cfg.swap, cfg)?;
+        if let Some(s) = &swap {
+            engine.set_swap(s.free(), s.total());
+        }
+        let mut dirty = cfg.dirty.clone();
+        dirty.cpus = u32::from(cfg.cpus);
+        Ok(Self {
+            engine,
+            params: cfg.params.clone(),
+            objects: Vec::new(),
+            mappings: Vec::new(),
+            mms: Vec::new(),
+            device_end: vec![0; devices.len()],
+            devices,
+            swap,
+            wb: Writeback::new(dirty)?,
+            dirty_balance: cfg.dirty_balance,
+            fault_around: cfg.fault_around,
+            read_ahead: cfg.read_ahead,
+            kernel: cfg.kernel_memory.then(|| KernelMemory { owed: Vec::new() }),
+            check: cfg.check,
+            sim: sim.clone(),
+            me: Weak::new(),
+            folio_waits: BTreeMap::new(),
+            object_waits: BTreeMap::new(),
+            throttled: (0..nodes)
+                .map(|_| std::array::from_fn(|_| WaitQueue::new(sim)))
+                .collect(),
+            kswapd: Vec::new(),
+            flushers: Vec::new(),
+            locks: Vec::new(),
+            tlb_pending: CpuMask::default(),
+            buffer: Vec::new(),
+            flusher_timer: None,
+            procs: Vec::new(),
+        })
+    }
+
+    /// An object.
+    pub fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.idx()]
+    }
+
+    /// A device.
+    pub fn device(&self, index: usize) -> &Device {
+        &self.devices[index]
+    }
+
+    /// Swap, if there is any.
+    pub fn swap(&self) -> Option<&Swap> {
+        self.swap.as_ref()
+    }
+
+    /// An address space.
+    pub fn mm(&self, id: MmId) -> &Mm {
+        &self.mms[id.idx()]
+    }
+
+    /// Wakes those who wait for a folio.
+    pub(crate) fn wake_folio(&mut self, id: FolioId) {
+        if let Some(q) = self.folio_waits.remove(&id.0) {
+            q.wake_all();
+        }
+    }
+
+    /// Wakes throttled reclaimers.
+    pub(crate) fn wake_throttled(&self, node: NodeId, reason: ThrottleReason) {
+        self.throttled[node.idx()][reason as usize].wake_all();
+    }
+
+    /// Asserts the engine's and the machine's invariants.
+    ///
+    /// # Panics
+    /// If one is broken: that is a defect.
+    pub fn check(&self) {
+        self.wb.check();
+        for (i, o) in self.objects.iter().enumerate() {
+            for page in 0..o.pages() {
+                if let Some(f) = o.word(page).folio() {
+                    let (owner, index) = self.engine.folio(f).owner();
+                    assert!(
+                        owner.idx() == i && index == page,
+                        "slot {page} of object {i} names a folio of {owner:?}:{index}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Timing of a zram algorithm by name.
+pub(crate) fn zram_timing(name: &str, params: &Params) -> Option<ZramTiming> {
+    name.parse::<ZramAlgorithm>().ok().map(|a| a.timing(params))
+}
