@@ -21,8 +21,6 @@ pub mod put_back;
 pub mod scan_control;
 pub mod shrink_list;
 pub mod task;
-#[cfg(test)]
-mod tests;
 pub mod work;
 
 #[cfg(test)]

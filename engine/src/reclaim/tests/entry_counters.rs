@@ -41,7 +41,13 @@ fn k1(counters_72: bool) -> Host {
 #[test]
 fn k1_classic_limit_reclaim() {
     let h = k1(false);
-    let events = [PgscanDirect, PgstealDirect, Pgactivate, PgscanFile, PgstealFile];
+    let events = [
+        PgscanDirect,
+        PgstealDirect,
+        Pgactivate,
+        PgscanFile,
+        PgstealFile,
+    ];
     assert_eq!(memcg(&h, &events[..3]), [32, 20, 5]);
     assert_eq!(vm(&h, &events), [0, 0, 5, 32, 20]);
     assert_eq!(h.vm(Allocstall), 0);
@@ -113,8 +119,15 @@ fn k2_multi_gen_kswapd_batch() {
             }
         }
     }
-    assert_eq!(vm(&h, &[PgscanKswapd, Pgrefill, PgstealKswapd, Pgskip]), [63, 16, 53, 0]);
-    assert_eq!(steals, [0, 49], "counted after each pass; the last after the last request");
+    assert_eq!(
+        vm(&h, &[PgscanKswapd, Pgrefill, PgstealKswapd, Pgskip]),
+        [63, 16, 53, 0]
+    );
+    assert_eq!(
+        steals,
+        [0, 49],
+        "counted after each pass; the last after the last request"
+    );
     assert_eq!(sc.nr_scanned, 63 + 14);
     assert_eq!(sc.nr_reclaimed, 53);
 }
@@ -149,7 +162,11 @@ fn k3_swap_to_a_disk() {
 fn k3_swap_to_compressed_memory() {
     let h = k3(WriteAs::Finished);
     assert_eq!(vm(&h, &[VmscanWrite, PgstealAnon, PgscanAnon]), [1, 1, 1]);
-    assert_eq!(h.eng.lruvec(h.lruvec).cost[0], 16, "32, halved: the folded lists are empty");
+    assert_eq!(
+        h.eng.lruvec(h.lruvec).cost[0],
+        16,
+        "32, halved: the folded lists are empty"
+    );
     assert_eq!(h.eng.vmstat().get(Written), 0);
 }
 
@@ -217,5 +234,9 @@ fn k5_without_batching_each_dirty_folio_is_flushed_for_itself() {
     sc.priority = 0;
     h.visit(&mut sc);
     assert!(clean.iter().all(|&id| h.has(id, Flags::DEAD)));
-    assert_eq!((h.seen.flushes, h.seen.flushes_for_write), (1, 0), "clean ones share one");
+    assert_eq!(
+        (h.seen.flushes, h.seen.flushes_for_write),
+        (1, 0),
+        "clean ones share one"
+    );
 }

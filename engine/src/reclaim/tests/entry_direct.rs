@@ -45,7 +45,10 @@ fn r4_fruitless_global_direct_reclaim() {
     assert_eq!(h.vm(Counter::Allocstall), 2, "k6: one for each pass");
     let once = (ThrottleReason::NoProgress, 1);
     assert_eq!(h.seen.throttles, [once, once], "at priority 1 of each pass");
-    assert_eq!(h.vm(Counter::PgscanDirect), 2 * (64 + 32 + 16 + 8 + 4 + 2 + 1));
+    assert_eq!(
+        h.vm(Counter::PgscanDirect),
+        2 * (64 + 32 + 16 + 8 + 4 + 2 + 1)
+    );
 }
 
 /// Fruitless global reclaim of a memcg that memory.low protects whole.
@@ -66,7 +69,11 @@ fn r4_with_memory_low_there_is_a_third_pass() {
     assert_eq!(out, fruitless(39));
     assert_eq!(h.vm(Counter::Allocstall), 3, "k6");
     assert_eq!(h.seen.throttles.len(), 3);
-    assert_eq!(h.count(Counter::EventsLow), 13, "each round of the third pass");
+    assert_eq!(
+        h.count(Counter::EventsLow),
+        13,
+        "each round of the third pass"
+    );
 }
 
 #[test]
@@ -112,7 +119,8 @@ fn r5_scan_shares() {
         .map(|p| Scale::default().scan_share(1_000_000, p))
         .collect();
     let want = [
-        244, 488, 976, 1953, 3906, 7812, 15_625, 31_250, 62_500, 125_000, 250_000, 500_000, 1_000_000,
+        244, 488, 976, 1953, 3906, 7812, 15_625, 31_250, 62_500, 125_000, 250_000, 500_000,
+        1_000_000,
     ];
     assert_eq!(shares, want);
     assert_eq!(shares[..7].iter().sum::<u64>(), 31_004);
@@ -124,7 +132,11 @@ fn the_end_of_a_call_takes_the_snapshot_of_activations() {
     let lruvec = h.lruvec;
     h.eng.count_event(lruvec, Counter::ActivateFile, 7);
     h.limit(32);
-    assert_eq!(h.eng.lruvec(lruvec).refaults_snapshot, [0, 0], "not folded yet");
+    assert_eq!(
+        h.eng.lruvec(lruvec).refaults_snapshot,
+        [0, 0],
+        "not folded yet"
+    );
     h.eng.memcgs.fold();
     h.limit(32);
     assert_eq!(h.eng.lruvec(lruvec).refaults_snapshot, [0, 7]);
@@ -164,7 +176,10 @@ fn r9_oom_after_18_fruitless_calls() {
         for id in ids {
             h.eng.folio_get(id, 1); // somebody uses it
         }
-        h.eng.memcgs.set_max(memcg, CounterKind::Memory, 100).unwrap();
+        h.eng
+            .memcgs
+            .set_max(memcg, CounterKind::Memory, 100)
+            .unwrap();
         let (calls, oom) = charge_one(&mut h);
         assert!(oom, "{}", p.names[0]);
         assert_eq!(calls.len(), 18, "{}", p.names[0]);
@@ -189,7 +204,10 @@ fn one_page_of_progress_prevents_the_oom_killer() {
     for id in stuck {
         h.eng.folio_get(id, 1);
     }
-    h.eng.memcgs.set_max(memcg, CounterKind::Memory, 100).unwrap();
+    h.eng
+        .memcgs
+        .set_max(memcg, CounterKind::Memory, 100)
+        .unwrap();
     let (calls, oom) = charge_one(&mut h);
     assert!(!oom);
     assert_eq!(calls.last().unwrap().reclaimed, 1);
@@ -205,6 +223,12 @@ fn allocstall_and_global_counts_are_not_for_limit_reclaim() {
     assert_eq!(h.vm(Counter::Allocstall), 0);
     assert_eq!(h.vm(Counter::PgscanDirect), 0);
     assert!(h.vm(Counter::PgscanFile) > 0);
-    assert_eq!(h.eng.memcgs.local(MemcgId::ROOT).get(Counter::PgscanDirect), 0);
-    assert_eq!(h.eng.nodes[NodeId(0).idx()].sleeping(ThrottleReason::NoProgress), 0);
+    assert_eq!(
+        h.eng.memcgs.local(MemcgId::ROOT).get(Counter::PgscanDirect),
+        0
+    );
+    assert_eq!(
+        h.eng.nodes[NodeId(0).idx()].sleeping(ThrottleReason::NoProgress),
+        0
+    );
 }

@@ -125,7 +125,11 @@ fn r2_enough_scanned_with_some_progress_keeps_the_priority() {
     let (_, scanned, reclaimed) = rounds[at];
     assert!(scanned >= 1548 && reclaimed == 10, "{:?}", rounds[at]);
     assert_eq!(rounds[at + 1].0, 6, "progress and enough scanned: stays");
-    assert_eq!(rounds[at + 2].0, 5, "no progress: goes on, whatever was scanned");
+    assert_eq!(
+        rounds[at + 2].0,
+        5,
+        "no progress: goes on, whatever was scanned"
+    );
     let early = rounds.iter().take(at).map(|r| r.0).collect::<Vec<_>>();
     assert_eq!(early, [12, 11, 10, 9, 8, 7], "too little scanned");
 }
@@ -137,7 +141,11 @@ fn r3_high_order_falls_back_to_order_0() {
     h.add_many(200_000, Spec::file());
     let (task, rounds) = kswapd(&mut h, 9);
     let before = rounds.iter().rposition(|r| r.reclaimed < 1024).unwrap();
-    assert_eq!(before + 2, rounds.len(), "the round that reaches 2 << 9 is the last: {rounds:?}");
+    assert_eq!(
+        before + 2,
+        rounds.len(),
+        "the round that reaches 2 << 9 is the last: {rounds:?}"
+    );
     assert_eq!(task.kswapd_order(), 0);
     assert!(h.eng.zones[0].free > 1548);
     assert!(h.eng.kswapd_may_sleep(NODE, 0, 0));

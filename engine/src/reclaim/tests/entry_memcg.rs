@@ -70,9 +70,19 @@ fn limit_reclaim_takes_the_unprotected_first() {
     assert!(out.reclaimed >= 32);
     assert!(h.gone(of_a[0]));
     assert!(local(&h, a, Counter::EventsLow) > 0);
-    assert_eq!(h.eng.memcgs.event_total(p, Counter::EventsLow), local(&h, a, Counter::EventsLow));
-    assert_eq!(h.eng.memcgs.event_total(MemcgId::ROOT, Counter::EventsLow), 0);
-    assert_eq!(local(&h, b, Counter::EventsLow), 0, "below min: not visited");
+    assert_eq!(
+        h.eng.memcgs.event_total(p, Counter::EventsLow),
+        local(&h, a, Counter::EventsLow)
+    );
+    assert_eq!(
+        h.eng.memcgs.event_total(MemcgId::ROOT, Counter::EventsLow),
+        0
+    );
+    assert_eq!(
+        local(&h, b, Counter::EventsLow),
+        0,
+        "below min: not visited"
+    );
 }
 
 #[test]
@@ -99,10 +109,17 @@ fn event_max_belongs_to_the_memcg_whose_limit_was_met() {
     let freed = h.limit(32).reclaimed;
     assert!(freed >= 32);
     charge.reclaim_done(freed);
-    assert!(matches!(charge.step(&mut h.eng.memcgs, 0, &mut task), ChargeStep::Done(Ok(_))));
+    assert!(matches!(
+        charge.step(&mut h.eng.memcgs, 0, &mut task),
+        ChargeStep::Done(Ok(_))
+    ));
     assert_eq!(local(&h, p, Counter::EventsMax), 1);
     assert_eq!(local(&h, c, Counter::EventsMax), 0);
-    assert_eq!(local(&h, c, Counter::PgstealDirect), freed as i64, "counted where the pages were");
+    assert_eq!(
+        local(&h, c, Counter::PgstealDirect),
+        freed as i64,
+        "counted where the pages were"
+    );
     assert_eq!(local(&h, p, Counter::LimitReclaim), 1);
 }
 
@@ -139,7 +156,10 @@ fn m6_two_limit_reclaims_share_a_walk() {
     // 2 pages of each memcg at priority 12: x takes the first and stands in the second.
     assert_eq!(victims(&mut h, &mut x, true), [lruvec(&h, 0)]);
     // y joins after it: second and third.
-    assert_eq!(victims(&mut h, &mut y, false), [lruvec(&h, 1), lruvec(&h, 2)]);
+    assert_eq!(
+        victims(&mut h, &mut y, false),
+        [lruvec(&h, 1), lruvec(&h, 2)]
+    );
     // x goes on behind y.
     assert_eq!(victims(&mut h, &mut x, false), [lruvec(&h, 3)]);
     assert_eq!((x.outcome().reclaimed, y.outcome().reclaimed), (4, 4));

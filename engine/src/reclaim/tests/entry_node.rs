@@ -140,7 +140,11 @@ fn r8_congestion_of_a_memcg() {
     assert_eq!(r8("classic", 40, 0), sleep);
     assert_eq!(r8("classic", 39, 0), []);
     assert_eq!(r8("classic", 40, 39), sleep, "80 > 79 pages");
-    assert_eq!(r8("classic", 40, 40), [], "half of the node is not under writeback");
+    assert_eq!(
+        r8("classic", 40, 40),
+        [],
+        "half of the node is not under writeback"
+    );
     assert_eq!(r8("base", 40, 0), []);
     assert_eq!(r8("v5", 40, 0), sleep);
     assert_eq!(r8("v5", 39, 0), []);
@@ -158,7 +162,11 @@ fn r8_the_mark_goes_at_the_end_of_each_pass() {
 }
 
 /// R9: flusher wake-ups and sleeps of a list of `dirty` dirty and `clean` clean folios.
-fn r9(cgroup_v2: bool, dirty: usize, clean: usize) -> (u64, Vec<(crate::node::ThrottleReason, u32)>) {
+fn r9(
+    cgroup_v2: bool,
+    dirty: usize,
+    clean: usize,
+) -> (u64, Vec<(crate::node::ThrottleReason, u32)>) {
     let mut h = host("classic", cgroup_v2);
     h.add_many(dirty, Spec::file().dirty());
     h.add_many(clean, Spec::file());

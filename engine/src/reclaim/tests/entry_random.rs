@@ -29,7 +29,8 @@ fn spec(kind: u8, bits: u32) -> Spec {
         3 => spec.with(Flags::MLOCKED),
         _ => spec,
     };
-    spec.zone((bits >> 5 & 1) as u8).order(if bits >> 6 & 15 == 0 { 2 } else { 0 })
+    spec.zone((bits >> 5 & 1) as u8)
+        .order(if bits >> 6 & 15 == 0 { 2 } else { 0 })
 }
 
 fn script(h: &mut Host, id: FolioId, bits: u32) {
@@ -67,21 +68,33 @@ struct World {
 
 fn world() -> impl Strategy<Value = World> {
     (
-        (0..PRESETS.len(), prop_oneof![Just(0u8), Just(6), Just(12)], any::<bool>(), any::<bool>()),
-        (0u64..300, prop_oneof![Just(0u64), 0u64..50], 0u64..400, any::<bool>()),
+        (
+            0..PRESETS.len(),
+            prop_oneof![Just(0u8), Just(6), Just(12)],
+            any::<bool>(),
+            any::<bool>(),
+        ),
+        (
+            0u64..300,
+            prop_oneof![Just(0u64), 0u64..50],
+            0u64..400,
+            any::<bool>(),
+        ),
         prop::collection::vec((any::<u8>(), 0u8..3, any::<u32>()), 0..400),
     )
-        .prop_map(|((preset, shift, v2, swap), (free, boost, low, offline), folios)| World {
-            preset,
-            shift,
-            v2,
-            swap,
-            free,
-            boost,
-            low,
-            offline,
-            folios,
-        })
+        .prop_map(
+            |((preset, shift, v2, swap), (free, boost, low, offline), folios)| World {
+                preset,
+                shift,
+                v2,
+                swap,
+                free,
+                boost,
+                low,
+                offline,
+                folios,
+            },
+        )
 }
 
 /// The host of a world; its memcg is the parent of two others.
@@ -101,7 +114,11 @@ fn host(w: &World) -> Host {
         h.eng.set_swap(0, 0);
     }
     let p = h.memcg;
-    let children = [p, h.eng.memcg_create(p).unwrap(), h.eng.memcg_create(p).unwrap()];
+    let children = [
+        p,
+        h.eng.memcg_create(p).unwrap(),
+        h.eng.memcg_create(p).unwrap(),
+    ];
     let classes = [ZoneClass::Normal, ZoneClass::Movable];
     h.eng.zones = classes
         .map(|class| {
