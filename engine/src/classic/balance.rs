@@ -80,9 +80,8 @@ impl Engine {
     /// Section 9, first table.
     fn scan_balance(&self, sc: &ScanControl, memcg: MemcgId, swappiness: u64) -> ScanBalance {
         let memcg_reclaim = sc.target.is_some();
-        if !sc.may_swap || self.swap_available(memcg) == 0 {
-            ScanBalance::File
-        } else if memcg_reclaim && swappiness == 0 {
+        let no_anon = !sc.may_swap || self.swap_available(memcg) == 0;
+        if no_anon || (memcg_reclaim && swappiness == 0) {
             ScanBalance::File
         } else if sc.priority == 0 && swappiness != 0 {
             ScanBalance::Equal

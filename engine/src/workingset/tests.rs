@@ -25,7 +25,9 @@ fn with_lists(sizes: [usize; 4]) -> Host {
 }
 
 fn clock(h: &Host, memcg: MemcgId) -> u64 {
-    h.eng.lruvec(h.eng.lruvec_id(memcg, NodeId(0))).nonresident_age
+    h.eng
+        .lruvec(h.eng.lruvec_id(memcg, NodeId(0)))
+        .nonresident_age
 }
 
 fn set_clock(h: &mut Host, memcg: MemcgId, to: u64) {
@@ -44,8 +46,16 @@ fn counts(h: &Host, events: [Counter; 3]) -> [i64; 3] {
     events.map(|c| h.count(c))
 }
 
-const FILE: [Counter; 3] = [Counter::RefaultFile, Counter::ActivateFile, Counter::RestoreFile];
-const ANON: [Counter; 3] = [Counter::RefaultAnon, Counter::ActivateAnon, Counter::RestoreAnon];
+const FILE: [Counter; 3] = [
+    Counter::RefaultFile,
+    Counter::ActivateFile,
+    Counter::RestoreFile,
+];
+const ANON: [Counter; 3] = [
+    Counter::RefaultAnon,
+    Counter::ActivateAnon,
+    Counter::RestoreAnon,
+];
 
 /// W1 with that many ticks between eviction and refault. Returns the host and the folio.
 fn w1(ticks: u64, spec: Spec) -> (Host, FolioId) {
@@ -99,7 +109,11 @@ fn w2_which_lists_compete() {
             h.eng.nonresident_age(lruvec, distance - 1);
             h.eng.refault(id, shadow, RefaultSite::Fault);
             let recent = distance <= last_recent;
-            let events = if spec.flags.contains(Flags::ANON) { ANON } else { FILE };
+            let events = if spec.flags.contains(Flags::ANON) {
+                ANON
+            } else {
+                FILE
+            };
             assert_eq!(
                 counts(&h, events),
                 [1, i64::from(recent), 0],
@@ -193,7 +207,11 @@ fn w6(preset: &str, max_at_refault: u64, min_at_refault: u64) -> (Host, FolioId,
 fn w6_refs_and_the_refault_of_6_12() {
     let (h, id, shadow) = w6("v612", 8, 5);
     let u = shadow.unpack();
-    assert_eq!((u.value, u.workingset), (22, true), "refs 3: two bits and workingset");
+    assert_eq!(
+        (u.value, u.workingset),
+        (22, true),
+        "refs 3: two bits and workingset"
+    );
     assert_eq!(h.gens().ctrl[1].evicted, [0, 0, 1, 0]);
     assert_eq!(counts(&h, FILE), [1, 1, 1]);
     assert_eq!(h.folio(id).word().refs(), 3);
@@ -210,7 +228,10 @@ fn w6_the_window_of_6_14() {
         let (h, id, _) = w6("base", max, max - 3);
         assert_eq!(counts(&h, FILE), refaults, "max_seq {max}");
         let recent = max == 8;
-        assert_eq!(h.gens().ctrl[1].refaulted.iter().sum::<u64>(), u64::from(recent));
+        assert_eq!(
+            h.gens().ctrl[1].refaulted.iter().sum::<u64>(),
+            u64::from(recent)
+        );
         assert_eq!(h.folio(id).word().refs() > 0, recent);
     }
 }

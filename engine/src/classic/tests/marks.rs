@@ -31,7 +31,11 @@ fn a_folio_in_the_add_batch_is_activated_at_once() {
     assert!(h.has(id, Flags::ACTIVE));
     h.eng.lru_add_drain(0);
     assert_eq!(h.size(LruList::ActiveFile), 1);
-    assert_eq!(h.count(Counter::Pgactivate), 0, "not an explicit activation");
+    assert_eq!(
+        h.count(Counter::Pgactivate),
+        0,
+        "not an explicit activation"
+    );
 }
 
 #[test]

@@ -73,7 +73,10 @@ fn c11_a_fold_that_finds_inactive_low_lets_every_call_deactivate() {
     h.eng.memcgs.fold();
     // 3996 of 5600: what turns 8243 active pages into 7139 with 5100 deactivated.
     let (calls, deactivating) = churn(&mut h, 5600, 714);
-    assert_eq!(calls, deactivating, "although inactive has long been larger");
+    assert_eq!(
+        calls, deactivating,
+        "although inactive has long been larger"
+    );
     let moved = h.count(Counter::Pgdeactivate);
     assert!((4800..=5500).contains(&moved), "{moved}");
     let inactive = h.size(LruList::InactiveFile);

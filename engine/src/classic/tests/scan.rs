@@ -86,7 +86,10 @@ fn c5_isolation_skips_zones_the_request_cannot_use() {
     h.visit(&mut sc);
     assert_eq!(h.count(Counter::PgscanDirect), 42);
     assert_eq!(h.vm(Counter::Pgskip), 10);
-    assert_eq!(sc.nr_scanned, 32, "taken; skipped pages are not counted here");
+    assert_eq!(
+        sc.nr_scanned, 32,
+        "taken; skipped pages are not counted here"
+    );
     assert_eq!(sc.nr_reclaimed, 32);
     let left = tail_first(&h, LruList::InactiveFile);
     assert_eq!(left[..32], low[32..]);
@@ -205,7 +208,11 @@ fn isolated_sleepers_wake_when_somebody_may_isolate() {
     sc.priority = 3;
     h.visit(&mut sc);
     let isolated = ThrottleReason::Isolated;
-    assert_eq!(h.seen.throttles, [(isolated, 20), (isolated, 20)], "40 pages: two batches");
+    assert_eq!(
+        h.seen.throttles,
+        [(isolated, 20), (isolated, 20)],
+        "40 pages: two batches"
+    );
     assert_eq!(sc.nr_reclaimed, 0, "41 > 320 / 8");
 
     h.eng.nodes[0].isolated[1] = 40;

@@ -1,6 +1,14 @@
-//! The worked examples of `shrink-folio-list.md` by label (S10 is beside `node.rs`), and the exits
-//! of the 17-step path that none of them takes.
+//! Tests of the reclaim tasks: `entry_*` drive whole tasks through the worked examples of
+//! `reclaim-entry.md`, `counters.md` and `memcg.md`. The others hold the examples of
+//! `shrink-folio-list.md` by label (S10 is beside `node.rs`), and the exits of the 17-step path that
+//! none of them takes.
 
+mod entry_counters;
+mod entry_direct;
+mod entry_kswapd;
+mod entry_memcg;
+mod entry_node;
+mod entry_random;
 mod path;
 mod steps;
 mod tlb;
