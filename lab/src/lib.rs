@@ -3,7 +3,9 @@
 pub mod bounds;
 pub mod traces;
 pub mod draw;
+pub mod experiments;
 pub mod fidelity;
 pub mod report;
 pub mod stats;
 pub mod replay;
+pub mod runner;
