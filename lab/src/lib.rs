@@ -7,3 +7,4 @@ pub mod fidelity;
 pub mod report;
 pub mod stats;
 pub mod replay;
+pub mod experiments;
