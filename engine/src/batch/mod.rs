@@ -2,6 +2,8 @@
 //! somebody needs exact lists, so that one hold of the lru_lock serves many folios.
 
 pub mod drain;
+#[cfg(test)]
+mod tests;
 
 use crate::engine::Engine;
 use crate::folio::Flags;

@@ -1,0 +1,150 @@
+//! The published experiments (`workloads.md`), one file each.
+//!
+//! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
+//! variants: the runner hands it switches, and the rows name "before" and "after" only.
+
+pub mod fio_mmap;
+pub mod mongodb;
+
+use crate::report::{Claim, RunResult};
+use coldset_engine::memcg::MemcgError;
+use coldset_engine::Switches;
+use coldset_machine::{MachineError, OpError, Params};
+
+/// One parameter of an experiment, settable with `--param name=value`.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamDoc {
+    /// Name.
+    pub name: &'static str,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Meaning, with unit.
+    pub doc: &'static str,
+}
+
+/// An experiment.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub doc: &'static str,
+    /// Section of `workloads.md`.
+    pub section: &'static str,
+    /// Variant that stands for "before".
+    pub before: &'static str,
+    /// Variant that stands for "after".
+    pub after: &'static str,
+    /// Denominator of the default scale.
+    pub scale: u64,
+    /// Parameters.
+    pub params: &'static [ParamDoc],
+    /// Runs it once.
+    pub run: fn(&RunInput) -> Result<RunResult, ExperimentError>,
+    /// Its acceptance rows for a pair of variants.
+    pub claims: fn(before: &str, after: &str) -> Vec<Claim>,
+    /// Counters of the mechanism table, in order.
+    pub mechanism: &'static [&'static str],
+}
+
+/// All experiments, in the order in which they are listed.
+pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, fio_mmap::EXPERIMENT];
+
+/// What one run is given.
+#[derive(Clone, Debug)]
+pub struct RunInput {
+    /// Name of the variant, for the result only.
+    pub variant: String,
+    /// Its switches.
+    pub switches: Switches,
+    /// Seed.
+    pub seed: u64,
+    /// Denominator of the scale.
+    pub scale: u64,
+    /// Effort in thousandths: operations are multiplied by it.
+    pub effort_permille: u64,
+    /// Costs.
+    pub costs: Params,
+    /// Values of the experiment's parameters that differ from their defaults.
+    pub params: Vec<(String, String)>,
+}
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The machine cannot be built.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Memcg settings.
+    #[error(transparent)]
+    Memcg(#[from] MemcgError),
+    /// A draw cannot be built.
+    #[error(transparent)]
+    Draw(#[from] crate::draw::DrawError),
+    /// An operation of the workload failed.
+    #[error("{what}: {error}")]
+    Op {
+        /// What was being done.
+        what: &'static str,
+        /// Failure.
+        error: OpError,
+    },
+    /// A parameter has a value that cannot be used.
+    #[error("parameter '{name}' does not take '{value}': {expected}")]
+    Param {
+        /// Name.
+        name: String,
+        /// Value.
+        value: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// The scale leaves too little of the experiment.
+    #[error("scale 1/{scale} leaves {what} of {left}; use 1/{max} or larger")]
+    Scale {
+        /// Denominator.
+        scale: u64,
+        /// What becomes too small.
+        what: &'static str,
+        /// What is left.
+        left: u64,
+        /// Greatest usable denominator.
+        max: u64,
+    },
+}
+
+impl RunInput {
+    /// The text of a parameter: as given, or its default.
+    pub fn text<'a>(&'a self, docs: &'a [ParamDoc], name: &str) -> &'a str {
+        self.params
+            .iter()
+            .rev()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
+            .or_else(|| docs.iter().find(|d| d.name == name).map(|d| d.default))
+            .expect("declared parameter")
+    }
+
+    /// A parameter that is a whole number.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn number(&self, docs: &[ParamDoc], name: &str) -> Result<u64, ExperimentError> {
+        let text = self.text(docs, name);
+        text.parse().map_err(|_| ExperimentError::Param {
+            name: name.into(),
+            value: text.into(),
+            expected: "a whole number",
+        })
+    }
+
+    /// `n` at this scale, at least 1.
+    pub fn scaled(&self, n: u64) -> u64 {
+        (n / self.scale).max(1)
+    }
+
+    /// Operations at this scale and effort, at least 1.
+    pub fn operations(&self, n: u64) -> u64 {
+        (u128::from(n) * u128::from(self.effort_permille) / 1000 / u128::from(self.scale)).max(1) as u64
+    }
+}
