@@ -252,3 +252,17 @@ fn a_memcg_stays_while_global_reclaim_visits_it() {
         assert_eq!(h.eng.memcg_release_dead(), 1, "{name}");
     }
 }
+
+#[test]
+fn full_walks_do_not_stop_at_the_target() {
+    for (full_walk, reclaimed) in [(false, 4), (true, 8)] {
+        let mut h = classic();
+        let p = h.memcg;
+        for _ in 0..4 {
+            child(&mut h, p, 10_000);
+        }
+        let mut sc = ScanControl::new(3, Some(p));
+        sc.full_walk = full_walk;
+        assert_eq!(h.reclaim(sc).reclaimed, reclaimed);
+    }
+}
