@@ -156,6 +156,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Releases every offline memcg that has no page, child, swap slot or visitor left; its id may be
+    /// used again. Returns how many. To be called now and then, between steps of tasks.
+    pub fn memcg_release_dead(&mut self) -> usize {
+        let mut released = 0;
+        while let Some(id) = self.memcgs.next_releasable() {
+            for node in &mut self.nodes {
+                node.memcg_lru.release(id);
+            }
+            self.memcgs.release(id).expect("nothing holds it");
+            released += 1;
+        }
+        released
+    }
+
     fn add_lruvecs(&mut self, id: MemcgId) {
         let nodes = self.cfg.nr_nodes as usize;
         let at = id.idx() * nodes;
