@@ -42,6 +42,8 @@ impl World {
             unreachable!("dirty file folio of an anonymous object");
         };
         self.objects[object.idx()].writer.get_or_insert(memcg);
+        // Only cgroup v2 has a write context for each memcg.
+        let memcg = if self.engine.config().cgroup_v2 { memcg } else { MemcgId::ROOT };
         let wb = self.wb.attach(object, DeviceId(device as u32), memcg);
         self.ensure_flusher(wb);
         wb

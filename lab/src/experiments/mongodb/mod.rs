@@ -51,6 +51,7 @@ pub const PARAMS: &[ParamDoc] = &[
     ParamDoc { name: "dist", default: "scale-true", doc: "record choice: scale-true or literal" },
     ParamDoc { name: "device", default: "nvme", doc: "device of the data" },
     ParamDoc { name: "checkpoint_s", default: "60", doc: "seconds between checkpoints" },
+    ParamDoc { name: "cgroup", default: "v2", doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)" },
     ParamDoc { name: "ram_mib", default: "131072", doc: "RAM of the host, MiB" },
     ParamDoc { name: "cpus", default: "96", doc: "CPUs, not scaled" },
 ];

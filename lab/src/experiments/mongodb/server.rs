@@ -311,6 +311,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.engine.cgroup_v2 = input.text(PARAMS, "cgroup") != "v1";
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
