@@ -14,7 +14,7 @@ fn main() {
         for p in parts { sw.assign(p).unwrap(); }
         let t = std::time::Instant::now();
         let scale = params.iter().find(|p| p.0=="scale").map_or(e.scale, |p| p.1.parse().unwrap());
-        let r = (e.run)(&RunInput { variant: v.clone(), switches: sw, seed, scale, effort_permille: 1000, costs: Default::default(), params: params.iter().filter(|p| p.0!="scale").cloned().collect() }).unwrap();
+        let r = (e.run)(&RunInput { variant: v.clone(), switches: sw, seed, scale, effort_permille: 1000, costs: { let mut c = coldset_machine::Params::default(); for (n, v) in params.iter().filter(|p| p.0.ends_with("_ns")) { c.set(n, v.parse().unwrap()).unwrap(); } c }, params: params.iter().filter(|p| p.0!="scale" && !p.0.ends_with("_ns")).cloned().collect() }).unwrap();
         eprintln!("{v} {seed} {:?}", t.elapsed());
         rs.push(r);
     }}
