@@ -227,10 +227,13 @@ impl Device {
 
     /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`.
     fn serve_piece(&mut self, now: u64, piece: &Request) -> (u64, u64) {
-        let free = self.free_at.iter().enumerate();
-        let (channel, &free_at) = free
-            .min_by_key(|&(nr, &at)| (at, nr))
-            .expect("a device has a channel");
+        // The first of the earliest. Two plain passes are faster than one over pairs.
+        let free_at = *self.free_at.iter().min().expect("a device has a channel");
+        let channel = self
+            .free_at
+            .iter()
+            .position(|&at| at == free_at)
+            .expect("the minimum is one of them");
         let start = now.max(free_at);
         let lat = self.latency(piece);
         let ns = self.jittered(lat) + self.transfer_ns(piece.op, piece.bytes);
