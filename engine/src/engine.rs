@@ -210,6 +210,13 @@ impl Engine {
         &self.folios[id]
     }
 
+    /// The flag word's bits of any record, in use or not; 0 if there is no such record. For hosts
+    /// that bring records into the cache ahead of use.
+    #[inline]
+    pub fn peek(&self, id: FolioId) -> u32 {
+        self.folios.peek(id)
+    }
+
     /// Number of folios in memory.
     pub fn nr_folios(&self) -> usize {
         self.folios.live()

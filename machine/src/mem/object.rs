@@ -145,6 +145,14 @@ impl Object {
         new
     }
 
+    /// The index nodes of `page` exist: [`Self::touch_nodes`] would create none.
+    #[inline]
+    pub fn has_nodes(&self, page: u32) -> bool {
+        let node = page / NODE_PAGES;
+        let word = self.nodes.get(node as usize / 64);
+        word.is_some_and(|w| w >> (node % 64) & 1 == 1)
+    }
+
     /// Marks a page dirty in the index.
     pub fn tag_dirty(&mut self, page: u32) {
         if !test_and_set(&mut self.dirty, page) {
