@@ -156,6 +156,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Releases every offline memcg that has no page, child, swap slot or visitor left; its id may be
+    /// used again. Returns how many. To be called now and then, between steps of tasks.
+    pub fn memcg_release_dead(&mut self) -> usize {
+        let mut released = 0;
+        while let Some(id) = self.memcgs.next_releasable() {
+            for node in &mut self.nodes {
+                node.memcg_lru.release(id);
+            }
+            self.memcgs.release(id).expect("nothing holds it");
+            released += 1;
+        }
+        released
+    }
+
     fn add_lruvecs(&mut self, id: MemcgId) {
         let nodes = self.cfg.nr_nodes as usize;
         let at = id.idx() * nodes;
@@ -194,6 +208,13 @@ impl Engine {
     #[inline]
     pub fn folio(&self, id: FolioId) -> &Folio {
         &self.folios[id]
+    }
+
+    /// The flag word's bits of any record, in use or not; 0 if there is no such record. For hosts
+    /// that bring records into the cache ahead of use.
+    #[inline]
+    pub fn peek(&self, id: FolioId) -> u32 {
+        self.folios.peek(id)
     }
 
     /// Number of folios in memory.

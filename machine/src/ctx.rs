@@ -128,11 +128,15 @@ impl Ctx {
     pub async fn io_until(&self, t: u64) {
         match &self.task {
             Some(task) => task.sleep_until_as(TimeClass::IoWait, t).await,
-            None => {
-                if self.inline == InlineClock::Running {
-                    self.set_clock(t);
-                }
-            }
+            None => self.io_done(t),
+        }
+    }
+
+    /// An inline task has waited for a device until `t`.
+    #[inline]
+    pub(crate) fn io_done(&self, t: u64) {
+        if self.inline == InlineClock::Running {
+            self.set_clock(t);
         }
     }
 

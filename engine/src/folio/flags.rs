@@ -89,6 +89,12 @@ impl FlagWord {
         Flags::from_bits_truncate(self.0 & !(GEN_MASK | REFS_MASK))
     }
 
+    /// The whole word: flags and fields.
+    #[inline]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// True if all of `f` are set.
     #[inline]
     pub const fn has(self, f: Flags) -> bool {

@@ -206,6 +206,12 @@ impl FolioTable {
         self.live -= 1;
     }
 
+    /// Bits of a record's flag word, 0 beyond the end.
+    #[inline]
+    pub fn peek(&self, id: FolioId) -> u32 {
+        self.folios.get(id.idx()).map_or(0, |f| f.word.bits())
+    }
+
     /// Records, in use or free: one more than the largest identifier.
     pub fn records(&self) -> usize {
         self.folios.len()

@@ -426,6 +426,11 @@ impl ShrinkList {
             if f.refcount == 1 {
                 return self.free(eng);
             }
+            if !f.mapped() && !f.has(Flags::OWNED) {
+                // Its process has exited; a batch or a reader holds it for a moment. With a swap
+                // slot it would outlive them, belonging to nobody.
+                return self.keep(eng);
+            }
             if !sc.io || f.has(Flags::PINNED) {
                 return self.keep(eng);
             }

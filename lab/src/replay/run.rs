@@ -6,8 +6,8 @@ use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::switches::SwitchError;
 use coldset_engine::{presets, Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::{
-    Ctx, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId, OpError,
-    OpenFile,
+    Ctx, Inline, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId, OpError,
+    OpenFile, World,
 };
 
 /// Why a replay cannot be done.
@@ -176,6 +176,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     points.reverse();
     let mut series = Vec::new();
     let mut at = 0;
+    // Accesses before this one have had their records brought into the cache.
+    let mut warmed = 0;
     let fail = |access: usize, error: OpError| ReplayError::Op {
         access,
         error,
@@ -204,7 +206,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         let until = points
             .last()
             .map_or(trace.ops.len(), |&p| trace.ops.len().min(p as usize));
-        at = hits(&machine, &mut players, &objects, trace, at, until);
+        at = hits(&machine, &mut players, &objects, trace, at, until, &mut warmed);
         if at == until {
             if at == trace.ops.len() && points.last().is_none_or(|&p| p > at as u64) {
                 break;
@@ -238,7 +240,12 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             }
             OpKind::Pread => {
                 let file = &player.files[op.object as usize];
-                run.drive(ctx, machine.read(ctx, file, op.page, 1))
+                match machine.read_inline(ctx, file, op.page) {
+                    Inline::Done(result) => result,
+                    Inline::Waits(refused) => {
+                        run.drive(ctx, machine.read_refused(ctx, file, op.page, refused))
+                    }
+                }
             }
             OpKind::Pwrite | OpKind::WholeWrite => {
                 let whole = op.kind == OpKind::WholeWrite;
@@ -274,9 +281,15 @@ fn hits(
     trace: &Trace,
     from: usize,
     until: usize,
+    warmed: &mut usize,
 ) -> usize {
     let mut w = machine.world_mut();
     for (i, op) in trace.ops[from..until].iter().enumerate() {
+        if from + i >= *warmed {
+            let ahead = &trace.ops[from + i..trace.ops.len().min(from + i + World::WARM)];
+            *warmed = from + i + ahead.len();
+            w.warm(ahead.iter().map(|op| (objects[op.object as usize], op.page)));
+        }
         let player = &mut players[op.task as usize];
         let hit = match op.kind {
             OpKind::Pread => w.read_hit(0, &player.files[op.object as usize], op.page),
@@ -287,7 +300,7 @@ fn hits(
                     let pages = trace.objects[op.object as usize].pages;
                     let id = machine.mmap(player.mm, object, 0, pages, MappingFlags::empty());
                     player.mappings[op.object as usize] = Some(id);
-                    return hits(machine, players, objects, trace, from + i, until);
+                    return hits(machine, players, objects, trace, from + i, until, warmed);
                 };
                 w.touch(mapping, op.page, op.kind == OpKind::AnonWrite)
             }

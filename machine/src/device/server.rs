@@ -227,10 +227,14 @@ impl Device {
 
     /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`.
     fn serve_piece(&mut self, now: u64, piece: &Request) -> (u64, u64) {
-        let free = self.free_at.iter().enumerate();
-        let (channel, &free_at) = free
-            .min_by_key(|&(nr, &at)| (at, nr))
-            .expect("a device has a channel");
+        // Any channel that is free by now serves as well as any other: it starts at once. Only if
+        // all are busy does it matter which one is free first.
+        let channel = self
+            .free_at
+            .iter()
+            .position(|&at| at <= now)
+            .unwrap_or_else(|| self.first_free());
+        let free_at = self.free_at[channel];
         let start = now.max(free_at);
         let lat = self.latency(piece);
         let ns = self.jittered(lat) + self.transfer_ns(piece.op, piece.bytes);
@@ -252,6 +256,13 @@ impl Device {
         stats.queue_ns += start - now;
         stats.queue_max_ns = stats.queue_max_ns.max(start - now);
         (start, end)
+    }
+
+    /// The channel that is free first, the first of several.
+    fn first_free(&self) -> usize {
+        let free = self.free_at.iter().enumerate();
+        let first = free.min_by_key(|&(nr, &at)| (at, nr));
+        first.expect("a device has a channel").0
     }
 
     fn continues_last(&self, now: u64, request: &Request) -> bool {
@@ -325,8 +336,11 @@ impl Device {
         if self.spec.jitter_ppm == 0 {
             return lat;
         }
-        let span = u128::from(lat) * u128::from(self.spec.jitter_ppm.min(1_000_000)) / 1_000_000;
-        let span = u64::try_from(span).expect("at most lat");
+        let ppm = self.spec.jitter_ppm.min(1_000_000);
+        let span = match lat.checked_mul(ppm) {
+            Some(product) => product / 1_000_000,
+            None => (u128::from(lat) * u128::from(ppm) / 1_000_000) as u64,
+        };
         lat - span / 2 + below(&mut self.rng, span + 1)
     }
 

@@ -6,6 +6,7 @@ use crate::device::Request;
 use crate::machine::Machine;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
+use crate::vm::alloc::Refused;
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -29,6 +30,15 @@ impl OpenFile {
             prev: Cell::new(u32::MAX),
         }
     }
+}
+
+/// What became of [`Machine::read_inline`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inline {
+    /// The read is over.
+    Done(Result<(), OpError>),
+    /// It must wait: go on with [`Machine::read_refused`].
+    Waits(Option<Refused>),
 }
 
 /// Why a page is brought into the page cache.
@@ -56,6 +66,21 @@ impl World {
             self.engine.mark_accessed(cpu, id);
         }
         true
+    }
+
+    /// Accesses that [`Self::warm`] is best given at once: as many as a CPU can have on their way.
+    pub const WARM: usize = 32;
+
+    /// Brings what the next accesses will look at into the CPU's cache, all of it at once where one
+    /// access after the other would wait for memory twice. Changes nothing.
+    #[inline]
+    pub fn warm(&self, accesses: impl Iterator<Item = (ObjectId, u32)>) {
+        let mut ids = [FolioId(0); Self::WARM];
+        for (id, (object, page)) in ids.iter_mut().zip(accesses) {
+            *id = self.objects[object.idx()].word(page).folio_or_zero();
+        }
+        let seen = ids.iter().fold(0, |seen, &id| seen ^ self.engine.peek(id));
+        std::hint::black_box(seen);
     }
 
     /// Inserts a new, locked folio that has been charged. `None` if another got there first.
@@ -90,7 +115,7 @@ impl World {
 
     /// Submits the read of `pages` consecutive locked folios from `page` on. Returns when it ends;
     /// a completion unlocks them then.
-    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: Vec<FolioId>) -> u64 {
+    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: &[FolioId]) -> u64 {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("read of an anonymous object");
         };
@@ -104,18 +129,18 @@ impl World {
         if done.result.is_err() {
             self.objects[object.idx()].error.get_or_insert(done.result.unwrap_err());
             // The folios stay out of date: drop them so that a later read tries again.
-            for &id in &folios {
+            for &id in folios {
                 self.fail_read(object, id);
             }
             return done.end;
         }
         let end = done.end.max(ctx.now());
         if ctx.task().is_none() || end <= self.sim.now() {
-            for id in folios {
+            for &id in folios {
                 self.read_done(object, id);
             }
         } else {
-            self.complete_read_at(end, object, folios);
+            self.complete_read_at(end, object, folios.to_vec());
         }
         end
     }
@@ -145,7 +170,72 @@ impl World {
     }
 }
 
+impl World {
+    /// The rest of an inline read of one page once there is memory for it. `None`: somebody else
+    /// has brought the page in meanwhile.
+    fn read_charged(&mut self, ctx: &Ctx, file: &OpenFile, page: u32) -> Option<Result<(), OpError>> {
+        let object = file.object;
+        let Some(id) = self.insert_page(ctx, ctx.memcg, object, page, Purpose::Read) else {
+            if ctx.memcg != MemcgId::ROOT {
+                self.engine.memcgs.uncharge(ctx.memcg, 1);
+            }
+            return None;
+        };
+        let until = self.submit_read(ctx, object, page, &[id]);
+        self.pay(ctx);
+        ctx.io_done(until);
+        let uptodate = self.engine.folio(id).has(Flags::UPTODATE);
+        self.engine.folio_put(id, 1);
+        if !uptodate {
+            let error = self.objects[object.idx()].error.take();
+            let error = error.unwrap_or(crate::device::DeviceError::Io);
+            return Some(Err(OpError::Device(error)));
+        }
+        let hit = self.read_hit(ctx.cpu(), file, page);
+        debug_assert!(hit, "just read");
+        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        Some(Ok(()))
+    }
+}
+
 impl Machine {
+    /// A read of one page that [`World::read_hit`] could not serve, by an inline task: without a
+    /// future as long as nothing waits.
+    #[inline]
+    pub fn read_inline(&self, ctx: &Ctx, file: &OpenFile, page: u32) -> Inline {
+        let w = &mut *self.w.borrow_mut();
+        let o = &w.objects[file.object.idx()];
+        let simple = ctx.task().is_none()
+            && w.read_ahead == 0
+            && o.word(page).folio().is_none()
+            && (w.kernel.is_none() || o.has_nodes(page));
+        if !simple {
+            return Inline::Waits(None);
+        }
+        w.engine.set_now(ctx.now());
+        if let Some(refused) = w.get_pages_now(ctx, ctx.memcg, 1) {
+            return Inline::Waits(Some(refused));
+        }
+        match w.read_charged(ctx, file, page) {
+            Some(result) => Inline::Done(result),
+            None => Inline::Waits(None),
+        }
+    }
+
+    /// Goes on where [`Self::read_inline`] could not.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn read_refused(&self, ctx: &Ctx, file: &OpenFile, page: u32, refused: Option<Refused>) -> Result<(), OpError> {
+        if let Some(refused) = refused {
+            self.get_pages_refused(ctx, ctx.memcg, 1, refused).await?;
+            if let Some(result) = self.w.borrow_mut().read_charged(ctx, file, page) {
+                return result;
+            }
+        }
+        self.read(ctx, file, page, 1).await
+    }
+
     /// Reads `pages` pages of a file from `page` on. Misses of one call are read together.
     ///
     /// # Errors
@@ -214,7 +304,7 @@ impl Machine {
         }
         let until = {
             let mut w = self.w.borrow_mut();
-            let until = w.submit_read(ctx, object, page, folios.clone());
+            let until = w.submit_read(ctx, object, page, &folios);
             w.pay(ctx);
             until
         };
@@ -264,7 +354,7 @@ impl Machine {
             if let Some(id) = self.new_page(ctx, object, page, purpose).await? {
                 let until = {
                     let mut w = self.w.borrow_mut();
-                    let until = w.submit_read(ctx, object, page, vec![id]);
+                    let until = w.submit_read(ctx, object, page, &[id]);
                     w.pay(ctx);
                     until
                 };

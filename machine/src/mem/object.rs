@@ -47,6 +47,8 @@ pub struct Object {
     nodes: Vec<u64>,
     /// Blocks of 4096 pages that have a node above.
     upper: Vec<u64>,
+    /// Cached pages that were written: the file system keeps something for each, one bit.
+    buffers: Vec<u64>,
     /// Contents, once somebody stores: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
@@ -89,6 +91,7 @@ impl Object {
             error: None,
             nodes: Vec::new(),
             upper: Vec::new(),
+            buffers: Vec::new(),
             contents: None,
         }
     }
@@ -143,6 +146,30 @@ impl Object {
             new += u64::from(!test_and_set(&mut self.upper, page / (NODE_PAGES * NODE_PAGES)));
         }
         new
+    }
+
+    /// The index nodes of `page` exist: [`Self::touch_nodes`] would create none.
+    #[inline]
+    pub fn has_nodes(&self, page: u32) -> bool {
+        let node = page / NODE_PAGES;
+        let word = self.nodes.get(node as usize / 64);
+        word.is_some_and(|w| w >> (node % 64) & 1 == 1)
+    }
+
+    /// A cached page is written: true if it was not before.
+    pub fn attach_buffer(&mut self, page: u32) -> bool {
+        !test_and_set(&mut self.buffers, page)
+    }
+
+    /// A page leaves the cache: true if it had been written there.
+    pub fn detach_buffer(&mut self, page: u32) -> bool {
+        let (word, bit) = (page as usize / 64, page % 64);
+        let Some(w) = self.buffers.get_mut(word) else {
+            return false;
+        };
+        let was = *w >> bit & 1 == 1;
+        *w &= !(1 << bit);
+        was
     }
 
     /// Marks a page dirty in the index.

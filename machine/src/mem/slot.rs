@@ -27,6 +27,13 @@ impl SlotWord {
         (self.0 & 3 == 2).then_some(FolioId((self.0 >> 2) as u32))
     }
 
+    /// The folio's number, or 0 where there is none: no branch on a word that may not be in the
+    /// cache yet.
+    #[inline]
+    pub(crate) fn folio_or_zero(self) -> FolioId {
+        FolioId((self.0 >> 2) as u32 * u32::from(self.0 & 3 == 2))
+    }
+
     /// Decodes.
     #[inline]
     pub fn get(self) -> Slot {

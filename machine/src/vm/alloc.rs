@@ -10,39 +10,46 @@ use coldset_engine::reclaim::{ReclaimTask, ScanControl};
 use coldset_engine::zone::alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
 use coldset_engine::{MemcgId, NodeId};
 
+/// Why memory could not be had at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The limit of this memcg.
+    Limit(MemcgId),
+    /// The zones: charged, but no page.
+    Pages,
+    /// Charged and allocated, but memory.high wants attention.
+    High,
+}
+
 impl Machine {
     /// Charges and allocates `n` pages for `memcg`. Reclaims, waits or kills if need be.
     #[inline]
     pub(crate) async fn get_pages(&self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Result<(), OpError> {
-        let over = {
-            let mut w = self.w.borrow_mut();
-            ctx.charge(TimeClass::Fault, w.params.page_alloc_ns * n);
-            let mut high = ctx.over_high.borrow_mut();
-            let charged = w
-                .engine
-                .memcgs
-                .try_charge_fast(memcg, n, ctx.cpu().into(), &mut high);
-            match charged {
-                Ok(()) if w.take_pages_fast(ctx.node, n) => {
-                    if high.over_high == 0 {
-                        return Ok(());
-                    }
-                    None
-                }
-                Ok(()) => {
-                    drop(high);
-                    drop(w);
+        let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, n);
+        match refused {
+            None => Ok(()),
+            Some(refused) => self.get_pages_refused(ctx, memcg, n, refused).await,
+        }
+    }
+
+    /// Goes on where [`World::get_pages_now`] could not.
+    pub(crate) async fn get_pages_refused(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+        refused: Refused,
+    ) -> Result<(), OpError> {
+        match refused {
+            Refused::Pages => return self.take_pages_slow(ctx, memcg, n).await,
+            Refused::Limit(over) => {
+                self.charge_slow(ctx, memcg, n, over).await?;
+                let got = self.w.borrow_mut().take_pages_fast(ctx.node, n);
+                if !got {
                     return self.take_pages_slow(ctx, memcg, n).await;
                 }
-                Err(over) => Some(over),
             }
-        };
-        if let Some(over) = over {
-            self.charge_slow(ctx, memcg, n, over).await?;
-            let got = self.w.borrow_mut().take_pages_fast(ctx.node, n);
-            if !got {
-                return self.take_pages_slow(ctx, memcg, n).await;
-            }
+            Refused::High => {}
         }
         if ctx.over_high.borrow().over_high > 0 {
             self.handle_high(ctx, memcg).await;
@@ -174,6 +181,23 @@ impl Machine {
 }
 
 impl World {
+    /// Charges and allocates `n` pages for `memcg` without any wait. What is left to do on a refusal
+    /// is done by [`Machine::get_pages_refused`].
+    #[inline]
+    pub(crate) fn get_pages_now(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Option<Refused> {
+        ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
+        let mut high = ctx.over_high.borrow_mut();
+        let charged = self
+            .engine
+            .memcgs
+            .try_charge_fast(memcg, n, ctx.cpu().into(), &mut high);
+        match charged {
+            Err(over) => Some(Refused::Limit(over)),
+            Ok(()) if !self.take_pages_fast(ctx.node, n) => Some(Refused::Pages),
+            Ok(()) => (high.over_high > 0).then_some(Refused::High),
+        }
+    }
+
     /// Takes pages from the node's zones without any wait. Without zones memory is unlimited.
     #[inline]
     fn take_pages_fast(&mut self, node: NodeId, n: u64) -> bool {
@@ -202,6 +226,29 @@ impl World {
         let managed: u64 = zones.iter().map(|z| z.managed).sum();
         for z in zones {
             z.reclaimable = pages * z.managed / managed.max(1);
+        }
+    }
+
+    /// A written page has left the cache: what the file system kept for it is given back.
+    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId) {
+        let each = self.params.written_page_kernel_ppm;
+        let Some(k) = &mut self.kernel else { return };
+        let Some((owed, charged)) = k.owed.get_mut(memcg.idx()) else {
+            return;
+        };
+        *owed = owed.saturating_sub(each);
+        let keep = *owed / 1_000_000;
+        if *charged > keep {
+            let back = *charged - keep;
+            *charged = keep;
+            self.engine.memcgs.count(
+                memcg,
+                coldset_engine::Counter::KernelPages,
+                -(back as i64),
+            );
+            if memcg != MemcgId::ROOT {
+                self.engine.memcgs.uncharge(memcg, back);
+            }
         }
     }
 
