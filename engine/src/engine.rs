@@ -122,18 +122,6 @@ impl Engine {
         self.now
     }
 
-    /// kswapd is about to sleep with the node balanced: what it said about congestion is over
-    /// (`reclaim-entry.md` 4).
-    pub fn node_balanced(&mut self, node: NodeId) {
-        let n = &mut self.nodes[node.idx()];
-        n.flag_writeback = false;
-        n.flag_dirty = false;
-        let root = self.lruvec_id(MemcgId::ROOT, node);
-        let lv = &mut self.lruvecs[root.idx()];
-        lv.node_congested = false;
-        lv.cgroup_congested = false;
-    }
-
     /// Creates a memcg with its lruvecs and enters it into the memcg LRU of each node.
     ///
     /// # Errors
