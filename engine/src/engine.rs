@@ -196,6 +196,16 @@ impl Engine {
         &self.folios[id]
     }
 
+    /// All folios in memory, in the order of their records.
+    pub fn folios(&self) -> impl Iterator<Item = (FolioId, &Folio)> {
+        self.folios.iter()
+    }
+
+    /// One more than the largest folio index in use so far.
+    pub fn folio_records(&self) -> usize {
+        self.folios.records()
+    }
+
     /// Number of folios in memory.
     pub fn nr_folios(&self) -> usize {
         self.folios.live()
