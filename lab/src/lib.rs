@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod traces;
 pub mod draw;
+pub mod fuzz;
 pub mod fidelity;
 pub mod report;
 pub mod stats;
