@@ -1,11 +1,12 @@
 //! Experiments, traces, variants and tables over the simulated machine.
 
 pub mod bounds;
-pub mod traces;
 pub mod draw;
-pub mod fuzz;
-pub mod fidelity;
-pub mod report;
-pub mod stats;
-pub mod replay;
 pub mod experiments;
+pub mod fidelity;
+pub mod fuzz;
+pub mod replay;
+pub mod report;
+pub mod runner;
+pub mod stats;
+pub mod traces;
