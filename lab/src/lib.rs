@@ -4,6 +4,7 @@ pub mod bounds;
 pub mod draw;
 pub mod experiments;
 pub mod fidelity;
+pub mod fuzz;
 pub mod replay;
 pub mod report;
 pub mod runner;

@@ -80,6 +80,9 @@ impl MemcgLruVisit {
 
     /// Ends the walk early.
     pub(crate) fn stop(&mut self, eng: &mut Engine) {
+        if let At::Lruvec(l) = &mut self.at {
+            l.abandon(eng);
+        }
         if let Some(walk) = &mut self.walk {
             eng.nodes[self.node.idx()].memcg_lru.walk_stop(walk);
         }

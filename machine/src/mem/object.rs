@@ -189,6 +189,12 @@ impl Object {
         was
     }
 
+    /// True if the index has the page marked dirty.
+    pub fn is_tagged(&self, page: u32) -> bool {
+        let word = self.dirty.get(page as usize / 64).copied().unwrap_or(0);
+        word >> (page % 64) & 1 == 1
+    }
+
     /// The first dirty page at or after `from`.
     pub fn next_dirty(&self, from: u32) -> Option<u32> {
         let mut word = from as usize / 64;
