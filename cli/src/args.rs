@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -413,37 +413,20 @@ pub fn parse() -> Result<Cli, ExitCode> {
 fn one_line(error: &clap::Error) -> String {
     let message = error.to_string();
     let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let mut parts: Vec<&str> = message
+    let parts: Vec<&str> = message
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty())
         .collect();
-    let hint = subcommand_hint(error).filter(|_| parts.len() == 1);
-    parts.extend(hint.as_deref());
     let line = parts.join("; ").replace(":; ", ": ").replace("tip: ", "");
     format!("{line} (see --help)")
-}
-
-/// The nearest command to one that does not exist, where the parser sees none.
-fn subcommand_hint(error: &clap::Error) -> Option<String> {
-    use clap::error::{ContextKind, ContextValue};
-    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
-    };
-    let top = Cli::command();
-    let names: Vec<&str> = top
-        .get_subcommands()
-        .flat_map(clap::Command::get_subcommands)
-        .map(clap::Command::get_name)
-        .collect();
-    let near = coldset_engine::switches::nearest(wrong, names)?;
-    Some(format!("did you mean 'coldset lab {near}'?"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -459,10 +442,7 @@ mod tests {
         );
         let near = message(&["coldset", "lab", "run", "x", "--sedes", "3"]);
         assert!(near.contains("--seeds") && !near.contains('\n'), "{near}");
-        let near = message(&["coldset", "lab", "rnu"]);
-        assert!(
-            near.contains("'coldset lab run'") && !near.contains('\n'),
-            "{near}"
-        );
+        let near = message(&["coldset", "lab", "replya"]);
+        assert!(near.contains("'replay'") && !near.contains('\n'), "{near}");
     }
 }

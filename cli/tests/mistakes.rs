@@ -18,7 +18,7 @@ fn names_are_guessed() {
     all(
         &[
             (&["run", "mongodv"], "did you mean 'mongodb'"),
-            (&["rnu", "mongodb"], "'coldset lab run'"),
+            (&["replya", "x"], "'replay'"),
             (
                 &["run", "mongodb", "--variants", "bsae"],
                 "did you mean 'base'",
@@ -115,7 +115,7 @@ fn values_are_explained() {
             (&["replay", &s, "--blocks-per-page", "0"], "blocks_per_page"),
             (
                 &["replay", &s, "--own-pages", "220", "--memory", "10%"],
-                "out of memory",
+                "348 pages",
             ),
             (&["fidelity", "/no/such/folder"], "/no/such/folder"),
             (&["fidelity", "--tolerance", "0"], "0.1%"),

@@ -78,21 +78,22 @@ impl ReplayPlan {
     /// Limits in pages.
     ///
     /// # Errors
-    /// A limit below [`MEMORY_MIN`].
+    /// A limit that leaves less than [`MEMORY_MIN`] beside the program's own pages.
     pub fn limits(&self, trace: &Trace) -> Result<Vec<Memory>, RunnerError> {
         let given = !self.memory.is_empty();
         let sizes: &[Size] = if given { &self.memory } else { &MEMORY_DEFAULT };
+        let least = MEMORY_MIN + u64::from(self.own_pages);
         let mut limits = Vec::new();
         for &size in sizes {
             let pages = size.pages_of(trace.unique_pages);
-            if pages >= MEMORY_MIN {
+            if pages >= least {
                 limits.push(Memory { size, pages });
             } else if given {
-                return Err(too_small(pages, trace));
+                return Err(too_small(pages, least, trace));
             }
         }
         if limits.is_empty() {
-            return Err(too_small(trace.unique_pages / 2, trace));
+            return Err(too_small(trace.unique_pages / 2, least, trace));
         }
         Ok(limits)
     }
@@ -141,13 +142,13 @@ impl ReplayPlan {
     }
 }
 
-fn too_small(pages: u64, trace: &Trace) -> RunnerError {
+fn too_small(pages: u64, least: u64, trace: &Trace) -> RunnerError {
     RunnerError::value(
         "memory",
         &format!("{pages} pages"),
         format!(
-            "{MEMORY_MIN} pages ({} KiB) or more; the trace has {} different pages",
-            MEMORY_MIN * 4,
+            "{least} pages ({} KiB) or more; the trace has {} different pages",
+            least * 4,
             trace.unique_pages
         ),
     )
