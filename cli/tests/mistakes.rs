@@ -48,8 +48,8 @@ fn names_are_guessed() {
                 "did you mean 'zram'",
             ),
             (
-                &["replay", &s, "--swap", "zram:1GiB:lz5"],
-                "did you mean 'lz4'",
+                &["replay", &s, "--swap", "zram:1GiB:zsd"],
+                "did you mean 'zstd'",
             ),
             (&["replay", &s, "--memroy", "1MiB"], "'--memory'"),
             (

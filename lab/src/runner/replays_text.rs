@@ -225,8 +225,9 @@ mod tests {
             "{text}"
         );
         let row = |name: &str| -> Vec<&str> {
-            let line = text.lines().find(|l| l.starts_with(name)).unwrap();
-            line[name.len()..].split_whitespace().collect()
+            let mut lines = text.lines().map(str::trim_start);
+            let cells = lines.find_map(|l| l.strip_prefix(name)).unwrap();
+            cells.split_whitespace().collect()
         };
         assert_eq!(row("misses"), ["70", "90", "40"]);
         assert_eq!(row("refaults"), ["0", "80", "30"]);
