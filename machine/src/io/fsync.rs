@@ -4,7 +4,8 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
-use coldset_engine::ObjectId;
+use crate::vm::held::FolioRef;
+use coldset_engine::{Flags, ObjectId};
 
 impl Machine {
     /// Writes all dirty pages of a file and waits for them.
@@ -14,22 +15,26 @@ impl Machine {
     pub async fn fsync(&self, ctx: &Ctx, object: ObjectId) -> Result<(), OpError> {
         let mut at = 0;
         loop {
-            let more = {
+            let busy = {
                 let mut w = self.w.borrow_mut();
                 let w = &mut *w;
                 w.engine.set_now(ctx.now());
-                match w.objects[object.idx()].next_dirty(at) {
-                    None => false,
-                    Some(page) => {
-                        let wb = w.wb_of(object, ctx.memcg);
-                        let (_, next) = w.write_dirty_pages(ctx.now(), object, wb, page, 1024);
-                        at = next;
-                        true
-                    }
+                let Some(page) = w.objects[object.idx()].next_dirty(at) else { break };
+                let id = w.objects[object.idx()].word(page).folio();
+                let id = id.expect("a dirty page is in memory");
+                if w.engine.folio(id).any(Flags::LOCKED | Flags::WRITEBACK) {
+                    // Stored to again while it is being written: once more, after that.
+                    at = page;
+                    Some(id)
+                } else {
+                    let wb = w.wb_of(object, ctx.memcg);
+                    (_, at) = w.write_run_of_dirty(ctx.now(), object, wb, page, 1024);
+                    None
                 }
             };
-            if !more {
-                break;
+            if let Some(id) = busy {
+                let held = FolioRef::get(self, id);
+                self.wait_folio(ctx, held.id).await;
             }
             ctx.maybe_settle().await;
         }

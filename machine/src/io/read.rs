@@ -2,10 +2,11 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
-use crate::device::Request;
+use crate::device::{DeviceError, Request};
 use crate::machine::Machine;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
+use crate::vm::held::{FolioRef, NewPages};
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -88,9 +89,9 @@ impl World {
         Some(id)
     }
 
-    /// Submits the read of `pages` consecutive locked folios from `page` on. Returns when it ends;
-    /// a completion unlocks them then.
-    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: Vec<FolioId>) -> u64 {
+    /// Submits the read of consecutive locked folios from `page` on. Returns when it ends, and how;
+    /// a completion unlocks them then. After an error they are in the cache no more.
+    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: Vec<FolioId>) -> (u64, Result<(), DeviceError>) {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("read of an anonymous object");
         };
@@ -102,12 +103,11 @@ impl World {
         self.engine
             .count_host(memcg, Counter::Pgpgin, (bytes / 1024) as i64);
         if done.result.is_err() {
-            self.objects[object.idx()].error.get_or_insert(done.result.unwrap_err());
-            // The folios stay out of date: drop them so that a later read tries again.
+            // The error is the reader's alone: fsync reports writes. The folios stay out of date: drop them so that a later read tries again.
             for &id in &folios {
                 self.fail_read(object, id);
             }
-            return done.end;
+            return (done.end, done.result);
         }
         let end = done.end.max(ctx.now());
         if ctx.task().is_none() || end <= self.sim.now() {
@@ -117,7 +117,7 @@ impl World {
         } else {
             self.complete_read_at(end, object, folios);
         }
-        end
+        (end, Ok(()))
     }
 
     /// The contents have arrived.
@@ -136,7 +136,8 @@ impl World {
         self.wake_folio(id);
     }
 
-    fn fail_read(&mut self, object: ObjectId, id: FolioId) {
+    /// A folio that got no contents leaves the cache.
+    pub(crate) fn fail_read(&mut self, object: ObjectId, id: FolioId) {
         let (_, page) = self.engine.folio(id).owner();
         self.objects[object.idx()].set_slot(page, Slot::Empty);
         self.engine.folio_clear(id, Flags::OWNED);
@@ -180,28 +181,23 @@ impl Machine {
             w.objects[object.idx()].word(page).folio()
         };
         if let Some(id) = cached {
-            self.w.borrow_mut().engine.folio_get(id, 1);
+            let held = FolioRef::get(self, id);
             if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                 self.wait_folio(ctx, id).await;
             }
-            let mut w = self.w.borrow_mut();
-            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
-            let owned = w.engine.folio(id).has(Flags::OWNED);
-            w.engine.folio_put(id, 1);
-            if !uptodate && owned {
-                return Err(OpError::Device(crate::device::DeviceError::Io));
-            }
+            drop(held);
+            // If its read has failed it is in the cache no more, and the caller tries again.
             return Ok(());
         }
         let end = {
             let w = self.w.borrow();
             (end + w.read_ahead).min(w.objects[object.idx()].pages())
         };
-        let mut folios = Vec::with_capacity((end - page) as usize);
+        let mut new = NewPages::new(self, object, (end - page) as usize);
         let mut failed = None;
         for p in page..end {
             match self.new_page(ctx, object, p, Purpose::Read).await {
-                Ok(Some(id)) => folios.push(id),
+                Ok(Some(id)) => new.ids.push(id),
                 Ok(None) => break,
                 Err(e) => {
                     failed = Some(e);
@@ -209,29 +205,28 @@ impl Machine {
                 }
             }
         }
-        if folios.is_empty() {
+        let Some(&first) = new.ids.first() else {
             return failed.map_or(Ok(()), Err);
-        }
-        let until = {
-            let mut w = self.w.borrow_mut();
-            let until = w.submit_read(ctx, object, page, folios.clone());
-            w.pay(ctx);
-            until
         };
+        let (until, result) = {
+            let mut w = self.w.borrow_mut();
+            let folios = std::mem::take(&mut new.ids);
+            w.engine.folio_get(first, 1);
+            let done = w.submit_read(ctx, object, page, folios.clone());
+            for id in folios {
+                w.engine.folio_put(id, 1);
+            }
+            w.pay(ctx);
+            done
+        };
+        let held = FolioRef::of(self, first);
         ctx.io_until(until).await;
+        result.map_err(OpError::Device)?;
         // Completion and our wake-up fall on the same instant, in either order.
-        if self.w.borrow().engine.folio(folios[0]).has(Flags::LOCKED) {
-            self.wait_folio(ctx, folios[0]).await;
+        if self.w.borrow().engine.folio(first).has(Flags::LOCKED) {
+            self.wait_folio(ctx, first).await;
         }
-        let mut w = self.w.borrow_mut();
-        let uptodate = w.engine.folio(folios[0]).has(Flags::UPTODATE);
-        for id in folios {
-            w.engine.folio_put(id, 1);
-        }
-        if !uptodate {
-            let error = w.objects[object.idx()].error.take();
-            return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
-        }
+        drop(held);
         Ok(())
     }
 
@@ -246,41 +241,46 @@ impl Machine {
                 0
             }
         };
-        self.get_pages(ctx, ctx.memcg, 1).await?;
+        let charge = self.get_pages(ctx, ctx.memcg, 1).await?;
         if nodes > 0 {
-            self.charge_kernel(ctx, ctx.memcg, nodes, 0).await?;
+            self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
         }
-        let mut w = self.w.borrow_mut();
-        let id = w.insert_page(ctx, ctx.memcg, object, page, purpose);
-        if id.is_none() && ctx.memcg != MemcgId::ROOT {
-            w.engine.memcgs.uncharge(ctx.memcg, 1);
+        let id = self
+            .w
+            .borrow_mut()
+            .insert_page(ctx, ctx.memcg, object, page, purpose);
+        if id.is_some() {
+            charge.keep();
         }
         Ok(id)
     }
 
-    /// Brings one page in and waits for it. The caller gets a reference.
-    pub(crate) async fn read_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<FolioId, OpError> {
+    /// Brings one page in and waits for it. It may be gone again, or its read may have failed for
+    /// another reader: the caller looks whether it is cached and up to date.
+    pub(crate) async fn read_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<FolioRef<'_>, OpError> {
         loop {
             if let Some(id) = self.new_page(ctx, object, page, purpose).await? {
-                let until = {
+                let held = FolioRef::of(self, id);
+                let (until, result) = {
                     let mut w = self.w.borrow_mut();
-                    let until = w.submit_read(ctx, object, page, vec![id]);
+                    let done = w.submit_read(ctx, object, page, vec![id]);
                     w.pay(ctx);
-                    until
+                    done
                 };
                 ctx.io_until(until).await;
+                result.map_err(OpError::Device)?;
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
-                return Ok(id);
+                return Ok(held);
             }
             let found = self.w.borrow().objects[object.idx()].word(page).folio();
             if let Some(id) = found {
-                self.w.borrow_mut().engine.folio_get(id, 1);
+                let held = FolioRef::get(self, id);
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
-                return Ok(id);
+                return Ok(held);
             }
         }
     }

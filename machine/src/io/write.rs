@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::Backing;
 use crate::sim::TimeClass;
+use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::memcg::UNLIMITED;
 use coldset_engine::writeback::limits::headroom;
@@ -130,50 +131,42 @@ impl Machine {
         };
         loop {
             let cached = self.w.borrow().objects[object.idx()].word(page).folio();
-            let id = match cached {
+            let held = match cached {
                 Some(id) => {
-                    self.w.borrow_mut().engine.folio_get(id, 1);
+                    let held = FolioRef::get(self, id);
                     // Stable pages are not required: only a read in flight holds the lock.
-                    while self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                    if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                         self.wait_folio(ctx, id).await;
                     }
-                    id
+                    held
                 }
                 None if whole => match self.new_page(ctx, object, page, Purpose::Write).await? {
                     Some(id) => {
                         let mut w = self.w.borrow_mut();
                         w.engine.folio_set(id, Flags::UPTODATE);
                         w.unlock_folio(id);
-                        id
+                        FolioRef::of(self, id)
                     }
                     None => continue,
                 },
                 None => self.read_page(ctx, object, page, Purpose::Write).await?,
             };
+            let id = held.id;
             let mut w = self.w.borrow_mut();
             let still = w.objects[object.idx()].word(page).folio() == Some(id);
-            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
-            if still && uptodate {
+            let ready = still && w.engine.folio(id).has(Flags::UPTODATE);
+            if ready {
                 w.write_cached(ctx, object, page, id);
             }
-            w.engine.folio_put(id, 1);
-            w.pay(ctx);
-            if !uptodate {
-                let error = w.objects[object.idx()].error.take();
-                return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
-            }
-            if still {
+            drop(w);
+            drop(held);
+            self.w.borrow_mut().pay(ctx);
+            if ready {
                 break;
             }
         }
         if !known {
-            let due = self
-                .w
-                .borrow_mut()
-                .kernel_pages_owed(ctx.memcg, 0, 0, 1);
-            for _ in 0..due {
-                self.get_pages(ctx, ctx.memcg, 1).await?;
-            }
+            self.charge_kernel(ctx, ctx.memcg, 0, 0, 1).await?;
         }
         Ok(())
     }
