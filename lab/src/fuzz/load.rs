@@ -148,7 +148,7 @@ impl Shared {
     pub fn exit(&self, ctx: &Ctx, p: &Proc) {
         self.machine.exit_mm(ctx, p.mm);
         for r in p.regions.iter().filter(|r| r.anon) {
-            self.model.borrow_mut().dropped(r.at);
+            self.model.borrow_mut().released(r.at);
         }
     }
 

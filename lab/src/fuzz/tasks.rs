@@ -14,6 +14,8 @@ const STUCK: u64 = 86_400_000_000_000;
 struct Running {
     p: Rc<Proc>,
     threads: Vec<TaskId>,
+    /// When its last thread was found to have ended, and how long it stays after that, ns.
+    ended: Option<(u64, u64)>,
 }
 
 async fn worker(sh: Rc<Shared>, machine: Machine, mut ctx: Ctx, p: Rc<Proc>, mut rng: Stream) {
@@ -38,7 +40,7 @@ impl Load {
                 })
             })
             .collect();
-        Running { p, threads }
+        Running { p, threads, ended: None }
     }
 
     /// Runs until the operations are used up and every thread has ended.
@@ -60,8 +62,8 @@ impl Load {
             } else if did < 50 {
                 slice = (slice * 2).min(1_000_000_000);
             }
-            self.maybe_check();
             self.reap(&mut running);
+            self.maybe_check();
         }
     }
 
@@ -70,6 +72,17 @@ impl Load {
         for i in (0..running.len()).rev() {
             let sim = &self.sh.machine.sim;
             if running[i].threads.iter().any(|&t| sim.task(t).is_some()) {
+                continue;
+            }
+            let now = self.run.executor.now();
+            if running[i].ended.is_none() {
+                for r in running[i].p.regions.iter().filter(|r| r.anon) {
+                    self.sh.model.borrow_mut().released(r.at);
+                }
+                let stays = if self.rng.chance(1, 2) { 0 } else { self.rng.below(1_000_000_000) };
+                running[i].ended = Some((now, stays));
+            }
+            if running[i].ended.is_some_and(|(at, stays)| now < at + stays) {
                 continue;
             }
             let old = running.swap_remove(i);
