@@ -80,6 +80,7 @@ impl World {
             }
             Err(e) => {
                 object.error.get_or_insert(e);
+                object.last_error = (Some(e), object.last_error.1 + 1);
                 self.retag_dirty(f.object);
             }
         }

@@ -11,8 +11,9 @@ impl Machine {
     /// Writes all dirty pages of a file and waits for them.
     ///
     /// # Errors
-    /// The first device error since the last fsync; the pages stay dirty.
+    /// The first device error that no fsync has reported yet, or one since this fsync began; the pages stay dirty.
     pub async fn fsync(&self, ctx: &Ctx, object: ObjectId) -> Result<(), OpError> {
+        let errors_before = self.w.borrow().objects[object.idx()].last_error.1;
         let mut at = 0;
         loop {
             let busy = {
@@ -39,7 +40,13 @@ impl Machine {
             ctx.maybe_settle().await;
         }
         self.wait_writeback(ctx, object).await;
-        let error = self.w.borrow_mut().objects[object.idx()].error.take();
+        let error = {
+            let mut w = self.w.borrow_mut();
+            let o = &mut w.objects[object.idx()];
+            // An error that another fsync has reported meanwhile concerns this one too.
+            let (last, errors) = o.last_error;
+            o.error.take().or(last.filter(|_| errors > errors_before))
+        };
         error.map_or(Ok(()), |e| Err(OpError::Device(e)))
     }
 
