@@ -112,6 +112,7 @@ impl Machine {
             let anon = w.objects[object.idx()].is_anon();
             (object, page, anon)
         };
+        let mut dirtied = false;
         loop {
             // Another thread may have unmapped it, at any wait.
             if !self.w.borrow().mappings[mapping.0 as usize].alive {
@@ -120,7 +121,11 @@ impl Machine {
             let tables = if anon {
                 self.anon_fault(ctx, mapping, entry, object, page, write).await?
             } else {
-                self.file_fault(ctx, mapping, entry, object, page, write).await?
+                let (tables, dirty) = self
+                    .file_fault(ctx, mapping, entry, object, page, write)
+                    .await?;
+                dirtied |= dirty;
+                tables
             };
             if self.w.borrow().kernel.is_some() {
                 self.charge_kernel(ctx, ctx.memcg, 0, tables, 0).await?;
@@ -129,6 +134,10 @@ impl Machine {
             if self.w.borrow_mut().touch(mapping, entry, write) {
                 break;
             }
+        }
+        // The store has happened: a flusher that cleans the page during the pause does no harm.
+        if dirtied {
+            self.balance_dirty(ctx, object).await;
         }
         ctx.maybe_settle().await;
         Ok(())
@@ -203,8 +212,8 @@ impl Machine {
         Ok(tables)
     }
 
-    /// Maps a file page. Returns leaf tables created.
-    async fn file_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<u64, OpError> {
+    /// Maps a file page. Returns leaf tables created, and whether the page was clean and is dirty.
+    async fn file_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<(u64, bool), OpError> {
         let mut tables = {
             let mut w = self.w.borrow_mut();
             ctx.charge(TimeClass::Fault, w.params.minor_fault_file_ns);
@@ -249,10 +258,7 @@ impl Machine {
         }
         drop(held);
         self.w.borrow_mut().pay(ctx);
-        if dirtied {
-            self.balance_dirty(ctx, object).await;
-        }
-        Ok(tables)
+        Ok((tables, dirtied))
     }
 
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
