@@ -1,15 +1,12 @@
 //! Several tasks on the executor, and the monitor that checks between the events.
 
-use super::load::{Load, Proc, Shared};
+use super::load::{Load, Proc, Shared, HEAL_AFTER, OPERATION_MAX};
 use super::ops;
 use crate::draw::Stream;
 use coldset_engine::NodeId;
 use coldset_machine::sim::{Affinity, TaskId};
 use coldset_machine::{Ctx, InlineClock, Machine};
 use std::rc::Rc;
-
-/// Virtual time without a single operation after which the run counts as stuck, ns.
-const STUCK: u64 = 86_400_000_000_000;
 
 struct Running {
     p: Rc<Proc>,
@@ -56,7 +53,10 @@ impl Load {
             self.run.run_until(until);
             let did = self.sh.done.get() - before;
             stuck = if did > 0 { 0 } else { stuck + slice };
-            assert!(stuck < STUCK, "no operation ends any more");
+            if stuck > HEAL_AFTER {
+                self.sh.heal();
+            }
+            assert!(stuck < OPERATION_MAX, "no operation ends any more");
             if did > 200 {
                 slice = (slice / 2).max(1000);
             } else if did < 50 {
