@@ -3,7 +3,6 @@
 use super::load::Load;
 use coldset_engine::memcg::{CounterKind, UNLIMITED};
 use coldset_engine::{Counter, MemcgId};
-use coldset_machine::device::FaultPlan;
 
 /// Attempts at a sync, and rounds of reclaim of everything.
 const ROUNDS: u32 = 100;
@@ -18,11 +17,8 @@ impl Load {
         let mm = machine.create_mm(MemcgId::ROOT);
         let ctx = self.inline_ctx(mm, MemcgId::ROOT);
         {
+            self.sh.heal();
             let mut w = machine.world_mut();
-            for device in 0..self.setup.machine.devices.len() {
-                w.set_faults(device, FaultPlan::default());
-            }
-            w.set_swap_faults(FaultPlan::default());
             for id in (1..w.engine.memcgs.capacity() as u32).map(MemcgId) {
                 let t = &mut w.engine.memcgs;
                 if t.exists(id) {

@@ -6,6 +6,7 @@ use super::{ops, FuzzReport, Plant};
 use crate::draw::Stream;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{Counter, MemcgId, MmId, NodeId, ObjectId};
+use coldset_machine::device::FaultPlan;
 use coldset_machine::{Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile};
 use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
@@ -13,8 +14,10 @@ use std::pin::pin;
 use std::rc::Rc;
 
 /// Longest time an operation may take, ns of virtual time: slow disks under dirty throttling take
-/// minutes, nothing takes a day.
-const OPERATION_MAX: u64 = 86_400_000_000_000;
+/// minutes, nothing takes hours.
+pub(super) const OPERATION_MAX: u64 = 7_200_000_000_000;
+/// After so much of it the devices heal: while every write fails, writers may wait.
+pub(super) const HEAL_AFTER: u64 = 60_000_000_000;
 
 /// A file or an anonymous region as a process sees it.
 pub(super) struct Region {
@@ -55,11 +58,21 @@ pub(super) struct Shared {
     pub no_memory: Cell<u64>,
     pub device_errors: Cell<u64>,
     pub nodes: u32,
+    pub devices: usize,
 }
 
 impl Shared {
     pub fn step(&self, n: u64) {
         self.done.set(self.done.get() + n);
+    }
+
+    /// Nothing goes wrong with any device from now on.
+    pub fn heal(&self) {
+        let mut w = self.machine.world_mut();
+        for device in 0..self.devices {
+            w.set_faults(device, FaultPlan::default());
+        }
+        w.set_swap_faults(FaultPlan::default());
     }
 
     pub fn over(&self) -> bool {
@@ -148,7 +161,7 @@ impl Shared {
     pub fn exit(&self, ctx: &Ctx, p: &Proc) {
         self.machine.exit_mm(ctx, p.mm);
         for r in p.regions.iter().filter(|r| r.anon) {
-            self.model.borrow_mut().dropped(r.at);
+            self.model.borrow_mut().released(r.at);
         }
     }
 
@@ -237,6 +250,7 @@ impl Load {
             no_memory: Cell::new(0),
             device_errors: Cell::new(0),
             nodes: setup.machine.engine.nr_nodes,
+            devices: setup.machine.devices.len(),
         });
         sh.note_usage(top);
         Self {
@@ -312,9 +326,14 @@ impl Load {
     pub fn drive<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
         ctx.set_clock(self.run.executor.now().max(self.sh.machine.world().engine.now()));
         self.run.catch_up(ctx);
-        let deadline = ctx.now() + OPERATION_MAX;
+        let began = ctx.now();
+        let deadline = began + OPERATION_MAX;
         let mut operation = pin!(operation);
+        let sh = self.sh.clone();
         let bounded = poll_fn(|cx| {
+            if ctx.now() > began + HEAL_AFTER {
+                sh.heal();
+            }
             assert!(ctx.now() < deadline, "an operation does not end");
             operation.as_mut().poll(cx)
         });

@@ -68,6 +68,13 @@ impl Model {
         h.pages.fill(Page::default());
     }
 
+    /// The contents may go at any time from now on: nobody looks any more.
+    pub fn released(&mut self, at: usize) {
+        let h = &mut self.held[at];
+        h.epoch += 1;
+        h.pages.clear();
+    }
+
     /// A store that the machine never sees: the planted defect.
     pub fn lie(&mut self, at: usize, page: u32) {
         let p = &mut self.held[at].pages[page as usize];

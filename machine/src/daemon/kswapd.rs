@@ -125,6 +125,11 @@ impl Machine {
             w.wake_kswapd(ctx.node, 0);
             w.kswapd[ctx.node.idx()].gate.clone()
         };
+        if ctx.task().is_none() {
+            let tick = self.sim.ticks_end(ctx.now(), 1);
+            ctx.sleep_until(TimeClass::ThrottlePfmemalloc, tick).await;
+            return;
+        }
         gate.wait_timeout_as(TimeClass::ThrottlePfmemalloc, 1_000_000_000)
             .await;
     }

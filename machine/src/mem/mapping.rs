@@ -104,7 +104,7 @@ impl Mapping {
     /// and dirty bits as hardware does.
     #[inline]
     pub fn touch(&mut self, e: u32, write: bool) -> bool {
-        let pte = &mut self.ptes[e as usize];
+        let Some(pte) = self.ptes.get_mut(e as usize) else { return false };
         let need = if write { Pte::PRESENT.union(Pte::WRITABLE) } else { Pte::PRESENT };
         if !pte.contains(need) {
             return false;

@@ -41,8 +41,10 @@ pub struct Object {
     pub nr_writeback: u64,
     /// Where background writeback goes on.
     pub cursor: u32,
-    /// First error of a write since the last fsync that reported one.
+    /// First error of a write that no fsync has reported yet.
     pub error: Option<DeviceError>,
+    /// The last error of a write, and how many there have been.
+    pub last_error: (Option<DeviceError>, u64),
     /// Index nodes that exist, one bit each: they are charged and never given back.
     nodes: Vec<u64>,
     /// Blocks of 4096 pages that have a node above.
@@ -89,6 +91,7 @@ impl Object {
             nr_writeback: 0,
             cursor: 0,
             error: None,
+            last_error: (None, 0),
             nodes: Vec::new(),
             upper: Vec::new(),
             buffers: Vec::new(),

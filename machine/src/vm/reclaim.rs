@@ -27,6 +27,9 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         if let Some(mut t) = self.task.take() {
             if let Ok(mut w) = self.machine.w.try_borrow_mut() {
                 t.abandon(&mut w.engine);
