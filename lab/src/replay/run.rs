@@ -178,6 +178,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     let mut at = 0;
     // Accesses before this one have had their records brought into the cache.
     let mut warmed = 0;
+    let mut to_fold = o.fold_first;
     let fail = |access: usize, error: OpError| ReplayError::Op {
         access,
         error,
@@ -214,6 +215,13 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             continue;
         }
         // One access that needs more than a look-up.
+        if o.clock.is_none() && o.fold_every > 0 {
+            if to_fold == 0 {
+                machine.world_mut().engine.memcgs.fold();
+                to_fold = o.fold_every;
+            }
+            to_fold -= 1;
+        }
         let op = trace.ops[at];
         let player = &players[op.task as usize];
         let ctx = &player.ctx;
@@ -230,6 +238,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
                         .map_err(|e| fail(at, e))?;
                 }
             }
+            // It is one program: what its own pages took is gone for the access, too.
+            ctx.set_clock(own_ctx.now());
         }
         let object = objects[op.object as usize];
         let done = match op.kind {
