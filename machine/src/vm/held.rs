@@ -31,10 +31,9 @@ impl<'a> Charge<'a> {
     /// Charged and allocated in full.
     #[inline]
     pub(super) fn complete(machine: &'a Machine, memcg: MemcgId, node: NodeId, n: u64) -> Self {
-        Self {
-            taken: n,
-            ..Self::new(machine, memcg, node, n)
-        }
+        let mut charge = Self::new(machine, memcg, node, n);
+        charge.taken = n;
+        charge
     }
 
     /// The pages are in use from now on: a folio or the kernel has them.
