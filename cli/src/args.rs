@@ -1,18 +1,23 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Page reclaim as a library: experiments, replays and checks.
 #[derive(Parser, Debug)]
-#[command(name = "coldset", version, propagate_version = true, after_help = "\
+#[command(
+    name = "coldset",
+    version,
+    propagate_version = true,
+    after_help = "\
 Examples:
   coldset lab list
   coldset lab run mongodb
   coldset lab replay data/sqlite.pageops.zst --memory 25%
 
-Exit codes: 0 good, 1 a claim or a case is out of band, 2 usage, 3 environment.")]
+Exit codes: 0 good, 1 a claim or a case is out of band, 2 usage, 3 environment."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -109,7 +114,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
     /// Factor on the number of operations
-    #[arg(long, value_name = "FACTOR", default_value = "1", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
     pub effort: String,
     /// Also write the series over time as CSV
     #[arg(long, value_name = "FILE")]
@@ -196,7 +206,12 @@ pub struct ReplayArgs {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// Variants, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "classic,base,v5")]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "classic,base,v5"
+    )]
     pub variants: Vec<String>,
     /// Set a switch in all variants (see: coldset lab list --switches)
     #[arg(long, value_name = "SWITCH=VALUE")]
@@ -205,7 +220,12 @@ pub struct ReplayArgs {
     #[command(flatten)]
     pub reading: TraceArgs,
     /// Limits, separated by commas: a size or a share of the pages [default: 10%,25%,50%]
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     pub memory: Vec<String>,
     /// Index nodes and page tables count against the limit
     #[arg(long, value_enum, default_value = "on")]
@@ -220,10 +240,20 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
     pub swappiness: u16,
     /// Window mapped round a file fault, a power of two of pages; 4KiB is none
-    #[arg(long, value_name = "SIZE", default_value = "4KiB", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "4KiB",
+        allow_hyphen_values = true
+    )]
     pub fault_around: String,
     /// Read ahead beyond each request
-    #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
     pub read_ahead: String,
     /// Time of accesses in seconds, linear between the points; statistics are read at each
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
@@ -232,7 +262,12 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub fold_phases: u64,
     /// Without --clock: misses from one statistics fold to the next [default: an eighth of the limit]
-    #[arg(long, value_name = "SIZE", conflicts_with = "clock", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        conflicts_with = "clock",
+        allow_hyphen_values = true
+    )]
     pub fold_every: Option<String>,
     /// Exact LRU and OPT beside the policies
     #[arg(long, value_enum, default_value = "exact")]
@@ -367,7 +402,7 @@ pub fn parse() -> Result<Cli, ExitCode> {
                 ExitCode::from(2)
             }
             _ => {
-                eprintln!("coldset: {}", one_line(&error.to_string()));
+                eprintln!("coldset: {}", one_line(&error));
                 ExitCode::from(2)
             }
         }
@@ -375,21 +410,40 @@ pub fn parse() -> Result<Cli, ExitCode> {
 }
 
 /// The message of the parser without its usage text.
-fn one_line(message: &str) -> String {
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let parts: Vec<&str> = message
+fn one_line(error: &clap::Error) -> String {
+    let message = error.to_string();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let mut parts: Vec<&str> = message
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty())
         .collect();
-    format!("{} (see --help)", parts.join("; ").replace(":; ", ": ").replace("tip: ", ""))
+    let hint = subcommand_hint(error).filter(|_| parts.len() == 1);
+    parts.extend(hint.as_deref());
+    let line = parts.join("; ").replace(":; ", ": ").replace("tip: ", "");
+    format!("{line} (see --help)")
+}
+
+/// The nearest command to one that does not exist, where the parser sees none.
+fn subcommand_hint(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let top = Cli::command();
+    let names: Vec<&str> = top
+        .get_subcommands()
+        .flat_map(clap::Command::get_subcommands)
+        .map(clap::Command::get_name)
+        .collect();
+    let near = coldset_engine::switches::nearest(wrong, names)?;
+    Some(format!("did you mean 'coldset lab {near}'?"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -398,7 +452,7 @@ mod tests {
 
     #[test]
     fn mistakes_take_one_line() {
-        let message = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
+        let message = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err());
         assert_eq!(
             message(&["coldset", "lab", "run"]),
             "the following required arguments were not provided: <EXPERIMENT> (see --help)"
@@ -406,6 +460,9 @@ mod tests {
         let near = message(&["coldset", "lab", "run", "x", "--sedes", "3"]);
         assert!(near.contains("--seeds") && !near.contains('\n'), "{near}");
         let near = message(&["coldset", "lab", "rnu"]);
-        assert!(near.contains("'run'") && !near.contains('\n'), "{near}");
+        assert!(
+            near.contains("'coldset lab run'") && !near.contains('\n'),
+            "{near}"
+        );
     }
 }

@@ -33,7 +33,9 @@ pub enum Failure {
     #[error("{0}")]
     Usage(String),
     /// Output cannot be written.
-    #[error("{name}: cannot write: {source}; check the folder, its permissions and the free space")]
+    #[error(
+        "{name}: cannot write: {source}; check the folder, its permissions and the free space"
+    )]
     Write {
         /// File.
         name: String,

@@ -37,7 +37,8 @@ impl Outputs {
     pub fn open(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
         if json == Some("-") && csv == Some("-") {
             return Err(Failure::Usage(
-                "--json - and --csv - cannot both go to standard output; name a file for one".into(),
+                "--json - and --csv - cannot both go to standard output; name a file for one"
+                    .into(),
             ));
         }
         let open = |name: Option<&str>| name.map(Sink::open).transpose();

@@ -19,7 +19,11 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     // The output may be the input: it is read to its end first.
     let trace = load(&args.input, &args.reading)?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
-    let packing = if packed { WritePacking::Zstd(LEVEL) } else { WritePacking::Plain };
+    let packing = if packed {
+        WritePacking::Zstd(LEVEL)
+    } else {
+        WritePacking::Plain
+    };
     let write = || {
         let mut writer = PageOpsWriter::create(&args.output, packing)?;
         for &op in &trace.ops {

@@ -33,7 +33,11 @@ fn chosen<T: Copy>(
         }
         chosen.push(found);
     }
-    Ok(if wanted.is_empty() { all.to_vec() } else { chosen })
+    Ok(if wanted.is_empty() {
+        all.to_vec()
+    } else {
+        chosen
+    })
 }
 
 /// `1%` or `0.5` (per cent), in thousandths.
@@ -65,8 +69,15 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
     };
     let reference = reference.map_err(RunnerError::Reference)?;
     let recorded = |case: &&Case| reference.runs_of(case.name()).next().is_some();
-    if let Some(missing) = options.cases.iter().find(|c| !args.cases.is_empty() && !recorded(c)) {
-        let message = format!("case '{}' is not in the tables; leave it out", missing.name());
+    if let Some(missing) = options
+        .cases
+        .iter()
+        .find(|c| !args.cases.is_empty() && !recorded(c))
+    {
+        let message = format!(
+            "case '{}' is not in the tables; leave it out",
+            missing.name()
+        );
         return Err(Failure::Usage(message));
     }
     let outputs = Outputs::open(args.json.as_deref(), None)?;

@@ -71,7 +71,18 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
     };
     let mut grid = left(&["experiment", "section", "scale", "before", "after", "what"]);
     for e in EXPERIMENTS {
-        grid.row([e.name, e.section, &show_scale(e.scale), e.before, e.after, e.doc].map(String::from).into());
+        grid.row(
+            [
+                e.name,
+                e.section,
+                &show_scale(e.scale),
+                e.before,
+                e.after,
+                e.doc,
+            ]
+            .map(String::from)
+            .into(),
+        );
     }
     section("Experiments (coldset lab run EXPERIMENT)", &grid);
     if args.params {
@@ -85,7 +96,11 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
     }
     let mut grid = left(&["variant", "also called", "what"]);
     for p in PRESETS {
-        grid.row(vec![p.names[0].into(), p.names[1..].join(", "), p.doc.into()]);
+        grid.row(vec![
+            p.names[0].into(),
+            p.names[1..].join(", "),
+            p.doc.into(),
+        ]);
     }
     section("Variants (--variants NAME[+SWITCH=VALUE],...)", &grid);
     if args.switches {
@@ -99,7 +114,10 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
     for format in Format::ALL {
         grid.row(vec![format.name().into(), format_doc(format).into()]);
     }
-    section("Trace formats (--format), plain or packed with gzip, zstd or xz", &grid);
+    section(
+        "Trace formats (--format), plain or packed with gzip, zstd or xz",
+        &grid,
+    );
     let mut grid = left(&["device", "what"]);
     for device in DeviceKind::ALL {
         grid.row(vec![device.name().into(), device_doc(device).into()]);
@@ -168,6 +186,10 @@ fn json() -> Result<Value, RunnerError> {
 /// # Errors
 /// Output that cannot be written.
 pub fn run(args: &ListArgs) -> Result<Verdict, Failure> {
-    print(&if args.json { pretty(&json()?) } else { text(args)? })?;
+    print(&if args.json {
+        pretty(&json()?)
+    } else {
+        text(args)?
+    })?;
     Ok(Verdict::Good)
 }

@@ -16,7 +16,12 @@ fn costs(filter: &str) -> Result<Vec<ParamInfo>, RunnerError> {
     found.retain(|info| info.name.contains(filter));
     if found.is_empty() {
         let names = Params::NAMES.iter().copied();
-        return Err(RunnerError::name("cost with this in its name:", filter, names, "see: coldset lab params"));
+        return Err(RunnerError::name(
+            "cost with this in its name:",
+            filter,
+            names,
+            "see: coldset lab params",
+        ));
     }
     Ok(found)
 }
@@ -41,7 +46,8 @@ fn costs_text(costs: &[ParamInfo]) -> String {
             info.source.into(),
         ]);
     }
-    grid.render() + "\nmark: P published, A assumed, S setting of the model. Change: --cost NAME=VALUE.\n"
+    grid.render()
+        + "\nmark: P published, A assumed, S setting of the model. Change: --cost NAME=VALUE.\n"
 }
 
 fn costs_json(costs: &[ParamInfo]) -> Value {

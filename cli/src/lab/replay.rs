@@ -21,12 +21,22 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         Size::Pages(pages) if pages.is_power_of_two() && pages <= 512 => pages as u32,
         _ => {
             let expected = "a power of two of pages, from 4KiB (none) to 2MiB";
-            return Err(RunnerError::value("fault-around", &args.fault_around, expected));
+            return Err(RunnerError::value(
+                "fault-around",
+                &args.fault_around,
+                expected,
+            ));
         }
     };
     let read_ahead = match Size::parse("read-ahead", &args.read_ahead)? {
         Size::Pages(pages) if pages <= READ_AHEAD_MAX => pages as u32,
-        _ => return Err(RunnerError::value("read-ahead", &args.read_ahead, "0 to 64MiB")),
+        _ => {
+            return Err(RunnerError::value(
+                "read-ahead",
+                &args.read_ahead,
+                "0 to 64MiB",
+            ))
+        }
     };
     Ok(ReplayPlan {
         variants: Variant::parse_all(&args.variants, &args.set)?,
@@ -43,9 +53,17 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         read_ahead,
         clock: args.clock.as_deref().map(Clock::parse).transpose()?,
         fold_phases: args.fold_phases,
-        fold_every: args.fold_every.as_deref().map(|t| Size::parse("fold-every", t)).transpose()?,
+        fold_every: args
+            .fold_every
+            .as_deref()
+            .map(|t| Size::parse("fold-every", t))
+            .transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
-        low: args.low.iter().map(|text| Low::parse(text)).collect::<Result<_, _>>()?,
+        low: args
+            .low
+            .iter()
+            .map(|text| Low::parse(text))
+            .collect::<Result<_, _>>()?,
     })
 }
 

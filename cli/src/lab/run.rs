@@ -77,7 +77,8 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let outcome = done?;
     let result = &outcome.result;
     if args.series.is_some() {
-        let csv = |out: &mut Vec<u8>| write_series_csv(&outcome.runs, out).map_err(|e| e.to_string());
+        let csv =
+            |out: &mut Vec<u8>| write_series_csv(&outcome.runs, out).map_err(|e| e.to_string());
         series.write_csv_only(csv)?;
     }
     outputs.write(

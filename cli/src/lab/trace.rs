@@ -42,7 +42,8 @@ pub fn load(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
     let trace = Trace::read(reader, |done, total| {
         // The length of a pipe is not known.
         if let Some(total) = total {
-            bar.get_or_insert_with(|| Progress::new(total, "reading, bytes")).set(done);
+            bar.get_or_insert_with(|| Progress::new(total, "reading, bytes"))
+                .set(done);
         }
     });
     if let Some(bar) = bar {

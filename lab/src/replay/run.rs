@@ -7,7 +7,7 @@ use coldset_engine::switches::SwitchError;
 use coldset_engine::{presets, Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::{
     Ctx, Inline, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId, OpError,
-    OpenFile, World,
+    OpenFile, SwapConfig, World,
 };
 
 /// Why a replay cannot be done.
@@ -178,6 +178,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     let mut at = 0;
     // Accesses before this one have had their records brought into the cache.
     let mut warmed = 0;
+    let disk_swap = matches!(o.swap, SwapConfig::Disk { .. });
     let mut to_fold = o.fold_first;
     let fail = |access: usize, error: OpError| ReplayError::Op {
         access,
@@ -199,7 +200,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             if o.series {
                 series.push(SeriesPoint {
                     access: at as u64,
-                    counters: counters(&w, limited),
+                    counters: counters(&w, limited, disk_swap),
                     generations: w.engine.generations(limited),
                 });
             }
@@ -271,11 +272,11 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     let w = machine.world();
     let time = players.iter().map(|p| p.ctx.now()).max().unwrap_or(0);
     Ok(Replay {
-        counters: counters(&w, limited),
+        counters: counters(&w, limited, disk_swap),
         tasks: if memcgs[0] == limited {
             Vec::new()
         } else {
-            memcgs.iter().map(|&m| counters(&w, m)).collect()
+            memcgs.iter().map(|&m| counters(&w, m, disk_swap)).collect()
         },
         series,
         generations: w.engine.generations(limited),
@@ -324,7 +325,7 @@ fn hits(
 }
 
 /// Counters of a memcg with everything below it; events that have no memcg form are global.
-fn counters(w: &coldset_machine::World, memcg: MemcgId) -> Vec<(&'static str, i64)> {
+fn counters(w: &coldset_machine::World, memcg: MemcgId, disk_swap: bool) -> Vec<(&'static str, i64)> {
     let t = &w.engine.memcgs;
     let mut out: Vec<(&'static str, i64)> = Counter::ALL
         .iter()
@@ -337,7 +338,9 @@ fn counters(w: &coldset_machine::World, memcg: MemcgId) -> Vec<(&'static str, i6
     let read = t.live(memcg, C::Pgpgin) / 4;
     out.push(("disk_read_pages", read));
     out.push(("disk_written_pages", t.live(memcg, C::Pgpgout) / 4));
-    out.push(("misses", read + t.live(memcg, C::Pswpin)));
+    // What comes from a swap area on a device is among the pages read from devices.
+    let swapped = if disk_swap { 0 } else { t.live(memcg, C::Pswpin) };
+    out.push(("misses", read + swapped));
     out.push(("current_pages", t[memcg].memory().usage() as i64));
     out
 }

@@ -29,7 +29,12 @@ const DISCRETE: &[(Case, &str, &[&str])] = &[
     (
         Case::AnonZram,
         "mglru-0x7",
-        &["pgscan", "pgactivate", "workingset_restore_anon", "pgrefill"],
+        &[
+            "pgscan",
+            "pgactivate",
+            "workingset_restore_anon",
+            "pgrefill",
+        ],
     ),
     (Case::ReadWriteZipf, "mglru-0x7", &["pgactivate"]),
     (Case::ReadWriteZipf, "mglru-0x1", &["pgactivate"]),
@@ -123,9 +128,9 @@ impl Checked {
 }
 
 fn verdict(case: Case, policy: Policy, counter: &Compared, tolerance_permille: u64) -> Verdict {
-    let discrete = DISCRETE.iter().any(|(c, p, names)| {
-        *c == case && *p == policy.recorded && names.contains(&counter.name)
-    });
+    let discrete = DISCRETE
+        .iter()
+        .any(|(c, p, names)| *c == case && *p == policy.recorded && names.contains(&counter.name));
     if discrete {
         return Verdict::Discrete;
     }
@@ -186,10 +191,20 @@ pub fn check(
             Ok(done.map(|result| Checked::of(result, policy, tolerance)))
         };
         let done: Vec<_> = options.policies.par_iter().map(of_policy).collect();
-        Ok(done.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        Ok(done
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .collect())
     };
     let done: Vec<_> = options.cases.par_iter().map(of_case).collect();
-    Ok(done.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    Ok(done
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Per cent of a ratio minus one.
@@ -252,7 +267,13 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
             .filter(|j| j.verdict == Verdict::Out)
             .map(|j| format!("{} {}", j.counter.name, percent(j.counter.error)))
             .collect();
-        let _ = writeln!(out, "OUT {} {}: {}", c.case.name(), c.policy.recorded, names.join(", "));
+        let _ = writeln!(
+            out,
+            "OUT {} {}: {}",
+            c.case.name(),
+            c.policy.recorded,
+            names.join(", ")
+        );
     }
     let good = checked.iter().filter(|c| c.pass()).count();
     let _ = writeln!(out, "{good} of {} cases in.", checked.len());
@@ -293,7 +314,10 @@ pub fn fidelity_json(checked: &[Checked]) -> String {
     };
     let cases: Vec<Value> = checked.iter().map(case).collect();
     let good = checked.iter().filter(|c| c.pass()).count();
-    format!("{:#}\n", json!({"cases": cases, "in": good, "of": checked.len()}))
+    format!(
+        "{:#}\n",
+        json!({"cases": cases, "in": good, "of": checked.len()})
+    )
 }
 
 #[cfg(test)]
@@ -308,7 +332,12 @@ mod tests {
             error: (kernel > 0.0).then(|| ours / kernel - 1.0),
             kernel_spread: 0.0,
         };
-        verdict(case, Policy::of(recorded).unwrap(), &counter, MULTI_GEN_PERMILLE)
+        verdict(
+            case,
+            Policy::of(recorded).unwrap(),
+            &counter,
+            MULTI_GEN_PERMILLE,
+        )
     }
 
     #[test]
@@ -344,6 +373,9 @@ mod tests {
             tolerance_permille: None,
         };
         let error = check(&reference, &options, &Progress::silent()).unwrap_err();
-        assert!(error.to_string().ends_with("belong to another version"), "{error}");
+        assert!(
+            error.to_string().ends_with("belong to another version"),
+            "{error}"
+        );
     }
 }

@@ -158,7 +158,13 @@ impl RunnerError {
                 ..
             } => matches!(error, OpError::Device(_)),
             Self::Replay { error, .. } | Self::Case { error, .. } => {
-                matches!(error, ReplayError::Op { error: OpError::Device(_), .. })
+                matches!(
+                    error,
+                    ReplayError::Op {
+                        error: OpError::Device(_),
+                        ..
+                    }
+                )
             }
             _ => false,
         }

@@ -41,13 +41,10 @@ pub struct Outcome {
 /// # Errors
 /// [`RunnerError::Name`] with the nearest name.
 pub fn experiment(name: &str) -> Result<&'static Experiment, RunnerError> {
-    EXPERIMENTS
-        .iter()
-        .find(|e| e.name == name)
-        .ok_or_else(|| {
-            let names = EXPERIMENTS.iter().map(|e| e.name);
-            RunnerError::name("experiment", name, names, "see: coldset lab list")
-        })
+    EXPERIMENTS.iter().find(|e| e.name == name).ok_or_else(|| {
+        let names = EXPERIMENTS.iter().map(|e| e.name);
+        RunnerError::name("experiment", name, names, "see: coldset lab list")
+    })
 }
 
 /// Runs every variant under every seed, in parallel, and judges the experiment's claims if there
@@ -148,14 +145,23 @@ mod tests {
         }
         let mut run = RunResult::new(input.variant.clone(), input.seed);
         run.set("pgscan", input.operations(64_000) + input.seed);
-        run.set("ops", if input.switches.smaller_batch { 30u64 } else { 20 });
+        run.set(
+            "ops",
+            if input.switches.smaller_batch {
+                30u64
+            } else {
+                20
+            },
+        );
         Ok(run)
     }
 
     fn claims(before: &str, after: &str) -> Vec<Claim> {
         vec![
             Claim::ratio("throughput", "ops", before, after).within_band(Band::at_least(1.2)),
-            Claim::ratio("scanned", "pgscan", before, after).direction_only().lower_is_better(),
+            Claim::ratio("scanned", "pgscan", before, after)
+                .direction_only()
+                .lower_is_better(),
         ]
     }
 
@@ -223,8 +229,14 @@ mod tests {
         let error = run(&EXPERIMENT, &p, &Progress::silent()).unwrap_err();
         assert!(error.to_string().contains("'documents'"), "{error}");
         let first = EXPERIMENTS[0].name;
-        let near = experiment(&first[..first.len() - 1]).map(|e| e.name).unwrap_err();
-        assert!(near.to_string().contains(&format!("did you mean '{first}'")), "{near}");
+        let near = experiment(&first[..first.len() - 1])
+            .map(|e| e.name)
+            .unwrap_err();
+        assert!(
+            near.to_string()
+                .contains(&format!("did you mean '{first}'")),
+            "{near}"
+        );
         assert_eq!(experiment(first).unwrap().name, first);
     }
 

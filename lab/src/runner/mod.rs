@@ -12,8 +12,8 @@ mod replays_text;
 mod variant;
 
 pub use check::{
-    check, fidelity_json, render_fidelity, CheckOptions, Checked, Judged, Verdict, CLASSIC_PERMILLE,
-    MULTI_GEN_PERMILLE, SLACK_PAGES,
+    check, fidelity_json, render_fidelity, CheckOptions, Checked, Judged, Verdict,
+    CLASSIC_PERMILLE, MULTI_GEN_PERMILLE, SLACK_PAGES,
 };
 pub use error::RunnerError;
 pub use experiment::{experiment, in_band, run, Outcome, Plan};

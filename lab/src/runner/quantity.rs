@@ -131,7 +131,11 @@ pub fn parse_effort(text: &str) -> Result<u64, RunnerError> {
         .filter(|v| (1.0..EFFORT_MAX as f64 + 1.0).contains(v))
         .map(|v| v as u64)
         .ok_or_else(|| {
-            RunnerError::value("effort", text, "a factor from 0.001 to 1000, for example 1, 0.25 or 1/16")
+            RunnerError::value(
+                "effort",
+                text,
+                "a factor from 0.001 to 1000, for example 1, 0.25 or 1/16",
+            )
         })
 }
 
@@ -162,7 +166,11 @@ impl SwapSpec {
         let kind = parts.next().unwrap_or_default();
         let (size, algorithm) = (parts.next(), parts.next());
         let wrong = || {
-            RunnerError::value("swap", text, "none, zram:SIZE[:ALGORITHM] or DEVICE:SIZE, for example zram:512MiB:lz4")
+            RunnerError::value(
+                "swap",
+                text,
+                "none, zram:SIZE[:ALGORITHM] or DEVICE:SIZE, for example zram:512MiB:lz4",
+            )
         };
         if parts.next().is_some() || (algorithm.is_some() && kind != "zram") {
             return Err(wrong());
@@ -177,7 +185,11 @@ impl SwapSpec {
         };
         let parsed = Size::parse("swap size", size)?;
         if parsed.pages_of(u64::from(u32::MAX)) == 0 {
-            return Err(RunnerError::value("swap size", size, "at least one page (4KiB), or --swap none"));
+            return Err(RunnerError::value(
+                "swap size",
+                size,
+                "at least one page (4KiB), or --swap none",
+            ));
         }
         if kind == "zram" {
             let name = algorithm.unwrap_or("lz4");
@@ -186,7 +198,12 @@ impl SwapSpec {
                 .into_iter()
                 .find(|a| a.name() == name)
                 .ok_or_else(|| {
-                    RunnerError::name("zram algorithm", name, known, "known: lz4, lzo-rle, lzo, zstd")
+                    RunnerError::name(
+                        "zram algorithm",
+                        name,
+                        known,
+                        "known: lz4, lzo-rle, lzo, zstd",
+                    )
                 })?;
             return Ok(Self::Zram(parsed, algorithm));
         }
@@ -207,7 +224,11 @@ impl SwapSpec {
                 .ok()
                 .filter(|p| (1..1 << 30).contains(p))
                 .ok_or_else(|| {
-                    RunnerError::value("swap size", &format!("{pages} pages"), "1 page to less than 4 TiB")
+                    RunnerError::value(
+                        "swap size",
+                        &format!("{pages} pages"),
+                        "1 page to less than 4 TiB",
+                    )
                 })
         };
         Ok(match self {
@@ -268,7 +289,17 @@ mod tests {
         assert_eq!(pages("300pages"), 300);
         assert_eq!(pages("10%"), 221);
         assert_eq!(pages("0"), 0);
-        for bad in ["", "MiB", "64", "64MB", "-1MiB", "1e3MiB", "inf", "1..2KiB", "9999999999TiB"] {
+        for bad in [
+            "",
+            "MiB",
+            "64",
+            "64MB",
+            "-1MiB",
+            "1e3MiB",
+            "inf",
+            "1..2KiB",
+            "9999999999TiB",
+        ] {
             assert!(Size::parse("size", bad).is_err(), "{bad}");
         }
         assert_eq!(show_pages(16_384), "16,384 pages (64 MiB)");
@@ -279,7 +310,9 @@ mod tests {
     fn scales_and_efforts() {
         assert_eq!(parse_scale("1").unwrap(), 1);
         assert_eq!(parse_scale("1/64").unwrap(), 64);
-        for bad in ["0", "1/0", "3/2", "1/100000", "2", "1/", "1/-4", "1/6.4", ""] {
+        for bad in [
+            "0", "1/0", "3/2", "1/100000", "2", "1/", "1/-4", "1/6.4", "",
+        ] {
             assert!(parse_scale(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_effort("1").unwrap(), 1000);
@@ -294,12 +327,35 @@ mod tests {
 
     #[test]
     fn swap_areas() {
-        let zram = SwapSpec::parse("zram:100%:zstd").unwrap().config(77).unwrap();
-        assert_eq!(zram, SwapConfig::Zram { pages: 77, algorithm: "zstd".into() });
+        let zram = SwapSpec::parse("zram:100%:zstd")
+            .unwrap()
+            .config(77)
+            .unwrap();
+        assert_eq!(
+            zram,
+            SwapConfig::Zram {
+                pages: 77,
+                algorithm: "zstd".into()
+            }
+        );
         let disk = SwapSpec::parse("nvme:1GiB").unwrap().config(0).unwrap();
-        assert_eq!(disk, SwapConfig::Disk { pages: 262_144, device: DeviceKind::Nvme });
+        assert_eq!(
+            disk,
+            SwapConfig::Disk {
+                pages: 262_144,
+                device: DeviceKind::Nvme
+            }
+        );
         assert_eq!(SwapSpec::parse("none").unwrap(), SwapSpec::None);
-        for bad in ["zram", "zram:0", "nvme", "nvme:1GiB:lz4", "zarm:1GiB", "zram:1GiB:lz5", "zram:1GiB:lz4:x"] {
+        for bad in [
+            "zram",
+            "zram:0",
+            "nvme",
+            "nvme:1GiB:lz4",
+            "zarm:1GiB",
+            "zram:1GiB:lz5",
+            "zram:1GiB:lz4:x",
+        ] {
             assert!(SwapSpec::parse(bad).is_err(), "{bad}");
         }
         assert!(SwapSpec::parse("zram:64TiB").unwrap().config(1).is_err());

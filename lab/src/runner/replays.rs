@@ -13,7 +13,11 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 
 /// Limits of a replay that names none.
-pub const MEMORY_DEFAULT: [Size; 3] = [Size::Percent(10.0), Size::Percent(25.0), Size::Percent(50.0)];
+pub const MEMORY_DEFAULT: [Size; 3] = [
+    Size::Percent(10.0),
+    Size::Percent(25.0),
+    Size::Percent(50.0),
+];
 /// Interval of the fold of memcg statistics, ns.
 const FOLD_INTERVAL: u64 = 2_000_000_000;
 /// Most tasks whose counters are shown one by one.
@@ -103,7 +107,13 @@ impl ReplayPlan {
         }
     }
 
-    fn options(&self, memory: u64, swap: &SwapConfig, variant: &Variant, phase: u64) -> ReplayOptions {
+    fn options(
+        &self,
+        memory: u64,
+        swap: &SwapConfig,
+        variant: &Variant,
+        phase: u64,
+    ) -> ReplayOptions {
         let mut o = ReplayOptions::new(memory);
         o.kernel_memory = self.kernel_memory;
         o.own_pages = self.own_pages;
@@ -112,11 +122,20 @@ impl ReplayPlan {
         o.fault_around = self.fault_around;
         o.read_ahead = self.read_ahead;
         o.clock.clone_from(&self.clock);
-        o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1) / u128::from(self.fold_phases)) as u64;
+        o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1)
+            / u128::from(self.fold_phases)) as u64;
         // Without a clock the same phases, in misses.
-        o.fold_every = self.fold_every.map_or(o.fold_every, |size| size.pages_of(memory)).max(1);
-        o.fold_first = (u128::from(o.fold_every) * u128::from(phase + 1) / u128::from(self.fold_phases)) as u64;
-        o.low = self.low.iter().map(|l| (l.task, l.size.pages_of(memory))).collect();
+        o.fold_every = self
+            .fold_every
+            .map_or(o.fold_every, |size| size.pages_of(memory))
+            .max(1);
+        o.fold_first = (u128::from(o.fold_every) * u128::from(phase + 1)
+            / u128::from(self.fold_phases)) as u64;
+        o.low = self
+            .low
+            .iter()
+            .map(|l| (l.task, l.size.pages_of(memory)))
+            .collect();
         o.set.clone_from(&variant.set);
         o
     }
@@ -162,10 +181,11 @@ pub fn replay_all(
         let options = plan.options(memory.pages, &swap, variant, phase);
         let done = replay(trace, &variant.preset, &options);
         progress.step();
-        done.map(|r| counters(trace, &r)).map_err(|error| RunnerError::Replay {
-            variant: variant.label.clone(),
-            error,
-        })
+        done.map(|r| counters(trace, &r))
+            .map_err(|error| RunnerError::Replay {
+                variant: variant.label.clone(),
+                error,
+            })
     };
     let evictable = evictable(trace, &swap);
     let (done, sequence) = rayon::join(
@@ -175,22 +195,30 @@ pub fn replay_all(
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
     let per_limit = (plan.variants.len() as u64 * phases) as usize;
-    let tables = limits.par_iter().zip(done.par_chunks(per_limit)).map(|(&memory, runs)| {
-        let variants = plan
-            .variants
-            .iter()
-            .zip(runs.chunks(phases as usize))
-            .map(|(v, runs)| (v.label.clone(), summary(runs)))
-            .collect();
-        ReplayTable {
-            memory,
-            swap: swap.clone(),
-            result: ReplayResult {
-                variants,
-                bounds: evictable.bounds(trace, sequence.as_ref(), memory.pages, plan.own_pages),
-            },
-        }
-    });
+    let tables = limits
+        .par_iter()
+        .zip(done.par_chunks(per_limit))
+        .map(|(&memory, runs)| {
+            let variants = plan
+                .variants
+                .iter()
+                .zip(runs.chunks(phases as usize))
+                .map(|(v, runs)| (v.label.clone(), summary(runs)))
+                .collect();
+            ReplayTable {
+                memory,
+                swap: swap.clone(),
+                result: ReplayResult {
+                    variants,
+                    bounds: evictable.bounds(
+                        trace,
+                        sequence.as_ref(),
+                        memory.pages,
+                        plan.own_pages,
+                    ),
+                },
+            }
+        });
     Ok(tables.collect())
 }
 
@@ -219,7 +247,10 @@ fn evictable(trace: &Trace, swap: &SwapConfig) -> Evictable {
 
 impl Evictable {
     fn sequence(&self, trace: &Trace) -> Result<Sequence, RunnerError> {
-        let ops = trace.ops.iter().filter(|op| self.anon || !op.kind.is_anon());
+        let ops = trace
+            .ops
+            .iter()
+            .filter(|op| self.anon || !op.kind.is_anon());
         Ok(Sequence::of_ops(ops)?)
     }
 
@@ -232,7 +263,8 @@ impl Evictable {
         memory: u64,
         own: u32,
     ) -> IndexMap<String, Number> {
-        let capacity = memory.saturating_sub(u64::from(own) + if self.anon { 0 } else { self.anon_pages });
+        let capacity =
+            memory.saturating_sub(u64::from(own) + if self.anon { 0 } else { self.anon_pages });
         let mut out = IndexMap::new();
         let mut put = |name: &str, value: u64| {
             out.insert(name.to_owned(), Number::Int(value));
@@ -243,10 +275,14 @@ impl Evictable {
         put("unique_pages", trace.unique_pages);
         let Some(sequence) = sequence else { return out };
         put("evictable_accesses", sequence.len() as u64);
-        put("anon_first_touches", if self.anon { self.anon_pages } else { 0 });
+        put(
+            "anon_first_touches",
+            if self.anon { self.anon_pages } else { 0 },
+        );
         put("compulsory_misses", u64::from(sequence.unique()));
         let frames = u32::try_from(capacity).unwrap_or(u32::MAX);
-        let (least_recent, clairvoyant) = rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
+        let (least_recent, clairvoyant) =
+            rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
         let mut put = |name: &str, bound: Bound| {
             out.insert(format!("{name}_misses"), Number::Int(bound.misses));
             out.insert(format!("{name}_refaults"), Number::Int(bound.refaults()));
@@ -310,7 +346,12 @@ mod tests {
 
     /// `pages` pages in a circle, `rounds` times, of a file or of anonymous memory.
     fn circle(kind: OpKind, pages: u32, rounds: u32) -> Trace {
-        let op = |page| Op { kind, object: 0, task: 0, page };
+        let op = |page| Op {
+            kind,
+            object: 0,
+            task: 0,
+            page,
+        };
         Trace::from_ops((0..rounds).flat_map(|_| (0..pages).map(op)).collect())
     }
 
@@ -348,7 +389,10 @@ mod tests {
         for counters in table.result.variants.values() {
             assert!(counters["misses"].mean.as_f64() >= bound("opt_misses"));
         }
-        assert_eq!(table.result.variants["fifo"]["misses"].mean.as_f64(), 5000.0);
+        assert_eq!(
+            table.result.variants["fifo"]["misses"].mean.as_f64(),
+            5000.0
+        );
         assert_eq!(table.swap, SwapConfig::None);
     }
 
@@ -356,9 +400,19 @@ mod tests {
     fn default_limits_leave_out_what_is_too_small() {
         let trace = circle(OpKind::Pread, 1000, 2);
         let limits = plan(&["base"], &[]).limits(&trace).unwrap();
-        assert_eq!(limits.iter().map(|m| m.pages).collect::<Vec<_>>(), [250, 500]);
-        let error = plan(&["base"], &[Size::Percent(10.0)]).limits(&trace).unwrap_err();
-        assert!(error.to_string().contains("'100 pages' cannot be used: write 128 pages"), "{error}");
+        assert_eq!(
+            limits.iter().map(|m| m.pages).collect::<Vec<_>>(),
+            [250, 500]
+        );
+        let error = plan(&["base"], &[Size::Percent(10.0)])
+            .limits(&trace)
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("'100 pages' cannot be used: write 128 pages"),
+            "{error}"
+        );
         let tiny = circle(OpKind::Pread, 100, 2);
         assert!(plan(&["base"], &[]).limits(&tiny).is_err());
     }
@@ -368,22 +422,43 @@ mod tests {
         let trace = circle(OpKind::AnonWrite, 600, 3);
         let p = plan(&["base"], &[Size::Pages(300)]);
         let table = &tables(&trace, &p).unwrap()[0];
-        assert_eq!(table.swap, SwapConfig::Zram { pages: 600, algorithm: "lz4".into() });
+        assert_eq!(
+            table.swap,
+            SwapConfig::Zram {
+                pages: 600,
+                algorithm: "lz4".into()
+            }
+        );
         assert!(table.result.variants["base"]["pswpin"].mean.as_f64() > 0.0);
         assert_eq!(table.result.bounds["evictable_accesses"], Number::Int(1800));
 
-        let none = ReplayPlan { swap: Some(SwapSpec::None), ..p };
+        let none = ReplayPlan {
+            swap: Some(SwapSpec::None),
+            ..p
+        };
         let error = tables(&trace, &none).unwrap_err().to_string();
-        assert!(error.contains("out of memory") && error.contains("--swap"), "{error}");
+        assert!(
+            error.contains("out of memory") && error.contains("--swap"),
+            "{error}"
+        );
     }
 
     #[test]
     fn without_swap_anonymous_pages_take_frames_from_the_bounds() {
         let mut trace = circle(OpKind::Pread, 400, 3);
-        let anon = |page| Op { kind: OpKind::AnonWrite, object: 1, task: 0, page };
+        let anon = |page| Op {
+            kind: OpKind::AnonWrite,
+            object: 1,
+            task: 0,
+            page,
+        };
         trace.ops.extend((0..100).chain(0..100).map(anon));
         let trace = Trace::from_ops(trace.ops);
-        let p = ReplayPlan { swap: Some(SwapSpec::None), own_pages: 3, ..plan(&["v5"], &[Size::Pages(300)]) };
+        let p = ReplayPlan {
+            swap: Some(SwapSpec::None),
+            own_pages: 3,
+            ..plan(&["v5"], &[Size::Pages(300)])
+        };
         let table = &tables(&trace, &p).unwrap()[0];
         assert_eq!(table.result.bounds["capacity_pages"], Number::Int(197));
         assert_eq!(table.result.bounds["evictable_accesses"], Number::Int(1200));
@@ -392,9 +467,16 @@ mod tests {
     #[test]
     fn phases_are_listed() {
         let trace = circle(OpKind::Pread, 600, 3);
-        let p = ReplayPlan { fold_phases: 4, ..plan(&["classic"], &[Size::Pages(300)]) };
+        let p = ReplayPlan {
+            fold_phases: 4,
+            ..plan(&["classic"], &[Size::Pages(300)])
+        };
         let table = &tables(&trace, &p).unwrap()[0];
         assert_eq!(table.result.variants["classic"]["pgscan"].per_seed.len(), 4);
-        assert_eq!(p.options(300, &SwapConfig::None, &p.variants[0], 0).fold_phase, 500_000_000);
+        assert_eq!(
+            p.options(300, &SwapConfig::None, &p.variants[0], 0)
+                .fold_phase,
+            500_000_000
+        );
     }
 }

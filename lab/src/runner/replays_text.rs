@@ -15,7 +15,11 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("accesses", &["accesses"], "accesses"),
     ("misses", &["misses"], "misses"),
     ("miss ratio", &["miss_ratio"], "miss_ratio"),
-    ("refaults", &["workingset_refault_file", "workingset_refault_anon"], "refaults"),
+    (
+        "refaults",
+        &["workingset_refault_file", "workingset_refault_anon"],
+        "refaults",
+    ),
     ("  of files", &["workingset_refault_file"], ""),
     ("  of anonymous memory", &["workingset_refault_anon"], ""),
     ("scanned", &["pgscan"], ""),
@@ -23,8 +27,16 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("activated", &["pgactivate"], ""),
     ("deactivated", &["pgdeactivate"], ""),
     ("refilled", &["pgrefill"], ""),
-    ("refaults activated", &["workingset_activate_file", "workingset_activate_anon"], ""),
-    ("refaults restored", &["workingset_restore_file", "workingset_restore_anon"], ""),
+    (
+        "refaults activated",
+        &["workingset_activate_file", "workingset_activate_anon"],
+        "",
+    ),
+    (
+        "refaults restored",
+        &["workingset_restore_file", "workingset_restore_anon"],
+        "",
+    ),
     ("disk reads, pages", &["disk_read_pages"], ""),
     ("disk writes, pages", &["disk_written_pages"], ""),
     ("swapped in", &["pswpin"], ""),
@@ -47,11 +59,19 @@ pub fn render_replay(table: &ReplayTable, style: Style) -> String {
             format!("zram of {}, {algorithm}", show_pages(u64::from(*pages)))
         }
         SwapConfig::Disk { pages, device } => {
-            format!("swap on {} of {}", device.name(), show_pages(u64::from(*pages)))
+            format!(
+                "swap on {} of {}",
+                device.name(),
+                show_pages(u64::from(*pages))
+            )
         }
     };
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "memory {}{share}; {swap}\n", show_pages(table.memory.pages));
+    let _ = writeln!(
+        out,
+        "memory {}{share}; {swap}\n",
+        show_pages(table.memory.pages)
+    );
     let names: Vec<&str> = table.result.variants.keys().map(String::as_str).collect();
     for (i, names) in names.chunks(ABREAST).enumerate() {
         if i > 0 {
@@ -72,7 +92,11 @@ fn grid(table: &ReplayTable, names: &[&str], style: Style) -> Grid {
     let mut grid = Grid::new(style, &columns);
     let mean = |variant: &str, counters: &[&str]| -> f64 {
         let all = &table.result.variants[variant];
-        counters.iter().filter_map(|c| all.get(*c)).map(|c| c.mean.as_f64()).sum()
+        counters
+            .iter()
+            .filter_map(|c| all.get(*c))
+            .map(|c| c.mean.as_f64())
+            .sum()
     };
     for &(heading, counters, figure) in ROWS {
         let values: Vec<f64> = names.iter().map(|name| mean(name, counters)).collect();
@@ -86,9 +110,10 @@ fn grid(table: &ReplayTable, names: &[&str], style: Style) -> Grid {
         };
         row.extend(values.iter().map(|&value| show(value)));
         if with_bounds {
-            row.extend(["lru", "opt"].map(|policy| {
-                bound(table, policy, figure).map_or_else(String::new, show)
-            }));
+            row.extend(
+                ["lru", "opt"]
+                    .map(|policy| bound(table, policy, figure).map_or_else(String::new, show)),
+            );
         }
         grid.row(row);
     }
@@ -157,9 +182,16 @@ mod tests {
     use indexmap::IndexMap;
 
     fn table(pages: u64) -> ReplayTable {
-        let of = |n: u64| CounterSummary { mean: Number::Int(n), ci95: None, per_seed: vec![Number::Int(n)] };
+        let of = |n: u64| CounterSummary {
+            mean: Number::Int(n),
+            ci95: None,
+            per_seed: vec![Number::Int(n)],
+        };
         let counters = [("accesses", 900), ("misses", 70), ("pgscan", 1234)];
-        let counters: IndexMap<String, _> = counters.iter().map(|(n, v)| ((*n).to_owned(), of(*v))).collect();
+        let counters: IndexMap<String, _> = counters
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), of(*v)))
+            .collect();
         let bounds = [
             ("memory_pages", pages),
             ("accesses", 900),
@@ -170,11 +202,17 @@ mod tests {
             ("opt_refaults", 30),
         ];
         ReplayTable {
-            memory: Memory { size: Size::Percent(10.0), pages },
+            memory: Memory {
+                size: Size::Percent(10.0),
+                pages,
+            },
             swap: SwapConfig::None,
             result: ReplayResult {
                 variants: IndexMap::from([("base".to_owned(), counters)]),
-                bounds: bounds.iter().map(|(n, v)| ((*n).to_owned(), Number::Int(*v))).collect(),
+                bounds: bounds
+                    .iter()
+                    .map(|(n, v)| ((*n).to_owned(), Number::Int(*v)))
+                    .collect(),
             },
         }
     }
@@ -182,7 +220,10 @@ mod tests {
     #[test]
     fn text_shows_bounds_and_leaves_empty_rows_out() {
         let text = render_replay(&table(221), Style::Plain);
-        assert!(text.starts_with("memory 221 pages (884 KiB) = 10 % of the trace's pages; no swap\n"), "{text}");
+        assert!(
+            text.starts_with("memory 221 pages (884 KiB) = 10 % of the trace's pages; no swap\n"),
+            "{text}"
+        );
         let row = |name: &str| -> Vec<&str> {
             let line = text.lines().find(|l| l.starts_with(name)).unwrap();
             line[name.len()..].split_whitespace().collect()
@@ -208,6 +249,8 @@ mod tests {
         let mut out = Vec::new();
         write_replay_csv(&[table(221)], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.starts_with("memory_pages,variant,phase,counter,value\n221,base,0,accesses,900\n"));
+        assert!(
+            text.starts_with("memory_pages,variant,phase,counter,value\n221,base,0,accesses,900\n")
+        );
     }
 }

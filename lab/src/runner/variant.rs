@@ -80,11 +80,18 @@ mod tests {
 
     #[test]
     fn switches_follow_the_name() {
-        let v = Variant::parse("base+smaller_batch=on+refs_model=614+exec+scan_budget=on", &[]).unwrap();
+        let v = Variant::parse(
+            "base+smaller_batch=on+refs_model=614+exec+scan_budget=on",
+            &[],
+        )
+        .unwrap();
         assert_eq!(v.preset, "base");
         assert!(v.switches.smaller_batch && v.switches.scan_budget);
         assert_eq!(v.switches.refs_model, RefsModel::V614Exec);
-        assert_eq!(v.set, ["smaller_batch=on", "refs_model=614+exec", "scan_budget=on"]);
+        assert_eq!(
+            v.set,
+            ["smaller_batch=on", "refs_model=614+exec", "scan_budget=on"]
+        );
     }
 
     #[test]
@@ -105,6 +112,9 @@ mod tests {
         assert!(fails("base+smaller_batch").contains("switch=value"));
         assert!(fails("base+smaler_batch=on").contains("did you mean 'smaller_batch'"));
         let twice = Variant::parse_all(&["base", "v5", "base"], &[]).unwrap_err();
-        assert_eq!(twice.to_string(), "variant 'base' is listed twice; list it once");
+        assert_eq!(
+            twice.to_string(),
+            "variant 'base' is listed twice; list it once"
+        );
     }
 }

@@ -1,0 +1,53 @@
+//! Running the command as a user does.
+#![allow(dead_code, reason = "every test program uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The sample trace.
+pub fn sample() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/sqlite.pageops.zst");
+    path.to_str().expect("a path in UTF-8").into()
+}
+
+/// A file name of this process in the folder for temporary files.
+pub fn temporary(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    std::fs::create_dir_all(&dir).expect("folder for temporary files");
+    dir.join(name)
+}
+
+/// `coldset lab ARGUMENTS`.
+pub fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .arg("lab")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the command runs")
+}
+
+/// Standard output of a run that must end with `code`, saying nothing else.
+pub fn stdout_of(arguments: &[&str], code: i32) -> String {
+    let out = lab(arguments);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(code), "{arguments:?}: {stderr}");
+    assert_eq!(stderr, "", "{arguments:?}");
+    String::from_utf8(out.stdout).expect("UTF-8")
+}
+
+/// JSON on standard output of a run that must end with `code`.
+pub fn json_of(arguments: &[&str], code: i32) -> serde_json::Value {
+    serde_json::from_str(&stdout_of(arguments, code)).expect("JSON")
+}
+
+/// The message of a run that must fail with `code`: one line, nothing on standard output.
+pub fn message_of(arguments: &[&str], code: i32) -> String {
+    let out = lab(arguments);
+    let stderr = String::from_utf8(out.stderr).expect("UTF-8");
+    assert_eq!(out.status.code(), Some(code), "{arguments:?}: {stderr}");
+    assert_eq!(stderr.matches('\n').count(), 1, "{arguments:?}: {stderr}");
+    assert!(stderr.starts_with("coldset: "), "{arguments:?}: {stderr}");
+    assert!(out.stdout.is_empty(), "{arguments:?}");
+    stderr
+}

@@ -1,0 +1,162 @@
+//! Wrong arguments: one line that says what to do, and exit code 2.
+
+mod common;
+
+use common::{lab, message_of, sample};
+
+/// Arguments and a part of the message.
+fn all(cases: &[(&[&str], &str)], code: i32) {
+    for (arguments, part) in cases {
+        let said = message_of(arguments, code);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn names_are_guessed() {
+    let s = sample();
+    all(
+        &[
+            (&["run", "mongodv"], "did you mean 'mongodb'"),
+            (&["rnu", "mongodb"], "'coldset lab run'"),
+            (
+                &["run", "mongodb", "--variants", "bsae"],
+                "did you mean 'base'",
+            ),
+            (
+                &["run", "mongodb", "--set", "smaler_batch=on"],
+                "did you mean 'smaller_batch'",
+            ),
+            (
+                &["run", "mongodb", "--variants", "base+scan_bugdet=on"],
+                "did you mean 'scan_budget'",
+            ),
+            (
+                &["run", "mongodb", "--cost", "nvme_red_lat_ns=1"],
+                "nvme_read_lat_ns",
+            ),
+            (
+                &["run", "mongodb", "--param", "recods=1"],
+                "did you mean 'records'",
+            ),
+            (
+                &["replay", &s, "--format", "pageop"],
+                "did you mean `pageops`",
+            ),
+            (
+                &["replay", &s, "--swap", "zarm:1GiB"],
+                "did you mean 'zram'",
+            ),
+            (
+                &["replay", &s, "--swap", "zram:1GiB:lz5"],
+                "did you mean 'lz4'",
+            ),
+            (&["replay", &s, "--memroy", "1MiB"], "'--memory'"),
+            (
+                &["fidelity", "--cases", "d_pread_cycle"],
+                "did you mean 'd_pread_cyc'",
+            ),
+            (
+                &["fidelity", "--policies", "clasic"],
+                "did you mean 'classic'",
+            ),
+            (&["params", "--switches", "merge"], "did you mean 'merged'"),
+        ],
+        2,
+    );
+}
+
+#[test]
+fn values_are_explained() {
+    let s = sample();
+    for scale in ["0", "1/0", "3/2", "1/100000", "-1", "x"] {
+        let said = message_of(&["run", "mongodb", "--scale", scale], 2);
+        assert!(said.contains("1/N"), "{said}");
+    }
+    all(
+        &[
+            (&["run"], "<EXPERIMENT>"),
+            (&["run", "mongodb", "--seeds", "0"], "1..=10000"),
+            (&["run", "mongodb", "--seeds", "-1"], "'-1'"),
+            (&["run", "mongodb", "--effort", "0"], "0.001"),
+            (&["run", "mongodb", "--jobs", "0"], "1 to 1024"),
+            (
+                &["run", "mongodb", "--set", "smaller_batch"],
+                "switch=value",
+            ),
+            (&["run", "mongodb", "--set", "smaller_batch=2"], "on, off"),
+            (
+                &["run", "mongodb", "--param", "records=many"],
+                "whole number",
+            ),
+            (&["run", "mongodb", "--cost", "timer_hz=0"], "1 to"),
+            (&["run", "mongodb", "--variants", "v5,v5"], "listed twice"),
+            (
+                &["run", "mongodb", "--json", "-", "--csv", "-"],
+                "standard output",
+            ),
+            (&["replay", "no-such-file"], "no-such-file"),
+            (&["replay", "/"], "folder"),
+            (&["replay", &s, "--memory", "64"], "64MiB"),
+            (&["replay", &s, "--memory", "64MB"], "64MiB"),
+            (&["replay", &s, "--memory", "-1MiB"], "64MiB"),
+            (&["replay", &s, "--memory", "508KiB"], "128 pages"),
+            (&["replay", &s, "--memory", "5%"], "128 pages"),
+            (
+                &["replay", &s, "--swap", "none", "--memory", "25%"],
+                "--swap",
+            ),
+            (&["replay", &s, "--low", "7=1MiB"], "1 tasks"),
+            (&["replay", &s, "--low", "1MiB"], "TASK=SIZE"),
+            (&["replay", &s, "--fault-around", "12KiB"], "power of two"),
+            (&["replay", &s, "--read-ahead", "1GiB"], "64MiB"),
+            (&["replay", &s, "--clock", "0:0,10"], "ACCESS:SECONDS"),
+            (&["replay", &s, "--swappiness", "201"], "0..=200"),
+            (&["replay", &s, "--blocks-per-page", "0"], "blocks_per_page"),
+            (
+                &["replay", &s, "--own-pages", "220", "--memory", "10%"],
+                "out of memory",
+            ),
+            (&["fidelity", "/no/such/folder"], "/no/such/folder"),
+            (&["fidelity", "--tolerance", "0"], "0.1%"),
+            (&["fuzz"], "--seed"),
+        ],
+        2,
+    );
+}
+
+#[test]
+fn what_cannot_be_written_is_the_surroundings() {
+    let s = sample();
+    all(
+        &[
+            (
+                &[
+                    "replay",
+                    &s,
+                    "--memory",
+                    "50%",
+                    "--json",
+                    "/no/such/folder/x",
+                ],
+                "/no/such/folder/x",
+            ),
+            (
+                &["convert", &s, "/no/such/folder/x.pageops"],
+                "/no/such/folder/x.pageops",
+            ),
+        ],
+        3,
+    );
+    let full = lab(&[
+        "replay",
+        &s,
+        "--memory",
+        "50%",
+        "--variants",
+        "v5",
+        "--csv",
+        "/dev/full",
+    ]);
+    assert_eq!(full.status.code(), Some(3));
+}

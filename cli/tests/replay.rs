@@ -1,0 +1,263 @@
+//! `replay` and `convert` of real traces.
+
+mod common;
+
+use common::{json_of, lab, message_of, sample, stdout_of, temporary};
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+fn mean(json: &Value, variant: &str, counter: &str) -> f64 {
+    json["variants"][variant][counter]["mean"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{variant} {counter}"))
+}
+
+#[test]
+fn sample_trace_over_variants() {
+    let json = json_of(&["replay", &sample(), "--memory", "25%", "--json", "-"], 0);
+    let names: Vec<_> = json["variants"]
+        .as_object()
+        .expect("variants")
+        .keys()
+        .collect();
+    assert_eq!(names, ["classic", "base", "v5"]);
+    let bounds = &json["bounds"];
+    // data/README.md
+    assert_eq!(bounds["capacity_pages"], 553);
+    assert_eq!(bounds["lru_misses"], 13_914);
+    assert_eq!(bounds["opt_misses"], 7_413);
+    assert_eq!(bounds["unique_pages"], 2_213);
+    let first_touches = bounds["anon_first_touches"].as_f64().expect("number");
+    for variant in ["classic", "base", "v5"] {
+        let misses = mean(&json, variant, "misses");
+        assert_eq!(mean(&json, variant, "accesses"), 693_790.0);
+        assert_eq!(misses, mean(&json, variant, "pswpin"));
+        assert!(
+            misses + first_touches >= 7_413.0,
+            "{variant} beats OPT: {misses}"
+        );
+        assert!(misses < 2.0 * 13_914.0, "{variant}: {misses}");
+        assert!(mean(&json, variant, "pgsteal") <= mean(&json, variant, "pgscan"));
+        let counter = &json["variants"][variant]["workingset_refault_anon"];
+        assert_eq!(counter["per_seed"].as_array().expect("list").len(), 1);
+        assert!(counter["ci95"].is_null());
+    }
+}
+
+#[test]
+fn bytes_do_not_depend_on_threads() {
+    let sample = sample();
+    let run = |jobs: &str| {
+        let variants = "classic,v5,base+smaller_batch=on";
+        let arguments = [
+            "replay",
+            &sample,
+            "--memory",
+            "10%,300pages",
+            "--variants",
+            variants,
+            "--fold-phases",
+            "2",
+            "--jobs",
+            jobs,
+            "--json",
+            "-",
+        ];
+        stdout_of(&arguments, 0)
+    };
+    let one = run("1");
+    assert_eq!(one, run("2"));
+    let json: Value = serde_json::from_str(&one).expect("JSON");
+    let tables = json["replays"].as_array().expect("replays");
+    assert_eq!(tables[0]["bounds"]["memory_pages"], 221);
+    assert_eq!(tables[1]["bounds"]["memory_pages"], 300);
+    let phases = &tables[1]["variants"]["classic"]["pgscan"]["per_seed"];
+    assert_eq!(phases.as_array().expect("list").len(), 2);
+}
+
+#[test]
+fn default_tables_show_bounds_and_variants() {
+    let text = stdout_of(&["replay", &sample()], 0);
+    for part in [
+        "= 10 % of",
+        "= 25 % of",
+        "= 50 % of",
+        "exact LRU",
+        "OPT",
+        "classic",
+        "refaults",
+        "scanned",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let bare = stdout_of(
+        &[
+            "replay",
+            &sample(),
+            "--memory",
+            "50%",
+            "--bounds",
+            "none",
+            "--variants",
+            "fifo",
+        ],
+        0,
+    );
+    assert!(!bare.contains("OPT"), "{bare}");
+}
+
+/// `workloads.md` 17: a loop just as large as memory fits LRU; anything smaller never hits.
+fn circle(pages: u32, rounds: u32) -> String {
+    let numbers = (0..rounds).flat_map(|_| 0..pages).map(|p| format!("{p}\n"));
+    numbers.collect()
+}
+
+#[test]
+fn standard_input_is_a_trace() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .args([
+            "lab",
+            "replay",
+            "-",
+            "--format",
+            "lirs",
+            "--memory",
+            "500pages,1011pages",
+        ])
+        .args(["--variants", "v5", "--kernel-memory", "off", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin
+        .write_all(circle(1011, 10).as_bytes())
+        .expect("read to the end");
+    drop(stdin);
+    let out = child.wait_with_output().expect("it ends");
+    assert!(out.status.success());
+    let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let [small, whole] = [0, 1].map(|i| &json["replays"][i]);
+    assert_eq!(small["bounds"]["lru_misses"], 10_110);
+    assert_eq!(whole["bounds"]["lru_misses"], 1_011);
+    assert!(
+        mean(small, "v5", "misses") < 10_110.0,
+        "a scan-resistant policy hits"
+    );
+}
+
+#[test]
+fn protection_and_swap_and_clock_are_taken() {
+    let sample = sample();
+    let json = json_of(
+        &[
+            "replay",
+            &sample,
+            "--memory",
+            "50%",
+            "--variants",
+            "base",
+            "--low",
+            "0=1MiB",
+            "--swap",
+            "zram:32MiB:zstd",
+            "--clock",
+            "0:0,300000:4,693790:9.5",
+            "--own-pages",
+            "3",
+            "--swappiness",
+            "100",
+            "--json",
+            "-",
+        ],
+        0,
+    );
+    assert!(mean(&json, "base", "task0.pgscan") > 0.0);
+    assert_eq!(json["bounds"]["capacity_pages"], 1_103);
+    let disk = [
+        "replay",
+        &sample,
+        "--memory",
+        "50%",
+        "--variants",
+        "base",
+        "--swap",
+        "nvme:32MiB",
+        "--json",
+        "-",
+    ];
+    let disk = json_of(&disk, 0);
+    assert!(mean(&disk, "base", "pswpin") > 0.0);
+    assert_eq!(mean(&disk, "base", "pswpin"), mean(&disk, "base", "misses"));
+}
+
+#[test]
+fn csv_and_json_files_beside_the_table() {
+    let (csv, json) = (temporary("r.csv"), temporary("r.json"));
+    let [csv_name, json_name] = [&csv, &json].map(|p| p.to_str().expect("UTF-8"));
+    let sample = sample();
+    let arguments = [
+        "replay",
+        &sample,
+        "--memory",
+        "50%",
+        "--variants",
+        "v5",
+        "--csv",
+        csv_name,
+        "--json",
+        json_name,
+    ];
+    assert!(stdout_of(&arguments, 0).contains("miss ratio"));
+    let csv = std::fs::read_to_string(csv).expect("written");
+    assert!(
+        csv.starts_with("memory_pages,variant,phase,counter,value\n1106,v5,0,accesses,693790\n")
+    );
+    let json: Value = serde_json::from_slice(&std::fs::read(json).expect("written")).expect("JSON");
+    assert_eq!(json["bounds"]["opt_misses"], 3_927);
+}
+
+#[test]
+fn convert_and_replay_again() {
+    let (text, packed, plain) = (
+        temporary("c.lirs"),
+        temporary("c.pageops.zst"),
+        temporary("c.pageops"),
+    );
+    std::fs::write(&text, circle(300, 2)).expect("written");
+    let [text, packed, plain] = [&text, &packed, &plain].map(|p| p.to_str().expect("UTF-8"));
+    let said = stdout_of(&["convert", text, packed], 0);
+    assert!(said.contains("600 references to 300 pages"), "{said}");
+    stdout_of(&["convert", packed, plain], 0);
+    assert_eq!(std::fs::metadata(plain).expect("written").len(), 600 * 8);
+    let of = |name: &str| stdout_of(&["replay", name, "--memory", "50%", "--json", "-"], 0);
+    assert_eq!(of(text), of(packed));
+    assert_eq!(of(text), of(plain));
+}
+
+#[test]
+fn bad_traces_are_one_line() {
+    let write = |name: &str, bytes: &[u8]| {
+        let path = temporary(name);
+        std::fs::write(&path, bytes).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let words = write("bad.lirs", b"1\n2\nthree\n");
+    let said = message_of(&["replay", &words, "--format", "lirs"], 2);
+    assert!(said.contains("line 3") && said.contains("three"), "{said}");
+    let odd = write("odd.pageops", &[9; 12]);
+    assert!(message_of(&["replay", &odd], 2).contains("record 0"));
+    let empty = write("empty.lis", b"");
+    assert!(message_of(&["replay", &empty], 2).contains("no reference"));
+    let noise = write("noise", &[0xff, 0xfe, 0x80, 0x01, 0x99]);
+    assert!(message_of(&["replay", &noise], 2).contains("format is not recognised"));
+    let whole = std::fs::read(sample()).expect("sample");
+    let cut = write("cut.pageops.zst", &whole[..whole.len() / 2]);
+    assert!(message_of(&["replay", &cut], 2).contains("cut short"));
+    assert!(message_of(&["convert", &cut, "/dev/null"], 2).contains("cut short"));
+    assert_eq!(
+        lab(&["replay", &words, "--format", "lirs"]).status.code(),
+        Some(2)
+    );
+}
