@@ -6,7 +6,7 @@ use crate::draw::Stream;
 use coldset_engine::writeback::FlushReason;
 use coldset_engine::{Flags, MemcgId};
 use coldset_machine::sim::TimeClass;
-use coldset_machine::{Ctx, OpError};
+use coldset_machine::{Ctx, MappingId, OpError};
 
 /// One random operation.
 pub(super) async fn one(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
@@ -70,6 +70,21 @@ async fn access(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
         if let Some(s) = store {
             sh.model.borrow_mut().done(s);
             plant(sh, r, page);
+        }
+        hits(sh, r, page, mapping, rng);
+    }
+}
+
+/// What has been brought in is used some more.
+fn hits(sh: &Shared, r: &Region, page: u32, mapping: MappingId, rng: &mut Stream) {
+    for _ in 0..rng.below(24) {
+        sh.step(1);
+        let near = page.saturating_sub(rng.below(8) as u32);
+        let write = rng.chance(1, 4);
+        if sh.machine.world_mut().touch(mapping, near, write) && write {
+            let mut model = sh.model.borrow_mut();
+            let store = model.begin(r.at, near);
+            model.done(store);
         }
     }
 }
