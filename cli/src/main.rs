@@ -1,2 +1,37 @@
 //! The `coldset` command.
-fn main() {}
+
+mod args;
+mod error;
+mod lab;
+mod output;
+
+use args::{Command, LabCommand};
+use error::{Failure, Verdict};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let parsed = match args::parse() {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
+    };
+    let done = match parsed.command {
+        Command::Lab { command } => match command {
+            LabCommand::List(a) => lab::list::run(&a),
+            LabCommand::Run(a) => lab::run::run(&a),
+            LabCommand::Replay(a) => lab::replay::run(&a),
+            LabCommand::Fidelity(a) => lab::fidelity::run(&a),
+            LabCommand::Params(a) => lab::params::run(&a),
+            LabCommand::Convert(a) => lab::convert::run(&a),
+        },
+    };
+    match done {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Out) => ExitCode::from(1),
+        // Whoever read our output has seen enough.
+        Err(Failure::PipeClosed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("coldset: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

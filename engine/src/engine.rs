@@ -107,10 +107,11 @@ impl Engine {
         &self.vm
     }
 
-    /// Tells the time (nanoseconds, never backwards) and folds memcg statistics when due.
+    /// Tells the time (nanoseconds) and folds memcg statistics when due. Tasks of a host run a
+    /// little ahead of one another, so an earlier time than told before is passed over.
     #[inline]
     pub fn set_now(&mut self, now: Nanos) {
-        debug_assert!(now >= self.now);
+        let now = now.max(self.now);
         self.now = now;
         if now >= self.memcgs.next_fold() {
             self.memcgs.maybe_fold(now);
@@ -120,18 +121,6 @@ impl Engine {
     /// Time as last told.
     pub fn now(&self) -> Nanos {
         self.now
-    }
-
-    /// kswapd is about to sleep with the node balanced: what it said about congestion is over
-    /// (`reclaim-entry.md` 4).
-    pub fn node_balanced(&mut self, node: NodeId) {
-        let n = &mut self.nodes[node.idx()];
-        n.flag_writeback = false;
-        n.flag_dirty = false;
-        let root = self.lruvec_id(MemcgId::ROOT, node);
-        let lv = &mut self.lruvecs[root.idx()];
-        lv.node_congested = false;
-        lv.cgroup_congested = false;
     }
 
     /// Creates a memcg with its lruvecs and enters it into the memcg LRU of each node.
@@ -154,6 +143,20 @@ impl Engine {
             node.memcg_lru.offline(id);
         }
         Ok(())
+    }
+
+    /// Releases every offline memcg that has no page, child, swap slot or visitor left; its id may be
+    /// used again. Returns how many. To be called now and then, between steps of tasks.
+    pub fn memcg_release_dead(&mut self) -> usize {
+        let mut released = 0;
+        while let Some(id) = self.memcgs.next_releasable() {
+            for node in &mut self.nodes {
+                node.memcg_lru.release(id);
+            }
+            self.memcgs.release(id).expect("nothing holds it");
+            released += 1;
+        }
+        released
     }
 
     fn add_lruvecs(&mut self, id: MemcgId) {
@@ -201,6 +204,16 @@ impl Engine {
     #[inline]
     pub fn peek(&self, id: FolioId) -> u32 {
         self.folios.peek(id)
+    }
+
+    /// All folios in memory, in the order of their records.
+    pub fn folios(&self) -> impl Iterator<Item = (FolioId, &Folio)> {
+        self.folios.iter()
+    }
+
+    /// One more than the largest folio index in use so far.
+    pub fn folio_records(&self) -> usize {
+        self.folios.records()
     }
 
     /// Number of folios in memory.

@@ -1,9 +1,12 @@
 //! Experiments, traces, variants and tables over the simulated machine.
 
 pub mod bounds;
-pub mod traces;
 pub mod draw;
+pub mod experiments;
 pub mod fidelity;
-pub mod report;
-pub mod stats;
+pub mod fuzz;
 pub mod replay;
+pub mod report;
+pub mod runner;
+pub mod stats;
+pub mod traces;

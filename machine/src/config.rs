@@ -120,4 +120,7 @@ pub enum OpError {
     /// The device failed.
     #[error("device error: {0}")]
     Device(DeviceError),
+    /// The mapping is gone.
+    #[error("the address is not mapped any more; map the object again")]
+    Unmapped,
 }

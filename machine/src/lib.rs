@@ -11,6 +11,7 @@
 //! | `io` | buffered read and write, fsync, completions |
 //! | `daemon` | kswapd, flushers, OOM killers |
 
+pub mod check;
 pub mod config;
 pub mod ctx;
 pub mod daemon;

@@ -1,7 +1,7 @@
 //! The state of the machine: the engine and everything round it.
 
 use crate::config::{MachineConfig, MachineError, SwapConfig};
-use crate::device::{Device, ZramAlgorithm, ZramTiming};
+use crate::device::{Device, FaultPlan, ZramAlgorithm, ZramTiming};
 use crate::mem::{Mapping, MappingId, Object};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
@@ -193,22 +193,15 @@ impl World {
         self.throttled[node.idx()][reason as usize].wake_all();
     }
 
-    /// Asserts the engine's and the machine's invariants.
-    ///
-    /// # Panics
-    /// If one is broken: that is a defect.
-    pub fn check(&self) {
-        self.wb.check();
-        for (i, o) in self.objects.iter().enumerate() {
-            for page in 0..o.pages() {
-                if let Some(f) = o.word(page).folio() {
-                    let (owner, index) = self.engine.folio(f).owner();
-                    assert!(
-                        owner.idx() == i && index == page,
-                        "slot {page} of object {i} names a folio of {owner:?}:{index}"
-                    );
-                }
-            }
+    /// From now on things go wrong with a device as planned.
+    pub fn set_faults(&mut self, device: usize, plan: FaultPlan) {
+        self.devices[device].set_faults(plan);
+    }
+
+    /// As [`Self::set_faults`] for the swap device, if swap is on one.
+    pub fn set_swap_faults(&mut self, plan: FaultPlan) {
+        if let Some(s) = &mut self.swap {
+            s.set_faults(plan);
         }
     }
 }

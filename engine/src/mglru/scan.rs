@@ -125,6 +125,11 @@ impl Engine {
         }
         debug_assert!(self.cfg.nr_zones > 1 || scanned == sorted + isolated + skipped);
         self.meter.scanned += scanned;
+        // Everything isolated counts as taken, so that only a loop that met nothing but unqueued
+        // dirty folios wakes the flushers at its end (`workloads.md` 2.1).
+        if t == LruType::File && !self.sw.common_dirty_reactivation {
+            sc.nr.file_taken += isolated;
+        }
         self.count_scan(lruvec, sc, t, isolated as i64, sorted as i64);
         if !self.sw.exact_scan_count && isolated == 0 && remaining > 0 {
             return TypeScan { scanned: 0, isolated: 0 };

@@ -87,6 +87,14 @@ impl ClassicLoop {
         Self::with_targets(eng, lruvec, [0; 4], At::Age)
     }
 
+    /// The task is being killed; what was isolated has gone back.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if let At::Shrinking(list) = self.at {
+            eng.resize_isolated(self.lruvec, list.lru_type(), -(self.taken as i64));
+        }
+        self.at = At::End;
+    }
+
     /// Goes on; `None` at the end.
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {

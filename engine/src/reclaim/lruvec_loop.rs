@@ -37,6 +37,13 @@ impl LruvecLoop {
         }
     }
 
+    /// The task is being killed; its list has gone back.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if let LruvecLoop::Classic(l) = self {
+            l.abandon(eng);
+        }
+    }
+
     /// The memcg should rotate to the young end of the memcg LRU.
     pub(crate) fn rotate(&self) -> bool {
         matches!(self, LruvecLoop::Gen(l) if l.rotate())

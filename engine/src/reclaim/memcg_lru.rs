@@ -25,6 +25,8 @@ pub(crate) struct MemcgLruVisit {
     node: NodeId,
     walk: Option<LruWalk>,
     memcg: MemcgId,
+    /// The memcg the walk stands on: it must not be released.
+    held: Option<MemcgId>,
     at: At,
     /// kswapd counts this visit's pages apart and adds the earlier ones at the end.
     reclaimed_before: u64,
@@ -50,6 +52,7 @@ impl MemcgLruVisit {
             node,
             walk: None,
             memcg: MemcgId::ROOT,
+            held: None,
             at: At::End,
             reclaimed_before: sc.nr_reclaimed,
         };
@@ -77,8 +80,22 @@ impl MemcgLruVisit {
 
     /// Ends the walk early.
     pub(crate) fn stop(&mut self, eng: &mut Engine) {
+        if let At::Lruvec(l) = &mut self.at {
+            l.abandon(eng);
+        }
         if let Some(walk) = &mut self.walk {
             eng.nodes[self.node.idx()].memcg_lru.walk_stop(walk);
+        }
+        self.hold(eng, None);
+    }
+
+    /// Holds the memcg the walk stands on now instead of the one before.
+    fn hold(&mut self, eng: &mut Engine, memcg: Option<MemcgId>) {
+        if let Some(id) = memcg {
+            eng.memcgs.hold(id).expect("members of the LRU exist");
+        }
+        if let Some(id) = std::mem::replace(&mut self.held, memcg) {
+            eng.memcgs.unhold(id);
         }
     }
 
@@ -109,6 +126,7 @@ impl MemcgLruVisit {
                 At::End => {
                     if let Some(mut walk) = self.walk.take() {
                         eng.nodes[self.node.idx()].memcg_lru.walk_stop(&mut walk);
+                        self.hold(eng, None);
                         let earlier = std::mem::take(&mut self.reclaimed_before);
                         if cx.sc.nr_reclaimed > 0 {
                             eng.nodes[self.node.idx()].kswapd_failures = 0;
@@ -138,11 +156,15 @@ impl MemcgLruVisit {
         };
         self.memcg = memcg;
         let seg = lru.seg(memcg);
+        self.hold(eng, Some(memcg));
         eng.memcgs.calculate_protection(MemcgId::ROOT, memcg);
         let below_min = eng.memcgs.below_min(MemcgId::ROOT, memcg);
         let below_low = eng.memcgs.below_low(MemcgId::ROOT, memcg);
         match before_visit(below_min, below_low, seg) {
-            BeforeVisit::Skip(op) => walk.set_result(Some(op)),
+            BeforeVisit::Skip(op) => {
+                let walk = self.walk.as_mut().expect("walk begun");
+                walk.set_result(Some(op));
+            }
             BeforeVisit::Shrink { low_event } => {
                 if low_event {
                     eng.memcgs.event(memcg, Counter::EventsLow);

@@ -47,6 +47,9 @@ impl NodeVisit {
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
         match self {
             NodeVisit::Walk(v) => {
+                if let At::Lruvec(l) = &mut v.at {
+                    l.abandon(eng);
+                }
                 if let Some(cursor) = &mut v.cursor {
                     eng.memcgs.iter_break(cursor);
                 }

@@ -226,6 +226,22 @@ impl ShrinkList {
         }
     }
 
+    /// The task is killed while it waits for a folio's writeback: everything isolated goes back.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine, cpu: u16) {
+        if self.at == At::End {
+            return;
+        }
+        debug_assert!(self.at == At::Waited && self.free_ids.is_empty(), "killed at {:?}", self.at);
+        let mut back = std::mem::take(&mut self.ret);
+        back.push(self.folio);
+        back.extend_from_slice(&self.input[self.next..]);
+        let lruvec = eng.folios[self.folio].lruvec;
+        eng.put_back(cpu, lruvec, &back);
+        self.input.clear();
+        self.freed.clear();
+        self.at = At::End;
+    }
+
     /// An unanswered request is repeated.
     fn again(&self, other: Option<Answer>, work: Work) -> Work {
         assert!(other.is_none(), "answer {other:?} does not fit {work:?}");
@@ -425,6 +441,11 @@ impl ShrinkList {
         if f.has(Flags::ANON | Flags::SWAPBACKED) && !f.has(Flags::SWAPCACHE) {
             if f.refcount == 1 {
                 return self.free(eng);
+            }
+            if !f.mapped() && !f.has(Flags::OWNED) {
+                // Its process has exited; a batch or a reader holds it for a moment. With a swap
+                // slot it would outlive them, belonging to nobody.
+                return self.keep(eng);
             }
             if !sc.io || f.has(Flags::PINNED) {
                 return self.keep(eng);

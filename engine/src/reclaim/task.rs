@@ -156,12 +156,13 @@ impl ReclaimTask {
         work
     }
 
-    /// Gives up (the task is being killed). Only between steps that returned a sleep or a yield:
-    /// folios are never left isolated there.
+    /// Gives up (the task is being killed). Only after a step that returned a sleep, a wait or a
+    /// yield. Folios that are isolated go back.
     pub fn abandon(&mut self, eng: &mut Engine) {
         if let Some((reason, node)) = self.sleeping.take() {
             eng.nodes[node.idx()].awake(reason);
         }
+        self.list.abandon(eng, self.cpu);
         match &mut self.entry {
             Entry::TryToFree(t) => {
                 if let At::Node(_, v) = &mut t.at {

@@ -230,6 +230,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
                         .map_err(|e| fail(at, e))?;
                 }
             }
+            // It is one program: what its own pages took is gone for the access, too.
+            ctx.set_clock(own_ctx.now());
         }
         let object = objects[op.object as usize];
         let done = match op.kind {

@@ -17,7 +17,7 @@ pub enum Style {
 
 /// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub enum Align {
     /// Words.
     Left,
     /// Numbers.
@@ -25,13 +25,15 @@ pub(super) enum Align {
 }
 
 /// A table under construction.
-pub(super) struct Grid {
+pub struct Grid {
     table: Table,
     style: Style,
 }
 
 impl Grid {
-    pub(super) fn new(style: Style, columns: &[(&str, Align)]) -> Self {
+    /// An empty table with these columns.
+    #[must_use]
+    pub fn new(style: Style, columns: &[(&str, Align)]) -> Self {
         let mut table = Table::new();
         table.force_no_tty();
         match style {
@@ -65,7 +67,8 @@ impl Grid {
         Self { table, style }
     }
 
-    pub(super) fn row(&mut self, mut cells: Vec<String>) {
+    /// Adds a row; as many cells as there are columns.
+    pub fn row(&mut self, mut cells: Vec<String>) {
         if self.style == Style::Markdown {
             for cell in &mut cells {
                 *cell = cell.replace('|', "\\|");
@@ -74,12 +77,15 @@ impl Grid {
         self.table.add_row(cells);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// True if it has no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.table.row_count() == 0
     }
 
     /// The table with a final newline and no trailing blanks.
-    pub(super) fn render(&self) -> String {
+    #[must_use]
+    pub fn render(&self) -> String {
         let mut out = String::new();
         for line in self.table.lines() {
             out.push_str(line.trim_end());

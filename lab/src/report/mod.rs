@@ -16,7 +16,7 @@ mod text;
 
 pub use claim::{Band, Claim, Class, Condition, Direction, Figure, Measure, Published, Term};
 pub use csv_form::{write_csv, write_series_csv};
-pub use grid::Style;
+pub use grid::{Align, Grid, Style};
 pub use human::human;
 pub use json::{experiment_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};

@@ -44,6 +44,11 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// So many steps are done.
+    pub fn set(&self, steps: u64) {
+        self.bar.set_position(steps);
+    }
+
     /// Says what is being done.
     pub fn message(&self, message: impl Into<Cow<'static, str>>) {
         self.bar.set_message(message);

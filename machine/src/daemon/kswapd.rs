@@ -7,7 +7,7 @@ use crate::sim::{Affinity, TimeClass, WaitQueue};
 use crate::world::World;
 use coldset_engine::reclaim::ReclaimTask;
 use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
-use coldset_engine::zone::{balanced, pfmemalloc_allowed, ZoneClass};
+use coldset_engine::zone::{pfmemalloc_allowed, ZoneClass};
 use coldset_engine::{Counter, MemcgId, MmId, NodeId};
 
 /// kswapd of one node.
@@ -70,38 +70,46 @@ impl Machine {
     /// Sleeps until there is work; returns its order (5.2).
     async fn kswapd_sleep(&self, ctx: &Ctx) -> u8 {
         let n = ctx.node.idx();
-        loop {
-            let (queue, ready) = {
-                let mut w = self.w.borrow_mut();
-                let ready = w.kswapd_may_sleep(ctx.node);
-                if ready {
-                    w.engine.node_balanced(ctx.node);
-                }
-                w.kswapd[n].gate.wake_all();
-                (w.kswapd[n].wake.clone(), ready)
-            };
-            if ready {
-                let woken = queue.wait_timeout_as(TimeClass::Idle, NAP_NS).await;
-                let mut w = self.w.borrow_mut();
-                if woken {
-                    w.engine
-                        .count_host(MemcgId::ROOT, Counter::KswapdLowWmarkHitQuickly, 1);
-                } else if w.kswapd_may_sleep(ctx.node) {
-                    drop(w);
-                    if !self.w.borrow().kswapd[n].requested {
-                        queue.wait_as(TimeClass::Idle).await;
-                    }
-                } else {
-                    w.engine
-                        .count_host(MemcgId::ROOT, Counter::KswapdHighWmarkHitQuickly, 1);
-                }
-            }
+        let top = self.w.borrow().engine.config().nr_zones - 1;
+        let (queue, ready) = {
             let mut w = self.w.borrow_mut();
-            let k = &mut w.kswapd[n];
-            k.requested = false;
-            let order = std::mem::take(&mut k.order);
-            return order;
+            w.kswapd[n].gate.wake_all();
+            let order = w.kswapd[n].order;
+            let ready = w.engine.kswapd_may_sleep(ctx.node, order, top);
+            (w.kswapd[n].wake.clone(), ready)
+        };
+        let mut quickly = Counter::KswapdHighWmarkHitQuickly;
+        if ready {
+            let woken = queue.wait_timeout_as(TimeClass::Idle, NAP_NS).await;
+            let (asleep, requested) = {
+                let mut w = self.w.borrow_mut();
+                let order = w.kswapd[n].order;
+                let asleep = !woken && w.engine.kswapd_may_sleep(ctx.node, order, top);
+                (asleep, w.kswapd[n].requested)
+            };
+            if woken {
+                quickly = Counter::KswapdLowWmarkHitQuickly;
+            }
+            if asleep {
+                if !requested {
+                    queue.wait_as(TimeClass::Idle).await;
+                }
+                return self.take_request(n);
+            }
         }
+        self.w
+            .borrow_mut()
+            .engine
+            .count_host(MemcgId::ROOT, quickly, 1);
+        self.take_request(n)
+    }
+
+    /// What kswapd has been asked for since it last looked.
+    fn take_request(&self, n: usize) -> u8 {
+        let mut w = self.w.borrow_mut();
+        let k = &mut w.kswapd[n];
+        k.requested = false;
+        std::mem::take(&mut k.order)
     }
 
     /// The gate of 3.1: waits while less than half of the reserves is free.
@@ -133,11 +141,6 @@ impl World {
             k.requested = true;
             k.wake.wake_one();
         }
-    }
-
-    fn kswapd_may_sleep(&self, node: NodeId) -> bool {
-        let hopeless = self.engine.nodes[node.idx()].kswapd_failures >= 16;
-        hopeless || balanced(&self.engine.zones, node, 0, ZoneClass::Normal, false)
     }
 
     /// Lets tasks at the reserve gate look again.

@@ -42,6 +42,8 @@ impl World {
             unreachable!("dirty file folio of an anonymous object");
         };
         self.objects[object.idx()].writer.get_or_insert(memcg);
+        // Only cgroup v2 has a write context for each memcg.
+        let memcg = if self.engine.config().cgroup_v2 { memcg } else { MemcgId::ROOT };
         let wb = self.wb.attach(object, DeviceId(device as u32), memcg);
         self.ensure_flusher(wb);
         wb
@@ -120,14 +122,12 @@ impl Machine {
     }
 
     async fn write_page(&self, ctx: &Ctx, object: ObjectId, page: u32, whole: bool) -> Result<(), OpError> {
-        let known = {
+        {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
-            let o = &mut w.objects[object.idx()];
-            o.grow(page + 1);
-            // A page that was never written costs kernel memory of the file system.
-            o.contents.as_ref().is_some_and(|c| c.stored[page as usize] > 0)
-        };
+            w.objects[object.idx()].grow(page + 1);
+        }
+        let fresh;
         loop {
             let cached = self.w.borrow().objects[object.idx()].word(page).folio();
             let id = match cached {
@@ -163,10 +163,12 @@ impl Machine {
                 return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
             }
             if still {
+                // A cached page that was written costs kernel memory of the file system.
+                fresh = w.kernel.is_some() && w.objects[object.idx()].attach_buffer(page);
                 break;
             }
         }
-        if !known {
+        if fresh {
             let due = self
                 .w
                 .borrow_mut()

@@ -47,6 +47,8 @@ pub struct Object {
     nodes: Vec<u64>,
     /// Blocks of 4096 pages that have a node above.
     upper: Vec<u64>,
+    /// Cached pages that were written: the file system keeps something for each, one bit.
+    buffers: Vec<u64>,
     /// Contents, once somebody stores: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
@@ -89,6 +91,7 @@ impl Object {
             error: None,
             nodes: Vec::new(),
             upper: Vec::new(),
+            buffers: Vec::new(),
             contents: None,
         }
     }
@@ -153,6 +156,22 @@ impl Object {
         word.is_some_and(|w| w >> (node % 64) & 1 == 1)
     }
 
+    /// A cached page is written: true if it was not before.
+    pub fn attach_buffer(&mut self, page: u32) -> bool {
+        !test_and_set(&mut self.buffers, page)
+    }
+
+    /// A page leaves the cache: true if it had been written there.
+    pub fn detach_buffer(&mut self, page: u32) -> bool {
+        let (word, bit) = (page as usize / 64, page % 64);
+        let Some(w) = self.buffers.get_mut(word) else {
+            return false;
+        };
+        let was = *w >> bit & 1 == 1;
+        *w &= !(1 << bit);
+        was
+    }
+
     /// Marks a page dirty in the index.
     pub fn tag_dirty(&mut self, page: u32) {
         if !test_and_set(&mut self.dirty, page) {
@@ -168,6 +187,12 @@ impl Object {
         *w &= !(1 << bit);
         self.nr_dirty -= u64::from(was);
         was
+    }
+
+    /// True if the index has the page marked dirty.
+    pub fn is_tagged(&self, page: u32) -> bool {
+        let word = self.dirty.get(page as usize / 64).copied().unwrap_or(0);
+        word >> (page % 64) & 1 == 1
     }
 
     /// The first dirty page at or after `from`.

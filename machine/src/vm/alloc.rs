@@ -229,6 +229,29 @@ impl World {
         }
     }
 
+    /// A written page has left the cache: what the file system kept for it is given back.
+    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId) {
+        let each = self.params.written_page_kernel_ppm;
+        let Some(k) = &mut self.kernel else { return };
+        let Some((owed, charged)) = k.owed.get_mut(memcg.idx()) else {
+            return;
+        };
+        *owed = owed.saturating_sub(each);
+        let keep = *owed / 1_000_000;
+        if *charged > keep {
+            let back = *charged - keep;
+            *charged = keep;
+            self.engine.memcgs.count(
+                memcg,
+                coldset_engine::Counter::KernelPages,
+                -(back as i64),
+            );
+            if memcg != MemcgId::ROOT {
+                self.engine.memcgs.uncharge(memcg, back);
+            }
+        }
+    }
+
     /// Pages of kernel memory that become due: `nodes` index nodes, `tables` leaf tables and
     /// `written` newly written pages.
     pub(crate) fn kernel_pages_owed(&mut self, memcg: MemcgId, nodes: u64, tables: u64, written: u64) -> u64 {

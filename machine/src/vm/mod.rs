@@ -1,6 +1,7 @@
 //! Virtual memory: faults, the reverse map, page-table walks, swap, and the host side of reclaim.
 
 pub mod alloc;
+pub mod control;
 pub mod fault;
 pub mod reclaim;
 pub mod rmap;

@@ -169,6 +169,7 @@ impl World {
                 continue;
             }
             let object = &mut self.objects[f.object.idx()];
+            let mut written = false;
             for page in f.index..f.index + (1 << f.order) {
                 match f.swap {
                     Some(slot) => {
@@ -178,10 +179,15 @@ impl World {
                     }
                     None => object.set_slot(page, f.shadow.map_or(Slot::Empty, Slot::Shadow)),
                 }
+                written |= object.detach_buffer(page);
                 if let Some(c) = &mut object.contents {
                     // The copy in memory is gone: what comes back is what was written.
                     c.memory[page as usize] = c.disk[page as usize];
                 }
+            }
+            if written {
+                let memcg = self.engine.lruvec(f.lruvec).memcg;
+                self.kernel_pages_released(memcg);
             }
         }
         self.pay(ctx);

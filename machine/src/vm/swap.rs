@@ -2,7 +2,7 @@
 
 use crate::config::{MachineConfig, MachineError, OpError, SwapConfig};
 use crate::ctx::Ctx;
-use crate::device::{Device, Request, ZramTiming};
+use crate::device::{Device, FaultPlan, Request, ZramTiming};
 use crate::machine::Machine;
 use crate::mem::Slot;
 use crate::sim::TimeClass;
@@ -93,6 +93,21 @@ impl Swap {
     /// I/O finishes inside the call.
     fn synchronous(&self) -> bool {
         matches!(self.store, Store::Zram { .. })
+    }
+
+    /// The version of the contents in a slot.
+    pub(crate) fn version(&self, slot: u32) -> u32 {
+        self.held[slot as usize].version
+    }
+
+    pub(crate) fn is_used(&self, slot: u32) -> bool {
+        self.slots.is_used(SwapSlot { area: 0, offset: slot })
+    }
+
+    pub(crate) fn set_faults(&mut self, plan: FaultPlan) {
+        if let Store::Disk(device) = &mut self.store {
+            device.set_faults(plan);
+        }
     }
 
     pub(crate) fn set_shadow(&mut self, slot: u32, shadow: u64) {

@@ -1,5 +1,6 @@
 //! Worked examples of `classic-lru.md` run through the engine.
 
+mod balance;
 mod marks;
 mod runs;
 mod scan;

@@ -222,3 +222,19 @@ fn isolated_sleepers_wake_when_somebody_may_isolate() {
     assert_eq!(h.seen.throttle_wakes, 1);
     assert_eq!(h.vm(Counter::IsolatedFile), 0, "all came back");
 }
+
+#[test]
+fn c3_inactive_scans_cost_what_they_did_not_free() {
+    let mut h = file_host();
+    h.add_many(12, Spec::file());
+    for id in h.add_many(20, Spec::file()) {
+        h.eng.folio_get(id, 1);
+    }
+    h.add_many(96, Spec::file());
+    h.eng.memcgs.fold();
+    let mut sc = h.request(12);
+    sc.priority = 2;
+    h.visit(&mut sc);
+    assert_eq!(sc.nr_reclaimed, 12);
+    assert_eq!(cost(&h), [0, 20]);
+}

@@ -212,3 +212,57 @@ fn multi_gen_drains_offline_memcgs_in_the_first_round() {
         assert_eq!(h.eng.memcgs.next_releasable(), Some(dead), "{name}");
     }
 }
+
+#[test]
+fn dead_memcgs_are_released_and_their_ids_used_again() {
+    for p in PRESETS {
+        let name = p.names[0];
+        let mut h = Host::new(name);
+        let (dead, ids) = child(&mut h, MemcgId::ROOT, 20);
+        assert_eq!(h.eng.memcg_release_dead(), 0, "{name}: online");
+        h.eng.memcg_offline(dead).unwrap();
+        assert_eq!(h.eng.memcg_release_dead(), 0, "{name}: has pages");
+        for id in ids {
+            h.truncate(id);
+        }
+        assert_eq!(h.eng.memcg_release_dead(), 1, "{name}");
+        assert!(!h.eng.memcgs.exists(dead));
+        h.reclaim(ScanControl::new(32, None));
+        let (again, _) = child(&mut h, MemcgId::ROOT, 100);
+        assert_eq!(again, dead);
+        let out = h.reclaim(ScanControl::new(32, None));
+        assert!(out.reclaimed >= 32, "{name}: {out:?}");
+        h.eng.check();
+    }
+}
+
+#[test]
+fn a_memcg_stays_while_global_reclaim_visits_it() {
+    for name in ["classic", "v612", "base", "v5"] {
+        let mut h = Host::new(name);
+        h.eng.set_swap(0, 0);
+        let (dead, _) = child(&mut h, MemcgId::ROOT, 20);
+        h.eng.memcg_offline(dead).unwrap();
+        let mut task = ReclaimTask::try_to_free(ScanControl::new(20, None), 0, NodeId(0));
+        let of = victims(&mut h, &mut task, true);
+        assert_eq!(of, [h.eng.lruvec_id(dead, NodeId(0))], "{name}");
+        assert_eq!(h.eng.memcgs[dead].memory().usage(), 0, "{name}");
+        assert_eq!(h.eng.memcg_release_dead(), 0, "{name}: visited");
+        victims(&mut h, &mut task, false);
+        assert_eq!(h.eng.memcg_release_dead(), 1, "{name}");
+    }
+}
+
+#[test]
+fn full_walks_do_not_stop_at_the_target() {
+    for (full_walk, reclaimed) in [(false, 4), (true, 8)] {
+        let mut h = classic();
+        let p = h.memcg;
+        for _ in 0..4 {
+            child(&mut h, p, 10_000);
+        }
+        let mut sc = ScanControl::new(3, Some(p));
+        sc.full_walk = full_walk;
+        assert_eq!(h.reclaim(sc).reclaimed, reclaimed);
+    }
+}

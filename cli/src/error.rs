@@ -1,0 +1,68 @@
+//! How the command ends.
+
+use coldset_lab::runner::RunnerError;
+use std::io;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything judged is in.
+    Good,
+    /// Something judged is out.
+    Out,
+}
+
+impl Verdict {
+    /// In or out.
+    pub fn of(good: bool) -> Self {
+        if good {
+            Self::Good
+        } else {
+            Self::Out
+        }
+    }
+}
+
+/// Why there is no result. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Something of the lab.
+    #[error(transparent)]
+    Lab(#[from] RunnerError),
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// Output cannot be written.
+    #[error("{name}: cannot write: {source}; check the folder, its permissions and the free space")]
+    Write {
+        /// File.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The reader of our output has gone.
+    #[error("output closed")]
+    PipeClosed,
+}
+
+impl Failure {
+    /// Exit code: 2 for what the user can put right in the arguments, 3 for the surroundings.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Lab(error) if error.is_environment() => 3,
+            Self::Lab(_) | Self::Usage(_) => 2,
+            Self::Write { .. } | Self::PipeClosed => 3,
+        }
+    }
+
+    /// A failure to write `name`.
+    pub fn write(name: &str, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::BrokenPipe {
+            return Self::PipeClosed;
+        }
+        Self::Write {
+            name: name.into(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The commands of the lab.
+
+pub mod convert;
+pub mod fidelity;
+pub mod list;
+pub mod params;
+pub mod replay;
+pub mod run;
+mod trace;
+
+use coldset_lab::report::Style;
+
+/// How tables look.
+fn style(markdown: bool) -> Style {
+    if markdown {
+        Style::Markdown
+    } else {
+        Style::Plain
+    }
+}

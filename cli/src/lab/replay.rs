@@ -1,0 +1,95 @@
+//! `coldset lab replay`.
+
+use super::style;
+use super::trace::load;
+use crate::args::{BoundsArg, OnOff, ReplayArgs};
+use crate::error::{Failure, Verdict};
+use crate::output::Outputs;
+use coldset_lab::replay::Clock;
+use coldset_lab::report::{human, Progress};
+use coldset_lab::runner::{
+    render_replay, replay_all, replays_json, show_pages, with_jobs, write_replay_csv, Low,
+    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant,
+};
+use coldset_lab::traces::Trace;
+
+/// Most pages read ahead: 64 MiB.
+const READ_AHEAD_MAX: u64 = 16_384;
+
+fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
+    let fault_around = match Size::parse("fault-around", &args.fault_around)? {
+        Size::Pages(pages) if pages.is_power_of_two() && pages <= 512 => pages as u32,
+        _ => {
+            let expected = "a power of two of pages, from 4KiB (none) to 2MiB";
+            return Err(RunnerError::value("fault-around", &args.fault_around, expected));
+        }
+    };
+    let read_ahead = match Size::parse("read-ahead", &args.read_ahead)? {
+        Size::Pages(pages) if pages <= READ_AHEAD_MAX => pages as u32,
+        _ => return Err(RunnerError::value("read-ahead", &args.read_ahead, "0 to 64MiB")),
+    };
+    Ok(ReplayPlan {
+        variants: Variant::parse_all(&args.variants, &args.set)?,
+        memory: args
+            .memory
+            .iter()
+            .map(|text| Size::parse("memory", text))
+            .collect::<Result<_, _>>()?,
+        kernel_memory: args.kernel_memory == OnOff::On,
+        own_pages: args.own_pages,
+        swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
+        swappiness: args.swappiness,
+        fault_around,
+        read_ahead,
+        clock: args.clock.as_deref().map(Clock::parse).transpose()?,
+        fold_phases: args.fold_phases,
+        bounds: args.bounds == BoundsArg::Exact,
+        low: args.low.iter().map(|text| Low::parse(text)).collect::<Result<_, _>>()?,
+    })
+}
+
+fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
+    let mut out = format!(
+        "{}: {} accesses, {} different, {} writes, {} task{}\n",
+        args.trace.display(),
+        human(trace.ops.len() as f64),
+        show_pages(trace.unique_pages),
+        human(trace.writes as f64),
+        trace.tasks,
+        if trace.tasks == 1 { "" } else { "s" },
+    );
+    for table in tables {
+        out.push('\n');
+        out.push_str(&render_replay(table, style(args.markdown)));
+    }
+    if args.bounds == BoundsArg::Exact {
+        out.push_str("\nexact LRU, OPT: with all of the limit, kernel memory not deducted.\n");
+    }
+    out
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Unknown names, unusable values, a trace that cannot be read or does not fit, output that
+/// cannot be written.
+pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
+    let plan = plan(args)?;
+    let trace = load(&args.trace, &args.reading)?;
+    plan.limits(&trace)?;
+    let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
+    let mut bar = Progress::silent();
+    let begin = |steps| {
+        bar = Progress::new(steps, "replays");
+        bar.clone()
+    };
+    let done = with_jobs(args.out.jobs, || replay_all(&trace, &plan, begin));
+    bar.finish();
+    let tables = done??;
+    outputs.write(
+        || text(args, &trace, &tables),
+        || replays_json(&tables),
+        |out| write_replay_csv(&tables, out).map_err(|e| e.to_string()),
+    )?;
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,89 @@
+//! `coldset lab run`.
+
+use super::style;
+use crate::args::RunArgs;
+use crate::error::{Failure, Verdict};
+use crate::output::Outputs;
+use coldset_lab::report::{experiment_json, render_text, write_csv, write_series_csv, Progress};
+use coldset_lab::runner::{
+    experiment, in_band, parse_effort, parse_scale, run as run_plan, with_jobs, Plan, RunnerError,
+    Variant,
+};
+use coldset_machine::Params;
+
+/// Splits `NAME=VALUE`.
+fn pair<'a>(what: &'static str, text: &'a str) -> Result<(&'a str, &'a str), RunnerError> {
+    text.split_once('=')
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .ok_or_else(|| RunnerError::value(what, text, "NAME=VALUE"))
+}
+
+fn costs(assignments: &[String]) -> Result<Params, RunnerError> {
+    let mut costs = Params::default();
+    for text in assignments {
+        let (name, value) = pair("cost", text)?;
+        // The name first: whoever misspells it should not be told about the value.
+        costs.get(name)?;
+        let value = value.replace('_', "");
+        let value = value
+            .parse()
+            .map_err(|_| RunnerError::value("cost", text, "NAME=VALUE with a whole number"))?;
+        costs.set(name, value)?;
+    }
+    Ok(costs)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Unknown names, unusable values, a run that fails, output that cannot be written.
+pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
+    let experiment = experiment(&args.experiment)?;
+    let given = !args.variants.is_empty();
+    let names: Vec<&str> = if given {
+        args.variants.iter().map(String::as_str).collect()
+    } else {
+        vec![experiment.before, experiment.after]
+    };
+    let params = args
+        .param
+        .iter()
+        .map(|text| pair("param", text).map(|(n, v)| (n.to_owned(), v.to_owned())))
+        .collect::<Result<Vec<_>, _>>()?;
+    let record = |prefix: &str, list: &[String]| -> Vec<(String, String)> {
+        let split = |text: &String| {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            (format!("{prefix} {}", name.trim()), value.trim().to_owned())
+        };
+        list.iter().map(split).collect()
+    };
+    let plan = Plan {
+        variants: Variant::parse_all(&names, &args.set)?,
+        seeds: args.seeds,
+        scale: match &args.scale {
+            Some(text) => parse_scale(text)?,
+            None => experiment.scale,
+        },
+        effort_permille: parse_effort(&args.effort)?,
+        costs: costs(&args.cost)?,
+        params,
+        record: [record("set", &args.set), record("cost", &args.cost)].concat(),
+    };
+    let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
+    let series = Outputs::open(None, args.series.as_deref())?;
+    let progress = Progress::new(plan.variants.len() as u64 * plan.seeds, experiment.name);
+    let done = with_jobs(args.out.jobs, || run_plan(experiment, &plan, &progress))?;
+    progress.finish();
+    let outcome = done?;
+    let result = &outcome.result;
+    if args.series.is_some() {
+        let csv = |out: &mut Vec<u8>| write_series_csv(&outcome.runs, out).map_err(|e| e.to_string());
+        series.write_csv_only(csv)?;
+    }
+    outputs.write(
+        || render_text(result, style(args.markdown)),
+        || experiment_json(result),
+        |out| write_csv(result, out).map_err(|e| e.to_string()),
+    )?;
+    Ok(Verdict::of(in_band(result)))
+}

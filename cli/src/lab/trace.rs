@@ -1,0 +1,52 @@
+//! Reading traces.
+
+use crate::args::{AccessArg, TraceArgs};
+use crate::error::Failure;
+use coldset_lab::report::Progress;
+use coldset_lab::runner::RunnerError;
+use coldset_lab::traces::{Access, Reader, Source, Trace, TraceOptions};
+use std::path::Path;
+
+/// Opens a trace; `-` is standard input.
+///
+/// # Errors
+/// Whatever is wrong with the file or the options.
+pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
+    let format = args.format.as_deref().map(str::parse);
+    let format = format.transpose().map_err(RunnerError::Trace)?;
+    let options = TraceOptions {
+        access: match args.access {
+            AccessArg::Read => Access::Read,
+            AccessArg::Mapped => Access::Mapped,
+        },
+        blocks_per_page: args.blocks_per_page,
+        ..TraceOptions::default()
+    };
+    options.check().map_err(RunnerError::Trace)?;
+    let source = if path.as_os_str() == "-" {
+        Source::from_reader("standard input", std::io::stdin(), None)
+    } else {
+        Source::open(path)
+    };
+    let reader = source.and_then(|s| Reader::from_source(s, format, &options));
+    Ok(reader.map_err(RunnerError::Trace)?)
+}
+
+/// Reads all of a trace, with progress on a terminal.
+///
+/// # Errors
+/// As [`open`], or anything wrong further on.
+pub fn load(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
+    let reader = open(path, args)?;
+    let mut bar: Option<Progress> = None;
+    let trace = Trace::read(reader, |done, total| {
+        // The length of a pipe is not known.
+        if let Some(total) = total {
+            bar.get_or_insert_with(|| Progress::new(total, "reading, bytes")).set(done);
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish();
+    }
+    Ok(trace.map_err(RunnerError::Trace)?)
+}

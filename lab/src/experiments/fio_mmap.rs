@@ -1,0 +1,271 @@
+//! fio, random reads through mappings (`workloads.md` 7): sixteen jobs, a file each, on a RAM disk,
+//! in a memcg a fifth of the size of the files. The published result is "no difference".
+
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::draw::{FioZipf, Stream};
+use crate::report::{Band, Claim, RunResult};
+use coldset_engine::memcg::CounterKind;
+use coldset_engine::{Counter, MemcgId, Scale};
+use coldset_machine::device::DeviceKind;
+use coldset_machine::sim::{Affinity, TimeClass};
+use coldset_machine::{Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "fio-mmap",
+    doc: "fio random reads through mappings of files on a RAM disk, uniform and zipf",
+    section: "workloads.md 7",
+    before: "base",
+    after: "v5",
+    scale: 64,
+    params: PARAMS,
+    run,
+    claims,
+    mechanism: &[
+        "uniform.hit_percent",
+        "uniform.pgmajfault",
+        "uniform.pgscan",
+        "uniform.pgsteal",
+        "uniform.pgactivate",
+        "uniform.aging_runs",
+        "zipf.hit_percent",
+        "zipf.pgmajfault",
+        "zipf.pgscan",
+        "zipf.pgsteal",
+        "zipf.pgactivate",
+        "zipf.aging_runs",
+    ],
+};
+
+/// Parameters at scale 1; times and sizes shrink with the scale.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc { name: "limit_mib", default: "10240", doc: "limit of the memcg, uniform, MiB" },
+    ParamDoc { name: "zipf_limit_mib", default: "12288", doc: "limit of the memcg, zipf, MiB" },
+    ParamDoc { name: "jobs", default: "16", doc: "jobs, not scaled" },
+    ParamDoc { name: "file_mib", default: "3072", doc: "size of a job's file, MiB" },
+    ParamDoc { name: "theta_permille", default: "0", doc: "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below" },
+    ParamDoc { name: "no_recency", default: "on", doc: "mappings advised random: accessed bits are ignored (on, off)" },
+    ParamDoc { name: "ramp_ms", default: "60000", doc: "time before measuring, ms" },
+    ParamDoc { name: "run_ms", default: "300000", doc: "measured time, ms, before effort" },
+    ParamDoc { name: "cpus", default: "96", doc: "CPUs, not scaled" },
+];
+
+/// The measured time is a quarter of the published one (`workloads.md` 7.2, effort 1/4).
+const EFFORT_DIVISOR: u64 = 4;
+/// Pages of a MiB.
+const MIB: u64 = 256;
+
+#[derive(Clone)]
+enum Pages {
+    Uniform(u64),
+    Zipf(Rc<FioZipf>),
+}
+
+/// What the jobs of one run share.
+struct Shared {
+    from: u64,
+    until: u64,
+    op_ns: u64,
+    ops: Cell<u64>,
+    left: Cell<u64>,
+    failure: Cell<Option<OpError>>,
+    /// Counters when measuring began.
+    start: RefCell<Option<Vec<i64>>>,
+    memcg: MemcgId,
+}
+
+async fn job(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, pages: Pages, mut draw: Stream) {
+    let mut ops = 0;
+    loop {
+        let now = ctx.now();
+        if now >= s.until {
+            break;
+        }
+        if now >= s.from {
+            if s.start.borrow().is_none() {
+                *s.start.borrow_mut() = Some(snapshot(&m, s.memcg));
+            }
+            ops += 1;
+        }
+        let page = match &pages {
+            Pages::Uniform(n) => draw.below(*n),
+            Pages::Zipf(z) => z.draw(&mut draw),
+        };
+        if let Err(e) = m.access(&ctx, map, page as u32, false).await {
+            s.failure.set(Some(e));
+            m.sim.stop();
+            return;
+        }
+        ctx.charge(TimeClass::User, s.op_ns);
+        ctx.maybe_settle().await;
+    }
+    s.ops.set(s.ops.get() + ops);
+    s.left.set(s.left.get() - 1);
+    if s.left.get() == 0 {
+        m.sim.stop();
+    }
+}
+
+fn snapshot(m: &Machine, memcg: MemcgId) -> Vec<i64> {
+    let w = m.world();
+    Counter::ALL
+        .iter()
+        .map(|&c| w.engine.memcgs.live(memcg, c))
+        .collect()
+}
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let mut r = RunResult::new(&input.variant, input.seed);
+    run_one(input, "uniform", "limit_mib", &mut r)?;
+    run_one(input, "zipf", "zipf_limit_mib", &mut r)?;
+    Ok(r)
+}
+
+fn run_one(input: &RunInput, dist: &str, limit: &str, r: &mut RunResult) -> Result<(), ExperimentError> {
+    let n = |name| input.number(PARAMS, name);
+    let pages = n("file_mib")? * MIB / input.scale;
+    if pages < 1024 {
+        return Err(ExperimentError::Scale {
+            scale: input.scale,
+            what: "pages a file",
+            left: pages,
+            max: 768,
+        });
+    }
+    let mut cfg = MachineConfig::new(input.switches.clone());
+    cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
+    cfg.params = input.costs.clone();
+    cfg.engine.scale = Scale::one_over(input.scale);
+    cfg.engine.fold_interval /= input.scale;
+    cfg.engine.fold_phase = cfg.engine.fold_interval;
+    cfg.engine.seed = input.seed;
+    cfg.seed = input.seed;
+    cfg.devices = vec![DeviceKind::Ramdisk];
+    cfg.kernel_memory = true;
+    cfg.fault_around = input.costs.fault_around_max_ptes as u32;
+    let mut run = MachineRun::new(&cfg)?;
+    let machine = run.machine.clone();
+    let memcg = {
+        let mut w = machine.world_mut();
+        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
+        let max = n(limit)? * MIB / input.scale;
+        w.engine.memcgs.set_max(memcg, CounterKind::Memory, max)?;
+        memcg
+    };
+    let flags = match input.text(PARAMS, "no_recency") {
+        "on" => MappingFlags::NO_RECENCY,
+        "off" => MappingFlags::empty(),
+        other => {
+            return Err(ExperimentError::Param {
+                name: "no_recency".into(),
+                value: other.into(),
+                expected: "on or off",
+            })
+        }
+    };
+    let theta = match n("theta_permille")? {
+        0 if input.scale == 1 => 1.2,
+        0 => 1.35,
+        t => t as f64 / 1000.0,
+    };
+    let ms = 1_000_000;
+    let from = n("ramp_ms")? * ms / input.scale;
+    let window = n("run_ms")? * ms / input.scale / EFFORT_DIVISOR * input.effort_permille / 1000;
+    let jobs = n("jobs")?.max(1);
+    let shared = Rc::new(Shared {
+        from,
+        until: from + window.max(ms),
+        op_ns: input.costs.buffered_io_page_ns,
+        ops: Cell::new(0),
+        left: Cell::new(jobs),
+        failure: Cell::new(None),
+        start: RefCell::new(None),
+        memcg,
+    });
+    let zipf = (dist == "zipf")
+        .then(|| FioZipf::new(pages, theta, 0))
+        .transpose()?;
+    for j in 0..jobs {
+        let file = machine.create_file(0, pages as u32);
+        let mm = machine.create_mm(memcg);
+        let map = machine.mmap(mm, file, 0, pages as u32, flags);
+        let mut draw = Stream::new(input.seed, dist, j);
+        let choice = match &zipf {
+            Some(z) => Pages::Zipf(Rc::new(z.with_offset(draw.below(pages)))),
+            None => Pages::Uniform(pages),
+        };
+        let s = shared.clone();
+        machine.spawn("fio", Affinity::Any, mm, move |m, ctx| job(m, ctx, s, map, choice, draw));
+    }
+    run.executor.run();
+    if let Some(error) = shared.failure.get() {
+        return Err(ExperimentError::Op { what: "fio job", error });
+    }
+    let end = snapshot(&machine, memcg);
+    let start = shared.start.borrow().clone().unwrap_or_else(|| vec![0; end.len()]);
+    let ops = shared.ops.get().max(1);
+    let name = |c: &str| format!("{dist}.{c}");
+    r.set(name("throughput"), ops as f64 * 4096.0 / 1e6 / (window as f64 / 1e9));
+    let delta = |c: Counter| (end[c as usize] - start[c as usize]).max(0) as u64;
+    r.set(name("hit_percent"), 100.0 * (1.0 - delta(Counter::Pgmajfault) as f64 / ops as f64));
+    for c in [
+        Counter::RefaultFile,
+        Counter::RefaultAnon,
+        Counter::Pgmajfault,
+        Counter::Pgfault,
+        Counter::Pgactivate,
+        Counter::Pgrefill,
+        Counter::AgingRuns,
+        Counter::WalkPtes,
+        Counter::LimitReclaim,
+        Counter::ZeroProgress,
+        Counter::OomKill,
+    ] {
+        r.set(name(c.name()), delta(c));
+    }
+    r.set(name("pgscan"), delta(Counter::PgscanDirect));
+    r.set(name("pgsteal"), delta(Counter::PgstealDirect));
+    r.set(name("ops"), ops);
+    Ok(())
+}
+
+/// Acceptance rows (`workloads.md` 7.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let mut rows = vec![
+        Claim::ratio("throughput, uniform", "uniform.throughput", before, after)
+            .noise_of(0.02)
+            .published_pair(9196.481429, 9256.105)
+            .unit("MB/s")
+            .higher_is_better(),
+        Claim::ratio("throughput, zipf", "zipf.throughput", before, after)
+            .noise_of(0.02)
+            .published_pair(75912.75, 75907.46)
+            .unit("MB/s")
+            .higher_is_better(),
+        Claim::ratio("file refaults, uniform", "uniform.workingset_refault_file", before, after)
+            .noise_of(0.05)
+            .unit("pages"),
+        Claim::ratio("file refaults, zipf", "zipf.workingset_refault_file", before, after)
+            .noise_of(0.05)
+            .unit("pages"),
+    ];
+    for v in [before, after] {
+        rows.push(
+            Claim::value(format!("hit ratio, uniform, {v}"), "uniform.hit_percent", v)
+                .always(Band::around(20.8, 1.0))
+                .published(20.8)
+                .unit("%"),
+        );
+        let name = v.to_string();
+        rows.push(
+            Claim::derived(format!("zipf / uniform throughput, {v}"), move |s| {
+                Ok(s.get(&name, "zipf.throughput")? / s.get(&name, "uniform.throughput")?.max(1.0))
+            })
+            .within(5.0, 12.0)
+            .published(8.2),
+        );
+    }
+    rows
+}

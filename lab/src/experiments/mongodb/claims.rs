@@ -1,0 +1,84 @@
+//! Acceptance rows (`workloads.md` 2.3).
+
+use crate::report::{Band, Claim};
+
+/// Rows for a pair of variants.
+pub fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let (b, a) = (before.to_string(), after.to_string());
+    vec![
+        Claim::ratio("throughput", "throughput", before, after)
+            .within(1.15, 1.45)
+            .published_pair(62485.03, 79760.72)
+            .unit("ops/s")
+            .higher_is_better(),
+        Claim::ratio("average latency", "latency_us", before, after)
+            .within(0.70, 0.88)
+            .published_pair(500.97, 391.25)
+            .unit("us")
+            .lower_is_better(),
+        Claim::ratio("file refaults", "workingset_refault_file", before, after)
+            .within(0.42, 0.75)
+            .published_pair(34_522_071.0, 19_566_366.0)
+            .unit("pages")
+            .lower_is_better(),
+        Claim::ratio("pgpgin", "pgpgin", before, after)
+            .within(0.58, 0.85)
+            .published_pair(159_347_462.0, 111_093_923.0)
+            .unit("KiB")
+            .lower_is_better(),
+        Claim::ratio("pgpgout", "pgpgout", before, after)
+            .within(0.90, 1.12)
+            .published_pair(5_413_332.0, 5_437_456.0)
+            .unit("KiB"),
+        Claim::value("blocks read per op, before", "blocks_per_op", before)
+            .within_band(Band::at_least(0.70))
+            .published(0.83),
+        Claim::value("blocks read per op, after", "blocks_per_op", after)
+            .within(0.53, 0.66)
+            .published(0.58)
+            .lower_is_better(),
+        Claim::predicate("no anonymous refault, no OOM", move |v| {
+            let mut none = true;
+            for name in [&b, &a] {
+                none &= v.get(name, "workingset_refault_anon")? == 0.0;
+                none &= v.get(name, "oom_kill")? == 0.0;
+            }
+            Ok(none)
+        })
+        .always(Band::exactly(1.0)),
+        mechanism_moves(before, after),
+        mechanism_wakes(before, after),
+    ]
+}
+
+/// Per stolen page, before moves up more dirty pages at the cold end than after re-activates.
+fn mechanism_moves(before: &str, after: &str) -> Claim {
+    let (b, a) = (before.to_string(), after.to_string());
+    Claim::derived(
+        "dirty pages moved up (before) less re-activated (after), per stolen page",
+        move |v| {
+            let up = v.get(&b, "dirty_moved_up")? / v.get(&b, "pgsteal")?.max(1.0);
+            let re = v.get(&a, "dirty_reactivated")? / v.get(&a, "pgsteal")?.max(1.0);
+            Ok(up - re)
+        },
+    )
+    .direction_within(Band::at_least(f64::EPSILON))
+}
+
+/// After wakes the flushers more often per dirty page scanned.
+fn mechanism_wakes(before: &str, after: &str) -> Claim {
+    let (b, a) = (before.to_string(), after.to_string());
+    Claim::derived(
+        "flusher wake-ups per 1000 dirty pages scanned, after less before",
+        move |v| {
+            let rate = |name: &str| {
+                Ok::<_, crate::report::ReportError>(
+                    1000.0 * v.get(name, "flusher_wakeups")?
+                        / v.get(name, "unqueued_dirty")?.max(1.0),
+                )
+            };
+            Ok(rate(&a)? - rate(&b)?)
+        },
+    )
+    .direction_within(Band::at_least(0.0))
+}

@@ -1,0 +1,166 @@
+//! What can go wrong before or during a run.
+
+use crate::bounds::TooLong;
+use crate::experiments::ExperimentError;
+use crate::fidelity::ReferenceError;
+use crate::replay::clock::ClockError;
+use crate::replay::ReplayError;
+use crate::report::ReportError;
+use crate::traces::TraceError;
+use coldset_engine::switches::SwitchError;
+use coldset_machine::params::ParamError;
+use coldset_machine::OpError;
+
+/// Why something could not be run. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// A name that does not exist.
+    #[error("there is no {what} '{name}'{}; {list}", hint(.nearest))]
+    Name {
+        /// What kind of name.
+        what: &'static str,
+        /// The name given.
+        name: String,
+        /// The most similar name there is, if one is similar.
+        nearest: Option<String>,
+        /// How to see the names.
+        list: &'static str,
+    },
+    /// A value that cannot be used.
+    #[error("{what} '{value}' cannot be used: write {expected}")]
+    Value {
+        /// What it was given for.
+        what: &'static str,
+        /// The text given.
+        value: String,
+        /// What is accepted.
+        expected: String,
+    },
+    /// The same thing twice.
+    #[error("{what} '{name}' is listed twice; list it once")]
+    Twice {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Unknown switch or value.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// Unknown cost or value.
+    #[error(transparent)]
+    Cost(#[from] ParamError),
+    /// A clock that cannot be read.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    /// A trace that cannot be read or written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace is too long for exact bounds.
+    #[error("{0}; or leave the bounds out with --bounds none")]
+    Bounds(#[from] TooLong),
+    /// Reference tables that cannot be read.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// One run of an experiment failed.
+    #[error("{experiment}, variant {variant}, seed {seed}: {error}")]
+    Experiment {
+        /// Experiment.
+        experiment: &'static str,
+        /// Variant.
+        variant: String,
+        /// Seed.
+        seed: u64,
+        /// Failure.
+        error: ExperimentError,
+    },
+    /// A replay failed.
+    #[error("variant {variant}: {error}")]
+    Replay {
+        /// Variant.
+        variant: String,
+        /// Failure.
+        error: ReplayError,
+    },
+    /// A recorded case failed.
+    #[error("case {case}, policy {policy}: {error}")]
+    Case {
+        /// Case.
+        case: &'static str,
+        /// Policy.
+        policy: &'static str,
+        /// Failure.
+        error: ReplayError,
+    },
+    /// A generated sequence is not the recorded one.
+    #[error("case {case}: the generated sequence hashes to {ours:016x}, the recorded one to {recorded}; the tables belong to another version")]
+    Hash {
+        /// Case.
+        case: &'static str,
+        /// Hash of what was generated.
+        ours: u64,
+        /// Hash in the tables.
+        recorded: String,
+    },
+    /// Results that make no table.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// Threads cannot be had.
+    #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
+    Threads {
+        /// How many.
+        jobs: usize,
+        /// What the system said.
+        why: String,
+    },
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
+}
+
+impl RunnerError {
+    /// A value that cannot be used.
+    pub fn value(what: &'static str, value: &str, expected: impl Into<String>) -> Self {
+        Self::Value {
+            what,
+            value: value.escape_debug().to_string(),
+            expected: expected.into(),
+        }
+    }
+
+    /// A name that does not exist; guesses which was meant.
+    pub fn name<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        list: &'static str,
+    ) -> Self {
+        Self::Name {
+            what,
+            name: name.escape_debug().to_string(),
+            nearest: coldset_engine::switches::nearest(name, known),
+            list,
+        }
+    }
+
+    /// True if what was asked for is in order and the surroundings failed: threads, devices,
+    /// disks, damaged built-in data.
+    #[must_use]
+    pub fn is_environment(&self) -> bool {
+        match self {
+            Self::Threads { .. } | Self::Report(_) => true,
+            Self::Trace(error) => matches!(error, TraceError::Write { .. }),
+            Self::Experiment {
+                error: ExperimentError::Op { error, .. },
+                ..
+            } => matches!(error, OpError::Device(_)),
+            Self::Replay { error, .. } | Self::Case { error, .. } => {
+                matches!(error, ReplayError::Op { error: OpError::Device(_), .. })
+            }
+            _ => false,
+        }
+    }
+}

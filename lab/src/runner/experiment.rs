@@ -1,0 +1,238 @@
+//! An experiment over variants and seeds.
+
+use super::quantity::{show_effort, show_scale};
+use super::{RunnerError, Variant};
+use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
+use crate::report::{Class, ExperimentResult, Header, Progress, RunResult};
+use coldset_machine::Params;
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Variants; the first is before, the last after.
+    pub variants: Vec<Variant>,
+    /// Seeds 1 to so many.
+    pub seeds: u64,
+    /// Denominator of the scale.
+    pub scale: u64,
+    /// Effort in thousandths.
+    pub effort_permille: u64,
+    /// Costs.
+    pub costs: Params,
+    /// Parameters of the experiment that are not at their default.
+    pub params: Vec<(String, String)>,
+    /// Settings to put on record in the header, beside the parameters.
+    pub record: Vec<(String, String)>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Counters and verdicts.
+    pub result: ExperimentResult,
+    /// The single runs, with their series: variant by variant, seed by seed.
+    pub runs: Vec<RunResult>,
+}
+
+/// The experiment called `name`.
+///
+/// # Errors
+/// [`RunnerError::Name`] with the nearest name.
+pub fn experiment(name: &str) -> Result<&'static Experiment, RunnerError> {
+    EXPERIMENTS
+        .iter()
+        .find(|e| e.name == name)
+        .ok_or_else(|| {
+            let names = EXPERIMENTS.iter().map(|e| e.name);
+            RunnerError::name("experiment", name, names, "see: coldset lab list")
+        })
+}
+
+/// Runs every variant under every seed, in parallel, and judges the experiment's claims if there
+/// are at least two variants. The result does not depend on the number of threads.
+///
+/// # Errors
+/// The first run that fails, in the order of variants and seeds; or unknown parameters.
+pub fn run(
+    experiment: &'static Experiment,
+    plan: &Plan,
+    progress: &Progress,
+) -> Result<Outcome, RunnerError> {
+    for (name, _) in &plan.params {
+        if !experiment.params.iter().any(|p| p.name == name) {
+            let names = experiment.params.iter().map(|p| p.name);
+            let list = "see: coldset lab list --params";
+            return Err(RunnerError::name("parameter of this experiment", name, names, list));
+        }
+    }
+    let pairs: Vec<(&Variant, u64)> = plan
+        .variants
+        .iter()
+        .flat_map(|variant| (1..=plan.seeds).map(move |seed| (variant, seed)))
+        .collect();
+    let one = |&(variant, seed): &(&Variant, u64)| {
+        let input = RunInput {
+            variant: variant.label.clone(),
+            switches: variant.switches.clone(),
+            seed,
+            scale: plan.scale,
+            effort_permille: plan.effort_permille,
+            costs: plan.costs.clone(),
+            params: plan.params.clone(),
+        };
+        let done = (experiment.run)(&input);
+        progress.step();
+        done.map_err(|error| RunnerError::Experiment {
+            experiment: experiment.name,
+            variant: variant.label.clone(),
+            seed,
+            error,
+        })
+    };
+    // All results first, then the first error: which one is reported must not depend on timing.
+    let done: Vec<Result<RunResult, RunnerError>> = pairs.par_iter().map(one).collect();
+    let runs = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let claims = match plan.variants.as_slice() {
+        [before, .., after] => (experiment.claims)(&before.label, &after.label),
+        _ => Vec::new(),
+    };
+    let mut parameters: IndexMap<String, String> = plan.params.iter().cloned().collect();
+    parameters.extend(plan.record.iter().cloned());
+    let header = Header {
+        experiment: experiment.name.into(),
+        scale: show_scale(plan.scale),
+        effort: show_effort(plan.effort_permille),
+        parameters,
+    };
+    let mut result = ExperimentResult::collect(header, &runs, &claims)?;
+    for counters in result.variants.values_mut() {
+        mechanism_last(counters, experiment.mechanism);
+    }
+    Ok(Outcome { result, runs })
+}
+
+/// Puts the counters of the mechanism behind the others, in their order.
+fn mechanism_last<T>(counters: &mut IndexMap<String, T>, mechanism: &[&str]) {
+    for name in mechanism {
+        if let Some((key, value)) = counters.shift_remove_entry(*name) {
+            counters.insert(key, value);
+        }
+    }
+}
+
+/// True if no claim of class A, B or N is out; class D does not decide.
+#[must_use]
+pub fn in_band(result: &ExperimentResult) -> bool {
+    result
+        .claims
+        .iter()
+        .all(|claim| claim.pass || claim.class == Class::D)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::ExperimentError;
+    use crate::report::{Band, Claim};
+
+    fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {
+        if input.seed == 3 && input.switches.scan_budget {
+            return Err(ExperimentError::Scale {
+                scale: input.scale,
+                what: "the file",
+                left: 0,
+                max: 8,
+            });
+        }
+        let mut run = RunResult::new(input.variant.clone(), input.seed);
+        run.set("pgscan", input.operations(64_000) + input.seed);
+        run.set("ops", if input.switches.smaller_batch { 30u64 } else { 20 });
+        Ok(run)
+    }
+
+    fn claims(before: &str, after: &str) -> Vec<Claim> {
+        vec![
+            Claim::ratio("throughput", "ops", before, after).within_band(Band::at_least(1.2)),
+            Claim::ratio("scanned", "pgscan", before, after).direction_only().lower_is_better(),
+        ]
+    }
+
+    const COUNT: Experiment = Experiment {
+        name: "count",
+        doc: "counts",
+        section: "0",
+        before: "base",
+        after: "v5",
+        scale: 64,
+        params: &[],
+        run: count,
+        claims,
+        mechanism: &["pgscan"],
+    };
+    static EXPERIMENT: Experiment = COUNT;
+
+    fn plan(variants: &[&str], seeds: u64) -> Plan {
+        Plan {
+            variants: Variant::parse_all(variants, &[]).unwrap(),
+            seeds,
+            scale: 64,
+            effort_permille: 500,
+            costs: Params::default(),
+            params: Vec::new(),
+            record: Vec::new(),
+        }
+    }
+
+    fn outcome(variants: &[&str], seeds: u64) -> Result<Outcome, RunnerError> {
+        run(&EXPERIMENT, &plan(variants, seeds), &Progress::silent())
+    }
+
+    #[test]
+    fn first_is_before_and_last_is_after() {
+        let variants = ["base", "base+flush_in_loop=on", "base+smaller_batch=on"];
+        let done = outcome(&variants, 4).unwrap();
+        assert_eq!(done.result.seeds, [1, 2, 3, 4]);
+        assert_eq!(done.runs.len(), 12);
+        assert_eq!(done.result.claims[0].value, Some(1.5));
+        let counters: Vec<_> = done.result.variants["base"].keys().collect();
+        assert_eq!(counters, ["ops", "pgscan"]);
+        assert_eq!(done.runs[0].counters["pgscan"].as_f64(), 501.0);
+        // Class D is out and does not decide.
+        assert!(!done.result.claims[1].pass);
+        assert!(in_band(&done.result));
+        assert!(!in_band(&outcome(&["base", "v612"], 1).unwrap().result));
+        assert!(outcome(&["base"], 1).unwrap().result.claims.is_empty());
+    }
+
+    #[test]
+    fn the_first_failing_run_is_named() {
+        let error = outcome(&["base", "v2", "v5"], 4).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "count, variant v2, seed 3: scale 1/64 leaves the file of 0; use 1/8 or larger"
+        );
+        assert!(!error.is_environment());
+    }
+
+    #[test]
+    fn unknown_parameters_and_experiments_are_named() {
+        let mut p = plan(&["base"], 1);
+        p.params.push(("documents".into(), "1".into()));
+        let error = run(&EXPERIMENT, &p, &Progress::silent()).unwrap_err();
+        assert!(error.to_string().contains("'documents'"), "{error}");
+        let first = EXPERIMENTS[0].name;
+        let near = experiment(&first[..first.len() - 1]).map(|e| e.name).unwrap_err();
+        assert!(near.to_string().contains(&format!("did you mean '{first}'")), "{near}");
+        assert_eq!(experiment(first).unwrap().name, first);
+    }
+
+    #[test]
+    fn threads_do_not_show() {
+        let with = |jobs| {
+            super::super::with_jobs(Some(jobs), || outcome(&["base", "v612"], 8).unwrap().result)
+        };
+        assert_eq!(with(1).unwrap(), with(3).unwrap());
+    }
+}

@@ -1,0 +1,26 @@
+//! Running things side by side: experiments over variants and seeds, traces over variants and
+//! limits, recorded cases over policies. All of it in parallel, and none of the results depends
+//! on how many threads there are: work is collected in the order in which it was listed.
+
+mod check;
+mod error;
+mod experiment;
+mod pool;
+mod quantity;
+mod replays;
+mod replays_text;
+mod variant;
+
+pub use check::{
+    check, fidelity_json, render_fidelity, CheckOptions, Checked, Judged, Verdict, CLASSIC_PERMILLE,
+    MULTI_GEN_PERMILLE, SLACK_PAGES,
+};
+pub use error::RunnerError;
+pub use experiment::{experiment, in_band, run, Outcome, Plan};
+pub use pool::with_jobs;
+pub use quantity::{
+    parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size, SwapSpec, SCALE_MAX,
+};
+pub use replays::{replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT};
+pub use replays_text::{render_replay, replays_json, write_replay_csv};
+pub use variant::Variant;

@@ -1,0 +1,394 @@
+//! A trace over variants and limits.
+
+use super::quantity::{Low, Size, SwapSpec};
+use super::{RunnerError, Variant};
+use crate::bounds::{lru, opt, Bound, Sequence};
+use crate::replay::{replay, Clock, Replay, ReplayOptions, MEMORY_MIN};
+use crate::report::{CounterSummary, Number, Progress, ReplayResult};
+use crate::stats::Spread;
+use crate::traces::Trace;
+use coldset_machine::device::ZramAlgorithm;
+use coldset_machine::SwapConfig;
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+/// Limits of a replay that names none.
+pub const MEMORY_DEFAULT: [Size; 3] = [Size::Percent(10.0), Size::Percent(25.0), Size::Percent(50.0)];
+/// Interval of the fold of memcg statistics, ns.
+const FOLD_INTERVAL: u64 = 2_000_000_000;
+/// Most tasks whose counters are shown one by one.
+const TASKS_SHOWN: usize = 16;
+
+/// What to replay a trace under.
+#[derive(Clone, Debug)]
+pub struct ReplayPlan {
+    /// Variants.
+    pub variants: Vec<Variant>,
+    /// Limits; none: [`MEMORY_DEFAULT`], without those that are too small.
+    pub memory: Vec<Size>,
+    /// Kernel memory counts against the limit.
+    pub kernel_memory: bool,
+    /// Pages of the program itself.
+    pub own_pages: u32,
+    /// Swap; none: zram of the size of the trace if it has anonymous memory.
+    pub swap: Option<SwapSpec>,
+    /// Swappiness.
+    pub swappiness: u16,
+    /// Pages mapped round a fault.
+    pub fault_around: u32,
+    /// Pages read ahead.
+    pub read_ahead: u32,
+    /// Time by access.
+    pub clock: Option<Clock>,
+    /// Replays with phases of the statistics fold spread over its interval.
+    pub fold_phases: u64,
+    /// Compute exact LRU and OPT.
+    pub bounds: bool,
+    /// Protections.
+    pub low: Vec<Low>,
+}
+
+/// A limit as asked for, in pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// As asked for.
+    pub size: Size,
+    /// Pages.
+    pub pages: u64,
+}
+
+/// All variants under one limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayTable {
+    /// The limit.
+    pub memory: Memory,
+    /// Swap that was used.
+    pub swap: SwapConfig,
+    /// Counters and bounds.
+    pub result: ReplayResult,
+}
+
+impl ReplayPlan {
+    /// Limits in pages.
+    ///
+    /// # Errors
+    /// A limit below [`MEMORY_MIN`].
+    pub fn limits(&self, trace: &Trace) -> Result<Vec<Memory>, RunnerError> {
+        let given = !self.memory.is_empty();
+        let sizes: &[Size] = if given { &self.memory } else { &MEMORY_DEFAULT };
+        let mut limits = Vec::new();
+        for &size in sizes {
+            let pages = size.pages_of(trace.unique_pages);
+            if pages >= MEMORY_MIN {
+                limits.push(Memory { size, pages });
+            } else if given {
+                return Err(too_small(pages, trace));
+            }
+        }
+        if limits.is_empty() {
+            return Err(too_small(trace.unique_pages / 2, trace));
+        }
+        Ok(limits)
+    }
+
+    fn swap_config(&self, trace: &Trace) -> Result<SwapConfig, RunnerError> {
+        match &self.swap {
+            Some(spec) => spec.config(trace.unique_pages),
+            None if trace.objects.iter().any(|o| o.is_anon) => {
+                SwapSpec::Zram(Size::Percent(100.0), ZramAlgorithm::Lz4).config(trace.unique_pages)
+            }
+            None => Ok(SwapConfig::None),
+        }
+    }
+
+    fn options(&self, memory: u64, swap: &SwapConfig, variant: &Variant, phase: u64) -> ReplayOptions {
+        let mut o = ReplayOptions::new(memory);
+        o.kernel_memory = self.kernel_memory;
+        o.own_pages = self.own_pages;
+        o.swap = swap.clone();
+        o.swappiness = self.swappiness;
+        o.fault_around = self.fault_around;
+        o.read_ahead = self.read_ahead;
+        o.clock.clone_from(&self.clock);
+        o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1) / u128::from(self.fold_phases)) as u64;
+        o.low = self.low.iter().map(|l| (l.task, l.size.pages_of(memory))).collect();
+        o.set.clone_from(&variant.set);
+        o
+    }
+}
+
+fn too_small(pages: u64, trace: &Trace) -> RunnerError {
+    RunnerError::value(
+        "memory",
+        &format!("{pages} pages"),
+        format!(
+            "{MEMORY_MIN} pages ({} KiB) or more; the trace has {} different pages",
+            MEMORY_MIN * 4,
+            trace.unique_pages
+        ),
+    )
+}
+
+/// Steps that [`replay_all`] counts.
+fn steps(plan: &ReplayPlan, limits: usize) -> u64 {
+    (plan.variants.len() * limits) as u64 * plan.fold_phases
+}
+
+/// Replays a trace under all limits, variants and phases, in parallel. The result does not
+/// depend on the number of threads.
+///
+/// # Errors
+/// Limits that are too small, or the first replay that fails, in the order of the tables.
+pub fn replay_all(
+    trace: &Trace,
+    plan: &ReplayPlan,
+    progress: impl FnOnce(u64) -> Progress,
+) -> Result<Vec<ReplayTable>, RunnerError> {
+    let limits = plan.limits(trace)?;
+    let swap = plan.swap_config(trace)?;
+    let progress = progress(steps(plan, limits.len()));
+    let phases = plan.fold_phases;
+    let jobs: Vec<(Memory, &Variant, u64)> = limits
+        .iter()
+        .flat_map(|&m| plan.variants.iter().map(move |v| (m, v)))
+        .flat_map(|(m, v)| (0..phases).map(move |p| (m, v, p)))
+        .collect();
+    let one = |&(memory, variant, phase): &(Memory, &Variant, u64)| {
+        let options = plan.options(memory.pages, &swap, variant, phase);
+        let done = replay(trace, &variant.preset, &options);
+        progress.step();
+        done.map(|r| counters(trace, &r)).map_err(|error| RunnerError::Replay {
+            variant: variant.label.clone(),
+            error,
+        })
+    };
+    let evictable = evictable(trace, &swap);
+    let (done, sequence) = rayon::join(
+        || jobs.par_iter().map(one).collect::<Vec<_>>(),
+        || plan.bounds.then(|| evictable.sequence(trace)).transpose(),
+    );
+    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let sequence = sequence?;
+    let per_limit = (plan.variants.len() as u64 * phases) as usize;
+    let tables = limits.par_iter().zip(done.par_chunks(per_limit)).map(|(&memory, runs)| {
+        let variants = plan
+            .variants
+            .iter()
+            .zip(runs.chunks(phases as usize))
+            .map(|(v, runs)| (v.label.clone(), summary(runs)))
+            .collect();
+        ReplayTable {
+            memory,
+            swap: swap.clone(),
+            result: ReplayResult {
+                variants,
+                bounds: evictable.bounds(trace, sequence.as_ref(), memory.pages, plan.own_pages),
+            },
+        }
+    });
+    Ok(tables.collect())
+}
+
+/// What exact policies could evict at all.
+struct Evictable {
+    /// Anonymous pages count.
+    anon: bool,
+    /// Different anonymous pages. They take frames where they cannot leave; elsewhere the first
+    /// touch of each reads nothing.
+    anon_pages: u64,
+}
+
+fn evictable(trace: &Trace, swap: &SwapConfig) -> Evictable {
+    let anon = *swap != SwapConfig::None;
+    let mut pages: Vec<(u8, u32)> = trace
+        .ops
+        .iter()
+        .filter(|op| op.kind.is_anon())
+        .map(|op| (op.object, op.page))
+        .collect();
+    pages.sort_unstable();
+    pages.dedup();
+    let anon_pages = pages.len() as u64;
+    Evictable { anon, anon_pages }
+}
+
+impl Evictable {
+    fn sequence(&self, trace: &Trace) -> Result<Sequence, RunnerError> {
+        let ops = trace.ops.iter().filter(|op| self.anon || !op.kind.is_anon());
+        Ok(Sequence::of_ops(ops)?)
+    }
+
+    /// Exact policies with all of the limit but the pages that cannot leave. Kernel memory is
+    /// not deducted: what they reach is out of reach for any policy under the same limit.
+    fn bounds(
+        &self,
+        trace: &Trace,
+        sequence: Option<&Sequence>,
+        memory: u64,
+        own: u32,
+    ) -> IndexMap<String, Number> {
+        let capacity = memory.saturating_sub(u64::from(own) + if self.anon { 0 } else { self.anon_pages });
+        let mut out = IndexMap::new();
+        let mut put = |name: &str, value: u64| {
+            out.insert(name.to_owned(), Number::Int(value));
+        };
+        put("memory_pages", memory);
+        put("capacity_pages", capacity);
+        put("accesses", trace.ops.len() as u64);
+        put("unique_pages", trace.unique_pages);
+        let Some(sequence) = sequence else { return out };
+        put("evictable_accesses", sequence.len() as u64);
+        put("anon_first_touches", if self.anon { self.anon_pages } else { 0 });
+        put("compulsory_misses", u64::from(sequence.unique()));
+        let frames = u32::try_from(capacity).unwrap_or(u32::MAX);
+        let (least_recent, clairvoyant) = rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
+        let mut put = |name: &str, bound: Bound| {
+            out.insert(format!("{name}_misses"), Number::Int(bound.misses));
+            out.insert(format!("{name}_refaults"), Number::Int(bound.refaults()));
+        };
+        put("lru", least_recent);
+        put("opt", clairvoyant);
+        out
+    }
+}
+
+fn number(value: i64) -> Number {
+    u64::try_from(value).map_or(Number::Real(value as f64), Number::Int)
+}
+
+/// Counters by name: those of the trace, of the limited memcg, and of each task's.
+fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
+    let accesses = trace.ops.len() as u64;
+    let mut out = IndexMap::new();
+    out.insert("accesses".to_owned(), Number::Int(accesses));
+    out.insert("misses".to_owned(), number(replay.get("misses")));
+    let ratio = replay.get("misses") as f64 / accesses.max(1) as f64;
+    out.insert("miss_ratio".to_owned(), Number::Real(ratio));
+    for &(name, value) in &replay.counters {
+        out.insert(name.to_owned(), number(value));
+    }
+    out.insert("time_ns".to_owned(), Number::Int(replay.time));
+    if replay.tasks.len() <= TASKS_SHOWN {
+        for (task, counters) in replay.tasks.iter().enumerate() {
+            for &(name, value) in counters {
+                out.insert(format!("task{task}.{name}"), number(value));
+            }
+        }
+    }
+    out
+}
+
+/// Mean and spread over the phases.
+fn summary(runs: &[IndexMap<String, Number>]) -> IndexMap<String, CounterSummary> {
+    let Some(first) = runs.first() else {
+        return IndexMap::new();
+    };
+    first
+        .keys()
+        .filter_map(|name| {
+            let per_seed: Vec<Number> = runs.iter().filter_map(|r| r.get(name).copied()).collect();
+            let spread = Spread::of(per_seed.iter().map(|v| v.as_f64()).collect())?;
+            let summary = CounterSummary {
+                mean: Number::mean(&per_seed)?,
+                ci95: spread.ci95,
+                per_seed,
+            };
+            Some((name.clone(), summary))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traces::{Op, OpKind};
+
+    /// `pages` pages in a circle, `rounds` times, of a file or of anonymous memory.
+    fn circle(kind: OpKind, pages: u32, rounds: u32) -> Trace {
+        let op = |page| Op { kind, object: 0, task: 0, page };
+        Trace::from_ops((0..rounds).flat_map(|_| (0..pages).map(op)).collect())
+    }
+
+    fn plan(variants: &[&str], memory: &[Size]) -> ReplayPlan {
+        ReplayPlan {
+            variants: Variant::parse_all(variants, &[]).unwrap(),
+            memory: memory.to_vec(),
+            kernel_memory: false,
+            own_pages: 0,
+            swap: None,
+            swappiness: 60,
+            fault_around: 1,
+            read_ahead: 0,
+            clock: None,
+            fold_phases: 1,
+            bounds: true,
+            low: Vec::new(),
+        }
+    }
+
+    fn tables(trace: &Trace, plan: &ReplayPlan) -> Result<Vec<ReplayTable>, RunnerError> {
+        replay_all(trace, plan, |_| Progress::silent())
+    }
+
+    #[test]
+    fn no_policy_beats_opt_and_fifo_is_no_better_than_lru_on_a_circle() {
+        let trace = circle(OpKind::Pread, 1000, 5);
+        let p = plan(&["fifo", "classic", "base", "v5"], &[Size::Percent(50.0)]);
+        let table = &tables(&trace, &p).unwrap()[0];
+        let bound = |n: &str| table.result.bounds[n].as_f64();
+        assert_eq!(bound("capacity_pages"), 500.0);
+        assert_eq!(bound("lru_misses"), 5000.0);
+        assert!(bound("opt_misses") < 5000.0);
+        for counters in table.result.variants.values() {
+            assert!(counters["misses"].mean.as_f64() >= bound("opt_misses"));
+        }
+        assert_eq!(table.result.variants["fifo"]["misses"].mean.as_f64(), 5000.0);
+        assert_eq!(table.swap, SwapConfig::None);
+    }
+
+    #[test]
+    fn default_limits_leave_out_what_is_too_small() {
+        let trace = circle(OpKind::Pread, 1000, 2);
+        let limits = plan(&["base"], &[]).limits(&trace).unwrap();
+        assert_eq!(limits.iter().map(|m| m.pages).collect::<Vec<_>>(), [250, 500]);
+        let error = plan(&["base"], &[Size::Percent(10.0)]).limits(&trace).unwrap_err();
+        assert!(error.to_string().contains("'100 pages' cannot be used: write 128 pages"), "{error}");
+        let tiny = circle(OpKind::Pread, 100, 2);
+        assert!(plan(&["base"], &[]).limits(&tiny).is_err());
+    }
+
+    #[test]
+    fn anonymous_traces_get_swap_of_their_size() {
+        let trace = circle(OpKind::AnonWrite, 600, 3);
+        let p = plan(&["base"], &[Size::Pages(300)]);
+        let table = &tables(&trace, &p).unwrap()[0];
+        assert_eq!(table.swap, SwapConfig::Zram { pages: 600, algorithm: "lz4".into() });
+        assert!(table.result.variants["base"]["pswpin"].mean.as_f64() > 0.0);
+        assert_eq!(table.result.bounds["evictable_accesses"], Number::Int(1800));
+
+        let none = ReplayPlan { swap: Some(SwapSpec::None), ..p };
+        let error = tables(&trace, &none).unwrap_err().to_string();
+        assert!(error.contains("out of memory") && error.contains("--swap"), "{error}");
+    }
+
+    #[test]
+    fn without_swap_anonymous_pages_take_frames_from_the_bounds() {
+        let mut trace = circle(OpKind::Pread, 400, 3);
+        let anon = |page| Op { kind: OpKind::AnonWrite, object: 1, task: 0, page };
+        trace.ops.extend((0..100).chain(0..100).map(anon));
+        let trace = Trace::from_ops(trace.ops);
+        let p = ReplayPlan { swap: Some(SwapSpec::None), own_pages: 3, ..plan(&["v5"], &[Size::Pages(300)]) };
+        let table = &tables(&trace, &p).unwrap()[0];
+        assert_eq!(table.result.bounds["capacity_pages"], Number::Int(197));
+        assert_eq!(table.result.bounds["evictable_accesses"], Number::Int(1200));
+    }
+
+    #[test]
+    fn phases_are_listed() {
+        let trace = circle(OpKind::Pread, 600, 3);
+        let p = ReplayPlan { fold_phases: 4, ..plan(&["classic"], &[Size::Pages(300)]) };
+        let table = &tables(&trace, &p).unwrap()[0];
+        assert_eq!(table.result.variants["classic"]["pgscan"].per_seed.len(), 4);
+        assert_eq!(p.options(300, &SwapConfig::None, &p.variants[0], 0).fold_phase, 500_000_000);
+    }
+}

@@ -1,0 +1,110 @@
+//! A variant on the command line: a preset, and switches on top of it.
+
+use super::RunnerError;
+use coldset_engine::presets::{self, PRESETS};
+use coldset_engine::Switches;
+
+/// A preset with switches on top: `base+smaller_batch=on+scan_budget=on`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// As it was written; the name in tables.
+    pub label: String,
+    /// The preset.
+    pub preset: String,
+    /// Assignments `switch=value` on top, in order.
+    pub set: Vec<String>,
+    /// What they come to.
+    pub switches: Switches,
+}
+
+impl Variant {
+    /// Reads `PRESET[+SWITCH=VALUE]...`; `set` is applied before the variant's own switches.
+    ///
+    /// # Errors
+    /// Unknown preset, switch or value.
+    pub fn parse(text: &str, set: &[String]) -> Result<Self, RunnerError> {
+        let label = text.trim();
+        let (preset, rest) = label.split_once('+').unwrap_or((label, ""));
+        let mut switches = presets::preset(preset).map_err(|_| {
+            let names = PRESETS.iter().flat_map(|p| p.names.iter().copied());
+            RunnerError::name("variant", preset, names, "see: coldset lab list")
+        })?;
+        let mut all = set.to_vec();
+        // A value may hold a plus (`refs_model=614+exec`): what has no `=` goes on with it.
+        let mut own: Vec<String> = Vec::new();
+        for part in rest.split('+').filter(|part| !part.is_empty()) {
+            match own.last_mut() {
+                Some(last) if !part.contains('=') => {
+                    last.push('+');
+                    last.push_str(part);
+                }
+                _ => own.push(part.to_owned()),
+            }
+        }
+        all.extend(own);
+        for assignment in &all {
+            switches.assign(assignment)?;
+        }
+        Ok(Self {
+            label: label.to_owned(),
+            preset: preset.to_owned(),
+            set: all,
+            switches,
+        })
+    }
+
+    /// Reads several; each must be written differently, for they are told apart by it.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], or one twice.
+    pub fn parse_all<S: AsRef<str>>(texts: &[S], set: &[String]) -> Result<Vec<Self>, RunnerError> {
+        let mut variants: Vec<Self> = Vec::new();
+        for text in texts {
+            let variant = Self::parse(text.as_ref(), set)?;
+            if variants.iter().any(|v| v.label == variant.label) {
+                return Err(RunnerError::Twice {
+                    what: "variant",
+                    name: variant.label,
+                });
+            }
+            variants.push(variant);
+        }
+        Ok(variants)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_engine::switches::RefsModel;
+
+    #[test]
+    fn switches_follow_the_name() {
+        let v = Variant::parse("base+smaller_batch=on+refs_model=614+exec+scan_budget=on", &[]).unwrap();
+        assert_eq!(v.preset, "base");
+        assert!(v.switches.smaller_batch && v.switches.scan_budget);
+        assert_eq!(v.switches.refs_model, RefsModel::V614Exec);
+        assert_eq!(v.set, ["smaller_batch=on", "refs_model=614+exec", "scan_budget=on"]);
+    }
+
+    #[test]
+    fn own_switches_win_over_common_ones() {
+        let set = ["smaller_batch=on".to_owned()];
+        assert!(Variant::parse("base", &set).unwrap().switches.smaller_batch);
+        let own = Variant::parse("base+smaller_batch=off", &set).unwrap();
+        assert!(!own.switches.smaller_batch);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let fails = |text: &str| Variant::parse(text, &[]).unwrap_err().to_string();
+        assert_eq!(
+            fails("clasic"),
+            "there is no variant 'clasic', did you mean 'classic'?; see: coldset lab list"
+        );
+        assert!(fails("base+smaller_batch").contains("switch=value"));
+        assert!(fails("base+smaler_batch=on").contains("did you mean 'smaller_batch'"));
+        let twice = Variant::parse_all(&["base", "v5", "base"], &[]).unwrap_err();
+        assert_eq!(twice.to_string(), "variant 'base' is listed twice; list it once");
+    }
+}

@@ -1,0 +1,142 @@
+//! Self-check of the machine: slots, page tables, dirty marks, swap slots and contents agree.
+
+use crate::mem::{Object, Pte, Slot};
+use crate::world::World;
+use coldset_engine::Flags;
+
+impl World {
+    /// Asserts the engine's and the machine's invariants. It may be called whenever no task is in
+    /// the middle of an action, that is between any two polls. Time: linear in pages.
+    ///
+    /// # Panics
+    /// If one is broken: that is a defect. The text names what does not agree.
+    pub fn check(&self) {
+        self.engine.check();
+        self.wb.check();
+        assert!(!self.engine.has_newly_dirty(), "a dirty folio is in no index");
+        let mut slots_used = 0;
+        for (i, o) in self.objects.iter().enumerate() {
+            let (mut tagged, mut writeback) = (0, 0);
+            for page in 0..o.pages() {
+                match o.slot(page) {
+                    Slot::Folio(_) => {
+                        let (wb, slot) = self.check_resident(i, o, page);
+                        writeback += u64::from(wb);
+                        slots_used += u64::from(slot);
+                    }
+                    Slot::Swap(slot) => {
+                        slots_used += 1;
+                        self.check_swapped(i, o, page, slot);
+                    }
+                    Slot::Empty | Slot::Shadow(_) => {
+                        assert!(!o.is_tagged(page), "page {page} of object {i} is dirty and gone");
+                        self.check_away(i, o, page);
+                    }
+                }
+                tagged += u64::from(o.is_tagged(page));
+            }
+            assert_eq!(o.nr_dirty, tagged, "dirty pages of object {i}");
+            if !o.is_anon() {
+                assert_eq!(o.nr_writeback, writeback, "pages of object {i} under writeback");
+            }
+        }
+        if let Some(s) = &self.swap {
+            assert_eq!(s.total() - s.free(), slots_used, "swap slots in use against referred to");
+        }
+        self.check_entries();
+    }
+
+    /// A page with a folio. (it is under writeback, it has a swap slot).
+    fn check_resident(&self, i: usize, o: &Object, page: u32) -> (bool, bool) {
+        let id = o.word(page).folio().expect("resident");
+        let f = self.engine.folio(id);
+        assert!(!f.has(Flags::DEAD), "slot {page} of object {i} names a freed folio");
+        let (owner, index) = f.owner();
+        assert!(
+            owner.idx() == i && index == page,
+            "slot {page} of object {i} names a folio of {owner:?}:{index}"
+        );
+        if !o.is_anon() {
+            assert_eq!(
+                o.is_tagged(page),
+                f.has(Flags::DIRTY),
+                "dirty mark of page {page} of object {i} against {f:?}"
+            );
+        }
+        if let Some(c) = o.contents.as_ref().filter(|_| f.has(Flags::UPTODATE)) {
+            let at = page as usize;
+            assert!(
+                c.memory[at] == c.stored[at],
+                "lost store: page {page} of object {i} holds version {} of {}",
+                c.memory[at],
+                c.stored[at]
+            );
+            let clean = !o.is_anon() && !f.any(Flags::DIRTY | Flags::WRITEBACK);
+            assert!(
+                !clean || c.disk[at] == c.memory[at],
+                "page {page} of object {i} is clean with version {}, its file has {}",
+                c.memory[at],
+                c.disk[at]
+            );
+        }
+        let slot = f.swap_slot();
+        if let Some(slot) = slot {
+            let used = self.swap.as_ref().is_some_and(|s| s.is_used(slot));
+            assert!(used, "page {page} of object {i} has swap slot {slot}, which is free");
+        }
+        (f.has(Flags::WRITEBACK), slot.is_some())
+    }
+
+    fn check_swapped(&self, i: usize, o: &Object, page: u32, slot: u32) {
+        let swap = self.swap.as_ref().expect("a swapped page without swap");
+        assert!(
+            swap.is_used(slot),
+            "page {page} of object {i} is in swap slot {slot}, which is free"
+        );
+        if let Some(c) = &o.contents {
+            let (stored, held) = (c.stored[page as usize], swap.version(slot));
+            assert!(
+                stored == held,
+                "lost store: page {page} of object {i} is swapped out with version {held} of {stored}"
+            );
+        }
+    }
+
+    fn check_away(&self, i: usize, o: &Object, page: u32) {
+        if let Some(c) = &o.contents {
+            let (stored, disk) = (c.stored[page as usize], c.disk[page as usize]);
+            assert!(
+                stored == disk,
+                "lost store: page {page} of object {i} is on its device with version {disk} of {stored}"
+            );
+        }
+    }
+
+    /// Page-table entries against folios and the counts of address spaces.
+    fn check_entries(&self) {
+        let mut maps = vec![0u32; self.engine.folio_records()];
+        let mut rss = vec![[0u64; 2]; self.mms.len()];
+        for (i, m) in self.mappings.iter().enumerate().filter(|(_, m)| m.alive) {
+            let mut present = 0;
+            for (e, pte) in m.ptes.iter().enumerate() {
+                if !pte.contains(Pte::PRESENT) {
+                    continue;
+                }
+                present += 1;
+                let o = &self.objects[m.object.idx()];
+                let Some(id) = o.word(m.start + e as u32).folio() else {
+                    panic!("entry {e} of mapping {i} maps no folio");
+                };
+                maps[id.idx()] += 1;
+                rss[m.mm.idx()][usize::from(o.is_anon())] += 1;
+            }
+            assert_eq!(m.present, present, "present entries of mapping {i}");
+        }
+        for (id, f) in self.engine.folios() {
+            assert_eq!(f.mapcount(), maps[id.idx()], "map count of {id:?}: {f:?}");
+        }
+        for (i, (mm, [file, anon])) in self.mms.iter().zip(rss).enumerate() {
+            assert_eq!((mm.file, mm.anon), (file, anon), "resident pages of address space {i}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Writes to a memcg's control files, which reclaim in the writer's context (`memcg.md` 5).
+
+use crate::ctx::Ctx;
+use crate::machine::Machine;
+use crate::sim::TimeClass;
+use coldset_engine::memcg::{HighWrite, MaxWrite, MemcgError, ReclaimRequest, ReclaimWrite, WriteStep};
+use coldset_engine::reclaim::{Outcome, ReclaimKind, ReclaimTask, ScanControl};
+use coldset_engine::MemcgId;
+
+impl Machine {
+    /// memory.max: the limit holds at once; the usage is brought below it, by killing in the end.
+    ///
+    /// # Errors
+    /// The root, or a memcg that does not exist.
+    pub async fn write_max(&self, ctx: &Ctx, memcg: MemcgId, pages: u64) -> Result<(), MemcgError> {
+        let mut write = MaxWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
+        loop {
+            let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
+            match step {
+                WriteStep::Oom { memcg } => {
+                    let killed = self.memcg_oom(ctx, memcg, 0);
+                    if killed {
+                        let tick = self.sim.ticks_end(ctx.now(), 1);
+                        ctx.sleep_until(TimeClass::AllocStall, tick).await;
+                    }
+                    write.oom_done(killed);
+                }
+                WriteStep::Done(_) => return Ok(()),
+                other => {
+                    if let Some(out) = self.write_step(ctx, other).await {
+                        write.reclaim_done(out.reclaimed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// memory.high: reclaims down to the mark, without killing.
+    ///
+    /// # Errors
+    /// The root, or a memcg that does not exist.
+    pub async fn write_high(&self, ctx: &Ctx, memcg: MemcgId, pages: u64) -> Result<(), MemcgError> {
+        let mut write = HighWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
+        loop {
+            let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
+            if let WriteStep::Done(_) = step {
+                return Ok(());
+            }
+            if let Some(out) = self.write_step(ctx, step).await {
+                write.reclaim_done(out.reclaimed);
+            }
+        }
+    }
+
+    /// memory.reclaim: frees `pages` pages of a memcg if it can. Returns pages freed.
+    ///
+    /// # Errors
+    /// A memcg that does not exist.
+    pub async fn write_reclaim(&self, ctx: &Ctx, memcg: MemcgId, pages: u64, swappiness: Option<u8>) -> Result<u64, MemcgError> {
+        let request = ReclaimRequest { pages, swappiness };
+        let mut write = ReclaimWrite::new(&self.w.borrow().engine.memcgs, memcg, request)?;
+        loop {
+            let step = write.step(ctx.killed());
+            if let WriteStep::Done(_) = step {
+                return Ok(write.reclaimed());
+            }
+            if let Some(out) = self.write_step(ctx, step).await {
+                write.reclaim_done(out.reclaimed);
+            }
+        }
+    }
+
+    /// Does what a write asks for; the outcome if it was a reclaim.
+    async fn write_step(&self, ctx: &Ctx, step: WriteStep) -> Option<Outcome> {
+        match step {
+            WriteStep::Reclaim {
+                memcg,
+                nr,
+                proactive,
+                swappiness,
+            } => {
+                let mut sc = ScanControl::new(nr, Some(memcg));
+                if proactive {
+                    sc.kind = ReclaimKind::Proactive;
+                    sc.swappiness = swappiness.map(u16::from);
+                }
+                let task = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node);
+                Some(self.reclaim(ctx, task).await)
+            }
+            WriteStep::DrainLruBatches => {
+                self.w.borrow_mut().engine.lru_add_drain_all();
+                None
+            }
+            WriteStep::Oom { .. } | WriteStep::Done(_) => None,
+        }
+    }
+}
