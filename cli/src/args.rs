@@ -51,6 +51,8 @@ pub enum LabCommand {
     Params(ParamsArgs),
     /// Convert a trace of any known format to pageops
     Convert(ConvertArgs),
+    /// Throw random operations at a simulated machine and check it all the time
+    Fuzz(FuzzArgs),
 }
 
 /// Arguments of `list`.
@@ -104,7 +106,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
     pub scale: Option<String>,
     /// Runs of each variant, with seeds 1 to N
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
     /// Factor on the number of operations
     #[arg(long, value_name = "FACTOR", default_value = "1", allow_hyphen_values = true)]
@@ -226,9 +228,12 @@ pub struct ReplayArgs {
     /// Time of accesses in seconds, linear between the points; statistics are read at each
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,
-    /// Replays with phases of the 2 s statistics fold spread over its interval; means over them
+    /// Replays with phases of the statistics fold spread over its interval (2 s); means over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub fold_phases: u64,
+    /// Without --clock: misses from one statistics fold to the next [default: an eighth of the limit]
+    #[arg(long, value_name = "SIZE", conflicts_with = "clock", allow_hyphen_values = true)]
+    pub fold_every: Option<String>,
     /// Exact LRU and OPT beside the policies
     #[arg(long, value_enum, default_value = "exact")]
     pub bounds: BoundsArg,
@@ -318,6 +323,23 @@ pub struct ConvertArgs {
     /// How to read the trace.
     #[command(flatten)]
     pub reading: TraceArgs,
+}
+
+/// Arguments of `fuzz`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab fuzz --seed 7
+  coldset lab fuzz --seed 7 --ops 1000000
+
+Exit code 1: something broke; the message says how to see it again.")]
+pub struct FuzzArgs {
+    /// Seed of everything random: the machine, its faults, the operations
+    #[arg(long, value_name = "N")]
+    pub seed: u64,
+    /// Operations
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub ops: u64,
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
             LabCommand::Fidelity(a) => lab::fidelity::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),
             LabCommand::Convert(a) => lab::convert::run(&a),
+            LabCommand::Fuzz(a) => lab::fuzz::run(&a),
         },
     };
     match done {

@@ -113,13 +113,15 @@ impl Ctx {
         }
     }
 
-    /// Occupies the CPU for what has been charged, if it has become much.
+    /// Occupies the CPU for what has been charged, if it has become much. Inline, what has
+    /// happened meanwhile (writes that ended) is let happen.
     #[inline]
     pub async fn maybe_settle(&self) {
-        if let Some(t) = &self.task {
-            if t.settle_due() {
-                t.settle().await;
-            }
+        match &self.task {
+            Some(t) if t.settle_due() => t.settle().await,
+            Some(_) => {}
+            None if self.inline == InlineClock::Running => PendingOnce(false).await,
+            None => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod convert;
 pub mod fidelity;
+pub mod fuzz;
 pub mod list;
 pub mod params;
 pub mod replay;

@@ -43,6 +43,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         read_ahead,
         clock: args.clock.as_deref().map(Clock::parse).transpose()?,
         fold_phases: args.fold_phases,
+        fold_every: args.fold_every.as_deref().map(|t| Size::parse("fold-every", t)).transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
         low: args.low.iter().map(|text| Low::parse(text)).collect::<Result<_, _>>()?,
     })

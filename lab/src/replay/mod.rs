@@ -29,6 +29,11 @@ pub struct ReplayOptions {
     pub clock: Option<Clock>,
     /// Phase of the fold of memcg statistics, ns.
     pub fold_phase: u64,
+    /// Without a clock: fold whenever so many accesses missed, for the machine's own time is too
+    /// short for the fold every 2 s (`memcg.md` 4); 0 = by time only.
+    pub fold_every: u64,
+    /// The first of these folds comes after so many misses.
+    pub fold_first: u64,
     /// memory.low of the memcg of a task, pages. With any, every task has a memcg of its own.
     pub low: Vec<(u16, u64)>,
     /// Run the invariant checks after every reclaim (slow).
@@ -52,6 +57,8 @@ impl ReplayOptions {
             read_ahead: 0,
             clock: None,
             fold_phase: 2_000_000_000,
+            fold_every: memory / FOLD_SHARE,
+            fold_first: memory / FOLD_SHARE,
             low: Vec::new(),
             check: false,
             set: Vec::new(),
@@ -59,6 +66,10 @@ impl ReplayOptions {
         }
     }
 }
+
+/// Without a clock, statistics are folded once for so large a part of the limit that was missed:
+/// limit/8 (`memcg.md` 4: limit/8 to limit/4).
+pub const FOLD_SHARE: u64 = 8;
 
 /// Least limit of a replay, pages: room for the kernel's own pages and one batch of reclaim.
 pub const MEMORY_MIN: u64 = 128;

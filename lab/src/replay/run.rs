@@ -178,6 +178,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     let mut at = 0;
     // Accesses before this one have had their records brought into the cache.
     let mut warmed = 0;
+    let mut to_fold = o.fold_first;
     let fail = |access: usize, error: OpError| ReplayError::Op {
         access,
         error,
@@ -214,6 +215,13 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             continue;
         }
         // One access that needs more than a look-up.
+        if o.clock.is_none() && o.fold_every > 0 {
+            if to_fold == 0 {
+                machine.world_mut().engine.memcgs.fold();
+                to_fold = o.fold_every;
+            }
+            to_fold -= 1;
+        }
         let op = trace.ops[at];
         let player = &players[op.task as usize];
         let ctx = &player.ctx;

@@ -64,7 +64,7 @@ pub fn run(
         if !experiment.params.iter().any(|p| p.name == name) {
             let names = experiment.params.iter().map(|p| p.name);
             let list = "see: coldset lab list --params";
-            return Err(RunnerError::name("parameter of this experiment", name, names, list));
+            return Err(RunnerError::name("experiment parameter", name, names, list));
         }
     }
     let pairs: Vec<(&Variant, u64)> = plan

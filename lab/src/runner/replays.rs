@@ -42,6 +42,8 @@ pub struct ReplayPlan {
     pub clock: Option<Clock>,
     /// Replays with phases of the statistics fold spread over its interval.
     pub fold_phases: u64,
+    /// Without a clock: misses from fold to fold, a share is one of the limit; none: limit/8.
+    pub fold_every: Option<Size>,
     /// Compute exact LRU and OPT.
     pub bounds: bool,
     /// Protections.
@@ -111,6 +113,9 @@ impl ReplayPlan {
         o.read_ahead = self.read_ahead;
         o.clock.clone_from(&self.clock);
         o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1) / u128::from(self.fold_phases)) as u64;
+        // Without a clock the same phases, in misses.
+        o.fold_every = self.fold_every.map_or(o.fold_every, |size| size.pages_of(memory)).max(1);
+        o.fold_first = (u128::from(o.fold_every) * u128::from(phase + 1) / u128::from(self.fold_phases)) as u64;
         o.low = self.low.iter().map(|l| (l.task, l.size.pages_of(memory))).collect();
         o.set.clone_from(&variant.set);
         o
@@ -321,6 +326,7 @@ mod tests {
             read_ahead: 0,
             clock: None,
             fold_phases: 1,
+            fold_every: None,
             bounds: true,
             low: Vec::new(),
         }
