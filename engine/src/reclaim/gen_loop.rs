@@ -401,9 +401,8 @@ impl GenLoop {
     fn evicted(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         let abort = eng.should_abort(sc, self.lruvec);
         if eng.sw.scan_budget {
-            if self.scanned == 0 || abort {
-                self.at = At::End;
-            } else if self.aged && sc.root_reclaim() {
+            let leave = self.aged && sc.root_reclaim();
+            if self.scanned == 0 || abort || leave {
                 self.at = At::End;
             } else {
                 self.budget -= self.scanned as i64;
@@ -461,10 +460,9 @@ fn should_run_aging(m: &MultiGen, types: EvictableTypes, v612: bool) -> (bool, u
 impl Engine {
     /// Swappiness of this request for a memcg (`mglru.md` 6).
     pub(crate) fn swappiness(&self, sc: &ScanControl, memcg: MemcgId) -> u16 {
-        if self.sw.policy == crate::switches::PolicyKind::MultiGen {
-            if !sc.may_swap || self.swap_available(memcg) < MIN_LRU_BATCH {
-                return 0;
-            }
+        let mglru = self.sw.policy == crate::switches::PolicyKind::MultiGen;
+        if mglru && (!sc.may_swap || self.swap_available(memcg) < MIN_LRU_BATCH) {
+            return 0;
         }
         sc.swappiness.unwrap_or_else(|| {
             self.memcgs[memcg]

@@ -284,7 +284,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     })
 }
 
-/// Plays accesses that hit, up to `until`. Returns the first that does not.
+/// Plays accesses that hit, up to `until`. Returns the first that does not. Accesses before
+/// `warmed` have had their records brought into the cache.
 fn hits(
     machine: &coldset_machine::Machine,
     players: &mut [Player],
@@ -295,15 +296,30 @@ fn hits(
     warmed: &mut usize,
 ) -> usize {
     let mut w = machine.world_mut();
-    for (i, op) in trace.ops[from..until].iter().enumerate() {
-        if from + i >= *warmed {
-            let ahead = &trace.ops[from + i..trace.ops.len().min(from + i + World::WARM)];
-            *warmed = from + i + ahead.len();
+    let mut at = from;
+    while at < until {
+        if at >= *warmed {
+            let ahead = &trace.ops[at..trace.ops.len().min(at + World::WARM)];
+            *warmed = at + ahead.len();
             w.warm(ahead.iter().map(|op| (objects[op.object as usize], op.page)));
         }
+        let op = trace.ops[at];
         let player = &mut players[op.task as usize];
         let hit = match op.kind {
-            OpKind::Pread => w.read_hit(0, &player.files[op.object as usize], op.page),
+            OpKind::Pread => {
+                // All that follow of the same file, as far as their records are at hand.
+                let run = trace.ops[at..until.min(*warmed)]
+                    .iter()
+                    .take_while(|o| (o.kind, o.object, o.task) == (op.kind, op.object, op.task));
+                let file = &player.files[op.object as usize];
+                let n = w.read_hits(0, file, run.map(|o| o.page));
+                at += n;
+                // Another look at the one that ended the run: a miss, unless it is of another kind.
+                if n > 0 {
+                    continue;
+                }
+                false
+            }
             OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite => {
                 let Some(mapping) = player.mappings[op.object as usize] else {
                     drop(w);
@@ -311,15 +327,17 @@ fn hits(
                     let pages = trace.objects[op.object as usize].pages;
                     let id = machine.mmap(player.mm, object, 0, pages, MappingFlags::empty());
                     player.mappings[op.object as usize] = Some(id);
-                    return hits(machine, players, objects, trace, from + i, until, warmed);
+                    w = machine.world_mut();
+                    continue;
                 };
                 w.touch(mapping, op.page, op.kind == OpKind::AnonWrite)
             }
             OpKind::Pwrite | OpKind::WholeWrite => false,
         };
         if !hit {
-            return from + i;
+            return at;
         }
+        at += 1;
     }
     until
 }

@@ -4,7 +4,7 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
 use crate::machine::Machine;
-use crate::mem::{Backing, Slot};
+use crate::mem::{Backing, Object, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Refused;
 use crate::vm::held::{FolioRef, NewPages};
@@ -54,6 +54,32 @@ pub enum Purpose {
 }
 
 impl World {
+    /// A read of one page that is cached and up to date.
+    #[inline]
+    pub fn read_hit(&mut self, cpu: u16, file: &OpenFile, page: u32) -> bool {
+        self.read_hits(cpu, file, std::iter::once(page)) == 1
+    }
+
+    /// Reads of pages one after the other, as long as they are cached and up to date. Returns how
+    /// many were. The hot path.
+    #[inline]
+    pub fn read_hits(&mut self, cpu: u16, file: &OpenFile, pages: impl Iterator<Item = u32>) -> usize {
+        let object = &self.objects[file.object.idx()];
+        let mut hits = 0;
+        for page in pages {
+            let Some(id) = object.word(page).folio() else { break };
+            if !self.engine.folio(id).has(Flags::UPTODATE) {
+                break;
+            }
+            object.load(page);
+            if file.prev.replace(page) != page {
+                self.engine.mark_accessed(cpu, id);
+            }
+            hits += 1;
+        }
+        hits
+    }
+
     /// Accesses that [`Self::warm`] is best given at once: as many as a CPU can have on their way.
     pub const WARM: usize = 32;
 
@@ -62,26 +88,17 @@ impl World {
     #[inline]
     pub fn warm(&self, accesses: impl Iterator<Item = (ObjectId, u32)>) {
         let mut ids = [FolioId(0); Self::WARM];
+        let mut last: Option<(ObjectId, &Object)> = None;
         for (id, (object, page)) in ids.iter_mut().zip(accesses) {
-            *id = self.objects[object.idx()].word(page).folio_or_zero();
+            let o = match last {
+                Some((same, o)) if same == object => o,
+                _ => &self.objects[object.idx()],
+            };
+            last = Some((object, o));
+            *id = o.word(page).folio_or_zero();
         }
         let seen = ids.iter().fold(0, |seen, &id| seen ^ self.engine.peek(id));
         std::hint::black_box(seen);
-    }
-
-    /// A read of one page that is cached and up to date. The hot path.
-    #[inline]
-    pub fn read_hit(&mut self, cpu: u16, file: &OpenFile, page: u32) -> bool {
-        let object = &self.objects[file.object.idx()];
-        let Some(id) = object.word(page).folio() else { return false };
-        if !self.engine.folio(id).has(Flags::UPTODATE) {
-            return false;
-        }
-        object.load(page);
-        if file.prev.replace(page) != page {
-            self.engine.mark_accessed(cpu, id);
-        }
-        true
     }
 
     /// Inserts a new, locked folio that has been charged. `None` if another got there first.
