@@ -23,5 +23,8 @@ fn main() {
         }
     }
     let s = started.elapsed().as_secs_f64();
-    println!("{failed} of {seeds} seeds failed; {done} operations, {:.0} a second", done as f64 / s);
+    println!(
+        "{failed} of {seeds} seeds failed; {done} operations, {:.0} a second",
+        done as f64 / s
+    );
 }

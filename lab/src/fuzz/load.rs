@@ -7,7 +7,9 @@ use crate::draw::Stream;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{Counter, MemcgId, MmId, NodeId, ObjectId};
 use coldset_machine::device::FaultPlan;
-use coldset_machine::{Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile};
+use coldset_machine::{
+    Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile,
+};
 use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
 use std::pin::pin;
@@ -171,7 +173,9 @@ impl Shared {
         let w = self.machine.world();
         let slack = coldset_engine::memcg::CHARGE_BATCH * 8;
         for (i, ceiling) in self.ceilings.borrow_mut().iter_mut().enumerate() {
-            let Some(m) = w.engine.memcgs.get(MemcgId(i as u32)) else { continue };
+            let Some(m) = w.engine.memcgs.get(MemcgId(i as u32)) else {
+                continue;
+            };
             let (usage, max) = (m.memory().usage(), m.memory().max());
             *ceiling = (*ceiling).min(usage).max(max);
             assert!(
@@ -188,7 +192,11 @@ impl Shared {
         if c.len() <= id.idx() {
             c.resize(id.idx() + 1, u64::MAX / 2);
         }
-        c[id.idx()] = usage.max(if c[id.idx()] > u64::MAX / 4 { 0 } else { c[id.idx()] });
+        c[id.idx()] = usage.max(if c[id.idx()] > u64::MAX / 4 {
+            0
+        } else {
+            c[id.idx()]
+        });
     }
 }
 
@@ -206,7 +214,8 @@ pub(super) struct Load {
 
 impl Load {
     pub fn new(seed: u64, ops: u64, setup: &Setup, plant: Plant, done: &Rc<Cell<u64>>) -> Self {
-        let run = MachineRun::new(&setup.machine).unwrap_or_else(|e| panic!("a machine that cannot be: {e}"));
+        let run = MachineRun::new(&setup.machine)
+            .unwrap_or_else(|e| panic!("a machine that cannot be: {e}"));
         let machine = run.machine.clone();
         let rng = Stream::new(seed, "fuzz-load", 0);
         let mut model = Model::default();
@@ -225,7 +234,10 @@ impl Load {
                 w.set_faults(i, plan.clone());
             }
             w.set_swap_faults(last.clone());
-            let top = w.engine.memcg_create(MemcgId::ROOT).expect("the first memcg");
+            let top = w
+                .engine
+                .memcg_create(MemcgId::ROOT)
+                .expect("the first memcg");
             w.engine
                 .memcgs
                 .set_max(top, CounterKind::Memory, setup.limit)
@@ -287,10 +299,14 @@ impl Load {
             no_memory: self.sh.no_memory.get(),
             device_errors: self.sh.device_errors.get(),
             kills: count(Counter::OomKill),
-            reclaimed: [Counter::PgstealKswapd, Counter::PgstealDirect, Counter::PgstealProactive]
-                .map(count)
-                .iter()
-                .sum(),
+            reclaimed: [
+                Counter::PgstealKswapd,
+                Counter::PgstealDirect,
+                Counter::PgstealProactive,
+            ]
+            .map(count)
+            .iter()
+            .sum(),
             swapped: count(Counter::Pswpout),
             setup: self.setup.text.clone(),
         }
@@ -324,7 +340,12 @@ impl Load {
 
     /// Drives an inline operation to its end, in bounded time.
     pub fn drive<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
-        ctx.set_clock(self.run.executor.now().max(self.sh.machine.world().engine.now()));
+        ctx.set_clock(
+            self.run
+                .executor
+                .now()
+                .max(self.sh.machine.world().engine.now()),
+        );
         self.run.catch_up(ctx);
         let began = ctx.now();
         let deadline = began + OPERATION_MAX;

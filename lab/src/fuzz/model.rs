@@ -90,7 +90,10 @@ impl Model {
     /// Panics if a page lacks stores on its device.
     pub fn check_durable(&self, w: &World, at: usize, must: &[u32]) {
         let Some(c) = &w.object(self.held[at].object).contents else {
-            assert!(must.iter().all(|&n| n == 0), "fsync of a file that never was stored to");
+            assert!(
+                must.iter().all(|&n| n == 0),
+                "fsync of a file that never was stored to"
+            );
             return;
         };
         for (page, (&must, &disk)) in must.iter().zip(&c.disk).enumerate() {

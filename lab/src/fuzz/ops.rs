@@ -185,7 +185,11 @@ async fn limits(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
             .set_low(id, pages / 2)
             .expect("an online memcg"),
         2 => {
-            let pages = if id == sh.top { pages.clamp(sh.limit / 2, sh.limit) } else { pages };
+            let pages = if id == sh.top {
+                pages.clamp(sh.limit / 2, sh.limit)
+            } else {
+                pages
+            };
             sh.note_usage(id);
             sh.machine
                 .write_max(ctx, id, pages.max(64))
@@ -203,7 +207,11 @@ async fn limits(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
 /// memory.reclaim.
 async fn reclaim(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
     sh.step(1);
-    let id = if rng.chance(1, 8) { MemcgId::ROOT } else { any_memcg(sh, p, rng) };
+    let id = if rng.chance(1, 8) {
+        MemcgId::ROOT
+    } else {
+        any_memcg(sh, p, rng)
+    };
     let pages = rng.between(1, 256);
     let swappiness = rng.chance(1, 3).then(|| rng.below(201) as u8);
     sh.machine
@@ -228,7 +236,9 @@ fn mlock(sh: &Shared, ctx: &Ctx, rng: &mut Stream) {
     }
     let (object, pages, _) = sh.files[rng.below(sh.files.len() as u64) as usize];
     let page = rng.below(pages.into()) as u32;
-    let Some(id) = w.object(object).word(page).folio() else { return };
+    let Some(id) = w.object(object).word(page).folio() else {
+        return;
+    };
     if w.engine.folio(id).has(Flags::UPTODATE) && !locked.contains(&(object, page)) {
         w.engine.mlock(ctx.cpu(), id);
         locked.push((object, page));
@@ -246,7 +256,10 @@ fn spare_memcg(sh: &Shared, rng: &mut Stream) {
         .expect("fewer memcgs than ids");
     if rng.chance(1, 2) {
         let mut w = sh.machine.world_mut();
-        w.engine.memcgs.set_min(id, sh.limit / 4).expect("an online memcg");
+        w.engine
+            .memcgs
+            .set_min(id, sh.limit / 4)
+            .expect("an online memcg");
     }
     sh.offline(id);
 }
@@ -262,7 +275,9 @@ fn plant(sh: &Shared, r: &Region, page: u32) {
         Plant::Model => sh.model.borrow_mut().lie(r.at, page),
         Plant::Clean | Plant::Leak => {
             let id = w.object(r.object).word(page).folio();
-            let Some(id) = id.filter(|_| !r.anon) else { return };
+            let Some(id) = id.filter(|_| !r.anon) else {
+                return;
+            };
             if kind == Plant::Leak {
                 w.engine.folio_get(id, 1);
             } else if !w.engine.clear_dirty(id) {

@@ -32,12 +32,18 @@ impl Load {
                 let (sh, p) = (self.sh.clone(), p.clone());
                 let rng = Stream::new(self.rng.bits(), "fuzz-thread", 0);
                 let mm = p.mm;
-                self.sh.machine.spawn("fuzz", Affinity::Any, mm, move |machine, ctx| {
-                    worker(sh, machine, ctx, p, rng)
-                })
+                self.sh
+                    .machine
+                    .spawn("fuzz", Affinity::Any, mm, move |machine, ctx| {
+                        worker(sh, machine, ctx, p, rng)
+                    })
             })
             .collect();
-        Running { p, threads, ended: None }
+        Running {
+            p,
+            threads,
+            ended: None,
+        }
     }
 
     /// Runs until the operations are used up and every thread has ended.
@@ -79,7 +85,11 @@ impl Load {
                 for r in running[i].p.regions.iter().filter(|r| r.anon) {
                     self.sh.model.borrow_mut().released(r.at);
                 }
-                let stays = if self.rng.chance(1, 2) { 0 } else { self.rng.below(1_000_000_000) };
+                let stays = if self.rng.chance(1, 2) {
+                    0
+                } else {
+                    self.rng.below(1_000_000_000)
+                };
                 running[i].ended = Some((now, stays));
             }
             if running[i].ended.is_some_and(|(at, stays)| now < at + stays) {

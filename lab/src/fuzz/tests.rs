@@ -57,15 +57,23 @@ fn the_same_seed_gives_the_same_run() {
 fn caught(plant: Plant, text: &[&str]) {
     let mut found = 0;
     for seed in 0..12 {
-        let Err(failure) = run_planted(seed, 5_000, plant) else { continue };
+        let Err(failure) = run_planted(seed, 5_000, plant) else {
+            continue;
+        };
         assert!(
             text.iter().any(|t| failure.what.contains(t)),
             "caught as something else: {failure}"
         );
-        assert!(failure.ops <= 5_000 && failure.operation <= failure.ops + 1_000, "{failure}");
+        assert!(
+            failure.ops <= 5_000 && failure.operation <= failure.ops + 1_000,
+            "{failure}"
+        );
         let again = run_planted(seed, failure.ops, plant);
         assert!(again.is_err(), "the shortened run passes: {failure}");
-        assert!(run(seed, failure.ops).is_ok(), "fails without the defect: {failure}");
+        assert!(
+            run(seed, failure.ops).is_ok(),
+            "fails without the defect: {failure}"
+        );
         found += 1;
     }
     assert!(found >= 9, "{plant:?} was caught in {found} of 12 seeds");
@@ -78,7 +86,13 @@ fn a_store_that_never_happened_is_caught() {
 
 #[test]
 fn a_dirty_page_marked_clean_is_caught() {
-    let texts = ["dirty mark", "dirty and gone", "lost store", "tag without a dirty folio", "fsync returned"];
+    let texts = [
+        "dirty mark",
+        "dirty and gone",
+        "lost store",
+        "tag without a dirty folio",
+        "fsync returned",
+    ];
     caught(Plant::Clean, &texts);
 }
 
@@ -92,5 +106,8 @@ fn a_failure_is_one_line_with_its_command() {
     let failure = run_planted(1, 5_000, Plant::Model).unwrap_err().to_string();
     assert_eq!(failure.lines().count(), 1);
     assert!(failure.starts_with("seed 1, operation "), "{failure}");
-    assert!(failure.contains("coldset lab fuzz --seed 1 --ops "), "{failure}");
+    assert!(
+        failure.contains("coldset lab fuzz --seed 1 --ops "),
+        "{failure}"
+    );
 }

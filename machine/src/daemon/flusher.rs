@@ -48,7 +48,9 @@ impl World {
 
     /// Makes sure that the next periodic wake-up is served.
     pub(crate) fn arm_flusher_timer(&mut self, now: u64) {
-        let Some(t) = self.wb.next_timer() else { return };
+        let Some(t) = self.wb.next_timer() else {
+            return;
+        };
         let t = t.max(now + 1);
         if self.flusher_timer.is_some_and(|armed| armed <= t) {
             return;

@@ -80,7 +80,9 @@ impl Machine {
             w.procs
                 .iter()
                 .enumerate()
-                .filter(|(_, p)| !p.gone && w.engine.memcgs.is_within(w.mms[p.mm.idx()].memcg, over))
+                .filter(|(_, p)| {
+                    !p.gone && w.engine.memcgs.is_within(w.mms[p.mm.idx()].memcg, over)
+                })
                 .map(|(i, p)| {
                     let mm = &w.mms[p.mm.idx()];
                     OomTask {

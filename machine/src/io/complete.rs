@@ -110,17 +110,39 @@ impl World {
 
     /// Starts writing up to `max` dirty pages of a file from `from` on, in index order, adjacent
     /// pages in one request. Returns pages started and the page after the last one looked at.
-    pub(crate) fn write_dirty_pages(&mut self, now: u64, object: ObjectId, wb: WbId, from: u32, max: u64) -> (u64, u32) {
+    pub(crate) fn write_dirty_pages(
+        &mut self,
+        now: u64,
+        object: ObjectId,
+        wb: WbId,
+        from: u32,
+        max: u64,
+    ) -> (u64, u32) {
         self.start_writing(now, object, wb, from, max, false)
     }
 
     /// As [`Self::write_dirty_pages`], but stops at a page that is locked or still being written, and
     /// returns that page.
-    pub(crate) fn write_run_of_dirty(&mut self, now: u64, object: ObjectId, wb: WbId, from: u32, max: u64) -> (u64, u32) {
+    pub(crate) fn write_run_of_dirty(
+        &mut self,
+        now: u64,
+        object: ObjectId,
+        wb: WbId,
+        from: u32,
+        max: u64,
+    ) -> (u64, u32) {
         self.start_writing(now, object, wb, from, max, true)
     }
 
-    fn start_writing(&mut self, now: u64, object: ObjectId, wb: WbId, from: u32, max: u64, stop_at_busy: bool) -> (u64, u32) {
+    fn start_writing(
+        &mut self,
+        now: u64,
+        object: ObjectId,
+        wb: WbId,
+        from: u32,
+        max: u64,
+        stop_at_busy: bool,
+    ) -> (u64, u32) {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("writeback of an anonymous object");
         };
@@ -128,7 +150,9 @@ impl World {
         let (mut at, mut started) = (from, 0);
         let mut runs: Vec<(u32, Vec<FolioId>, Vec<(u32, u32)>)> = Vec::new();
         while started < max {
-            let Some(page) = self.objects[object.idx()].next_dirty(at) else { break };
+            let Some(page) = self.objects[object.idx()].next_dirty(at) else {
+                break;
+            };
             let id = self.objects[object.idx()]
                 .word(page)
                 .folio()

@@ -20,7 +20,9 @@ impl Machine {
                 let mut w = self.w.borrow_mut();
                 let w = &mut *w;
                 w.engine.set_now(ctx.now());
-                let Some(page) = w.objects[object.idx()].next_dirty(at) else { break };
+                let Some(page) = w.objects[object.idx()].next_dirty(at) else {
+                    break;
+                };
                 let id = w.objects[object.idx()].word(page).folio();
                 let id = id.expect("a dirty page is in memory");
                 if w.engine.folio(id).any(Flags::LOCKED | Flags::WRITEBACK) {

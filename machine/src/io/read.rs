@@ -63,11 +63,18 @@ impl World {
     /// Reads of pages one after the other, as long as they are cached and up to date. Returns how
     /// many were. The hot path.
     #[inline]
-    pub fn read_hits(&mut self, cpu: u16, file: &OpenFile, pages: impl Iterator<Item = u32>) -> usize {
+    pub fn read_hits(
+        &mut self,
+        cpu: u16,
+        file: &OpenFile,
+        pages: impl Iterator<Item = u32>,
+    ) -> usize {
         let object = &self.objects[file.object.idx()];
         let mut hits = 0;
         for page in pages {
-            let Some(id) = object.word(page).folio() else { break };
+            let Some(id) = object.word(page).folio() else {
+                break;
+            };
             if !self.engine.folio(id).has(Flags::UPTODATE) {
                 break;
             }
@@ -102,7 +109,14 @@ impl World {
     }
 
     /// Inserts a new, locked folio that has been charged. `None` if another got there first.
-    pub(crate) fn insert_page(&mut self, ctx: &Ctx, memcg: MemcgId, object: ObjectId, page: u32, purpose: Purpose) -> Option<FolioId> {
+    pub(crate) fn insert_page(
+        &mut self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Option<FolioId> {
         let o = &mut self.objects[object.idx()];
         let slot = o.slot(page);
         if matches!(slot, Slot::Folio(_)) {
@@ -127,13 +141,20 @@ impl World {
                 Purpose::Write => {}
             }
         }
-        self.engine.lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
+        self.engine
+            .lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
         Some(id)
     }
 
     /// Submits the read of consecutive locked folios from `page` on. Returns when it ends, and how;
     /// a completion unlocks them then. After an error they are in the cache no more.
-    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: &[FolioId]) -> (u64, Result<(), DeviceError>) {
+    pub(crate) fn submit_read(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        folios: &[FolioId],
+    ) -> (u64, Result<(), DeviceError>) {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("read of an anonymous object");
         };
@@ -191,7 +212,12 @@ impl World {
 impl World {
     /// The rest of an inline read of one page once there is memory for it. `None`: somebody else
     /// has brought the page in meanwhile, and the memory is not used.
-    fn read_charged(&mut self, ctx: &Ctx, file: &OpenFile, page: u32) -> Option<Result<(), OpError>> {
+    fn read_charged(
+        &mut self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        page: u32,
+    ) -> Option<Result<(), OpError>> {
         let object = file.object;
         let id = self.insert_page(ctx, ctx.memcg, object, page, Purpose::Read)?;
         let (until, result) = self.submit_read(ctx, object, page, &[id]);
@@ -234,7 +260,13 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub async fn read_refused(&self, ctx: &Ctx, file: &OpenFile, page: u32, refused: Option<Refused>) -> Result<(), OpError> {
+    pub async fn read_refused(
+        &self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        page: u32,
+        refused: Option<Refused>,
+    ) -> Result<(), OpError> {
         if let Some(refused) = refused {
             let charge = self.get_pages_refused(ctx, ctx.memcg, 1, refused).await?;
             let read = self.w.borrow_mut().read_charged(ctx, file, page);
@@ -250,7 +282,13 @@ impl Machine {
     ///
     /// # Errors
     /// Out of memory, or the device failed.
-    pub async fn read(&self, ctx: &Ctx, file: &OpenFile, page: u32, pages: u32) -> Result<(), OpError> {
+    pub async fn read(
+        &self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        page: u32,
+        pages: u32,
+    ) -> Result<(), OpError> {
         let mut at = page;
         let end = page + pages;
         while at < end {
@@ -273,7 +311,13 @@ impl Machine {
     }
 
     /// Makes `page` readable; reads the whole missing run up to `end` with it.
-    pub async fn read_miss(&self, ctx: &Ctx, object: ObjectId, page: u32, end: u32) -> Result<(), OpError> {
+    pub async fn read_miss(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        end: u32,
+    ) -> Result<(), OpError> {
         let cached = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -331,7 +375,13 @@ impl Machine {
 
     /// Charges and inserts one page. `None` if it is there already.
     #[inline]
-    pub(crate) async fn new_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<Option<FolioId>, OpError> {
+    pub(crate) async fn new_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Result<Option<FolioId>, OpError> {
         let nodes = {
             let mut w = self.w.borrow_mut();
             if w.kernel.is_some() {
@@ -356,7 +406,13 @@ impl Machine {
 
     /// Brings one page in and waits for it. It may be gone again, or its read may have failed for
     /// another reader: the caller looks whether it is cached and up to date.
-    pub(crate) async fn read_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<FolioRef<'_>, OpError> {
+    pub(crate) async fn read_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Result<FolioRef<'_>, OpError> {
         loop {
             if let Some(id) = self.new_page(ctx, object, page, purpose).await? {
                 let held = FolioRef::of(self, id);

@@ -10,7 +10,9 @@ use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::memcg::UNLIMITED;
 use coldset_engine::writeback::limits::headroom;
-use coldset_engine::writeback::{BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict};
+use coldset_engine::writeback::{
+    BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict,
+};
 use coldset_engine::zone::totalreserve;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 
@@ -111,7 +113,14 @@ impl Machine {
     ///
     /// # Errors
     /// Out of memory, or the device failed to read.
-    pub async fn write(&self, ctx: &Ctx, object: ObjectId, page: u32, pages: u32, whole: bool) -> Result<(), OpError> {
+    pub async fn write(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        pages: u32,
+        whole: bool,
+    ) -> Result<(), OpError> {
         for p in page..page + pages {
             self.write_page(ctx, object, p, whole).await?;
         }
@@ -120,7 +129,13 @@ impl Machine {
         Ok(())
     }
 
-    async fn write_page(&self, ctx: &Ctx, object: ObjectId, page: u32, whole: bool) -> Result<(), OpError> {
+    async fn write_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        whole: bool,
+    ) -> Result<(), OpError> {
         {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -215,7 +230,8 @@ impl Machine {
                 Verdict::Pause { ticks } => {
                     let hz = self.w.borrow().wb.params().hz;
                     let ns = ticks * 1_000_000_000 / hz;
-                    ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1)).await;
+                    ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1))
+                        .await;
                 }
             }
         }

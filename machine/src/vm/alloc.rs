@@ -26,7 +26,12 @@ impl Machine {
     /// Charges and allocates `n` pages for `memcg`. Reclaims, waits or kills if need be. The pages
     /// are given back unless they are kept.
     #[inline]
-    pub(crate) async fn get_pages(&self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Result<Charge<'_>, OpError> {
+    pub(crate) async fn get_pages(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+    ) -> Result<Charge<'_>, OpError> {
         let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, n);
         match refused {
             None => Ok(Charge::complete(self, memcg, ctx.node, n)),
@@ -35,7 +40,13 @@ impl Machine {
     }
 
     /// Goes on where [`World::get_pages_now`] could not.
-    pub(crate) async fn get_pages_refused(&self, ctx: &Ctx, memcg: MemcgId, n: u64, refused: Refused) -> Result<Charge<'_>, OpError> {
+    pub(crate) async fn get_pages_refused(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+        refused: Refused,
+    ) -> Result<Charge<'_>, OpError> {
         let mut charge = match refused {
             Refused::Limit(over) => {
                 self.charge_slow(ctx, memcg, n, over).await?;
@@ -59,7 +70,13 @@ impl Machine {
     }
 
     /// The loop at the limit (`memcg.md` 3).
-    async fn charge_slow(&self, ctx: &Ctx, memcg: MemcgId, n: u64, over: MemcgId) -> Result<(), OpError> {
+    async fn charge_slow(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+        over: MemcgId,
+    ) -> Result<(), OpError> {
         let mut task = ChargeTask::refused(memcg, n, ChargeFlags::USER, over);
         loop {
             task.set_dying(ctx.killed());
@@ -114,7 +131,12 @@ impl Machine {
     }
 
     /// The allocator's slow path (`reclaim-entry.md` 6).
-    async fn take_pages_slow(&self, ctx: &Ctx, charge: &mut Charge<'_>, n: u64) -> Result<(), OpError> {
+    async fn take_pages_slow(
+        &self,
+        ctx: &Ctx,
+        charge: &mut Charge<'_>,
+        n: u64,
+    ) -> Result<(), OpError> {
         while charge.taken < n {
             let mut task = AllocTask::new(0, AllocFlags::USER);
             let mut input = AllocInput::default();
@@ -163,11 +185,20 @@ impl Machine {
     /// Charges kernel memory that a first touch needs: `nodes` index nodes, `tables` leaf tables and
     /// what goes with `written` newly written pages. What cannot be charged stays owed.
     #[inline]
-    pub(crate) async fn charge_kernel(&self, ctx: &Ctx, memcg: MemcgId, nodes: u64, tables: u64, written: u64) -> Result<(), OpError> {
+    pub(crate) async fn charge_kernel(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        nodes: u64,
+        tables: u64,
+        written: u64,
+    ) -> Result<(), OpError> {
         if nodes == 0 && tables == 0 && written == 0 {
             return Ok(());
         }
-        self.w.borrow_mut().owe_kernel_memory(memcg, nodes, tables, written);
+        self.w
+            .borrow_mut()
+            .owe_kernel_memory(memcg, nodes, tables, written);
         while self.w.borrow().kernel_page_due(memcg) {
             let page = self.get_pages(ctx, memcg, 1).await?;
             let mut w = self.w.borrow_mut();
@@ -278,6 +309,8 @@ impl World {
     fn pay_kernel_page(&mut self, memcg: MemcgId) {
         let k = self.kernel.as_mut().expect("kernel memory is accounted");
         k.owed[memcg.idx()].1 += 1;
-        self.engine.memcgs.count(memcg, coldset_engine::Counter::KernelPages, 1);
+        self.engine
+            .memcgs
+            .count(memcg, coldset_engine::Counter::KernelPages, 1);
     }
 }

@@ -33,7 +33,14 @@ impl World {
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.
-    fn map_folio(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32, folio: FolioId, bits: Pte) -> u64 {
+    fn map_folio(
+        &mut self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        folio: FolioId,
+        bits: Pte,
+    ) -> u64 {
         let m = &mut self.mappings[mapping.0 as usize];
         let new_table = m.set(entry, bits | Pte::YOUNG);
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
@@ -67,10 +74,14 @@ impl World {
         let to = (from + window).min(range.end);
         let (mut tables, mut mapped) = (0, 0);
         for e in from..to {
-            if e == entry || self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT) {
+            if e == entry
+                || self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT)
+            {
                 continue;
             }
-            let Some(f) = self.objects[object.idx()].word(start + e).folio() else { continue };
+            let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
+                continue;
+            };
             let folio = self.engine.folio(f);
             if !folio.has(Flags::UPTODATE) || folio.has(Flags::LOCKED) {
                 continue;
@@ -90,7 +101,13 @@ impl Machine {
     /// Out of memory (the task has been killed or its memcg cannot take it), the device failed, or
     /// the mapping is gone.
     #[inline]
-    pub async fn access(&self, ctx: &Ctx, mapping: MappingId, entry: u32, write: bool) -> Result<(), OpError> {
+    pub async fn access(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        write: bool,
+    ) -> Result<(), OpError> {
         if self.w.borrow_mut().touch(mapping, entry, write) {
             return Ok(());
         }
@@ -101,7 +118,13 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Self::access`].
-    pub async fn fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, write: bool) -> Result<(), OpError> {
+    pub async fn fault(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        write: bool,
+    ) -> Result<(), OpError> {
         let (object, page, anon) = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -119,7 +142,8 @@ impl Machine {
                 return Err(OpError::Unmapped);
             }
             let tables = if anon {
-                self.anon_fault(ctx, mapping, entry, object, page, write).await?
+                self.anon_fault(ctx, mapping, entry, object, page, write)
+                    .await?
             } else {
                 let (tables, dirty) = self
                     .file_fault(ctx, mapping, entry, object, page, write)
@@ -144,7 +168,15 @@ impl Machine {
     }
 
     /// Maps an anonymous page. Returns leaf tables created.
-    async fn anon_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<u64, OpError> {
+    async fn anon_fault(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        object: ObjectId,
+        page: u32,
+        write: bool,
+    ) -> Result<u64, OpError> {
         let slot = {
             let w = self.w.borrow();
             ctx.charge(TimeClass::Fault, w.params.minor_fault_anon_ns);
@@ -213,11 +245,23 @@ impl Machine {
     }
 
     /// Maps a file page. Returns leaf tables created, and whether the page was clean and is dirty.
-    async fn file_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<(u64, bool), OpError> {
+    async fn file_fault(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        object: ObjectId,
+        page: u32,
+        write: bool,
+    ) -> Result<(u64, bool), OpError> {
         let mut tables = {
             let mut w = self.w.borrow_mut();
             ctx.charge(TimeClass::Fault, w.params.minor_fault_file_ns);
-            if write { 0 } else { w.fault_around(ctx, mapping, entry) }
+            if write {
+                0
+            } else {
+                w.fault_around(ctx, mapping, entry)
+            }
         };
         let cached = self.w.borrow().objects[object.idx()].word(page).folio();
         let held = match cached {
@@ -233,7 +277,8 @@ impl Machine {
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault).await?
+                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault)
+                    .await?
             }
         };
         let mut dirtied = false;
@@ -295,7 +340,9 @@ impl World {
         let (object, start, mm) = (m.object, m.start, m.mm);
         let anon = self.objects[object.idx()].is_anon();
         let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
-        self.objects[object.idx()].mappings.retain(|&x| x != mapping);
+        self.objects[object.idx()]
+            .mappings
+            .retain(|&x| x != mapping);
         let shared = !self.objects[object.idx()].mappings.is_empty();
         // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
         self.engine.lru_add_drain(ctx.cpu());
@@ -303,7 +350,10 @@ impl World {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
             if pte.contains(Pte::PRESENT) {
-                let id = self.objects[object.idx()].word(page).folio().expect("mapped");
+                let id = self.objects[object.idx()]
+                    .word(page)
+                    .folio()
+                    .expect("mapped");
                 if anon {
                     self.mms[mm.idx()].anon -= 1;
                 } else {

@@ -41,22 +41,29 @@ pub struct Swap {
 }
 
 impl Swap {
-    pub(crate) fn new(cfg: &SwapConfig, machine: &MachineConfig) -> Result<Option<Self>, MachineError> {
+    pub(crate) fn new(
+        cfg: &SwapConfig,
+        machine: &MachineConfig,
+    ) -> Result<Option<Self>, MachineError> {
         let (pages, store) = match cfg {
             SwapConfig::None => return Ok(None),
             SwapConfig::Zram { pages, algorithm } => {
                 let params = ZramParams::new(algorithm)?;
-                let timing = zram_timing(algorithm, &machine.params).ok_or_else(|| MachineError::Range {
-                    what: "zram algorithm",
-                    value: algorithm.clone(),
-                    range: "lz4, lzo, lzo-rle, zstd",
-                })?;
+                let timing =
+                    zram_timing(algorithm, &machine.params).ok_or_else(|| MachineError::Range {
+                        what: "zram algorithm",
+                        value: algorithm.clone(),
+                        range: "lz4, lzo, lzo-rle, zstd",
+                    })?;
                 let pool = Box::new(Zram::new(params, *pages)?);
                 (*pages, Store::Zram { pool, timing })
             }
             SwapConfig::Disk { pages, device } => {
                 let spec = device.spec(&machine.params);
-                (*pages, Store::Disk(Box::new(Device::new(spec, machine.seed ^ 0x5_3A9))))
+                (
+                    *pages,
+                    Store::Disk(Box::new(Device::new(spec, machine.seed ^ 0x5_3A9))),
+                )
             }
         };
         let range = |_| MachineError::Range {
@@ -102,7 +109,10 @@ impl Swap {
     }
 
     pub(crate) fn is_used(&self, slot: u32) -> bool {
-        self.slots.is_used(SwapSlot { area: 0, offset: slot })
+        self.slots.is_used(SwapSlot {
+            area: 0,
+            offset: slot,
+        })
     }
 
     pub(crate) fn set_faults(&mut self, plan: FaultPlan) {
@@ -131,7 +141,10 @@ impl World {
             self.engine.memcgs.event(memcg, Counter::EventsSwapFail);
             return None;
         };
-        ctx.charge(TimeClass::AllocStall, u64::from(got.scanned) * self.params.swap_slot_scan_ns);
+        ctx.charge(
+            TimeClass::AllocStall,
+            u64::from(got.scanned) * self.params.swap_slot_scan_ns,
+        );
         let slot = got.slot.offset;
         match self.engine.memcgs.charge_swap(memcg, 1) {
             Ok(owner) => {
@@ -163,7 +176,13 @@ impl World {
         if let Store::Zram { pool, .. } = &mut swap.store {
             pool.free(slot);
         }
-        swap.slots.release(ctx.cpu().into(), SwapSlot { area: 0, offset: slot });
+        swap.slots.release(
+            ctx.cpu().into(),
+            SwapSlot {
+                area: 0,
+                offset: slot,
+            },
+        );
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -196,7 +215,11 @@ impl World {
                 let Ok(class) = pool.store(slot, key) else {
                     return Written::Failed;
                 };
-                let ns = if class == PageClass::SameFilled { timing.read_mean_ns / 4 } else { timing.compress_ns };
+                let ns = if class == PageClass::SameFilled {
+                    timing.read_mean_ns / 4
+                } else {
+                    timing.compress_ns
+                };
                 ctx.charge(TimeClass::AllocStall, ns);
             }
             Store::Disk(device) => {
@@ -222,7 +245,14 @@ impl World {
 impl Machine {
     /// Brings a swapped page back inside a fault. `None`: it is not in that slot any more, look
     /// again.
-    pub(crate) async fn swap_in(&self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32, write: bool) -> Result<Option<FolioRef<'_>>, OpError> {
+    pub(crate) async fn swap_in(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        slot: u32,
+        write: bool,
+    ) -> Result<Option<FolioRef<'_>>, OpError> {
         let owner = {
             let w = self.w.borrow();
             let css = w.swap.as_ref().expect("swapped page").held[slot as usize].owner;
@@ -289,7 +319,15 @@ impl World {
         });
     }
 
-    fn begin_swap_in(&mut self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32, owner: MemcgId, write: bool) -> FolioId {
+    fn begin_swap_in(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        slot: u32,
+        owner: MemcgId,
+        write: bool,
+    ) -> FolioId {
         let lruvec = self.engine.lruvec_id(owner, ctx.node);
         let id = self.engine.folio_alloc(NewFolio {
             lruvec,
