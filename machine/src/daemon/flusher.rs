@@ -128,17 +128,19 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             }
         }
         let Some(w) = me.upgrade() else { return };
-        let mut w = w.borrow_mut();
-        let still_dirty = w.objects[slice.inode.idx()].nr_dirty > 0;
-        w.objects[slice.inode.idx()].cursor = if left == 0 { at } else { 0 };
-        let now = task.local_now();
-        w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
-        // Nothing could be started although something is dirty (all of it locked): no busy loop.
-        let stuck = written == 0 && still_dirty;
-        // What failed is dirty again: a device that refuses everything is not asked all the time.
-        let errors = w.objects[slice.inode.idx()].last_error.1;
-        let failing = errors_seen.insert(slice.inode, errors).unwrap_or(0) != errors;
-        drop(w);
+        let (failing, stuck) = {
+            let mut w = w.borrow_mut();
+            let still_dirty = w.objects[slice.inode.idx()].nr_dirty > 0;
+            w.objects[slice.inode.idx()].cursor = if left == 0 { at } else { 0 };
+            let now = task.local_now();
+            w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
+            // Nothing could be started although something is dirty (all of it locked): no busy loop.
+            let stuck = written == 0 && still_dirty;
+            // What failed is dirty again: a device that refuses everything is not asked all the time.
+            let errors = w.objects[slice.inode.idx()].last_error.1;
+            let failing = errors_seen.insert(slice.inode, errors).unwrap_or(0) != errors;
+            (failing, stuck)
+        };
         if failing {
             task.sleep_as(TimeClass::Idle, RETRY_NS).await;
         } else if stuck {

@@ -8,7 +8,6 @@ use crate::mem::Backing;
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::world::World;
-use coldset_engine::memcg::UNLIMITED;
 use coldset_engine::writeback::limits::headroom;
 use coldset_engine::writeback::{
     BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict,
@@ -89,7 +88,6 @@ impl World {
             (c.usage(), c.high(), c.max())
         });
         let stat = |c| t.folded(memcg, c).max(0) as u64;
-        debug_assert!(UNLIMITED > 0);
         Some(MemcgFigures {
             file: stat(Counter::FilePages),
             headroom: headroom(path),

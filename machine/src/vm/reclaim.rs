@@ -66,11 +66,12 @@ impl Machine {
         }
         let task = run.task.take().expect("running");
         let out = task.outcome();
-        let w = self.w.borrow();
-        if w.check {
-            w.check();
+        {
+            let w = self.w.borrow();
+            if w.check {
+                w.check();
+            }
         }
-        drop(w);
         ctx.maybe_settle().await;
         out
     }

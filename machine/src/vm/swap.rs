@@ -143,7 +143,7 @@ impl World {
         };
         ctx.charge(
             TimeClass::AllocStall,
-            u64::from(got.scanned) * self.params.swap_slot_scan_ns,
+            got.scanned * self.params.swap_slot_scan_ns,
         );
         let slot = got.slot.offset;
         match self.engine.memcgs.charge_swap(memcg, 1) {

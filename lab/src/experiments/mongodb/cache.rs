@@ -60,7 +60,7 @@ impl Lru {
         self.len -= 1;
     }
 
-    fn to_head(&mut self, f: u32) {
+    fn refresh(&mut self, f: u32) {
         self.remove(f);
         self.links[f as usize] = Link {
             prev: NONE,
@@ -141,9 +141,9 @@ impl Cache {
             None => Lookup::Miss,
             Some(&f) => match self.frames[f as usize] {
                 Frame::Block(_) => {
-                    self.lru.to_head(f);
+                    self.lru.refresh(f);
                     if self.dirty[f as usize] {
-                        self.dirty_lru.to_head(f);
+                        self.dirty_lru.refresh(f);
                     }
                     Lookup::Hit(f)
                 }
@@ -163,14 +163,14 @@ impl Cache {
     /// The block has arrived.
     pub fn filled(&mut self, f: u32, block: u32) {
         self.frames[f as usize] = Frame::Block(block);
-        self.lru.to_head(f);
+        self.lru.refresh(f);
         self.wake(block);
     }
 
     /// The block has been changed.
     pub fn set_dirty(&mut self, f: u32) {
         self.dirty[f as usize] = true;
-        self.dirty_lru.to_head(f);
+        self.dirty_lru.refresh(f);
     }
 
     /// Takes the least recently used block out for eviction (`dirty_only`: the least recently used
