@@ -23,7 +23,8 @@ lint-setup: setup
 
 demo: setup ## build, then the MongoDB experiment and the sample trace over the policies
 	$(CARGO) build --release -p coldset
-	target/release/coldset lab run mongodb --seeds 5
+	# Exit code 1 is an answer here: a claim of the report is out of its band, and the table says so.
+	target/release/coldset lab run mongodb --seeds 5 || [ $$? -eq 1 ]
 	target/release/coldset lab replay data/sqlite.pageops.zst --memory 25%
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel

@@ -230,7 +230,9 @@ impl Engine {
     /// Zones of a node.
     pub fn node_zones(&self, node: NodeId) -> &[Zone] {
         let n = self.cfg.nr_zones as usize;
-        self.zones.get(node.idx() * n..(node.idx() + 1) * n).unwrap_or(&[])
+        self.zones
+            .get(node.idx() * n..(node.idx() + 1) * n)
+            .unwrap_or(&[])
     }
 
     /// Zones of a node.
@@ -277,7 +279,11 @@ impl Engine {
             let m = self.lruvecs[self.lruvec_id(memcg, node).idx()].gens();
             let types = EvictableTypes::of(swappiness);
             let pages = m.evictable_pages(types);
-            let oldest = if self.sw.is_612() { m.min_seq[1] } else { m.min_seq_of(types) };
+            let oldest = if self.sw.is_612() {
+                m.min_seq[1]
+            } else {
+                m.min_seq_of(types)
+            };
             let born = m.timestamps[MultiGen::slot(oldest)];
             if self.cfg.scale.scan_share(pages, sc.priority) > 0 && born + min_ttl < self.now {
                 return false;

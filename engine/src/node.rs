@@ -109,7 +109,10 @@ mod tests {
         assert!(!n.writeback_ended(64).0);
         assert!(n.writeback_ended(1).0);
         n.sleep(ThrottleReason::Writeback);
-        assert!(!n.writeback_ended(31).0, "threshold is 96 now, the count goes on");
+        assert!(
+            !n.writeback_ended(31).0,
+            "threshold is 96 now, the count goes on"
+        );
         assert!(n.writeback_ended(1).0);
     }
 }

@@ -37,7 +37,9 @@ impl Settings {
             export: None,
         };
         while let Some(option) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
+            let value = words
+                .next()
+                .ok_or_else(|| format!("{option} needs a value"))?;
             match option.as_str() {
                 "--accesses" => s.accesses = value.parse()?,
                 "--pages" => s.pages = value.parse()?,
@@ -45,7 +47,11 @@ impl Settings {
                 "--runs" => s.runs = value.parse::<usize>()?.max(1),
                 "--variants" => s.variants = value.split(',').map(String::from).collect(),
                 "--export" => s.export = Some(value),
-                _ => return Err(format!("unknown option {option}; see the head of the source").into()),
+                _ => {
+                    return Err(
+                        format!("unknown option {option}; see the head of the source").into(),
+                    )
+                }
             }
         }
         Ok(s)
@@ -68,17 +74,29 @@ fn export(trace: &Trace, file: &str) -> std::io::Result<()> {
 fn memory(what: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(what))?;
-    Some(line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    Some(
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()?
+            * 1024,
+    )
 }
 
 /// Peak growth of resident memory over `work`, bytes, where the system tells.
-fn growth(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Option<u64>, Box<dyn Error>> {
+fn growth(
+    work: impl FnOnce() -> Result<(), Box<dyn Error>>,
+) -> Result<Option<u64>, Box<dyn Error>> {
     // Begins a new peak.
     let told = fs::write("/proc/self/clear_refs", "5").is_ok();
     let before = memory("VmRSS");
     work()?;
     let peak = memory("VmHWM");
-    Ok(told.then_some(()).and(before.zip(peak)).map(|(b, p)| p.saturating_sub(b)))
+    Ok(told
+        .then_some(())
+        .and(before.zip(peak))
+        .map(|(b, p)| p.saturating_sub(b)))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -93,7 +111,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "zipf 0.99: {} accesses, {} pages, budget {} %, median of {}",
         s.accesses, s.pages, s.percent, s.runs
     );
-    println!("{:<14} {:>10} {:>10} {:>9}", "variant", "M access/s", "ns/access", "misses");
+    println!(
+        "{:<14} {:>10} {:>10} {:>9}",
+        "variant", "M access/s", "ns/access", "misses"
+    );
     let mut figures = Vec::new();
     for variant in &s.variants {
         let mut seconds = Vec::new();
@@ -130,6 +151,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             None => println!("{variant:<14} memory not measured: it needs /proc/self/clear_refs"),
         }
     }
-    println!("{}", json!({ "accesses": s.accesses, "budget_pages": options.memory, "runs": figures }));
+    println!(
+        "{}",
+        json!({ "accesses": s.accesses, "budget_pages": options.memory, "runs": figures })
+    );
     Ok(())
 }

@@ -13,7 +13,10 @@ impl World {
     pub fn check(&self) {
         self.engine.check();
         self.wb.check();
-        assert!(!self.engine.has_newly_dirty(), "a dirty folio is in no index");
+        assert!(
+            !self.engine.has_newly_dirty(),
+            "a dirty folio is in no index"
+        );
         let mut slots_used = 0;
         for (i, o) in self.objects.iter().enumerate() {
             let (mut tagged, mut writeback) = (0, 0);
@@ -29,7 +32,10 @@ impl World {
                         self.check_swapped(i, o, page, slot);
                     }
                     Slot::Empty | Slot::Shadow(_) => {
-                        assert!(!o.is_tagged(page), "page {page} of object {i} is dirty and gone");
+                        assert!(
+                            !o.is_tagged(page),
+                            "page {page} of object {i} is dirty and gone"
+                        );
                         self.check_away(i, o, page);
                     }
                 }
@@ -37,11 +43,18 @@ impl World {
             }
             assert_eq!(o.nr_dirty, tagged, "dirty pages of object {i}");
             if !o.is_anon() {
-                assert_eq!(o.nr_writeback, writeback, "pages of object {i} under writeback");
+                assert_eq!(
+                    o.nr_writeback, writeback,
+                    "pages of object {i} under writeback"
+                );
             }
         }
         if let Some(s) = &self.swap {
-            assert_eq!(s.total() - s.free(), slots_used, "swap slots in use against referred to");
+            assert_eq!(
+                s.total() - s.free(),
+                slots_used,
+                "swap slots in use against referred to"
+            );
         }
         self.check_entries();
     }
@@ -50,7 +63,10 @@ impl World {
     fn check_resident(&self, i: usize, o: &Object, page: u32) -> (bool, bool) {
         let id = o.word(page).folio().expect("resident");
         let f = self.engine.folio(id);
-        assert!(!f.has(Flags::DEAD), "slot {page} of object {i} names a freed folio");
+        assert!(
+            !f.has(Flags::DEAD),
+            "slot {page} of object {i} names a freed folio"
+        );
         let (owner, index) = f.owner();
         assert!(
             owner.idx() == i && index == page,
@@ -82,7 +98,10 @@ impl World {
         let slot = f.swap_slot();
         if let Some(slot) = slot {
             let used = self.swap.as_ref().is_some_and(|s| s.is_used(slot));
-            assert!(used, "page {page} of object {i} has swap slot {slot}, which is free");
+            assert!(
+                used,
+                "page {page} of object {i} has swap slot {slot}, which is free"
+            );
         }
         (f.has(Flags::WRITEBACK), slot.is_some())
     }
@@ -136,7 +155,11 @@ impl World {
             assert_eq!(f.mapcount(), maps[id.idx()], "map count of {id:?}: {f:?}");
         }
         for (i, (mm, [file, anon])) in self.mms.iter().zip(rss).enumerate() {
-            assert_eq!((mm.file, mm.anon), (file, anon), "resident pages of address space {i}");
+            assert_eq!(
+                (mm.file, mm.anon),
+                (file, anon),
+                "resident pages of address space {i}"
+            );
         }
     }
 }

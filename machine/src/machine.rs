@@ -116,10 +116,18 @@ impl Machine {
     }
 
     /// Maps `pages` pages of an object from `start` on.
-    pub fn mmap(&self, mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> MappingId {
+    pub fn mmap(
+        &self,
+        mm: MmId,
+        object: ObjectId,
+        start: u32,
+        pages: u32,
+        flags: MappingFlags,
+    ) -> MappingId {
         let mut w = self.w.borrow_mut();
         let id = MappingId(w.mappings.len() as u32);
-        w.mappings.push(Mapping::new(mm, object, start, pages, flags));
+        w.mappings
+            .push(Mapping::new(mm, object, start, pages, flags));
         w.mms[mm.idx()].mappings.push(id);
         w.objects[object.idx()].mappings.push(id);
         id

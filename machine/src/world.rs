@@ -178,7 +178,11 @@ impl World {
     }
 
     /// Wakes those who wait for a folio.
+    #[inline]
     pub(crate) fn wake_folio(&mut self, id: FolioId) {
+        if self.folio_waits.is_empty() {
+            return;
+        }
         if let Some(q) = self.folio_waits.remove(&id.0) {
             q.wake_all();
         }

@@ -139,7 +139,11 @@ mod tests {
             (262_144, 2_359_296, false),
             (200_000, 2_421_440, true),
         ] {
-            assert_eq!(inactive_is_low(inactive, active), low, "{inactive}/{active}");
+            assert_eq!(
+                inactive_is_low(inactive, active),
+                low,
+                "{inactive}/{active}"
+            );
         }
     }
 

@@ -72,7 +72,13 @@ pub struct FlagWord(u32);
 
 impl std::fmt::Debug for FlagWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} gen={:?} refs={}", self.flags(), self.gen(), self.refs())
+        write!(
+            f,
+            "{:?} gen={:?} refs={}",
+            self.flags(),
+            self.gen(),
+            self.refs()
+        )
     }
 }
 

@@ -82,7 +82,9 @@ impl Folio {
     /// False if it is locked into memory, by itself or by its mapping.
     #[inline]
     pub fn evictable(&self) -> bool {
-        !self.word.any(Flags::MLOCKED.union(Flags::MAPPING_UNEVICTABLE))
+        !self
+            .word
+            .any(Flags::MLOCKED.union(Flags::MAPPING_UNEVICTABLE))
     }
 
     /// The object whose slot holds it and its index there.

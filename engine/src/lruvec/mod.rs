@@ -1,7 +1,7 @@
 //! One lruvec: the LRU lists of a (memcg, node) pair behind a few policy-independent verbs.
 //!
 //! A policy is a variant of [`Policy`] plus one arm in each verb of [`ops`] and one reclaim loop in
-//! `reclaim/lruvec.rs`; nothing else in the engine looks at it.
+//! `reclaim/lruvec_loop.rs`; nothing else in the engine looks at it.
 
 pub mod fifo;
 pub mod ops;

@@ -85,7 +85,9 @@ impl Engine {
     #[inline]
     pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
         match self.lruvecs[self.folios[id].lruvec().idx()].policy {
-            Policy::MultiGen(_) => mglru::refs::accessed(&mut self.folios[id].word, self.sw.is_612()),
+            Policy::MultiGen(_) => {
+                mglru::refs::accessed(&mut self.folios[id].word, self.sw.is_612())
+            }
             Policy::Classic(_) => self.classic_mark_accessed(cpu, id),
             Policy::Fifo(_) => {}
         }

@@ -10,7 +10,12 @@ use crate::lruvec::{LruList, MAX_ZONES};
 impl Engine {
     /// Creates a new youngest generation if `seq` still is the youngest (5.4). Generations that are
     /// in the way are forced out first, a bounded number of folios for each hold of the lock.
-    pub(crate) fn gen_inc_max_seq(&mut self, lruvec: LruvecId, seq: u64, types: EvictableTypes) -> bool {
+    pub(crate) fn gen_inc_max_seq(
+        &mut self,
+        lruvec: LruvecId,
+        seq: u64,
+        types: EvictableTypes,
+    ) -> bool {
         let order = if self.sw.is_612() {
             [LruType::File, LruType::Anon]
         } else {
@@ -63,7 +68,8 @@ impl Engine {
         };
         if types.contains(t) {
             for zone in 0..MAX_ZONES {
-                while let Some(id) = self.lruvecs[lruvec.idx()].gens().lists[old][t.idx()][zone].tail()
+                while let Some(id) =
+                    self.lruvecs[lruvec.idx()].gens().lists[old][t.idx()][zone].tail()
                 {
                     let word = self.folios[id].word;
                     let n = self.folios[id].nr_pages();
@@ -95,7 +101,9 @@ impl Engine {
         for &t in types.list() {
             let i = t.idx();
             while min[i] + super::MIN_NR_GENS <= m.max_seq
-                && m.lists[MultiGen::slot(min[i])][i].iter().all(|l| l.is_empty())
+                && m.lists[MultiGen::slot(min[i])][i]
+                    .iter()
+                    .all(|l| l.is_empty())
             {
                 min[i] += 1;
             }

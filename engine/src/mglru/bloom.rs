@@ -27,7 +27,9 @@ impl BloomPair {
     /// True if the filter of `seq` may hold `key`, or was never created.
     pub fn hit(&self, seq: u64, key: u64) -> bool {
         self.filters[(seq % 2) as usize].as_ref().is_none_or(|f| {
-            positions(key).iter().all(|&p| f.0[p / 64] >> (p % 64) & 1 == 1)
+            positions(key)
+                .iter()
+                .all(|&p| f.0[p / 64] >> (p % 64) & 1 == 1)
         })
     }
 

@@ -34,8 +34,7 @@ impl Tiers {
     pub fn carry_over(&mut self) {
         for t in 0..MAX_NR_TIERS {
             self.avg_refaulted[t] = (self.avg_refaulted[t] + self.refaulted[t]) / 2;
-            self.avg_total[t] =
-                (self.avg_total[t] + self.evicted[t] + self.protected[t]) / 2;
+            self.avg_total[t] = (self.avg_total[t] + self.evicted[t] + self.protected[t]) / 2;
         }
         self.protected = [0; MAX_NR_TIERS];
         self.evicted = [0; MAX_NR_TIERS];
@@ -53,7 +52,11 @@ impl Tiers {
 
     /// Reading of all tiers together.
     pub fn all(&self, gain: u64) -> CtrlPos {
-        let mut sum = CtrlPos { refaulted: 0, total: 0, gain };
+        let mut sum = CtrlPos {
+            refaulted: 0,
+            total: 0,
+            gain,
+        };
         for t in 0..MAX_NR_TIERS {
             let p = self.tier(t, gain);
             sum.refaulted += p.refaulted;
@@ -85,7 +88,12 @@ pub fn tier_idx(pos: &Tiers, v612: bool) -> usize {
 }
 
 /// Which type to evict from. 6.12 also settles the tier limit of that type.
-pub fn type_to_scan(m: &MultiGen, swappiness: u16, v612: bool, io: bool) -> (LruType, Option<usize>) {
+pub fn type_to_scan(
+    m: &MultiGen,
+    swappiness: u16,
+    v612: bool,
+    io: bool,
+) -> (LruType, Option<usize>) {
     let s = u64::from(swappiness);
     let [anon, file] = &m.ctrl;
     if v612 {
@@ -112,7 +120,11 @@ pub fn type_to_scan(m: &MultiGen, swappiness: u16, v612: bool, io: bool) -> (Lru
             LruType::Anon
         };
         let other = t.other().idx();
-        let limit = tier_limit(&m.ctrl[t.idx()], m.ctrl[other].tier(0, gain[other]), gain[t.idx()]);
+        let limit = tier_limit(
+            &m.ctrl[t.idx()],
+            m.ctrl[other].tier(0, gain[other]),
+            gain[t.idx()],
+        );
         return (t, Some(limit));
     }
     let t = if s <= 1 || (s < 200 && ok(anon.all(s), file.all(200 - s))) {
@@ -128,13 +140,23 @@ mod tests {
     use super::*;
 
     fn tiers(refaulted: [u64; 4], evicted: [u64; 4]) -> Tiers {
-        Tiers { refaulted, evicted, ..Tiers::default() }
+        Tiers {
+            refaulted,
+            evicted,
+            ..Tiers::default()
+        }
     }
 
     #[test]
     fn e3_get_tier_idx() {
-        assert_eq!(tier_idx(&tiers([100, 70, 10, 0], [1000, 400, 300, 100]), false), 0);
-        assert_eq!(tier_idx(&tiers([100, 70, 10, 0], [1000, 600, 300, 100]), false), 3);
+        assert_eq!(
+            tier_idx(&tiers([100, 70, 10, 0], [1000, 400, 300, 100]), false),
+            0
+        );
+        assert_eq!(
+            tier_idx(&tiers([100, 70, 10, 0], [1000, 600, 300, 100]), false),
+            3
+        );
         assert_eq!(tier_idx(&Tiers::default(), false), 3);
     }
 
@@ -156,7 +178,17 @@ mod tests {
         let mut t = tiers([10, 0, 0, 0], [30, 0, 0, 0]);
         t.protected[0] = 10;
         t.carry_over();
-        assert_eq!((t.avg_refaulted[0], t.avg_total[0], t.evicted[0]), (5, 20, 0));
-        assert_eq!(t.tier(0, 1), CtrlPos { refaulted: 5, total: 20, gain: 1 });
+        assert_eq!(
+            (t.avg_refaulted[0], t.avg_total[0], t.evicted[0]),
+            (5, 20, 0)
+        );
+        assert_eq!(
+            t.tier(0, 1),
+            CtrlPos {
+                refaulted: 5,
+                total: 20,
+                gain: 1
+            }
+        );
     }
 }

@@ -10,7 +10,13 @@ use crate::ids::{FolioId, LruType, LruvecId};
 use crate::lruvec::LruList;
 
 /// Sequence number at which a folio enters.
-pub(crate) fn entry_seq(m: &MultiGen, w: FlagWord, t: LruType, reclaiming: bool, v612: bool) -> u64 {
+pub(crate) fn entry_seq(
+    m: &MultiGen,
+    w: FlagWord,
+    t: LruType,
+    reclaiming: bool,
+    v612: bool,
+) -> u64 {
     let min = m.min_seq[t.idx()];
     let workingset = u64::from(w.has(Flags::WORKINGSET));
     let fresh_anon = t == LruType::Anon && !w.has(Flags::SWAPCACHE);
@@ -113,8 +119,7 @@ impl Engine {
         let f = &mut self.folios[id];
         f.home = slot as u8;
         let (lruvec, t, zone) = (f.lruvec, f.lru_type(), f.zone);
-        let list =
-            &mut self.lruvecs[lruvec.idx()].gens_mut().lists[slot][t.idx()][zone as usize];
+        let list = &mut self.lruvecs[lruvec.idx()].gens_mut().lists[slot][t.idx()][zone as usize];
         if tail {
             list.push_tail(&mut self.folios, id);
         } else {
@@ -158,7 +163,8 @@ impl Engine {
         }
         let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
         self.gen_resize(lruvec, t, zone, Some(old), Some(slot), n);
-        self.memcgs.count(self.lruvecs[lruvec.idx()].memcg, Counter::WalkPromoted, n);
+        self.memcgs
+            .count(self.lruvecs[lruvec.idx()].memcg, Counter::WalkPromoted, n);
         true
     }
 

@@ -111,7 +111,10 @@ impl MultiGen {
 
     /// Pages of a generation and type, all zones, clamped at 0.
     pub fn gen_pages(&self, slot: usize, t: LruType) -> u64 {
-        self.nr_pages[slot][t.idx()].iter().map(|&n| n.max(0) as u64).sum()
+        self.nr_pages[slot][t.idx()]
+            .iter()
+            .map(|&n| n.max(0) as u64)
+            .sum()
     }
 
     /// Smallest min_seq over the evictable types.

@@ -83,7 +83,10 @@ impl Engine {
     ) -> TypeScan {
         let m = self.lruvecs[lruvec.idx()].gens();
         if m.nr_gens(t) == super::MIN_NR_GENS {
-            return TypeScan { scanned: 0, isolated: 0 };
+            return TypeScan {
+                scanned: 0,
+                isolated: 0,
+            };
         }
         let oldest = MultiGen::slot(m.min_seq[t.idx()]);
         let mut remaining = batch;
@@ -132,7 +135,10 @@ impl Engine {
         }
         self.count_scan(lruvec, sc, t, isolated as i64, sorted as i64);
         if !self.sw.exact_scan_count && isolated == 0 && remaining > 0 {
-            return TypeScan { scanned: 0, isolated: 0 };
+            return TypeScan {
+                scanned: 0,
+                isolated: 0,
+            };
         }
         TypeScan { scanned, isolated }
     }

@@ -88,7 +88,10 @@ impl AgingTask {
             // A long walk gets rescheduled: its task is switched out and in again, which marks its
             // address space as having run (`mglru.md` 5.1, the rule for hosts without a clock).
             if self.slots >= eng.sw.walk_resched_slots {
-                eng.mm_ran(self.first.unwrap_or(mm), eng.lruvecs[self.lruvec.idx()].node.0);
+                eng.mm_ran(
+                    self.first.unwrap_or(mm),
+                    eng.lruvecs[self.lruvec.idx()].node.0,
+                );
             }
         }
         let m = eng.lruvecs[self.lruvec.idx()].gens_mut();
@@ -243,9 +246,7 @@ impl Engine {
     /// A dirty entry makes a clean folio dirty, unless it is anonymous memory without swap.
     pub(crate) fn walk_dirty(&mut self, id: FolioId, pte_dirty: bool) {
         let f = &self.folios[id];
-        let plain_anon = f.has(Flags::SWAPBACKED)
-            && f.has(Flags::ANON)
-            && !f.has(Flags::SWAPCACHE);
+        let plain_anon = f.has(Flags::SWAPBACKED) && f.has(Flags::ANON) && !f.has(Flags::SWAPCACHE);
         if pte_dirty && !f.has(Flags::DIRTY) && !plain_anon {
             self.set_dirty(id);
         }

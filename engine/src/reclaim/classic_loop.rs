@@ -16,7 +16,11 @@ enum At {
     /// Next list of the round.
     Next,
     /// An inactive batch may have to wait first.
-    Inactive { list: LruList, k: u64, waited: bool },
+    Inactive {
+        list: LruList,
+        k: u64,
+        waited: bool,
+    },
     /// An inactive batch is on its way.
     Shrinking(LruList),
     /// An active batch is looked through, this many folios of it so far.
@@ -109,7 +113,11 @@ impl ClassicLoop {
                             self.at = At::Next;
                             continue;
                         }
-                        self.at = At::Inactive { list, k, waited: true };
+                        self.at = At::Inactive {
+                            list,
+                            k,
+                            waited: true,
+                        };
                         let node = eng.lruvecs[self.lruvec.idx()].node;
                         let ticks = eng.cfg.hz / 50;
                         return Some(eng.throttle(cx.sc, ThrottleReason::Isolated, node, ticks));
@@ -117,7 +125,8 @@ impl ClassicLoop {
                     self.shrink_inactive(eng, cx, list, k);
                     let reason = ThrottleReason::Isolated;
                     let node = eng.lruvecs[self.lruvec.idx()].node;
-                    if eng.nodes[node.idx()].sleeping(reason) > 0 && self.heeds_isolated(eng, cx.sc) {
+                    if eng.nodes[node.idx()].sleeping(reason) > 0 && self.heeds_isolated(eng, cx.sc)
+                    {
                         return Some(Work::WakeThrottled { reason, node });
                     }
                 }
@@ -175,7 +184,11 @@ impl ClassicLoop {
                 }
                 cx.sc.skipped_deactivate = true;
             } else {
-                self.at = At::Inactive { list, k, waited: false };
+                self.at = At::Inactive {
+                    list,
+                    k,
+                    waited: false,
+                };
                 return;
             }
         }
@@ -228,7 +241,14 @@ impl ClassicLoop {
     // ------------------------------------------------------------ section 3
 
     /// Takes up to `nr` pages off the tail. Returns pages looked at.
-    fn isolate(&mut self, eng: &mut Engine, sc: &ScanControl, list: LruList, nr: u64, out: &mut Vec<FolioId>) -> u64 {
+    fn isolate(
+        &mut self,
+        eng: &mut Engine,
+        sc: &ScanControl,
+        list: LruList,
+        nr: u64,
+        out: &mut Vec<FolioId>,
+    ) -> u64 {
         eng.meter.lock(self.lruvec);
         eng.memcgs.count(self.memcg, Counter::LruLockAcq, 1);
         out.clear();
@@ -326,7 +346,8 @@ impl ClassicLoop {
             eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
             if cx.sc.target.is_some() && !eng.cfg.cgroup_v2 {
                 let ticks = eng.cfg.hz / 10;
-                self.pending.push(eng.throttle(cx.sc, ThrottleReason::Writeback, node, ticks));
+                self.pending
+                    .push(eng.throttle(cx.sc, ThrottleReason::Writeback, node, ticks));
             }
         }
         let nr = &mut cx.sc.nr;
@@ -350,7 +371,8 @@ impl ClassicLoop {
         let total = self.isolate(eng, cx.sc, list, k, &mut active);
         self.active = active;
         eng.resize_isolated(self.lruvec, list.lru_type(), self.taken as i64);
-        eng.memcgs.count(self.memcg, Counter::Pgrefill, total as i64);
+        eng.memcgs
+            .count(self.memcg, Counter::Pgrefill, total as i64);
         if cx.sc.target.is_none() {
             eng.vm.add(Counter::Pgrefill, total as i64);
         }
@@ -360,7 +382,13 @@ impl ClassicLoop {
     }
 
     /// Looks at one folio of the batch, oldest first.
-    fn deactivate_step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList, i: usize) -> Option<Work> {
+    fn deactivate_step(
+        &mut self,
+        eng: &mut Engine,
+        cx: &mut Cx<'_>,
+        list: LruList,
+        i: usize,
+    ) -> Option<Work> {
         let Some(&id) = self.active.get(i) else {
             self.active_over(eng, cx, list);
             return None;
@@ -398,7 +426,11 @@ impl ClassicLoop {
 
     fn active_over(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList) {
         let t = list.lru_type();
-        let rotated: u64 = self.keep_active.iter().map(|&id| eng.folios[id].nr_pages()).sum();
+        let rotated: u64 = self
+            .keep_active
+            .iter()
+            .map(|&id| eng.folios[id].nr_pages())
+            .sum();
         eng.put_back(cx.cpu, self.lruvec, &self.keep_active);
         let moved = eng.put_back(cx.cpu, self.lruvec, &self.to_inactive);
         eng.count_event(self.lruvec, Counter::Pgdeactivate, moved as i64);
@@ -415,7 +447,9 @@ impl Engine {
     fn resize_isolated(&mut self, lruvec: LruvecId, t: LruType, pages: i64) {
         let node = self.lruvecs[lruvec.idx()].node.idx();
         let isolated = &mut self.nodes[node].isolated[t.idx()];
-        *isolated = isolated.checked_add_signed(pages).expect("isolated pages come back once");
+        *isolated = isolated
+            .checked_add_signed(pages)
+            .expect("isolated pages come back once");
         let gauge = [Counter::IsolatedAnon, Counter::IsolatedFile][t.idx()];
         self.vm.add(gauge, pages);
     }

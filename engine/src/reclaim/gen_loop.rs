@@ -79,7 +79,11 @@ impl GenLoop {
             lruvec,
             memcg,
             swappiness: eng.swappiness(sc, memcg),
-            at: if eng.sw.scan_budget { At::FixedBudget } else { At::Round },
+            at: if eng.sw.scan_budget {
+                At::FixedBudget
+            } else {
+                At::Round
+            },
             budget: 0,
             total: 0,
             scanned: 0,
@@ -159,7 +163,9 @@ impl GenLoop {
 
     /// 11.1 `get_nr_to_scan`.
     fn fixed_budget(&self, eng: &Engine, sc: &mut ScanControl) -> u64 {
-        let e = self.gens(eng).evictable_pages(EvictableTypes::of(self.swappiness));
+        let e = self
+            .gens(eng)
+            .evictable_pages(EvictableTypes::of(self.swappiness));
         if !eng.memcgs[self.memcg].online() {
             return e;
         }
@@ -264,7 +270,13 @@ impl GenLoop {
             eng.gen_try_inc_min_seq(self.lruvec, self.swappiness);
         }
         cx.list.input.clear();
-        let got = eng.gen_isolate(self.lruvec, cx.sc, self.swappiness, batch, &mut cx.list.input);
+        let got = eng.gen_isolate(
+            self.lruvec,
+            cx.sc,
+            self.swappiness,
+            batch,
+            &mut cx.list.input,
+        );
         self.scanned = got.scanned;
         self.isolated = got.isolated;
         self.lru_type = got.lru_type.unwrap_or(LruType::File);
@@ -333,7 +345,8 @@ impl GenLoop {
                 }
                 return false;
             }
-            let used = f.mapped() || f.any(Flags::ACTIVE | Flags::LOCKED | Flags::REFERENCED | busy);
+            let used =
+                f.mapped() || f.any(Flags::ACTIVE | Flags::LOCKED | Flags::REFERENCED | busy);
             if retry || used {
                 clear_refs(&mut f.word);
                 f.word.set(Flags::ACTIVE);
@@ -401,9 +414,8 @@ impl GenLoop {
     fn evicted(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         let abort = eng.should_abort(sc, self.lruvec);
         if eng.sw.scan_budget {
-            if self.scanned == 0 || abort {
-                self.at = At::End;
-            } else if self.aged && sc.root_reclaim() {
+            let leave = self.aged && sc.root_reclaim();
+            if self.scanned == 0 || abort || leave {
                 self.at = At::End;
             } else {
                 self.budget -= self.scanned as i64;
@@ -461,10 +473,9 @@ fn should_run_aging(m: &MultiGen, types: EvictableTypes, v612: bool) -> (bool, u
 impl Engine {
     /// Swappiness of this request for a memcg (`mglru.md` 6).
     pub(crate) fn swappiness(&self, sc: &ScanControl, memcg: MemcgId) -> u16 {
-        if self.sw.policy == crate::switches::PolicyKind::MultiGen {
-            if !sc.may_swap || self.swap_available(memcg) < MIN_LRU_BATCH {
-                return 0;
-            }
+        let mglru = self.sw.policy == crate::switches::PolicyKind::MultiGen;
+        if mglru && (!sc.may_swap || self.swap_available(memcg) < MIN_LRU_BATCH) {
+            return 0;
         }
         sc.swappiness.unwrap_or_else(|| {
             self.memcgs[memcg]

@@ -83,8 +83,13 @@ impl KswapdRun {
                     self.at = At::Check;
                 }
                 At::Check => {
-                    let balanced =
-                        zone::balanced(&eng.zones, self.node, cx.sc.order.into(), self.class, false);
+                    let balanced = zone::balanced(
+                        &eng.zones,
+                        self.node,
+                        cx.sc.order.into(),
+                        self.class,
+                        false,
+                    );
                     if !balanced && self.boost != 0 {
                         self.boost = 0;
                         self.at = At::Start;
@@ -102,7 +107,8 @@ impl KswapdRun {
                 }
                 At::Age => {
                     let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
-                    self.at = if eng.sw.policy == PolicyKind::Classic && eng.swap_total > 0 && low() {
+                    self.at = if eng.sw.policy == PolicyKind::Classic && eng.swap_total > 0 && low()
+                    {
                         At::AgeAnon {
                             cursor: WalkCursor::new(WalkMode::Full, MemcgId::ROOT, self.node),
                             lruvec: None,
@@ -165,7 +171,11 @@ impl KswapdRun {
                     if self.raise || got == 0 {
                         cx.sc.priority -= 1;
                     }
-                    self.at = if cx.sc.priority >= 1 { At::Check } else { At::Finish };
+                    self.at = if cx.sc.priority >= 1 {
+                        At::Check
+                    } else {
+                        At::Finish
+                    };
                 }
                 At::Finish => {
                     if cx.sc.nr_reclaimed == 0

@@ -70,7 +70,10 @@ impl FifoLoop {
         };
         Self {
             lruvec,
-            budget: [if swap { share(LruType::Anon) } else { 0 }, share(LruType::File)],
+            budget: [
+                if swap { share(LruType::Anon) } else { 0 },
+                share(LruType::File),
+            ],
             shrinking: None,
             survivors: Vec::new(),
         }
@@ -93,7 +96,10 @@ impl FifoLoop {
                     return Some(Work::WakeFlushers);
                 }
             }
-            let t = *LruType::ALL.iter().rev().find(|t| self.budget[t.idx()] > 0)?;
+            let t = *LruType::ALL
+                .iter()
+                .rev()
+                .find(|t| self.budget[t.idx()] > 0)?;
             if cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
                 return None;
             }
@@ -120,7 +126,9 @@ impl FifoLoop {
             let Policy::Fifo(lists) = &eng.lruvecs[self.lruvec.idx()].policy else {
                 unreachable!("FIFO loop on another policy");
             };
-            let Some(id) = lists.lists[t.idx()].tail() else { break };
+            let Some(id) = lists.lists[t.idx()].tail() else {
+                break;
+            };
             eng.lruvec_del(id, true);
             let f = &mut eng.folios[id];
             f.refcount += 1;

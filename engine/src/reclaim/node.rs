@@ -131,7 +131,9 @@ impl WalkVisit {
                 At::Slab => {
                     if eng.cfg.has_slab {
                         match cx.answer.take() {
-                            Some(Answer::Slab(n)) if cx.sc.root_reclaim() => cx.sc.nr_reclaimed += n,
+                            Some(Answer::Slab(n)) if cx.sc.root_reclaim() => {
+                                cx.sc.nr_reclaimed += n
+                            }
                             Some(_) => {}
                             None => return Some(self.slab(cx.sc)),
                         }
@@ -210,7 +212,8 @@ impl WalkVisit {
                 node.flag_dirty = true;
             }
             if nr.immediate != 0 {
-                self.pending.push(eng.throttle(sc, ThrottleReason::Writeback, self.node, hz / 10));
+                self.pending
+                    .push(eng.throttle(sc, ThrottleReason::Writeback, self.node, hz / 10));
             }
         }
         if nr.dirty != 0 && nr.dirty == nr.congested {
@@ -230,7 +233,8 @@ impl WalkVisit {
             && congested
             && eng.throttle_worthwhile(self.node)
         {
-            self.pending.push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
+            self.pending
+                .push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
         }
         if progress {
             eng.nodes[self.node.idx()].kswapd_failures = 0;
@@ -269,8 +273,7 @@ impl Engine {
     /// (`shrink-folio-list.md` 7.3).
     pub(crate) fn throttle_worthwhile(&self, node: NodeId) -> bool {
         let n = &self.nodes[node.idx()];
-        n.kswapd_failures < MAX_RECLAIM_RETRIES
-            && 2 * n.write_pending > self.node_reclaimable(node)
+        n.kswapd_failures < MAX_RECLAIM_RETRIES && 2 * n.write_pending > self.node_reclaimable(node)
     }
 
     /// Pages of a node that reclaim could free: file lists, and anonymous ones if there is swap.

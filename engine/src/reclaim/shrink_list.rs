@@ -231,7 +231,11 @@ impl ShrinkList {
         if self.at == At::End {
             return;
         }
-        debug_assert!(self.at == At::Waited && self.free_ids.is_empty(), "killed at {:?}", self.at);
+        debug_assert!(
+            self.at == At::Waited && self.free_ids.is_empty(),
+            "killed at {:?}",
+            self.at
+        );
         let mut back = std::mem::take(&mut self.ret);
         back.push(self.folio);
         back.extend_from_slice(&self.input[self.next..]);
@@ -270,9 +274,7 @@ impl ShrinkList {
         let memcg = eng.lruvecs[lruvec.idx()].memcg;
         let mlocked = f.has(Flags::MLOCKED);
         if let Some(slot) = f.swap_slot() {
-            let full = eng
-                .memcgs
-                .swap_full(memcg, eng.swap_free, eng.swap_total);
+            let full = eng.memcgs.swap_full(memcg, eng.swap_free, eng.swap_total);
             // A slot under I/O cannot be taken back, nor one that page tables refer to since the
             // unmap.
             if (full || mlocked) && f.mapped() && !f.has(Flags::WRITEBACK) {
@@ -347,7 +349,10 @@ impl ShrinkList {
             }
             let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
             let f = &mut eng.folios[self.folio];
-            if sane || !marked || !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous) {
+            if sane
+                || !marked
+                || !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous)
+            {
                 f.word.set(Flags::RECLAIM);
                 self.stat.writeback += n;
                 eng.memcgs.count(memcg, Counter::DirtyReactivated, n as i64);
@@ -380,7 +385,12 @@ impl ShrinkList {
     }
 
     /// Section 2.1.
-    fn referenced(&mut self, eng: &mut Engine, sc: &mut ScanControl, r: References) -> Option<Work> {
+    fn referenced(
+        &mut self,
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        r: References,
+    ) -> Option<Work> {
         let v612 = eng.sw.is_612();
         let f = &mut eng.folios[self.folio];
         let n = f.nr_pages();
@@ -458,7 +468,12 @@ impl ShrinkList {
 
     /// 10d and 11. Large folios need a run of slots; without one they are activated: splitting
     /// needs the host's page tables and is not done here.
-    fn slot_given(&mut self, eng: &mut Engine, sc: &mut ScanControl, slot: Option<u32>) -> Option<Work> {
+    fn slot_given(
+        &mut self,
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        slot: Option<u32>,
+    ) -> Option<Work> {
         let Some(slot) = slot else {
             let f = &eng.folios[self.folio];
             if f.order >= 9 {
@@ -524,7 +539,8 @@ impl ShrinkList {
         if eng.sw.file_writeback_from_reclaim && self.references_clean {
             return self.keep(eng);
         }
-        if !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous) || !sc.may_writepage {
+        if !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous) || !sc.may_writepage
+        {
             return self.keep(eng);
         }
         self.at = At::Flushed;

@@ -69,10 +69,7 @@ pub fn preset(name: &str) -> Result<Switches, SwitchError> {
         .map(|p| (p.build)())
         .ok_or_else(|| SwitchError::Unknown {
             name: name.into(),
-            nearest: nearest(
-                name,
-                PRESETS.iter().flat_map(|p| p.names.iter().copied()),
-            ),
+            nearest: nearest(name, PRESETS.iter().flat_map(|p| p.names.iter().copied())),
         })
 }
 

@@ -3,7 +3,6 @@
 use super::{Host, Spec};
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
-use crate::lruvec::MAX_ZONES;
 use crate::mglru::MultiGen;
 
 impl Host {
@@ -70,8 +69,8 @@ impl Host {
         let m = self.eng.lruvec(lruvec).gens();
         let lists = &m.lists[MultiGen::slot(seq)][t.idx()];
         let mut out = Vec::new();
-        for zone in 0..MAX_ZONES {
-            let mut ids: Vec<_> = lists[zone].iter(&self.eng.folios).collect();
+        for zone in lists {
+            let mut ids: Vec<_> = zone.iter(&self.eng.folios).collect();
             ids.reverse();
             out.append(&mut ids);
         }

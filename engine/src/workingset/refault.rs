@@ -46,7 +46,11 @@ impl Engine {
             Policy::MultiGen(m) => {
                 let v612 = self.sw.is_612();
                 let refs = refs::refs(word, v612);
-                let workingset = if v612 { refs > 0 } else { word.has(Flags::WORKINGSET) };
+                let workingset = if v612 {
+                    refs > 0
+                } else {
+                    word.has(Flags::WORKINGSET)
+                };
                 let tier = refs::tier(word, v612);
                 m.ctrl[t.idx()].evicted[tier] += n;
                 Shadow::pack(Unpacked {
@@ -103,14 +107,22 @@ impl Engine {
             return;
         }
         let low2 = (u.value & 3) as u32;
-        let refs = if v612 { low2 + u32::from(u.workingset) } else { low2 + 1 };
+        let refs = if v612 {
+            low2 + u32::from(u.workingset)
+        } else {
+            low2 + 1
+        };
         let tier = refs::tier_of(refs, u.workingset, v612);
         m.ctrl[t.idx()].refaulted[tier] += n;
         let in_fault = site == RefaultSite::Fault;
         if v612 || in_fault {
             self.count_event(lruvec, ACTIVATE[t.idx()], n as i64);
         }
-        let restore = if v612 { in_fault || refs >= 3 } else { u.workingset };
+        let restore = if v612 {
+            in_fault || refs >= 3
+        } else {
+            u.workingset
+        };
         if restore {
             let word = &mut self.folios[id].word;
             word.set(Flags::WORKINGSET);

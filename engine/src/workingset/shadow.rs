@@ -59,7 +59,12 @@ mod tests {
 
     #[test]
     fn w4_packing() {
-        let u = Unpacked { value: 5, memcg: 7, node: 3, workingset: true };
+        let u = Unpacked {
+            value: 5,
+            memcg: 7,
+            node: 3,
+            workingset: true,
+        };
         assert_eq!(Shadow::pack(u), Shadow(671_102_983));
         assert_eq!(Shadow(671_102_983).unpack(), u);
     }

@@ -199,6 +199,11 @@ impl Wb {
     pub(crate) fn put(&mut self, inode: ObjectId, place: InodePlace, since: Nanos) {
         let key = self.next_key;
         self.next_key += 1;
+        // Tasks run a little ahead of one another; the list is in order of time all the same.
+        let since = match self.b_dirty.values().next_back() {
+            Some(last) if place == InodePlace::Dirty => since.max(self.inodes[last].since),
+            _ => since,
+        };
         let state = self
             .inodes
             .get_mut(&inode)

@@ -41,15 +41,51 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc { name: "limit_mib", default: "10240", doc: "limit of the memcg, uniform, MiB" },
-    ParamDoc { name: "zipf_limit_mib", default: "12288", doc: "limit of the memcg, zipf, MiB" },
-    ParamDoc { name: "jobs", default: "16", doc: "jobs, not scaled" },
-    ParamDoc { name: "file_mib", default: "3072", doc: "size of a job's file, MiB" },
-    ParamDoc { name: "theta_permille", default: "0", doc: "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below" },
-    ParamDoc { name: "no_recency", default: "on", doc: "mappings advised random: accessed bits are ignored (on, off)" },
-    ParamDoc { name: "ramp_ms", default: "60000", doc: "time before measuring, ms" },
-    ParamDoc { name: "run_ms", default: "300000", doc: "measured time, ms, before effort" },
-    ParamDoc { name: "cpus", default: "96", doc: "CPUs, not scaled" },
+    ParamDoc {
+        name: "limit_mib",
+        default: "10240",
+        doc: "limit of the memcg, uniform, MiB",
+    },
+    ParamDoc {
+        name: "zipf_limit_mib",
+        default: "12288",
+        doc: "limit of the memcg, zipf, MiB",
+    },
+    ParamDoc {
+        name: "jobs",
+        default: "16",
+        doc: "jobs, not scaled",
+    },
+    ParamDoc {
+        name: "file_mib",
+        default: "3072",
+        doc: "size of a job's file, MiB",
+    },
+    ParamDoc {
+        name: "theta_permille",
+        default: "0",
+        doc: "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below",
+    },
+    ParamDoc {
+        name: "no_recency",
+        default: "on",
+        doc: "mappings advised random: accessed bits are ignored (on, off)",
+    },
+    ParamDoc {
+        name: "ramp_ms",
+        default: "60000",
+        doc: "time before measuring, ms",
+    },
+    ParamDoc {
+        name: "run_ms",
+        default: "300000",
+        doc: "measured time, ms, before effort",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "96",
+        doc: "CPUs, not scaled",
+    },
 ];
 
 /// The measured time is a quarter of the published one (`workloads.md` 7.2, effort 1/4).
@@ -123,7 +159,12 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     Ok(r)
 }
 
-fn run_one(input: &RunInput, dist: &str, limit: &str, r: &mut RunResult) -> Result<(), ExperimentError> {
+fn run_one(
+    input: &RunInput,
+    dist: &str,
+    limit: &str,
+    r: &mut RunResult,
+) -> Result<(), ExperimentError> {
     let n = |name| input.number(PARAMS, name);
     let pages = n("file_mib")? * MIB / input.scale;
     if pages < 1024 {
@@ -197,19 +238,34 @@ fn run_one(input: &RunInput, dist: &str, limit: &str, r: &mut RunResult) -> Resu
             None => Pages::Uniform(pages),
         };
         let s = shared.clone();
-        machine.spawn("fio", Affinity::Any, mm, move |m, ctx| job(m, ctx, s, map, choice, draw));
+        machine.spawn("fio", Affinity::Any, mm, move |m, ctx| {
+            job(m, ctx, s, map, choice, draw)
+        });
     }
     run.executor.run();
     if let Some(error) = shared.failure.get() {
-        return Err(ExperimentError::Op { what: "fio job", error });
+        return Err(ExperimentError::Op {
+            what: "fio job",
+            error,
+        });
     }
     let end = snapshot(&machine, memcg);
-    let start = shared.start.borrow().clone().unwrap_or_else(|| vec![0; end.len()]);
+    let start = shared
+        .start
+        .borrow()
+        .clone()
+        .unwrap_or_else(|| vec![0; end.len()]);
     let ops = shared.ops.get().max(1);
     let name = |c: &str| format!("{dist}.{c}");
-    r.set(name("throughput"), ops as f64 * 4096.0 / 1e6 / (window as f64 / 1e9));
+    r.set(
+        name("throughput"),
+        ops as f64 * 4096.0 / 1e6 / (window as f64 / 1e9),
+    );
     let delta = |c: Counter| (end[c as usize] - start[c as usize]).max(0) as u64;
-    r.set(name("hit_percent"), 100.0 * (1.0 - delta(Counter::Pgmajfault) as f64 / ops as f64));
+    r.set(
+        name("hit_percent"),
+        100.0 * (1.0 - delta(Counter::Pgmajfault) as f64 / ops as f64),
+    );
     for c in [
         Counter::RefaultFile,
         Counter::RefaultAnon,
@@ -244,12 +300,22 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
             .published_pair(75912.75, 75907.46)
             .unit("MB/s")
             .higher_is_better(),
-        Claim::ratio("file refaults, uniform", "uniform.workingset_refault_file", before, after)
-            .noise_of(0.05)
-            .unit("pages"),
-        Claim::ratio("file refaults, zipf", "zipf.workingset_refault_file", before, after)
-            .noise_of(0.05)
-            .unit("pages"),
+        Claim::ratio(
+            "file refaults, uniform",
+            "uniform.workingset_refault_file",
+            before,
+            after,
+        )
+        .noise_of(0.05)
+        .unit("pages"),
+        Claim::ratio(
+            "file refaults, zipf",
+            "zipf.workingset_refault_file",
+            before,
+            after,
+        )
+        .noise_of(0.05)
+        .unit("pages"),
     ];
     for v in [before, after] {
         rows.push(

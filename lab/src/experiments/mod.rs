@@ -145,6 +145,7 @@ impl RunInput {
 
     /// Operations at this scale and effort, at least 1.
     pub fn operations(&self, n: u64) -> u64 {
-        (u128::from(n) * u128::from(self.effort_permille) / 1000 / u128::from(self.scale)).max(1) as u64
+        (u128::from(n) * u128::from(self.effort_permille) / 1000 / u128::from(self.scale)).max(1)
+            as u64
     }
 }

@@ -184,7 +184,8 @@ pub fn compare(
     let counters = COUNTERS
         .iter()
         .map(|&name| {
-            let ours = replays.iter().map(|r| r.get(name) as f64).sum::<f64>() / replays.len() as f64;
+            let ours =
+                replays.iter().map(|r| r.get(name) as f64).sum::<f64>() / replays.len() as f64;
             let theirs: Vec<f64> = runs.iter().map(|r| kernel(name, r)).collect();
             let mean = theirs.iter().sum::<f64>() / theirs.len() as f64;
             let spread = theirs.iter().fold(0.0f64, |m, v| m.max((v - mean).abs()));

@@ -23,7 +23,9 @@ pub enum ReferenceError {
     #[error("{0}: no reference table there; expected one of golden.json, linux-6.12.json, linux-6.12.json.zst")]
     Missing(PathBuf),
     /// The file cannot be read or unpacked.
-    #[error("{path}: cannot read the reference table: {source}; check the path and its permissions")]
+    #[error(
+        "{path}: cannot read the reference table: {source}; check the path and its permissions"
+    )]
     Io {
         /// File concerned.
         path: PathBuf,

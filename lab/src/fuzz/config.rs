@@ -1,11 +1,13 @@
 //! The machine a seed stands for.
 
 use crate::draw::Stream;
+use coldset_engine::presets;
 use coldset_engine::switches::presets::PRESETS;
 use coldset_engine::switches::{PolicyKind, Switches};
 use coldset_engine::writeback::{DirtyParams, Threshold};
-use coldset_engine::presets;
-use coldset_machine::device::{DeviceError, DeviceKind, FailRule, FailWhen, FaultPlan, Op, SlowDown};
+use coldset_machine::device::{
+    DeviceError, DeviceKind, FailRule, FailWhen, FaultPlan, Op, SlowDown,
+};
 use coldset_machine::{MachineConfig, SwapConfig};
 
 /// Everything a seed decides before the first operation.
@@ -66,8 +68,16 @@ impl Setup {
         m.swap = draw_swap(rng, limit);
         m.dirty = draw_dirty(rng);
         m.dirty_balance = !rng.chance(1, 5);
-        let tasks = if rng.chance(1, 2) { 0 } else { rng.between(2, 6) };
-        let processes = if tasks == 0 { rng.between(1, 3) } else { rng.between(1, tasks) };
+        let tasks = if rng.chance(1, 2) {
+            0
+        } else {
+            rng.between(2, 6)
+        };
+        let processes = if tasks == 0 {
+            rng.between(1, 3)
+        } else {
+            rng.between(1, tasks)
+        };
         let files = (0..rng.between(1, 4))
             .map(|_| {
                 let device = rng.below(m.devices.len() as u64) as usize;
@@ -80,8 +90,16 @@ impl Setup {
         let faults = (0..=m.devices.len()).map(|_| draw_faults(rng)).collect();
         text += &format!(
             ", {limit} pages, {}{}, swap {}, {} CPUs, RAM {:?}, nodes {}, cgroup {}",
-            if tasks == 0 { "inline".to_owned() } else { format!("{tasks} tasks") },
-            if m.kernel_memory { ", kernel memory" } else { "" },
+            if tasks == 0 {
+                "inline".to_owned()
+            } else {
+                format!("{tasks} tasks")
+            },
+            if m.kernel_memory {
+                ", kernel memory"
+            } else {
+                ""
+            },
             match &m.swap {
                 SwapConfig::None => "none".to_owned(),
                 SwapConfig::Zram { pages, .. } => format!("zram {pages}"),
@@ -110,7 +128,11 @@ fn draw_switches(rng: &mut Stream) -> (Switches, String) {
     let mut switches = presets::preset(name).expect("a listed preset");
     let mut text = name.to_owned();
     // Switches that are on or off; policies and models come with the presets.
-    let flips = if rng.chance(1, 2) { 0 } else { rng.between(1, 3) };
+    let flips = if rng.chance(1, 2) {
+        0
+    } else {
+        rng.between(1, 3)
+    };
     for _ in 0..flips {
         let all = switches.describe();
         let boolean: Vec<_> = all.iter().filter(|s| s.accepts == "on, off").collect();

@@ -3,7 +3,6 @@
 use super::load::Load;
 use coldset_engine::memcg::{CounterKind, UNLIMITED};
 use coldset_engine::{Counter, MemcgId};
-use coldset_machine::device::FaultPlan;
 
 /// Attempts at a sync, and rounds of reclaim of everything.
 const ROUNDS: u32 = 100;
@@ -18,11 +17,8 @@ impl Load {
         let mm = machine.create_mm(MemcgId::ROOT);
         let ctx = self.inline_ctx(mm, MemcgId::ROOT);
         {
+            self.sh.heal();
             let mut w = machine.world_mut();
-            for device in 0..self.setup.machine.devices.len() {
-                w.set_faults(device, FaultPlan::default());
-            }
-            w.set_swap_faults(FaultPlan::default());
             for id in (1..w.engine.memcgs.capacity() as u32).map(MemcgId) {
                 let t = &mut w.engine.memcgs;
                 if t.exists(id) {
@@ -50,8 +46,15 @@ impl Load {
             let must = self.sh.model.borrow().must_be_durable(at);
             let synced = (0..ROUNDS).any(|_| self.drive(&ctx, machine.fsync(&ctx, object)).is_ok());
             assert!(synced, "fsync fails without injected errors");
-            self.sh.model.borrow().check_durable(&machine.world(), at, &must);
-            assert_eq!(machine.world().object(object).nr_dirty, 0, "dirty pages after fsync");
+            self.sh
+                .model
+                .borrow()
+                .check_durable(&machine.world(), at, &must);
+            assert_eq!(
+                machine.world().object(object).nr_dirty,
+                0,
+                "dirty pages after fsync"
+            );
         }
         for _ in 0..ROUNDS {
             let left = machine.world().engine.nr_folios() as u64;
@@ -70,7 +73,10 @@ impl Load {
     fn check_nothing_left(&self) {
         let mut w = self.sh.machine.world_mut();
         if let Some((id, f)) = w.engine.folios().next() {
-            panic!("{} folios are left, the first is {id:?}: {f:?}", w.engine.nr_folios());
+            panic!(
+                "{} folios are left, the first is {id:?}: {f:?}",
+                w.engine.nr_folios()
+            );
         }
         if let Some(s) = w.swap() {
             assert_eq!(s.free(), s.total(), "free swap slots at the end");
@@ -79,14 +85,26 @@ impl Load {
         w.engine.memcgs.drain_stocks(MemcgId::ROOT);
         let mut kernel = 0;
         for id in (0..w.engine.memcgs.capacity() as u32).map(MemcgId) {
-            let Some(m) = w.engine.memcgs.get(id) else { continue };
+            let Some(m) = w.engine.memcgs.get(id) else {
+                continue;
+            };
             let own = w.engine.memcgs.live(id, Counter::KernelPages) as u64;
             if id == MemcgId::ROOT {
                 kernel = own;
                 continue;
             }
-            assert_eq!(m.memory().usage(), own, "pages charged to memcg {} at the end", id.0);
-            assert_eq!(m.swap().usage(), 0, "swap charged to memcg {} at the end", id.0);
+            assert_eq!(
+                m.memory().usage(),
+                own,
+                "pages charged to memcg {} at the end",
+                id.0
+            );
+            assert_eq!(
+                m.swap().usage(),
+                0,
+                "swap charged to memcg {} at the end",
+                id.0
+            );
         }
         let used: u64 = w.engine.zones.iter().map(|z| z.managed - z.free).sum();
         if !w.engine.zones.is_empty() {

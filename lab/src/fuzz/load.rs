@@ -6,15 +6,20 @@ use super::{ops, FuzzReport, Plant};
 use crate::draw::Stream;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{Counter, MemcgId, MmId, NodeId, ObjectId};
-use coldset_machine::{Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile};
+use coldset_machine::device::FaultPlan;
+use coldset_machine::{
+    Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile,
+};
 use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::rc::Rc;
 
 /// Longest time an operation may take, ns of virtual time: slow disks under dirty throttling take
-/// minutes, nothing takes a day.
-const OPERATION_MAX: u64 = 86_400_000_000_000;
+/// minutes, nothing takes hours.
+pub(super) const OPERATION_MAX: u64 = 7_200_000_000_000;
+/// After so much of it the devices heal: while every write fails, writers may wait.
+pub(super) const HEAL_AFTER: u64 = 60_000_000_000;
 
 /// A file or an anonymous region as a process sees it.
 pub(super) struct Region {
@@ -55,11 +60,21 @@ pub(super) struct Shared {
     pub no_memory: Cell<u64>,
     pub device_errors: Cell<u64>,
     pub nodes: u32,
+    pub devices: usize,
 }
 
 impl Shared {
     pub fn step(&self, n: u64) {
         self.done.set(self.done.get() + n);
+    }
+
+    /// Nothing goes wrong with any device from now on.
+    pub fn heal(&self) {
+        let mut w = self.machine.world_mut();
+        for device in 0..self.devices {
+            w.set_faults(device, FaultPlan::default());
+        }
+        w.set_swap_faults(FaultPlan::default());
     }
 
     pub fn over(&self) -> bool {
@@ -148,7 +163,7 @@ impl Shared {
     pub fn exit(&self, ctx: &Ctx, p: &Proc) {
         self.machine.exit_mm(ctx, p.mm);
         for r in p.regions.iter().filter(|r| r.anon) {
-            self.model.borrow_mut().dropped(r.at);
+            self.model.borrow_mut().released(r.at);
         }
     }
 
@@ -158,7 +173,9 @@ impl Shared {
         let w = self.machine.world();
         let slack = coldset_engine::memcg::CHARGE_BATCH * 8;
         for (i, ceiling) in self.ceilings.borrow_mut().iter_mut().enumerate() {
-            let Some(m) = w.engine.memcgs.get(MemcgId(i as u32)) else { continue };
+            let Some(m) = w.engine.memcgs.get(MemcgId(i as u32)) else {
+                continue;
+            };
             let (usage, max) = (m.memory().usage(), m.memory().max());
             *ceiling = (*ceiling).min(usage).max(max);
             assert!(
@@ -175,7 +192,11 @@ impl Shared {
         if c.len() <= id.idx() {
             c.resize(id.idx() + 1, u64::MAX / 2);
         }
-        c[id.idx()] = usage.max(if c[id.idx()] > u64::MAX / 4 { 0 } else { c[id.idx()] });
+        c[id.idx()] = usage.max(if c[id.idx()] > u64::MAX / 4 {
+            0
+        } else {
+            c[id.idx()]
+        });
     }
 }
 
@@ -193,7 +214,8 @@ pub(super) struct Load {
 
 impl Load {
     pub fn new(seed: u64, ops: u64, setup: &Setup, plant: Plant, done: &Rc<Cell<u64>>) -> Self {
-        let run = MachineRun::new(&setup.machine).unwrap_or_else(|e| panic!("a machine that cannot be: {e}"));
+        let run = MachineRun::new(&setup.machine)
+            .unwrap_or_else(|e| panic!("a machine that cannot be: {e}"));
         let machine = run.machine.clone();
         let rng = Stream::new(seed, "fuzz-load", 0);
         let mut model = Model::default();
@@ -212,7 +234,10 @@ impl Load {
                 w.set_faults(i, plan.clone());
             }
             w.set_swap_faults(last.clone());
-            let top = w.engine.memcg_create(MemcgId::ROOT).expect("the first memcg");
+            let top = w
+                .engine
+                .memcg_create(MemcgId::ROOT)
+                .expect("the first memcg");
             w.engine
                 .memcgs
                 .set_max(top, CounterKind::Memory, setup.limit)
@@ -237,6 +262,7 @@ impl Load {
             no_memory: Cell::new(0),
             device_errors: Cell::new(0),
             nodes: setup.machine.engine.nr_nodes,
+            devices: setup.machine.devices.len(),
         });
         sh.note_usage(top);
         Self {
@@ -273,10 +299,14 @@ impl Load {
             no_memory: self.sh.no_memory.get(),
             device_errors: self.sh.device_errors.get(),
             kills: count(Counter::OomKill),
-            reclaimed: [Counter::PgstealKswapd, Counter::PgstealDirect, Counter::PgstealProactive]
-                .map(count)
-                .iter()
-                .sum(),
+            reclaimed: [
+                Counter::PgstealKswapd,
+                Counter::PgstealDirect,
+                Counter::PgstealProactive,
+            ]
+            .map(count)
+            .iter()
+            .sum(),
             swapped: count(Counter::Pswpout),
             setup: self.setup.text.clone(),
         }
@@ -310,11 +340,21 @@ impl Load {
 
     /// Drives an inline operation to its end, in bounded time.
     pub fn drive<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
-        ctx.set_clock(self.run.executor.now().max(self.sh.machine.world().engine.now()));
+        ctx.set_clock(
+            self.run
+                .executor
+                .now()
+                .max(self.sh.machine.world().engine.now()),
+        );
         self.run.catch_up(ctx);
-        let deadline = ctx.now() + OPERATION_MAX;
+        let began = ctx.now();
+        let deadline = began + OPERATION_MAX;
         let mut operation = pin!(operation);
+        let sh = self.sh.clone();
         let bounded = poll_fn(|cx| {
+            if ctx.now() > began + HEAL_AFTER {
+                sh.heal();
+            }
             assert!(ctx.now() < deadline, "an operation does not end");
             operation.as_mut().poll(cx)
         });

@@ -68,6 +68,13 @@ impl Model {
         h.pages.fill(Page::default());
     }
 
+    /// The contents may go at any time from now on: nobody looks any more.
+    pub fn released(&mut self, at: usize) {
+        let h = &mut self.held[at];
+        h.epoch += 1;
+        h.pages.clear();
+    }
+
     /// A store that the machine never sees: the planted defect.
     pub fn lie(&mut self, at: usize, page: u32) {
         let p = &mut self.held[at].pages[page as usize];
@@ -83,7 +90,10 @@ impl Model {
     /// Panics if a page lacks stores on its device.
     pub fn check_durable(&self, w: &World, at: usize, must: &[u32]) {
         let Some(c) = &w.object(self.held[at].object).contents else {
-            assert!(must.iter().all(|&n| n == 0), "fsync of a file that never was stored to");
+            assert!(
+                must.iter().all(|&n| n == 0),
+                "fsync of a file that never was stored to"
+            );
             return;
         };
         for (page, (&must, &disk)) in must.iter().zip(&c.disk).enumerate() {

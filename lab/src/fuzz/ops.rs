@@ -6,7 +6,7 @@ use crate::draw::Stream;
 use coldset_engine::writeback::FlushReason;
 use coldset_engine::{Flags, MemcgId};
 use coldset_machine::sim::TimeClass;
-use coldset_machine::Ctx;
+use coldset_machine::{Ctx, MappingId, OpError};
 
 /// One random operation.
 pub(super) async fn one(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
@@ -23,7 +23,7 @@ pub(super) async fn one(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
         940..=959 => limits(sh, ctx, p, rng).await,
         960..=969 => reclaim(sh, ctx, p, rng).await,
         970..=979 => mlock(sh, ctx, rng),
-        980..=984 => spare_memcg(sh, rng),
+        980 if rng.chance(1, 4) => spare_memcg(sh, rng),
         _ => {
             let ns = 1 << rng.below(31);
             ctx.sleep_until(TimeClass::Idle, ctx.now() + ns).await;
@@ -65,11 +65,26 @@ async fn access(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
         let result = sh.machine.access(ctx, mapping, page, write).await;
         sh.count(result);
         if result.is_err() {
-            break;
+            return without_memory(sh, ctx, p, result);
         }
         if let Some(s) = store {
             sh.model.borrow_mut().done(s);
             plant(sh, r, page);
+        }
+        hits(sh, r, page, mapping, rng);
+    }
+}
+
+/// What has been brought in is used some more.
+fn hits(sh: &Shared, r: &Region, page: u32, mapping: MappingId, rng: &mut Stream) {
+    for _ in 0..rng.below(24) {
+        sh.step(1);
+        let near = page.saturating_sub(rng.below(8) as u32);
+        let write = rng.chance(1, 4);
+        if sh.machine.world_mut().touch(mapping, near, write) && write {
+            let mut model = sh.model.borrow_mut();
+            let store = model.begin(r.at, near);
+            model.done(store);
         }
     }
 }
@@ -81,6 +96,7 @@ async fn read(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
     sh.step(n.into());
     let result = sh.machine.read(ctx, &r.file, pages.start, n).await;
     sh.count(result);
+    without_memory(sh, ctx, p, result);
 }
 
 async fn write(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
@@ -92,7 +108,7 @@ async fn write(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
         let result = sh.machine.write(ctx, r.object, page, 1, whole).await;
         sh.count(result);
         if result.is_err() {
-            break;
+            return without_memory(sh, ctx, p, result);
         }
         sh.model.borrow_mut().done(store);
         plant(sh, r, page);
@@ -119,6 +135,20 @@ fn remap(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
     if let Some(m) = r.mapping.take() {
         sh.machine.munmap(ctx, m);
         if r.anon {
+            sh.model.borrow_mut().dropped(r.at);
+        }
+    }
+}
+
+/// A process that finds no memory gives up what it has, or the rest of the run would be spent on
+/// fruitless reclaim.
+fn without_memory(sh: &Shared, ctx: &Ctx, p: &Proc, result: Result<(), OpError>) {
+    if result != Err(OpError::NoMemory) || ctx.killed() {
+        return;
+    }
+    for r in p.regions.iter().filter(|r| r.anon) {
+        if let Some(m) = r.mapping.take() {
+            sh.machine.munmap(ctx, m);
             sh.model.borrow_mut().dropped(r.at);
         }
     }
@@ -155,7 +185,11 @@ async fn limits(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
             .set_low(id, pages / 2)
             .expect("an online memcg"),
         2 => {
-            let pages = if id == sh.top { pages.clamp(sh.limit / 2, sh.limit) } else { pages };
+            let pages = if id == sh.top {
+                pages.clamp(sh.limit / 2, sh.limit)
+            } else {
+                pages
+            };
             sh.note_usage(id);
             sh.machine
                 .write_max(ctx, id, pages.max(64))
@@ -173,7 +207,11 @@ async fn limits(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
 /// memory.reclaim.
 async fn reclaim(sh: &Shared, ctx: &Ctx, p: &Proc, rng: &mut Stream) {
     sh.step(1);
-    let id = if rng.chance(1, 8) { MemcgId::ROOT } else { any_memcg(sh, p, rng) };
+    let id = if rng.chance(1, 8) {
+        MemcgId::ROOT
+    } else {
+        any_memcg(sh, p, rng)
+    };
     let pages = rng.between(1, 256);
     let swappiness = rng.chance(1, 3).then(|| rng.below(201) as u8);
     sh.machine
@@ -198,7 +236,9 @@ fn mlock(sh: &Shared, ctx: &Ctx, rng: &mut Stream) {
     }
     let (object, pages, _) = sh.files[rng.below(sh.files.len() as u64) as usize];
     let page = rng.below(pages.into()) as u32;
-    let Some(id) = w.object(object).word(page).folio() else { return };
+    let Some(id) = w.object(object).word(page).folio() else {
+        return;
+    };
     if w.engine.folio(id).has(Flags::UPTODATE) && !locked.contains(&(object, page)) {
         w.engine.mlock(ctx.cpu(), id);
         locked.push((object, page));
@@ -216,7 +256,10 @@ fn spare_memcg(sh: &Shared, rng: &mut Stream) {
         .expect("fewer memcgs than ids");
     if rng.chance(1, 2) {
         let mut w = sh.machine.world_mut();
-        w.engine.memcgs.set_min(id, sh.limit / 4).expect("an online memcg");
+        w.engine
+            .memcgs
+            .set_min(id, sh.limit / 4)
+            .expect("an online memcg");
     }
     sh.offline(id);
 }
@@ -232,7 +275,9 @@ fn plant(sh: &Shared, r: &Region, page: u32) {
         Plant::Model => sh.model.borrow_mut().lie(r.at, page),
         Plant::Clean | Plant::Leak => {
             let id = w.object(r.object).word(page).folio();
-            let Some(id) = id.filter(|_| !r.anon) else { return };
+            let Some(id) = id.filter(|_| !r.anon) else {
+                return;
+            };
             if kind == Plant::Leak {
                 w.engine.folio_get(id, 1);
             } else if !w.engine.clear_dirty(id) {

@@ -52,6 +52,9 @@ mod tests {
     fn a_panic_becomes_a_line() {
         assert_eq!(quietly(|| 7), Ok(7));
         let text = quietly(|| assert_eq!(1 + 1, 3, "sum of {}", "two")).unwrap_err();
-        assert!(text.contains("sum of two left: 2 right: 3 (quiet.rs:"), "{text}");
+        assert!(
+            text.contains("sum of two left: 2 right: 3 (quiet.rs:"),
+            "{text}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Several tasks on the executor, and the monitor that checks between the events.
 
-use super::load::{Load, Proc, Shared};
+use super::load::{Load, Proc, Shared, HEAL_AFTER, OPERATION_MAX};
 use super::ops;
 use crate::draw::Stream;
 use coldset_engine::NodeId;
@@ -8,12 +8,11 @@ use coldset_machine::sim::{Affinity, TaskId};
 use coldset_machine::{Ctx, InlineClock, Machine};
 use std::rc::Rc;
 
-/// Virtual time without a single operation after which the run counts as stuck, ns.
-const STUCK: u64 = 86_400_000_000_000;
-
 struct Running {
     p: Rc<Proc>,
     threads: Vec<TaskId>,
+    /// When its last thread was found to have ended, and how long it stays after that, ns.
+    ended: Option<(u64, u64)>,
 }
 
 async fn worker(sh: Rc<Shared>, machine: Machine, mut ctx: Ctx, p: Rc<Proc>, mut rng: Stream) {
@@ -33,12 +32,18 @@ impl Load {
                 let (sh, p) = (self.sh.clone(), p.clone());
                 let rng = Stream::new(self.rng.bits(), "fuzz-thread", 0);
                 let mm = p.mm;
-                self.sh.machine.spawn("fuzz", Affinity::Any, mm, move |machine, ctx| {
-                    worker(sh, machine, ctx, p, rng)
-                })
+                self.sh
+                    .machine
+                    .spawn("fuzz", Affinity::Any, mm, move |machine, ctx| {
+                        worker(sh, machine, ctx, p, rng)
+                    })
             })
             .collect();
-        Running { p, threads }
+        Running {
+            p,
+            threads,
+            ended: None,
+        }
     }
 
     /// Runs until the operations are used up and every thread has ended.
@@ -54,14 +59,17 @@ impl Load {
             self.run.run_until(until);
             let did = self.sh.done.get() - before;
             stuck = if did > 0 { 0 } else { stuck + slice };
-            assert!(stuck < STUCK, "no operation ends any more");
+            if stuck > HEAL_AFTER {
+                self.sh.heal();
+            }
+            assert!(stuck < OPERATION_MAX, "no operation ends any more");
             if did > 200 {
                 slice = (slice / 2).max(1000);
             } else if did < 50 {
                 slice = (slice * 2).min(1_000_000_000);
             }
-            self.maybe_check();
             self.reap(&mut running);
+            self.maybe_check();
         }
     }
 
@@ -70,6 +78,21 @@ impl Load {
         for i in (0..running.len()).rev() {
             let sim = &self.sh.machine.sim;
             if running[i].threads.iter().any(|&t| sim.task(t).is_some()) {
+                continue;
+            }
+            let now = self.run.executor.now();
+            if running[i].ended.is_none() {
+                for r in running[i].p.regions.iter().filter(|r| r.anon) {
+                    self.sh.model.borrow_mut().released(r.at);
+                }
+                let stays = if self.rng.chance(1, 2) {
+                    0
+                } else {
+                    self.rng.below(1_000_000_000)
+                };
+                running[i].ended = Some((now, stays));
+            }
+            if running[i].ended.is_some_and(|(at, stays)| now < at + stays) {
                 continue;
             }
             let old = running.swap_remove(i);

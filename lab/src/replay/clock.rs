@@ -13,7 +13,9 @@ pub enum ClockError {
     #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58")]
     Form(String),
     /// Out of order.
-    #[error("clock point '{0}' is not after the one before it; list the points in ascending order")]
+    #[error(
+        "clock point '{0}' is not after the one before it; list the points in ascending order"
+    )]
     Order(String),
     /// Fewer than two points.
     #[error("a clock needs at least two points, for example 0:0,32768:6.58")]
@@ -44,7 +46,11 @@ impl Clock {
     pub fn parse(text: &str) -> Result<Self, ClockError> {
         let point = |p: &str| -> Option<(u64, u64)> {
             let (a, s) = p.split_once(':')?;
-            let s: f64 = s.trim().parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)?;
+            let s: f64 = s
+                .trim()
+                .parse()
+                .ok()
+                .filter(|s: &f64| s.is_finite() && *s >= 0.0)?;
             Some((a.trim().parse().ok()?, (s * 1e9).round() as u64))
         };
         let points = text
@@ -78,7 +84,10 @@ mod tests {
     #[test]
     fn interpolates_between_points() {
         let c = Clock::parse("0:0,100:1.5,200:2").unwrap();
-        assert_eq!([c.at(0), c.at(50), c.at(100), c.at(150), c.at(300)], [0, 750_000_000, 1_500_000_000, 1_750_000_000, 2_500_000_000]);
+        assert_eq!(
+            [c.at(0), c.at(50), c.at(100), c.at(150), c.at(300)],
+            [0, 750_000_000, 1_500_000_000, 1_750_000_000, 2_500_000_000]
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@ use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::switches::SwitchError;
 use coldset_engine::{presets, Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::{
-    Ctx, Inline, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId, OpError,
-    OpenFile, SwapConfig, World,
+    Ctx, Inline, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId,
+    OpError, OpenFile, SwapConfig, World,
 };
 
 /// Why a replay cannot be done.
@@ -26,7 +26,9 @@ pub enum ReplayError {
     #[error("a limit of {0} pages is too small; give at least {min} pages ({kib} KiB)", min = super::MEMORY_MIN, kib = super::MEMORY_MIN * 4)]
     Limit(u64),
     /// The trace does not fit the limit.
-    #[error("access {access}: {error} under a limit of {memory} pages; raise --memory or give --swap")]
+    #[error(
+        "access {access}: {error} under a limit of {memory} pages; raise --memory or give --swap"
+    )]
     Op {
         /// Which access.
         access: usize,
@@ -208,7 +210,15 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         let until = points
             .last()
             .map_or(trace.ops.len(), |&p| trace.ops.len().min(p as usize));
-        at = hits(&machine, &mut players, &objects, trace, at, until, &mut warmed);
+        at = hits(
+            &machine,
+            &mut players,
+            &objects,
+            trace,
+            at,
+            until,
+            &mut warmed,
+        );
         if at == until {
             if at == trace.ops.len() && points.last().is_none_or(|&p| p > at as u64) {
                 break;
@@ -284,7 +294,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     })
 }
 
-/// Plays accesses that hit, up to `until`. Returns the first that does not.
+/// Plays accesses that hit, up to `until`. Returns the first that does not. Accesses before
+/// `warmed` have had their records brought into the cache.
 fn hits(
     machine: &coldset_machine::Machine,
     players: &mut [Player],
@@ -295,15 +306,34 @@ fn hits(
     warmed: &mut usize,
 ) -> usize {
     let mut w = machine.world_mut();
-    for (i, op) in trace.ops[from..until].iter().enumerate() {
-        if from + i >= *warmed {
-            let ahead = &trace.ops[from + i..trace.ops.len().min(from + i + World::WARM)];
-            *warmed = from + i + ahead.len();
-            w.warm(ahead.iter().map(|op| (objects[op.object as usize], op.page)));
+    let mut at = from;
+    while at < until {
+        if at >= *warmed {
+            let ahead = &trace.ops[at..trace.ops.len().min(at + World::WARM)];
+            *warmed = at + ahead.len();
+            w.warm(
+                ahead
+                    .iter()
+                    .map(|op| (objects[op.object as usize], op.page)),
+            );
         }
+        let op = trace.ops[at];
         let player = &mut players[op.task as usize];
         let hit = match op.kind {
-            OpKind::Pread => w.read_hit(0, &player.files[op.object as usize], op.page),
+            OpKind::Pread => {
+                // All that follow of the same file, as far as their records are at hand.
+                let run = trace.ops[at..until.min(*warmed)]
+                    .iter()
+                    .take_while(|o| (o.kind, o.object, o.task) == (op.kind, op.object, op.task));
+                let file = &player.files[op.object as usize];
+                let n = w.read_hits(0, file, run.map(|o| o.page));
+                at += n;
+                // Another look at the one that ended the run: a miss, unless it is of another kind.
+                if n > 0 {
+                    continue;
+                }
+                false
+            }
             OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite => {
                 let Some(mapping) = player.mappings[op.object as usize] else {
                     drop(w);
@@ -311,21 +341,27 @@ fn hits(
                     let pages = trace.objects[op.object as usize].pages;
                     let id = machine.mmap(player.mm, object, 0, pages, MappingFlags::empty());
                     player.mappings[op.object as usize] = Some(id);
-                    return hits(machine, players, objects, trace, from + i, until, warmed);
+                    w = machine.world_mut();
+                    continue;
                 };
                 w.touch(mapping, op.page, op.kind == OpKind::AnonWrite)
             }
             OpKind::Pwrite | OpKind::WholeWrite => false,
         };
         if !hit {
-            return from + i;
+            return at;
         }
+        at += 1;
     }
     until
 }
 
 /// Counters of a memcg with everything below it; events that have no memcg form are global.
-fn counters(w: &coldset_machine::World, memcg: MemcgId, disk_swap: bool) -> Vec<(&'static str, i64)> {
+fn counters(
+    w: &coldset_machine::World,
+    memcg: MemcgId,
+    disk_swap: bool,
+) -> Vec<(&'static str, i64)> {
     let t = &w.engine.memcgs;
     let mut out: Vec<(&'static str, i64)> = Counter::ALL
         .iter()
@@ -333,13 +369,23 @@ fn counters(w: &coldset_machine::World, memcg: MemcgId, disk_swap: bool) -> Vec<
         .collect();
     let sum = |names: &[Counter]| names.iter().map(|&c| t.live(memcg, c)).sum();
     use Counter as C;
-    out.push(("pgscan", sum(&[C::PgscanKswapd, C::PgscanDirect, C::PgscanProactive])));
-    out.push(("pgsteal", sum(&[C::PgstealKswapd, C::PgstealDirect, C::PgstealProactive])));
+    out.push((
+        "pgscan",
+        sum(&[C::PgscanKswapd, C::PgscanDirect, C::PgscanProactive]),
+    ));
+    out.push((
+        "pgsteal",
+        sum(&[C::PgstealKswapd, C::PgstealDirect, C::PgstealProactive]),
+    ));
     let read = t.live(memcg, C::Pgpgin) / 4;
     out.push(("disk_read_pages", read));
     out.push(("disk_written_pages", t.live(memcg, C::Pgpgout) / 4));
     // What comes from a swap area on a device is among the pages read from devices.
-    let swapped = if disk_swap { 0 } else { t.live(memcg, C::Pswpin) };
+    let swapped = if disk_swap {
+        0
+    } else {
+        t.live(memcg, C::Pswpin)
+    };
     out.push(("misses", read + swapped));
     out.push(("current_pages", t[memcg].memory().usage() as i64));
     out

@@ -137,7 +137,9 @@ fn verdict(case: Case, policy: Policy, counter: &Compared, tolerance_permille: u
     if !JUDGED.contains(&counter.name) {
         return Verdict::Shown;
     }
-    let allowed = (counter.kernel * tolerance_permille as f64 / 1000.0).max(SLACK_PAGES);
+    // No closer than the kernel is to itself.
+    let relative = (tolerance_permille as f64 / 1000.0).max(counter.kernel_spread);
+    let allowed = (counter.kernel * relative).max(SLACK_PAGES);
     if (counter.ours - counter.kernel).abs() <= allowed {
         Verdict::In
     } else {

@@ -37,7 +37,10 @@ impl OpKind {
 
     /// Whether the reference makes its page dirty.
     pub fn is_write(self) -> bool {
-        matches!(self, OpKind::Pwrite | OpKind::AnonWrite | OpKind::WholeWrite)
+        matches!(
+            self,
+            OpKind::Pwrite | OpKind::AnonWrite | OpKind::WholeWrite
+        )
     }
 
     /// Whether the referenced object is an anonymous region (otherwise it is a file).

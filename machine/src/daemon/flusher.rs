@@ -7,6 +7,9 @@ use coldset_engine::WbId;
 use std::cell::RefCell;
 use std::rc::Weak;
 
+/// Pause of a flusher after writes that failed, ns.
+const RETRY_NS: u64 = 100_000_000;
+
 /// The worker of one write context.
 pub(crate) struct FlusherState {
     wake: WaitQueue,
@@ -45,7 +48,9 @@ impl World {
 
     /// Makes sure that the next periodic wake-up is served.
     pub(crate) fn arm_flusher_timer(&mut self, now: u64) {
-        let Some(t) = self.wb.next_timer() else { return };
+        let Some(t) = self.wb.next_timer() else {
+            return;
+        };
         let t = t.max(now + 1);
         if self.flusher_timer.is_some_and(|armed| armed <= t) {
             return;
@@ -70,6 +75,7 @@ impl World {
 
 async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue, wb: WbId) {
     let task = sim.current();
+    let mut errors_seen = std::collections::BTreeMap::new();
     loop {
         let slice = {
             let Some(w) = me.upgrade() else { return };
@@ -122,15 +128,22 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             }
         }
         let Some(w) = me.upgrade() else { return };
-        let mut w = w.borrow_mut();
-        let still_dirty = w.objects[slice.inode.idx()].nr_dirty > 0;
-        w.objects[slice.inode.idx()].cursor = if left == 0 { at } else { 0 };
-        let now = task.local_now();
-        w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
-        // Nothing could be started although something is dirty (all of it locked): no busy loop.
-        let stuck = written == 0 && still_dirty;
-        drop(w);
-        if stuck {
+        let (failing, stuck) = {
+            let mut w = w.borrow_mut();
+            let still_dirty = w.objects[slice.inode.idx()].nr_dirty > 0;
+            w.objects[slice.inode.idx()].cursor = if left == 0 { at } else { 0 };
+            let now = task.local_now();
+            w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
+            // Nothing could be started although something is dirty (all of it locked): no busy loop.
+            let stuck = written == 0 && still_dirty;
+            // What failed is dirty again: a device that refuses everything is not asked all the time.
+            let errors = w.objects[slice.inode.idx()].last_error.1;
+            let failing = errors_seen.insert(slice.inode, errors).unwrap_or(0) != errors;
+            (failing, stuck)
+        };
+        if failing {
+            task.sleep_as(TimeClass::Idle, RETRY_NS).await;
+        } else if stuck {
             task.sleep_as(TimeClass::Idle, sim.tick_ns()).await;
         }
     }

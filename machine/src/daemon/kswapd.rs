@@ -117,7 +117,8 @@ impl Machine {
         let gate = {
             let mut w = self.w.borrow_mut();
             let failures = w.engine.nodes[ctx.node.idx()].kswapd_failures;
-            if w.kswapd.is_empty() || pfmemalloc_allowed(&w.engine.zones, ctx.node, failures, true) {
+            if w.kswapd.is_empty() || pfmemalloc_allowed(&w.engine.zones, ctx.node, failures, true)
+            {
                 return;
             }
             w.engine
@@ -125,6 +126,11 @@ impl Machine {
             w.wake_kswapd(ctx.node, 0);
             w.kswapd[ctx.node.idx()].gate.clone()
         };
+        if ctx.task().is_none() {
+            let tick = self.sim.ticks_end(ctx.now(), 1);
+            ctx.sleep_until(TimeClass::ThrottlePfmemalloc, tick).await;
+            return;
+        }
         gate.wait_timeout_as(TimeClass::ThrottlePfmemalloc, 1_000_000_000)
             .await;
     }
@@ -134,9 +140,17 @@ impl World {
     /// Asks kswapd of a node to work (5.1).
     pub(crate) fn wake_kswapd(&mut self, node: NodeId, order: u8) {
         let failures = self.engine.nodes[node.idx()].kswapd_failures;
-        let Some(k) = self.kswapd.get_mut(node.idx()) else { return };
+        let Some(k) = self.kswapd.get_mut(node.idx()) else {
+            return;
+        };
         k.order = k.order.max(order);
-        let verdict = wake_kswapd(&self.engine.zones, node, order.into(), ZoneClass::Normal, failures);
+        let verdict = wake_kswapd(
+            &self.engine.zones,
+            node,
+            order.into(),
+            ZoneClass::Normal,
+            failures,
+        );
         if verdict == WakeVerdict::Wake {
             k.requested = true;
             k.wake.wake_one();

@@ -19,6 +19,15 @@ pub(crate) struct Proc {
     gone: bool,
 }
 
+impl crate::world::World {
+    /// The processes of an address space that has ended are no candidates any more.
+    pub(crate) fn proc_gone(&mut self, mm: MmId) {
+        for p in self.procs.iter_mut().filter(|p| p.mm == mm) {
+            p.gone = true;
+        }
+    }
+}
+
 impl Machine {
     /// Enters a thread of an address space into the list of processes.
     pub(crate) fn register_task(&self, mm: MmId, id: TaskId, killed: Rc<Cell<bool>>) {
@@ -71,7 +80,9 @@ impl Machine {
             w.procs
                 .iter()
                 .enumerate()
-                .filter(|(_, p)| !p.gone && w.engine.memcgs.is_within(w.mms[p.mm.idx()].memcg, over))
+                .filter(|(_, p)| {
+                    !p.gone && w.engine.memcgs.is_within(w.mms[p.mm.idx()].memcg, over)
+                })
                 .map(|(i, p)| {
                     let mm = &w.mms[p.mm.idx()];
                     OomTask {
@@ -121,7 +132,6 @@ impl Machine {
             let ctx = Ctx::inline(mm, memcg, crate::ctx::InlineClock::External);
             ctx.set_clock(machine.sim.now());
             machine.exit_mm(&ctx, mm);
-            machine.w.borrow_mut().procs[index].gone = true;
         });
     }
 }

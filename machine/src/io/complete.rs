@@ -8,6 +8,9 @@ use coldset_engine::node::ThrottleReason;
 use coldset_engine::reclaim::Written;
 use coldset_engine::{Counter, Flags, FolioId, ObjectId, WbId};
 
+/// Adjacent pages for one request: the first, the folios, and the versions on their way.
+type Run = (u32, Vec<FolioId>, Vec<(u32, u32)>);
+
 /// A write in flight: the folios, and for files the versions that are on their way.
 pub(crate) struct InFlight {
     pub(crate) object: ObjectId,
@@ -80,6 +83,7 @@ impl World {
             }
             Err(e) => {
                 object.error.get_or_insert(e);
+                object.last_error = (Some(e), object.last_error.1 + 1);
                 self.retag_dirty(f.object);
             }
         }
@@ -109,24 +113,63 @@ impl World {
 
     /// Starts writing up to `max` dirty pages of a file from `from` on, in index order, adjacent
     /// pages in one request. Returns pages started and the page after the last one looked at.
-    pub(crate) fn write_dirty_pages(&mut self, now: u64, object: ObjectId, wb: WbId, from: u32, max: u64) -> (u64, u32) {
+    pub(crate) fn write_dirty_pages(
+        &mut self,
+        now: u64,
+        object: ObjectId,
+        wb: WbId,
+        from: u32,
+        max: u64,
+    ) -> (u64, u32) {
+        self.start_writing(now, object, wb, from, max, false)
+    }
+
+    /// As [`Self::write_dirty_pages`], but stops at a page that is locked or still being written, and
+    /// returns that page.
+    pub(crate) fn write_run_of_dirty(
+        &mut self,
+        now: u64,
+        object: ObjectId,
+        wb: WbId,
+        from: u32,
+        max: u64,
+    ) -> (u64, u32) {
+        self.start_writing(now, object, wb, from, max, true)
+    }
+
+    fn start_writing(
+        &mut self,
+        now: u64,
+        object: ObjectId,
+        wb: WbId,
+        from: u32,
+        max: u64,
+        stop_at_busy: bool,
+    ) -> (u64, u32) {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("writeback of an anonymous object");
         };
         let run_max = (self.devices[device].spec().max_req_bytes / PAGE_SIZE).max(1);
         let (mut at, mut started) = (from, 0);
-        let mut runs: Vec<(u32, Vec<FolioId>, Vec<(u32, u32)>)> = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
         while started < max {
-            let Some(page) = self.objects[object.idx()].next_dirty(at) else { break };
-            at = page + 1;
+            let Some(page) = self.objects[object.idx()].next_dirty(at) else {
+                break;
+            };
             let id = self.objects[object.idx()]
                 .word(page)
                 .folio()
                 .expect("a dirty page is in memory");
             // Locked by a reclaimer, or still being written: next time.
             if self.engine.folio(id).any(Flags::LOCKED | Flags::WRITEBACK) {
+                if stop_at_busy {
+                    at = page;
+                    break;
+                }
+                at = page + 1;
                 continue;
             }
+            at = page + 1;
             self.clean_entries(object, page);
             let was_dirty = self.engine.clear_dirty(id);
             debug_assert!(was_dirty, "tag without a dirty folio");

@@ -4,37 +4,51 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
-use coldset_engine::ObjectId;
+use crate::vm::held::FolioRef;
+use coldset_engine::{Flags, ObjectId};
 
 impl Machine {
     /// Writes all dirty pages of a file and waits for them.
     ///
     /// # Errors
-    /// The first device error since the last fsync; the pages stay dirty.
+    /// The first device error that no fsync has reported yet, or one since this fsync began; the pages stay dirty.
     pub async fn fsync(&self, ctx: &Ctx, object: ObjectId) -> Result<(), OpError> {
+        let errors_before = self.w.borrow().objects[object.idx()].last_error.1;
         let mut at = 0;
         loop {
-            let more = {
+            let busy = {
                 let mut w = self.w.borrow_mut();
                 let w = &mut *w;
                 w.engine.set_now(ctx.now());
-                match w.objects[object.idx()].next_dirty(at) {
-                    None => false,
-                    Some(page) => {
-                        let wb = w.wb_of(object, ctx.memcg);
-                        let (_, next) = w.write_dirty_pages(ctx.now(), object, wb, page, 1024);
-                        at = next;
-                        true
-                    }
+                let Some(page) = w.objects[object.idx()].next_dirty(at) else {
+                    break;
+                };
+                let id = w.objects[object.idx()].word(page).folio();
+                let id = id.expect("a dirty page is in memory");
+                if w.engine.folio(id).any(Flags::LOCKED | Flags::WRITEBACK) {
+                    // Stored to again while it is being written: once more, after that.
+                    at = page;
+                    Some(id)
+                } else {
+                    let wb = w.wb_of(object, ctx.memcg);
+                    (_, at) = w.write_run_of_dirty(ctx.now(), object, wb, page, 1024);
+                    None
                 }
             };
-            if !more {
-                break;
+            if let Some(id) = busy {
+                let held = FolioRef::get(self, id);
+                self.wait_folio(ctx, held.id).await;
             }
             ctx.maybe_settle().await;
         }
         self.wait_writeback(ctx, object).await;
-        let error = self.w.borrow_mut().objects[object.idx()].error.take();
+        let error = {
+            let mut w = self.w.borrow_mut();
+            let o = &mut w.objects[object.idx()];
+            // An error that another fsync has reported meanwhile concerns this one too.
+            let (last, errors) = o.last_error;
+            o.error.take().or(last.filter(|_| errors > errors_before))
+        };
         error.map_or(Ok(()), |e| Err(OpError::Device(e)))
     }
 

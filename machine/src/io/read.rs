@@ -2,11 +2,12 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
-use crate::device::Request;
+use crate::device::{DeviceError, Request};
 use crate::machine::Machine;
-use crate::mem::{Backing, Slot};
+use crate::mem::{Backing, Object, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Refused;
+use crate::vm::held::{FolioRef, NewPages};
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -53,19 +54,37 @@ pub enum Purpose {
 }
 
 impl World {
-    /// A read of one page that is cached and up to date. The hot path.
+    /// A read of one page that is cached and up to date.
     #[inline]
     pub fn read_hit(&mut self, cpu: u16, file: &OpenFile, page: u32) -> bool {
+        self.read_hits(cpu, file, std::iter::once(page)) == 1
+    }
+
+    /// Reads of pages one after the other, as long as they are cached and up to date. Returns how
+    /// many were. The hot path.
+    #[inline]
+    pub fn read_hits(
+        &mut self,
+        cpu: u16,
+        file: &OpenFile,
+        pages: impl Iterator<Item = u32>,
+    ) -> usize {
         let object = &self.objects[file.object.idx()];
-        let Some(id) = object.word(page).folio() else { return false };
-        if !self.engine.folio(id).has(Flags::UPTODATE) {
-            return false;
+        let mut hits = 0;
+        for page in pages {
+            let Some(id) = object.word(page).folio() else {
+                break;
+            };
+            if !self.engine.folio(id).has(Flags::UPTODATE) {
+                break;
+            }
+            object.load(page);
+            if file.prev.replace(page) != page {
+                self.engine.mark_accessed(cpu, id);
+            }
+            hits += 1;
         }
-        object.load(page);
-        if file.prev.replace(page) != page {
-            self.engine.mark_accessed(cpu, id);
-        }
-        true
+        hits
     }
 
     /// Accesses that [`Self::warm`] is best given at once: as many as a CPU can have on their way.
@@ -76,15 +95,28 @@ impl World {
     #[inline]
     pub fn warm(&self, accesses: impl Iterator<Item = (ObjectId, u32)>) {
         let mut ids = [FolioId(0); Self::WARM];
+        let mut last: Option<(ObjectId, &Object)> = None;
         for (id, (object, page)) in ids.iter_mut().zip(accesses) {
-            *id = self.objects[object.idx()].word(page).folio_or_zero();
+            let o = match last {
+                Some((same, o)) if same == object => o,
+                _ => &self.objects[object.idx()],
+            };
+            last = Some((object, o));
+            *id = o.word(page).folio_or_zero();
         }
         let seen = ids.iter().fold(0, |seen, &id| seen ^ self.engine.peek(id));
         std::hint::black_box(seen);
     }
 
     /// Inserts a new, locked folio that has been charged. `None` if another got there first.
-    pub(crate) fn insert_page(&mut self, ctx: &Ctx, memcg: MemcgId, object: ObjectId, page: u32, purpose: Purpose) -> Option<FolioId> {
+    pub(crate) fn insert_page(
+        &mut self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Option<FolioId> {
         let o = &mut self.objects[object.idx()];
         let slot = o.slot(page);
         if matches!(slot, Slot::Folio(_)) {
@@ -109,13 +141,20 @@ impl World {
                 Purpose::Write => {}
             }
         }
-        self.engine.lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
+        self.engine
+            .lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
         Some(id)
     }
 
-    /// Submits the read of `pages` consecutive locked folios from `page` on. Returns when it ends;
-    /// a completion unlocks them then.
-    pub(crate) fn submit_read(&mut self, ctx: &Ctx, object: ObjectId, page: u32, folios: &[FolioId]) -> u64 {
+    /// Submits the read of consecutive locked folios from `page` on. Returns when it ends, and how;
+    /// a completion unlocks them then. After an error they are in the cache no more.
+    pub(crate) fn submit_read(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        folios: &[FolioId],
+    ) -> (u64, Result<(), DeviceError>) {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("read of an anonymous object");
         };
@@ -127,12 +166,11 @@ impl World {
         self.engine
             .count_host(memcg, Counter::Pgpgin, (bytes / 1024) as i64);
         if done.result.is_err() {
-            self.objects[object.idx()].error.get_or_insert(done.result.unwrap_err());
-            // The folios stay out of date: drop them so that a later read tries again.
+            // The error is the reader's alone: fsync reports writes. The folios stay out of date: drop them so that a later read tries again.
             for &id in folios {
                 self.fail_read(object, id);
             }
-            return done.end;
+            return (done.end, done.result);
         }
         let end = done.end.max(ctx.now());
         if ctx.task().is_none() || end <= self.sim.now() {
@@ -142,7 +180,7 @@ impl World {
         } else {
             self.complete_read_at(end, object, folios.to_vec());
         }
-        end
+        (end, Ok(()))
     }
 
     /// The contents have arrived.
@@ -161,7 +199,8 @@ impl World {
         self.wake_folio(id);
     }
 
-    fn fail_read(&mut self, object: ObjectId, id: FolioId) {
+    /// A folio that got no contents leaves the cache.
+    pub(crate) fn fail_read(&mut self, object: ObjectId, id: FolioId) {
         let (_, page) = self.engine.folio(id).owner();
         self.objects[object.idx()].set_slot(page, Slot::Empty);
         self.engine.folio_clear(id, Flags::OWNED);
@@ -172,24 +211,21 @@ impl World {
 
 impl World {
     /// The rest of an inline read of one page once there is memory for it. `None`: somebody else
-    /// has brought the page in meanwhile.
-    fn read_charged(&mut self, ctx: &Ctx, file: &OpenFile, page: u32) -> Option<Result<(), OpError>> {
+    /// has brought the page in meanwhile, and the memory is not used.
+    fn read_charged(
+        &mut self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        page: u32,
+    ) -> Option<Result<(), OpError>> {
         let object = file.object;
-        let Some(id) = self.insert_page(ctx, ctx.memcg, object, page, Purpose::Read) else {
-            if ctx.memcg != MemcgId::ROOT {
-                self.engine.memcgs.uncharge(ctx.memcg, 1);
-            }
-            return None;
-        };
-        let until = self.submit_read(ctx, object, page, &[id]);
+        let id = self.insert_page(ctx, ctx.memcg, object, page, Purpose::Read)?;
+        let (until, result) = self.submit_read(ctx, object, page, &[id]);
         self.pay(ctx);
         ctx.io_done(until);
-        let uptodate = self.engine.folio(id).has(Flags::UPTODATE);
         self.engine.folio_put(id, 1);
-        if !uptodate {
-            let error = self.objects[object.idx()].error.take();
-            let error = error.unwrap_or(crate::device::DeviceError::Io);
-            return Some(Err(OpError::Device(error)));
+        if let Err(e) = result {
+            return Some(Err(OpError::Device(e)));
         }
         let hit = self.read_hit(ctx.cpu(), file, page);
         debug_assert!(hit, "just read");
@@ -216,20 +252,26 @@ impl Machine {
         if let Some(refused) = w.get_pages_now(ctx, ctx.memcg, 1) {
             return Inline::Waits(Some(refused));
         }
-        match w.read_charged(ctx, file, page) {
-            Some(result) => Inline::Done(result),
-            None => Inline::Waits(None),
-        }
+        let result = w.read_charged(ctx, file, page);
+        Inline::Done(result.expect("nothing has run since the page was seen missing"))
     }
 
     /// Goes on where [`Self::read_inline`] could not.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub async fn read_refused(&self, ctx: &Ctx, file: &OpenFile, page: u32, refused: Option<Refused>) -> Result<(), OpError> {
+    pub async fn read_refused(
+        &self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        page: u32,
+        refused: Option<Refused>,
+    ) -> Result<(), OpError> {
         if let Some(refused) = refused {
-            self.get_pages_refused(ctx, ctx.memcg, 1, refused).await?;
-            if let Some(result) = self.w.borrow_mut().read_charged(ctx, file, page) {
+            let charge = self.get_pages_refused(ctx, ctx.memcg, 1, refused).await?;
+            let read = self.w.borrow_mut().read_charged(ctx, file, page);
+            if let Some(result) = read {
+                charge.keep();
                 return result;
             }
         }
@@ -240,7 +282,13 @@ impl Machine {
     ///
     /// # Errors
     /// Out of memory, or the device failed.
-    pub async fn read(&self, ctx: &Ctx, file: &OpenFile, page: u32, pages: u32) -> Result<(), OpError> {
+    pub async fn read(
+        &self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        page: u32,
+        pages: u32,
+    ) -> Result<(), OpError> {
         let mut at = page;
         let end = page + pages;
         while at < end {
@@ -263,35 +311,36 @@ impl Machine {
     }
 
     /// Makes `page` readable; reads the whole missing run up to `end` with it.
-    pub async fn read_miss(&self, ctx: &Ctx, object: ObjectId, page: u32, end: u32) -> Result<(), OpError> {
+    pub async fn read_miss(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        end: u32,
+    ) -> Result<(), OpError> {
         let cached = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
             w.objects[object.idx()].word(page).folio()
         };
         if let Some(id) = cached {
-            self.w.borrow_mut().engine.folio_get(id, 1);
+            let held = FolioRef::get(self, id);
             if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                 self.wait_folio(ctx, id).await;
             }
-            let mut w = self.w.borrow_mut();
-            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
-            let owned = w.engine.folio(id).has(Flags::OWNED);
-            w.engine.folio_put(id, 1);
-            if !uptodate && owned {
-                return Err(OpError::Device(crate::device::DeviceError::Io));
-            }
+            drop(held);
+            // If its read has failed it is in the cache no more, and the caller tries again.
             return Ok(());
         }
         let end = {
             let w = self.w.borrow();
             (end + w.read_ahead).min(w.objects[object.idx()].pages())
         };
-        let mut folios = Vec::with_capacity((end - page) as usize);
+        let mut new = NewPages::new(self, object, (end - page) as usize);
         let mut failed = None;
         for p in page..end {
             match self.new_page(ctx, object, p, Purpose::Read).await {
-                Ok(Some(id)) => folios.push(id),
+                Ok(Some(id)) => new.ids.push(id),
                 Ok(None) => break,
                 Err(e) => {
                     failed = Some(e);
@@ -299,35 +348,40 @@ impl Machine {
                 }
             }
         }
-        if folios.is_empty() {
+        let Some(&first) = new.ids.first() else {
             return failed.map_or(Ok(()), Err);
-        }
-        let until = {
-            let mut w = self.w.borrow_mut();
-            let until = w.submit_read(ctx, object, page, &folios);
-            w.pay(ctx);
-            until
         };
+        let (until, result) = {
+            let mut w = self.w.borrow_mut();
+            let folios = std::mem::take(&mut new.ids);
+            w.engine.folio_get(first, 1);
+            let done = w.submit_read(ctx, object, page, &folios);
+            for id in folios {
+                w.engine.folio_put(id, 1);
+            }
+            w.pay(ctx);
+            done
+        };
+        let held = FolioRef::of(self, first);
         ctx.io_until(until).await;
+        result.map_err(OpError::Device)?;
         // Completion and our wake-up fall on the same instant, in either order.
-        if self.w.borrow().engine.folio(folios[0]).has(Flags::LOCKED) {
-            self.wait_folio(ctx, folios[0]).await;
+        if self.w.borrow().engine.folio(first).has(Flags::LOCKED) {
+            self.wait_folio(ctx, first).await;
         }
-        let mut w = self.w.borrow_mut();
-        let uptodate = w.engine.folio(folios[0]).has(Flags::UPTODATE);
-        for id in folios {
-            w.engine.folio_put(id, 1);
-        }
-        if !uptodate {
-            let error = w.objects[object.idx()].error.take();
-            return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
-        }
+        drop(held);
         Ok(())
     }
 
     /// Charges and inserts one page. `None` if it is there already.
     #[inline]
-    pub(crate) async fn new_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<Option<FolioId>, OpError> {
+    pub(crate) async fn new_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Result<Option<FolioId>, OpError> {
         let nodes = {
             let mut w = self.w.borrow_mut();
             if w.kernel.is_some() {
@@ -336,41 +390,52 @@ impl Machine {
                 0
             }
         };
-        self.get_pages(ctx, ctx.memcg, 1).await?;
+        let charge = self.get_pages(ctx, ctx.memcg, 1).await?;
         if nodes > 0 {
-            self.charge_kernel(ctx, ctx.memcg, nodes, 0).await?;
+            self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
         }
-        let mut w = self.w.borrow_mut();
-        let id = w.insert_page(ctx, ctx.memcg, object, page, purpose);
-        if id.is_none() && ctx.memcg != MemcgId::ROOT {
-            w.engine.memcgs.uncharge(ctx.memcg, 1);
+        let id = self
+            .w
+            .borrow_mut()
+            .insert_page(ctx, ctx.memcg, object, page, purpose);
+        if id.is_some() {
+            charge.keep();
         }
         Ok(id)
     }
 
-    /// Brings one page in and waits for it. The caller gets a reference.
-    pub(crate) async fn read_page(&self, ctx: &Ctx, object: ObjectId, page: u32, purpose: Purpose) -> Result<FolioId, OpError> {
+    /// Brings one page in and waits for it. It may be gone again, or its read may have failed for
+    /// another reader: the caller looks whether it is cached and up to date.
+    pub(crate) async fn read_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Result<FolioRef<'_>, OpError> {
         loop {
             if let Some(id) = self.new_page(ctx, object, page, purpose).await? {
-                let until = {
+                let held = FolioRef::of(self, id);
+                let (until, result) = {
                     let mut w = self.w.borrow_mut();
-                    let until = w.submit_read(ctx, object, page, &[id]);
+                    let done = w.submit_read(ctx, object, page, &[id]);
                     w.pay(ctx);
-                    until
+                    done
                 };
                 ctx.io_until(until).await;
+                result.map_err(OpError::Device)?;
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
-                return Ok(id);
+                return Ok(held);
             }
             let found = self.w.borrow().objects[object.idx()].word(page).folio();
             if let Some(id) = found {
-                self.w.borrow_mut().engine.folio_get(id, 1);
+                let held = FolioRef::get(self, id);
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
-                return Ok(id);
+                return Ok(held);
             }
         }
     }

@@ -6,10 +6,12 @@ use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::Backing;
 use crate::sim::TimeClass;
+use crate::vm::held::FolioRef;
 use crate::world::World;
-use coldset_engine::memcg::UNLIMITED;
 use coldset_engine::writeback::limits::headroom;
-use coldset_engine::writeback::{BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict};
+use coldset_engine::writeback::{
+    BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict,
+};
 use coldset_engine::zone::totalreserve;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 
@@ -42,8 +44,6 @@ impl World {
             unreachable!("dirty file folio of an anonymous object");
         };
         self.objects[object.idx()].writer.get_or_insert(memcg);
-        // Only cgroup v2 has a write context for each memcg.
-        let memcg = if self.engine.config().cgroup_v2 { memcg } else { MemcgId::ROOT };
         let wb = self.wb.attach(object, DeviceId(device as u32), memcg);
         self.ensure_flusher(wb);
         wb
@@ -88,7 +88,6 @@ impl World {
             (c.usage(), c.high(), c.max())
         });
         let stat = |c| t.folded(memcg, c).max(0) as u64;
-        debug_assert!(UNLIMITED > 0);
         Some(MemcgFigures {
             file: stat(Counter::FilePages),
             headroom: headroom(path),
@@ -112,7 +111,14 @@ impl Machine {
     ///
     /// # Errors
     /// Out of memory, or the device failed to read.
-    pub async fn write(&self, ctx: &Ctx, object: ObjectId, page: u32, pages: u32, whole: bool) -> Result<(), OpError> {
+    pub async fn write(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        pages: u32,
+        whole: bool,
+    ) -> Result<(), OpError> {
         for p in page..page + pages {
             self.write_page(ctx, object, p, whole).await?;
         }
@@ -121,61 +127,59 @@ impl Machine {
         Ok(())
     }
 
-    async fn write_page(&self, ctx: &Ctx, object: ObjectId, page: u32, whole: bool) -> Result<(), OpError> {
+    async fn write_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        whole: bool,
+    ) -> Result<(), OpError> {
         {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
             w.objects[object.idx()].grow(page + 1);
         }
-        let fresh;
+        let mut fresh = false;
         loop {
             let cached = self.w.borrow().objects[object.idx()].word(page).folio();
-            let id = match cached {
+            let held = match cached {
                 Some(id) => {
-                    self.w.borrow_mut().engine.folio_get(id, 1);
+                    let held = FolioRef::get(self, id);
                     // Stable pages are not required: only a read in flight holds the lock.
-                    while self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                    if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                         self.wait_folio(ctx, id).await;
                     }
-                    id
+                    held
                 }
                 None if whole => match self.new_page(ctx, object, page, Purpose::Write).await? {
                     Some(id) => {
                         let mut w = self.w.borrow_mut();
                         w.engine.folio_set(id, Flags::UPTODATE);
                         w.unlock_folio(id);
-                        id
+                        FolioRef::of(self, id)
                     }
                     None => continue,
                 },
                 None => self.read_page(ctx, object, page, Purpose::Write).await?,
             };
+            let id = held.id;
             let mut w = self.w.borrow_mut();
             let still = w.objects[object.idx()].word(page).folio() == Some(id);
-            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
-            if still && uptodate {
+            let ready = still && w.engine.folio(id).has(Flags::UPTODATE);
+            if ready {
                 w.write_cached(ctx, object, page, id);
-            }
-            w.engine.folio_put(id, 1);
-            w.pay(ctx);
-            if !uptodate {
-                let error = w.objects[object.idx()].error.take();
-                return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
-            }
-            if still {
                 // A cached page that was written costs kernel memory of the file system.
                 fresh = w.kernel.is_some() && w.objects[object.idx()].attach_buffer(page);
+            }
+            drop(w);
+            drop(held);
+            self.w.borrow_mut().pay(ctx);
+            if ready {
                 break;
             }
         }
         if fresh {
-            let due = self
-                .w
-                .borrow_mut()
-                .kernel_pages_owed(ctx.memcg, 0, 0, 1);
-            for _ in 0..due {
-                self.get_pages(ctx, ctx.memcg, 1).await?;
-            }
+            self.charge_kernel(ctx, ctx.memcg, 0, 0, 1).await?;
         }
         Ok(())
     }
@@ -224,7 +228,8 @@ impl Machine {
                 Verdict::Pause { ticks } => {
                     let hz = self.w.borrow().wb.params().hz;
                     let ns = ticks * 1_000_000_000 / hz;
-                    ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1)).await;
+                    ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1))
+                        .await;
                 }
             }
         }

@@ -104,12 +104,22 @@ impl Mapping {
     /// and dirty bits as hardware does.
     #[inline]
     pub fn touch(&mut self, e: u32, write: bool) -> bool {
-        let pte = &mut self.ptes[e as usize];
-        let need = if write { Pte::PRESENT.union(Pte::WRITABLE) } else { Pte::PRESENT };
+        let Some(pte) = self.ptes.get_mut(e as usize) else {
+            return false;
+        };
+        let need = if write {
+            Pte::PRESENT.union(Pte::WRITABLE)
+        } else {
+            Pte::PRESENT
+        };
         if !pte.contains(need) {
             return false;
         }
-        *pte |= if write { Pte::YOUNG.union(Pte::DIRTY) } else { Pte::YOUNG };
+        *pte |= if write {
+            Pte::YOUNG.union(Pte::DIRTY)
+        } else {
+            Pte::YOUNG
+        };
         self.tables[(e / TABLE) as usize] |= TABLE_YOUNG;
         true
     }

@@ -41,8 +41,10 @@ pub struct Object {
     pub nr_writeback: u64,
     /// Where background writeback goes on.
     pub cursor: u32,
-    /// First error of a write since the last fsync that reported one.
+    /// First error of a write that no fsync has reported yet.
     pub error: Option<DeviceError>,
+    /// The last error of a write, and how many there have been.
+    pub last_error: (Option<DeviceError>, u64),
     /// Index nodes that exist, one bit each: they are charged and never given back.
     nodes: Vec<u64>,
     /// Blocks of 4096 pages that have a node above.
@@ -89,6 +91,7 @@ impl Object {
             nr_writeback: 0,
             cursor: 0,
             error: None,
+            last_error: (None, 0),
             nodes: Vec::new(),
             upper: Vec::new(),
             buffers: Vec::new(),
@@ -143,7 +146,10 @@ impl Object {
     pub fn touch_nodes(&mut self, page: u32) -> u64 {
         let mut new = u64::from(!test_and_set(&mut self.nodes, page / NODE_PAGES));
         if new > 0 {
-            new += u64::from(!test_and_set(&mut self.upper, page / (NODE_PAGES * NODE_PAGES)));
+            new += u64::from(!test_and_set(
+                &mut self.upper,
+                page / (NODE_PAGES * NODE_PAGES),
+            ));
         }
         new
     }
@@ -182,7 +188,9 @@ impl Object {
     /// Clears the dirty mark. True if it was set.
     pub fn untag_dirty(&mut self, page: u32) -> bool {
         let (word, bit) = (page as usize / 64, page % 64);
-        let Some(w) = self.dirty.get_mut(word) else { return false };
+        let Some(w) = self.dirty.get_mut(word) else {
+            return false;
+        };
         let was = *w >> bit & 1 == 1;
         *w &= !(1 << bit);
         self.nr_dirty -= u64::from(was);
@@ -252,13 +260,22 @@ mod tests {
 
     #[test]
     fn dirty_pages_are_found_in_order() {
-        let mut o = Object::new(Backing::File { device: 0, start: 0 }, 1000);
+        let mut o = Object::new(
+            Backing::File {
+                device: 0,
+                start: 0,
+            },
+            1000,
+        );
         for p in [3, 64, 700] {
             o.tag_dirty(p);
             o.tag_dirty(p);
         }
         assert_eq!(o.nr_dirty, 3);
-        assert_eq!((o.next_dirty(0), o.next_dirty(4), o.next_dirty(701)), (Some(3), Some(64), None));
+        assert_eq!(
+            (o.next_dirty(0), o.next_dirty(4), o.next_dirty(701)),
+            (Some(3), Some(64), None)
+        );
         assert!(o.untag_dirty(64) && !o.untag_dirty(64));
         assert_eq!((o.next_dirty(4), o.nr_dirty), (Some(700), 2));
     }
@@ -266,6 +283,14 @@ mod tests {
     #[test]
     fn index_nodes_are_created_once() {
         let mut o = Object::new(Backing::Anon, 10_000);
-        assert_eq!([o.touch_nodes(0), o.touch_nodes(63), o.touch_nodes(64), o.touch_nodes(5000)], [2, 0, 1, 2]);
+        assert_eq!(
+            [
+                o.touch_nodes(0),
+                o.touch_nodes(63),
+                o.touch_nodes(64),
+                o.touch_nodes(5000)
+            ],
+            [2, 0, 1, 2]
+        );
     }
 }

@@ -4,6 +4,7 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::TimeClass;
+use crate::vm::held::Charge;
 use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};
@@ -22,12 +23,18 @@ pub enum Refused {
 }
 
 impl Machine {
-    /// Charges and allocates `n` pages for `memcg`. Reclaims, waits or kills if need be.
+    /// Charges and allocates `n` pages for `memcg`. Reclaims, waits or kills if need be. The pages
+    /// are given back unless they are kept.
     #[inline]
-    pub(crate) async fn get_pages(&self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Result<(), OpError> {
+    pub(crate) async fn get_pages(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+    ) -> Result<Charge<'_>, OpError> {
         let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, n);
         match refused {
-            None => Ok(()),
+            None => Ok(Charge::complete(self, memcg, ctx.node, n)),
             Some(refused) => self.get_pages_refused(ctx, memcg, n, refused).await,
         }
     }
@@ -39,26 +46,37 @@ impl Machine {
         memcg: MemcgId,
         n: u64,
         refused: Refused,
-    ) -> Result<(), OpError> {
-        match refused {
-            Refused::Pages => return self.take_pages_slow(ctx, memcg, n).await,
+    ) -> Result<Charge<'_>, OpError> {
+        let mut charge = match refused {
             Refused::Limit(over) => {
                 self.charge_slow(ctx, memcg, n, over).await?;
-                let got = self.w.borrow_mut().take_pages_fast(ctx.node, n);
-                if !got {
-                    return self.take_pages_slow(ctx, memcg, n).await;
+                let mut charge = Charge::new(self, memcg, ctx.node, n);
+                if self.w.borrow_mut().take_pages_fast(ctx.node, n) {
+                    charge.taken = n;
                 }
+                charge
             }
-            Refused::High => {}
+            Refused::Pages => Charge::new(self, memcg, ctx.node, n),
+            Refused::High => Charge::complete(self, memcg, ctx.node, n),
+        };
+        if charge.taken < n {
+            self.take_pages_slow(ctx, &mut charge, n).await?;
+            return Ok(charge);
         }
         if ctx.over_high.borrow().over_high > 0 {
             self.handle_high(ctx, memcg).await;
         }
-        Ok(())
+        Ok(charge)
     }
 
     /// The loop at the limit (`memcg.md` 3).
-    async fn charge_slow(&self, ctx: &Ctx, memcg: MemcgId, n: u64, over: MemcgId) -> Result<(), OpError> {
+    async fn charge_slow(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+        over: MemcgId,
+    ) -> Result<(), OpError> {
         let mut task = ChargeTask::refused(memcg, n, ChargeFlags::USER, over);
         loop {
             task.set_dying(ctx.killed());
@@ -112,9 +130,14 @@ impl Machine {
         }
     }
 
-    /// The allocator's slow path (`reclaim-entry.md` 6). The charge is given back on failure.
-    async fn take_pages_slow(&self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Result<(), OpError> {
-        for _ in 0..n {
+    /// The allocator's slow path (`reclaim-entry.md` 6).
+    async fn take_pages_slow(
+        &self,
+        ctx: &Ctx,
+        charge: &mut Charge<'_>,
+        n: u64,
+    ) -> Result<(), OpError> {
+        while charge.taken < n {
             let mut task = AllocTask::new(0, AllocFlags::USER);
             let mut input = AllocInput::default();
             loop {
@@ -124,7 +147,10 @@ impl Machine {
                     task.step(&mut w.engine.zones, std::mem::take(&mut input))
                 };
                 match step {
-                    AllocStep::Got(_) => break,
+                    AllocStep::Got(_) => {
+                        charge.taken += 1;
+                        break;
+                    }
                     AllocStep::WakeKswapd => self.w.borrow_mut().wake_kswapd(ctx.node, 0),
                     AllocStep::DirectReclaim => {
                         self.reserve_gate(ctx).await;
@@ -144,60 +170,50 @@ impl Machine {
                     AllocStep::Oom => {
                         input.oom_progress = self.global_oom(ctx);
                         if ctx.killed() {
-                            self.uncharge(memcg, n);
                             return Err(OpError::NoMemory);
                         }
                         let tick = self.sim.ticks_end(ctx.now(), 1);
                         ctx.sleep_until(TimeClass::AllocStall, tick).await;
                     }
-                    AllocStep::Fail => {
-                        self.uncharge(memcg, n);
-                        return Err(OpError::NoMemory);
-                    }
+                    AllocStep::Fail => return Err(OpError::NoMemory),
                 }
             }
         }
         Ok(())
     }
 
-    fn uncharge(&self, memcg: MemcgId, n: u64) {
-        if memcg != MemcgId::ROOT {
-            self.w.borrow_mut().engine.memcgs.uncharge(memcg, n);
-        }
-    }
-
-    /// Charges kernel memory that a first touch needs: `nodes` index nodes and `tables` leaf tables.
+    /// Charges kernel memory that a first touch needs: `nodes` index nodes, `tables` leaf tables and
+    /// what goes with `written` newly written pages. What cannot be charged stays owed.
     #[inline]
-    pub(crate) async fn charge_kernel(&self, ctx: &Ctx, memcg: MemcgId, nodes: u64, tables: u64) -> Result<(), OpError> {
-        if nodes == 0 && tables == 0 {
+    pub(crate) async fn charge_kernel(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        nodes: u64,
+        tables: u64,
+        written: u64,
+    ) -> Result<(), OpError> {
+        if nodes == 0 && tables == 0 && written == 0 {
             return Ok(());
         }
-        let pages = self.w.borrow_mut().kernel_pages_owed(memcg, nodes, tables, 0);
-        for _ in 0..pages {
-            self.get_pages(ctx, memcg, 1).await?;
+        self.w
+            .borrow_mut()
+            .owe_kernel_memory(memcg, nodes, tables, written);
+        while self.w.borrow().kernel_page_due(memcg) {
+            let page = self.get_pages(ctx, memcg, 1).await?;
+            let mut w = self.w.borrow_mut();
+            // Another task may have paid meanwhile.
+            if w.kernel_page_due(memcg) {
+                w.pay_kernel_page(memcg);
+                drop(w);
+                page.keep();
+            }
         }
         Ok(())
     }
 }
 
 impl World {
-    /// Charges and allocates `n` pages for `memcg` without any wait. What is left to do on a refusal
-    /// is done by [`Machine::get_pages_refused`].
-    #[inline]
-    pub(crate) fn get_pages_now(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Option<Refused> {
-        ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
-        let mut high = ctx.over_high.borrow_mut();
-        let charged = self
-            .engine
-            .memcgs
-            .try_charge_fast(memcg, n, ctx.cpu().into(), &mut high);
-        match charged {
-            Err(over) => Some(Refused::Limit(over)),
-            Ok(()) if !self.take_pages_fast(ctx.node, n) => Some(Refused::Pages),
-            Ok(()) => (high.over_high > 0).then_some(Refused::High),
-        }
-    }
-
     /// Takes pages from the node's zones without any wait. Without zones memory is unlimited.
     #[inline]
     fn take_pages_fast(&mut self, node: NodeId, n: u64) -> bool {
@@ -219,6 +235,23 @@ impl World {
         true
     }
 
+    /// Charges and allocates `n` pages for `memcg` without any wait. What is left to do on a refusal
+    /// is done by [`Machine::get_pages_refused`].
+    #[inline]
+    pub(crate) fn get_pages_now(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Option<Refused> {
+        ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
+        let mut high = ctx.over_high.borrow_mut();
+        let charged = self
+            .engine
+            .memcgs
+            .try_charge_fast(memcg, n, ctx.cpu().into(), &mut high);
+        match charged {
+            Err(over) => Some(Refused::Limit(over)),
+            Ok(()) if !self.take_pages_fast(ctx.node, n) => Some(Refused::Pages),
+            Ok(()) => (high.over_high > 0).then_some(Refused::High),
+        }
+    }
+
     /// Tells the zones of a node what reclaim could free.
     fn update_reclaimable(&mut self, node: NodeId) {
         let pages = self.engine.node_reclaimable(node);
@@ -229,6 +262,24 @@ impl World {
         }
     }
 
+    /// Notes kernel memory that becomes due.
+    fn owe_kernel_memory(&mut self, memcg: MemcgId, nodes: u64, tables: u64, written: u64) {
+        let p = &self.params;
+        let owed_new = nodes * p.index_node_page_ppm
+            + tables * 1_000_000
+            + written * p.written_page_kernel_ppm;
+        let base = p.kernel_base_page_ppm;
+        let Some(k) = &mut self.kernel else { return };
+        if k.owed.len() <= memcg.idx() {
+            k.owed.resize(memcg.idx() + 1, (0, 0));
+        }
+        let (owed, _) = &mut k.owed[memcg.idx()];
+        if *owed == 0 {
+            *owed = base;
+        }
+        *owed += owed_new;
+    }
+
     /// A written page has left the cache: what the file system kept for it is given back.
     pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId) {
         let each = self.params.written_page_kernel_ppm;
@@ -237,43 +288,29 @@ impl World {
             return;
         };
         *owed = owed.saturating_sub(each);
-        let keep = *owed / 1_000_000;
-        if *charged > keep {
-            let back = *charged - keep;
-            *charged = keep;
-            self.engine.memcgs.count(
-                memcg,
-                coldset_engine::Counter::KernelPages,
-                -(back as i64),
-            );
+        let back = charged.saturating_sub(*owed / 1_000_000);
+        if back > 0 {
+            *charged -= back;
+            let c = coldset_engine::Counter::KernelPages;
+            self.engine.memcgs.count(memcg, c, -(back as i64));
             if memcg != MemcgId::ROOT {
                 self.engine.memcgs.uncharge(memcg, back);
             }
         }
     }
 
-    /// Pages of kernel memory that become due: `nodes` index nodes, `tables` leaf tables and
-    /// `written` newly written pages.
-    pub(crate) fn kernel_pages_owed(&mut self, memcg: MemcgId, nodes: u64, tables: u64, written: u64) -> u64 {
-        let p = &self.params;
-        let owed_new = nodes * p.index_node_page_ppm
-            + tables * 1_000_000
-            + written * p.written_page_kernel_ppm;
-        let base = p.kernel_base_page_ppm;
-        let Some(k) = &mut self.kernel else { return 0 };
-        if k.owed.len() <= memcg.idx() {
-            k.owed.resize(memcg.idx() + 1, (0, 0));
-        }
-        let (owed, charged) = &mut k.owed[memcg.idx()];
-        if *owed == 0 {
-            *owed = base;
-        }
-        *owed += owed_new;
-        let due = *owed / 1_000_000 - *charged;
-        *charged += due;
-        if due > 0 {
-            self.engine.memcgs.count(memcg, coldset_engine::Counter::KernelPages, due as i64);
-        }
-        due
+    /// A whole page of kernel memory is owed.
+    fn kernel_page_due(&self, memcg: MemcgId) -> bool {
+        let owed = self.kernel.as_ref().and_then(|k| k.owed.get(memcg.idx()));
+        owed.is_some_and(|&(owed, charged)| owed / 1_000_000 > charged)
+    }
+
+    /// A page charged to the memcg is kernel memory now.
+    fn pay_kernel_page(&mut self, memcg: MemcgId) {
+        let k = self.kernel.as_mut().expect("kernel memory is accounted");
+        k.owed[memcg.idx()].1 += 1;
+        self.engine
+            .memcgs
+            .count(memcg, coldset_engine::Counter::KernelPages, 1);
     }
 }

@@ -3,7 +3,9 @@
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::TimeClass;
-use coldset_engine::memcg::{HighWrite, MaxWrite, MemcgError, ReclaimRequest, ReclaimWrite, WriteStep};
+use coldset_engine::memcg::{
+    HighWrite, MaxWrite, MemcgError, ReclaimRequest, ReclaimWrite, WriteStep,
+};
 use coldset_engine::reclaim::{Outcome, ReclaimKind, ReclaimTask, ScanControl};
 use coldset_engine::MemcgId;
 
@@ -39,7 +41,12 @@ impl Machine {
     ///
     /// # Errors
     /// The root, or a memcg that does not exist.
-    pub async fn write_high(&self, ctx: &Ctx, memcg: MemcgId, pages: u64) -> Result<(), MemcgError> {
+    pub async fn write_high(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        pages: u64,
+    ) -> Result<(), MemcgError> {
         let mut write = HighWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
         loop {
             let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
@@ -56,7 +63,13 @@ impl Machine {
     ///
     /// # Errors
     /// A memcg that does not exist.
-    pub async fn write_reclaim(&self, ctx: &Ctx, memcg: MemcgId, pages: u64, swappiness: Option<u8>) -> Result<u64, MemcgError> {
+    pub async fn write_reclaim(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        pages: u64,
+        swappiness: Option<u8>,
+    ) -> Result<u64, MemcgError> {
         let request = ReclaimRequest { pages, swappiness };
         let mut write = ReclaimWrite::new(&self.w.borrow().engine.memcgs, memcg, request)?;
         loop {

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::{CpuMask, TimeClass};
+use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
 
@@ -32,7 +33,14 @@ impl World {
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.
-    fn map_folio(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32, folio: FolioId, bits: Pte) -> u64 {
+    fn map_folio(
+        &mut self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        folio: FolioId,
+        bits: Pte,
+    ) -> u64 {
         let m = &mut self.mappings[mapping.0 as usize];
         let new_table = m.set(entry, bits | Pte::YOUNG);
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
@@ -66,10 +74,14 @@ impl World {
         let to = (from + window).min(range.end);
         let (mut tables, mut mapped) = (0, 0);
         for e in from..to {
-            if e == entry || self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT) {
+            if e == entry
+                || self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT)
+            {
                 continue;
             }
-            let Some(f) = self.objects[object.idx()].word(start + e).folio() else { continue };
+            let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
+                continue;
+            };
             let folio = self.engine.folio(f);
             if !folio.has(Flags::UPTODATE) || folio.has(Flags::LOCKED) {
                 continue;
@@ -86,9 +98,16 @@ impl Machine {
     /// A load or store of one page of a mapping, faulting if need be.
     ///
     /// # Errors
-    /// Out of memory (the task has been killed or its memcg cannot take it), or the device failed.
+    /// Out of memory (the task has been killed or its memcg cannot take it), the device failed, or
+    /// the mapping is gone.
     #[inline]
-    pub async fn access(&self, ctx: &Ctx, mapping: MappingId, entry: u32, write: bool) -> Result<(), OpError> {
+    pub async fn access(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        write: bool,
+    ) -> Result<(), OpError> {
         if self.w.borrow_mut().touch(mapping, entry, write) {
             return Ok(());
         }
@@ -96,7 +115,16 @@ impl Machine {
     }
 
     /// The fault path.
-    pub async fn fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, write: bool) -> Result<(), OpError> {
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub async fn fault(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        write: bool,
+    ) -> Result<(), OpError> {
         let (object, page, anon) = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -107,46 +135,81 @@ impl Machine {
             let anon = w.objects[object.idx()].is_anon();
             (object, page, anon)
         };
+        let mut dirtied = false;
         loop {
+            // Another thread may have unmapped it, at any wait.
+            if !self.w.borrow().mappings[mapping.0 as usize].alive {
+                return Err(OpError::Unmapped);
+            }
             let tables = if anon {
-                self.anon_fault(ctx, mapping, entry, object, page, write).await?
+                self.anon_fault(ctx, mapping, entry, object, page, write)
+                    .await?
             } else {
-                self.file_fault(ctx, mapping, entry, object, page, write).await?
+                let (tables, dirty) = self
+                    .file_fault(ctx, mapping, entry, object, page, write)
+                    .await?;
+                dirtied |= dirty;
+                tables
             };
             if self.w.borrow().kernel.is_some() {
-                self.charge_kernel(ctx, ctx.memcg, 0, tables).await?;
+                self.charge_kernel(ctx, ctx.memcg, 0, tables, 0).await?;
             }
             // The page may have gone again while kernel memory was charged.
             if self.w.borrow_mut().touch(mapping, entry, write) {
                 break;
             }
         }
+        // The store has happened: a flusher that cleans the page during the pause does no harm.
+        if dirtied {
+            self.balance_dirty(ctx, object).await;
+        }
         ctx.maybe_settle().await;
         Ok(())
     }
 
-    async fn anon_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<u64, OpError> {
+    /// Maps an anonymous page. Returns leaf tables created.
+    async fn anon_fault(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        object: ObjectId,
+        page: u32,
+        write: bool,
+    ) -> Result<u64, OpError> {
         let slot = {
             let w = self.w.borrow();
             ctx.charge(TimeClass::Fault, w.params.minor_fault_anon_ns);
             w.objects[object.idx()].slot(page)
         };
-        let id = match slot {
+        let held = match slot {
             Slot::Folio(id) => {
                 // In the swap cache, or shared and mapped by another.
-                self.w.borrow_mut().engine.folio_get(id, 1);
-                id
+                let held = FolioRef::get(self, id);
+                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                    self.wait_folio(ctx, id).await;
+                }
+                held
             }
             Slot::Swap(s) => {
                 self.w
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                self.swap_in(ctx, object, page, s, write).await?
+                match self.swap_in(ctx, object, page, s, write).await? {
+                    Some(held) => held,
+                    None => return Ok(0),
+                }
             }
             Slot::Empty | Slot::Shadow(_) => {
-                self.get_pages(ctx, ctx.memcg, 1).await?;
+                let charge = self.get_pages(ctx, ctx.memcg, 1).await?;
                 let mut w = self.w.borrow_mut();
+                // Another thread may have been faster, or has unmapped it.
+                let alive = w.mappings[mapping.0 as usize].alive;
+                if !alive || w.objects[object.idx()].slot(page) != slot {
+                    return Ok(0);
+                }
+                charge.keep();
                 let lruvec = w.engine.lruvec_id(ctx.memcg, ctx.node);
                 let id = w.engine.folio_alloc(NewFolio {
                     lruvec,
@@ -158,79 +221,89 @@ impl Machine {
                 });
                 w.objects[object.idx()].set_slot(page, Slot::Folio(id));
                 w.engine.lru_add(ctx.cpu(), id, true);
-                id
+                FolioRef::of(self, id)
             }
         };
-        let mut w = self.w.borrow_mut();
-        let w = &mut *w;
-        let present = w.mappings[mapping.0 as usize].ptes[entry as usize].contains(Pte::PRESENT);
         let mut tables = 0;
-        if !present {
-            if matches!(slot, Slot::Swap(_)) || w.engine.folio(id).has(Flags::SWAPCACHE) {
-                let mm = &mut w.mms[w.mappings[mapping.0 as usize].mm.idx()];
-                mm.swapped = mm.swapped.saturating_sub(1);
+        {
+            let mut w = self.w.borrow_mut();
+            let w = &mut *w;
+            let id = held.id;
+            let m = &w.mappings[mapping.0 as usize];
+            let still = m.alive && w.objects[object.idx()].word(page).folio() == Some(id);
+            if still && !m.ptes[entry as usize].contains(Pte::PRESENT) {
+                if matches!(slot, Slot::Swap(_)) || w.engine.folio(id).has(Flags::SWAPCACHE) {
+                    let mm = &mut w.mms[m.mm.idx()];
+                    mm.swapped = mm.swapped.saturating_sub(1);
+                }
+                tables = w.map_folio(ctx, mapping, entry, id, Pte::WRITABLE);
             }
-            tables = w.map_folio(ctx, mapping, entry, id, Pte::WRITABLE);
         }
-        w.engine.folio_put(id, 1);
-        w.pay(ctx);
+        drop(held);
+        self.w.borrow_mut().pay(ctx);
         Ok(tables)
     }
 
-    async fn file_fault(&self, ctx: &Ctx, mapping: MappingId, entry: u32, object: ObjectId, page: u32, write: bool) -> Result<u64, OpError> {
+    /// Maps a file page. Returns leaf tables created, and whether the page was clean and is dirty.
+    async fn file_fault(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        object: ObjectId,
+        page: u32,
+        write: bool,
+    ) -> Result<(u64, bool), OpError> {
         let mut tables = {
             let mut w = self.w.borrow_mut();
             ctx.charge(TimeClass::Fault, w.params.minor_fault_file_ns);
-            if write { 0 } else { w.fault_around(ctx, mapping, entry) }
+            if write {
+                0
+            } else {
+                w.fault_around(ctx, mapping, entry)
+            }
         };
         let cached = self.w.borrow().objects[object.idx()].word(page).folio();
-        let id = match cached {
+        let held = match cached {
             Some(id) => {
-                self.w.borrow_mut().engine.folio_get(id, 1);
+                let held = FolioRef::get(self, id);
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
-                id
+                held
             }
             None => {
                 self.w
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault).await?
+                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault)
+                    .await?
             }
         };
-        let dirtied = {
+        let mut dirtied = false;
+        {
             let mut w = self.w.borrow_mut();
             let w = &mut *w;
+            let id = held.id;
             let still = w.objects[object.idx()].word(page).folio() == Some(id);
-            let uptodate = w.engine.folio(id).has(Flags::UPTODATE);
-            let mut dirtied = false;
-            if still && uptodate {
-                let pte = w.mappings[mapping.0 as usize].ptes[entry as usize];
+            let m = &mut w.mappings[mapping.0 as usize];
+            if still && m.alive && w.engine.folio(id).has(Flags::UPTODATE) {
                 let bits = if write { Pte::WRITABLE } else { Pte::empty() };
-                if !pte.contains(Pte::PRESENT) {
+                if !m.ptes[entry as usize].contains(Pte::PRESENT) {
                     tables += w.map_folio(ctx, mapping, entry, id, bits);
                 } else if write {
-                    w.mappings[mapping.0 as usize].ptes[entry as usize] |= Pte::WRITABLE;
+                    m.ptes[entry as usize] |= Pte::WRITABLE;
                 }
                 if write {
                     dirtied = w.engine.set_dirty(id);
                     w.note_dirty(ctx);
                 }
             }
-            w.engine.folio_put(id, 1);
-            w.pay(ctx);
-            if still && !uptodate {
-                let error = w.objects[object.idx()].error;
-                return Err(OpError::Device(error.unwrap_or(crate::device::DeviceError::Io)));
-            }
-            dirtied
-        };
-        if dirtied {
-            self.balance_dirty(ctx, object).await;
         }
-        Ok(tables)
+        drop(held);
+        self.w.borrow_mut().pay(ctx);
+        Ok((tables, dirtied))
     }
 
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
@@ -241,6 +314,7 @@ impl Machine {
         }
         w.mms[mm.idx()].mappings.clear();
         w.engine.mm_destroy(mm);
+        w.proc_gone(mm);
         w.mms[mm.idx()].cpus = CpuMask::default();
         w.pay(ctx);
     }
@@ -266,7 +340,9 @@ impl World {
         let (object, start, mm) = (m.object, m.start, m.mm);
         let anon = self.objects[object.idx()].is_anon();
         let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
-        self.objects[object.idx()].mappings.retain(|&x| x != mapping);
+        self.objects[object.idx()]
+            .mappings
+            .retain(|&x| x != mapping);
         let shared = !self.objects[object.idx()].mappings.is_empty();
         // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
         self.engine.lru_add_drain(ctx.cpu());
@@ -274,7 +350,10 @@ impl World {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
             if pte.contains(Pte::PRESENT) {
-                let id = self.objects[object.idx()].word(page).folio().expect("mapped");
+                let id = self.objects[object.idx()]
+                    .word(page)
+                    .folio()
+                    .expect("mapped");
                 if anon {
                     self.mms[mm.idx()].anon -= 1;
                 } else {

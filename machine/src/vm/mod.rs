@@ -3,6 +3,7 @@
 pub mod alloc;
 pub mod control;
 pub mod fault;
+pub(crate) mod held;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;

@@ -27,6 +27,9 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         if let Some(mut t) = self.task.take() {
             if let Ok(mut w) = self.machine.w.try_borrow_mut() {
                 t.abandon(&mut w.engine);
@@ -52,7 +55,9 @@ impl Machine {
             match pause {
                 Pause::Done => break,
                 Pause::Yield => ctx.maybe_settle().await,
-                Pause::Throttle(reason, node, ticks) => self.throttle(ctx, reason, node, ticks).await,
+                Pause::Throttle(reason, node, ticks) => {
+                    self.throttle(ctx, reason, node, ticks).await
+                }
                 Pause::Writeback(folio) => self.wait_folio(ctx, folio).await,
                 Pause::OomKill => {
                     self.global_oom(ctx);
@@ -61,11 +66,12 @@ impl Machine {
         }
         let task = run.task.take().expect("running");
         let out = task.outcome();
-        let w = self.w.borrow();
-        if w.check {
-            w.check();
+        {
+            let w = self.w.borrow();
+            if w.check {
+                w.check();
+            }
         }
-        drop(w);
         ctx.maybe_settle().await;
         out
     }
@@ -130,7 +136,11 @@ impl World {
                 }
                 Work::WakeThrottled { reason, node } => self.wake_throttled(node, reason),
                 Work::Balance { node } => self.open_reserve_gate(node),
-                Work::Throttle { reason, node, ticks } => return Pause::Throttle(reason, node, ticks),
+                Work::Throttle {
+                    reason,
+                    node,
+                    ticks,
+                } => return Pause::Throttle(reason, node, ticks),
                 Work::WaitWriteback { folio } => return Pause::Writeback(folio),
                 Work::OomKill => return Pause::OomKill,
                 Work::Yield => return Pause::Yield,
@@ -175,7 +185,10 @@ impl World {
                     Some(slot) => {
                         object.set_slot(page, Slot::Swap(slot));
                         let shadow = f.shadow.map_or(0, |s| s.0 << 1 | 1);
-                        self.swap.as_mut().expect("swapped out").set_shadow(slot, shadow);
+                        self.swap
+                            .as_mut()
+                            .expect("swapped out")
+                            .set_shadow(slot, shadow);
                     }
                     None => object.set_slot(page, f.shadow.map_or(Slot::Empty, Slot::Shadow)),
                 }

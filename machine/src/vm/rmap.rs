@@ -55,7 +55,13 @@ impl World {
     }
 
     /// Looks at the neighbours of an accessed entry. Returns the time it took.
-    fn look_around(&mut self, ctx: &Ctx, la: &LookAround, id: crate::mem::MappingId, e: u32) -> u64 {
+    fn look_around(
+        &mut self,
+        ctx: &Ctx,
+        la: &LookAround,
+        id: crate::mem::MappingId,
+        e: u32,
+    ) -> u64 {
         let m = &self.mappings[id.0 as usize];
         let table = e / TABLE;
         let range = m.table_range(table);
@@ -70,7 +76,9 @@ impl World {
             if n == e || !pte.contains(Pte::PRESENT | Pte::YOUNG) {
                 continue;
             }
-            let Some(f) = self.objects[object.idx()].word(start + n).folio() else { continue };
+            let Some(f) = self.objects[object.idx()].word(start + n).folio() else {
+                continue;
+            };
             if !self.engine.look_around_wants(la, f) {
                 continue;
             }

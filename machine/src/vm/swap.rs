@@ -2,10 +2,11 @@
 
 use crate::config::{MachineConfig, MachineError, OpError, SwapConfig};
 use crate::ctx::Ctx;
-use crate::device::{Device, FaultPlan, Request, ZramTiming};
+use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
 use crate::machine::Machine;
 use crate::mem::Slot;
 use crate::sim::TimeClass;
+use crate::vm::held::FolioRef;
 use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
@@ -40,22 +41,29 @@ pub struct Swap {
 }
 
 impl Swap {
-    pub(crate) fn new(cfg: &SwapConfig, machine: &MachineConfig) -> Result<Option<Self>, MachineError> {
+    pub(crate) fn new(
+        cfg: &SwapConfig,
+        machine: &MachineConfig,
+    ) -> Result<Option<Self>, MachineError> {
         let (pages, store) = match cfg {
             SwapConfig::None => return Ok(None),
             SwapConfig::Zram { pages, algorithm } => {
                 let params = ZramParams::new(algorithm)?;
-                let timing = zram_timing(algorithm, &machine.params).ok_or_else(|| MachineError::Range {
-                    what: "zram algorithm",
-                    value: algorithm.clone(),
-                    range: "lz4, lzo, lzo-rle, zstd",
-                })?;
+                let timing =
+                    zram_timing(algorithm, &machine.params).ok_or_else(|| MachineError::Range {
+                        what: "zram algorithm",
+                        value: algorithm.clone(),
+                        range: "lz4, lzo, lzo-rle, zstd",
+                    })?;
                 let pool = Box::new(Zram::new(params, *pages)?);
                 (*pages, Store::Zram { pool, timing })
             }
             SwapConfig::Disk { pages, device } => {
                 let spec = device.spec(&machine.params);
-                (*pages, Store::Disk(Box::new(Device::new(spec, machine.seed ^ 0x5_3A9))))
+                (
+                    *pages,
+                    Store::Disk(Box::new(Device::new(spec, machine.seed ^ 0x5_3A9))),
+                )
             }
         };
         let range = |_| MachineError::Range {
@@ -101,7 +109,10 @@ impl Swap {
     }
 
     pub(crate) fn is_used(&self, slot: u32) -> bool {
-        self.slots.is_used(SwapSlot { area: 0, offset: slot })
+        self.slots.is_used(SwapSlot {
+            area: 0,
+            offset: slot,
+        })
     }
 
     pub(crate) fn set_faults(&mut self, plan: FaultPlan) {
@@ -130,7 +141,10 @@ impl World {
             self.engine.memcgs.event(memcg, Counter::EventsSwapFail);
             return None;
         };
-        ctx.charge(TimeClass::AllocStall, u64::from(got.scanned) * self.params.swap_slot_scan_ns);
+        ctx.charge(
+            TimeClass::AllocStall,
+            got.scanned * self.params.swap_slot_scan_ns,
+        );
         let slot = got.slot.offset;
         match self.engine.memcgs.charge_swap(memcg, 1) {
             Ok(owner) => {
@@ -162,7 +176,13 @@ impl World {
         if let Store::Zram { pool, .. } = &mut swap.store {
             pool.free(slot);
         }
-        swap.slots.release(ctx.cpu().into(), SwapSlot { area: 0, offset: slot });
+        swap.slots.release(
+            ctx.cpu().into(),
+            SwapSlot {
+                area: 0,
+                offset: slot,
+            },
+        );
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -195,7 +215,11 @@ impl World {
                 let Ok(class) = pool.store(slot, key) else {
                     return Written::Failed;
                 };
-                let ns = if class == PageClass::SameFilled { timing.read_mean_ns / 4 } else { timing.compress_ns };
+                let ns = if class == PageClass::SameFilled {
+                    timing.read_mean_ns / 4
+                } else {
+                    timing.compress_ns
+                };
                 ctx.charge(TimeClass::AllocStall, ns);
             }
             Store::Disk(device) => {
@@ -219,35 +243,91 @@ impl World {
 }
 
 impl Machine {
-    /// Brings a swapped page back inside a fault. Returns its folio with one reference of ours, on
-    /// its way to a list.
-    pub(crate) async fn swap_in(&self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32, write: bool) -> Result<FolioId, OpError> {
+    /// Brings a swapped page back inside a fault. `None`: it is not in that slot any more, look
+    /// again.
+    pub(crate) async fn swap_in(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        slot: u32,
+        write: bool,
+    ) -> Result<Option<FolioRef<'_>>, OpError> {
         let owner = {
             let w = self.w.borrow();
             let css = w.swap.as_ref().expect("swapped page").held[slot as usize].owner;
             w.engine.memcgs.swapin_memcg(css, ctx.memcg)
         };
-        self.get_pages(ctx, owner, 1).await?;
-        let (id, end) = {
+        let charge = self.get_pages(ctx, owner, 1).await?;
+        let (held, end) = {
             let mut w = self.w.borrow_mut();
-            // Somebody else may have brought it in while we waited for memory.
-            if let Some(id) = w.objects[object.idx()].word(page).folio() {
-                if owner != MemcgId::ROOT {
-                    w.engine.memcgs.uncharge(owner, 1);
-                }
-                w.engine.folio_get(id, 1);
-                return Ok(id);
+            // While we waited for memory somebody else may have brought it in, or unmapped it, and
+            // the slot may be another page's by now.
+            if w.objects[object.idx()].slot(page) != Slot::Swap(slot) {
+                return Ok(None);
             }
-            w.begin_swap_in(ctx, object, page, slot, owner, write)
+            let end = w.read_swap(ctx, owner, slot).map_err(OpError::Device)?;
+            charge.keep();
+            let id = w.begin_swap_in(ctx, object, page, slot, owner, write);
+            w.unlock_at(ctx, end, id);
+            (FolioRef::of(self, id), end)
         };
         ctx.io_until(end).await;
-        self.w.borrow_mut().unlock_folio(id);
-        Ok(id)
+        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
+            self.wait_folio(ctx, held.id).await;
+        }
+        Ok(Some(held))
     }
 }
 
 impl World {
-    fn begin_swap_in(&mut self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32, owner: MemcgId, write: bool) -> (FolioId, u64) {
+    /// Reads a slot. Returns when its contents are there.
+    fn read_swap(&mut self, ctx: &Ctx, owner: MemcgId, slot: u32) -> Result<u64, DeviceError> {
+        let draw = {
+            // Deterministic without a generator of its own: the slot and the time decide.
+            (u64::from(slot) << 32 ^ ctx.now()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        };
+        let swap = self.swap.as_mut().expect("swapped page");
+        match &mut swap.store {
+            Store::Zram { timing, .. } => {
+                let now = ctx.now();
+                ctx.charge(TimeClass::Fault, timing.read_ns(draw));
+                Ok(now)
+            }
+            Store::Disk(device) => {
+                let done = device.submit(ctx.now(), Request::read(u64::from(slot) * 4096, 4096));
+                self.engine.count_host(owner, Counter::Pgpgin, 4);
+                done.result.map(|()| done.end)
+            }
+        }
+    }
+
+    /// Unlocks a folio when its contents have arrived, whatever becomes of the task that asked.
+    fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
+        if ctx.task().is_none() || end <= self.sim.now() {
+            self.unlock_folio(id);
+            return;
+        }
+        self.engine.folio_get(id, 1);
+        let me = self.me.clone();
+        self.sim.call_at(end, move || {
+            if let Some(w) = me.upgrade() {
+                let mut w = w.borrow_mut();
+                w.unlock_folio(id);
+                w.engine.folio_put(id, 1);
+            }
+        });
+    }
+
+    fn begin_swap_in(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        slot: u32,
+        owner: MemcgId,
+        write: bool,
+    ) -> FolioId {
         let lruvec = self.engine.lruvec_id(owner, ctx.node);
         let id = self.engine.folio_alloc(NewFolio {
             lruvec,
@@ -260,19 +340,6 @@ impl World {
         let swap = self.swap.as_mut().expect("swapped page");
         let held = swap.held[slot as usize];
         let synchronous = swap.synchronous();
-        let mut end = ctx.now();
-        let draw = {
-            // Deterministic without a generator of its own: the slot and the time decide.
-            (u64::from(slot) << 32 ^ ctx.now()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        };
-        match &mut swap.store {
-            Store::Zram { timing, .. } => ctx.charge(TimeClass::Fault, timing.read_ns(draw)),
-            Store::Disk(device) => {
-                let done = device.submit(ctx.now(), Request::read(u64::from(slot) * 4096, 4096));
-                end = done.end;
-                self.engine.count_host(owner, Counter::Pgpgin, 4);
-            }
-        }
         self.engine.count_host(owner, Counter::Pswpin, 1);
         if held.shadow & 1 == 1 {
             let shadow = Shadow(held.shadow >> 1);
@@ -297,6 +364,6 @@ impl World {
             }
         }
         self.engine.lru_add(ctx.cpu(), id, true);
-        (id, end)
+        id
     }
 }

@@ -51,7 +51,9 @@ impl World {
                     if !pte.contains(Pte::PRESENT | Pte::YOUNG) {
                         continue;
                     }
-                    let Some(f) = self.objects[object.idx()].word(start + e).folio() else { continue };
+                    let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
+                        continue;
+                    };
                     if !self.engine.walk_wants_folio(walk, f) {
                         continue;
                     }

@@ -29,7 +29,14 @@ struct Lru {
 impl Lru {
     fn new(frames: u32) -> Self {
         Self {
-            links: vec![Link { prev: NONE, next: NONE, on: false }; frames as usize],
+            links: vec![
+                Link {
+                    prev: NONE,
+                    next: NONE,
+                    on: false
+                };
+                frames as usize
+            ],
             head: NONE,
             tail: NONE,
             len: 0,
@@ -53,9 +60,13 @@ impl Lru {
         self.len -= 1;
     }
 
-    fn to_head(&mut self, f: u32) {
+    fn refresh(&mut self, f: u32) {
         self.remove(f);
-        self.links[f as usize] = Link { prev: NONE, next: self.head, on: true };
+        self.links[f as usize] = Link {
+            prev: NONE,
+            next: self.head,
+            on: true,
+        };
         match self.head {
             NONE => self.tail = f,
             h => self.links[h as usize].prev = f,
@@ -130,9 +141,9 @@ impl Cache {
             None => Lookup::Miss,
             Some(&f) => match self.frames[f as usize] {
                 Frame::Block(_) => {
-                    self.lru.to_head(f);
+                    self.lru.refresh(f);
                     if self.dirty[f as usize] {
-                        self.dirty_lru.to_head(f);
+                        self.dirty_lru.refresh(f);
                     }
                     Lookup::Hit(f)
                 }
@@ -152,20 +163,24 @@ impl Cache {
     /// The block has arrived.
     pub fn filled(&mut self, f: u32, block: u32) {
         self.frames[f as usize] = Frame::Block(block);
-        self.lru.to_head(f);
+        self.lru.refresh(f);
         self.wake(block);
     }
 
     /// The block has been changed.
     pub fn set_dirty(&mut self, f: u32) {
         self.dirty[f as usize] = true;
-        self.dirty_lru.to_head(f);
+        self.dirty_lru.refresh(f);
     }
 
     /// Takes the least recently used block out for eviction (`dirty_only`: the least recently used
     /// dirty one). Returns frame, block, and whether it must be written.
     pub fn victim(&mut self, dirty_only: bool) -> Option<(u32, u32, bool)> {
-        let f = if dirty_only { self.dirty_lru.tail } else { self.lru.tail };
+        let f = if dirty_only {
+            self.dirty_lru.tail
+        } else {
+            self.lru.tail
+        };
         if f == NONE {
             return None;
         }
@@ -234,7 +249,9 @@ mod tests {
             c.filled(f, b);
         }
         assert_eq!(c.reserve(13), None);
-        let Lookup::Hit(f11) = c.lookup(11) else { panic!("11 is cached") };
+        let Lookup::Hit(f11) = c.lookup(11) else {
+            panic!("11 is cached")
+        };
         c.set_dirty(f11);
         c.lookup(10);
         assert_eq!(c.dirty_permille(), 333);

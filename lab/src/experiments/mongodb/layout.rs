@@ -32,7 +32,8 @@ impl Layout {
             self.end += 1;
             self.end - 1
         });
-        self.pending.push(std::mem::replace(&mut self.place[block as usize], new));
+        self.pending
+            .push(std::mem::replace(&mut self.place[block as usize], new));
         new
     }
 

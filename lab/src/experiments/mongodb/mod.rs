@@ -41,19 +41,71 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times shrink with the scale.
 pub const PARAMS: &[ParamDoc] = &[
-    ParamDoc { name: "limit_mib", default: "10240", doc: "limit of the memcg, MiB" },
-    ParamDoc { name: "cache_mib", default: "4608", doc: "cache of the storage engine, MiB" },
-    ParamDoc { name: "heap_mib", default: "358", doc: "other anonymous memory, MiB" },
-    ParamDoc { name: "records", default: "20000000", doc: "records of 1.17 KB, 27 a block" },
-    ParamDoc { name: "operations", default: "6000000", doc: "operations" },
-    ParamDoc { name: "threads", default: "32", doc: "workers, not scaled" },
-    ParamDoc { name: "update_percent", default: "5", doc: "share of updates, per cent" },
-    ParamDoc { name: "dist", default: "scale-true", doc: "record choice: scale-true or literal" },
-    ParamDoc { name: "device", default: "nvme", doc: "device of the data" },
-    ParamDoc { name: "checkpoint_s", default: "60", doc: "seconds between checkpoints" },
-    ParamDoc { name: "cgroup", default: "v2", doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)" },
-    ParamDoc { name: "ram_mib", default: "131072", doc: "RAM of the host, MiB" },
-    ParamDoc { name: "cpus", default: "96", doc: "CPUs, not scaled" },
+    ParamDoc {
+        name: "limit_mib",
+        default: "10240",
+        doc: "limit of the memcg, MiB",
+    },
+    ParamDoc {
+        name: "cache_mib",
+        default: "4608",
+        doc: "cache of the storage engine, MiB",
+    },
+    ParamDoc {
+        name: "heap_mib",
+        default: "358",
+        doc: "other anonymous memory, MiB",
+    },
+    ParamDoc {
+        name: "records",
+        default: "20000000",
+        doc: "records of 1.17 KB, 27 a block",
+    },
+    ParamDoc {
+        name: "operations",
+        default: "6000000",
+        doc: "operations",
+    },
+    ParamDoc {
+        name: "threads",
+        default: "32",
+        doc: "workers, not scaled",
+    },
+    ParamDoc {
+        name: "update_percent",
+        default: "5",
+        doc: "share of updates, per cent",
+    },
+    ParamDoc {
+        name: "dist",
+        default: "scale-true",
+        doc: "record choice: scale-true or literal",
+    },
+    ParamDoc {
+        name: "device",
+        default: "nvme",
+        doc: "device of the data",
+    },
+    ParamDoc {
+        name: "checkpoint_s",
+        default: "60",
+        doc: "seconds between checkpoints",
+    },
+    ParamDoc {
+        name: "cgroup",
+        default: "v2",
+        doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
+    },
+    ParamDoc {
+        name: "ram_mib",
+        default: "131072",
+        doc: "RAM of the host, MiB",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "96",
+        doc: "CPUs, not scaled",
+    },
 ];
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {

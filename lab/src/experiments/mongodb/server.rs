@@ -75,10 +75,7 @@ impl Server {
                     return self.touch_frame(ctx, frame, update).await;
                 }
                 Lookup::Busy => {
-                    let queue = self
-                        .cache
-                        .borrow_mut()
-                        .wait_queue(&self.machine.sim, block);
+                    let queue = self.cache.borrow_mut().wait_queue(&self.machine.sim, block);
                     queue.wait_as(TimeClass::IoWait).await;
                 }
                 Lookup::Miss => {
@@ -89,12 +86,16 @@ impl Server {
                     }
                     let Some(frame) = self.cache.borrow_mut().reserve(block) else {
                         self.evictors.wake_all();
-                        self.hungry.wait_timeout_as(TimeClass::IoWait, 1_000_000).await;
+                        self.hungry
+                            .wait_timeout_as(TimeClass::IoWait, 1_000_000)
+                            .await;
                         continue;
                     };
                     let place = self.layout.borrow().place(block);
                     let page = place * BLOCK_PAGES;
-                    self.machine.read(ctx, &self.data, page, BLOCK_PAGES).await?;
+                    self.machine
+                        .read(ctx, &self.data, page, BLOCK_PAGES)
+                        .await?;
                     self.reads.set(self.reads.get() + 1);
                     for p in 0..BLOCK_PAGES {
                         let entry = frame * BLOCK_PAGES + p;
@@ -129,7 +130,8 @@ impl Server {
             self.evictors.wake_one();
         }
         if used >= EVICT.1 || dirty >= EVICT_DIRTY.1 {
-            self.evict_one(ctx, dirty >= EVICT_DIRTY.1 && used < EVICT.1).await?;
+            self.evict_one(ctx, dirty >= EVICT_DIRTY.1 && used < EVICT.1)
+                .await?;
         }
         Ok(())
     }
@@ -162,7 +164,13 @@ impl Server {
         self.journal_bytes.set(from + JOURNAL_BYTES);
         let (first, last) = (from / 4096, (from + JOURNAL_BYTES - 1) / 4096);
         self.machine
-            .write(ctx, self.journal, first as u32, (last - first + 1) as u32, true)
+            .write(
+                ctx,
+                self.journal,
+                first as u32,
+                (last - first + 1) as u32,
+                true,
+            )
             .await
     }
 
@@ -193,7 +201,8 @@ async fn worker(s: Rc<Server>, ctx: Ctx, choice: Choice, mut draw: Stream, updat
         let update = draw.chance(update_percent, 100);
         let done = async {
             s.use_block(&ctx, index_block, false).await?;
-            s.use_block(&ctx, data_block.min(s.data_blocks - 1), update).await?;
+            s.use_block(&ctx, data_block.min(s.data_blocks - 1), update)
+                .await?;
             if update {
                 s.append_journal(&ctx).await?;
             }
@@ -302,11 +311,15 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let data_blocks = records.div_ceil(RECORDS_PER_BLOCK) as u32;
     let index_blocks = records.div_ceil(KEYS_PER_BLOCK) as u32;
     let threads = n("threads")?.max(1);
-    let device: DeviceKind = input.text(PARAMS, "device").parse().map_err(|_| ExperimentError::Param {
-        name: "device".into(),
-        value: input.text(PARAMS, "device").into(),
-        expected: "a device of `coldset lab list`",
-    })?;
+    let device: DeviceKind =
+        input
+            .text(PARAMS, "device")
+            .parse()
+            .map_err(|_| ExperimentError::Param {
+                name: "device".into(),
+                value: input.text(PARAMS, "device").into(),
+                expected: "a device of `coldset lab list`",
+            })?;
 
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
@@ -320,7 +333,10 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     cfg.devices = vec![device];
     cfg.ram = Some(scaled_pages(n("ram_mib")?));
     cfg.kernel_memory = true;
-    cfg.dirty = cfg.dirty.scaled(1, input.scale).map_err(coldset_machine::MachineError::from)?;
+    cfg.dirty = cfg
+        .dirty
+        .scaled(1, input.scale)
+        .map_err(coldset_machine::MachineError::from)?;
     cfg.dirty.hz *= input.scale;
     let mut run = MachineRun::new(&cfg)?;
     let machine = run.machine.clone();
@@ -394,29 +410,47 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let second = (1_000_000_000 / input.scale).max(1);
     let checkpoint = n("checkpoint_s")?.max(1) * second;
     let s = server.clone();
-    machine.spawn("checkpoint", Affinity::Any, mm, move |_, ctx| checkpointer(s, ctx, checkpoint));
+    machine.spawn("checkpoint", Affinity::Any, mm, move |_, ctx| {
+        checkpointer(s, ctx, checkpoint)
+    });
     let s = server.clone();
-    machine.spawn("journal", Affinity::Any, mm, move |_, ctx| journaller(s, ctx, second / 10));
+    machine.spawn("journal", Affinity::Any, mm, move |_, ctx| {
+        journaller(s, ctx, second / 10)
+    });
     let s = server.clone();
-    machine.spawn("heap", Affinity::Any, mm, move |_, ctx| heap(s, ctx, heap_map, heap_pages, second));
+    machine.spawn("heap", Affinity::Any, mm, move |_, ctx| {
+        heap(s, ctx, heap_map, heap_pages, second)
+    });
     run.executor.run();
 
     if let Some(error) = server.failure.get() {
         if error != OpError::NoMemory {
-            return Err(ExperimentError::Op { what: "mongodb server", error });
+            return Err(ExperimentError::Op {
+                what: "mongodb server",
+                error,
+            });
         }
     }
     Ok(result(input, &server, &run, memcg, operations))
 }
 
-fn result(input: &RunInput, s: &Server, run: &MachineRun, memcg: MemcgId, operations: u64) -> RunResult {
+fn result(
+    input: &RunInput,
+    s: &Server,
+    run: &MachineRun,
+    memcg: MemcgId,
+    operations: u64,
+) -> RunResult {
     let mut r = RunResult::new(&input.variant, input.seed);
     let done = operations - s.left.get();
     let elapsed = run.executor.now().max(1);
     let w = run.machine.world();
     let live = |c: Counter| w.engine.memcgs.live(memcg, c).max(0) as u64;
     r.set("throughput", done as f64 * 1e9 / elapsed as f64);
-    r.set("latency_us", s.latency.borrow().mean_ns().unwrap_or(0.0) / 1000.0);
+    r.set(
+        "latency_us",
+        s.latency.borrow().mean_ns().unwrap_or(0.0) / 1000.0,
+    );
     let pgpgin = live(Counter::Pgpgin);
     r.set("blocks_per_op", pgpgin as f64 / 32.0 / done.max(1) as f64);
     r.set("blocks_read", s.reads.get());
@@ -424,8 +458,17 @@ fn result(input: &RunInput, s: &Server, run: &MachineRun, memcg: MemcgId, operat
     for &c in Counter::ALL {
         r.set(c.name(), live(c));
     }
-    r.set("pgscan", live(Counter::PgscanDirect) + live(Counter::PgscanKswapd));
-    r.set("pgsteal", live(Counter::PgstealDirect) + live(Counter::PgstealKswapd));
-    r.set("refaults_per_op", live(Counter::RefaultFile) as f64 / done.max(1) as f64);
+    r.set(
+        "pgscan",
+        live(Counter::PgscanDirect) + live(Counter::PgscanKswapd),
+    );
+    r.set(
+        "pgsteal",
+        live(Counter::PgstealDirect) + live(Counter::PgstealKswapd),
+    );
+    r.set(
+        "refaults_per_op",
+        live(Counter::RefaultFile) as f64 / done.max(1) as f64,
+    );
     r
 }
