@@ -18,6 +18,8 @@ use std::rc::Rc;
 /// Longest time an operation may take, ns of virtual time: slow disks under dirty throttling take
 /// minutes, nothing takes hours.
 pub(super) const OPERATION_MAX: u64 = 7_200_000_000_000;
+/// Memcgs of a run, those that are gone included.
+pub(super) const MEMCGS_MAX: usize = 32;
 /// After so much of it the devices heal: while every write fails, writers may wait.
 pub(super) const HEAL_AFTER: u64 = 60_000_000_000;
 
@@ -108,17 +110,37 @@ impl Shared {
         id
     }
 
-    /// Takes a memcg without processes offline, unless it has children.
+    /// Takes a memcg without processes offline, unless it has children or there are many already:
+    /// walks visit those that are gone, too.
     pub fn offline(&self, id: MemcgId) {
+        if self.machine.world().engine.memcgs.nr_memcgs() > MEMCGS_MAX {
+            return;
+        }
         if self.machine.world_mut().engine.memcg_offline(id).is_ok() {
             self.memcgs.borrow_mut().retain(|&m| m != id);
         }
     }
 
+    /// Kernel memory is never given back, and memcgs that are gone keep theirs: the limit above all
+    /// rises with it, or long runs would be nothing but kills.
+    pub fn make_room(&self) {
+        let mut w = self.machine.world_mut();
+        let kernel = w.engine.memcgs.live(self.top, Counter::KernelPages).max(0) as u64;
+        let least = self.limit / 2 + kernel;
+        if w.engine.memcgs[self.top].memory().max() < least {
+            w.engine
+                .memcgs
+                .set_max(self.top, CounterKind::Memory, least)
+                .expect("a memcg below the root");
+        }
+    }
+
     /// A new process in a memcg of its own or in one that exists.
     pub fn new_process(&self, rng: &mut Stream) -> Rc<Proc> {
+        self.make_room();
         let online = self.memcgs.borrow().clone();
-        let memcg = if online.is_empty() || rng.chance(2, 3) {
+        let many = self.machine.world().engine.memcgs.nr_memcgs() > MEMCGS_MAX;
+        let memcg = if online.is_empty() || (!many && rng.chance(2, 3)) {
             self.new_memcg(rng)
         } else {
             online[rng.below(online.len() as u64) as usize]

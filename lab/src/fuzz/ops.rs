@@ -146,6 +146,7 @@ fn without_memory(sh: &Shared, ctx: &Ctx, p: &Proc, result: Result<(), OpError>)
     if result != Err(OpError::NoMemory) || ctx.killed() {
         return;
     }
+    sh.make_room();
     for r in p.regions.iter().filter(|r| r.anon) {
         if let Some(m) = r.mapping.take() {
             sh.machine.munmap(ctx, m);
@@ -248,6 +249,9 @@ fn mlock(sh: &Shared, ctx: &Ctx, rng: &mut Stream) {
 /// A memcg comes and goes without ever having had a process.
 fn spare_memcg(sh: &Shared, rng: &mut Stream) {
     sh.step(1);
+    if sh.machine.world().engine.memcgs.nr_memcgs() > super::load::MEMCGS_MAX {
+        return;
+    }
     let id = sh
         .machine
         .world_mut()
