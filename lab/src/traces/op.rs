@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn unknown_kind_and_huge_page_are_refused() {
-        assert_eq!(Op::from_bytes([5, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Op::from_bytes([6, 0, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(Op::from_bytes([0, 0, 0, 0, 0, 0, 0, 0x80]), None);
         assert!(Op::from_bytes([4, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f]).is_some());
     }

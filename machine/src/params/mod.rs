@@ -115,6 +115,8 @@ fn range_of(name: &str) -> (u64, u64) {
         (_, "B/s") => (1, MAX_VALUE),
         (_, "channels") => (1, 1024),
         (_, "%") => (1, 100),
+        // Kernel memory may be pages, where jitter is a share.
+        ("kernel_base_page_ppm", _) => (0, 1_000_000_000),
         (_, "1/1000000") => (0, 1_000_000),
         // A tick must last at least a nanosecond.
         (_, "1/s") => (1, 1_000_000_000),
