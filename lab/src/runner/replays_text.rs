@@ -96,7 +96,8 @@ fn grid(table: &ReplayTable, names: &[&str], style: Style) -> Grid {
             .iter()
             .filter_map(|c| all.get(*c))
             .map(|c| c.mean.as_f64())
-            .sum()
+            // The empty sum of floating-point numbers is minus zero.
+            .fold(0.0, |sum, value| sum + value)
     };
     for &(heading, counters, figure) in ROWS {
         let values: Vec<f64> = names.iter().map(|name| mean(name, counters)).collect();
