@@ -281,7 +281,7 @@ impl World {
     }
 
     /// A written page has left the cache: what the file system kept for it is given back.
-    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId) {
+    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId) {
         let each = self.params.written_page_kernel_ppm;
         let Some(k) = &mut self.kernel else { return };
         let Some((owed, charged)) = k.owed.get_mut(memcg.idx()) else {
@@ -295,6 +295,9 @@ impl World {
             self.engine.memcgs.count(memcg, c, -(back as i64));
             if memcg != MemcgId::ROOT {
                 self.engine.memcgs.uncharge(memcg, back);
+            }
+            if let Some(z) = self.engine.node_zones_mut(node).first_mut() {
+                z.give(back);
             }
         }
     }

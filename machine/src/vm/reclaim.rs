@@ -199,8 +199,9 @@ impl World {
                 }
             }
             if written {
-                let memcg = self.engine.lruvec(f.lruvec).memcg;
-                self.kernel_pages_released(memcg);
+                let l = self.engine.lruvec(f.lruvec);
+                let (memcg, node) = (l.memcg, l.node);
+                self.kernel_pages_released(memcg, node);
             }
         }
         self.pay(ctx);
