@@ -136,6 +136,11 @@ impl MaxWrite {
     pub fn step(&mut self, tree: &mut MemcgTree, signal: bool) -> WriteStep {
         loop {
             match self.w.state {
+                // Overtaken by a later write: its limit counts, and below that one there may be room
+                // for ever although this one is exceeded.
+                State::Loop if tree[self.w.id].memory.max != self.max.min(UNLIMITED) => {
+                    self.w.state = State::Done(WriteEnd::Interrupted);
+                }
                 State::Loop => {
                     let Some(excess) = self.w.excess(tree, self.max, signal) else {
                         continue;

@@ -232,6 +232,8 @@ fn mlock(sh: &Shared, ctx: &Ctx, rng: &mut Stream) {
             let id = w.object(object).word(page).folio();
             let id = id.expect("a page locked into memory was evicted");
             w.engine.munlock(ctx.cpu(), id);
+            // A batch that waits on this CPU may undo the lock that comes next on another.
+            w.engine.lru_add_drain(ctx.cpu());
         }
         return;
     }
