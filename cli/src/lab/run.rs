@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let names: Vec<&str> = if given {
         args.variants.iter().map(String::as_str).collect()
     } else {
-        vec![experiment.before, experiment.after]
+        experiment.default_variants()
     };
     let params = args
         .param
