@@ -115,6 +115,12 @@ pub enum ExperimentError {
     },
 }
 
+impl std::fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Experiment({})", self.name)
+    }
+}
+
 impl Experiment {
     /// Variants of a run that names none: before, the further ones, after.
     #[must_use]
