@@ -1,0 +1,245 @@
+//! What a pool is made of.
+
+use crate::error::{Error, Result};
+use crate::store::Storage;
+use crate::sys::probe::Feature;
+use coldset_engine::{presets, Switches};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How accesses to evicted pages reach the pager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FaultMode {
+    /// In the faulting thread, by SIGBUS; an error if the kernel cannot.
+    #[default]
+    Sigbus,
+    /// Regions are used through `fix` and `fix_mut` only; works on any kernel.
+    Explicit,
+    /// The first if the kernel can, else the second.
+    Auto,
+}
+
+/// The file part of a swap.
+#[derive(Clone, Debug)]
+pub(crate) enum SwapFile {
+    Path(PathBuf),
+    Storage(Arc<dyn Storage>),
+}
+
+/// Where anonymous pages go. Sizes in bytes of contents, before compression.
+#[derive(Clone, Debug, Default)]
+pub struct SwapConfig {
+    pub(crate) compressed: u64,
+    /// Most bytes of memory for compressed contents; 0 = half the budget.
+    pub(crate) memory: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) file: Option<SwapFile>,
+}
+
+impl SwapConfig {
+    /// No swap: anonymous regions must fit into the budget.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// `bytes` bytes of contents in LZ4-compressed memory.
+    pub fn lz4(bytes: u64) -> Self {
+        Self {
+            compressed: bytes,
+            ..Self::default()
+        }
+    }
+
+    /// `bytes` bytes of contents in a file, which is created or emptied.
+    pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Self {
+        Self::default().and_file(path, bytes)
+    }
+
+    /// Adds a file for what compressed memory cannot take.
+    pub fn and_file(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Path(path.into()));
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// As [`Self::and_file`], with any storage.
+    pub fn and_storage(mut self, storage: Arc<dyn Storage>, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Storage(storage));
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// Limits the memory that compressed contents take.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Bytes of contents it can hold.
+    pub fn capacity(&self) -> u64 {
+        self.compressed.max(self.file_bytes)
+    }
+}
+
+/// When dirty pages of files are written, after `writeback.md`.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushConfig {
+    /// The flusher looks this often.
+    pub interval: Duration,
+    /// Pages dirty for longer are written.
+    pub expire: Duration,
+    /// Percent of the budget that may be dirty before the flusher writes regardless of age.
+    pub background_percent: u8,
+    /// Percent of the budget from which on writers have to write themselves.
+    pub hard_percent: u8,
+}
+
+impl Default for FlushConfig {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(5),
+            expire: Duration::from_secs(30),
+            background_percent: 10,
+            hard_percent: 20,
+        }
+    }
+}
+
+/// What a pool is made of.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    pub(crate) budget: u64,
+    pub(crate) switches: Switches,
+    pub(crate) swap: SwapConfig,
+    pub(crate) fault: FaultMode,
+    pub(crate) denied: Vec<Feature>,
+    pub(crate) batch: usize,
+    pub(crate) read_ahead: usize,
+    pub(crate) flush: FlushConfig,
+    pub(crate) store_outside: bool,
+    pub(crate) copy_then_punch: bool,
+}
+
+impl PoolConfig {
+    /// A pool of `budget` bytes with the policy `v5`, no swap, misses by SIGBUS.
+    pub fn new(budget: u64) -> Self {
+        Self {
+            budget,
+            switches: presets::preset("v5").expect("a preset"),
+            swap: SwapConfig::none(),
+            fault: FaultMode::default(),
+            denied: Vec::new(),
+            batch: 64,
+            read_ahead: 32,
+            flush: FlushConfig::default(),
+            store_outside: false,
+            copy_then_punch: false,
+        }
+    }
+
+    /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...).
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn policy(mut self, name: &str) -> Result<Self> {
+        self.switches = presets::preset(name)?;
+        Ok(self)
+    }
+
+    /// Single switches, as `name=value`, on top of the policy.
+    ///
+    /// # Errors
+    /// An unknown switch or value.
+    pub fn switch(mut self, assignment: &str) -> Result<Self> {
+        self.switches.assign(assignment)?;
+        Ok(self)
+    }
+
+    /// Where anonymous pages go.
+    pub fn swap(mut self, swap: SwapConfig) -> Self {
+        self.swap = swap;
+        self
+    }
+
+    /// How misses reach the pager.
+    pub fn fault_mode(mut self, mode: FaultMode) -> Self {
+        self.fault = mode;
+        self
+    }
+
+    /// Treats a feature of the kernel as missing.
+    pub fn deny(mut self, feature: Feature) -> Self {
+        self.denied.push(feature);
+        self
+    }
+
+    /// Pages reclaimed at a time, 32 to 256.
+    pub fn batch(mut self, pages: usize) -> Self {
+        self.batch = pages;
+        self
+    }
+
+    /// Most pages read ahead of a sequential reader, 1 (none) to 32.
+    pub fn read_ahead(mut self, pages: usize) -> Self {
+        self.read_ahead = pages;
+        self
+    }
+
+    /// When dirty pages are written.
+    pub fn flush(mut self, flush: FlushConfig) -> Self {
+        self.flush = flush;
+        self
+    }
+
+    /// Compressed memory does not count to the budget (for comparisons with a kernel whose zram
+    /// does not count to the cgroup).
+    pub fn store_outside_budget(mut self) -> Self {
+        self.store_outside = true;
+        self
+    }
+
+    /// Plants the bug that the eviction order exists to avoid: contents are copied before the page
+    /// is taken away, so that stores in between are lost. For the test that shows that the stress
+    /// test would notice.
+    #[doc(hidden)]
+    pub fn plant_copy_then_punch(mut self) -> Self {
+        self.copy_then_punch = true;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let setting = |what, value: String, range| Err(Error::Setting { what, value, range });
+        if self.budget < MIN_BUDGET {
+            return setting(
+                "the budget",
+                format!("{} bytes", self.budget),
+                "at least 1 MiB is needed for the pages in flight",
+            );
+        }
+        if !(32..=256).contains(&self.batch) {
+            return setting("the batch", self.batch.to_string(), "use 32 to 256 pages");
+        }
+        if !(1..=MAX_READ_AHEAD).contains(&self.read_ahead) {
+            return setting("read-ahead", self.read_ahead.to_string(), "use 1 to 32 pages");
+        }
+        if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
+            let value = format!("{} bytes", self.swap.capacity());
+            return setting("swap", value, "a pool has less than 2^32 slots");
+        }
+        let f = &self.flush;
+        if f.background_percent > f.hard_percent || f.hard_percent > 100 {
+            return setting(
+                "dirty limits",
+                format!("{} and {} percent", f.background_percent, f.hard_percent),
+                "background must not exceed hard, nor hard 100",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The smallest budget.
+pub const MIN_BUDGET: u64 = 1 << 20;
+/// The most pages filled together.
+pub const MAX_READ_AHEAD: usize = 32;

@@ -1,0 +1,106 @@
+//! What can go wrong, with the remedy.
+
+use crate::sys::probe::Missing;
+use crate::sys::sigbus::InstallError;
+use coldset_engine::memcg::MemcgError;
+use coldset_engine::switches::SwitchError;
+use std::io;
+
+/// An error of the pager.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A feature of the kernel is missing.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The SIGBUS handler is not in place.
+    #[error(transparent)]
+    Sigbus(#[from] InstallError),
+    /// A policy name or switch.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// A group's limit or name.
+    #[error("group: {0}")]
+    Group(#[from] MemcgError),
+    /// A setting is out of its range.
+    #[error("{what} is {value}; {range}")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// The kernel or a device refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// More anonymous memory than budget and swap can hold.
+    #[error(
+        "{asked} bytes of anonymous memory do not fit: {promised} of {available} bytes (budget and \
+         swap) are promised already; give the pool more swap"
+    )]
+    Overcommit {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes promised to other regions.
+        promised: u64,
+        /// Bytes there are.
+        available: u64,
+    },
+    /// Nothing could be evicted.
+    #[error(
+        "no memory for {pages} pages in group {group}: everything in it is pinned, protected or \
+         cannot be stored (swap is full or failing); raise the budget or give more swap"
+    )]
+    NoMemory {
+        /// Pages wanted.
+        pages: u64,
+        /// Group.
+        group: u32,
+    },
+    /// A range does not lie in the region.
+    #[error("bytes {from}..{to} are outside the region of {len} bytes")]
+    Range {
+        /// First byte.
+        from: usize,
+        /// End.
+        to: usize,
+        /// Bytes of the region.
+        len: usize,
+    },
+    /// A store to a read-only region.
+    #[error("the region is read-only")]
+    ReadOnly,
+    /// The call needs the other kind of region.
+    #[error("{0}")]
+    Mode(&'static str),
+    /// The pool was made by another process.
+    #[error("a pool cannot be used after fork; make one in the child, or start it with exec")]
+    Forked,
+    /// The pool is gone.
+    #[error("the pool has been closed")]
+    Closed,
+}
+
+impl Error {
+    /// An error of a call, with what it was for.
+    pub(crate) fn io(what: &'static str) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Io { what, source }
+    }
+
+    /// An error of a system call, with what it was for.
+    pub(crate) fn sys(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+        move |e| Error::Io {
+            what,
+            source: e.into(),
+        }
+    }
+}
+
+/// Results of the pager.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,367 @@
+//! Taking pages out: pin by pipe, punch, read the pipe, look at the written mark, store.
+//!
+//! The order is what makes it safe (`pager.md` 10). Pages are BUSY. A store that comes before the
+//! punch's flush is in the page, and the page is read only after the punch; a store that comes after
+//! finds neither entry nor page, faults, and waits until the owner is done. The written mark is read
+//! last: a page that carries none has not been stored to since it was equal to its stored copy.
+
+use crate::core::Arrival;
+use crate::error::{Error, Result};
+use crate::pool::PoolInner;
+use crate::region::{Memory, RegionInner};
+use crate::store::compressed::same_filled;
+use crate::store::storage::write_full;
+use crate::store::swap::{clone, Put};
+use crate::sys::memory::PageBuf;
+use crate::sys::pipe::PinPipe;
+use crate::sys::{clock, PAGE};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+/// A page the engine has given up. Its state is BUSY, and ours.
+#[derive(Debug)]
+pub(crate) struct Victim {
+    pub(crate) region: Arc<RegionInner>,
+    pub(crate) page: usize,
+    /// Its swap slot, for anonymous memory.
+    pub(crate) slot: Option<u32>,
+    /// The slot holds nothing yet.
+    pub(crate) must_write: bool,
+    pub(crate) shadow: Option<u64>,
+}
+
+/// What one eviction at a time needs.
+#[derive(Debug)]
+pub(crate) struct Evictor {
+    pipe: PinPipe,
+    pages: PageBuf,
+    run: PageBuf,
+    capacity: usize,
+}
+
+impl Evictor {
+    pub(crate) fn new(batch: usize) -> Result<Self> {
+        let sys = Error::sys("making a pipe to evict by");
+        let pipe = PinPipe::new(batch).map_err(&sys)?;
+        let capacity = pipe.capacity().min(batch);
+        Ok(Self {
+            pages: PageBuf::new(capacity).map_err(&sys)?,
+            run: PageBuf::new(capacity.max(2)).map_err(&sys)?,
+            pipe,
+            capacity,
+        })
+    }
+}
+
+/// What happened to a victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// Its stored copy is good: nothing to do.
+    Clean,
+    /// Nothing but zeroes: needs no copy.
+    Zero,
+    /// Newer than its copy.
+    Write,
+    /// Could not be stored.
+    Failed,
+}
+
+impl PoolInner {
+    /// Takes pages out of memory. Pages that cannot be stored are put back; the error says why.
+    pub(crate) fn evict(&self, mut victims: Vec<Victim>) -> Result<()> {
+        victims.sort_unstable_by_key(|v| (v.region.object, v.page));
+        let mut e = match self.evictor() {
+            Ok(e) => e,
+            Err(e) => {
+                self.keep_all(&victims);
+                return Err(e);
+            }
+        };
+        let mut result = Ok(());
+        for chunk in victims.chunks(e.capacity) {
+            let start = clock::now();
+            let done = self.evict_chunk(&mut e, chunk);
+            self.counts.evict_ns.add((clock::now() - start) / chunk.len() as u64);
+            result = result.and(done);
+        }
+        self.keep_evictor(e);
+        result
+    }
+
+    fn evict_chunk(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
+        self.take_out(e, victims)?;
+        let mut fates = self.fates(e, victims);
+        let failure = self.store(e, victims, &mut fates);
+        self.finish(e, victims, &fates)?;
+        match failure {
+            None => Ok(()),
+            Some(source) => {
+                self.counts.store_errors.fetch_add(1, Relaxed);
+                // Told to those who ask; whoever wanted room tries to find other pages.
+                self.flusher.note_error(&source);
+                Ok(())
+            }
+        }
+    }
+
+    /// Steps 2 to 4: contents are in the buffer, and nowhere else.
+    fn take_out(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
+        if self.config.copy_then_punch {
+            return self.copy_then_punch(e, victims);
+        }
+        for run in runs(victims) {
+            let v = &victims[run.start];
+            let Memory::Faulting { file, .. } = &v.region.memory else {
+                continue;
+            };
+            if let Err(err) = e.pipe.pin(file, v.page, run.len()) {
+                // Nothing has been taken out yet: what the pipe holds is only references.
+                let mut rest = PageBuf::new(e.capacity).map_err(Error::sys("evicting"))?;
+                let _ = e.pipe.drain(rest.bytes_mut());
+                self.keep_all(victims);
+                return Err(Error::sys("splice from a region")(err));
+            }
+        }
+        let mut piped = 0;
+        for run in runs(victims) {
+            let v = &victims[run.start];
+            if let Memory::Faulting { file, .. } = &v.region.memory {
+                file.punch(v.page, run.len())
+                    .expect("a hole can be punched into a memfd of one's own");
+                piped += run.len();
+            }
+        }
+        // Pages of explicit regions come after those from the pipe: both kinds never mix in a pool.
+        e.pipe
+            .drain(&mut e.pages.bytes_mut()[..piped * PAGE])
+            .expect("a pipe gives back what it holds");
+        for run in runs(victims) {
+            let v = &victims[run.start];
+            if v.region.is_explicit() {
+                let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
+                v.region.load_explicit(v.page, to);
+                v.region
+                    .map
+                    .zap(v.page * PAGE, run.len() * PAGE)
+                    .expect("own memory can be dropped");
+            }
+        }
+        Ok(())
+    }
+
+    /// The planted bug: a store between copy and punch is lost.
+    fn copy_then_punch(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
+        for run in runs(victims) {
+            let v = &victims[run.start];
+            if let Memory::Faulting { file, .. } = &v.region.memory {
+                let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
+                file.read(v.page, to).map_err(Error::sys("reading a region"))?;
+                file.punch(v.page, run.len())
+                    .map_err(Error::sys("punching a region"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 5: which of them differ from their stored copies?
+    fn fates(&self, e: &Evictor, victims: &[Victim]) -> Vec<Fate> {
+        let mut fates = vec![Fate::Write; victims.len()];
+        for run in runs(victims) {
+            let region = &victims[run.start].region;
+            let first = victims[run.start].page;
+            if region.backing.as_ref().is_some_and(|b| !b.writable) {
+                fates[run].fill(Fate::Clean);
+                continue;
+            }
+            let needs = |v: &Victim| v.slot.is_some() && v.must_write;
+            let mut written = vec![true; run.len()];
+            if region.is_explicit() {
+                written.fill(false);
+            } else if !victims[run.clone()].iter().all(needs) {
+                if let Some(pm) = &self.pagemap {
+                    written.fill(false);
+                    let scanned = pm.written(&region.map, first, run.len(), |r| {
+                        written[r.first - first..r.first - first + r.pages].fill(true);
+                    });
+                    if scanned.is_err() {
+                        written.fill(true);
+                    }
+                }
+            }
+            for (i, at) in run.enumerate() {
+                let v = &victims[at];
+                let dirtied = region.words.get(v.page).dirtied();
+                fates[at] = if needs(v) || written[i] || dirtied {
+                    let zero = v.slot.is_some() && same_filled(e.pages.page(at)) == Some(0);
+                    if zero {
+                        Fate::Zero
+                    } else {
+                        Fate::Write
+                    }
+                } else {
+                    Fate::Clean
+                };
+            }
+        }
+        fates
+    }
+
+    /// Step 6: contents to their stores. The first error, if any.
+    fn store(&self, e: &mut Evictor, victims: &[Victim], fates: &mut [Fate]) -> Option<io::Error> {
+        let mut failure = None;
+        let mut puts: Vec<Put> = Vec::new();
+        for (at, v) in victims.iter().enumerate() {
+            if fates[at] == Fate::Write {
+                if let Some(slot) = v.slot {
+                    let result = Ok(());
+                    puts.push(Put { slot, at, result });
+                }
+            }
+        }
+        if let Some(swap) = self.swap.as_ref().filter(|_| !puts.is_empty()) {
+            swap.put_all(&mut puts, &e.pages, &mut e.run);
+            for p in puts {
+                match p.result {
+                    Ok(()) => {
+                        self.counts.swapped_out.fetch_add(1, Relaxed);
+                    }
+                    Err(err) => {
+                        fates[p.at] = Fate::Failed;
+                        failure.get_or_insert(err);
+                    }
+                }
+            }
+        }
+        // Files: runs of neighbours in one write.
+        let mut at = 0;
+        while at < victims.len() {
+            let v = &victims[at];
+            let Some(file) = v.region.writable_file().filter(|_| fates[at] == Fate::Write) else {
+                at += 1;
+                continue;
+            };
+            let mut end = at + 1;
+            while end < victims.len()
+                && fates[end] == Fate::Write
+                && follows(&victims[end - 1], &victims[end])
+            {
+                end += 1;
+            }
+            let from = (v.page * PAGE) as u64;
+            let len = ((end - at) * PAGE).min(file.len.saturating_sub(from) as usize);
+            let bytes = &e.pages.bytes()[at * PAGE..at * PAGE + len];
+            match write_full(&*file.storage, bytes, from) {
+                Ok(()) => {
+                    let n = (end - at) as u64;
+                    self.counts.written_inline.fetch_add(n, Relaxed);
+                }
+                Err(err) => {
+                    fates[at..end].fill(Fate::Failed);
+                    let mut kept = file.error.lock().expect("error of a file");
+                    kept.get_or_insert(clone(&err));
+                    failure.get_or_insert(err);
+                }
+            }
+            at = end;
+        }
+        failure
+    }
+
+    /// Steps 6 and 7: whoever waits can go on.
+    fn finish(&self, e: &Evictor, victims: &[Victim], fates: &[Fate]) -> Result<()> {
+        let mut result = Ok(());
+        let swap = self.swap.as_ref();
+        let mut gone = 0;
+        {
+            let mut core = self.core();
+            for (v, fate) in victims.iter().zip(fates) {
+                v.region.count_out(v.page);
+                match fate {
+                    Fate::Failed => {
+                        if let Some(slot) = v.slot {
+                            core.free_slot(swap.expect("slot of a swap"), slot);
+                        }
+                        self.charge_again(&mut core, v);
+                    }
+                    Fate::Zero => {
+                        let slot = v.slot.expect("anonymous");
+                        core.free_slot(swap.expect("slot of a swap"), slot);
+                        v.region.set_slot(v.page, None);
+                        v.region.set_shadow(v.page, v.shadow);
+                        gone += 1;
+                    }
+                    Fate::Clean | Fate::Write => {
+                        v.region.set_slot(v.page, v.slot);
+                        v.region.set_shadow(v.page, v.shadow);
+                        gone += 1;
+                    }
+                }
+            }
+            core.forget_newly_dirty();
+            self.tell_store(&mut core);
+        }
+        for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
+            if *fate == Fate::Failed {
+                result = result.and(v.region.put_in(v.page, e.pages.page(at), false));
+                v.region.words.filled(v.page, true);
+                v.region.note_dirty(v.page);
+            } else {
+                v.region.words.emptied(v.page);
+            }
+        }
+        self.gate.leave(gone);
+        self.gate.left(victims.len() as u64);
+        self.counts.evicted.fetch_add(gone, Relaxed);
+        result
+    }
+
+    /// A victim stays: the engine has forgotten it and gets it once more.
+    fn charge_again(&self, core: &mut crate::core::Core, v: &Victim) {
+        let memory = coldset_engine::memcg::CounterKind::Memory;
+        core.engine.memcgs.charge_forced(v.region.memcg, memory, 1);
+        v.region.set_slot(v.page, None);
+        let how = Arrival {
+            wanted: false,
+            write: v.region.writable_file().is_some(),
+            returned: true,
+        };
+        core.insert(&v.region, self.swap.as_ref(), v.page, how);
+    }
+
+    /// Victims of which nothing has been taken out yet stay where they are.
+    fn keep_all(&self, victims: &[Victim]) {
+        let mut core = self.core();
+        for v in victims {
+            v.region.count_out(v.page);
+            if let Some(slot) = v.slot {
+                core.free_slot(self.swap.as_ref().expect("slot of a swap"), slot);
+            }
+            self.charge_again(&mut core, v);
+            v.region.words.filled(v.page, true);
+        }
+        drop(core);
+        self.gate.left(victims.len() as u64);
+    }
+}
+
+/// `b` is the next page of the same region.
+fn follows(a: &Victim, b: &Victim) -> bool {
+    Arc::ptr_eq(&a.region, &b.region) && b.page == a.page + 1
+}
+
+/// Runs of neighbours.
+fn runs(victims: &[Victim]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at == victims.len() {
+            return None;
+        }
+        let start = at;
+        at += 1;
+        while at < victims.len() && follows(&victims[at - 1], &victims[at]) {
+            at += 1;
+        }
+        Some(start..at)
+    })
+}

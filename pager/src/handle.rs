@@ -1,0 +1,472 @@
+//! What a program holds: regions and pins.
+
+use crate::core::CPU;
+use crate::error::{Error, Result};
+use crate::fault::{register, unregister};
+use crate::group::Group;
+use crate::page::State;
+use crate::pool::Pool;
+use crate::region::{Backing, NewRegion, RegionInner};
+use crate::store::{FileStorage, Storage};
+use crate::sys::PAGE;
+use coldset_engine::reclaim::{ReclaimKind, ReclaimTask, ScanControl};
+use coldset_engine::{NodeId, ObjectId};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+/// What a program says about how it will use a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// Misses are read ahead of if they come in order.
+    Normal,
+    /// No read-ahead. For the whole region.
+    Random,
+    /// Full read-ahead. For the whole region.
+    Sequential,
+    /// Brings the range in, as far as there is room.
+    WillNeed,
+    /// Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what
+    /// was written.
+    DontNeed,
+}
+
+/// Managed memory. Unmapped when dropped; a file's dirty pages are written first (use
+/// [`Region::close`] to see errors of that).
+#[derive(Debug)]
+pub struct Region {
+    pub(crate) inner: Arc<RegionInner>,
+    len: usize,
+    closed: bool,
+}
+
+impl Pool {
+    /// Anonymous memory of `bytes` bytes, zeroed, in the root group.
+    ///
+    /// # Errors
+    /// [`Error::Overcommit`]; address space.
+    pub fn anonymous(&self, bytes: usize) -> Result<Region> {
+        self.root().anonymous(bytes)
+    }
+
+    /// A shared read-write map of a whole existing file, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::file`].
+    pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.root().file(path)
+    }
+
+    /// A read-only map of a whole existing file, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::file`].
+    pub fn file_read_only(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.root().file_read_only(path)
+    }
+
+    /// Writes all dirty pages of files and makes them durable.
+    ///
+    /// # Errors
+    /// The first error since the last sync, of files or of the swap.
+    pub fn sync(&self) -> Result<()> {
+        let _shield = self.inner.enter()?;
+        self.inner.sync_all()
+    }
+}
+
+impl Group {
+    /// Anonymous memory of `bytes` bytes, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::Overcommit`]; address space.
+    pub fn anonymous(&self, bytes: usize) -> Result<Region> {
+        let capacity = self.pool.config.swap.capacity() + self.pool.config.budget;
+        let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
+        {
+            let _shield = self.pool.enter()?;
+            let mut core = self.pool.core();
+            if core.promised + asked > capacity {
+                return Err(Error::Overcommit {
+                    asked,
+                    promised: core.promised,
+                    available: capacity,
+                });
+            }
+            core.promised += asked;
+        }
+        let made = self.map(bytes, None);
+        if made.is_err() {
+            self.pool.core().promised -= asked;
+        }
+        made
+    }
+
+    /// A shared read-write map of a whole existing file. What is stored reaches the file by
+    /// writeback: periodically, at `sync`, and when the region is dropped. While the region exists
+    /// nobody else may write to the file or change its size.
+    ///
+    /// # Errors
+    /// Opening the file; an empty file; address space.
+    pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.map_file(path.as_ref(), true)
+    }
+
+    /// A read-only map of a whole existing file, on the same terms.
+    ///
+    /// # Errors
+    /// As [`Self::file`].
+    pub fn file_read_only(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.map_file(path.as_ref(), false)
+    }
+
+    fn map_file(&self, path: &Path, writable: bool) -> Result<Region> {
+        let f = FileStorage::open(path, writable).map_err(Error::io("opening a file"))?;
+        let len = f.len().map_err(Error::io("asking for a file's size"))?;
+        self.storage(Arc::new(f), len, writable)
+    }
+
+    /// A map of the first `len` bytes of any storage.
+    ///
+    /// # Errors
+    /// `len` = 0; address space.
+    pub fn storage(&self, storage: Arc<dyn Storage>, len: u64, writable: bool) -> Result<Region> {
+        let backing = Backing {
+            storage,
+            len,
+            writable,
+            error: Mutex::new(None),
+        };
+        self.map(len as usize, Some(backing))
+    }
+
+    fn map(&self, bytes: usize, backing: Option<Backing>) -> Result<Region> {
+        if bytes == 0 || bytes.div_ceil(PAGE) >= u32::MAX as usize {
+            return Err(Error::Setting {
+                what: "the size of a region",
+                value: format!("{bytes} bytes"),
+                range: "1 byte to 16 TiB",
+            });
+        }
+        let _shield = self.pool.enter()?;
+        if backing.as_ref().is_some_and(|b| b.writable) {
+            self.pool.flusher.start(&self.pool)?;
+        }
+        let (object, lruvec, mm) = {
+            let mut core = self.pool.core();
+            let object = ObjectId(core.next_object);
+            core.next_object += 1;
+            let lruvec = core.engine.lruvec_id(self.memcg, NodeId(0));
+            (object, lruvec, core.engine.mm_create(self.memcg))
+        };
+        let made = RegionInner::new(
+            self.pool.clone(),
+            NewRegion {
+                pages: bytes.div_ceil(PAGE),
+                memcg: self.memcg,
+                lruvec,
+                mm,
+                object,
+                backing,
+                explicit: self.pool.pagemap.is_none(),
+            },
+        );
+        let inner = match made {
+            Ok(r) => Arc::new(r),
+            Err(e) => {
+                self.pool.core().engine.mm_destroy(mm);
+                return Err(e);
+            }
+        };
+        self.pool.core().regions.insert(object, inner.clone());
+        if !inner.is_explicit() {
+            register(inner.clone());
+        }
+        Ok(Region {
+            inner,
+            len: bytes,
+            closed: false,
+        })
+    }
+
+    /// Asks for `bytes` bytes of the group to be evicted now. Returns bytes evicted.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]; the store.
+    pub fn reclaim(&self, bytes: u64) -> Result<u64> {
+        let _shield = self.pool.enter()?;
+        let mut sc = ScanControl::new(bytes.div_ceil(PAGE as u64), Some(self.memcg));
+        sc.kind = ReclaimKind::Proactive;
+        let out = self
+            .pool
+            .reclaim(ReclaimTask::try_to_free(sc, CPU, NodeId(0)))?;
+        Ok(out.reclaimed * PAGE as u64)
+    }
+}
+
+impl Region {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a region has at least one byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// First byte. The range may be used by any thread that does not block SIGBUS, until the region
+    /// is dropped; system calls need a [`Pin`] on what they touch. Not for pools in explicit mode.
+    pub fn as_ptr(&self) -> *mut u8 {
+        assert!(
+            !self.inner.is_explicit(),
+            "regions of a pool in explicit mode are used through fix and fix_mut"
+        );
+        self.inner.map.ptr()
+    }
+
+    /// The contents.
+    #[allow(unsafe_code)]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is as long as `len` rounded up, readable, and lives as long as self.
+        // Misses are transparent: every load sees what was stored last. Nobody writes while the
+        // slice lives: `bytes_mut` needs `&mut self`, and raw pointers are their users' business.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
+    }
+
+    /// The contents, to be changed.
+    ///
+    /// # Panics
+    /// If the region is read-only.
+    #[allow(unsafe_code)]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let read_only = self.inner.backing.as_ref().is_some_and(|b| !b.writable);
+        assert!(!read_only, "the region is read-only");
+        // SAFETY: as above, writable, and `&mut self` makes it exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
+    }
+
+    /// Pages that hold a byte range.
+    pub(crate) fn pages_of(&self, range: &Range<usize>) -> Result<Range<usize>> {
+        if range.start > range.end || range.end > self.len {
+            return Err(Error::Range {
+                from: range.start,
+                to: range.end,
+                len: self.len,
+            });
+        }
+        Ok(range.start / PAGE..range.end.div_ceil(PAGE))
+    }
+
+    /// Writes the dirty pages of a byte range and makes them durable; the range grows to whole
+    /// pages. Nothing for anonymous memory.
+    ///
+    /// # Errors
+    /// The first write error since the last sync, also one that the flusher met.
+    pub fn sync(&self, range: Range<usize>) -> Result<()> {
+        let pages = self.pages_of(&range)?;
+        let _shield = self.inner.pool.enter()?;
+        self.inner.sync(pages.start, pages.len())
+    }
+
+    /// Says how a range will be used.
+    ///
+    /// # Errors
+    /// A range outside; failing I/O of `WillNeed` and `DontNeed`.
+    pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<()> {
+        let pages = self.pages_of(&range)?;
+        let _shield = self.inner.pool.enter()?;
+        match advice {
+            Advice::Normal => self.inner.advice.store(0, Relaxed),
+            Advice::Random => self.inner.advice.store(1, Relaxed),
+            Advice::Sequential => self.inner.advice.store(2, Relaxed),
+            Advice::WillNeed => return self.inner.prefetch(pages.start, pages.len()),
+            Advice::DontNeed => {
+                // Only pages that lie in the range as a whole.
+                let first = range.start.div_ceil(PAGE);
+                let end = if range.end == self.len {
+                    pages.end
+                } else {
+                    range.end / PAGE
+                };
+                if self.inner.writable_file().is_some() {
+                    self.inner.sync(pages.start, pages.len())?;
+                }
+                for p in first..end {
+                    self.inner.drop_page(p, false)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a byte range in and keeps it until the pin is dropped. System calls may use it
+    /// meanwhile; with `write` they may store to it.
+    ///
+    /// # Errors
+    /// A range outside; a store to a read-only region; no memory.
+    pub fn pin(&self, range: Range<usize>, write: bool) -> Result<Pin<'_>> {
+        let pages = self.pages_of(&range)?;
+        if write && self.inner.backing.as_ref().is_some_and(|b| !b.writable) {
+            return Err(Error::ReadOnly);
+        }
+        let _shield = self.inner.pool.enter()?;
+        let mut pin = Pin {
+            region: self,
+            pages: pages.start..pages.start,
+            write,
+        };
+        for p in pages {
+            while !self.inner.words.try_pin(p) {
+                self.inner.bring_in(p, write)?;
+            }
+            pin.pages.end = p + 1;
+        }
+        Ok(pin)
+    }
+
+    /// Pages of the range that are in memory.
+    ///
+    /// # Errors
+    /// A range outside.
+    pub fn resident(&self, range: Range<usize>) -> Result<usize> {
+        let pages = self.pages_of(&range)?;
+        Ok(pages.filter(|&p| self.inner.words.get(p).in_memory()).count())
+    }
+
+    /// Writes what is dirty, and unmaps.
+    ///
+    /// # Errors
+    /// As [`Self::sync`]; the region is gone nevertheless.
+    pub fn close(mut self) -> Result<()> {
+        self.tear_down()
+    }
+
+    fn tear_down(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let r = &self.inner;
+        // A child of fork has neither the range nor the pages.
+        let _shield = r.pool.enter()?;
+        let synced = r.sync(0, r.pages());
+        unregister(r);
+        let mut gone = Ok(());
+        for b in 0..r.blocks() {
+            if r.in_block(b) == 0 && r.is_clean_file() {
+                continue;
+            }
+            for p in r.block(b) {
+                gone = gone.and(r.drop_page(p, true));
+            }
+        }
+        let mut core = r.pool.core();
+        core.regions.remove(&r.object);
+        core.engine.mm_destroy(r.mm);
+        if r.is_anon() {
+            core.promised -= (r.pages() * PAGE) as u64;
+        }
+        drop(core);
+        synced.and(gone)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Err(e) = self.tear_down() {
+            if !matches!(e, Error::Forked) {
+                eprintln!("coldset: a dropped region: {e}");
+            }
+        }
+    }
+}
+
+impl RegionInner {
+    /// Nothing of an evicted page needs to be forgotten but its shadow.
+    fn is_clean_file(&self) -> bool {
+        !self.is_anon()
+    }
+
+    /// Throws a page's contents away, in memory and in the store. `last`: for good.
+    fn drop_page(&self, p: usize, last: bool) -> Result<()> {
+        loop {
+            let w = self.words.get(p);
+            match w.state() {
+                State::Evicted => {
+                    if self.slot(p).is_none() && !last {
+                        return Ok(());
+                    }
+                    if self.words.try_fill(p) {
+                        let mut core = self.pool.core();
+                        core.forget(self, self.pool.swap.as_ref(), p);
+                        self.pool.tell_store(&mut core);
+                        drop(core);
+                        self.words.emptied(p);
+                        return Ok(());
+                    }
+                }
+                s @ (State::Busy | State::Writeback) => self.words.wait_while(p, s),
+                State::Resident if w.pins() > 0 => {
+                    return if last {
+                        unreachable!("a pin borrows the region")
+                    } else {
+                        Err(Error::Mode("a pinned page cannot be dropped"))
+                    };
+                }
+                State::Resident => {
+                    if self.words.try_evict(p) {
+                        self.take_away(p)?;
+                        let mut core = self.pool.core();
+                        core.forget(self, self.pool.swap.as_ref(), p);
+                        self.pool.tell_store(&mut core);
+                        drop(core);
+                        self.words.emptied(p);
+                        self.pool.gate.leave(1);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_away(&self, p: usize) -> Result<()> {
+        use crate::region::Memory;
+        match &self.memory {
+            Memory::Faulting { file, .. } => {
+                file.punch(p, 1).map_err(Error::sys("punching a region"))
+            }
+            Memory::Explicit => self
+                .map
+                .zap(p * PAGE, PAGE)
+                .map_err(Error::sys("dropping memory")),
+        }
+    }
+}
+
+/// Pages that stay in memory while it lives.
+#[derive(Debug)]
+pub struct Pin<'a> {
+    region: &'a Region,
+    pages: Range<usize>,
+    write: bool,
+}
+
+impl Pin<'_> {
+    /// Bytes it keeps, whole pages.
+    pub fn range(&self) -> Range<usize> {
+        self.pages.start * PAGE..self.pages.end * PAGE
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        for p in self.pages.clone() {
+            // A store through a descriptor may come after the kernel last looked at the entry.
+            self.region.inner.words.unpin(p, self.write);
+        }
+        if self.write && !self.pages.is_empty() {
+            self.pages.clone().for_each(|p| self.region.inner.note_dirty(p));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Page reclaim on real memory.
+//!
+//! A [`Pool`] has a budget. [`Region`]s of it, anonymous memory or maps of files, may be far larger
+//! together: the engine that also runs in the simulated machine decides which pages leave memory,
+//! and a page that has left comes back when it is touched, in the thread that touches it, without
+//! privilege. `README.md` of the crate says what it costs and what it refuses.
+//!
+//! ```
+//! use coldset_pager::{Pool, PoolConfig, SwapConfig};
+//!
+//! let pool = Pool::new(PoolConfig::new(4 << 20).swap(SwapConfig::lz4(64 << 20)))?;
+//! let mut region = pool.anonymous(16 << 20)?;
+//! for (i, page) in region.bytes_mut().chunks_mut(4096).enumerate() {
+//!     page[0] = i as u8;
+//! }
+//! assert!(pool.stats().resident_bytes() <= 4 << 20);
+//! assert!(region.bytes().chunks(4096).enumerate().all(|(i, page)| page[0] == i as u8));
+//! # Ok::<(), coldset_pager::Error>(())
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
+//! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
+//! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
+//! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
+//! | `fault.rs` | a miss |
+//! | `reclaim.rs` | doing what the engine asks for |
+//! | `sweep.rs` | where references come from |
+//! | `evict.rs` | taking pages out |
+//! | `writeback.rs` | dirty pages of files |
+//! | `store/` | compressed memory, swap, files, injected faults |
+//! | `stat.rs` | counters |
+//! | `sys/` | the kernel's calls |
+
+mod config;
+mod core;
+mod error;
+mod evict;
+mod explicit;
+mod fault;
+mod gate;
+mod group;
+mod handle;
+mod page;
+mod pool;
+mod reclaim;
+mod region;
+mod stat;
+pub mod store;
+mod sweep;
+pub mod sys;
+mod writeback;
+
+pub use config::{FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET};
+pub use error::{Error, Result};
+pub use explicit::{Fixed, FixedMut};
+pub use group::{Group, Limits};
+pub use handle::{Advice, Pin, Region};
+pub use pool::Pool;
+pub use stat::{Latency, Stats};
+pub use sys::probe::{probe, Feature, Missing};
+
+/// Bytes of a page.
+pub const PAGE_SIZE: usize = sys::PAGE;

@@ -1,0 +1,142 @@
+//! The words of a region.
+
+use super::word::{State, Word};
+use crate::sys::futex;
+use crate::sys::memory::Table;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+/// One word a page.
+#[derive(Debug)]
+pub struct PageTable(Table<AtomicU32>);
+
+impl PageTable {
+    /// `pages` evicted pages.
+    pub fn new(pages: usize) -> rustix::io::Result<Self> {
+        Table::new(pages).map(Self)
+    }
+
+    /// Pages.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The word of a page.
+    #[inline]
+    pub fn get(&self, page: usize) -> Word {
+        Word(self.0[page].load(Acquire))
+    }
+
+    /// Changes a word if `f` agrees to what it is. Returns the word before.
+    #[inline]
+    fn update(&self, page: usize, f: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
+        self.0[page]
+            .fetch_update(AcqRel, Acquire, |w| f(Word(w)).map(|w| w.0))
+            .map(Word)
+            .map_err(Word)
+    }
+
+    /// Takes an evicted page to fill it.
+    #[inline]
+    pub fn try_fill(&self, page: usize) -> bool {
+        self.update(page, Word::fill).is_ok()
+    }
+
+    /// Takes a page in memory to empty it.
+    #[inline]
+    pub fn try_evict(&self, page: usize) -> bool {
+        self.update(page, Word::evict).is_ok()
+    }
+
+    /// The owner is done: the page is in memory.
+    pub fn filled(&self, page: usize, dirtied: bool) {
+        self.finish(page, State::Busy, |w| w.filled(dirtied));
+    }
+
+    /// The owner is done: the page is not in memory.
+    pub fn emptied(&self, page: usize) {
+        self.finish(page, State::Busy, Word::emptied);
+    }
+
+    /// Takes a page in memory for writeback; others may use it meanwhile.
+    pub fn try_writeback(&self, page: usize) -> bool {
+        self.update(page, Word::start_writeback).is_ok()
+    }
+
+    /// Writeback is over.
+    pub fn end_writeback(&self, page: usize, dirtied: bool) {
+        self.finish(page, State::Writeback, |w| w.end_writeback(dirtied));
+    }
+
+    fn finish(&self, page: usize, from: State, f: impl Fn(Word) -> Word) {
+        let before = self.update(page, |w| Some(f(w))).expect("always agrees");
+        assert!(before.state() == from, "page {page} was {before:?}, not {from:?}");
+        if before.has_waiters() {
+            futex::wake_all(&self.0[page]);
+        }
+    }
+
+    /// Keeps a page in memory until [`Self::unpin`]. False: it is not in memory.
+    #[inline]
+    pub fn try_pin(&self, page: usize) -> bool {
+        self.update(page, Word::pin).is_ok()
+    }
+
+    /// As [`Self::try_pin`], and marks a use.
+    #[inline]
+    pub fn try_fix(&self, page: usize) -> bool {
+        self.update(page, |w| w.pin().map(Word::used)).is_ok()
+    }
+
+    /// Pins a page for one user alone, and marks a use.
+    #[inline]
+    pub fn try_fix_exclusive(&self, page: usize) -> bool {
+        self.update(page, Word::pin_exclusive).is_ok()
+    }
+
+    /// Ends a pin.
+    #[inline]
+    pub fn unpin(&self, page: usize, wrote: bool) {
+        let before = self
+            .update(page, |w| Some(w.unpin(wrote)))
+            .expect("always agrees");
+        debug_assert!(before.pins() > 0, "page {page} was not pinned");
+        if before.pins() == 1 && before.has_waiters() {
+            futex::wake_all(&self.0[page]);
+        }
+    }
+
+    /// Sleeps until the word is no longer `w` (or for no reason less long).
+    pub fn wait_change(&self, page: usize, w: Word) {
+        let asleep = w.waiting();
+        if w == asleep || self.0[page].compare_exchange(w.0, asleep.0, AcqRel, Acquire).is_ok() {
+            futex::wait(&self.0[page], asleep.0, None);
+        }
+    }
+
+    /// Sleeps while the page is in this state.
+    pub fn wait_while(&self, page: usize, state: State) {
+        loop {
+            let w = self.get(page);
+            if w.state() != state {
+                return;
+            }
+            self.wait_change(page, w);
+        }
+    }
+
+    /// Sets marks; the marks before.
+    #[inline]
+    pub fn mark(&self, page: usize, bits: u32) -> Word {
+        Word(self.0[page].fetch_or(bits, AcqRel))
+    }
+
+    /// Clears marks; the marks before.
+    #[inline]
+    pub fn unmark(&self, page: usize, bits: u32) -> Word {
+        let w = self.get(page);
+        if w.0 & bits == 0 {
+            return w;
+        }
+        Word(self.0[page].fetch_and(!bits, AcqRel))
+    }
+}

@@ -1,0 +1,321 @@
+//! The pool: a budget, an engine, a swap, and the regions that share them.
+
+use crate::config::{FaultMode, PoolConfig, SwapFile};
+use crate::core::{Core, CPU};
+use crate::error::{Error, Result};
+use crate::evict::Evictor;
+use crate::fault::Bounce;
+use crate::gate::Gate;
+use crate::stat::Counts;
+use crate::store::{Compressed, FileStorage, Storage, Swap};
+use crate::sys::pagemap::Pagemap;
+use crate::sys::probe::{probe, Missing};
+use crate::sys::signals::Shield;
+use crate::sys::{clock, sigbus, PAGE};
+use crate::writeback::Flusher;
+use coldset_engine::memcg::{
+    ChargeFlags, ChargeStep, ChargeTask, CounterKind, HighStep, HighTask, TaskMemcg,
+};
+use coldset_engine::reclaim::ReclaimTask;
+use coldset_engine::switches::PolicyKind;
+use coldset_engine::{Config, Engine, MemcgId, NodeId};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub(crate) inner: Arc<PoolInner>,
+}
+
+/// The shared part.
+#[derive(Debug)]
+pub(crate) struct PoolInner {
+    pub(crate) config: PoolConfig,
+    core: Mutex<Core>,
+    pub(crate) gate: Gate,
+    pub(crate) swap: Option<Swap>,
+    pub(crate) pagemap: Option<Pagemap>,
+    /// Why misses cannot be handled by SIGBUS, in explicit mode chosen by [`FaultMode::Auto`].
+    pub(crate) missing: Option<Missing>,
+    pub(crate) counts: Counts,
+    pub(crate) flusher: Flusher,
+    /// One sweep at a time; others use what it finds.
+    pub(crate) sweeping: Mutex<()>,
+    /// Pages evicted since the last sweep that the host made by itself.
+    pub(crate) since_sweep: AtomicU64,
+    evictors: Mutex<Vec<Evictor>>,
+    bounces: Mutex<Vec<Bounce>>,
+    pid: u32,
+}
+
+impl Pool {
+    /// Makes a pool.
+    ///
+    /// # Errors
+    /// A setting out of range; a missing feature of the kernel ([`Error::Missing`] names it and the
+    /// fallback); the swap file.
+    pub fn new(config: PoolConfig) -> Result<Self> {
+        config.check()?;
+        let missing = match config.fault {
+            FaultMode::Explicit => None,
+            FaultMode::Sigbus => {
+                probe(&config.denied)?;
+                None
+            }
+            FaultMode::Auto => probe(&config.denied).err(),
+        };
+        let faulting = config.fault != FaultMode::Explicit && missing.is_none();
+        let pagemap = if faulting {
+            sigbus::install(crate::fault::on_miss)?;
+            Some(Pagemap::open().map_err(Error::sys("opening /proc/self/pagemap"))?)
+        } else {
+            None
+        };
+        let budget = config.budget / PAGE as u64;
+        let swap = make_swap(&config)?;
+        let mut engine = Engine::new(
+            Config {
+                swap_synchronous: true,
+                ..Config::default()
+            },
+            config.switches.clone(),
+        )?;
+        engine.set_now(clock::now());
+        let top = engine.memcg_create(MemcgId::ROOT)?;
+        engine.memcgs.set_max(top, CounterKind::Memory, budget)?;
+        let slots = swap.as_ref().map_or(0, Swap::slots);
+        let inner = Arc::new(PoolInner {
+            core: Mutex::new(Core::new(engine, top, slots, budget)),
+            gate: Gate::new(budget),
+            swap,
+            pagemap,
+            missing,
+            counts: Counts::default(),
+            flusher: Flusher::default(),
+            sweeping: Mutex::new(()),
+            since_sweep: AtomicU64::new(0),
+            evictors: Mutex::new(Vec::new()),
+            bounces: Mutex::new(Vec::new()),
+            pid: std::process::id(),
+            config,
+        });
+        Ok(Self { inner })
+    }
+
+    /// Why the pool fell back to explicit mode; none if it did not.
+    pub fn fallback(&self) -> Option<&Missing> {
+        self.inner.missing.as_ref()
+    }
+
+    /// Bytes that pages in memory and compressed contents may take together.
+    pub fn budget(&self) -> u64 {
+        self.inner.config.budget
+    }
+}
+
+fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
+    let s = &config.swap;
+    let slots = (s.capacity() / PAGE as u64) as u32;
+    if slots == 0 {
+        return Ok(None);
+    }
+    let io = Error::io("making the swap");
+    let memory = if s.compressed > 0 {
+        let limit = if s.memory > 0 {
+            s.memory
+        } else if config.store_outside {
+            s.compressed
+        } else {
+            config.budget / 2
+        };
+        Some(Compressed::new(slots, limit).map_err(&io)?)
+    } else {
+        None
+    };
+    let bytes = u64::from(slots) * PAGE as u64;
+    let file: Option<Arc<dyn Storage>> = match &s.file {
+        None => None,
+        Some(SwapFile::Storage(f)) => Some(f.clone()),
+        Some(SwapFile::Path(p)) => Some(Arc::new(
+            FileStorage::create(p, bytes).map_err(Error::io("creating the swap file"))?,
+        )),
+    };
+    Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))
+}
+
+impl PoolInner {
+    /// The lock. A panic while it was held has left the engine in an unknown state.
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.core.lock().expect("the pager has failed before");
+        core.engine.set_now(clock::now());
+        core
+    }
+
+    /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.
+    pub(crate) fn enter(&self) -> Result<Shield> {
+        if std::process::id() != self.pid {
+            return Err(Error::Forked);
+        }
+        Ok(Shield::new())
+    }
+
+    pub(crate) fn evictor(&self) -> Result<Evictor> {
+        let kept = self.evictors.lock().expect("evictors").pop();
+        match kept {
+            Some(e) => Ok(e),
+            None => Evictor::new(self.config.batch),
+        }
+    }
+
+    pub(crate) fn keep_evictor(&self, e: Evictor) {
+        self.evictors.lock().expect("evictors").push(e);
+    }
+
+    pub(crate) fn bounce(&self) -> Result<Bounce> {
+        let kept = self.bounces.lock().expect("bounces").pop();
+        match kept {
+            Some(b) => Ok(b),
+            None => Bounce::new(),
+        }
+    }
+
+    pub(crate) fn keep_bounce(&self, b: Bounce) {
+        self.bounces.lock().expect("bounces").push(b);
+    }
+
+    /// The engine of this policy never asks for walks: the host sweeps by itself.
+    pub(crate) fn sweeps_itself(&self) -> bool {
+        let sw = &self.config.switches;
+        sw.policy == PolicyKind::Classic || (sw.policy == PolicyKind::MultiGen && !sw.page_table_walk)
+    }
+
+    /// Compressed memory counts to the budget: what it takes, pages cannot.
+    pub(crate) fn tell_store(&self, core: &mut Core) {
+        if self.config.store_outside {
+            return;
+        }
+        let Some(swap) = &self.swap else { return };
+        let pages = swap.bytes().div_ceil(PAGE as u64);
+        if pages != self.gate.store() {
+            self.gate.set_store(pages);
+            let limit = self.gate.budget().saturating_sub(pages);
+            let top = core.top;
+            let set = core.engine.memcgs.set_max(top, CounterKind::Memory, limit);
+            debug_assert!(set.is_ok());
+            core.limit = limit;
+        }
+    }
+
+    /// Charges pages to a group; without `must`, only if there is room. True if charged.
+    pub(crate) fn charge(&self, memcg: MemcgId, pages: u64, must: bool) -> Result<bool> {
+        let mut task = TaskMemcg::default();
+        let mut core = self.core();
+        let fast = core
+            .engine
+            .memcgs
+            .try_charge_fast(memcg, pages, CPU.into(), &mut task);
+        drop(core);
+        if let Err(over) = fast {
+            if !must {
+                return Ok(false);
+            }
+            self.charge_slow(memcg, pages, over, &mut task)?;
+        }
+        if task.over_high > 0 {
+            self.over_high(memcg, &mut task);
+        }
+        Ok(true)
+    }
+
+    fn charge_slow(
+        &self,
+        memcg: MemcgId,
+        pages: u64,
+        over: MemcgId,
+        high: &mut TaskMemcg,
+    ) -> Result<()> {
+        let mut task = ChargeTask::refused(memcg, pages, ChargeFlags::USER, over);
+        loop {
+            let step = task.step(&mut self.core().engine.memcgs, CPU.into(), high);
+            match step {
+                ChargeStep::Reclaim { over, nr } => {
+                    let nr = nr.max(self.config.batch as u64);
+                    task.reclaim_done(self.reclaim_or_flush(over, nr)?);
+                }
+                ChargeStep::Oom { .. } => task.oom_done(false),
+                ChargeStep::Done(Ok(_)) => return Ok(()),
+                ChargeStep::Done(Err(_)) => {
+                    return Err(Error::NoMemory {
+                        pages,
+                        group: memcg.0,
+                    })
+                }
+            }
+        }
+    }
+
+    /// Reclaims; if nothing but dirty pages is left, writes some of them.
+    fn reclaim_or_flush(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
+        let out = self.reclaim(ReclaimTask::limit(memcg, nr, CPU, NodeId(0)))?;
+        if out.reclaimed == 0 && self.flush_some(self.config.batch as u64 * 4)? == 0 {
+            // Others may be in the middle of it.
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(out.reclaimed)
+    }
+
+    /// Above memory.high: reclaims, then sleeps the penalty.
+    fn over_high(&self, memcg: MemcgId, task: &mut TaskMemcg) {
+        let hz = u64::from(self.core().engine.config().hz);
+        let mut high = HighTask::new(memcg, task, hz);
+        loop {
+            let step = high.step(&mut self.core().engine.memcgs, false);
+            match step {
+                HighStep::Reclaim { over, nr } => {
+                    let task = ReclaimTask::limit(over, nr, CPU, NodeId(0));
+                    let freed = self.reclaim(task).map_or(0, |o| o.reclaimed);
+                    high.reclaim_done(&self.core().engine.memcgs, freed);
+                }
+                HighStep::Sleep { jiffies } => {
+                    std::thread::sleep(Duration::from_millis(jiffies * 1000 / hz));
+                }
+                HighStep::Done => return,
+            }
+        }
+    }
+
+    /// Gives charges back that led to no page.
+    pub(crate) fn uncharge(&self, memcg: MemcgId, pages: u64) {
+        if pages > 0 {
+            self.core().engine.memcgs.uncharge(memcg, pages);
+        }
+    }
+
+    /// Charges pages and makes sure that there is room for them.
+    pub(crate) fn make_room(&self, memcg: MemcgId, pages: u64, must: bool) -> Result<bool> {
+        for _ in 0..ROOM_RETRIES {
+            if !self.charge(memcg, pages, must)? {
+                return Ok(false);
+            }
+            if self.gate.enter(pages).is_ok() {
+                return Ok(true);
+            }
+            // The store has grown since the charge: make room for both.
+            self.uncharge(memcg, pages);
+            if !must {
+                return Ok(false);
+            }
+            let top = self.core().top;
+            self.reclaim_or_flush(top, self.config.batch as u64)?;
+        }
+        Err(Error::NoMemory {
+            pages,
+            group: memcg.0,
+        })
+    }
+}
+
+/// Attempts to find room before a miss is given up.
+const ROOM_RETRIES: u32 = 64;

@@ -1,0 +1,332 @@
+//! Doing what a reclaim task of the engine asks for, on real memory.
+//!
+//! The engine decides page by page. What it gives up is taken (BUSY) at once, so that nobody brings
+//! it back meanwhile, and collected; contents move when the lock is not held, many pages at a time
+//! (`evict.rs`).
+
+use crate::core::{Core, CPU};
+use crate::error::Result;
+use crate::evict::Victim;
+use crate::page::{State, Word};
+use crate::pool::PoolInner;
+use crate::region::RegionInner;
+use coldset_engine::mglru::look_around::LookAround;
+use coldset_engine::reclaim::{Answer, Outcome, ReclaimTask, References, Work, Written};
+use coldset_engine::FolioId;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+/// Pages looked at together when one of them is tested: one word of bits.
+const WINDOW: usize = 64;
+
+/// A folio the engine has asked to unmap and not decided on yet.
+struct Unmapped {
+    folio: FolioId,
+    region: Arc<RegionInner>,
+    page: usize,
+}
+
+/// One run of a task.
+struct Run {
+    victims: Vec<Victim>,
+    unmapped: Option<Unmapped>,
+    /// Folios whose contents the engine wants written.
+    write: Vec<(u32, u32)>,
+    /// Pages mapped, by region and window, as of this run.
+    windows: Vec<(u32, usize, u64)>,
+    flush: bool,
+}
+
+impl PoolInner {
+    /// Runs a task to its end. Pages it has freed have left memory when this returns.
+    pub(crate) fn reclaim(&self, mut task: ReclaimTask) -> Result<Outcome> {
+        if self.sweeps_itself() {
+            self.sweep_if_due();
+        }
+        let mut run = Run {
+            victims: Vec::new(),
+            unmapped: None,
+            write: Vec::new(),
+            windows: Vec::new(),
+            flush: false,
+        };
+        self.counts.reclaims.fetch_add(1, Relaxed);
+        let mut result = Ok(());
+        let mut core = self.core();
+        self.everybody_ran(&mut core);
+        loop {
+            let work = task.step(&mut core.engine);
+            if !about_unmapped(&work, &run) {
+                self.settle(&mut core, &mut run, &task);
+            }
+            match work {
+                Work::Test {
+                    folio, look_around, ..
+                } => {
+                    let (r, back) = self.test(core, &mut run, folio, look_around);
+                    core = back;
+                    task.answer(Answer::References(r));
+                }
+                Work::Walk(walk) => {
+                    drop(core);
+                    let slots = self.walk(&walk);
+                    core = self.core();
+                    task.answer(Answer::Walked { slots });
+                }
+                Work::Unmap { folio } => {
+                    self.unmap(&mut core, &mut run, folio);
+                    task.answer(Answer::Unmapped {
+                        deferred: false,
+                        writable: false,
+                    });
+                }
+                // Taking a page out of memory flushes.
+                Work::FlushTlb { .. } => {}
+                Work::AllocSwap { folio } => {
+                    let slot = core.alloc_slot(folio);
+                    task.answer(Answer::Slot(slot));
+                }
+                Work::FreeSwap { slot, .. } => {
+                    core.free_slot(self.swap.as_ref().expect("slot of a swap"), slot);
+                }
+                Work::Write { folio } => {
+                    let f = core.engine.folio(folio);
+                    let (object, page) = f.owner();
+                    let written = if f.swap_slot().is_some() {
+                        run.write.push((object.0, page));
+                        Written::Submitted
+                    } else {
+                        // Files are the flusher's.
+                        run.flush = true;
+                        Written::Activate
+                    };
+                    task.answer(Answer::Written(written));
+                }
+                Work::Free => self.collect(&core, &mut run, &task),
+                Work::Slab { .. } => task.answer(Answer::Slab(0)),
+                Work::WakeFlushers => run.flush = true,
+                Work::Throttle { ticks, .. } => {
+                    drop(core);
+                    result = result.and(self.evict_all(&mut run));
+                    self.flusher.wake();
+                    std::thread::sleep(Duration::from_millis(ticks.into()));
+                    core = self.core();
+                }
+                Work::WaitWriteback { folio } => {
+                    let at = core.engine.folio(folio).owner();
+                    let region = core.regions.get(&at.0).cloned();
+                    drop(core);
+                    result = result.and(self.evict_all(&mut run));
+                    if let Some(r) = region {
+                        r.words.wait_while(at.1 as usize, State::Writeback);
+                    }
+                    core = self.core();
+                }
+                Work::Yield => {
+                    if run.victims.len() >= self.config.batch {
+                        drop(core);
+                        result = result.and(self.evict_all(&mut run));
+                        core = self.core();
+                    }
+                }
+                Work::WakeThrottled { .. } | Work::OomKill | Work::Balance { .. } => {}
+                Work::Done => break,
+            }
+        }
+        drop(core);
+        result = result.and(self.evict_all(&mut run));
+        if run.flush {
+            self.flusher.wake();
+        }
+        result.map(|()| task.outcome())
+    }
+
+    fn evict_all(&self, run: &mut Run) -> Result<()> {
+        run.write.clear();
+        if run.victims.is_empty() {
+            return Ok(());
+        }
+        let victims = std::mem::take(&mut run.victims);
+        self.since_sweep.fetch_add(victims.len() as u64, Relaxed);
+        self.evict(victims)
+    }
+
+    /// Programs use mapped pages without telling anybody: every region counts as having run.
+    fn everybody_ran(&self, core: &mut Core) {
+        let Core {
+            engine, regions, ..
+        } = core;
+        for r in regions.values() {
+            engine.mm_ran(r.mm, 0);
+        }
+    }
+
+    /// Takes the page. Not if it is pinned, under writeback, or on its way in.
+    fn unmap(&self, core: &mut Core, run: &mut Run, folio: FolioId) {
+        let (object, page) = core.engine.folio(folio).owner();
+        let Some(region) = core.regions.get(&object).cloned() else {
+            return;
+        };
+        let page = page as usize;
+        if !region.words.try_evict(page) {
+            return;
+        }
+        core.engine.folio_unmap(folio);
+        run.unmapped = Some(Unmapped {
+            folio,
+            region,
+            page,
+        });
+    }
+
+    /// The engine has decided on the folio it had unmapped: freed, or kept after all.
+    fn settle(&self, core: &mut Core, run: &mut Run, task: &ReclaimTask) {
+        let Some(u) = run.unmapped.take() else { return };
+        let freed = task
+            .freed()
+            .last()
+            .is_some_and(|f| f.object == u.region.object && f.index as usize == u.page);
+        if !freed {
+            core.engine.folio_map(u.folio);
+            u.region.words.filled(u.page, false);
+        }
+    }
+
+    /// The engine has forgotten these.
+    fn collect(&self, core: &Core, run: &mut Run, task: &ReclaimTask) {
+        let before = run.victims.len();
+        for f in task.freed().iter().filter(|f| f.owned) {
+            let Some(region) = core.regions.get(&f.object) else {
+                continue;
+            };
+            let page = f.index as usize;
+            assert!(
+                region.words.get(page).state() == State::Busy,
+                "page {page} was given up without having been taken"
+            );
+            region.set_folio(page, None);
+            run.victims.push(Victim {
+                region: region.clone(),
+                page,
+                slot: f.swap,
+                must_write: run.write.contains(&(f.object.0, f.index)),
+                shadow: f.shadow.map(|s| s.0),
+            });
+        }
+        self.gate.leaving((run.victims.len() - before) as u64);
+    }
+
+    /// Has the page been used since somebody asked last? Looks at its neighbours with it, without
+    /// the lock.
+    fn test<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        run: &mut Run,
+        folio: FolioId,
+        look_around: Option<LookAround>,
+    ) -> (References, MutexGuard<'a, Core>) {
+        let (object, page) = core.engine.folio(folio).owner();
+        let Some(region) = core.regions.get(&object).cloned() else {
+            return (References::default(), core);
+        };
+        let page = page as usize;
+        let unknown = References {
+            unknown: true,
+            ..References::default()
+        };
+        let w = region.words.get(page);
+        if w.state() != State::Resident || w.pins() > 0 {
+            return (unknown, core);
+        }
+        let window = page / WINDOW;
+        let known = run.windows.iter().find(|k| k.0 == object.0 && k.1 == window);
+        let (mask, mut core) = match known {
+            Some(k) => (k.2, core),
+            None => {
+                drop(core);
+                let mask = self.present(&region, window);
+                if run.windows.len() >= 32 {
+                    run.windows.remove(0);
+                }
+                run.windows.push((object.0, window, mask));
+                (mask, self.core())
+            }
+        };
+        let accessed = self.used(&region, page, mask);
+        let mut r = References {
+            accessed: accessed.into(),
+            ..References::default()
+        };
+        if let Some(la) = look_around.filter(|_| accessed) {
+            self.neighbours(&mut core, &region, &la, page, mask);
+        }
+        let w = region.words.get(page);
+        if w.state() != State::Resident || w.pins() > 0 {
+            r = unknown;
+        }
+        (r, core)
+    }
+
+    /// Pages of a window that are mapped.
+    fn present(&self, region: &RegionInner, window: usize) -> u64 {
+        let Some(pm) = self.pagemap.as_ref().filter(|_| !region.is_explicit()) else {
+            return 0;
+        };
+        let first = window * WINDOW;
+        let pages = WINDOW.min(region.pages() - first);
+        let mut mask = 0u64;
+        let scanned = pm.present(&region.map, first, pages, |run| {
+            for p in run.first..run.first + run.pages {
+                mask |= 1 << (p - first);
+            }
+        });
+        // Unknown counts as unused.
+        debug_assert!(scanned.is_ok(), "{scanned:?}");
+        mask
+    }
+
+    /// Used since last told: marked by a sweep or a guard, or mapped and not told since the zap.
+    fn used(&self, region: &RegionInner, page: usize, mask: u64) -> bool {
+        let young = region.words.unmark(page, Word::YOUNG).young();
+        let mapped = mask >> (page % WINDOW) & 1 == 1;
+        young | (mapped && !region.words.mark(page, Word::SEEN).seen())
+    }
+
+    fn neighbours(
+        &self,
+        core: &mut Core,
+        region: &RegionInner,
+        la: &LookAround,
+        page: usize,
+        mask: u64,
+    ) {
+        let first = page / WINDOW * WINDOW;
+        let end = (first + WINDOW).min(region.pages());
+        let mut young = 1;
+        for p in (first..end).filter(|&p| p != page) {
+            let w = region.words.get(p);
+            if !w.in_memory() || !(w.young() || mask >> (p - first) & 1 == 1) {
+                continue;
+            }
+            let Some(id) = region.folio(p) else { continue };
+            if core.engine.look_around_wants(la, id) && self.used(region, p, mask) {
+                young += 1;
+                core.engine.look_around_young(la, CPU, id, false);
+            }
+        }
+        let key = region.table_key(page);
+        core.engine
+            .look_around_done(la, key, (end - first) as u64, young);
+    }
+}
+
+/// The request still is about the folio that was unmapped last.
+fn about_unmapped(work: &Work, run: &Run) -> bool {
+    let Some(u) = &run.unmapped else { return true };
+    match work {
+        Work::FlushTlb { for_write } => *for_write,
+        Work::Write { folio } | Work::Unmap { folio } => *folio == u.folio,
+        _ => false,
+    }
+}

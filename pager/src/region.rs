@@ -1,0 +1,249 @@
+//! A region: a range of addresses whose pages come and go.
+//!
+//! Anonymous regions and files are the same thing with another backing store.
+
+use crate::error::{Error, Result};
+use crate::page::PageTable;
+use crate::pool::PoolInner;
+use crate::store::Storage;
+use crate::sys::memfd::Memfd;
+use crate::sys::memory::{Mapping, Table};
+use crate::sys::userfaultfd::{Copied, Userfaultfd};
+use crate::sys::PAGE;
+use coldset_engine::{LruvecId, MemcgId, MmId, ObjectId};
+use rustix::fd::AsFd;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::{Arc, Mutex};
+
+/// Pages of a block: what one leaf table maps, and what a sweep looks at together.
+pub(crate) const BLOCK: usize = 512;
+
+/// A file behind a region.
+#[derive(Debug)]
+pub(crate) struct Backing {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// Bytes of the file that the region covers; beyond it the last page reads as zeroes.
+    pub(crate) len: u64,
+    pub(crate) writable: bool,
+    /// The first write error since the last sync.
+    pub(crate) error: Mutex<Option<io::Error>>,
+}
+
+/// How pages are put in and taken out.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// Misses fault.
+    Faulting {
+        /// Holds the pages.
+        file: Memfd,
+        /// Puts them in.
+        uffd: Userfaultfd,
+    },
+    /// Pages are used only while pinned; private memory.
+    Explicit,
+}
+
+/// A region as the pager sees it.
+#[derive(Debug)]
+pub(crate) struct RegionInner {
+    pub(crate) pool: Arc<PoolInner>,
+    pub(crate) object: ObjectId,
+    pub(crate) memcg: MemcgId,
+    pub(crate) lruvec: LruvecId,
+    pub(crate) mm: MmId,
+    pub(crate) backing: Option<Backing>,
+    pub(crate) memory: Memory,
+    pub(crate) map: Mapping,
+    pub(crate) words: PageTable,
+    /// Engine's folio + 1 of pages in memory. Changed under the core lock.
+    folio: Table<AtomicU32>,
+    /// Swap slot + 1 of evicted pages. The page's owner changes it.
+    slot: Table<AtomicU32>,
+    /// Shadow << 1 | 1 of evicted pages. The page's owner changes it.
+    shadow: Table<AtomicU64>,
+    /// Pages of each block that are in memory or on their way.
+    in_block: Table<AtomicU32>,
+    /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
+    pub(crate) dirty_since: Table<AtomicU64>,
+    /// Read-ahead: page after the last miss << 8 | window.
+    pub(crate) stream: AtomicU64,
+    /// An `Advice`.
+    pub(crate) advice: AtomicU8,
+    /// Sweeps of this region that have ended.
+    pub(crate) sweeps: AtomicU64,
+}
+
+/// What a region is made from.
+pub(crate) struct NewRegion {
+    pub(crate) pages: usize,
+    pub(crate) memcg: MemcgId,
+    pub(crate) lruvec: LruvecId,
+    pub(crate) mm: MmId,
+    pub(crate) object: ObjectId,
+    pub(crate) backing: Option<Backing>,
+    pub(crate) explicit: bool,
+}
+
+impl RegionInner {
+    pub(crate) fn new(pool: Arc<PoolInner>, new: NewRegion) -> Result<Self> {
+        let sys = Error::sys("making a region");
+        let io = Error::io("making a region");
+        let pages = new.pages;
+        let (memory, map) = if new.explicit {
+            (
+                Memory::Explicit,
+                Mapping::anonymous(pages * PAGE).map_err(&sys)?,
+            )
+        } else {
+            let file = Memfd::new(pages).map_err(&sys)?;
+            let writable = new.backing.as_ref().is_none_or(|b| b.writable);
+            let map = Mapping::shared(file.as_fd(), pages * PAGE, writable).map_err(&sys)?;
+            let uffd = Userfaultfd::full().map_err(&sys)?;
+            uffd.register(&map).map_err(&sys)?;
+            (Memory::Faulting { file, uffd }, map)
+        };
+        map.dont_fork().map_err(&sys)?;
+        map.no_huge_pages().map_err(&sys)?;
+        let blocks = pages.div_ceil(BLOCK);
+        let table = |n| Table::new(n).map_err(io::Error::from).map_err(&io);
+        Ok(Self {
+            pool,
+            object: new.object,
+            memcg: new.memcg,
+            lruvec: new.lruvec,
+            mm: new.mm,
+            backing: new.backing,
+            memory,
+            map,
+            words: PageTable::new(pages).map_err(&sys)?,
+            folio: table(pages)?,
+            slot: table(pages)?,
+            shadow: Table::new(pages).map_err(&sys)?,
+            in_block: table(blocks)?,
+            dirty_since: Table::new(blocks).map_err(&sys)?,
+            stream: AtomicU64::new(0),
+            advice: AtomicU8::new(0),
+            sweeps: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.words.len()
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.in_block.len()
+    }
+
+    /// Pages of a block.
+    pub(crate) fn block(&self, b: usize) -> std::ops::Range<usize> {
+        b * BLOCK..((b + 1) * BLOCK).min(self.pages())
+    }
+
+    pub(crate) fn is_anon(&self) -> bool {
+        self.backing.is_none()
+    }
+
+    pub(crate) fn is_explicit(&self) -> bool {
+        matches!(self.memory, Memory::Explicit)
+    }
+
+    /// Can pages of it become dirty?
+    pub(crate) fn writable_file(&self) -> Option<&Backing> {
+        self.backing.as_ref().filter(|b| b.writable)
+    }
+
+    // ------------------------------------------------------------ tables
+
+    pub(crate) fn folio(&self, page: usize) -> Option<coldset_engine::FolioId> {
+        let f = self.folio[page].load(Relaxed);
+        f.checked_sub(1).map(coldset_engine::FolioId)
+    }
+
+    pub(crate) fn set_folio(&self, page: usize, id: Option<coldset_engine::FolioId>) {
+        self.folio[page].store(id.map_or(0, |id| id.0 + 1), Relaxed);
+    }
+
+    pub(crate) fn slot(&self, page: usize) -> Option<u32> {
+        self.slot[page].load(Relaxed).checked_sub(1)
+    }
+
+    pub(crate) fn set_slot(&self, page: usize, slot: Option<u32>) {
+        self.slot[page].store(slot.map_or(0, |s| s + 1), Relaxed);
+    }
+
+    pub(crate) fn take_shadow(&self, page: usize) -> Option<u64> {
+        if self.shadow[page].load(Relaxed) == 0 {
+            return None;
+        }
+        let s = self.shadow[page].swap(0, Relaxed);
+        (s & 1 == 1).then_some(s >> 1)
+    }
+
+    pub(crate) fn set_shadow(&self, page: usize, shadow: Option<u64>) {
+        self.shadow[page].store(shadow.map_or(0, |s| s << 1 | 1), Relaxed);
+    }
+
+    pub(crate) fn in_block(&self, b: usize) -> u32 {
+        self.in_block[b].load(Relaxed)
+    }
+
+    pub(crate) fn count_in(&self, page: usize) {
+        self.in_block[page / BLOCK].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_out(&self, page: usize) {
+        self.in_block[page / BLOCK].fetch_sub(1, Relaxed);
+    }
+
+    // ------------------------------------------------------------ memory
+
+    /// Puts contents into pages that the caller owns (BUSY). `protect`: the next store is noted.
+    pub(crate) fn put_in(&self, first: usize, src: &[u8], protect: bool) -> Result<()> {
+        match &self.memory {
+            Memory::Explicit => {
+                self.store_explicit(first, src);
+                Ok(())
+            }
+            Memory::Faulting { uffd, .. } => {
+                let mut done = 0;
+                while done < src.len() {
+                    match uffd.copy(&self.map, first * PAGE + done, &src[done..], protect) {
+                        Ok(Copied::All) => break,
+                        // The address space is changing (fork, mremap elsewhere): again.
+                        Ok(Copied::Some(n)) => done += n,
+                        Err(e) => return Err(Error::sys("UFFDIO_COPY")(e)),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies into pages of an explicit region that the caller owns.
+    #[allow(unsafe_code)]
+    fn store_explicit(&self, first: usize, src: &[u8]) {
+        assert!((first * PAGE) + src.len() <= self.map.len());
+        // SAFETY: the range is inside the mapping. The caller owns the pages (BUSY): nobody has a
+        // guard on them and nobody gets one before the state changes. `src` is a buffer of the
+        // pager's, never managed memory.
+        unsafe {
+            let to = self.map.ptr().add(first * PAGE);
+            std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len());
+        }
+    }
+
+    /// Copies pages of an explicit region that the caller owns or has under writeback.
+    #[allow(unsafe_code)]
+    pub(crate) fn load_explicit(&self, first: usize, to: &mut [u8]) {
+        assert!((first * PAGE) + to.len() <= self.map.len());
+        // SAFETY: the range is inside the mapping, private memory that is always readable. The pages
+        // are owned, or under writeback; a writer with a guard may change bytes meanwhile, which the
+        // mark it leaves repairs: the page is written again.
+        unsafe {
+            let from = self.map.ptr().add(first * PAGE);
+            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a pool has done and where it stands.
+
+use crate::pool::{Pool, PoolInner};
+use crate::sys::PAGE;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counters of the pager itself; the engine has its own.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) misses: AtomicU64,
+    pub(crate) filled: AtomicU64,
+    pub(crate) failed_misses: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) swapped_in: AtomicU64,
+    pub(crate) swapped_out: AtomicU64,
+    pub(crate) read_file: AtomicU64,
+    pub(crate) written_back: AtomicU64,
+    pub(crate) written_inline: AtomicU64,
+    pub(crate) throttled_writes: AtomicU64,
+    pub(crate) store_errors: AtomicU64,
+    pub(crate) reclaims: AtomicU64,
+    pub(crate) sweeps: AtomicU64,
+    pub(crate) swept: AtomicU64,
+    pub(crate) dirty_blocks: AtomicU64,
+    pub(crate) miss_ns: Histogram,
+    pub(crate) evict_ns: Histogram,
+}
+
+/// Counts by power of two.
+#[derive(Debug)]
+pub(crate) struct Histogram([AtomicU64; 40]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; 40])
+    }
+}
+
+impl Histogram {
+    pub(crate) fn add(&self, ns: u64) {
+        let bucket = (64 - ns.leading_zeros() as usize).min(39);
+        self.0[bucket].fetch_add(1, Relaxed);
+    }
+
+    fn read(&self) -> Latency {
+        let counts: Vec<u64> = self.0.iter().map(|c| c.load(Relaxed)).collect();
+        let all: u64 = counts.iter().sum();
+        let upto = |permille: u64| {
+            let mut left = (all * permille).div_ceil(1000);
+            for (i, &n) in counts.iter().enumerate() {
+                if n >= left && all > 0 {
+                    return 1u64 << i;
+                }
+                left -= n.min(left);
+            }
+            0
+        };
+        Latency {
+            count: all,
+            median_ns: upto(500),
+            p99_ns: upto(990),
+            max_ns: upto(1000),
+        }
+    }
+}
+
+/// Latencies, each rounded up to a power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Latency {
+    /// Events.
+    pub count: u64,
+    /// Half of them took at most this long.
+    pub median_ns: u64,
+    /// 99 % of them took at most this long.
+    pub p99_ns: u64,
+    /// All of them took at most this long.
+    pub max_ns: u64,
+}
+
+/// A snapshot. Pages are 4 KiB.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Pages that may be in memory, compressed contents included.
+    pub budget_pages: u64,
+    /// Pages in memory, those on their way included.
+    pub resident_pages: u64,
+    /// Memory of compressed contents that counts to the budget.
+    pub store_pages: u64,
+    /// Highest sum of the two so far.
+    pub peak_pages: u64,
+    /// Bytes of memory of compressed contents, counted to the budget or not.
+    pub store_bytes: u64,
+    /// Swap slots in use and in all.
+    pub swap_slots: (u64, u64),
+    /// Dirty pages of files, as far as known.
+    pub dirty_pages: u64,
+    /// Misses handled.
+    pub misses: u64,
+    /// Pages brought in, read-ahead included.
+    pub filled: u64,
+    /// Misses that failed.
+    pub failed_misses: u64,
+    /// Pages taken out.
+    pub evicted: u64,
+    /// Pages read from swap.
+    pub swapped_in: u64,
+    /// Pages written to swap.
+    pub swapped_out: u64,
+    /// Pages read from files.
+    pub read_file: u64,
+    /// Pages written by flusher, sync and throttled writers.
+    pub written_back: u64,
+    /// Pages that turned out dirty when they were evicted, written then.
+    pub written_inline: u64,
+    /// Writers made to write by the hard dirty limit.
+    pub throttled_writes: u64,
+    /// Failed transfers to swap and files.
+    pub store_errors: u64,
+    /// Reclaim tasks run.
+    pub reclaims: u64,
+    /// Sweeps of a region.
+    pub sweeps: u64,
+    /// Mapped pages met by sweeps.
+    pub swept: u64,
+    /// Misses that waited for an eviction to end.
+    pub gate_waits: u64,
+    /// From the miss to the page.
+    pub miss: Latency,
+    /// Of an evicted page, its batch divided by its pages.
+    pub evict: Latency,
+    /// The engine's counters for the whole pool, by their names.
+    pub engine: Vec<(&'static str, i64)>,
+}
+
+impl Pool {
+    /// Where the pool stands.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+impl PoolInner {
+    fn stats(&self) -> Stats {
+        let c = &self.counts;
+        let get = |a: &AtomicU64| a.load(Relaxed);
+        let (slots, engine) = {
+            let core = self.core();
+            let engine = coldset_engine::Counter::ALL
+                .iter()
+                .map(|&k| (k.name(), core.engine.memcgs.live(core.top, k)))
+                .collect();
+            (core.slots(), engine)
+        };
+        Stats {
+            budget_pages: self.gate.budget(),
+            resident_pages: self.gate.resident(),
+            store_pages: self.gate.store(),
+            peak_pages: self.gate.peak(),
+            store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
+            swap_slots: slots,
+            dirty_pages: self.dirty_pages(),
+            misses: get(&c.misses),
+            filled: get(&c.filled),
+            failed_misses: get(&c.failed_misses),
+            evicted: get(&c.evicted),
+            swapped_in: get(&c.swapped_in),
+            swapped_out: get(&c.swapped_out),
+            read_file: get(&c.read_file),
+            written_back: get(&c.written_back),
+            written_inline: get(&c.written_inline),
+            throttled_writes: get(&c.throttled_writes),
+            store_errors: get(&c.store_errors),
+            reclaims: get(&c.reclaims),
+            sweeps: get(&c.sweeps),
+            swept: get(&c.swept),
+            gate_waits: self.gate.waits(),
+            miss: c.miss_ns.read(),
+            evict: c.evict_ns.read(),
+            engine,
+        }
+    }
+}
+
+impl Stats {
+    /// Bytes in memory that count to the budget.
+    pub fn resident_bytes(&self) -> u64 {
+        (self.resident_pages + self.store_pages) * PAGE as u64
+    }
+
+    /// A counter of the engine by its name.
+    pub fn engine(&self, name: &str) -> Option<i64> {
+        self.engine.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+    }
+}

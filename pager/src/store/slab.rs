@@ -1,0 +1,180 @@
+//! Memory for objects of 1 to 4096 bytes: size classes in steps of 64 bytes, chunks of 64 KiB that
+//! go back to the system when they are empty.
+
+use crate::sys::memory::PageBuf;
+use std::io;
+
+const STEP: usize = 64;
+const CLASSES: usize = 4096 / STEP;
+const CHUNK_PAGES: usize = 16;
+/// Bytes of a chunk.
+pub const CHUNK: usize = CHUNK_PAGES * crate::sys::PAGE;
+
+/// Names an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle {
+    /// Chunk.
+    pub chunk: u32,
+    /// Object in it.
+    pub object: u16,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    memory: PageBuf,
+    class: u8,
+    used: u16,
+    /// Freed objects.
+    free: Vec<u16>,
+    /// Objects from here on were never used.
+    fresh: u16,
+}
+
+impl Chunk {
+    fn capacity(&self) -> u16 {
+        (CHUNK / ((self.class as usize + 1) * STEP)) as u16
+    }
+}
+
+/// The allocator.
+#[derive(Debug)]
+pub struct Slab {
+    chunks: Vec<Option<Chunk>>,
+    holes: Vec<u32>,
+    /// Chunks of each class with room; may name chunks that are full or gone.
+    open: Vec<Vec<u32>>,
+    live: usize,
+}
+
+impl Slab {
+    /// An empty slab.
+    pub fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            holes: Vec::new(),
+            open: vec![Vec::new(); CLASSES],
+            live: 0,
+        }
+    }
+
+    /// Bytes taken from the system.
+    pub fn bytes(&self) -> u64 {
+        (self.live * CHUNK) as u64
+    }
+
+    /// Would an object of this size need a new chunk?
+    pub fn must_grow(&mut self, len: usize) -> bool {
+        self.room(class_of(len)).is_none()
+    }
+
+    /// An open chunk of the class.
+    fn room(&mut self, class: usize) -> Option<u32> {
+        while let Some(&at) = self.open[class].last() {
+            let fits = self.chunks[at as usize]
+                .as_ref()
+                .is_some_and(|c| c.class as usize == class && c.used < c.capacity());
+            if fits {
+                return Some(at);
+            }
+            self.open[class].pop();
+        }
+        None
+    }
+
+    /// Keeps a copy of `data`.
+    pub fn insert(&mut self, data: &[u8]) -> io::Result<Handle> {
+        let class = class_of(data.len());
+        let at = match self.room(class) {
+            Some(at) => at,
+            None => self.grow(class)?,
+        };
+        let c = self.chunks[at as usize].as_mut().expect("open chunk");
+        let object = c.free.pop().unwrap_or_else(|| {
+            c.fresh += 1;
+            c.fresh - 1
+        });
+        c.used += 1;
+        let from = object as usize * (class + 1) * STEP;
+        c.memory.bytes_mut()[from..from + data.len()].copy_from_slice(data);
+        Ok(Handle { chunk: at, object })
+    }
+
+    fn grow(&mut self, class: usize) -> io::Result<u32> {
+        let chunk = Chunk {
+            memory: PageBuf::new(CHUNK_PAGES)?,
+            class: class as u8,
+            used: 0,
+            free: Vec::new(),
+            fresh: 0,
+        };
+        let at = match self.holes.pop() {
+            Some(at) => at,
+            None => {
+                self.chunks.push(None);
+                self.chunks.len() as u32 - 1
+            }
+        };
+        self.chunks[at as usize] = Some(chunk);
+        self.open[class].push(at);
+        self.live += 1;
+        Ok(at)
+    }
+
+    /// The object's bytes.
+    pub fn get(&self, h: Handle, len: usize) -> &[u8] {
+        let c = self.chunks[h.chunk as usize].as_ref().expect("live object");
+        let from = h.object as usize * (c.class as usize + 1) * STEP;
+        &c.memory.bytes()[from..from + len]
+    }
+
+    /// Forgets an object.
+    pub fn remove(&mut self, h: Handle) {
+        let slot = &mut self.chunks[h.chunk as usize];
+        let c = slot.as_mut().expect("live object");
+        let class = c.class as usize;
+        let was_full = c.used == c.capacity();
+        c.used -= 1;
+        c.free.push(h.object);
+        if c.used == 0 {
+            *slot = None;
+            self.holes.push(h.chunk);
+            self.live -= 1;
+        } else if was_full {
+            self.open[class].push(h.chunk);
+        }
+    }
+}
+
+fn class_of(len: usize) -> usize {
+    assert!((1..=4096).contains(&len), "object of {len} bytes");
+    (len - 1) / STEP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn objects_keep_their_bytes(ops in prop::collection::vec((any::<bool>(), 1usize..=4096, any::<u8>()), 1..400)) {
+            let mut slab = Slab::new();
+            let mut live: Vec<(Handle, usize, u8)> = Vec::new();
+            for (remove, len, fill) in ops {
+                if remove && !live.is_empty() {
+                    let (h, ..) = live.swap_remove(len % live.len());
+                    slab.remove(h);
+                } else {
+                    live.push((slab.insert(&vec![fill; len]).unwrap(), len, fill));
+                }
+                for (h, len, fill) in &live {
+                    prop_assert!(slab.get(*h, *len).iter().all(|b| b == fill));
+                }
+            }
+            for (h, ..) in live {
+                slab.remove(h);
+            }
+            prop_assert_eq!(slab.bytes(), 0);
+        }
+    }
+}

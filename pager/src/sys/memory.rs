@@ -1,0 +1,172 @@
+//! Mappings that own themselves, buffers of whole pages, zeroed tables of atomics.
+
+use super::PAGE;
+use rustix::fd::BorrowedFd;
+use rustix::io;
+use rustix::mm::{madvise, mmap, mmap_anonymous, munmap, Advice, MapFlags, ProtFlags};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
+
+/// A range of address space, unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range and belongs to no thread; it hands out raw pointers only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; all methods but drop only read the two fields.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Private anonymous memory.
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
+        let p = unsafe { mmap_anonymous(std::ptr::null_mut(), len, PROT, flags)? };
+        Ok(Self::own(p.cast(), len))
+    }
+
+    /// The whole of a file in memory, shared.
+    pub fn shared(fd: BorrowedFd<'_>, len: usize, writable: bool) -> io::Result<Self> {
+        let prot = if writable { PROT } else { ProtFlags::READ };
+        // SAFETY: as above.
+        let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0)? };
+        Ok(Self::own(p.cast(), len))
+    }
+
+    fn own(p: *mut u8, len: usize) -> Self {
+        Self {
+            start: NonNull::new(p).expect("mmap never returns null"),
+            len,
+        }
+    }
+
+    /// First byte.
+    pub fn ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Address of the first byte.
+    pub fn addr(&self) -> usize {
+        self.start.as_ptr() as usize
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A child of fork does not get the range.
+    pub fn dont_fork(&self) -> io::Result<()> {
+        self.advise(0, self.len, Advice::LinuxDontFork)
+    }
+
+    /// The kernel makes no huge pages of the range.
+    pub fn no_huge_pages(&self) -> io::Result<()> {
+        match self.advise(0, self.len, Advice::LinuxNoHugepage) {
+            // A kernel without huge pages does not know the advice.
+            Err(io::Errno::INVAL) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes the page-table entries of a byte range away; on private memory also the contents.
+    pub fn zap(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.advise(offset, len, Advice::LinuxDontNeed)
+    }
+
+    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        assert!(offset + len <= self.len, "advice beyond the mapping");
+        // SAFETY: the range lies inside this mapping. For shared mappings of a memfd DONTNEED drops
+        // entries, not contents; for private ones callers own the contents they drop.
+        unsafe { madvise(self.start.as_ptr().add(offset).cast(), len, advice) }
+    }
+}
+
+const PROT: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours and nobody can name it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A page-aligned buffer of zeroed pages, never managed by a pager.
+#[derive(Debug)]
+pub struct PageBuf(Mapping);
+
+impl PageBuf {
+    /// A buffer of `pages` pages.
+    pub fn new(pages: usize) -> io::Result<Self> {
+        Mapping::anonymous(pages.max(1) * PAGE).map(Self)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is readable, initialised (zeroed by the kernel) and lives as long as
+        // self; writers need `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.0.ptr(), self.0.len()) }
+    }
+
+    /// Its bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.0.ptr(), self.0.len()) }
+    }
+
+    /// One page.
+    pub fn page(&self, i: usize) -> &[u8] {
+        &self.bytes()[i * PAGE..(i + 1) * PAGE]
+    }
+
+    /// One page.
+    pub fn page_mut(&mut self, i: usize) -> &mut [u8] {
+        &mut self.bytes_mut()[i * PAGE..(i + 1) * PAGE]
+    }
+}
+
+/// Types for which all-zero bytes are a value and that are changed through `&`.
+///
+/// # Safety
+/// Zeroed memory must be a valid value of the type, and it must need no drop.
+pub unsafe trait ZeroedAtomic: Sync {}
+// SAFETY: atomics have the representation of their integer.
+unsafe impl ZeroedAtomic for AtomicU8 {}
+// SAFETY: as above.
+unsafe impl ZeroedAtomic for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl ZeroedAtomic for AtomicU64 {}
+
+/// A table of zeroed atomics whose untouched parts take no memory.
+#[derive(Debug)]
+pub struct Table<T> {
+    map: Mapping,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: ZeroedAtomic> Table<T> {
+    /// A table of `len` zeroes.
+    pub fn new(len: usize) -> io::Result<Self> {
+        let bytes = (len.max(1) * size_of::<T>()).next_multiple_of(PAGE);
+        Ok(Self {
+            map: Mapping::anonymous(bytes)?,
+            len,
+            of: PhantomData,
+        })
+    }
+}
+
+impl<T: ZeroedAtomic> std::ops::Deref for Table<T> {
+    type Target = [T];
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping is page-aligned, zeroed, holds at least `len` values of a type for
+        // which zeroes are valid, and is only ever used as such.
+        unsafe { std::slice::from_raw_parts(self.map.ptr().cast(), self.len) }
+    }
+}

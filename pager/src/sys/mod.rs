@@ -1,0 +1,29 @@
+//! The kernel's side: thin layers over the calls a pager needs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `memory.rs` | mappings that own themselves, page buffers, zeroed tables |
+//! | `memfd.rs` | the file in memory that holds a region's pages |
+//! | `userfaultfd.rs` | misses and write protection of a region |
+//! | `pagemap.rs` | which pages are mapped, which have been written |
+//! | `pipe.rs` | the pipe that pins pages while they are punched out |
+//! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
+//! | `signals.rs` | no other handler runs while a lock of the pager is held |
+//! | `futex.rs` | waiting for a page word |
+//! | `clock.rs` | time |
+//! | `probe.rs` | which of all this the running kernel offers |
+#![allow(unsafe_code)]
+
+pub mod clock;
+pub mod futex;
+pub mod memfd;
+pub mod memory;
+pub mod pagemap;
+pub mod pipe;
+pub mod probe;
+pub mod sigbus;
+pub mod signals;
+pub mod userfaultfd;
+
+/// Bytes of a page. Other page sizes are refused by the probe.
+pub const PAGE: usize = 4096;

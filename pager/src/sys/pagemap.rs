@@ -1,0 +1,162 @@
+//! PAGEMAP_SCAN: which pages of a range are mapped, which have been written since armed.
+
+use super::memory::Mapping;
+use super::PAGE;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{open, Mode, OFlags};
+use rustix::io;
+
+const PAGEMAP_SCAN: u64 = 0xC060_6610;
+const WP_MATCHING: u64 = 1;
+const CHECK_WPASYNC: u64 = 2;
+
+/// Has been written since it was armed, or never was armed.
+pub const WRITTEN: u64 = 1 << 1;
+/// A page-table entry maps it: it was touched since the last zap.
+pub const PRESENT: u64 = 1 << 3;
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    inverted: u64,
+    mask: u64,
+    anyof: u64,
+    returned: u64,
+}
+
+/// A run of pages of the same categories.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+struct Found {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// A run of pages in a mapping, with the categories asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// First page, from the start of the mapping.
+    pub first: usize,
+    /// Pages.
+    pub pages: usize,
+    /// [`WRITTEN`], [`PRESENT`].
+    pub categories: u64,
+}
+
+/// The process's own page map.
+#[derive(Debug)]
+pub struct Pagemap(OwnedFd);
+
+/// Runs fetched by one call.
+const RUNS: usize = 64;
+
+impl Pagemap {
+    /// Opens it.
+    pub fn open() -> io::Result<Self> {
+        open(
+            "/proc/self/pagemap",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map(Self)
+    }
+
+    /// Calls `each` for every run of mapped pages of `first..first + pages`, with [`WRITTEN`] if it
+    /// has been written.
+    pub fn present(
+        &self,
+        map: &Mapping,
+        first: usize,
+        pages: usize,
+        each: impl FnMut(Run),
+    ) -> io::Result<()> {
+        self.scan(map, first, pages, PRESENT, PRESENT | WRITTEN, 0, each)
+    }
+
+    /// Calls `each` for every run of written pages, mapped or not. A page never armed counts.
+    pub fn written(
+        &self,
+        map: &Mapping,
+        first: usize,
+        pages: usize,
+        each: impl FnMut(Run),
+    ) -> io::Result<()> {
+        self.scan(map, first, pages, WRITTEN, WRITTEN, 0, each)
+    }
+
+    /// As [`Self::written`], and arms what it reports, atomically: a store is either before, and then
+    /// in memory when this returns, or after, and then noted.
+    pub fn written_and_arm(
+        &self,
+        map: &Mapping,
+        first: usize,
+        pages: usize,
+        each: impl FnMut(Run),
+    ) -> io::Result<()> {
+        let flags = WP_MATCHING | CHECK_WPASYNC;
+        self.scan(map, first, pages, WRITTEN, WRITTEN, flags, each)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the one call behind the three above")]
+    fn scan(
+        &self,
+        map: &Mapping,
+        first: usize,
+        pages: usize,
+        mask: u64,
+        returned: u64,
+        flags: u64,
+        mut each: impl FnMut(Run),
+    ) -> io::Result<()> {
+        assert!((first + pages) * PAGE <= map.len(), "scan beyond the mapping");
+        let mut found = [Found::default(); RUNS];
+        let mut start = (map.addr() + first * PAGE) as u64;
+        let end = (map.addr() + (first + pages) * PAGE) as u64;
+        while start < end {
+            let mut arg = ScanArg {
+                size: size_of::<ScanArg>() as u64,
+                flags,
+                start,
+                end,
+                vec: found.as_mut_ptr() as u64,
+                vec_len: RUNS as u64,
+                mask,
+                returned,
+                ..ScanArg::default()
+            };
+            // SAFETY: the argument is laid out as the kernel has it; it points to RUNS records that
+            // live through the call; the range lies in a mapping the caller holds.
+            let n = unsafe {
+                libc::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN as _, std::ptr::from_mut(&mut arg))
+            };
+            if n < 0 {
+                let e = std::io::Error::last_os_error();
+                match io::Errno::from_io_error(&e) {
+                    Some(io::Errno::INTR) => continue,
+                    other => return Err(other.unwrap_or(io::Errno::IO)),
+                }
+            }
+            for f in &found[..n as usize] {
+                each(Run {
+                    first: (f.start as usize - map.addr()) / PAGE,
+                    pages: (f.end - f.start) as usize / PAGE,
+                    categories: f.categories,
+                });
+            }
+            if arg.walk_end <= start {
+                break;
+            }
+            start = arg.walk_end;
+        }
+        Ok(())
+    }
+}

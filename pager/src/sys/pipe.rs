@@ -1,0 +1,74 @@
+//! Pinning by pipe: a page spliced into a pipe stays alive, and readable, after it has been punched
+//! out of its file; a store made in between is seen (`pager.md` 5, 10).
+
+use super::memfd::Memfd;
+use super::PAGE;
+use rustix::fd::OwnedFd;
+use rustix::io;
+use rustix::pipe::{
+    fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags,
+};
+
+/// A pipe used as a pin.
+#[derive(Debug)]
+pub struct PinPipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    capacity: usize,
+    held: usize,
+}
+
+impl PinPipe {
+    /// A pipe for up to `pages` pages; less if the user's share of pipe memory is used up.
+    pub fn new(pages: usize) -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Refused beyond the user's share: the default of 16 pages does as well.
+        let _ = fcntl_setpipe_size(&write, pages * PAGE);
+        let capacity = fcntl_getpipe_size(&write)? / PAGE;
+        Ok(Self {
+            read,
+            write,
+            capacity,
+            held: 0,
+        })
+    }
+
+    /// Pages it can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Takes references to contiguous pages of the file.
+    pub fn pin(&mut self, file: &Memfd, first: usize, pages: usize) -> io::Result<()> {
+        assert!(self.held + pages <= self.capacity, "pin pipe is full");
+        let mut at = (first * PAGE) as u64;
+        let end = at + (pages * PAGE) as u64;
+        while at < end {
+            // splice moves `at` on by itself.
+            let left = (end - at) as usize;
+            match splice(file, Some(&mut at), &self.write, None, left, SpliceFlags::empty()) {
+                Ok(0) => return Err(io::Errno::IO),
+                Ok(_) | Err(io::Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.held += pages;
+        Ok(())
+    }
+
+    /// Copies all pinned pages out and lets them go.
+    pub fn drain(&mut self, buf: &mut [u8]) -> io::Result<()> {
+        let len = self.held * PAGE;
+        let mut done = 0;
+        while done < len {
+            match io::read(&self.read, &mut buf[done..len]) {
+                Ok(0) => return Err(io::Errno::IO),
+                Ok(n) => done += n,
+                Err(io::Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.held = 0;
+        Ok(())
+    }
+}

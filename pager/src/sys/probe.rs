@@ -1,0 +1,233 @@
+//! What the running kernel offers. Features are probed, never versions.
+
+use super::memfd::Memfd;
+use super::memory::{Mapping, PageBuf};
+use super::pagemap::{Pagemap, PRESENT};
+use super::pipe::PinPipe;
+use super::userfaultfd::{feature, Userfaultfd};
+use super::PAGE;
+use rustix::fd::AsFd;
+
+/// A feature of the kernel that the fault-driven mode needs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Feature {
+    /// Pages of 4 KiB.
+    PageSize,
+    /// `userfaultfd(UFFD_USER_MODE_ONLY)`.
+    Userfaultfd,
+    /// Its SIGBUS form on files in memory.
+    Sigbus,
+    /// Write protection that the kernel resolves by itself.
+    WpAsync,
+    /// `ioctl(PAGEMAP_SCAN)` on the own page map.
+    PagemapScan,
+    /// `memfd_create` with seals.
+    Memfd,
+    /// `splice` into a pipe holds a page that is punched out.
+    SplicePin,
+}
+
+impl Feature {
+    /// Name as the kernel's documentation has it, and the kernel that brought it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Feature::PageSize => "a page size of 4096 bytes",
+            Feature::Userfaultfd => "userfaultfd(UFFD_USER_MODE_ONLY) (Linux 5.11)",
+            Feature::Sigbus => "UFFD_FEATURE_SIGBUS with UFFD_FEATURE_MISSING_SHMEM (Linux 4.14)",
+            Feature::WpAsync => "UFFD_FEATURE_WP_ASYNC (Linux 6.7)",
+            Feature::PagemapScan => "ioctl(PAGEMAP_SCAN) (Linux 6.7)",
+            Feature::Memfd => "memfd_create with seals (Linux 3.17)",
+            Feature::SplicePin => "splice from a memfd that holds punched pages",
+        }
+    }
+
+    /// All, in the order in which they are probed.
+    pub const ALL: [Feature; 7] = [
+        Feature::PageSize,
+        Feature::Memfd,
+        Feature::Userfaultfd,
+        Feature::Sigbus,
+        Feature::WpAsync,
+        Feature::PagemapScan,
+        Feature::SplicePin,
+    ];
+}
+
+/// A feature that is not there.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "this kernel does not offer {}: {why}; regions must be used in explicit mode \
+     (FaultMode::Explicit, access through fix and fix_mut)", feature.name()
+)]
+pub struct Missing {
+    /// Which.
+    pub feature: Feature,
+    /// What the kernel said.
+    pub why: String,
+}
+
+/// Tries everything the fault-driven mode needs, and the eviction order on a page of its own.
+///
+/// # Errors
+/// The first feature that is missing, or that `denied` says to treat as missing.
+pub fn probe(denied: &[Feature]) -> Result<(), Missing> {
+    for feature in Feature::ALL {
+        let refused = if denied.contains(&feature) {
+            Err("denied by configuration".to_string())
+        } else {
+            try_one(feature)
+        };
+        refused.map_err(|why| Missing { feature, why })?;
+    }
+    Ok(())
+}
+
+fn try_one(feature: Feature) -> Result<(), String> {
+    let text = |e: rustix::io::Errno| e.to_string();
+    let with = |bits: u64| {
+        let have = Userfaultfd::features().map_err(text)?;
+        match feature::NEEDED.iter().find(|f| f.0 & bits & !have != 0) {
+            Some((_, name)) => Err(format!("{name} is missing")),
+            None => Ok(()),
+        }
+    };
+    match feature {
+        Feature::PageSize => match rustix::param::page_size() {
+            PAGE => Ok(()),
+            other => Err(format!("pages have {other} bytes")),
+        },
+        Feature::Memfd => Memfd::new(1).map(drop).map_err(text),
+        Feature::Userfaultfd => Userfaultfd::features().map(drop).map_err(|e| match e {
+            rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => format!(
+                "{e}; if a container's seccomp profile blocks it, use one that allows userfaultfd"
+            ),
+            e => text(e),
+        }),
+        Feature::Sigbus => with(feature::SIGBUS | feature::MISSING_SHMEM),
+        Feature::WpAsync => {
+            with(feature::WP_ASYNC | feature::WP_SHMEM | feature::WP_UNPOPULATED)
+        }
+        Feature::PagemapScan => self_test(false).map_err(text),
+        Feature::SplicePin => self_test(true).map_err(text),
+    }
+}
+
+/// Fills a page, looks it up, changes it, pins it, changes it again, punches it, and compares.
+fn self_test(whole: bool) -> rustix::io::Result<()> {
+    let pages = 512;
+    let file = Memfd::new(pages)?;
+    let map = Mapping::shared(file.as_fd(), pages * PAGE, true)?;
+    map.no_huge_pages()?;
+    let uffd = Userfaultfd::full()?;
+    uffd.register(&map)?;
+    let pagemap = Pagemap::open()?;
+    let mut src = PageBuf::new(pages)?;
+    for (i, p) in src.bytes_mut().chunks_exact_mut(PAGE).enumerate() {
+        p.fill(i as u8 | 1);
+    }
+    uffd.copy(&map, 0, src.bytes(), true)?;
+    let wrong = rustix::io::Errno::NOTSUP;
+    let mut seen = 0;
+    pagemap.present(&map, 0, pages, |r| {
+        if r.categories == PRESENT {
+            seen += r.pages;
+        }
+    })?;
+    if seen != pages {
+        return Err(wrong);
+    }
+    if !whole {
+        return Ok(());
+    }
+    let mut pipe = PinPipe::new(8)?;
+    let mut back = PageBuf::new(8)?;
+    for first in (0..pages).step_by(8) {
+        pipe.pin(&file, first, 8)?;
+        for p in first..first + 8 {
+            // SAFETY: the page was filled above; nobody else knows the mapping.
+            unsafe { map.ptr().add(p * PAGE + 17).write_volatile(0xEE) };
+        }
+        file.punch(first, 8)?;
+        pipe.drain(back.bytes_mut())?;
+        for i in 0..8 {
+            let p = back.page(i);
+            if p[0] != (first + i) as u8 | 1 || p[17] != 0xEE {
+                return Err(wrong);
+            }
+        }
+        let mut written = 0;
+        pagemap.written(&map, first, 8, |r| written += r.pages)?;
+        if written != 8 {
+            return Err(wrong);
+        }
+    }
+    match file.resident()? {
+        0 => Ok(()),
+        _ => Err(wrong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_everything() {
+        probe(&[]).unwrap();
+    }
+
+    #[test]
+    fn a_denied_feature_is_named_with_the_fallback() {
+        let e = probe(&[Feature::WpAsync]).unwrap_err();
+        assert_eq!(e.feature, Feature::WpAsync);
+        let text = e.to_string();
+        assert!(text.contains("UFFD_FEATURE_WP_ASYNC") && text.contains("explicit"), "{text}");
+    }
+
+    /// The states of `pager.md` 4, one by one, on which dirty tracking rests.
+    #[test]
+    fn the_written_mark_survives_zap_and_arming_of_an_empty_entry() {
+        let file = Memfd::new(512).unwrap();
+        let map = Mapping::shared(file.as_fd(), 512 * PAGE, true).unwrap();
+        let uffd = Userfaultfd::full().unwrap();
+        uffd.register(&map).unwrap();
+        let pm = Pagemap::open().unwrap();
+        let src = PageBuf::new(1).unwrap();
+        uffd.copy(&map, 0, src.bytes(), true).unwrap();
+        // SAFETY: page 0 is present, and only this test knows the mapping.
+        let store = || unsafe { map.ptr().write_volatile(1) };
+        // SAFETY: as above.
+        let load = || unsafe { map.ptr().read_volatile() };
+        let written = || {
+            let mut n = 0;
+            pm.written(&map, 0, 1, |r| n += r.pages).unwrap();
+            n == 1
+        };
+        let present = || {
+            let mut n = 0;
+            pm.present(&map, 0, 1, |r| n += r.pages).unwrap();
+            n == 1
+        };
+        assert!(!written() && present());
+        map.zap(0, PAGE).unwrap();
+        assert!(!written() && !present());
+        load();
+        assert!(!written() && present());
+        store();
+        assert!(written() && present());
+        map.zap(0, PAGE).unwrap();
+        assert!(written() && !present());
+        let mut n = 0;
+        pm.written_and_arm(&map, 0, 1, |r| n += r.pages).unwrap();
+        assert_eq!(n, 1);
+        assert!(!written(), "armed while it had no entry");
+        load();
+        assert!(!written());
+        store();
+        assert!(written());
+        pm.written_and_arm(&map, 0, 1, |_| ()).unwrap();
+        assert!(!written() && present());
+        store();
+        assert!(written());
+    }
+}

@@ -1,0 +1,170 @@
+//! The SIGBUS handler: a miss arrives here, in the thread that missed.
+//!
+//! It does not run on the alternate stack: language runtimes make those only a few KiB large, and a
+//! miss may have to evict. SIGBUS stays open inside, so that a chained handler may jump out; all
+//! asynchronous signals are blocked, so that no other handler runs on top of the pager's locks.
+
+use super::signals::asynchronous;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Mutex;
+
+/// A miss as the kernel tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss {
+    /// Faulting address.
+    pub addr: usize,
+    /// It was a store, where the processor says.
+    pub write: bool,
+}
+
+/// What the pager made of a miss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The access can run again.
+    Handled,
+    /// Not an address of ours, or not to be had: the next handler is asked.
+    Pass,
+}
+
+/// The pager's half of the handler.
+pub type Handler = fn(Miss) -> Verdict;
+
+/// What was installed before us.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
+static CALL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    /// A miss is being handled by this thread. Constant and without drop: no allocation in the
+    /// handler.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Why the handler is not in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The kernel refused.
+    #[error("sigaction(SIGBUS) failed with error {0}")]
+    Refused(i32),
+    /// Somebody has put a handler on top of ours.
+    #[error(
+        "another library has replaced the SIGBUS handler; make it chain to the previous handler and \
+         start it before the first pool"
+    )]
+    Replaced,
+}
+
+/// Installs the handler once; later calls check that it still is in place.
+pub fn install(handler: Handler) -> Result<(), InstallError> {
+    let mut installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
+    let refused = || InstallError::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+    if installed.is_some() {
+        // SAFETY: a null action only queries; `old` is valid for writes.
+        let current = unsafe {
+            if libc::sigaction(libc::SIGBUS, std::ptr::null(), old.as_mut_ptr()) != 0 {
+                return Err(refused());
+            }
+            old.assume_init()
+        };
+        let ours = on_sigbus as extern "C" fn(_, _, _) as usize;
+        return if current.sa_sigaction == ours {
+            Ok(())
+        } else {
+            Err(InstallError::Replaced)
+        };
+    }
+    CALL.store(handler as *mut (), Ordering::Release);
+    // SAFETY: `old` is valid for writes; the action is fully initialised (zeroed, then set), and its
+    // function has the three-argument form that SA_SIGINFO asks for. PREVIOUS is published before
+    // any miss can arrive, because no region exists yet; a foreign SIGBUS in between would find null
+    // and take the default.
+    unsafe {
+        if libc::sigaction(libc::SIGBUS, std::ptr::null(), old.as_mut_ptr()) != 0 {
+            return Err(refused());
+        }
+        PREVIOUS.store(Box::into_raw(Box::new(old.assume_init())), Ordering::Release);
+        let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        new.sa_sigaction = on_sigbus as extern "C" fn(_, _, _) as usize;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
+        new.sa_mask = asynchronous();
+        if libc::sigaction(libc::SIGBUS, &new, std::ptr::null_mut()) != 0 {
+            return Err(refused());
+        }
+    }
+    *installed = Some(handler);
+    Ok(())
+}
+
+extern "C" fn on_sigbus(sig: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: errno is per thread and always there. `info` and `context` are the kernel's.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let addr = (*info).si_addr() as usize;
+        // Hardware errors and signals sent by kill are not misses.
+        let miss = (*info).si_code == libc::BUS_ADRERR && !INSIDE.get();
+        let handled = miss && {
+            INSIDE.set(true);
+            let call = CALL.load(Ordering::Acquire);
+            // CALL only ever holds null or a `Handler`.
+            let handler = std::mem::transmute::<*mut (), Option<Handler>>(call);
+            let miss = Miss {
+                addr,
+                write: is_write(context),
+            };
+            let verdict = handler.map_or(Verdict::Pass, |h| h(miss));
+            INSIDE.set(false);
+            verdict == Verdict::Handled
+        };
+        *libc::__errno_location() = errno;
+        if !handled {
+            chain(sig, info, context);
+        }
+    }
+}
+
+/// Was the access a store? False where the processor does not say: costs a second fault, no more.
+#[cfg(target_arch = "x86_64")]
+fn is_write(context: *mut libc::c_void) -> bool {
+    // SAFETY: the kernel passes a ucontext_t to a SA_SIGINFO handler.
+    let uc = unsafe { &*context.cast::<libc::ucontext_t>() };
+    uc.uc_mcontext.gregs[libc::REG_ERR as usize] & 2 != 0
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_write(_context: *mut libc::c_void) -> bool {
+    false
+}
+
+/// Hands the signal to whoever was there before.
+///
+/// # Safety
+/// Arguments must be those of a signal handler.
+unsafe fn chain(sig: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let previous = PREVIOUS.load(Ordering::Acquire);
+    // SAFETY: PREVIOUS is null or a leaked, never changed action. Its function has the form its flags
+    // tell. Without one the default is restored and the access, which runs again on return, ends the
+    // process with the right signal and address.
+    unsafe {
+        let action = previous.as_ref();
+        match action.map_or(libc::SIG_DFL, |a| a.sa_sigaction) {
+            libc::SIG_IGN if (*info).si_code <= 0 => {}
+            libc::SIG_DFL | libc::SIG_IGN => {
+                let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(libc::SIGBUS, &default, std::ptr::null_mut());
+                if (*info).si_code <= 0 {
+                    // Sent by kill: nothing will run again.
+                    libc::raise(sig);
+                }
+            }
+            f if action.is_some_and(|a| a.sa_flags & libc::SA_SIGINFO != 0) => {
+                type Full = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+                std::mem::transmute::<usize, Full>(f)(sig, info, context);
+            }
+            f => std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(f)(sig),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Keeping other signal handlers away.
+//!
+//! A handler of the application that touches managed memory while its thread holds a lock of the
+//! pager would wait for itself. So asynchronous signals stay blocked while the pager works.
+
+use std::mem::MaybeUninit;
+
+/// Signals a program causes itself by what it executes; blocking them would only kill it.
+const SYNCHRONOUS: [i32; 7] = [
+    libc::SIGBUS,
+    libc::SIGSEGV,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
+/// All signals but those that a thread raises by what it executes.
+pub fn asynchronous() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigfillset initialises the set it is given; sigdelset gets an initialised one.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        for s in SYNCHRONOUS {
+            libc::sigdelset(set.as_mut_ptr(), s);
+        }
+        set.assume_init()
+    }
+}
+
+/// Blocks asynchronous signals on this thread until dropped.
+#[derive(Debug)]
+pub struct Shield {
+    old: libc::sigset_t,
+}
+
+impl Shield {
+    /// Raises the shield.
+    pub fn new() -> Self {
+        let mut old = MaybeUninit::uninit();
+        // SAFETY: both pointers are valid; pthread_sigmask writes the old mask.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &asynchronous(), old.as_mut_ptr());
+            Self {
+                old: old.assume_init(),
+            }
+        }
+    }
+}
+
+impl Default for Shield {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        // SAFETY: `old` came from pthread_sigmask.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.old, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Lets SIGBUS through on this thread. A thread that blocks it is killed by its first miss.
+pub fn unblock_sigbus() {
+    // SAFETY: the set is initialised by sigemptyset before use.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGBUS);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,420 @@
+//! Dirty pages of files: writing them without evicting them, the background flusher, `sync`.
+//!
+//! Order (`pager.md` 10): claim (RESIDENT -> WRITEBACK, the evictor keeps off), list and arm the
+//! written marks in one atomic scan, read by descriptor, write, RESIDENT. A store before the scan is
+//! in the copy; a store after it faults and sets the mark again.
+
+use crate::core::CPU;
+use crate::error::{Error, Result};
+use crate::page::{State, Word};
+use crate::pool::PoolInner;
+use crate::region::{Backing, Memory, RegionInner, BLOCK};
+use crate::store::storage::write_full;
+use crate::store::swap::clone;
+use crate::sys::memory::PageBuf;
+use crate::sys::{clock, signals, PAGE};
+use coldset_engine::Counter;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, Weak};
+
+
+/// Most pages of one write.
+const RUN: usize = 256;
+
+#[derive(Debug, Default)]
+struct Orders {
+    wake: bool,
+    stop: bool,
+    started: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+/// The flusher thread's mail box, and the last error of the store.
+#[derive(Debug, Default)]
+pub(crate) struct Flusher {
+    shared: Arc<Shared>,
+    store_error: Mutex<Option<io::Error>>,
+}
+
+impl Flusher {
+    /// Everything dirty is to be written soon.
+    pub(crate) fn wake(&self) {
+        let mut o = self.shared.orders.lock().expect("flusher");
+        if !o.wake {
+            o.wake = true;
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// The pool goes away.
+    pub(crate) fn stop(&self) {
+        self.shared.orders.lock().expect("flusher").stop = true;
+        self.shared.changed.notify_one();
+    }
+
+    /// Starts the thread, once.
+    pub(crate) fn start(&self, pool: &Arc<PoolInner>) -> Result<()> {
+        let mut o = self.shared.orders.lock().expect("flusher");
+        if o.started {
+            return Ok(());
+        }
+        let (weak, shared) = (Arc::downgrade(pool), self.shared.clone());
+        std::thread::Builder::new()
+            .name("coldset-flush".into())
+            .spawn(move || flusher(&weak, &shared))
+            .map_err(Error::io("starting the flusher"))?;
+        o.started = true;
+        Ok(())
+    }
+
+    /// Keeps an error of the swap for [`Self::take_error`].
+    pub(crate) fn note_error(&self, e: &io::Error) {
+        let mut kept = self.store_error.lock().expect("error of the store");
+        kept.get_or_insert(clone(e));
+    }
+
+    /// The first error of the swap since last asked.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        self.store_error.lock().expect("error of the store").take()
+    }
+}
+
+fn flusher(pool: &Weak<PoolInner>, shared: &Shared) {
+    // Handlers of the application run elsewhere; a miss of ours cannot happen.
+    let _shield = signals::Shield::new();
+    let Some(interval) = pool.upgrade().map(|p| p.config.flush.interval) else {
+        return;
+    };
+    loop {
+        let woken = {
+            let o = shared.orders.lock().expect("flusher");
+            let (mut o, _) = shared
+                .changed
+                .wait_timeout_while(o, interval, |o| !o.wake && !o.stop)
+                .expect("flusher");
+            if o.stop {
+                return;
+            }
+            std::mem::take(&mut o.wake)
+        };
+        let Some(p) = pool.upgrade() else { return };
+        p.flush_round(woken);
+    }
+}
+
+impl PoolInner {
+    fn writable_regions(&self) -> Vec<Arc<RegionInner>> {
+        let core = self.core();
+        let regions = core.regions.values();
+        regions.filter(|r| r.writable_file().is_some()).cloned().collect()
+    }
+
+    /// Dirty pages of files, as far as known.
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        let core = self.core();
+        core.engine.memcgs.live(core.top, Counter::FileDirty).max(0) as u64
+    }
+
+    /// One round of the flusher: finds what is dirty, writes what is old or too much. All of it if
+    /// reclaim has asked.
+    fn flush_round(&self, all: bool) {
+        let regions = self.writable_regions();
+        for r in &regions {
+            r.find_dirty();
+        }
+        let now = clock::now();
+        let f = &self.config.flush;
+        let background = self.gate.budget() * u64::from(f.background_percent) / 100;
+        let too_much = all || self.dirty_pages() > background;
+        for r in &regions {
+            for b in 0..r.blocks() {
+                let since = r.dirty_since[b].load(Relaxed);
+                let old = since != 0 && now.saturating_sub(since) >= f.expire.as_nanos() as u64;
+                if since != 0 && (too_much || old) {
+                    // The error is kept for the next sync.
+                    let _ = r.flush_block(b, false);
+                }
+            }
+        }
+    }
+
+    /// Writes at least `pages` dirty pages if there are as many. For writers at the hard limit and
+    /// reclaim that finds nothing clean. Returns pages written.
+    pub(crate) fn flush_some(&self, pages: u64) -> Result<u64> {
+        let mut done = 0;
+        for r in self.writable_regions() {
+            r.find_dirty();
+            for b in 0..r.blocks() {
+                if r.dirty_since[b].load(Relaxed) != 0 {
+                    done += r.flush_block(b, false).unwrap_or(0);
+                    if done >= pages {
+                        return Ok(done);
+                    }
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Keeps writers within the limits: above the hard one they write themselves.
+    pub(crate) fn balance_dirty(&self) {
+        let f = &self.config.flush;
+        let share = |percent: u8| self.gate.budget() * u64::from(percent) / 100;
+        let dirty = self.dirty_pages();
+        if dirty > share(f.hard_percent) {
+            self.counts.throttled_writes.fetch_add(1, Relaxed);
+            let _ = self.flush_some(self.config.batch as u64);
+        } else if dirty > share(f.background_percent) {
+            self.flusher.wake();
+        }
+    }
+
+    /// Writes everything dirty and makes it durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let mut result = Ok(());
+        for r in self.writable_regions() {
+            result = result.and(r.sync(0, r.pages()));
+        }
+        match self.flusher.take_error() {
+            Some(e) => result.and(Err(Error::io("writing swap")(e))),
+            None => result,
+        }
+    }
+}
+
+impl RegionInner {
+    /// A page of the block is dirty.
+    pub(crate) fn note_dirty(&self, page: usize) {
+        if self.writable_file().is_none() {
+            return;
+        }
+        let since = &self.dirty_since[page / BLOCK];
+        if since.load(Relaxed) == 0 {
+            since.store(clock::now().max(1), Relaxed);
+        }
+    }
+
+    /// Looks for pages that have been stored to and tells the engine.
+    fn find_dirty(&self) {
+        for b in 0..self.blocks() {
+            if self.in_block(b) == 0 {
+                continue;
+            }
+            let range = self.block(b);
+            let mut dirty: Vec<usize> = Vec::new();
+            let usable = |p: usize| self.words.get(p).in_memory();
+            if self.is_explicit() {
+                dirty.extend(range.filter(|&p| usable(p) && self.words.get(p).dirtied()));
+            } else if let Some(pm) = &self.pool.pagemap {
+                let scanned = pm.written(&self.map, range.start, range.len(), |run| {
+                    dirty.extend((run.first..run.first + run.pages).filter(|&p| usable(p)));
+                });
+                debug_assert!(scanned.is_ok(), "{scanned:?}");
+                dirty.extend(range.filter(|&p| usable(p) && self.words.get(p).dirtied()));
+            }
+            if dirty.is_empty() {
+                continue;
+            }
+            self.note_dirty(dirty[0]);
+            let mut core = self.pool.core();
+            for p in dirty {
+                if let Some(id) = self.folio(p).filter(|_| usable(p)) {
+                    core.engine.set_dirty(id);
+                }
+            }
+            core.forget_newly_dirty();
+        }
+    }
+
+    /// Writes the dirty pages of a block. `wait`: also those that are on their way in or out now.
+    /// Returns pages written.
+    ///
+    /// # Errors
+    /// The first failed write; it is kept for `sync` too, and its pages stay dirty.
+    pub(crate) fn flush_block(&self, b: usize, wait: bool) -> io::Result<u64> {
+        // Before the pages are looked at: who stores from here on notes it again.
+        self.dirty_since[b].store(0, Relaxed);
+        let range = self.block(b);
+        self.flush_range(range.start, range.end, wait)
+    }
+
+    fn flush_range(&self, start: usize, end: usize, wait: bool) -> io::Result<u64> {
+        let Some(file) = self.writable_file() else {
+            return Ok(0);
+        };
+        let mut buf = PageBuf::new(RUN)?;
+        let mut written = 0;
+        let mut result = Ok(());
+        let mut at = start;
+        while at < end {
+            let first = at;
+            let mut dirtied = [false; RUN];
+            while at < end && at - first < RUN && self.claim(at, wait && at == first) {
+                dirtied[at - first] = self.claimed_dirty(at);
+                at += 1;
+            }
+            if at == first {
+                at += 1;
+                continue;
+            }
+            let n = at - first;
+            let dirty = self.arm(first, n, &mut dirtied[..n]);
+            let mut i = 0;
+            while i < n {
+                let from = i;
+                while i < n && dirtied[i] == dirtied[from] {
+                    i += 1;
+                }
+                if !dirtied[from] || !dirty {
+                    (from..i).for_each(|k| self.release(first + k, false));
+                    continue;
+                }
+                match self.write_run(file, first + from, i - from, &mut buf) {
+                    Ok(()) => written += (i - from) as u64,
+                    Err(e) => result = result.and(Err(e)),
+                }
+            }
+        }
+        result.map(|()| written)
+    }
+
+    /// Takes a page for writeback. With `wait`, pages on their way are waited for.
+    fn claim(&self, page: usize, wait: bool) -> bool {
+        loop {
+            let claimed = if self.is_explicit() {
+                // Guards write without a fault: the page is taken for good while it is copied.
+                self.words.try_evict(page)
+            } else {
+                self.words.try_writeback(page)
+            };
+            if claimed {
+                return true;
+            }
+            let w = self.words.get(page);
+            match w.state() {
+                s @ (State::Busy | State::Writeback) if wait => self.words.wait_while(page, s),
+                State::Resident if wait && w.pins() == 0 => {}
+                _ => return false,
+            }
+        }
+    }
+
+    fn claimed_dirty(&self, page: usize) -> bool {
+        // Who stores from here on sets it again.
+        self.words.unmark(page, Word::DIRTIED).dirtied()
+    }
+
+    /// Adds what the written marks say, and arms them. True if anything is dirty.
+    fn arm(&self, first: usize, n: usize, dirty: &mut [bool]) -> bool {
+        if let Some(pm) = self.pool.pagemap.as_ref().filter(|_| !self.is_explicit()) {
+            let scanned = pm.written_and_arm(&self.map, first, n, |run| {
+                dirty[run.first - first..run.first - first + run.pages].fill(true);
+            });
+            if scanned.is_err() {
+                dirty.fill(true);
+            }
+        }
+        dirty.contains(&true)
+    }
+
+    fn release(&self, page: usize, dirtied: bool) {
+        if self.is_explicit() {
+            self.words.filled(page, dirtied);
+        } else {
+            self.words.end_writeback(page, dirtied);
+        }
+    }
+
+    /// Writes neighbours that are claimed and armed.
+    fn write_run(&self, file: &Backing, first: usize, n: usize, buf: &mut PageBuf) -> io::Result<()> {
+        {
+            let mut core = self.pool.core();
+            for p in first..first + n {
+                if let Some(id) = self.folio(p) {
+                    // Stores that nobody has seen yet count as dirtied now.
+                    core.engine.set_dirty(id);
+                    core.engine.clear_dirty(id);
+                    core.engine.writeback_start(id);
+                }
+            }
+            core.forget_newly_dirty();
+        }
+        let bytes = &mut buf.bytes_mut()[..n * PAGE];
+        let read = match &self.memory {
+            Memory::Faulting { file, .. } => file.read(first, bytes).map_err(io::Error::from),
+            Memory::Explicit => {
+                self.load_explicit(first, bytes);
+                Ok(())
+            }
+        };
+        let from = (first * PAGE) as u64;
+        let len = bytes.len().min(file.len.saturating_sub(from) as usize);
+        let done = read.and_then(|()| write_full(&*file.storage, &bytes[..len], from));
+        {
+            let mut core = self.pool.core();
+            for p in first..first + n {
+                if let Some(id) = self.folio(p) {
+                    if done.is_err() {
+                        core.engine.set_dirty(id);
+                    }
+                    core.engine.writeback_end(CPU, id);
+                }
+            }
+            core.forget_newly_dirty();
+        }
+        (first..first + n).for_each(|p| self.release(p, done.is_err()));
+        match &done {
+            Ok(()) => {
+                self.pool.counts.written_back.fetch_add(n as u64, Relaxed);
+            }
+            Err(e) => {
+                self.pool.counts.store_errors.fetch_add(1, Relaxed);
+                self.note_dirty(first);
+                file.error.lock().expect("error of a file").get_or_insert(clone(e));
+            }
+        }
+        done
+    }
+
+    /// Writes what is dirty in a range and makes it durable. An error since the last sync is
+    /// returned once, whoever met it.
+    pub(crate) fn sync(&self, first: usize, pages: usize) -> Result<()> {
+        let Some(file) = self.writable_file() else {
+            return Ok(());
+        };
+        if self.is_explicit() && (first..first + pages).any(|p| self.words.get(p).pins() > 0) {
+            return Err(Error::Mode(
+                "pages of the range are fixed; drop their guards before sync",
+            ));
+        }
+        let end = first + pages;
+        let mut at = first;
+        while at < end {
+            let b = at / BLOCK;
+            let to = ((b + 1) * BLOCK).min(end);
+            if self.in_block(b) > 0 {
+                let _ = self.flush_range(at, to, true);
+            }
+            at = to;
+        }
+        let synced = file.storage.sync();
+        let kept = file.error.lock().expect("error of a file").take();
+        match kept.map_or(synced, Err) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(Error::io("writing a file")(e)),
+        }
+    }
+}
+
+impl Drop for PoolInner {
+    fn drop(&mut self) {
+        self.flusher.stop();
+    }
+}
+
