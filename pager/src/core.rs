@@ -26,8 +26,6 @@ pub(crate) struct Core {
     slots: Option<SwapSlots>,
     /// Memcg that each used slot is charged to.
     owner: Vec<MemcgId>,
-    /// Budget of the top memcg as last set.
-    pub(crate) limit: u64,
     spare: Vec<FolioId>,
 }
 
@@ -43,7 +41,7 @@ pub(crate) struct Arrival {
 }
 
 impl Core {
-    pub(crate) fn new(engine: Engine, top: MemcgId, slots: u32, limit: u64) -> Self {
+    pub(crate) fn new(engine: Engine, top: MemcgId, slots: u32) -> Self {
         let mut core = Self {
             engine,
             top,
@@ -52,7 +50,6 @@ impl Core {
             promised: 0,
             slots: None,
             owner: Vec::new(),
-            limit,
             spare: Vec::new(),
         };
         if slots > 0 {
@@ -119,15 +116,15 @@ impl Core {
         self.tell_swap();
     }
 
-    /// A charged page of a region is in memory: the engine gets to know it. Returns true if the page
-    /// keeps its swap slot, as a clean copy.
+    /// A charged page of a region is in memory: the engine gets to know it. It keeps its swap slot, as
+    /// a clean copy, while there is plenty of swap.
     pub(crate) fn insert(
         &mut self,
         region: &RegionInner,
         swap: Option<&Swap>,
         page: usize,
         how: Arrival,
-    ) -> bool {
+    ) {
         let anon = region.is_anon();
         let flags = if anon {
             Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE
@@ -153,14 +150,13 @@ impl Core {
         if let Some(s) = shadow.filter(|_| !how.returned) {
             eng.refault(id, Shadow(s), RefaultSite::Fault);
         }
-        let mut kept = false;
         if let (Some(slot), Some(swap)) = (region.slot(page), swap) {
             region.set_slot(page, None);
             let memcg = region.memcg;
             let (used, total) = self.slots();
             let full = self.engine.memcgs.swap_full(memcg, total - used, total);
             // A copy that is about to grow old is only in the way.
-            kept = !how.write && !how.returned && !full && swap.bytes() * 2 <= swap.limit();
+            let kept = !how.write && !how.returned && !full && swap.bytes() * 2 <= swap.limit();
             if kept {
                 self.engine.enter_swap_cache(id, slot);
             } else {
@@ -172,7 +168,6 @@ impl Core {
         }
         self.engine.lru_add(CPU, id, how.wanted);
         self.engine.folio_put(id, 1);
-        kept
     }
 
     /// The page's owner (its region is going away, or the fill failed) takes it from the engine.

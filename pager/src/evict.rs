@@ -299,7 +299,7 @@ impl PoolInner {
                 }
             }
             core.forget_newly_dirty();
-            self.tell_store(&mut core);
+            self.gone(&mut core, gone);
         }
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
             if *fate == Fate::Failed {
@@ -310,7 +310,6 @@ impl PoolInner {
                 v.region.words.emptied(v.page);
             }
         }
-        self.gate.leave(gone);
         self.gate.left(victims.len() as u64);
         self.counts.evicted.fetch_add(gone, Relaxed);
         result

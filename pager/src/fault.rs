@@ -104,7 +104,11 @@ impl RegionInner {
                 State::Evicted => {
                     if self.words.try_fill(page) {
                         let most = self.window(page);
-                        return self.fill(page, most, write);
+                        self.fill(page, most, write)?;
+                        if write && self.writable_file().is_some() {
+                            self.pool.balance_dirty();
+                        }
+                        return Ok(());
                     }
                 }
             }
@@ -207,7 +211,7 @@ impl RegionInner {
                 return give_up(e);
             }
         };
-        let keeps = self.tell_engine(first, n, write);
+        self.tell_engine(first, n, write);
         // A store that is about to happen would only fault again on a protected page. A page without
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
@@ -230,7 +234,6 @@ impl RegionInner {
             let stored = write && p == first;
             self.words.filled(p, stored && self.is_explicit());
         }
-        let _ = keeps;
         Ok(n)
     }
 
@@ -266,24 +269,22 @@ impl RegionInner {
         Ok(fresh)
     }
 
-    fn tell_engine(&self, first: usize, n: usize, write: bool) -> usize {
+    fn tell_engine(&self, first: usize, n: usize, write: bool) {
         let swap = self.pool.swap.as_ref();
         let mut core = self.pool.core();
-        let mut keeps = 0;
         for i in 0..n {
             let how = Arrival {
                 wanted: i == 0,
                 write: write && i == 0,
                 returned: false,
             };
-            keeps += usize::from(core.insert(self, swap, first + i, how));
+            core.insert(self, swap, first + i, how);
         }
         core.forget_newly_dirty();
         if write && self.writable_file().is_some() {
             drop(core);
             self.note_dirty(first);
         }
-        keeps
     }
 
     /// A fill failed after the engine knew of it: contents of anonymous pages are lost with it, so

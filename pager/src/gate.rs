@@ -3,7 +3,8 @@
 //! The engine's charges say who may have a page; the gate says when the page is there to be had.
 //! Between the engine's decision to free a page and the page's end lies an eviction; whoever has been
 //! charged meanwhile waits here for it. So pages in memory never exceed the budget, not even by the
-//! pages in flight.
+//! pages in flight. Compressed memory grows in chunks of 64 KiB as pages leave: by that much, for
+//! each thread that evicts, the sum may be above the budget until the next page leaves.
 
 use crate::sys::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -13,11 +14,12 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Gate {
     budget: u64,
-    resident: AtomicU64,
-    /// Highest value of resident pages and pages of the store so far.
-    peak: AtomicU64,
-    /// Pages of the compressed store, if it counts.
+    /// Pages in memory and pages of the compressed store, if it counts.
+    used: AtomicU64,
+    /// The latter alone. Changed under the core lock.
     store: AtomicU64,
+    /// Highest value of `used` so far.
+    peak: AtomicU64,
     /// Pages that the engine has given up and that still are in memory.
     leaving: AtomicU64,
     /// Changes whenever something has left.
@@ -34,7 +36,7 @@ impl Gate {
     pub(crate) fn new(budget: u64) -> Self {
         Self {
             budget,
-            resident: AtomicU64::new(0),
+            used: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             store: AtomicU64::new(0),
             leaving: AtomicU64::new(0),
@@ -49,7 +51,8 @@ impl Gate {
     }
 
     pub(crate) fn resident(&self) -> u64 {
-        self.resident.load(Relaxed)
+        let store = self.store.load(Relaxed);
+        self.used.load(Relaxed).saturating_sub(store)
     }
 
     pub(crate) fn store(&self) -> u64 {
@@ -69,15 +72,11 @@ impl Gate {
         let mut last_look = false;
         loop {
             let epoch = self.epoch.load(Acquire);
-            let now = self.resident.load(Acquire);
-            let all = now + pages + self.store.load(Acquire);
-            if all <= self.budget {
-                if self
-                    .resident
-                    .compare_exchange(now, now + pages, AcqRel, Acquire)
-                    .is_ok()
-                {
-                    self.peak.fetch_max(all, Relaxed);
+            let now = self.used.load(Acquire);
+            let then = now + pages;
+            if then <= self.budget {
+                if self.used.compare_exchange(now, then, AcqRel, Acquire).is_ok() {
+                    self.peak.fetch_max(then, Relaxed);
                     return Ok(());
                 }
                 continue;
@@ -100,7 +99,16 @@ impl Gate {
 
     /// Pages are in memory no more.
     pub(crate) fn leave(&self, pages: u64) {
-        self.resident.fetch_sub(pages, AcqRel);
+        self.used.fetch_sub(pages, AcqRel);
+        self.changed();
+    }
+
+    /// Pages are in memory no more, and the store takes `store` pages now. Under the core lock.
+    pub(crate) fn exchange(&self, pages: u64, store: u64) {
+        let before = self.store.swap(store, AcqRel);
+        let delta = store.wrapping_sub(before).wrapping_sub(pages);
+        let used = self.used.fetch_add(delta, AcqRel).wrapping_add(delta);
+        self.peak.fetch_max(used, Relaxed);
         self.changed();
     }
 
@@ -109,17 +117,10 @@ impl Gate {
         self.leaving.fetch_add(pages, AcqRel);
     }
 
-    /// They have left or stayed. After [`Self::leave`].
+    /// They have left or stayed. After [`Self::leave`] or [`Self::exchange`].
     pub(crate) fn left(&self, pages: u64) {
         self.leaving.fetch_sub(pages, AcqRel);
         self.changed();
-    }
-
-    /// The store takes so many pages now.
-    pub(crate) fn set_store(&self, pages: u64) {
-        self.store.store(pages, Release);
-        self.peak
-            .fetch_max(pages + self.resident.load(Relaxed), Relaxed);
     }
 
     fn changed(&self) {

@@ -400,7 +400,7 @@ impl RegionInner {
                     if self.words.try_fill(p) {
                         let mut core = self.pool.core();
                         core.forget(self, self.pool.swap.as_ref(), p);
-                        self.pool.tell_store(&mut core);
+                        self.pool.gone(&mut core, 0);
                         drop(core);
                         self.words.emptied(p);
                         return Ok(());
@@ -419,10 +419,9 @@ impl RegionInner {
                         self.take_away(p)?;
                         let mut core = self.pool.core();
                         core.forget(self, self.pool.swap.as_ref(), p);
-                        self.pool.tell_store(&mut core);
+                        self.pool.gone(&mut core, 1);
                         drop(core);
                         self.words.emptied(p);
-                        self.pool.gate.leave(1);
                         return Ok(());
                     }
                 }

@@ -19,7 +19,7 @@ use coldset_engine::memcg::{
 use coldset_engine::reclaim::ReclaimTask;
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::{Config, Engine, MemcgId, NodeId};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ impl Pool {
         engine.memcgs.set_max(top, CounterKind::Memory, budget)?;
         let slots = swap.as_ref().map_or(0, Swap::slots);
         let inner = Arc::new(PoolInner {
-            core: Mutex::new(Core::new(engine, top, slots, budget)),
+            core: Mutex::new(Core::new(engine, top, slots)),
             gate: Gate::new(budget),
             swap,
             pagemap,
@@ -191,20 +191,20 @@ impl PoolInner {
         sw.policy == PolicyKind::Classic || (sw.policy == PolicyKind::MultiGen && !sw.page_table_walk)
     }
 
-    /// Compressed memory counts to the budget: what it takes, pages cannot.
-    pub(crate) fn tell_store(&self, core: &mut Core) {
-        if self.config.store_outside {
-            return;
-        }
-        let Some(swap) = &self.swap else { return };
-        let pages = swap.bytes().div_ceil(PAGE as u64);
-        if pages != self.gate.store() {
-            self.gate.set_store(pages);
-            let limit = self.gate.budget().saturating_sub(pages);
+    /// Pages have left memory; compressed memory counts to the budget, and what it takes, pages
+    /// cannot.
+    pub(crate) fn gone(&self, core: &mut Core, pages: u64) {
+        let store = match &self.swap {
+            Some(swap) if !self.config.store_outside => swap.bytes().div_ceil(PAGE as u64),
+            _ => 0,
+        };
+        let changed = store != self.gate.store();
+        self.gate.exchange(pages, store);
+        if changed {
+            let limit = self.gate.budget().saturating_sub(store);
             let top = core.top;
             let set = core.engine.memcgs.set_max(top, CounterKind::Memory, limit);
             debug_assert!(set.is_ok());
-            core.limit = limit;
         }
     }
 
@@ -237,6 +237,8 @@ impl PoolInner {
         high: &mut TaskMemcg,
     ) -> Result<()> {
         let mut task = ChargeTask::refused(memcg, pages, ChargeFlags::USER, over);
+        let mut evicted = self.counts.evicted.load(Relaxed);
+        let mut idle = 0;
         loop {
             let step = task.step(&mut self.core().engine.memcgs, CPU.into(), high);
             match step {
@@ -244,7 +246,15 @@ impl PoolInner {
                     let nr = nr.max(self.config.batch as u64);
                     task.reclaim_done(self.reclaim_or_flush(over, nr)?);
                 }
-                ChargeStep::Oom { .. } => task.oom_done(false),
+                ChargeStep::Oom { .. } => {
+                    // Nobody is killed here. As long as anything leaves memory, by whomever, it is
+                    // worth going on.
+                    let now = self.counts.evicted.load(Relaxed);
+                    idle = if now == evicted { idle + 1 } else { 0 };
+                    evicted = now;
+                    task.oom_done(idle < IDLE_ROUNDS);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 ChargeStep::Done(Ok(_)) => return Ok(()),
                 ChargeStep::Done(Err(_)) => {
                     return Err(Error::NoMemory {
@@ -317,5 +327,7 @@ impl PoolInner {
     }
 }
 
+/// Rounds of 17 fruitless reclaim calls, with nobody else evicting anything, before a charge fails.
+const IDLE_ROUNDS: u32 = 3;
 /// Attempts to find room before a miss is given up.
 const ROOM_RETRIES: u32 = 64;
