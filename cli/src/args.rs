@@ -58,6 +58,8 @@ pub enum LabCommand {
     Convert(ConvertArgs),
     /// Throw random operations at a simulated machine and check it all the time
     Fuzz(FuzzArgs),
+    /// Explore all interleavings of dirty eviction with writers, pins, truncation and others
+    Races(RacesArgs),
 }
 
 /// Arguments of `list`.
@@ -375,6 +377,35 @@ pub struct FuzzArgs {
     /// Operations
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub ops: u64,
+}
+
+/// Arguments of `races`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab races                                  all protocols, then all planted bugs
+  coldset lab races --protocols batched-v2 --json -
+  coldset lab races --plant item-8                   how a store is lost, step by step
+  coldset lab races --protocols unbatched --against stale-writer,pin,async-writer
+  coldset lab races --list                           protocols, adversaries, planted bugs
+
+Exit code 1: a protocol is broken, a planted bug is not found, or --plant shows its bug.")]
+pub struct RacesArgs {
+    /// Plant this bug and show a shortest way to what it breaks
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["protocols", "against"])]
+    pub plant: Option<String>,
+    /// Only these protocols, without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub protocols: Vec<String>,
+    /// Only against these adversaries, all at once (at most 3), without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// List protocols, adversaries and planted bugs
+    #[arg(long, conflicts_with_all = ["plant", "protocols", "against", "json"])]
+    pub list: bool,
+    /// Write the result as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

@@ -5,6 +5,7 @@ pub mod fidelity;
 pub mod fuzz;
 pub mod list;
 pub mod params;
+pub mod races;
 pub mod replay;
 pub mod run;
 mod trace;
