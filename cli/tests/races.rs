@@ -38,7 +38,7 @@ fn a_planted_bug_shows_and_that_is_exit_code_1() {
 fn names_are_guessed() {
     let cases = [
         (&["--plant", "itm-8"][..], "did you mean 'item-8'"),
-        (&["--protocols", "batched"], "did you mean 'batched-v1'"),
+        (&["--protocols", "batched"], "did you mean 'batched-v2'"),
         (&["--against", "stale"], "did you mean 'stale-writer'"),
         (
             &["--against", "pin,pin,pin,pin"],
