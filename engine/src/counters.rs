@@ -191,8 +191,36 @@ counters! {
     UnmapPending = "unmap_pending",
     /// Flushes before freeing or at the end of a list.
     UnmapFlushFull = "unmap_flush_full",
-    /// Flushes before writing a dirty folio.
+    /// Flushes before writing dirty folios.
     UnmapFlushDirty = "unmap_flush_dirty",
+    /// Of the full ones: because a batch of folios is about to be freed.
+    UnmapFlushFree = "unmap_flush_free",
+    /// Of the full ones: at the end of a list, or before a reclaimer sleeps.
+    UnmapFlushEnd = "unmap_flush_end",
+    /// Flushes by another operation on an address space with deferred flushes.
+    UnmapFlushMm = "unmap_flush_mm",
+    /// Interrupts taken for function calls; several requests can share one.
+    CallIpis = "call_ipis",
+    /// CPUs that were due for a flush and skipped, because they run nothing of the address space.
+    TlbLazySkipped = "tlb_lazy_skipped",
+    /// Loads and stores that went through a translation whose flush is deferred.
+    TlbStaleHits = "tlb_stale_hits",
+    /// Batches of dirty folios looked at again before they are written.
+    DirtyBatches = "dirty_batches",
+    /// Folios that waited in such a batch.
+    DirtyBatched = "dirty_batched",
+    /// Folios turned away there: somebody else had locked them.
+    DirtyBatchLocked = "dirty_batch_locked",
+    /// Turned away: under writeback.
+    DirtyBatchWriteback = "dirty_batch_writeback",
+    /// Turned away: back on a list.
+    DirtyBatchLru = "dirty_batch_lru",
+    /// Turned away: mapped again.
+    DirtyBatchMapped = "dirty_batch_mapped",
+    /// Turned away: maybe pinned for DMA.
+    DirtyBatchPinned = "dirty_batch_pinned",
+    /// Turned away and dirtied again: somebody else had written them meanwhile.
+    DirtyBatchClean = "dirty_batch_clean",
     // --- the lab's own mechanism counters (workloads.md 1.4) ---
     /// Reclaim lists that consisted of unqueued dirty folios only: flusher wake-ups by reclaim.
     FlusherWakeups = "flusher_wakeups",

@@ -8,7 +8,9 @@
 //! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
 //! | `memcg_lru.rs` | root reclaim of multi-gen memcgs |
 //! | `gen_loop.rs`, `classic_loop.rs` | one lruvec under each policy |
-//! | `shrink_list.rs` | the path of one folio, 17 steps |
+//! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
+//! | `pageout.rs` | writing one folio, freeing, the end of a list |
+//! | `pageout_batch.rs` | dirty folios that share one TLB flush |
 //! | `scan_control.rs` | the request |
 
 pub mod classic_loop;
@@ -17,6 +19,8 @@ pub mod kswapd;
 pub mod lruvec_loop;
 pub mod memcg_lru;
 pub mod node;
+mod pageout;
+mod pageout_batch;
 pub mod put_back;
 pub mod scan_control;
 pub mod shrink_list;

@@ -60,8 +60,12 @@ pub enum Work {
         /// The folio.
         folio: FolioId,
     },
-    /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows.
-    /// The engine has already forgotten them. No answer needed.
+    /// Take the folios in [`super::ReclaimTask::freed`] out of their slots and leave their shadows:
+    /// others may run before the batch is full. Their frames must not be used again before the next
+    /// [`Work::Free`], for translations may still lead to them. No answer needed.
+    Detach,
+    /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows, and
+    /// release what has been detached. The engine has already forgotten them. No answer needed.
     Free,
     /// Shrink kernel objects of a memcg on a node. Answer: [`Answer::Slab`].
     Slab {

@@ -72,6 +72,65 @@ pub enum SwapCheck {
     DirtyOrAnon,
 }
 
+/// How dirty folios on their way out share one TLB flush (`tlb.md` 5, `shrink-folio-list.md` 8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DirtyFlush {
+    /// A flush for each folio.
+    Off,
+    /// As posted in version 1: 31 folios, unlocked while they wait, not looked at for pins.
+    Posted,
+    /// So many folios, unlocked while they wait, looked at again in full. 31 is version 2 and later;
+    /// [`Self::LIST`] waits for the end of the list.
+    Checked(u32),
+    /// 31 folios that stay locked while they wait and need no second look (variant B).
+    Locked,
+}
+
+impl DirtyFlush {
+    /// Size of a batch that only the end of the list fills.
+    pub const LIST: u32 = u32::MAX;
+
+    /// Folios that wait for a flush together; 0 = none wait.
+    #[inline]
+    pub fn capacity(self) -> usize {
+        match self {
+            Self::Off => 0,
+            Self::Posted | Self::Locked => crate::batch::BATCH_MAX,
+            Self::Checked(n) => n as usize,
+        }
+    }
+}
+
+impl SwitchValue for DirtyFlush {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" => Some(Self::Off),
+            "v1" => Some(Self::Posted),
+            "v2" => Some(Self::Checked(crate::batch::BATCH_MAX as u32)),
+            "list" => Some(Self::Checked(Self::LIST)),
+            "locked" => Some(Self::Locked),
+            n => n
+                .parse()
+                .ok()
+                .filter(|n| (1..=4096).contains(n))
+                .map(Self::Checked),
+        }
+    }
+    fn text(self) -> String {
+        match self {
+            Self::Off => "off".into(),
+            Self::Posted => "v1".into(),
+            Self::Checked(Self::LIST) => "list".into(),
+            Self::Checked(n) if n as usize == crate::batch::BATCH_MAX => "v2".into(),
+            Self::Checked(n) => n.to_string(),
+            Self::Locked => "locked".into(),
+        }
+    }
+    fn accepts() -> &'static str {
+        "off, v1, v2, locked, list, or a batch size of 1 to 4096"
+    }
+}
+
 /// Text form of a switch value.
 pub trait SwitchValue: Sized + Copy {
     /// Reads the value; `None` if it is not one of [`Self::accepts`].
@@ -294,6 +353,8 @@ switches! {
     min_ttl_ms: u64,
     /// Root reclaim of multi-gen memcgs uses the memcg LRU (`mglru.md` 9); off: plain hierarchy walk.
     memcg_lru: bool,
+    /// Dirty folios are written out in batches that share one TLB flush.
+    batched_dirty_flush: DirtyFlush,
     /// Freed folios whose only reference is the add batch are filtered out at the drain (`lru-batches.md` 6).
     drop_dead_on_drain: bool,
     /// Memcg statistics that classic reclaim reads lag until the next fold (`classic-lru.md` 8.1).
@@ -340,6 +401,23 @@ mod tests {
             copy.set(s.name, &s.value).unwrap();
         }
         assert_eq!(copy, base);
+    }
+
+    #[test]
+    fn sizes_of_dirty_batches_read_back() {
+        let mut s = presets::preset("base").unwrap();
+        for (text, capacity) in [("off", 0), ("v1", 31), ("v2", 31), ("31", 31), ("8", 8)] {
+            s.set("batched_dirty_flush", text).unwrap();
+            assert_eq!(s.batched_dirty_flush.capacity(), capacity, "{text}");
+            let again = DirtyFlush::parse(&s.batched_dirty_flush.text());
+            assert_eq!(again, Some(s.batched_dirty_flush), "{text}");
+        }
+        for text in ["list", "locked", "1", "64"] {
+            assert_eq!(DirtyFlush::parse(text).unwrap().text(), text);
+        }
+        for text in ["0", "4097", "on", "-1"] {
+            assert!(s.set("batched_dirty_flush", text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
 
 use super::{
-    nearest, BudgetFloor, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck, SwitchError,
+    nearest, BudgetFloor, DirtyFlush, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck, SwitchError,
     Switches,
 };
 
@@ -58,6 +58,35 @@ pub const PRESETS: &[Preset] = &[
     },
 ];
 
+/// A change that goes with any preset, written behind it: `base+tlbbatch` (`workloads.md` 1.6).
+pub struct Suffix {
+    /// Its name, without the plus.
+    pub name: &'static str,
+    /// One line for `coldset lab list`.
+    pub doc: &'static str,
+    /// Sets its switches.
+    pub apply: fn(&mut Switches),
+}
+
+/// Every suffix, in the order in which they are listed.
+pub const SUFFIXES: &[Suffix] = &[
+    Suffix {
+        name: "tlbbatch",
+        doc: "dirty folios are written out in batches of 31 that share one TLB flush",
+        apply: |s| s.batched_dirty_flush = DirtyFlush::Checked(31),
+    },
+    Suffix {
+        name: "deadfilter",
+        doc: "freed folios are dropped when their add batch is drained",
+        apply: |s| s.drop_dead_on_drain = true,
+    },
+];
+
+/// The suffix called `name`.
+pub fn suffix(name: &str) -> Option<&'static Suffix> {
+    SUFFIXES.iter().find(|s| s.name == name)
+}
+
 /// The preset called `name`, or any of its aliases.
 ///
 /// # Errors
@@ -102,6 +131,7 @@ fn base() -> Switches {
         counters_72: false,
         min_ttl_ms: 0,
         memcg_lru: true,
+        batched_dirty_flush: DirtyFlush::Off,
         drop_dead_on_drain: false,
         stale_stats: true,
     }
@@ -197,5 +227,19 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(preset("v6").is_err());
+    }
+
+    #[test]
+    fn suffixes_are_unique_and_change_every_preset() {
+        for (i, s) in SUFFIXES.iter().enumerate() {
+            assert!(SUFFIXES[..i].iter().all(|t| t.name != s.name));
+            for p in PRESETS {
+                let before = preset(p.names[0]).unwrap();
+                let mut after = before.clone();
+                (suffix(s.name).unwrap().apply)(&mut after);
+                assert_ne!(after, before, "{} on {}", s.name, p.names[0]);
+            }
+        }
+        assert!(suffix("tlbbatches").is_none());
     }
 }

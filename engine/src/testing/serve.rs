@@ -75,6 +75,16 @@ impl Host {
     /// Isolates folios from their lists and sends them through the 17-step path, first one first.
     /// Folios that are on no list are taken as they are (the caller holds a reference).
     pub(crate) fn shrink(&mut self, sc: &mut ScanControl, ids: &[FolioId]) -> Shrunk {
+        self.shrink_while(sc, ids, |_| {})
+    }
+
+    /// As [`Self::shrink`]; something else happens wherever the reclaimer lets others run.
+    pub(crate) fn shrink_while(
+        &mut self,
+        sc: &mut ScanControl,
+        ids: &[FolioId],
+        mut meanwhile: impl FnMut(&mut Self),
+    ) -> Shrunk {
         let mut list = ShrinkList::default();
         for &id in ids {
             if self.has(id, Flags::LRU) {
@@ -87,6 +97,9 @@ impl Host {
         list.begin(sc.target, false);
         let mut answer = None;
         while let Some(work) = list.step(&mut self.eng, sc, &mut answer) {
+            if work == Work::Yield {
+                meanwhile(self);
+            }
             answer = self.serve(work, &list.freed);
         }
         let kept = std::mem::take(&mut list.ret);
@@ -134,13 +147,14 @@ impl Host {
                 self.eng.writeback_end(0, folio);
                 None
             }
+            Work::Detach => {
+                self.detach(freed);
+                None
+            }
             Work::Free => {
-                self.seen.free_batches.push(freed.len());
-                for f in freed {
-                    let known = self.alive.remove(&f.index).is_some();
-                    assert!(known || !f.owned, "freed twice: {f:?}");
-                    self.seen.freed.push(*f);
-                }
+                self.detach(freed);
+                let n = std::mem::take(&mut self.detached);
+                self.seen.free_batches.push(n);
                 None
             }
             Work::WakeFlushers => {
@@ -164,6 +178,15 @@ impl Host {
                 None
             }
             Work::Balance { .. } | Work::Done => None,
+        }
+    }
+
+    fn detach(&mut self, freed: &[Freed]) {
+        self.detached += freed.len();
+        for f in freed {
+            let known = self.alive.remove(&f.index).is_some();
+            assert!(known || !f.owned, "freed twice: {f:?}");
+            self.seen.freed.push(*f);
         }
     }
 
