@@ -67,6 +67,9 @@ pub struct Config {
     pub swap_synchronous: bool,
     /// The host has shrinkable kernel objects: node visits ask it to shrink them.
     pub has_slab: bool,
+    /// Reclaim lets others run between any two folios of a list. Off: a list is one piece of work,
+    /// but where dirty folios wait for a flush.
+    pub resched_in_lists: bool,
     /// Scale.
     pub scale: Scale,
     /// Seed of the random bins of the memcg LRU.
@@ -89,6 +92,7 @@ impl Default for Config {
             fold_phase: 2_000_000_000,
             swap_synchronous: true,
             has_slab: false,
+            resched_in_lists: false,
             scale: Scale::default(),
             seed: 1,
         }

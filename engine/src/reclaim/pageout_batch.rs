@@ -45,6 +45,12 @@ impl ShrinkList {
             return None;
         }
         eng.folios[self.folio].word.clear(Flags::LOCKED);
+        self.let_others_run()
+    }
+
+    /// A good point to let others run, who must not find a folio that is as good as freed.
+    pub(super) fn let_others_run(&mut self) -> Option<Work> {
+        self.resched = false;
         if self.freed.is_empty() {
             return Some(Work::Yield);
         }

@@ -113,6 +113,8 @@ pub(crate) struct ShrinkList {
     pub(super) batch: PageoutBatch,
     /// Where to go on after [`At::Detached`].
     pub(super) resume: At,
+    /// A folio has been worked on since others last ran.
+    pub(super) resched: bool,
 }
 
 impl Default for ShrinkList {
@@ -134,6 +136,7 @@ impl Default for ShrinkList {
             free_slot: None,
             batch: PageoutBatch::default(),
             resume: At::Next,
+            resched: false,
         }
     }
 }
@@ -169,7 +172,13 @@ impl ShrinkList {
                     } else if let Some(id) = self.batch.before_wait.take() {
                         self.folio = id;
                         self.wait(eng)
+                    } else if eng.cfg.resched_in_lists
+                        && std::mem::take(&mut self.resched)
+                        && eng.sw.batched_dirty_flush != DirtyFlush::Locked
+                    {
+                        self.let_others_run()
                     } else if let Some(&id) = self.input.get(self.next) {
+                        self.resched = true;
                         self.next += 1;
                         self.folio = id;
                         self.enter(eng, sc)

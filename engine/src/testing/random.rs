@@ -238,6 +238,7 @@ fn live(preset: usize, batch_size: usize, filter: bool, dirty: &str, ops: &[Op])
     let cfg = Config {
         batch_size,
         nr_zones: 2,
+        resched_in_lists: filter,
         ..Config::default()
     };
     let mut h = Host::with(sw, cfg);
