@@ -69,6 +69,11 @@ pub struct Config {
     pub has_slab: bool,
     /// Scale.
     pub scale: Scale,
+    /// Denominator of the scale of time: intervals that switches give at full scale are divided by
+    /// it. At least 1.
+    pub time_scale: u64,
+    /// More than 65,535 memcgs may exist; see [`crate::memcg::MemcgConfig::css_id_overflow`].
+    pub css_id_overflow: bool,
     /// Seed of the random bins of the memcg LRU.
     pub seed: u64,
 }
@@ -90,6 +95,8 @@ impl Default for Config {
             swap_synchronous: true,
             has_slab: false,
             scale: Scale::default(),
+            time_scale: 1,
+            css_id_overflow: false,
             seed: 1,
         }
     }

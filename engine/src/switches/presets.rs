@@ -1,8 +1,8 @@
 //! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
 
 use super::{
-    nearest, BudgetFloor, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck, SwitchError,
-    Switches,
+    nearest, BudgetFloor, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind, RecentTest,
+    RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
@@ -50,6 +50,26 @@ pub const PRESETS: &[Preset] = &[
         names: &["merged"],
         doc: "the series as merged (7.2 development tree)",
         build: merged,
+    },
+    Preset {
+        names: &["classic+heat"],
+        doc: "classic lists, heat levels of memcgs as posted",
+        build: || with_heat(classic(), MemcgHeat::Posted),
+    },
+    Preset {
+        names: &["classic+wheel"],
+        doc: "classic lists, lazy decay wheel over memcgs",
+        build: || with_heat(classic(), MemcgHeat::Wheel),
+    },
+    Preset {
+        names: &["v5+heat"],
+        doc: "series v5, heat levels of memcgs as posted instead of the memcg LRU",
+        build: || with_heat(v5(), MemcgHeat::Posted),
+    },
+    Preset {
+        names: &["v5+wheel"],
+        doc: "series v5, lazy decay wheel over memcgs instead of the memcg LRU",
+        build: || with_heat(v5(), MemcgHeat::Wheel),
     },
     Preset {
         names: &["fifo"],
@@ -102,8 +122,24 @@ fn base() -> Switches {
         counters_72: false,
         min_ttl_ms: 0,
         memcg_lru: true,
+        memcg_heat: MemcgHeat::Off,
+        heat_interval_ms: 1000,
+        heat_warm: 4,
+        heat_hot: 8,
+        heat_max: 12,
+        heat_rule: HeatRule::Relative,
+        heat_levels: HeatLevelsBy::Heat,
+        heat_refaults: RefaultKind::Activate,
         drop_dead_on_drain: false,
         stale_stats: true,
+    }
+}
+
+fn with_heat(switches: Switches, memcg_heat: MemcgHeat) -> Switches {
+    Switches {
+        memcg_lru: false,
+        memcg_heat,
+        ..switches
     }
 }
 
