@@ -3,7 +3,10 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod browser;
+pub mod fairness;
 pub mod fio_mmap;
+pub mod memcg_heat;
 pub mod mongodb;
 
 use crate::report::{Claim, RunResult};
@@ -50,7 +53,12 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, fio_mmap::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    mongodb::EXPERIMENT,
+    fairness::EXPERIMENT,
+    fio_mmap::EXPERIMENT,
+    memcg_heat::EXPERIMENT,
+];
 
 /// What one run is given.
 #[derive(Clone, Debug)]

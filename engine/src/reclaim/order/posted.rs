@@ -50,7 +50,7 @@ impl PostedOrder {
             let level = self.level_of(eng, memcg);
             if level > self.level {
                 self.need_next = true;
-                eng.vm.add(Counter::HeatSkips, 1);
+                eng.count_host(memcg, Counter::HeatSkips, 1);
                 continue;
             }
             if eng.sw.policy == PolicyKind::MultiGen && !eng.gen_sizable(sc, memcg, self.node) {
@@ -58,8 +58,8 @@ impl PostedOrder {
             }
             match level {
                 HeatLevel::Cold => {}
-                HeatLevel::Warm => eng.vm.add(Counter::HeatVisitsWarm, 1),
-                HeatLevel::Hot => eng.vm.add(Counter::HeatVisitsHot, 1),
+                HeatLevel::Warm => eng.count_host(memcg, Counter::HeatVisitsWarm, 1),
+                HeatLevel::Hot => eng.count_host(memcg, Counter::HeatVisitsHot, 1),
             }
             return Some(memcg);
         }

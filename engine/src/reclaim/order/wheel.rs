@@ -79,8 +79,8 @@ impl WheelOrder {
                 let heat = wheel.heat_at(memcg, now);
                 match wheel.level_of(heat, now) {
                     HeatLevel::Cold => {}
-                    HeatLevel::Warm => eng.vm.add(Counter::HeatVisitsWarm, 1),
-                    HeatLevel::Hot => eng.vm.add(Counter::HeatVisitsHot, 1),
+                    HeatLevel::Warm => eng.count_host(memcg, Counter::HeatVisitsWarm, 1),
+                    HeatLevel::Hot => eng.count_host(memcg, Counter::HeatVisitsHot, 1),
                 }
             }
             return Some(memcg);
