@@ -30,7 +30,7 @@ pub struct Ctx {
     pub mm: MmId,
     /// Its memcg.
     pub memcg: MemcgId,
-    /// The node its memory comes from.
+    /// The node its memory comes from, and no other.
     pub node: NodeId,
     inline: InlineClock,
     clock: Cell<u64>,

@@ -2,10 +2,10 @@
 
 use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
-use crate::mem::{Backing, Mapping, MappingFlags, MappingId, Object};
-use crate::sim::{Affinity, Executor, RunEnd, Sim, SimConfig, TaskId};
+use crate::mem::{Backing, Fill, Mapping, MappingFlags, MappingId, Object};
+use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
 use crate::world::{Mm, World};
-use coldset_engine::{MemcgId, MmId, ObjectId};
+use coldset_engine::{MemcgId, MmId, NodeId, ObjectId};
 use std::cell::{Ref, RefCell, RefMut};
 use std::future::Future;
 use std::pin::pin;
@@ -96,6 +96,20 @@ impl Machine {
         w.add_object(Object::new(Backing::File { device, start }, pages))
     }
 
+    /// A new anonymous region in which every page is filled with one value: zram keeps a word of it.
+    pub fn create_anon_same_filled(&self, pages: u32) -> ObjectId {
+        let id = self.create_anon(pages);
+        self.w.borrow_mut().objects[id.idx()].fill = Fill::Same;
+        id
+    }
+
+    /// A new anonymous region of random contents: zram keeps its pages raw.
+    pub fn create_anon_random(&self, pages: u32) -> ObjectId {
+        let id = self.create_anon(pages);
+        self.w.borrow_mut().objects[id.idx()].fill = Fill::Random;
+        id
+    }
+
     /// A new anonymous region.
     pub fn create_anon(&self, pages: u32) -> ObjectId {
         self.w
@@ -138,8 +152,48 @@ impl Machine {
         id
     }
 
-    /// Starts a task in an address space. It is handed its context.
+    /// Starts a task in an address space. It is handed its context. Its memory comes from node 0.
     pub fn spawn<F, Fut>(&self, name: &str, affinity: Affinity, mm: MmId, body: F) -> TaskId
+    where
+        F: FnOnce(Machine, Ctx) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.spawn_from(name, affinity, NodeId(0), mm, body)
+    }
+
+    /// Starts a task that is bound to a node, by CPU and by memory.
+    pub fn spawn_on<F, Fut>(&self, name: &str, node: NodeId, mm: MmId, body: F) -> TaskId
+    where
+        F: FnOnce(Machine, Ctx) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let affinity = self.node_affinity(node);
+        self.spawn_from(name, affinity, node, mm, body)
+    }
+
+    /// The CPUs of a node: they are dealt out in equal runs, the first ones to node 0.
+    pub fn node_affinity(&self, node: NodeId) -> Affinity {
+        let nodes = self.w.borrow().engine.config().nr_nodes;
+        let cpus = u32::from(self.sim.config().cpus);
+        if nodes == 1 {
+            return Affinity::Any;
+        }
+        let mut mask = CpuMask::EMPTY;
+        // With fewer CPUs than nodes, nodes share.
+        let first = node.0 * cpus / nodes;
+        let end = ((node.0 + 1) * cpus / nodes).max(first + 1);
+        (first..end).for_each(|cpu| mask.insert(cpu as u16));
+        Affinity::Mask(mask)
+    }
+
+    fn spawn_from<F, Fut>(
+        &self,
+        name: &str,
+        affinity: Affinity,
+        node: NodeId,
+        mm: MmId,
+        body: F,
+    ) -> TaskId
     where
         F: FnOnce(Machine, Ctx) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
@@ -152,6 +206,7 @@ impl Machine {
         let id = self.sim.spawn(name, affinity, async move {
             let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
             ctx.killed = flag;
+            ctx.node = node;
             body(machine, ctx).await;
         });
         if let Some(task) = self.sim.task(id) {

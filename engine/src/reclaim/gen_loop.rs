@@ -54,6 +54,8 @@ pub(crate) struct GenLoop {
     lru_type: LruType,
     rotate: bool,
     aged: bool,
+    /// Aging has opened a generation.
+    opened: bool,
     /// Survivors that became clean while isolated: tried once more.
     clean: Vec<FolioId>,
     survivors: Vec<FolioId>,
@@ -91,6 +93,7 @@ impl GenLoop {
             lru_type: LruType::File,
             rotate: false,
             aged: false,
+            opened: false,
             clean: Vec::new(),
             survivors: Vec::new(),
             pending: ArrayVec::new(),
@@ -100,6 +103,11 @@ impl GenLoop {
     /// Should the memcg go to the young end of the memcg LRU? Valid at the end.
     pub(crate) fn rotate(&self) -> bool {
         self.rotate
+    }
+
+    /// Aging on the way to eviction has opened a generation.
+    pub(crate) fn opened_generation(&self) -> bool {
+        self.opened
     }
 
     /// Goes on; `None` at the end.
@@ -237,6 +245,7 @@ impl GenLoop {
 
     fn aging_over(&mut self, eng: &mut Engine, sc: &mut ScanControl, made: bool) {
         sc.walk_context = true;
+        self.opened |= made;
         if eng.sw.scan_budget {
             self.rotate |= made;
             self.aged = true;

@@ -48,6 +48,11 @@ impl LruvecLoop {
     pub(crate) fn rotate(&self) -> bool {
         matches!(self, LruvecLoop::Gen(l) if l.rotate())
     }
+
+    /// A new generation was opened.
+    pub(crate) fn aged(&self) -> bool {
+        matches!(self, LruvecLoop::Gen(l) if l.opened_generation())
+    }
 }
 
 /// The loop of the FIFO policy: batches of 32 from the tail of each list, references ignored.

@@ -1,8 +1,8 @@
 //! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
 
 use super::{
-    nearest, BudgetFloor, DirtyFlush, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck,
-    SwitchError, Switches,
+    nearest, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
+    RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
@@ -76,6 +76,16 @@ pub const SUFFIXES: &[Suffix] = &[
         set: &[("batched_dirty_flush", "v2")],
     },
     Suffix {
+        name: "heat",
+        doc: "heat levels of memcgs as posted, instead of the memcg LRU",
+        set: &[("memcg_heat", "posted"), ("memcg_lru", "off")],
+    },
+    Suffix {
+        name: "wheel",
+        doc: "lazy decay wheel over memcgs, instead of the memcg LRU",
+        set: &[("memcg_heat", "wheel"), ("memcg_lru", "off")],
+    },
+    Suffix {
         name: "deadfilter",
         doc: "freed folios are dropped when their add batch is drained",
         set: &[("drop_dead_on_drain", "on")],
@@ -87,19 +97,31 @@ pub fn suffix(name: &str) -> Option<&'static Suffix> {
     SUFFIXES.iter().find(|s| s.name == name)
 }
 
-/// The preset called `name`, or any of its aliases.
+/// The preset called `name`, or any of its aliases, with the suffixes behind it.
 ///
 /// # Errors
 /// Unknown name; the message names the nearest one.
 pub fn preset(name: &str) -> Result<Switches, SwitchError> {
-    PRESETS
-        .iter()
-        .find(|p| p.names.contains(&name))
-        .map(|p| (p.build)())
-        .ok_or_else(|| SwitchError::Unknown {
+    let unknown =
+        |names: &mut dyn Iterator<Item = &'static str>, name: &str| SwitchError::Unknown {
             name: name.into(),
-            nearest: nearest(name, PRESETS.iter().flat_map(|p| p.names.iter().copied())),
-        })
+            nearest: nearest(name, names),
+        };
+    let mut parts = name.split('+');
+    let plain = parts.next().unwrap_or_default();
+    let found = PRESETS.iter().find(|p| p.names.contains(&plain));
+    let mut switches = found.map(|p| (p.build)()).ok_or_else(|| {
+        let mut names = PRESETS.iter().flat_map(|p| p.names.iter().copied());
+        unknown(&mut names, plain)
+    })?;
+    for part in parts {
+        let found = suffix(part);
+        let found = found.ok_or_else(|| unknown(&mut SUFFIXES.iter().map(|s| s.name), part))?;
+        for (switch, value) in found.set {
+            switches.set(switch, value)?;
+        }
+    }
+    Ok(switches)
 }
 
 /// 6.14 to 7.0, before the series.
@@ -132,6 +154,14 @@ fn base() -> Switches {
         min_ttl_ms: 0,
         memcg_lru: true,
         batched_dirty_flush: DirtyFlush::Off,
+        memcg_heat: MemcgHeat::Off,
+        heat_interval_ms: 1000,
+        heat_warm: 4,
+        heat_hot: 8,
+        heat_max: 12,
+        heat_rule: HeatRule::Relative,
+        heat_levels: HeatLevelsBy::Heat,
+        heat_refaults: RefaultKind::Activate,
         drop_dead_on_drain: false,
         stale_stats: true,
     }

@@ -3,7 +3,10 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod browser;
+pub mod fairness;
 pub mod fio_mmap;
+pub mod memcg_heat;
 pub mod mongodb;
 pub mod tlb_stress;
 
@@ -53,8 +56,10 @@ pub struct Experiment {
 /// All experiments, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
+    fairness::EXPERIMENT,
     fio_mmap::EXPERIMENT,
     tlb_stress::EXPERIMENT,
+    memcg_heat::EXPERIMENT,
 ];
 
 /// What one run is given.

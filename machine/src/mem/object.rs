@@ -22,11 +22,25 @@ pub enum Backing {
     Anon,
 }
 
+/// What an anonymous region is filled with, as far as a compressor cares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fill {
+    /// Ordinary data: the mix of the swap device says.
+    #[default]
+    Ordinary,
+    /// Each page repeats one word.
+    Same,
+    /// Nothing compresses.
+    Random,
+}
+
 /// A file or an anonymous region.
 #[derive(Debug)]
 pub struct Object {
     /// Backing.
     pub backing: Backing,
+    /// Contents, if anonymous.
+    pub fill: Fill,
     /// One slot a page.
     slots: Vec<SlotWord>,
     /// Mappings of it, in order of creation.
@@ -83,6 +97,7 @@ impl Object {
     pub fn new(backing: Backing, pages: u32) -> Self {
         Self {
             backing,
+            fill: Fill::default(),
             slots: vec![SlotWord::default(); pages as usize],
             mappings: Vec::new(),
             writer: None,

@@ -144,7 +144,8 @@ impl Machine {
                 let step = {
                     let mut w = self.w.borrow_mut();
                     w.update_reclaimable(ctx.node);
-                    task.step(&mut w.engine.zones, std::mem::take(&mut input))
+                    let zones = w.engine.node_zones_mut(ctx.node);
+                    task.step(zones, std::mem::take(&mut input))
                 };
                 match step {
                     AllocStep::Got(_) => {
@@ -154,7 +155,8 @@ impl Machine {
                     AllocStep::WakeKswapd => self.w.borrow_mut().wake_kswapd(ctx.node, 0),
                     AllocStep::DirectReclaim => {
                         self.reserve_gate(ctx).await;
-                        let sc = ScanControl::new(32, None);
+                        let mut sc = ScanControl::new(32, None);
+                        sc.node = Some(ctx.node);
                         let t = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node);
                         input.progress = self.reclaim(ctx, t).await.reclaimed;
                     }

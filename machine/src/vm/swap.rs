@@ -4,7 +4,7 @@ use crate::config::{MachineConfig, MachineError, OpError, SwapConfig};
 use crate::ctx::Ctx;
 use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
 use crate::machine::Machine;
-use crate::mem::Slot;
+use crate::mem::{Fill, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::world::{zram_timing, World};
@@ -213,7 +213,16 @@ impl World {
         match &mut swap.store {
             Store::Zram { pool, timing } => {
                 let key = u64::from(object.0) << 32 | u64::from(page);
-                let Ok(class) = pool.store(slot, key) else {
+                let known = match self.objects[object.idx()].fill {
+                    Fill::Ordinary => None,
+                    Fill::Same => Some(PageClass::SameFilled),
+                    Fill::Random => Some(PageClass::Incompressible),
+                };
+                let stored = match known {
+                    Some(class) => pool.store_as(slot, class).map(|()| class),
+                    None => pool.store(slot, key),
+                };
+                let Ok(class) = stored else {
                     return Written::Failed;
                 };
                 let ns = if class == PageClass::SameFilled {
@@ -290,9 +299,15 @@ impl World {
         };
         let swap = self.swap.as_mut().expect("swapped page");
         match &mut swap.store {
-            Store::Zram { timing, .. } => {
+            Store::Zram { pool, timing } => {
                 let now = ctx.now();
-                ctx.charge(TimeClass::Fault, timing.read_ns(draw));
+                // Nothing to decompress in a page of one word: a fill, as it is to find out.
+                let ns = if pool.class(slot) == Some(PageClass::SameFilled) {
+                    timing.read_mean_ns / 4
+                } else {
+                    timing.read_ns(draw)
+                };
+                ctx.charge(TimeClass::Fault, ns);
                 Ok(now)
             }
             Store::Disk(device) => {
