@@ -18,6 +18,8 @@ fn main() -> ExitCode {
         Command::Lab { command } => match command {
             LabCommand::List(a) => lab::list::run(&a),
             LabCommand::Run(a) => lab::run::run(&a),
+            LabCommand::Verify(a) => lab::verify::run(&a),
+            LabCommand::Ablate(a) => lab::ablate::run(&a),
             LabCommand::Replay(a) => lab::replay::run(&a),
             LabCommand::Fidelity(a) => lab::fidelity::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),

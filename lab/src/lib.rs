@@ -1,5 +1,6 @@
 //! Experiments, traces, variants and tables over the simulated machine.
 
+pub mod ablate;
 pub mod bounds;
 pub mod draw;
 pub mod experiments;
@@ -10,3 +11,4 @@ pub mod report;
 pub mod runner;
 pub mod stats;
 pub mod traces;
+pub mod verify;

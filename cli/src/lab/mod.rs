@@ -1,5 +1,7 @@
 //! The commands of the lab.
 
+pub mod ablate;
+mod assign;
 pub mod convert;
 pub mod fidelity;
 pub mod fuzz;
@@ -8,6 +10,7 @@ pub mod params;
 pub mod replay;
 pub mod run;
 mod trace;
+pub mod verify;
 
 use coldset_lab::report::Style;
 

@@ -3,6 +3,7 @@
 //! A preset ([`presets`]) is a whole set of values; every switch can be changed on its own by name,
 //! so that before and after run side by side and each change can be looked at alone.
 
+pub mod patches;
 pub mod presets;
 
 use std::fmt;

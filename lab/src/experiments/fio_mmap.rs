@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     section: "workloads.md 7",
     before: "base",
     after: "v5",
+    extra: &[],
     scale: 64,
     params: PARAMS,
     run,

@@ -35,6 +35,8 @@ pub struct Experiment {
     pub before: &'static str,
     /// Variant that stands for "after".
     pub after: &'static str,
+    /// Further variants that are run by default, shown between the two.
+    pub extra: &'static [&'static str],
     /// Denominator of the default scale.
     pub scale: u64,
     /// Parameters.
@@ -111,6 +113,23 @@ pub enum ExperimentError {
         /// Greatest usable denominator.
         max: u64,
     },
+}
+
+impl std::fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Experiment({})", self.name)
+    }
+}
+
+impl Experiment {
+    /// Variants of a run that names none: before, the further ones, after.
+    #[must_use]
+    pub fn default_variants(&self) -> Vec<&'static str> {
+        let mut names = vec![self.before];
+        names.extend(self.extra);
+        names.push(self.after);
+        names
+    }
 }
 
 impl RunInput {

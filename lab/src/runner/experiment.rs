@@ -171,6 +171,7 @@ mod tests {
         section: "0",
         before: "base",
         after: "v5",
+        extra: &[],
         scale: 64,
         params: &[],
         run: count,

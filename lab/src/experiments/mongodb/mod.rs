@@ -16,6 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     section: "workloads.md 2",
     before: "base",
     after: "v5",
+    extra: &[],
     scale: 64,
     params: PARAMS,
     run,
