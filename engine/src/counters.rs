@@ -224,6 +224,8 @@ counters! {
     LimitReclaim = "limit_reclaim",
     /// Entries of allocating tasks into global direct reclaim.
     DirectReclaim = "direct_reclaim",
+    /// Nanoseconds that allocating tasks have spent in it, waits included.
+    DirectReclaimNs = "direct_reclaim_ns",
     /// lru_lock acquisitions.
     LruLockAcq = "lru_lock_acq",
     /// Folios drained from the per-CPU add batches.
