@@ -260,6 +260,8 @@ counters! {
     HeatVisitsHot = "heat_visits_hot",
     /// Memcgs that a walk passed over because they were too hot for it.
     HeatSkips = "heat_skips",
+    /// Nanoseconds that allocating tasks have spent in it, waits included.
+    DirectReclaimNs = "direct_reclaim_ns",
     /// lru_lock acquisitions.
     LruLockAcq = "lru_lock_acq",
     /// Folios drained from the per-CPU add batches.

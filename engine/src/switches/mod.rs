@@ -381,6 +381,18 @@ switches! {
     unevictable_generic: bool,
     /// Flushers are woken per batch inside the loop (patch 10).
     flush_in_loop: bool,
+    /// Fault (`mglru.md` 13): each round puts the whole evictable size into the loop's budget.
+    mut_budget_clobber: bool,
+    /// Fault: the loop's budget is never reduced by what was scanned.
+    mut_no_decrement: bool,
+    /// Fault: the default priority ages, too.
+    mut_no_defprio_return: bool,
+    /// Fault: memory.low and memory.min do not scale the budget, whatever proportional_protection says.
+    mut_no_protection: bool,
+    /// Fault: unqueued dirty and taken file pages are not summed, but still compared.
+    mut_counters_dropped: bool,
+    /// Vendor hook: the budget helper ages and then empties the budget; an aged memcg is not rotated.
+    mut_aging_hook: bool,
     /// Dirty and writeback statistics reach the scan control, so that reclaim throttles (patch 14).
     unified_writeback_throttle: bool,
     /// memory.low and memory.min scale the multi-gen scan budget.

@@ -52,6 +52,11 @@ pub const PRESETS: &[Preset] = &[
         build: merged,
     },
     Preset {
+        names: &["android_backport", "gen-faulty"],
+        doc: "the series ported to a 6.12 phone kernel with five faults (mglru.md 13)",
+        build: android_backport,
+    },
+    Preset {
         names: &["fifo"],
         doc: "one list, no second chance: the floor to compare with",
         build: fifo,
@@ -141,6 +146,12 @@ fn base() -> Switches {
         isolate_clears_reclaim: true,
         unevictable_generic: false,
         flush_in_loop: false,
+        mut_budget_clobber: false,
+        mut_no_decrement: false,
+        mut_no_defprio_return: false,
+        mut_no_protection: false,
+        mut_counters_dropped: false,
+        mut_aging_hook: false,
         unified_writeback_throttle: false,
         proportional_protection: true,
         strict_type_fallback: false,
@@ -238,6 +249,21 @@ fn merged() -> Switches {
         memcg_abort_on_target: true,
         retry_skips_writeback: true,
         counters_72: true,
+        ..v5()
+    }
+}
+
+/// `mglru.md` 12.4 and 13: v5 on a base without proportional protection that still writes single
+/// file folios; the vendor's hook was off in their test.
+fn android_backport() -> Switches {
+    Switches {
+        proportional_protection: false,
+        file_writeback_from_reclaim: true,
+        mut_budget_clobber: true,
+        mut_no_decrement: true,
+        mut_no_defprio_return: true,
+        mut_no_protection: true,
+        mut_counters_dropped: true,
         ..v5()
     }
 }

@@ -318,6 +318,18 @@ impl Machine {
         page: u32,
         end: u32,
     ) -> Result<(), OpError> {
+        self.bring_in(ctx, object, page, end, Purpose::Read).await
+    }
+
+    /// [`Self::read_miss`] for another purpose than a read through a descriptor.
+    pub(crate) async fn bring_in(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        end: u32,
+        purpose: Purpose,
+    ) -> Result<(), OpError> {
         let cached = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -339,7 +351,7 @@ impl Machine {
         let mut new = NewPages::new(self, object, (end - page) as usize);
         let mut failed = None;
         for p in page..end {
-            match self.new_page(ctx, object, p, Purpose::Read).await {
+            match self.new_page(ctx, object, p, purpose).await {
                 Ok(Some(id)) => new.ids.push(id),
                 Ok(None) => break,
                 Err(e) => {

@@ -9,7 +9,7 @@ use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};
 use coldset_engine::zone::alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
-use coldset_engine::{MemcgId, NodeId};
+use coldset_engine::{Counter, MemcgId, NodeId};
 
 /// Why memory could not be had at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,7 +158,11 @@ impl Machine {
                         let mut sc = ScanControl::new(32, None);
                         sc.node = Some(ctx.node);
                         let t = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node);
+                        let began = ctx.now();
                         input.progress = self.reclaim(ctx, t).await.reclaimed;
+                        let ns = (ctx.now() - began) as i64;
+                        let engine = &mut self.w.borrow_mut().engine;
+                        engine.count_host(ctx.memcg, Counter::DirectReclaimNs, ns);
                     }
                     AllocStep::DrainPcp => {
                         for z in self.w.borrow_mut().engine.node_zones_mut(ctx.node) {

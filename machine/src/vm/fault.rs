@@ -2,6 +2,7 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
+use crate::io::read::Purpose;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
@@ -33,7 +34,13 @@ impl World {
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.
-    fn map_folio(&mut self, mapping: MappingId, entry: u32, folio: FolioId, bits: Pte) -> u64 {
+    pub(super) fn map_folio(
+        &mut self,
+        mapping: MappingId,
+        entry: u32,
+        folio: FolioId,
+        bits: Pte,
+    ) -> u64 {
         let m = &mut self.mappings[mapping.0 as usize];
         let new_table = m.set(entry, bits | Pte::YOUNG);
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
@@ -108,6 +115,44 @@ impl Machine {
             }
         }
         self.fault(ctx, mapping, entry, write).await
+    }
+
+    /// Loads of `pages` pages of a file mapping from `entry` on. Where one is not cached, what is
+    /// missing of the rest is read with it in one request, as read-ahead of a sequential reader does.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub async fn access_run(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        pages: u32,
+    ) -> Result<(), OpError> {
+        for e in entry..entry + pages {
+            if self.w.borrow_mut().touch(mapping, e, false) {
+                continue;
+            }
+            let missing = {
+                let mut w = self.w.borrow_mut();
+                let m = &w.mappings[mapping.0 as usize];
+                let (object, first) = (m.object, m.start);
+                let o = &w.objects[object.idx()];
+                let missing = !o.is_anon() && o.word(first + e).folio().is_none();
+                if missing && e + 1 < entry + pages {
+                    w.engine.count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                    Some((object, first + e, first + entry + pages))
+                } else {
+                    None
+                }
+            };
+            if let Some((object, page, end)) = missing {
+                self.bring_in(ctx, object, page, end, Purpose::Fault)
+                    .await?;
+            }
+            self.fault(ctx, mapping, e, false).await?;
+        }
+        Ok(())
     }
 
     /// The fault path.
@@ -368,7 +413,8 @@ impl World {
                         self.engine.mark_accessed(ctx.cpu(), id);
                     }
                 }
-                if anon && !shared {
+                // Whoever else maps the region may not have the page in its entries.
+                if anon && !(shared && self.hand_over(object, page, id, None)) {
                     self.forget_anon(ctx, object, page);
                 }
                 self.engine.folio_unmap(id);
@@ -382,7 +428,7 @@ impl World {
     }
 
     /// Drops the contents of an anonymous page that nobody can reach any more.
-    fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
+    pub(super) fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
         match self.objects[object.idx()].slot(page) {
             Slot::Swap(slot) => self.release_swap(ctx, slot),
             Slot::Folio(id) => {

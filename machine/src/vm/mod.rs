@@ -2,6 +2,7 @@
 
 pub mod alloc;
 pub mod control;
+pub mod cow;
 pub mod fault;
 pub(crate) mod held;
 pub mod reclaim;

@@ -12,7 +12,7 @@ use coldset_engine::reclaim::Written;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
 use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
 
 /// Where swapped pages go.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Swap {
     slots: SwapSlots,
     held: Vec<Held>,
     store: Store,
+    /// Pages of each node that compressed contents occupy.
+    pool_from: Vec<u64>,
 }
 
 impl Swap {
@@ -77,6 +79,7 @@ impl Swap {
             slots,
             held: vec![Held::default(); pages as usize],
             store,
+            pool_from: vec![0; machine.engine.nr_nodes as usize],
         }))
     }
 
@@ -95,6 +98,13 @@ impl Swap {
         match &self.store {
             Store::Zram { pool, .. } => pool.pool_pages(),
             Store::Disk(_) => 0,
+        }
+    }
+
+    /// Forgets the compressed contents of a slot.
+    fn drop_compressed(&mut self, slot: u32) {
+        if let Store::Zram { pool, .. } = &mut self.store {
+            pool.free(slot);
         }
     }
 
@@ -169,13 +179,53 @@ impl World {
         }
     }
 
+    /// Compressed contents live in the same RAM (`machine-model.md` 1): takes pages for what they
+    /// need by now, reserves included, or gives back what they do not need any more. False if there
+    /// is no page left.
+    fn settle_pool(&mut self, node: NodeId) -> bool {
+        let Some(swap) = self.swap.as_mut() else {
+            return true;
+        };
+        if self.engine.zones.is_empty() {
+            return true;
+        }
+        let needed = swap.pool_pages();
+        let mut has: u64 = swap.pool_from.iter().sum();
+        while has < needed {
+            let zones = &mut self.engine.zones;
+            let near = zones.iter_mut().filter(|z| z.node == node);
+            let mut from = near.map(|z| (z.take(0), node)).find(|t| t.0);
+            if from.is_none() {
+                from = zones.iter_mut().map(|z| (z.take(0), z.node)).find(|t| t.0);
+            }
+            let Some((_, from)) = from else {
+                return false;
+            };
+            swap.pool_from[from.idx()] += 1;
+            has += 1;
+        }
+        while has > needed {
+            let (n, pages) = swap
+                .pool_from
+                .iter_mut()
+                .enumerate()
+                .max_by_key(|(_, pages)| **pages)
+                .expect("a node");
+            *pages -= 1;
+            has -= 1;
+            let zones = self.engine.node_zones_mut(NodeId(n as u32));
+            if let Some(z) = zones.first_mut() {
+                z.give(1);
+            }
+        }
+        true
+    }
+
     /// A slot that no folio and no page refers to any more.
     pub(crate) fn release_swap(&mut self, ctx: &Ctx, slot: u32) {
         let swap = self.swap.as_mut().expect("slot of a swap area");
         let held = std::mem::take(&mut swap.held[slot as usize]);
-        if let Store::Zram { pool, .. } = &mut swap.store {
-            pool.free(slot);
-        }
+        swap.drop_compressed(slot);
         swap.slots.release(
             ctx.cpu().into(),
             SwapSlot {
@@ -183,6 +233,7 @@ impl World {
                 offset: slot,
             },
         );
+        self.settle_pool(ctx.node);
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -231,6 +282,12 @@ impl World {
                     timing.compress_ns
                 };
                 ctx.charge(TimeClass::AllocStall, ns);
+                if !self.settle_pool(ctx.node) {
+                    let swap = self.swap.as_mut().expect("folio with a swap slot");
+                    swap.drop_compressed(slot);
+                    self.settle_pool(ctx.node);
+                    return Written::Failed;
+                }
             }
             Store::Disk(device) => {
                 let done = device.submit(ctx.now(), Request::write(u64::from(slot) * 4096, 4096));
