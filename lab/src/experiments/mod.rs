@@ -5,6 +5,7 @@
 
 pub mod fio_mmap;
 pub mod mongodb;
+pub mod slow_io;
 
 use crate::report::{Claim, RunResult};
 use coldset_engine::memcg::MemcgError;
@@ -50,7 +51,11 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, fio_mmap::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    mongodb::EXPERIMENT,
+    fio_mmap::EXPERIMENT,
+    slow_io::EXPERIMENT,
+];
 
 /// What one run is given.
 #[derive(Clone, Debug)]
