@@ -5,6 +5,7 @@
 
 pub mod fio_mmap;
 pub mod mongodb;
+pub mod mysql;
 pub mod slow_io;
 
 use crate::report::{Claim, RunResult};
@@ -54,6 +55,7 @@ pub struct Experiment {
 pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
     fio_mmap::EXPERIMENT,
+    mysql::EXPERIMENT,
     slow_io::EXPERIMENT,
 ];
 
