@@ -113,9 +113,8 @@ mod tests {
     #[test]
     fn ends_of_the_formula() {
         let mut stream = Stream::new(1, "rows", 0);
-        let at = |rows, u, stream: &mut Stream| {
-            RowChoice::special(rows).unwrap().special_at(u, stream)
-        };
+        let at =
+            |rows, u, stream: &mut Stream| RowChoice::special(rows).unwrap().special_at(u, stream);
         // u = 1/4: 1 + floor(0.25 * (0.01 t + 1) + 0.495 t), t = 1,999,999.
         assert_eq!(at(ROWS, 1 << 62, &mut stream), 1 + 994_999);
         // u next to 1: 1 + floor(0.505 t + 1).
@@ -132,7 +131,10 @@ mod tests {
         for _ in 0..100_000 {
             counts[choice.draw(&mut stream) as usize - 1] += 1;
         }
-        assert!(counts.iter().all(|c| (9_500..10_500).contains(c)), "{counts:?}");
+        assert!(
+            counts.iter().all(|c| (9_500..10_500).contains(c)),
+            "{counts:?}"
+        );
         assert_eq!(choice.rows(), 10);
         assert!(RowChoice::uniform(0).is_err() && RowChoice::special(1 << 32).is_err());
     }

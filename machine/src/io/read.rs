@@ -8,6 +8,7 @@ use crate::mem::{Backing, Object, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Refused;
 use crate::vm::held::{FolioRef, NewPages};
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -302,6 +303,16 @@ impl Machine {
             };
             if hit {
                 at += 1;
+                continue;
+            }
+            if self.w.borrow().objects[file.object.idx()].is_tmpfs() {
+                let found = self.tmpfs_page(ctx, file.object, at, Use::Read).await?;
+                let hole = found.is_none() && self.w.borrow().is_hole(file.object, at);
+                if hole {
+                    // Zeros, without a page.
+                    ctx.charge(TimeClass::User, self.w.borrow().params.buffered_io_page_ns);
+                    at += 1;
+                }
                 continue;
             }
             self.read_miss(ctx, file.object, at, end).await?;

@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::{CpuMask, TimeClass};
 use crate::vm::held::FolioRef;
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
 
@@ -270,7 +271,17 @@ impl Machine {
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
+                if self.w.borrow().tmpfs_in_swap_cache(object, id) {
+                    self.wait_folio(ctx, id).await;
+                    self.w.borrow_mut().tmpfs_take_back(ctx, id);
+                }
                 held
+            }
+            None if self.w.borrow().objects[object.idx()].is_tmpfs() => {
+                match self.tmpfs_page(ctx, object, page, Use::Fault).await? {
+                    Some(held) => held,
+                    None => return Ok((tables, false)),
+                }
             }
             None => {
                 self.w

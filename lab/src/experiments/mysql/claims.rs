@@ -24,9 +24,14 @@ pub fn claims(before: &str, after: &str) -> Vec<Claim> {
             .published_pair(17_260.781429, 17_266.842857)
             .unit("tps")
             .higher_is_better(),
-        Claim::ratio("anonymous refaults", "workingset_refault_anon", before, after)
-            .noise_of(0.10)
-            .unit("pages"),
+        Claim::ratio(
+            "anonymous refaults",
+            "workingset_refault_anon",
+            before,
+            after,
+        )
+        .noise_of(0.10)
+        .unit("pages"),
         Claim::ratio("swap-ins", "pswpin", before, after)
             .noise_of(0.10)
             .unit("pages"),
@@ -51,7 +56,9 @@ pub fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut last = before;
     for (step, published) in STEPS {
         let name = format!("throughput, {step} / {last}");
-        let row = Claim::ratio(name, "throughput", last, step).noise().unit("tps");
+        let row = Claim::ratio(name, "throughput", last, step)
+            .noise()
+            .unit("tps");
         rows.push(match published {
             Some((before, after)) => row.published_pair(before, after),
             None => row,

@@ -65,7 +65,13 @@ struct Server {
 }
 
 impl Server {
-    async fn touch(&self, ctx: &Ctx, map: MappingId, page: u64, write: bool) -> Result<(), OpError> {
+    async fn touch(
+        &self,
+        ctx: &Ctx,
+        map: MappingId,
+        page: u64,
+        write: bool,
+    ) -> Result<(), OpError> {
         self.machine.access(ctx, map, page as u32, write).await
     }
 
@@ -115,7 +121,11 @@ impl Server {
         self.descend(ctx, start, path.upper).await?;
         let leaf = start + u64::from(path.leaf);
         self.descriptor(ctx, leaf).await?;
-        for page in [leaf, leaf + u64::from(POOL_PAGE) - 1, start + u64::from(path.row)] {
+        for page in [
+            leaf,
+            leaf + u64::from(POOL_PAGE) - 1,
+            start + u64::from(path.row),
+        ] {
             self.touch(ctx, self.pool, page, false).await?;
         }
         Ok(())

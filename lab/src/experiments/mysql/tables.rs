@@ -53,7 +53,10 @@ impl Table {
 
     /// The way to a row, numbered from 1.
     pub fn path(&self, row: u64) -> Path {
-        let (leaf, within) = ((row - 1) / self.rows_per_leaf, (row - 1) % self.rows_per_leaf);
+        let (leaf, within) = (
+            (row - 1) / self.rows_per_leaf,
+            (row - 1) % self.rows_per_leaf,
+        );
         let start = self.leaf_start(leaf as u32);
         let quarters = self.middle * POOL_PAGE;
         let middle = leaf * u64::from(quarters) / u64::from(self.leaves);
@@ -67,7 +70,8 @@ impl Table {
     /// First pages of the leaves that `count` rows from `row` on lie in; a range ends with the table.
     pub fn leaves_of(&self, row: u64, count: u64) -> impl Iterator<Item = u32> + '_ {
         let last = (row + count - 1).min(self.rows);
-        let leaves: Range<u64> = (row - 1) / self.rows_per_leaf..(last - 1) / self.rows_per_leaf + 1;
+        let leaves: Range<u64> =
+            (row - 1) / self.rows_per_leaf..(last - 1) / self.rows_per_leaf + 1;
         leaves.map(|leaf| self.leaf_start(leaf as u32))
     }
 }
