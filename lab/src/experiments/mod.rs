@@ -4,6 +4,7 @@
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
 pub mod fio_mmap;
+pub mod kernel_build;
 pub mod mongodb;
 pub mod mysql;
 pub mod slow_io;
@@ -56,6 +57,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
     fio_mmap::EXPERIMENT,
     mysql::EXPERIMENT,
+    kernel_build::EXPERIMENT,
     slow_io::EXPERIMENT,
 ];
 
