@@ -230,7 +230,7 @@ impl World {
         }
         let hit = self.read_hit(ctx.cpu(), file, page);
         debug_assert!(hit, "just read");
-        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
         Some(Ok(()))
     }
 }
@@ -297,7 +297,7 @@ impl Machine {
                 let mut w = self.w.borrow_mut();
                 let hit = w.read_hit(ctx.cpu(), file, at);
                 if hit {
-                    ctx.charge(TimeClass::User, w.params.buffered_io_page_ns);
+                    ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
                 }
                 hit
             };
@@ -310,7 +310,7 @@ impl Machine {
                 let hole = found.is_none() && self.w.borrow().is_hole(file.object, at);
                 if hole {
                     // Zeros, without a page.
-                    ctx.charge(TimeClass::User, self.w.borrow().params.buffered_io_page_ns);
+                    ctx.charge(TimeClass::Fault, self.w.borrow().params.buffered_io_page_ns);
                     at += 1;
                 }
                 continue;

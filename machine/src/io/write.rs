@@ -55,7 +55,7 @@ impl World {
         self.objects[object.idx()].store(page);
         self.engine.set_dirty(id);
         self.note_dirty(ctx);
-        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
     }
 
     /// Figures of the machine for the dirty limits.

@@ -322,6 +322,7 @@ impl Machine {
         let mut w = self.w.borrow_mut();
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
+            w.free_tables(ctx, id);
         }
         w.mms[mm.idx()].mappings.clear();
         w.engine.mm_destroy(mm);
@@ -334,6 +335,7 @@ impl Machine {
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
+        w.free_tables(ctx, mapping);
         let mm = w.mappings[mapping.0 as usize].mm;
         w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
         w.pay(ctx);

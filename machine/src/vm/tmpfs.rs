@@ -362,6 +362,33 @@ mod tests {
         }
     }
 
+    /// Page tables are charged and given back with their mapping.
+    #[test]
+    fn exit_returns_page_tables() {
+        let mut cfg = MachineConfig::new(preset("v5").unwrap());
+        cfg.kernel_memory = true;
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let memcg = run.machine.world_mut().engine.memcg_create(MemcgId::ROOT);
+        let memcg = memcg.unwrap();
+        let m = run.machine.clone();
+        let mut kernel = Vec::new();
+        for _ in 0..3 {
+            let mm = m.create_mm(memcg);
+            let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
+            let heap = m.create_anon(10 * 512);
+            let map = m.mmap(mm, heap, 0, 10 * 512, MappingFlags::empty());
+            run.drive(&ctx, async {
+                for table in 0..10 {
+                    m.access(&ctx, map, table * 512, true).await.unwrap();
+                }
+            });
+            let before = live(&run, &ctx, Counter::KernelPages);
+            m.exit_mm(&ctx, mm);
+            kernel.push((before, live(&run, &ctx, Counter::KernelPages)));
+        }
+        assert_eq!(kernel, [(15, 5); 3]);
+    }
+
     /// What an exited process had in swap is given back; what is in a file stays.
     #[test]
     fn exit_returns_swap_slots() {

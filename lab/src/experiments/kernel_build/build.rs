@@ -7,7 +7,7 @@ use crate::draw::Stream;
 use crate::experiments::{ExperimentError, RunInput};
 use crate::report::RunResult;
 use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, MmId, ObjectId, Scale};
+use coldset_engine::{Counter, MemcgId, ObjectId, Scale};
 use coldset_machine::sim::{Affinity, TaskId, TaskTimes, TimeClass};
 use coldset_machine::{
     Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError, OpenFile, SwapConfig,
@@ -60,9 +60,8 @@ struct Build {
     failure: Cell<Option<OpError>>,
 }
 
-/// A process: its address space with one anonymous region and the text.
+/// The memory of a process: one anonymous region and the text.
 struct Process {
-    mm: MmId,
     heap: MappingId,
     pages: u64,
     text: MappingId,
@@ -80,7 +79,6 @@ impl Build {
         let region = pages.max(REGION_MIN) as u32;
         let heap = m.create_anon(region);
         let process = Rc::new(Process {
-            mm,
             heap: m.mmap(mm, heap, 0, region, MappingFlags::empty()),
             pages,
             text: m.mmap(mm, self.text, 0, self.text_pages as u32, MappingFlags::EXEC),
