@@ -219,7 +219,7 @@ impl Machine {
 }
 
 impl World {
-    fn add_object(&mut self, o: Object) -> ObjectId {
+    pub(crate) fn add_object(&mut self, o: Object) -> ObjectId {
         let id = ObjectId(self.objects.len() as u32);
         self.objects.push(o);
         id

@@ -74,8 +74,8 @@ pub struct World {
     pub(crate) device_end: Vec<u64>,
 }
 
-/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes and page tables,
-/// never given back.
+/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes, never given back;
+/// page tables, as long as their mapping; what goes with written pages.
 #[derive(Debug)]
 pub(crate) struct KernelMemory {
     /// By memcg: owed in millionths of a page, charged pages.

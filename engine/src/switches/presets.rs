@@ -1,5 +1,6 @@
 //! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
 
+use super::patches::PATCHES;
 use super::{
     nearest, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
     RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
@@ -55,6 +56,46 @@ pub const PRESETS: &[Preset] = &[
         names: &["android_backport", "gen-faulty"],
         doc: "the series ported to a 6.12 phone kernel with five faults (mglru.md 13)",
         build: android_backport,
+    },
+    Preset {
+        names: &["step4"],
+        doc: "base and the patches of the series up to 4: restructured loop, fixed budget",
+        build: || up_to(4),
+    },
+    Preset {
+        names: &["step5"],
+        doc: "base and the patches of the series up to 5: exact counts",
+        build: || up_to(5),
+    },
+    Preset {
+        names: &["step6"],
+        doc: "base and the patches of the series up to 6: smaller batch",
+        build: || up_to(6),
+    },
+    Preset {
+        names: &["step7"],
+        doc: "base and the patches of the series up to 7: no abort after aging",
+        build: || up_to(7),
+    },
+    Preset {
+        names: &["step8"],
+        doc: "base and the patches of the series up to 8: no swap check at isolation",
+        build: || up_to(8),
+    },
+    Preset {
+        names: &["step9"],
+        doc: "base and the patches of the series up to 9: common dirty reactivation",
+        build: || up_to(9),
+    },
+    Preset {
+        names: &["step10"],
+        doc: "base and the patches of the series up to 10: flushers woken in the loop",
+        build: || up_to(10),
+    },
+    Preset {
+        names: &["step14"],
+        doc: "base and the patches of the series up to 14: unified writeback throttling; the same as v5",
+        build: || up_to(14),
     },
     Preset {
         names: &["fifo"],
@@ -239,6 +280,15 @@ fn v5() -> Switches {
     }
 }
 
+/// Base with every patch of version 5 up to number `last` (`mglru.md` 12.1), to look at each alone.
+fn up_to(last: u8) -> Switches {
+    let (mut s, v5) = (base(), v5());
+    for patch in PATCHES.iter().filter(|p| p.number <= last) {
+        s.take(patch.switches, &v5);
+    }
+    s
+}
+
 fn merged() -> Switches {
     Switches {
         refs_model: RefsModel::V614Exec,
@@ -299,5 +349,21 @@ mod tests {
             }
         }
         assert!(suffix("tlbbatches").is_none());
+    }
+
+    /// Each step has the switches of its own patch on top of the step before, and nothing else.
+    #[test]
+    fn steps_are_cumulative() {
+        let mut before = base();
+        for patch in PATCHES {
+            let step = preset(&format!("step{}", patch.number)).unwrap();
+            let mut own = patch.switches.to_vec();
+            own.sort_unstable();
+            let mut differing = before.differing(&step);
+            differing.sort_unstable();
+            assert_eq!(differing, own, "step{}", patch.number);
+            before = step;
+        }
+        assert_eq!(before, v5());
     }
 }

@@ -6,8 +6,11 @@
 pub mod browser;
 pub mod fairness;
 pub mod fio_mmap;
+pub mod kernel_build;
 pub mod memcg_heat;
 pub mod mongodb;
+pub mod mysql;
+pub mod slow_io;
 pub mod tlb_stress;
 
 use crate::report::{Claim, RunResult};
@@ -57,7 +60,10 @@ pub struct Experiment {
 pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
     fairness::EXPERIMENT,
+    mysql::EXPERIMENT,
     fio_mmap::EXPERIMENT,
+    kernel_build::EXPERIMENT,
+    slow_io::EXPERIMENT,
     tlb_stress::EXPERIMENT,
     memcg_heat::EXPERIMENT,
 ];

@@ -70,6 +70,9 @@ pub enum ReportError {
     /// A claim or query names a variant that was not run.
     #[error("variant {0} was not run")]
     NoVariant(String),
+    /// A claim is about a part of the experiment that the parameters left out.
+    #[error("{0} was not run")]
+    NoCell(String),
     /// A claim or query names a counter that a variant does not have.
     #[error("variant {variant} has no counter {counter}{hint}")]
     NoCounter {

@@ -8,6 +8,7 @@ use crate::mem::{Backing, Object, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Refused;
 use crate::vm::held::{FolioRef, NewPages};
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -229,7 +230,7 @@ impl World {
         }
         let hit = self.read_hit(ctx.cpu(), file, page);
         debug_assert!(hit, "just read");
-        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
         Some(Ok(()))
     }
 }
@@ -296,12 +297,22 @@ impl Machine {
                 let mut w = self.w.borrow_mut();
                 let hit = w.read_hit(ctx.cpu(), file, at);
                 if hit {
-                    ctx.charge(TimeClass::User, w.params.buffered_io_page_ns);
+                    ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
                 }
                 hit
             };
             if hit {
                 at += 1;
+                continue;
+            }
+            if self.w.borrow().objects[file.object.idx()].is_tmpfs() {
+                let found = self.tmpfs_page(ctx, file.object, at, Use::Read).await?;
+                let hole = found.is_none() && self.w.borrow().is_hole(file.object, at);
+                if hole {
+                    // Zeros, without a page.
+                    ctx.charge(TimeClass::Fault, self.w.borrow().params.buffered_io_page_ns);
+                    at += 1;
+                }
                 continue;
             }
             self.read_miss(ctx, file.object, at, end).await?;

@@ -20,6 +20,8 @@ pub enum Backing {
     },
     /// Anonymous memory; swap if there is any.
     Anon,
+    /// A file in memory only: page cache that goes to swap.
+    Tmpfs,
 }
 
 /// What an anonymous region is filled with, as far as a compressor cares.
@@ -154,6 +156,18 @@ impl Object {
     #[inline]
     pub fn is_anon(&self) -> bool {
         self.backing == Backing::Anon
+    }
+
+    /// True for a file of a device: its pages are clean or on their way there.
+    #[inline]
+    pub fn is_file(&self) -> bool {
+        matches!(self.backing, Backing::File { .. })
+    }
+
+    /// True for a file in memory only.
+    #[inline]
+    pub fn is_tmpfs(&self) -> bool {
+        self.backing == Backing::Tmpfs
     }
 
     /// Index nodes that an insertion at `page` creates: 0, 1 or 2.

@@ -3,6 +3,8 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
+use crate::mem::mapping::TABLE_EXISTS;
+use crate::mem::MappingId;
 use crate::sim::TimeClass;
 use crate::vm::held::Charge;
 use crate::world::World;
@@ -288,12 +290,30 @@ impl World {
 
     /// A written page has left the cache: what the file system kept for it is given back.
     pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId) {
-        let each = self.params.written_page_kernel_ppm;
+        self.kernel_memory_released(memcg, node, self.params.written_page_kernel_ppm);
+    }
+
+    /// The leaf tables of a mapping go with it.
+    pub(crate) fn free_tables(&mut self, ctx: &Ctx, mapping: MappingId) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        let tables = std::mem::take(&mut m.tables);
+        let exist = tables.iter().filter(|&&t| t & TABLE_EXISTS != 0);
+        let n = exist.count() as u64;
+        let mm = &mut self.mms[m.mm.idx()];
+        mm.tables -= n;
+        let memcg = mm.memcg;
+        if n > 0 {
+            self.kernel_memory_released(memcg, ctx.node, n * 1_000_000);
+        }
+    }
+
+    /// Kernel memory is given back, in millionths of a page.
+    fn kernel_memory_released(&mut self, memcg: MemcgId, node: NodeId, ppm: u64) {
         let Some(k) = &mut self.kernel else { return };
         let Some((owed, charged)) = k.owed.get_mut(memcg.idx()) else {
             return;
         };
-        *owed = owed.saturating_sub(each);
+        *owed = owed.saturating_sub(ppm);
         let back = charged.saturating_sub(*owed / 1_000_000);
         if back > 0 {
             *charged -= back;

@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
 
@@ -315,7 +316,17 @@ impl Machine {
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
+                if self.w.borrow().tmpfs_in_swap_cache(object, id) {
+                    self.wait_folio(ctx, id).await;
+                    self.w.borrow_mut().tmpfs_take_back(ctx, id);
+                }
                 held
+            }
+            None if self.w.borrow().objects[object.idx()].is_tmpfs() => {
+                match self.tmpfs_page(ctx, object, page, Use::Fault).await? {
+                    Some(held) => held,
+                    None => return Ok((tables, false)),
+                }
             }
             None => {
                 self.w
@@ -356,6 +367,7 @@ impl Machine {
         let mut w = self.w.borrow_mut();
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
+            w.free_tables(ctx, id);
         }
         w.mms[mm.idx()].mappings.clear();
         w.engine.mm_destroy(mm);
@@ -368,6 +380,7 @@ impl Machine {
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
+        w.free_tables(ctx, mapping);
         let mm = w.mappings[mapping.0 as usize].mm;
         w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
         w.pay(ctx);

@@ -8,4 +8,5 @@ pub(crate) mod held;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;
+pub mod tmpfs;
 pub mod walk;

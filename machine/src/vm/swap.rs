@@ -131,6 +131,17 @@ impl Swap {
         }
     }
 
+    /// The eviction record in a slot.
+    pub(crate) fn shadow(&self, slot: u32) -> Option<Shadow> {
+        let word = self.held[slot as usize].shadow;
+        (word & 1 == 1).then_some(Shadow(word >> 1))
+    }
+
+    /// The memcg charged for a slot, by css id.
+    pub(crate) fn owner(&self, slot: u32) -> u16 {
+        self.held[slot as usize].owner
+    }
+
     pub(crate) fn set_shadow(&mut self, slot: u32, shadow: u64) {
         self.held[slot as usize].shadow = shadow;
     }
@@ -247,13 +258,20 @@ impl World {
         self.release_swap(ctx, slot);
     }
 
-    /// Writes a folio out for reclaim: anonymous memory to its slot.
+    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot.
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, page) = f.owner();
         let memcg = self.engine.lruvec(f.lruvec()).memcg;
-        let Some(slot) = f.swap_slot() else {
-            return self.write_file_folio(ctx, folio);
+        let slot = match f.swap_slot() {
+            Some(slot) => slot,
+            None if self.objects[object.idx()].is_tmpfs() => {
+                let Some(slot) = self.tmpfs_to_swap_cache(ctx, folio) else {
+                    return Written::Activate;
+                };
+                slot
+            }
+            None => return self.write_file_folio(ctx, folio),
         };
         self.assert_not_written_through(folio);
         let version = self.objects[object.idx()]
@@ -349,7 +367,12 @@ impl Machine {
 
 impl World {
     /// Reads a slot. Returns when its contents are there.
-    fn read_swap(&mut self, ctx: &Ctx, owner: MemcgId, slot: u32) -> Result<u64, DeviceError> {
+    pub(crate) fn read_swap(
+        &mut self,
+        ctx: &Ctx,
+        owner: MemcgId,
+        slot: u32,
+    ) -> Result<u64, DeviceError> {
         let draw = {
             // Deterministic without a generator of its own: the slot and the time decide.
             (u64::from(slot) << 32 ^ ctx.now()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -376,7 +399,7 @@ impl World {
     }
 
     /// Unlocks a folio when its contents have arrived, whatever becomes of the task that asked.
-    fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
+    pub(crate) fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
         if ctx.task().is_none() || end <= self.sim.now() {
             self.unlock_folio(id);
             return;

@@ -16,10 +16,10 @@ impl World {
             let id = self.mms[walk.mm.idx()].mappings[i];
             let m = &self.mappings[id.0 as usize];
             let object = m.object;
-            let t = if self.objects[object.idx()].is_anon() {
-                LruType::Anon
-            } else {
+            let t = if self.objects[object.idx()].is_file() {
                 LruType::File
+            } else {
+                LruType::Anon
             };
             let skip = MappingFlags::NO_RECENCY | MappingFlags::LOCKED;
             if m.flags.intersects(skip) || !self.engine.walk_wants_type(walk, t) {
