@@ -4,6 +4,7 @@ use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
 use crate::mem::{Backing, Mapping, MappingFlags, MappingId, Object};
 use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
+use crate::vm::offline::MemcgHold;
 use crate::world::{Mm, World};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use std::cell::{Ref, RefCell, RefMut};
@@ -38,6 +39,7 @@ impl MachineRun {
         let sim = executor.handle();
         let w = Rc::new(RefCell::new(World::new(cfg, &sim)?));
         w.borrow_mut().me = Rc::downgrade(&w);
+        w.borrow().switches.watch(&sim);
         let machine = Machine { w, sim };
         machine.start_kswapd();
         Ok(Self { executor, machine })
@@ -103,6 +105,7 @@ impl Machine {
         let mut w = self.w.borrow_mut();
         let id = w.engine.mm_create(memcg);
         debug_assert_eq!(id.idx(), w.mms.len());
+        w.hold_memcg(memcg);
         w.mms.push(Mm {
             memcg,
             mappings: Vec::new(),
@@ -111,6 +114,7 @@ impl Machine {
             swapped: 0,
             tables: 0,
             cpus: CpuMask::default(),
+            alive: true,
         });
         id
     }
@@ -144,11 +148,16 @@ impl Machine {
         let sim = self.sim.clone();
         let killed = Rc::new(std::cell::Cell::new(false));
         let flag = killed.clone();
+        let hold = MemcgHold::new(self, memcg);
         let id = self.sim.spawn(name, affinity, async move {
             let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
             ctx.killed = flag;
             body(machine, ctx).await;
+            drop(hold);
         });
+        if let Some(task) = self.sim.task(id) {
+            task.set_tag(crate::vm::walk::Switches::tag(mm));
+        }
         self.register_task(mm, id, killed);
         id
     }

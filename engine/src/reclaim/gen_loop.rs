@@ -119,10 +119,7 @@ impl GenLoop {
                 At::Round if eng.sw.scan_budget => self.round_after(eng, cx.sc),
                 At::Round => self.round_before(eng, cx.sc),
                 At::Aging(task) => {
-                    if let Some(Answer::Walked { slots }) = cx.answer.take() {
-                        task.walked(slots);
-                    }
-                    match task.step(eng) {
+                    match task.step(eng, cx.answer.take()) {
                         AgingStep::Walk(w) => return Some(Work::Walk(w)),
                         AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
                     }

@@ -26,6 +26,13 @@ impl World {
         true
     }
 
+    /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
+    /// many did not.
+    pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
+        let done = (entry..entry + count).take_while(|&e| self.touch(mapping, e, false));
+        done.count() as u32
+    }
+
     /// A load without any fault, where contents are not tracked.
     #[inline]
     pub fn touch_load(&mut self, mapping: MappingId, entry: u32) -> bool {
@@ -317,6 +324,10 @@ impl Machine {
         w.proc_gone(mm);
         w.mms[mm.idx()].cpus = CpuMask::default();
         w.pay(ctx);
+        if std::mem::replace(&mut w.mms[mm.idx()].alive, false) {
+            let memcg = w.mms[mm.idx()].memcg;
+            w.unhold_memcg(memcg);
+        }
     }
 
     /// Removes a mapping.
@@ -326,6 +337,7 @@ impl Machine {
         let mm = w.mappings[mapping.0 as usize].mm;
         w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
         w.pay(ctx);
+        w.release_dead();
     }
 }
 

@@ -4,6 +4,7 @@ pub mod alloc;
 pub mod control;
 pub mod fault;
 pub(crate) mod held;
+pub(crate) mod offline;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;

@@ -67,7 +67,8 @@ impl Machine {
         let task = run.task.take().expect("running");
         let out = task.outcome();
         {
-            let w = self.w.borrow();
+            let mut w = self.w.borrow_mut();
+            w.release_dead();
             if w.check {
                 w.check();
             }
@@ -96,6 +97,7 @@ impl Machine {
 impl World {
     /// Steps the task over everything that needs no wait.
     fn drive(&mut self, ctx: &Ctx, task: &mut ReclaimTask) -> Pause {
+        self.report_switches();
         loop {
             self.engine.set_now(ctx.now());
             let work = task.step(&mut self.engine);
@@ -110,8 +112,11 @@ impl World {
                     task.answer(Answer::References(r));
                 }
                 Work::Walk(walk) => {
-                    let slots = self.walk_mm(ctx, &walk);
-                    task.answer(Answer::Walked { slots });
+                    let walked = self.walk_mm(ctx, &walk);
+                    task.answer(walked);
+                    if matches!(walked, Answer::Stretch { next: Some(_), .. }) {
+                        return Pause::Yield;
+                    }
                 }
                 Work::Unmap { folio } => {
                     let (deferred, writable) = self.unmap_folio(ctx, folio);
