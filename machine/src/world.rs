@@ -184,6 +184,11 @@ impl World {
         self.swap.as_ref()
     }
 
+    /// Totals of the lru_locks, by lruvec; those never contended for may be missing.
+    pub fn lock_stats(&self) -> Vec<crate::sim::LockStats> {
+        self.locks.iter().map(TicketLock::stats).collect()
+    }
+
     /// The OOM kills so far.
     pub fn ooms(&self) -> &[OomReport] {
         &self.ooms

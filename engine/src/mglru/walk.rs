@@ -68,12 +68,19 @@ pub(crate) struct AgingTask {
     first: Option<MmId>,
     /// Size changes not flushed yet.
     batched: u64,
+    /// The host's walks take time.
+    in_stretches: bool,
+    /// This attempt has ended the pass and waits for the lru_lock.
+    last: bool,
 }
 
 /// What an aging attempt needs next.
 pub(crate) enum AgingStep {
     /// The host walks this address space.
     Walk(Walk),
+    /// The host lets the time pass that the lru_lock takes to be had; others see what has been done
+    /// so far.
+    Wait,
     /// Over; true if this attempt created a generation.
     Done(bool),
 }
@@ -90,6 +97,8 @@ impl AgingTask {
             slots: 0,
             first: None,
             batched: 0,
+            in_stretches: false,
+            last: false,
         }
     }
 
@@ -130,6 +139,7 @@ impl AgingTask {
     /// A stretch is over. The next one of the same address space, unless it was the last or another
     /// walker has ended the pass.
     fn stretch(&mut self, eng: &mut Engine, young: u64, next: Option<u64>) -> Option<Walk> {
+        self.in_stretches = true;
         self.batched += young;
         if self.batched > 0 && (next.is_none() || self.batched >= eng.walk_batch()) {
             self.batched = 0;
@@ -146,13 +156,17 @@ impl AgingTask {
 
     /// Takes the next address space, or ends the attempt.
     fn next(&mut self, eng: &mut Engine) -> AgingStep {
+        if self.last {
+            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
+            return AgingStep::Done(made);
+        }
         let m = eng.lruvecs[self.lruvec.idx()].gens_mut();
         if self.seq <= m.walk.seq {
             return AgingStep::Done(false);
         }
         if !eng.sw.page_table_walk {
             m.walk.seq = self.seq;
-            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types);
+            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, false);
             return AgingStep::Done(made);
         }
         match self.next_mm(eng) {
@@ -161,8 +175,15 @@ impl AgingTask {
                 self.first.get_or_insert(mm);
                 AgingStep::Walk(self.walk(eng, mm, 0))
             }
+            None if self.in_stretches => {
+                // From here until it has the lock, whoever wants to age is told that it is done, and
+                // sees the old generations.
+                self.last = true;
+                eng.meter.lock(self.lruvec);
+                AgingStep::Wait
+            }
             None => {
-                let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types);
+                let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, false);
                 AgingStep::Done(made)
             }
         }

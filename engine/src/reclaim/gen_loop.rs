@@ -121,6 +121,7 @@ impl GenLoop {
                 At::Aging(task) => {
                     match task.step(eng, cx.answer.take()) {
                         AgingStep::Walk(w) => return Some(Work::Walk(w)),
+                        AgingStep::Wait => return Some(Work::Yield),
                         AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
                     }
                 }

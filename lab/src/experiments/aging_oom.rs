@@ -229,7 +229,7 @@ async fn filler(m: Machine, ctx: Ctx, s: Rc<Shared>, region: ObjectId, pages: u3
         while s.writing.get() > 0 {
             s.joined.wait_as(TimeClass::Idle).await;
         }
-        m.munmap(&ctx, map);
+        m.unmap(&ctx, map).await;
         s.done.set(s.done.get() + 1);
         ctx.sleep_until(TimeClass::Idle, ctx.now() + s.wait_ns)
             .await;
@@ -341,6 +341,17 @@ fn run_one(
             what: "a reader or writer of the aging OOM",
             error,
         });
+    }
+    if std::env::var("DBG").is_ok() {
+        let mut sums: std::collections::BTreeMap<String, Vec<u64>> = Default::default();
+        for t in machine.sim.tasks() {
+            let times = t.times();
+            let e = sums.entry(t.name().into()).or_insert_with(|| vec![0; TimeClass::ALL.len()]);
+            for (i, c) in TimeClass::ALL.iter().enumerate() { e[i] += times.get(*c) / 1_000_000; }
+        }
+        for (n, v) in sums { eprintln!("{n}: {:?}", TimeClass::ALL.iter().zip(v).filter(|x| x.1 > 0).collect::<Vec<_>>()); }
+        for (i, l) in machine.world().lock_stats().iter().enumerate() { eprintln!("lock {i} {l:?}"); }
+        eprintln!("now {}", run.executor.now());
     }
     report(size, &shared, &run, mm, limit, r);
     Ok(())

@@ -164,6 +164,14 @@ impl World {
         let hold = m.locks * p.lru_lock_ns + m.list_ops * p.list_op_ns;
         let class = TimeClass::AllocStall;
         ctx.charge(class, m.freed * p.page_free_ns + m.scanned * p.list_op_ns);
+        // One shrinker is always there, that of the shadows. An inline task's time is what it was
+        // when replays were compared with a kernel.
+        if ctx.task().is_some() {
+            ctx.charge(
+                class,
+                m.visits * (p.shrinker_call_ns + p.shrinker_each_ns),
+            );
+        }
         match ctx.task() {
             Some(task) if m.lruvec.is_some() => {
                 if self.locks.len() <= m.lruvec.idx() {
