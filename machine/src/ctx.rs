@@ -117,6 +117,12 @@ impl Ctx {
         }
     }
 
+    /// Much has been charged that has not occupied the CPU yet. Never so inline.
+    #[inline]
+    pub fn settle_due(&self) -> bool {
+        self.task.as_ref().is_some_and(Task::settle_due)
+    }
+
     /// Occupies the CPU for what has been charged, if it has become much. Inline, what has
     /// happened meanwhile (writes that ended) is let happen.
     #[inline]

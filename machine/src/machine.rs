@@ -4,6 +4,7 @@ use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
 use crate::mem::{Backing, Fill, Mapping, MappingFlags, MappingId, Object};
 use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
+use crate::vm::offline::MemcgHold;
 use crate::world::{Mm, World};
 use coldset_engine::{MemcgId, MmId, NodeId, ObjectId};
 use std::cell::{Ref, RefCell, RefMut};
@@ -122,6 +123,7 @@ impl Machine {
         let mut w = self.w.borrow_mut();
         let id = w.engine.mm_create(memcg);
         debug_assert_eq!(id.idx(), w.mms.len());
+        w.hold_memcg(memcg);
         w.mms.push(Mm {
             memcg,
             mappings: Vec::new(),
@@ -129,6 +131,7 @@ impl Machine {
             file: 0,
             swapped: 0,
             tables: 0,
+            alive: true,
         });
         w.tlb.add_mm();
         id
@@ -203,15 +206,17 @@ impl Machine {
         let sim = self.sim.clone();
         let killed = Rc::new(std::cell::Cell::new(false));
         let flag = killed.clone();
+        let hold = MemcgHold::new(self, memcg);
         let id = self.sim.spawn(name, affinity, async move {
             let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
             ctx.killed = flag;
             ctx.node = node;
             body(machine, ctx).await;
+            drop(hold);
         });
         if let Some(task) = self.sim.task(id) {
-            // Context switches tell address spaces apart by it; 0 is a kernel thread.
-            task.set_tag(mm.0 + 1);
+            // Context switches tell address spaces apart by it.
+            task.set_tag(crate::vm::walk::Switches::tag(mm));
         }
         self.register_task(mm, id, killed);
         id

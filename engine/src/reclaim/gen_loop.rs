@@ -128,15 +128,11 @@ impl GenLoop {
                 At::FixedBudget => self.take_budget(eng, cx.sc),
                 At::Round if eng.sw.scan_budget => self.round_after(eng, cx.sc),
                 At::Round => self.round_before(eng, cx.sc),
-                At::Aging(task) => {
-                    if let Some(Answer::Walked { slots }) = cx.answer.take() {
-                        task.walked(slots);
-                    }
-                    match task.step(eng) {
-                        AgingStep::Walk(w) => return Some(Work::Walk(w)),
-                        AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
-                    }
-                }
+                At::Aging(task) => match task.step(eng, cx.answer.take()) {
+                    AgingStep::Walk(w) => return Some(Work::Walk(w)),
+                    AgingStep::Wait => return Some(Work::Yield),
+                    AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
+                },
                 At::Evict => self.isolate(eng, cx),
                 At::Shrinking { .. } => {
                     if let Some(work) = cx.list.step(eng, cx.sc, cx.answer) {

@@ -19,6 +19,7 @@ pub(crate) enum LruvecLoop {
 
 impl LruvecLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
+        eng.meter.visits += 1;
         match eng.lruvecs[lruvec.idx()].policy {
             Policy::MultiGen(_) => LruvecLoop::Gen(Box::new(GenLoop::new(eng, sc, lruvec, cpu))),
             Policy::Classic(_) => {

@@ -3,6 +3,7 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod aging_oom;
 pub mod browser;
 pub mod fairness;
 pub mod fio_mmap;
@@ -60,6 +61,7 @@ pub struct Experiment {
 pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
     fairness::EXPERIMENT,
+    aging_oom::EXPERIMENT,
     mysql::EXPERIMENT,
     fio_mmap::EXPERIMENT,
     kernel_build::EXPERIMENT,

@@ -11,6 +11,9 @@ use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
 
+/// Entries whose pages are given back in one hold of the lock: a batch (`lru-batches.md` 1).
+const ZAP_BATCH: u32 = 31;
+
 impl World {
     /// A load or store that needs no fault. The hot path: a table look-up and a bit.
     #[inline]
@@ -26,6 +29,13 @@ impl World {
             object.load(m.start + entry);
         }
         true
+    }
+
+    /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
+    /// many did not.
+    pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
+        let done = (entry..entry + count).take_while(|&e| self.touch(mapping, e, false));
+        done.count() as u32
     }
 
     /// A load without any fault, where contents are not tracked.
@@ -374,9 +384,23 @@ impl Machine {
         w.proc_gone(mm);
         w.tlb.exit(mm);
         w.pay(ctx);
+        if std::mem::replace(&mut w.mms[mm.idx()].alive, false) {
+            let memcg = w.mms[mm.idx()].memcg;
+            w.unhold_memcg(memcg);
+        }
     }
 
-    /// Removes a mapping.
+    /// Removes a mapping as [`Self::munmap`] does, while others go on.
+    pub async fn unmap(&self, ctx: &Ctx, mapping: MappingId) {
+        let begun = self.w.borrow_mut().unmap_begin(ctx, mapping);
+        for from in (0..begun.unwrap_or(0)).step_by(ZAP_BATCH as usize) {
+            self.w.borrow_mut().unmap_batch(ctx, mapping, from);
+            ctx.maybe_settle().await;
+        }
+        self.munmap(ctx, mapping);
+    }
+
+    /// Removes a mapping, all at once.
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
@@ -384,6 +408,7 @@ impl Machine {
         let mm = w.mappings[mapping.0 as usize].mm;
         w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
         w.pay(ctx);
+        w.release_dead();
     }
 }
 
@@ -391,23 +416,43 @@ impl World {
     /// Clears a mapping's entries. Accessed file entries count as an access; anonymous objects that
     /// nobody maps any more lose their contents.
     fn unmap_all(&mut self, ctx: &Ctx, mapping: MappingId) {
-        let m = &mut self.mappings[mapping.0 as usize];
-        if !std::mem::replace(&mut m.alive, false) {
+        let Some(len) = self.unmap_begin(ctx, mapping) else {
             return;
+        };
+        for from in (0..len).step_by(ZAP_BATCH as usize) {
+            self.unmap_batch(ctx, mapping, from);
         }
-        let (object, start, mm) = (m.object, m.start, m.mm);
-        let anon = self.objects[object.idx()].is_anon();
-        let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
-        self.objects[object.idx()]
-            .mappings
-            .retain(|&x| x != mapping);
-        let shared = !self.objects[object.idx()].mappings.is_empty();
+        self.unmap_end(mapping);
+    }
+
+    /// Nothing is mapped there any more. Returns how many entries are to be cleared; none if they
+    /// have been.
+    fn unmap_begin(&mut self, ctx: &Ctx, mapping: MappingId) -> Option<u32> {
+        let m = &mut self.mappings[mapping.0 as usize];
+        m.alive = false;
+        if m.is_empty() {
+            return None;
+        }
+        let len = m.len();
         // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
         self.engine.lru_add_drain(ctx.cpu());
-        let present = u64::from(self.mappings[mapping.0 as usize].present);
+        let m = &self.mappings[mapping.0 as usize];
+        let (mm, present) = (m.mm, u64::from(m.present));
         let ns = self.flush_mm(Some(ctx.cpu()), ctx.now(), mm, present);
         ctx.charge(TimeClass::Fault, ns);
-        for e in 0..self.mappings[mapping.0 as usize].len() {
+        Some(len)
+    }
+
+    /// Clears a batch of entries. Pages are given back a batch at a time, so that nobody waits for
+    /// the lock until all are.
+    fn unmap_batch(&mut self, ctx: &Ctx, mapping: MappingId, from: u32) {
+        let m = &self.mappings[mapping.0 as usize];
+        let (object, start, mm) = (m.object, m.start, m.mm);
+        let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
+        let to = (from + ZAP_BATCH).min(m.len());
+        let anon = self.objects[object.idx()].is_anon();
+        let shared = self.objects[object.idx()].mappings.len() > 1;
+        for e in from..to {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
             if pte.contains(Pte::PRESENT) {
@@ -436,8 +481,19 @@ impl World {
             }
         }
         self.note_dirty(ctx);
-        let t = std::mem::take(&mut self.mappings[mapping.0 as usize].ptes);
-        ctx.charge(TimeClass::Fault, t.len() as u64 * self.params.walk_pte_ns);
+        let entries = u64::from(to.saturating_sub(from));
+        ctx.charge(TimeClass::Fault, entries * self.params.walk_pte_ns);
+        self.pay(ctx);
+    }
+
+    /// The entries are clear.
+    fn unmap_end(&mut self, mapping: MappingId) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        m.ptes = Vec::new();
+        let object = m.object;
+        self.objects[object.idx()]
+            .mappings
+            .retain(|&x| x != mapping);
     }
 
     /// Drops the contents of an anonymous page that nobody can reach any more.

@@ -5,6 +5,7 @@ pub mod control;
 pub mod cow;
 pub mod fault;
 pub(crate) mod held;
+pub(crate) mod offline;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;
