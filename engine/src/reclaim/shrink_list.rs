@@ -262,7 +262,7 @@ impl ShrinkList {
         if self.at == At::Waited {
             back.push(self.folio);
         }
-        back.extend(self.batch.waiting.drain(..));
+        back.append(&mut self.batch.waiting);
         back.extend_from_slice(&self.input[self.next..]);
         self.release(eng);
         if let Some(&id) = back.first() {
