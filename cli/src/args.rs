@@ -48,6 +48,10 @@ pub enum LabCommand {
     List(ListArgs),
     /// Run an experiment over variants and seeds and judge its claims
     Run(RunArgs),
+    /// Run all experiments and print one acceptance table
+    Verify(VerifyArgs),
+    /// Which change carries the gain: each patch alone, and each taken away
+    Ablate(AblateArgs),
     /// Replay a trace over variants, beside exact LRU and OPT
     Replay(ReplayArgs),
     /// Replay what ran on a real kernel and compare the counters
@@ -58,6 +62,8 @@ pub enum LabCommand {
     Convert(ConvertArgs),
     /// Throw random operations at a simulated machine and check it all the time
     Fuzz(FuzzArgs),
+    /// Explore all interleavings of dirty eviction with writers, pins, truncation and others
+    Races(RacesArgs),
 }
 
 /// Arguments of `list`.
@@ -130,6 +136,101 @@ pub struct RunArgs {
     /// Output and threads.
     #[command(flatten)]
     pub out: OutArgs,
+}
+
+/// Arguments of `verify`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab verify
+  coldset lab verify --quick
+  coldset lab verify --only mongodb,fio-mmap --json verify.json
+  coldset lab verify --only mongodb --sensitivity
+  coldset lab verify --only mongodb --seeds 1 --sensitivity each
+
+Exit code 1: a claim of class A or B is out, or an experiment gave no result.")]
+pub struct VerifyArgs {
+    /// Experiments, separated by commas [default: all; see: coldset lab list]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Runs of each variant, with seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// One seed: a first look in a few minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Rerun with the assumed costs halved and doubled: all together, or each by itself
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "all")]
+    pub sensitivity: Option<SensitivityArg>,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+}
+
+/// How the assumed costs vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SensitivityArg {
+    /// All together
+    All,
+    /// Each by itself (two reruns a cost)
+    Each,
+}
+
+/// Arguments of `ablate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab ablate mongodb
+  coldset lab ablate mongodb --seeds 3 --scale 1/256
+  coldset lab ablate aging-oom --variants base,v2 --json ablation.json
+
+A change is a patch of the series (all its switches), or a switch that belongs to none. Exit code 0:
+a table, whatever it says.")]
+pub struct AblateArgs {
+    /// Experiment (see: coldset lab list)
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: String,
+    /// Before and after [default: the experiment's]
+    #[arg(long, value_name = "BEFORE,AFTER", value_delimiter = ',')]
+    pub variants: Vec<String>,
+    /// Set a parameter of the experiment (see: coldset lab list --params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub param: Vec<String>,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
+    /// Size of memory and data as a share of the original's [default: the experiment's]
+    #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
+    pub scale: Option<String>,
+    /// Runs of each variant, with seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// Factor on the number of operations
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    pub effort: String,
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
 }
 
 /// Where results go, and threads.
@@ -375,6 +476,35 @@ pub struct FuzzArgs {
     /// Operations
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub ops: u64,
+}
+
+/// Arguments of `races`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab races                                  all protocols, then all planted bugs
+  coldset lab races --protocols batched-v2 --json -
+  coldset lab races --plant item-8                   how a store is lost, step by step
+  coldset lab races --protocols unbatched --against stale-writer,pin,async-writer
+  coldset lab races --list                           protocols, adversaries, planted bugs
+
+Exit code 1: a protocol is broken, a planted bug is not found, or --plant shows its bug.")]
+pub struct RacesArgs {
+    /// Plant this bug and show a shortest way to what it breaks
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["protocols", "against"])]
+    pub plant: Option<String>,
+    /// Only these protocols, without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub protocols: Vec<String>,
+    /// Only against these adversaries, all at once (at most 3), without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// List protocols, adversaries and planted bugs
+    #[arg(long, conflicts_with_all = ["plant", "protocols", "against", "json"])]
+    pub list: bool,
+    /// Write the result as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

@@ -18,11 +18,14 @@ fn main() -> ExitCode {
         Command::Lab { command } => match command {
             LabCommand::List(a) => lab::list::run(&a),
             LabCommand::Run(a) => lab::run::run(&a),
+            LabCommand::Verify(a) => lab::verify::run(&a),
+            LabCommand::Ablate(a) => lab::ablate::run(&a),
             LabCommand::Replay(a) => lab::replay::run(&a),
             LabCommand::Fidelity(a) => lab::fidelity::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),
             LabCommand::Convert(a) => lab::convert::run(&a),
             LabCommand::Fuzz(a) => lab::fuzz::run(&a),
+            LabCommand::Races(a) => lab::races::run(&a),
         },
     };
     match done {

@@ -52,7 +52,7 @@ impl Outputs {
     /// Writes the CSV form only.
     ///
     /// # Errors
-    /// As [`print`].
+    /// As [`print()`].
     pub fn write_csv_only(
         mut self,
         csv: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
@@ -64,7 +64,7 @@ impl Outputs {
     /// Writes all forms that are wanted.
     ///
     /// # Errors
-    /// As [`print`].
+    /// As [`print()`].
     pub fn write(
         mut self,
         text: impl FnOnce() -> String,

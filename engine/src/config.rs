@@ -72,6 +72,11 @@ pub struct Config {
     pub resched_in_lists: bool,
     /// Scale.
     pub scale: Scale,
+    /// Denominator of the scale of time: intervals that switches give at full scale are divided by
+    /// it. At least 1.
+    pub time_scale: u64,
+    /// More than 65,535 memcgs may exist; see [`crate::memcg::MemcgConfig::css_id_overflow`].
+    pub css_id_overflow: bool,
     /// Seed of the random bins of the memcg LRU.
     pub seed: u64,
 }
@@ -94,6 +99,8 @@ impl Default for Config {
             has_slab: false,
             resched_in_lists: false,
             scale: Scale::default(),
+            time_scale: 1,
+            css_id_overflow: false,
             seed: 1,
         }
     }

@@ -252,6 +252,16 @@ counters! {
     LimitReclaim = "limit_reclaim",
     /// Entries of allocating tasks into global direct reclaim.
     DirectReclaim = "direct_reclaim",
+    /// Memcgs that root reclaim has reclaimed from (visits; the root itself is not counted).
+    MemcgVisits = "memcg_visits",
+    /// Visits of warm memcgs (heat levels).
+    HeatVisitsWarm = "heat_visits_warm",
+    /// Visits of hot memcgs.
+    HeatVisitsHot = "heat_visits_hot",
+    /// Memcgs that a walk passed over because they were too hot for it.
+    HeatSkips = "heat_skips",
+    /// Nanoseconds that allocating tasks have spent in it, waits included.
+    DirectReclaimNs = "direct_reclaim_ns",
     /// lru_lock acquisitions.
     LruLockAcq = "lru_lock_acq",
     /// Folios drained from the per-CPU add batches.

@@ -61,6 +61,8 @@ pub struct MachineConfig {
     pub lazy_cpumask: bool,
     /// Seed of devices and of everything random in the machine.
     pub seed: u64,
+    /// An OOM kill stops the simulation ([`crate::World::ooms`] tells of it).
+    pub stop_at_oom: bool,
     /// Run the engine's invariant checks after every reclaim.
     pub check: bool,
 }
@@ -83,6 +85,7 @@ impl MachineConfig {
             read_ahead: 0,
             kernel_memory: false,
             seed: 1,
+            stop_at_oom: false,
             check: false,
         }
     }

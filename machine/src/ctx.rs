@@ -30,7 +30,7 @@ pub struct Ctx {
     pub mm: MmId,
     /// Its memcg.
     pub memcg: MemcgId,
-    /// The node its memory comes from.
+    /// The node its memory comes from, and no other.
     pub node: NodeId,
     inline: InlineClock,
     clock: Cell<u64>,
@@ -115,6 +115,12 @@ impl Ctx {
                 }
             }
         }
+    }
+
+    /// Much has been charged that has not occupied the CPU yet. Never so inline.
+    #[inline]
+    pub fn settle_due(&self) -> bool {
+        self.task.as_ref().is_some_and(Task::settle_due)
     }
 
     /// Occupies the CPU for what has been charged, if it has become much. Inline, what has

@@ -32,4 +32,5 @@ pub use io::read::{Inline, OpenFile};
 pub use machine::{Machine, MachineRun};
 pub use mem::{MappingFlags, MappingId};
 pub use params::Params;
+pub use vm::cow::Inherited;
 pub use world::World;

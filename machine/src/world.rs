@@ -1,6 +1,7 @@
 //! The state of the machine: the engine and everything round it.
 
 use crate::config::{MachineConfig, MachineError, SwapConfig};
+use crate::daemon::oom::OomReport;
 use crate::device::{Device, FaultPlan, ZramAlgorithm, ZramTiming};
 use crate::mem::{Mapping, MappingId, Object};
 use crate::params::Params;
@@ -30,6 +31,8 @@ pub struct Mm {
     pub swapped: u64,
     /// Leaf tables.
     pub tables: u64,
+    /// It has not ended.
+    pub alive: bool,
 }
 
 /// The engine and everything round it. Borrowed for one action at a time, never over a wait.
@@ -70,12 +73,18 @@ pub struct World {
     /// When the flushers' timer fires next.
     pub(crate) flusher_timer: Option<u64>,
     pub(crate) procs: Vec<crate::daemon::oom::Proc>,
+    /// Kills, in order.
+    pub(crate) ooms: Vec<OomReport>,
+    /// A kill stops the simulation.
+    pub(crate) stop_at_oom: bool,
+    /// Address spaces that have run, for the engine's walks.
+    pub(crate) switches: crate::vm::walk::Switches,
     /// Next free page of each device, for placing files.
     pub(crate) device_end: Vec<u64>,
 }
 
-/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes and page tables,
-/// never given back.
+/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes, never given back;
+/// page tables, as long as their mapping; what goes with written pages.
 #[derive(Debug)]
 pub(crate) struct KernelMemory {
     /// By memcg: owed in millionths of a page, charged pages.
@@ -153,6 +162,9 @@ impl World {
             buffer: Vec::new(),
             flusher_timer: None,
             procs: Vec::new(),
+            ooms: Vec::new(),
+            stop_at_oom: cfg.stop_at_oom,
+            switches: crate::vm::walk::Switches::default(),
         })
     }
 
@@ -169,6 +181,16 @@ impl World {
     /// Swap, if there is any.
     pub fn swap(&self) -> Option<&Swap> {
         self.swap.as_ref()
+    }
+
+    /// Totals of the lru_locks, by lruvec; those never contended for may be missing.
+    pub fn lock_stats(&self) -> Vec<crate::sim::LockStats> {
+        self.locks.iter().map(TicketLock::stats).collect()
+    }
+
+    /// The OOM kills so far.
+    pub fn ooms(&self) -> &[OomReport] {
+        &self.ooms
     }
 
     /// An address space.

@@ -44,6 +44,7 @@ fn device_doc(device: DeviceKind) -> &'static str {
         DeviceKind::Hdd => "disk with 7200 revolutions per minute",
         DeviceKind::Net => "network block device",
         DeviceKind::Ufs => "storage of a phone",
+        DeviceKind::NvmeSwap => "swap files on an NVMe drive, 90 us",
         DeviceKind::Delayed => "consumer NVMe drive behind a delay",
         DeviceKind::Ramdisk => "RAM disk, synchronous",
     }

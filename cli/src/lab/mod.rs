@@ -1,13 +1,17 @@
 //! The commands of the lab.
 
+pub mod ablate;
+mod assign;
 pub mod convert;
 pub mod fidelity;
 pub mod fuzz;
 pub mod list;
 pub mod params;
+pub mod races;
 pub mod replay;
 pub mod run;
 mod trace;
+pub mod verify;
 
 use coldset_lab::report::Style;
 

@@ -1,37 +1,14 @@
 //! `coldset lab run`.
 
+use super::assign::{costs, params};
 use super::style;
 use crate::args::RunArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::report::{experiment_json, render_text, write_csv, write_series_csv, Progress};
 use coldset_lab::runner::{
-    experiment, in_band, parse_effort, parse_scale, run as run_plan, with_jobs, Plan, RunnerError,
-    Variant,
+    experiment, in_band, parse_effort, parse_scale, run as run_plan, with_jobs, Plan, Variant,
 };
-use coldset_machine::Params;
-
-/// Splits `NAME=VALUE`.
-fn pair<'a>(what: &'static str, text: &'a str) -> Result<(&'a str, &'a str), RunnerError> {
-    text.split_once('=')
-        .map(|(name, value)| (name.trim(), value.trim()))
-        .ok_or_else(|| RunnerError::value(what, text, "NAME=VALUE"))
-}
-
-fn costs(assignments: &[String]) -> Result<Params, RunnerError> {
-    let mut costs = Params::default();
-    for text in assignments {
-        let (name, value) = pair("cost", text)?;
-        // The name first: whoever misspells it should not be told about the value.
-        costs.get(name)?;
-        let value = value.replace('_', "");
-        let value = value
-            .parse()
-            .map_err(|_| RunnerError::value("cost", text, "NAME=VALUE with a whole number"))?;
-        costs.set(name, value)?;
-    }
-    Ok(costs)
-}
 
 /// Runs the command.
 ///
@@ -45,11 +22,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     } else {
         experiment.default_variants()
     };
-    let params = args
-        .param
-        .iter()
-        .map(|text| pair("param", text).map(|(n, v)| (n.to_owned(), v.to_owned())))
-        .collect::<Result<Vec<_>, _>>()?;
+    let params = params(&args.param)?;
     let record = |prefix: &str, list: &[String]| -> Vec<(String, String)> {
         let split = |text: &String| {
             let (name, value) = text.split_once('=').unwrap_or((text, ""));

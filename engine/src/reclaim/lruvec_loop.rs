@@ -19,6 +19,7 @@ pub(crate) enum LruvecLoop {
 
 impl LruvecLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
+        eng.meter.visits += 1;
         match eng.lruvecs[lruvec.idx()].policy {
             Policy::MultiGen(_) => LruvecLoop::Gen(Box::new(GenLoop::new(eng, sc, lruvec, cpu))),
             Policy::Classic(_) => {
@@ -47,6 +48,11 @@ impl LruvecLoop {
     /// The memcg should rotate to the young end of the memcg LRU.
     pub(crate) fn rotate(&self) -> bool {
         matches!(self, LruvecLoop::Gen(l) if l.rotate())
+    }
+
+    /// A new generation was opened.
+    pub(crate) fn aged(&self) -> bool {
+        matches!(self, LruvecLoop::Gen(l) if l.opened_generation())
     }
 }
 

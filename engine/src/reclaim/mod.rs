@@ -6,7 +6,8 @@
 //! | `work.rs` | the requests to the host and its answers |
 //! | `task.rs` | entry points and the outer loops: limit, direct, kswapd, proactive |
 //! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
-//! | `memcg_lru.rs` | root reclaim of multi-gen memcgs |
+//! | `gen_root.rs` | root reclaim of multi-gen memcgs |
+//! | `order/` | which memcg is next: walk, memcg LRU, heat, wheel |
 //! | `gen_loop.rs`, `classic_loop.rs` | one lruvec under each policy |
 //! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
@@ -15,10 +16,11 @@
 
 pub mod classic_loop;
 pub mod gen_loop;
+pub mod gen_root;
 pub mod kswapd;
 pub mod lruvec_loop;
-pub mod memcg_lru;
 pub mod node;
+pub mod order;
 mod pageout;
 mod pageout_batch;
 pub mod put_back;

@@ -196,7 +196,8 @@ impl TryToFree {
                 At::Round => {
                     out.rounds += 1;
                     cx.sc.nr_scanned = 0;
-                    let visit = NodeVisit::new(eng, cx.sc, self.node(eng, 0), cx.cpu);
+                    let first = cx.sc.node.unwrap_or(self.home);
+                    let visit = NodeVisit::new(eng, cx.sc, first, cx.cpu);
                     self.at = At::Node(0, visit);
                 }
                 At::Node(nth, visit) => {
@@ -204,7 +205,7 @@ impl TryToFree {
                         return work;
                     }
                     let next = *nth + 1;
-                    self.at = if next < eng.cfg.nr_nodes {
+                    self.at = if next < nr_nodes(eng, cx.sc) {
                         let visit = NodeVisit::new(eng, cx.sc, self.node(eng, next), cx.cpu);
                         At::Node(next, visit)
                     } else {
@@ -259,10 +260,11 @@ impl TryToFree {
 
     fn pass_over(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         let target = sc.target.unwrap_or(MemcgId::ROOT);
-        for node in 0..eng.cfg.nr_nodes {
-            eng.snapshot_refaults(target, NodeId(node));
+        for n in 0..nr_nodes(eng, sc) {
+            let node = sc.node.unwrap_or(NodeId(n));
+            eng.snapshot_refaults(target, node);
             if sc.target.is_some() {
-                let lruvec = eng.lruvec_id(target, NodeId(node));
+                let lruvec = eng.lruvec_id(target, node);
                 eng.lruvecs[lruvec.idx()].cgroup_congested = false;
             }
         }
@@ -283,6 +285,15 @@ impl TryToFree {
             self.at = At::End;
         }
         sc.priority = self.first_priority;
+    }
+}
+
+/// Nodes that a request visits.
+fn nr_nodes(eng: &Engine, sc: &ScanControl) -> u32 {
+    if sc.node.is_some() {
+        1
+    } else {
+        eng.cfg.nr_nodes
     }
 }
 

@@ -131,6 +131,48 @@ impl SwitchValue for DirtyFlush {
     }
 }
 
+/// Which memcg root reclaim turns to next, by heat (`memcg.md` 10, 11).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemcgHeat {
+    /// Heat is not kept: memcg LRU or plain walk.
+    Off,
+    /// As posted: up to three walks, coldest memcgs first.
+    Posted,
+    /// The lazy decay wheel.
+    Wheel,
+}
+
+/// Which refaults make a memcg hot (`memcg.md` 11). The number is an index into
+/// [`Lruvec::refaults`](crate::lruvec::Lruvec::refaults).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum RefaultKind {
+    /// All.
+    Refault = 0,
+    /// Recent ones.
+    Activate = 1,
+    /// Recent ones of former working-set folios.
+    Restore = 2,
+}
+
+/// What the wheel compares a memcg with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeatRule {
+    /// The mean of the memcgs of its node.
+    Relative,
+    /// The fixed shares of the posted design.
+    Absolute,
+}
+
+/// Where the wheel's levels begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeatLevelsBy {
+    /// At fixed heats.
+    Heat,
+    /// At thirds of the memcgs.
+    Quantile,
+}
+
 /// Text form of a switch value.
 pub trait SwitchValue: Sized + Copy {
     /// Reads the value; `None` if it is not one of [`Self::accepts`].
@@ -198,6 +240,16 @@ switch_enum!(RecentTest, "min-seq, window",
 switch_enum!(SwapCheck, "never, dirty-anon, dirty-or-anon",
     "never" => SwapCheck::Never, "dirty-anon" => SwapCheck::DirtyAnon,
     "dirty-or-anon" => SwapCheck::DirtyOrAnon);
+
+switch_enum!(MemcgHeat, "off, posted, wheel",
+    "off" => MemcgHeat::Off, "posted" => MemcgHeat::Posted, "wheel" => MemcgHeat::Wheel);
+switch_enum!(RefaultKind, "refault, activate, restore",
+    "refault" => RefaultKind::Refault, "activate" => RefaultKind::Activate,
+    "restore" => RefaultKind::Restore);
+switch_enum!(HeatRule, "relative, absolute",
+    "relative" => HeatRule::Relative, "absolute" => HeatRule::Absolute);
+switch_enum!(HeatLevelsBy, "heat, quantile",
+    "heat" => HeatLevelsBy::Heat, "quantile" => HeatLevelsBy::Quantile);
 
 /// A switch that does not exist or does not take the given value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -329,6 +381,18 @@ switches! {
     unevictable_generic: bool,
     /// Flushers are woken per batch inside the loop (patch 10).
     flush_in_loop: bool,
+    /// Fault (`mglru.md` 13): each round puts the whole evictable size into the loop's budget.
+    mut_budget_clobber: bool,
+    /// Fault: the loop's budget is never reduced by what was scanned.
+    mut_no_decrement: bool,
+    /// Fault: the default priority ages, too.
+    mut_no_defprio_return: bool,
+    /// Fault: memory.low and memory.min do not scale the budget, whatever proportional_protection says.
+    mut_no_protection: bool,
+    /// Fault: unqueued dirty and taken file pages are not summed, but still compared.
+    mut_counters_dropped: bool,
+    /// Vendor hook: the budget helper ages and then empties the budget; an aged memcg is not rotated.
+    mut_aging_hook: bool,
     /// Dirty and writeback statistics reach the scan control, so that reclaim throttles (patch 14).
     unified_writeback_throttle: bool,
     /// memory.low and memory.min scale the multi-gen scan budget.
@@ -355,6 +419,22 @@ switches! {
     memcg_lru: bool,
     /// Dirty folios are written out in batches that share one TLB flush.
     batched_dirty_flush: DirtyFlush,
+    /// Root reclaim turns to cold memcgs first (`memcg.md` 10, 11); goes before the memcg LRU.
+    memcg_heat: MemcgHeat,
+    /// Time in which heat falls by one, milliseconds at full scale; 0 = wheel: from the time between reclaims.
+    heat_interval_ms: u64,
+    /// Least heat of a warm memcg.
+    heat_warm: u64,
+    /// Least heat of a hot memcg.
+    heat_hot: u64,
+    /// Greatest heat, at most 15.
+    heat_max: u64,
+    /// Wheel: what the yield and the refault cost of a memcg are compared with.
+    heat_rule: HeatRule,
+    /// Wheel: where levels begin.
+    heat_levels: HeatLevelsBy,
+    /// Wheel: which refaults count as the cost of reclaim.
+    heat_refaults: RefaultKind,
     /// Freed folios whose only reference is the add batch are filtered out at the drain (`lru-batches.md` 6).
     drop_dead_on_drain: bool,
     /// Memcg statistics that classic reclaim reads lag until the next fold (`classic-lru.md` 8.1).

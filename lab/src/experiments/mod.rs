@@ -3,8 +3,15 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod aging_oom;
+pub mod browser;
+pub mod fairness;
 pub mod fio_mmap;
+pub mod kernel_build;
+pub mod memcg_heat;
 pub mod mongodb;
+pub mod mysql;
+pub mod slow_io;
 pub mod tlb_stress;
 
 use crate::report::{Claim, RunResult};
@@ -53,8 +60,14 @@ pub struct Experiment {
 /// All experiments, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
+    fairness::EXPERIMENT,
+    aging_oom::EXPERIMENT,
+    mysql::EXPERIMENT,
     fio_mmap::EXPERIMENT,
+    kernel_build::EXPERIMENT,
+    slow_io::EXPERIMENT,
     tlb_stress::EXPERIMENT,
+    memcg_heat::EXPERIMENT,
 ];
 
 /// What one run is given.
@@ -118,6 +131,12 @@ pub enum ExperimentError {
         /// Greatest usable denominator.
         max: u64,
     },
+}
+
+impl std::fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Experiment({})", self.name)
+    }
 }
 
 impl Experiment {

@@ -1,6 +1,6 @@
 //! Access sequences that ran on a real kernel, and the counters it showed.
 //!
-//! [`sequences`] regenerates every operation of a case; [`reference`] holds what an
+//! [`sequences`] regenerates every operation of a case; [`mod@reference`] holds what an
 //! unmodified Linux 6.12 reported for it under three policies.
 
 pub mod compare;

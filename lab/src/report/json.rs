@@ -23,13 +23,37 @@ pub struct ReplayResult {
 /// Intervals and bands are `[lo, hi]`, an open end is `null`.
 #[must_use]
 pub fn experiment_json(result: &ExperimentResult) -> String {
+    pretty(&experiment_value(result))
+}
+
+/// `{"experiments": [...]}`, each as [`experiment_json`] prints it, and `failed`: experiments
+/// that gave no result, with the reason. With `sensitivity`, under that key.
+#[must_use]
+pub fn experiments_json(
+    results: &[&ExperimentResult],
+    failed: &[(String, String)],
+    sensitivity: Option<Value>,
+) -> String {
+    let experiments: Vec<Value> = results.iter().map(|r| experiment_value(r)).collect();
+    let failed: Vec<Value> = failed
+        .iter()
+        .map(|(name, reason)| json!({"experiment": name, "reason": reason}))
+        .collect();
+    let mut value = json!({"experiments": experiments, "failed": failed});
+    if let Some(sensitivity) = sensitivity {
+        value["sensitivity"] = sensitivity;
+    }
+    pretty(&value)
+}
+
+fn experiment_value(result: &ExperimentResult) -> Value {
     let claims: Vec<Value> = result.claims.iter().map(claim).collect();
     let not_judged: Vec<Value> = result
         .skipped
         .iter()
         .map(|skipped| json!({"name": skipped.name, "reason": skipped.reason}))
         .collect();
-    pretty(&json!({
+    json!({
         "experiment": result.header.experiment,
         "scale": result.header.scale,
         "seeds": result.seeds,
@@ -38,7 +62,7 @@ pub fn experiment_json(result: &ExperimentResult) -> String {
         "effort": result.header.effort,
         "parameters": result.header.parameters,
         "not_judged": not_judged,
-    }))
+    })
 }
 
 /// `{"variants", "bounds"}`, indented, with a final newline.

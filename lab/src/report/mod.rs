@@ -12,13 +12,13 @@ mod judge;
 mod model;
 mod number;
 mod progress;
-mod text;
+pub(crate) mod text;
 
 pub use claim::{Band, Claim, Class, Condition, Direction, Figure, Measure, Published, Term};
 pub use csv_form::{write_csv, write_series_csv};
 pub use grid::{Align, Grid, Style};
 pub use human::human;
-pub use json::{experiment_json, replay_json, ReplayResult};
+pub use json::{experiment_json, experiments_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
 pub use model::{CounterSummary, ExperimentResult, Header, RunResult, SeedView};
 pub use number::Number;
@@ -70,6 +70,9 @@ pub enum ReportError {
     /// A claim or query names a variant that was not run.
     #[error("variant {0} was not run")]
     NoVariant(String),
+    /// A claim is about a part of the experiment that the parameters left out.
+    #[error("{0} was not run")]
+    NoCell(String),
     /// A claim or query names a counter that a variant does not have.
     #[error("variant {variant} has no counter {counter}{hint}")]
     NoCounter {

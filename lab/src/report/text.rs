@@ -179,12 +179,12 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-fn is_ratio(claim: &ClaimResult) -> bool {
+pub(crate) fn is_ratio(claim: &ClaimResult) -> bool {
     matches!(claim.subject, Subject::Ratio { .. })
 }
 
 /// Median and half the width of the interval: `0.567 +-0.012`.
-fn figure(claim: &ClaimResult) -> String {
+pub(crate) fn figure(claim: &ClaimResult) -> String {
     let Some(value) = claim.value else {
         return "n/a".into();
     };
@@ -197,7 +197,7 @@ fn figure(claim: &ClaimResult) -> String {
     }
 }
 
-fn published(published: Option<&Published>, as_ratio: bool) -> String {
+pub(crate) fn published(published: Option<&Published>, as_ratio: bool) -> String {
     match published {
         None => String::new(),
         Some(Published::Number(x)) if as_ratio => ratio(*x),
@@ -208,7 +208,7 @@ fn published(published: Option<&Published>, as_ratio: bool) -> String {
     }
 }
 
-fn band(claim: &ClaimResult) -> String {
+pub(crate) fn band(claim: &ClaimResult) -> String {
     match (claim.band, claim.side) {
         (Some(Band { lo, hi }), _) => {
             if lo == hi {
@@ -227,7 +227,7 @@ fn band(claim: &ClaimResult) -> String {
     }
 }
 
-fn verdict(pass: bool) -> &'static str {
+pub(crate) fn verdict(pass: bool) -> &'static str {
     if pass {
         "in"
     } else {

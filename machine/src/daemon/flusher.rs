@@ -22,6 +22,9 @@ impl World {
     pub(crate) fn ensure_flusher(&mut self, wb: WbId) {
         while self.flushers.len() <= wb.idx() {
             let id = WbId(self.flushers.len() as u32);
+            // Write contexts stay for good, and so does what they name.
+            let memcg = self.wb.wb(id).memcg;
+            self.hold_memcg(memcg);
             let wake = WaitQueue::new(&self.sim);
             self.flushers.push(FlusherState {
                 wake: wake.clone(),

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::params::Params;
 
-/// A device of the table in `machine-model.md` 1, or the phone storage of `workloads.md` 1.3.
+/// A device of the table in `machine-model.md` 1, the phone storage of `workloads.md` 1.3, or the swap files of 13.2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceKind {
     /// Consumer NVMe drive.
@@ -19,6 +19,8 @@ pub enum DeviceKind {
     Net,
     /// Storage of a phone.
     Ufs,
+    /// Swap files on an NVMe drive (`workloads.md` 13.2).
+    NvmeSwap,
     /// Consumer NVMe drive behind a delay target.
     Delayed,
     /// RAM disk; synchronous.
@@ -27,13 +29,14 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Nvme,
         Self::NvmeFast,
         Self::Sata,
         Self::Hdd,
         Self::Net,
         Self::Ufs,
+        Self::NvmeSwap,
         Self::Delayed,
         Self::Ramdisk,
     ];
@@ -48,6 +51,7 @@ impl DeviceKind {
             Self::Hdd => "hdd",
             Self::Net => "net",
             Self::Ufs => "ufs",
+            Self::NvmeSwap => "nvme-swap",
             Self::Delayed => "delayed",
             Self::Ramdisk => "ramdisk",
         }
@@ -126,6 +130,14 @@ impl DeviceKind {
                 max_req_bytes: p.ufs_max_req_bytes,
                 ..flash
             },
+            Self::NvmeSwap => DeviceSpec {
+                read_lat_ns: p.nvme_swap_lat_ns,
+                write_lat_ns: p.nvme_swap_lat_ns,
+                read_bytes_per_s: p.nvme_swap_bytes_per_s,
+                write_bytes_per_s: p.nvme_swap_bytes_per_s,
+                channels: p.nvme_swap_channels,
+                ..flash
+            },
             Self::Delayed => DeviceSpec {
                 delay_read_ns: p.delay_read_ns,
                 delay_write_ns: p.delay_write_ns,
@@ -148,7 +160,7 @@ impl DeviceKind {
 
 /// No device has this name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no device is named `{0}`; the devices are nvme, nvme-fast, sata, hdd, net, ufs, delayed, ramdisk")]
+#[error("no device is named `{0}`; the devices are nvme, nvme-fast, sata, hdd, net, ufs, nvme-swap, delayed, ramdisk")]
 pub struct UnknownDevice(pub String);
 
 impl FromStr for DeviceKind {

@@ -94,6 +94,7 @@ impl World {
             }
         }
         self.arm_flusher_timer(now);
+        self.release_dead();
     }
 
     /// Folios that became dirty outside of a task (a failed write) are tagged.

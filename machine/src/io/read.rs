@@ -8,6 +8,7 @@ use crate::mem::{Backing, Object, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Refused;
 use crate::vm::held::{FolioRef, NewPages};
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -229,7 +230,7 @@ impl World {
         }
         let hit = self.read_hit(ctx.cpu(), file, page);
         debug_assert!(hit, "just read");
-        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
         Some(Ok(()))
     }
 }
@@ -296,12 +297,22 @@ impl Machine {
                 let mut w = self.w.borrow_mut();
                 let hit = w.read_hit(ctx.cpu(), file, at);
                 if hit {
-                    ctx.charge(TimeClass::User, w.params.buffered_io_page_ns);
+                    ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
                 }
                 hit
             };
             if hit {
                 at += 1;
+                continue;
+            }
+            if self.w.borrow().objects[file.object.idx()].is_tmpfs() {
+                let found = self.tmpfs_page(ctx, file.object, at, Use::Read).await?;
+                let hole = found.is_none() && self.w.borrow().is_hole(file.object, at);
+                if hole {
+                    // Zeros, without a page.
+                    ctx.charge(TimeClass::Fault, self.w.borrow().params.buffered_io_page_ns);
+                    at += 1;
+                }
                 continue;
             }
             self.read_miss(ctx, file.object, at, end).await?;
@@ -317,6 +328,18 @@ impl Machine {
         object: ObjectId,
         page: u32,
         end: u32,
+    ) -> Result<(), OpError> {
+        self.bring_in(ctx, object, page, end, Purpose::Read).await
+    }
+
+    /// [`Self::read_miss`] for another purpose than a read through a descriptor.
+    pub(crate) async fn bring_in(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        end: u32,
+        purpose: Purpose,
     ) -> Result<(), OpError> {
         let cached = {
             let mut w = self.w.borrow_mut();
@@ -339,7 +362,7 @@ impl Machine {
         let mut new = NewPages::new(self, object, (end - page) as usize);
         let mut failed = None;
         for p in page..end {
-            match self.new_page(ctx, object, p, Purpose::Read).await {
+            match self.new_page(ctx, object, p, purpose).await {
                 Ok(Some(id)) => new.ids.push(id),
                 Ok(None) => break,
                 Err(e) => {

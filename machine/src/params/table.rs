@@ -237,6 +237,13 @@ params! {
     /// Phone storage, largest request.
     ufs_max_req_bytes = 524_288, A, "as the other flash drives; not given";
 
+    /// Swap files on an NVMe drive, latency.
+    nvme_swap_lat_ns = 90_000, A, "workloads.md 13.2";
+    /// Swap files on an NVMe drive, bandwidth of a channel: 32 channels of 4 KiB pages make 1.4 GB/s.
+    nvme_swap_bytes_per_s = 1_500_000_000, A, "workloads.md 13.2";
+    /// Swap files on an NVMe drive, parallel channels.
+    nvme_swap_channels = 32, A, "workloads.md 13.2 gives the sum of all channels only";
+
     // ---- zram (machine-model.md 1) ----
     /// lz4, mean time to read a page.
     zram_lz4_read_ns = 1_710, P, "published zram benchmark table, page-cluster 0";

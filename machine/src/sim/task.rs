@@ -263,6 +263,7 @@ impl Task {
     /// Goes through a critical section of `hold_ns`: charges the wait to
     /// [`TimeClass::LockWait`] and the section to the present class.
     pub fn lock(&self, lock: &mut TicketLock, hold_ns: u64) -> Grant {
+        lock.forget_before(self.sim.now());
         let grant = lock.acquire(self.local_now(), hold_ns);
         if grant.wait > 0 {
             self.charge_as(TimeClass::LockWait, grant.wait);

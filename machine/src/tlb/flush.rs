@@ -70,6 +70,7 @@ impl World {
     pub(crate) fn context_switch(&mut self, switch: Switch) -> u64 {
         // Tasks have their address space as tag, plus 1: 0 is a kernel thread.
         let tag = switch.next.map_or(0, |(_, tag)| tag);
+        self.switches.note(tag);
         if tag == 0 {
             self.tlb.go_lazy(switch.cpu);
             return 0;

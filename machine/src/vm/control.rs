@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::TimeClass;
+use crate::vm::offline::MemcgHold;
 use coldset_engine::memcg::{
     HighWrite, MaxWrite, MemcgError, ReclaimRequest, ReclaimWrite, WriteStep,
 };
@@ -16,6 +17,7 @@ impl Machine {
     /// The root, or a memcg that does not exist.
     pub async fn write_max(&self, ctx: &Ctx, memcg: MemcgId, pages: u64) -> Result<(), MemcgError> {
         let mut write = MaxWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
+        let _hold = MemcgHold::new(self, memcg);
         loop {
             let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
             match step {
@@ -48,6 +50,7 @@ impl Machine {
         pages: u64,
     ) -> Result<(), MemcgError> {
         let mut write = HighWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
+        let _hold = MemcgHold::new(self, memcg);
         loop {
             let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
             if let WriteStep::Done(_) = step {
@@ -72,6 +75,7 @@ impl Machine {
     ) -> Result<u64, MemcgError> {
         let request = ReclaimRequest { pages, swappiness };
         let mut write = ReclaimWrite::new(&self.w.borrow().engine.memcgs, memcg, request)?;
+        let _hold = MemcgHold::new(self, memcg);
         loop {
             let step = write.step(ctx.killed());
             if let WriteStep::Done(_) = step {

@@ -2,12 +2,17 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
+use crate::io::read::Purpose;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
+
+/// Entries whose pages are given back in one hold of the lock: a batch (`lru-batches.md` 1).
+const ZAP_BATCH: u32 = 31;
 
 impl World {
     /// A load or store that needs no fault. The hot path: a table look-up and a bit.
@@ -26,6 +31,13 @@ impl World {
         true
     }
 
+    /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
+    /// many did not.
+    pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
+        let done = (entry..entry + count).take_while(|&e| self.touch(mapping, e, false));
+        done.count() as u32
+    }
+
     /// A load without any fault, where contents are not tracked.
     #[inline]
     pub fn touch_load(&mut self, mapping: MappingId, entry: u32) -> bool {
@@ -33,7 +45,13 @@ impl World {
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.
-    fn map_folio(&mut self, mapping: MappingId, entry: u32, folio: FolioId, bits: Pte) -> u64 {
+    pub(super) fn map_folio(
+        &mut self,
+        mapping: MappingId,
+        entry: u32,
+        folio: FolioId,
+        bits: Pte,
+    ) -> u64 {
         let m = &mut self.mappings[mapping.0 as usize];
         let new_table = m.set(entry, bits | Pte::YOUNG);
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
@@ -108,6 +126,44 @@ impl Machine {
             }
         }
         self.fault(ctx, mapping, entry, write).await
+    }
+
+    /// Loads of `pages` pages of a file mapping from `entry` on. Where one is not cached, what is
+    /// missing of the rest is read with it in one request, as read-ahead of a sequential reader does.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub async fn access_run(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        pages: u32,
+    ) -> Result<(), OpError> {
+        for e in entry..entry + pages {
+            if self.w.borrow_mut().touch(mapping, e, false) {
+                continue;
+            }
+            let missing = {
+                let mut w = self.w.borrow_mut();
+                let m = &w.mappings[mapping.0 as usize];
+                let (object, first) = (m.object, m.start);
+                let o = &w.objects[object.idx()];
+                let missing = !o.is_anon() && o.word(first + e).folio().is_none();
+                if missing && e + 1 < entry + pages {
+                    w.engine.count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                    Some((object, first + e, first + entry + pages))
+                } else {
+                    None
+                }
+            };
+            if let Some((object, page, end)) = missing {
+                self.bring_in(ctx, object, page, end, Purpose::Fault)
+                    .await?;
+            }
+            self.fault(ctx, mapping, e, false).await?;
+        }
+        Ok(())
     }
 
     /// The fault path.
@@ -273,7 +329,17 @@ impl Machine {
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
+                if self.w.borrow().tmpfs_in_swap_cache(object, id) {
+                    self.wait_folio(ctx, id).await;
+                    self.w.borrow_mut().tmpfs_take_back(ctx, id);
+                }
                 held
+            }
+            None if self.w.borrow().objects[object.idx()].is_tmpfs() => {
+                match self.tmpfs_page(ctx, object, page, Use::Fault).await? {
+                    Some(held) => held,
+                    None => return Ok((tables, false)),
+                }
             }
             None => {
                 self.w
@@ -314,21 +380,38 @@ impl Machine {
         let mut w = self.w.borrow_mut();
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
+            w.free_tables(ctx, id);
         }
         w.mms[mm.idx()].mappings.clear();
         w.engine.mm_destroy(mm);
         w.proc_gone(mm);
         w.tlb.exit(mm);
         w.pay(ctx);
+        if std::mem::replace(&mut w.mms[mm.idx()].alive, false) {
+            let memcg = w.mms[mm.idx()].memcg;
+            w.unhold_memcg(memcg);
+        }
     }
 
-    /// Removes a mapping.
+    /// Removes a mapping as [`Self::munmap`] does, while others go on.
+    pub async fn unmap(&self, ctx: &Ctx, mapping: MappingId) {
+        let begun = self.w.borrow_mut().unmap_begin(ctx, mapping);
+        for from in (0..begun.unwrap_or(0)).step_by(ZAP_BATCH as usize) {
+            self.w.borrow_mut().unmap_batch(ctx, mapping, from);
+            ctx.maybe_settle().await;
+        }
+        self.munmap(ctx, mapping);
+    }
+
+    /// Removes a mapping, all at once.
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
+        w.free_tables(ctx, mapping);
         let mm = w.mappings[mapping.0 as usize].mm;
         w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
         w.pay(ctx);
+        w.release_dead();
     }
 }
 
@@ -336,23 +419,43 @@ impl World {
     /// Clears a mapping's entries. Accessed file entries count as an access; anonymous objects that
     /// nobody maps any more lose their contents.
     fn unmap_all(&mut self, ctx: &Ctx, mapping: MappingId) {
-        let m = &mut self.mappings[mapping.0 as usize];
-        if !std::mem::replace(&mut m.alive, false) {
+        let Some(len) = self.unmap_begin(ctx, mapping) else {
             return;
+        };
+        for from in (0..len).step_by(ZAP_BATCH as usize) {
+            self.unmap_batch(ctx, mapping, from);
         }
-        let (object, start, mm) = (m.object, m.start, m.mm);
-        let anon = self.objects[object.idx()].is_anon();
-        let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
-        self.objects[object.idx()]
-            .mappings
-            .retain(|&x| x != mapping);
-        let shared = !self.objects[object.idx()].mappings.is_empty();
+        self.unmap_end(mapping);
+    }
+
+    /// Nothing is mapped there any more. Returns how many entries are to be cleared; none if they
+    /// have been.
+    fn unmap_begin(&mut self, ctx: &Ctx, mapping: MappingId) -> Option<u32> {
+        let m = &mut self.mappings[mapping.0 as usize];
+        m.alive = false;
+        if m.is_empty() {
+            return None;
+        }
+        let len = m.len();
         // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
         self.engine.lru_add_drain(ctx.cpu());
-        let present = u64::from(self.mappings[mapping.0 as usize].present);
+        let m = &self.mappings[mapping.0 as usize];
+        let (mm, present) = (m.mm, u64::from(m.present));
         let ns = self.flush_mm(Some(ctx.cpu()), ctx.now(), mm, present);
         ctx.charge(TimeClass::Fault, ns);
-        for e in 0..self.mappings[mapping.0 as usize].len() {
+        Some(len)
+    }
+
+    /// Clears a batch of entries. Pages are given back a batch at a time, so that nobody waits for
+    /// the lock until all are.
+    fn unmap_batch(&mut self, ctx: &Ctx, mapping: MappingId, from: u32) {
+        let m = &self.mappings[mapping.0 as usize];
+        let (object, start, mm) = (m.object, m.start, m.mm);
+        let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
+        let to = (from + ZAP_BATCH).min(m.len());
+        let anon = self.objects[object.idx()].is_anon();
+        let shared = self.objects[object.idx()].mappings.len() > 1;
+        for e in from..to {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
             if pte.contains(Pte::PRESENT) {
@@ -371,7 +474,8 @@ impl World {
                         self.engine.mark_accessed(ctx.cpu(), id);
                     }
                 }
-                if anon && !shared {
+                // Whoever else maps the region may not have the page in its entries.
+                if anon && !(shared && self.hand_over(object, page, id, None)) {
                     self.forget_anon(ctx, object, page);
                 }
                 self.engine.folio_unmap(id);
@@ -380,12 +484,23 @@ impl World {
             }
         }
         self.note_dirty(ctx);
-        let t = std::mem::take(&mut self.mappings[mapping.0 as usize].ptes);
-        ctx.charge(TimeClass::Fault, t.len() as u64 * self.params.walk_pte_ns);
+        let entries = u64::from(to.saturating_sub(from));
+        ctx.charge(TimeClass::Fault, entries * self.params.walk_pte_ns);
+        self.pay(ctx);
+    }
+
+    /// The entries are clear.
+    fn unmap_end(&mut self, mapping: MappingId) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        m.ptes = Vec::new();
+        let object = m.object;
+        self.objects[object.idx()]
+            .mappings
+            .retain(|&x| x != mapping);
     }
 
     /// Drops the contents of an anonymous page that nobody can reach any more.
-    fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
+    pub(super) fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
         match self.objects[object.idx()].slot(page) {
             Slot::Swap(slot) => self.release_swap(ctx, slot),
             Slot::Folio(id) => {

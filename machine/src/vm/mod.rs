@@ -2,9 +2,12 @@
 
 pub mod alloc;
 pub mod control;
+pub mod cow;
 pub mod fault;
 pub(crate) mod held;
+pub(crate) mod offline;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;
+pub mod tmpfs;
 pub mod walk;

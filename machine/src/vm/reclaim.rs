@@ -70,7 +70,8 @@ impl Machine {
         let task = run.task.take().expect("running");
         let out = task.outcome();
         {
-            let w = self.w.borrow();
+            let mut w = self.w.borrow_mut();
+            w.release_dead();
             if w.check {
                 w.check();
             }
@@ -99,6 +100,7 @@ impl Machine {
 impl World {
     /// Steps the task over everything that needs no wait.
     fn drive(&mut self, ctx: &Ctx, task: &mut ReclaimTask) -> Pause {
+        self.report_switches();
         loop {
             self.engine.set_now(ctx.now());
             let work = task.step(&mut self.engine);
@@ -117,8 +119,11 @@ impl World {
                     task.answer(Answer::References(r));
                 }
                 Work::Walk(walk) => {
-                    let slots = self.walk_mm(ctx, &walk);
-                    task.answer(Answer::Walked { slots });
+                    let walked = self.walk_mm(ctx, &walk);
+                    task.answer(walked);
+                    if matches!(walked, Answer::Stretch { next: Some(_), .. }) {
+                        return Pause::Yield;
+                    }
                 }
                 Work::Unmap { folio } => {
                     let (deferred, writable) = self.unmap_folio(ctx, folio);
@@ -166,6 +171,11 @@ impl World {
         let hold = m.locks * p.lru_lock_ns + m.list_ops * p.list_op_ns;
         let class = TimeClass::AllocStall;
         ctx.charge(class, m.freed * p.page_free_ns + m.scanned * p.list_op_ns);
+        // One shrinker is always there, that of the shadows. An inline task's time is what it was
+        // when replays were compared with a kernel.
+        if ctx.task().is_some() {
+            ctx.charge(class, m.visits * (p.shrinker_call_ns + p.shrinker_each_ns));
+        }
         match ctx.task() {
             Some(task) if m.lruvec.is_some() => {
                 if self.locks.len() <= m.lruvec.idx() {

@@ -4,7 +4,7 @@ use crate::config::{MachineConfig, MachineError, OpError, SwapConfig};
 use crate::ctx::Ctx;
 use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
 use crate::machine::Machine;
-use crate::mem::Slot;
+use crate::mem::{Fill, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::world::{zram_timing, World};
@@ -12,7 +12,7 @@ use coldset_engine::reclaim::Written;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
 use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
 
 /// Where swapped pages go.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Swap {
     slots: SwapSlots,
     held: Vec<Held>,
     store: Store,
+    /// Pages of each node that compressed contents occupy.
+    pool_from: Vec<u64>,
 }
 
 impl Swap {
@@ -77,6 +79,7 @@ impl Swap {
             slots,
             held: vec![Held::default(); pages as usize],
             store,
+            pool_from: vec![0; machine.engine.nr_nodes as usize],
         }))
     }
 
@@ -95,6 +98,13 @@ impl Swap {
         match &self.store {
             Store::Zram { pool, .. } => pool.pool_pages(),
             Store::Disk(_) => 0,
+        }
+    }
+
+    /// Forgets the compressed contents of a slot.
+    fn drop_compressed(&mut self, slot: u32) {
+        if let Store::Zram { pool, .. } = &mut self.store {
+            pool.free(slot);
         }
     }
 
@@ -119,6 +129,17 @@ impl Swap {
         if let Store::Disk(device) = &mut self.store {
             device.set_faults(plan);
         }
+    }
+
+    /// The eviction record in a slot.
+    pub(crate) fn shadow(&self, slot: u32) -> Option<Shadow> {
+        let word = self.held[slot as usize].shadow;
+        (word & 1 == 1).then_some(Shadow(word >> 1))
+    }
+
+    /// The memcg charged for a slot, by css id.
+    pub(crate) fn owner(&self, slot: u32) -> u16 {
+        self.held[slot as usize].owner
     }
 
     pub(crate) fn set_shadow(&mut self, slot: u32, shadow: u64) {
@@ -169,13 +190,53 @@ impl World {
         }
     }
 
+    /// Compressed contents live in the same RAM (`machine-model.md` 1): takes pages for what they
+    /// need by now, reserves included, or gives back what they do not need any more. False if there
+    /// is no page left.
+    fn settle_pool(&mut self, node: NodeId) -> bool {
+        let Some(swap) = self.swap.as_mut() else {
+            return true;
+        };
+        if self.engine.zones.is_empty() {
+            return true;
+        }
+        let needed = swap.pool_pages();
+        let mut has: u64 = swap.pool_from.iter().sum();
+        while has < needed {
+            let zones = &mut self.engine.zones;
+            let near = zones.iter_mut().filter(|z| z.node == node);
+            let mut from = near.map(|z| (z.take(0), node)).find(|t| t.0);
+            if from.is_none() {
+                from = zones.iter_mut().map(|z| (z.take(0), z.node)).find(|t| t.0);
+            }
+            let Some((_, from)) = from else {
+                return false;
+            };
+            swap.pool_from[from.idx()] += 1;
+            has += 1;
+        }
+        while has > needed {
+            let (n, pages) = swap
+                .pool_from
+                .iter_mut()
+                .enumerate()
+                .max_by_key(|(_, pages)| **pages)
+                .expect("a node");
+            *pages -= 1;
+            has -= 1;
+            let zones = self.engine.node_zones_mut(NodeId(n as u32));
+            if let Some(z) = zones.first_mut() {
+                z.give(1);
+            }
+        }
+        true
+    }
+
     /// A slot that no folio and no page refers to any more.
     pub(crate) fn release_swap(&mut self, ctx: &Ctx, slot: u32) {
         let swap = self.swap.as_mut().expect("slot of a swap area");
         let held = std::mem::take(&mut swap.held[slot as usize]);
-        if let Store::Zram { pool, .. } = &mut swap.store {
-            pool.free(slot);
-        }
+        swap.drop_compressed(slot);
         swap.slots.release(
             ctx.cpu().into(),
             SwapSlot {
@@ -183,6 +244,7 @@ impl World {
                 offset: slot,
             },
         );
+        self.settle_pool(ctx.node);
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -196,13 +258,20 @@ impl World {
         self.release_swap(ctx, slot);
     }
 
-    /// Writes a folio out for reclaim: anonymous memory to its slot.
+    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot.
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, page) = f.owner();
         let memcg = self.engine.lruvec(f.lruvec()).memcg;
-        let Some(slot) = f.swap_slot() else {
-            return self.write_file_folio(ctx, folio);
+        let slot = match f.swap_slot() {
+            Some(slot) => slot,
+            None if self.objects[object.idx()].is_tmpfs() => {
+                let Some(slot) = self.tmpfs_to_swap_cache(ctx, folio) else {
+                    return Written::Activate;
+                };
+                slot
+            }
+            None => return self.write_file_folio(ctx, folio),
         };
         self.assert_not_written_through(folio);
         let version = self.objects[object.idx()]
@@ -213,7 +282,16 @@ impl World {
         match &mut swap.store {
             Store::Zram { pool, timing } => {
                 let key = u64::from(object.0) << 32 | u64::from(page);
-                let Ok(class) = pool.store(slot, key) else {
+                let known = match self.objects[object.idx()].fill {
+                    Fill::Ordinary => None,
+                    Fill::Same => Some(PageClass::SameFilled),
+                    Fill::Random => Some(PageClass::Incompressible),
+                };
+                let stored = match known {
+                    Some(class) => pool.store_as(slot, class).map(|()| class),
+                    None => pool.store(slot, key),
+                };
+                let Ok(class) = stored else {
                     return Written::Failed;
                 };
                 let ns = if class == PageClass::SameFilled {
@@ -222,6 +300,12 @@ impl World {
                     timing.compress_ns
                 };
                 ctx.charge(TimeClass::AllocStall, ns);
+                if !self.settle_pool(ctx.node) {
+                    let swap = self.swap.as_mut().expect("folio with a swap slot");
+                    swap.drop_compressed(slot);
+                    self.settle_pool(ctx.node);
+                    return Written::Failed;
+                }
             }
             Store::Disk(device) => {
                 let done = device.submit(ctx.now(), Request::write(u64::from(slot) * 4096, 4096));
@@ -282,16 +366,27 @@ impl Machine {
 
 impl World {
     /// Reads a slot. Returns when its contents are there.
-    fn read_swap(&mut self, ctx: &Ctx, owner: MemcgId, slot: u32) -> Result<u64, DeviceError> {
+    pub(crate) fn read_swap(
+        &mut self,
+        ctx: &Ctx,
+        owner: MemcgId,
+        slot: u32,
+    ) -> Result<u64, DeviceError> {
         let draw = {
             // Deterministic without a generator of its own: the slot and the time decide.
             (u64::from(slot) << 32 ^ ctx.now()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         };
         let swap = self.swap.as_mut().expect("swapped page");
         match &mut swap.store {
-            Store::Zram { timing, .. } => {
+            Store::Zram { pool, timing } => {
                 let now = ctx.now();
-                ctx.charge(TimeClass::Fault, timing.read_ns(draw));
+                // Nothing to decompress in a page of one word: a fill, as it is to find out.
+                let ns = if pool.class(slot) == Some(PageClass::SameFilled) {
+                    timing.read_mean_ns / 4
+                } else {
+                    timing.read_ns(draw)
+                };
+                ctx.charge(TimeClass::Fault, ns);
                 Ok(now)
             }
             Store::Disk(device) => {
@@ -303,7 +398,7 @@ impl World {
     }
 
     /// Unlocks a folio when its contents have arrived, whatever becomes of the task that asked.
-    fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
+    pub(crate) fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
         if ctx.task().is_none() || end <= self.sim.now() {
             self.unlock_folio(id);
             return;

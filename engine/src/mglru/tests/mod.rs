@@ -4,6 +4,7 @@
 mod aging;
 mod budget;
 mod entry;
+mod faults;
 mod sort;
 mod traps;
 mod v612;

@@ -1,35 +1,35 @@
-//! Root reclaim of multi-gen memcgs in the order of the memcg LRU (`mglru.md` 9 and 10).
+//! Root reclaim of multi-gen memcgs (`mglru.md` 9 and 10), in whatever order the switches ask for:
+//! the memcg LRU, heat, or the plain walk.
 
 use super::gen_loop::Cx;
 use super::lruvec_loop::LruvecLoop;
+use super::order::{MemcgOrder, Visited};
 use super::scan_control::{ScanControl, DEF_PRIORITY};
 use super::work::{Answer, Work};
-use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
 use crate::lruvec::LruList;
-use crate::memcg::{after_visit, before_visit, BeforeVisit, LruWalk};
-use crate::mglru::EvictableTypes;
+use crate::memcg::heat::VisitStats;
 
 #[derive(Debug)]
 enum At {
     Next,
     Lruvec(LruvecLoop),
-    Slab { rotate: bool },
+    Slab { rotate: bool, stats: VisitStats },
     End,
 }
 
-/// A walk over the old generation of memcgs.
+/// A visit of a node in progress.
 #[derive(Debug)]
-pub(crate) struct MemcgLruVisit {
+pub(crate) struct GenRootVisit {
     node: NodeId,
-    walk: Option<LruWalk>,
+    order: Option<MemcgOrder>,
     memcg: MemcgId,
-    /// The memcg the walk stands on: it must not be released.
-    held: Option<MemcgId>,
     at: At,
     /// kswapd counts this visit's pages apart and adds the earlier ones at the end.
     reclaimed_before: u64,
+    /// Pages scanned and freed when the present memcg's turn began.
+    before: (u64, u64),
 }
 
 /// Position of the highest set bit, 1-based; 0 for 0.
@@ -46,15 +46,15 @@ pub fn initial_priority(priority: u8, reclaimable: u64, nr_to_reclaim: u64) -> O
     Some(p.clamp(6, i64::from(DEF_PRIORITY)) as u8)
 }
 
-impl MemcgLruVisit {
+impl GenRootVisit {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, node: NodeId, cpu: u16) -> Self {
         let mut visit = Self {
             node,
-            walk: None,
+            order: None,
             memcg: MemcgId::ROOT,
-            held: None,
             at: At::End,
             reclaimed_before: sc.nr_reclaimed,
+            before: (0, 0),
         };
         if !sc.may_writepage || !sc.may_unmap {
             return visit;
@@ -73,7 +73,7 @@ impl MemcgLruVisit {
         } else {
             visit.reclaimed_before = 0;
         }
-        visit.walk = Some(eng.nodes[node.idx()].memcg_lru.walk_begin());
+        visit.order = Some(MemcgOrder::new(eng, sc, node));
         visit.at = At::Next;
         visit
     }
@@ -83,19 +83,8 @@ impl MemcgLruVisit {
         if let At::Lruvec(l) = &mut self.at {
             l.abandon(eng);
         }
-        if let Some(walk) = &mut self.walk {
-            eng.nodes[self.node.idx()].memcg_lru.walk_stop(walk);
-        }
-        self.hold(eng, None);
-    }
-
-    /// Holds the memcg the walk stands on now instead of the one before.
-    fn hold(&mut self, eng: &mut Engine, memcg: Option<MemcgId>) {
-        if let Some(id) = memcg {
-            eng.memcgs.hold(id).expect("members of the LRU exist");
-        }
-        if let Some(id) = std::mem::replace(&mut self.held, memcg) {
-            eng.memcgs.unhold(id);
+        if let Some(order) = &mut self.order {
+            order.stop(eng);
         }
     }
 
@@ -107,13 +96,19 @@ impl MemcgLruVisit {
                     if let Some(work) = l.step(eng, cx) {
                         return Some(work);
                     }
-                    self.at = At::Slab { rotate: l.rotate() };
+                    let stats = VisitStats {
+                        scanned: cx.sc.nr_scanned - self.before.0,
+                        reclaimed: cx.sc.nr_reclaimed - self.before.1,
+                        aged: l.aged(),
+                    };
+                    let rotate = l.rotate();
+                    self.at = At::Slab { rotate, stats };
                     if eng.cfg.has_slab {
                         return Some(self.slab(cx.sc));
                     }
                 }
-                At::Slab { rotate } => {
-                    let rotate = *rotate;
+                At::Slab { rotate, stats } => {
+                    let (rotate, stats) = (*rotate, *stats);
                     if eng.cfg.has_slab {
                         match cx.answer.take() {
                             Some(Answer::Slab(n)) => cx.sc.nr_reclaimed += n,
@@ -121,12 +116,11 @@ impl MemcgLruVisit {
                             None => return Some(self.slab(cx.sc)),
                         }
                     }
-                    self.visited(eng, cx.sc, rotate);
+                    self.visited(eng, cx.sc, rotate, stats);
                 }
                 At::End => {
-                    if let Some(mut walk) = self.walk.take() {
-                        eng.nodes[self.node.idx()].memcg_lru.walk_stop(&mut walk);
-                        self.hold(eng, None);
+                    if let Some(mut order) = self.order.take() {
+                        order.stop(eng);
                         let earlier = std::mem::take(&mut self.reclaimed_before);
                         if cx.sc.nr_reclaimed > 0 {
                             eng.nodes[self.node.idx()].kswapd_failures = 0;
@@ -148,51 +142,27 @@ impl MemcgLruVisit {
     }
 
     fn next(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
-        let walk = self.walk.as_mut().expect("walk begun");
-        let lru = &mut eng.nodes[self.node.idx()].memcg_lru;
-        let Some(memcg) = lru.walk_next(walk) else {
+        let order = self.order.as_mut().expect("visit begun");
+        let Some(memcg) = order.next(eng, cx.sc) else {
             self.at = At::End;
             return;
         };
         self.memcg = memcg;
-        let seg = lru.seg(memcg);
-        self.hold(eng, Some(memcg));
-        eng.memcgs.calculate_protection(MemcgId::ROOT, memcg);
-        let below_min = eng.memcgs.below_min(MemcgId::ROOT, memcg);
-        let below_low = eng.memcgs.below_low(MemcgId::ROOT, memcg);
-        match before_visit(below_min, below_low, seg) {
-            BeforeVisit::Skip(op) => {
-                let walk = self.walk.as_mut().expect("walk begun");
-                walk.set_result(Some(op));
-            }
-            BeforeVisit::Shrink { low_event } => {
-                if low_event {
-                    eng.memcgs.event(memcg, Counter::EventsLow);
-                }
-                let lruvec = eng.lruvec_id(memcg, self.node);
-                self.at = At::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
-            }
-        }
+        self.before = (cx.sc.nr_scanned, cx.sc.nr_reclaimed);
+        let lruvec = eng.lruvec_id(memcg, self.node);
+        self.at = At::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
     }
 
-    fn visited(&mut self, eng: &mut Engine, sc: &ScanControl, rotate: bool) {
-        let lruvec = eng.lruvec_id(self.memcg, self.node);
-        let types = EvictableTypes::of(eng.swappiness(sc, self.memcg));
-        let size = eng.lruvecs[lruvec.idx()].gens().evictable_pages(types);
-        let online = eng.memcgs[self.memcg].online();
-        let sizable = if online {
-            eng.cfg.scale.scan_share(size, sc.priority) != 0
-        } else {
-            size != 0
+    fn visited(&mut self, eng: &mut Engine, sc: &ScanControl, rotate: bool, stats: VisitStats) {
+        let visited = Visited {
+            memcg: self.memcg,
+            stats,
+            rotate,
+            sizable: eng.gen_sizable(sc, self.memcg, self.node),
         };
-        let seg = eng.nodes[self.node.idx()].memcg_lru.seg(self.memcg);
-        let walk = self.walk.as_mut().expect("walk begun");
-        walk.set_result(after_visit(rotate, online, sizable, seg));
-        self.at = if eng.should_abort(sc, lruvec) {
-            At::End
-        } else {
-            At::Next
-        };
+        let order = self.order.as_mut().expect("visit begun");
+        order.result(eng, sc, &visited);
+        self.at = At::Next;
     }
 }
 

@@ -1,0 +1,52 @@
+//! `coldset lab ablate`.
+
+use super::assign::{costs, params};
+use super::style;
+use crate::args::AblateArgs;
+use crate::error::{Failure, Verdict};
+use crate::output::Outputs;
+use coldset_lab::ablate::{ablate, ablation_json, parts, render_ablation};
+use coldset_lab::report::Progress;
+use coldset_lab::runner::{experiment, parse_effort, parse_scale, with_jobs, Plan, Variant};
+
+/// Runs the command.
+///
+/// # Errors
+/// Unknown names, unusable values, a run that fails, output that cannot be written.
+pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
+    let experiment = experiment(&args.experiment)?;
+    let variants = match args.variants.as_slice() {
+        [] => Variant::parse_all(&[experiment.before, experiment.after], &[])?,
+        [_, _] => Variant::parse_all(&args.variants, &[])?,
+        _ => {
+            return Err(Failure::Usage(
+                "--variants of an ablation are two: BEFORE,AFTER".into(),
+            ))
+        }
+    };
+    let plan = Plan {
+        seeds: args.seeds,
+        scale: match &args.scale {
+            Some(text) => parse_scale(text)?,
+            None => experiment.scale,
+        },
+        effort_permille: parse_effort(&args.effort)?,
+        costs: costs(&args.cost)?,
+        params: params(&args.param)?,
+        record: Vec::new(),
+        variants,
+    };
+    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let changes = parts(&plan.variants[0].switches, &plan.variants[1].switches);
+    let runs = (2 + 2 * changes.len() as u64) * plan.seeds;
+    let progress = Progress::new(runs, experiment.name);
+    let done = with_jobs(args.jobs, || ablate(experiment, &plan, &progress))?;
+    progress.finish();
+    let ablation = done?;
+    outputs.write(
+        || render_ablation(&ablation, style(args.markdown)),
+        || ablation_json(&ablation),
+        |_| Ok(()),
+    )?;
+    Ok(Verdict::Good)
+}

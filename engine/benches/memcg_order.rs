@@ -1,0 +1,192 @@
+//! Choosing the memcg that gives up memory, against the number of memcgs: plain walk, memcg LRU, heat
+//! as posted, lazy decay wheel. Lists of pages are not touched, only the choice is timed.
+//!
+//! A call wants 32 pages. A memcg that gives, gives 40 of 64 scanned; the others give nothing of 64, or
+//! are too small for anything to be scanned. How many are asked until one gives is part of the cost of
+//! a call.
+
+// The functions that criterion's macros write have no documentation.
+#![allow(missing_docs)]
+
+use coldset_engine::memcg::heat::VisitStats;
+use coldset_engine::memcg::CounterKind;
+use coldset_engine::reclaim::order::{MemcgOrder, Visited};
+use coldset_engine::reclaim::ScanControl;
+use coldset_engine::switches::PolicyKind;
+use coldset_engine::{presets, Config, Counter, Engine, MemcgId, NodeId};
+use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion};
+use std::time::{Duration, Instant};
+
+/// Name in reports, preset, lists of an lruvec: small ones, except where the order needs generations.
+const ORDERS: [(&str, &str, PolicyKind); 4] = [
+    ("memcg-lru", "v5", PolicyKind::MultiGen),
+    ("walk", "classic", PolicyKind::Fifo),
+    ("heat", "classic+heat", PolicyKind::Fifo),
+    ("wheel", "classic+wheel", PolicyKind::Fifo),
+];
+const MEMCGS: [u32; 4] = [100, 1_000, 10_000, 100_000];
+
+/// Which memcgs give.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// All: the cost of one choice.
+    All,
+    /// One in sixteen.
+    OneIn16,
+    /// Sixteen, however many there are; of the others nothing is scanned.
+    Sixteen,
+}
+
+impl Load {
+    const ALL: [(Load, &'static str); 3] = [
+        (Load::All, "every memcg gives"),
+        (Load::OneIn16, "one memcg in 16 gives"),
+        (Load::Sixteen, "16 memcgs give, the others are tiny"),
+    ];
+
+    fn gives(self, memcg: MemcgId, memcgs: u32) -> bool {
+        match self {
+            Load::All => memcg != MemcgId::ROOT,
+            Load::OneIn16 => memcg.0 % 16 == 1,
+            Load::Sixteen => memcg.0 % (memcgs / 16) == 1,
+        }
+    }
+}
+
+/// Calls a simulated second.
+const CALLS_PER_SECOND: u64 = 10_000;
+
+/// A tree of memcgs and the order over it.
+struct Host {
+    eng: Engine,
+    memcgs: u32,
+    load: Load,
+    now: u64,
+    visits: u64,
+}
+
+impl Host {
+    fn new(preset: &str, policy: PolicyKind, memcgs: u32, load: Load) -> Self {
+        let mut sw = presets::preset(preset).expect("preset");
+        sw.policy = policy;
+        let cfg = Config {
+            css_id_overflow: true,
+            // The fold of statistics is no part of the choice.
+            fold_interval: u64::MAX / 2,
+            fold_phase: u64::MAX / 4,
+            ..Config::default()
+        };
+        let mut eng = Engine::new(cfg, sw).expect("default settings");
+        for _ in 0..memcgs {
+            let id = eng.memcg_create(MemcgId::ROOT).expect("room");
+            // An empty memcg counts as protected.
+            eng.memcgs.charge_forced(id, CounterKind::Memory, 1000);
+        }
+        Self {
+            eng,
+            memcgs,
+            load,
+            now: 0,
+            visits: 0,
+        }
+    }
+
+    /// One call: direct reclaim of 32 pages, priority by priority as reclaim does it.
+    fn call(&mut self) {
+        self.now += 1_000_000_000 / CALLS_PER_SECOND;
+        self.eng.set_now(self.now);
+        let mut sc = ScanControl::new(32, None);
+        while sc.nr_reclaimed < sc.nr_to_reclaim {
+            let mut order = MemcgOrder::new(&mut self.eng, &sc, NodeId(0));
+            while let Some(memcg) = order.next(&mut self.eng, &mut sc) {
+                let gives = self.load.gives(memcg, self.memcgs);
+                let visited = Visited {
+                    memcg,
+                    stats: VisitStats {
+                        scanned: if gives || self.load != Load::Sixteen {
+                            64
+                        } else {
+                            0
+                        },
+                        reclaimed: if gives { 40 } else { 0 },
+                        aged: false,
+                    },
+                    rotate: !gives,
+                    sizable: true,
+                };
+                sc.nr_reclaimed += visited.stats.reclaimed;
+                self.visits += u64::from(memcg != MemcgId::ROOT);
+                order.result(&mut self.eng, &sc, &visited);
+            }
+            order.stop(&mut self.eng);
+        }
+    }
+
+    /// Until memcgs have had their turns, or two seconds.
+    fn warm_up(&mut self) {
+        let start = Instant::now();
+        for _ in 0..self.memcgs.max(1000) / 100 {
+            (0..400).for_each(|_| self.call());
+            if start.elapsed() > Duration::from_secs(2) {
+                break;
+            }
+        }
+    }
+}
+
+/// A small table: nanoseconds, memcgs visited and passed over, for each call.
+fn table(load: Load, name: &str) {
+    println!("one call of reclaim, {name}: ns (memcgs visited, passed over)");
+    print!("{:>10}", "memcgs");
+    ORDERS.iter().for_each(|(name, _, _)| print!("{name:>26}"));
+    println!();
+    for memcgs in MEMCGS {
+        print!("{memcgs:>10}");
+        for (_, preset, policy) in ORDERS {
+            let mut host = Host::new(preset, policy, memcgs, load);
+            host.warm_up();
+            host.visits = 0;
+            let skips = host.eng.vmstat()[Counter::HeatSkips];
+            let start = Instant::now();
+            let mut calls = 0u32;
+            while start.elapsed() < Duration::from_millis(500) {
+                (0..10).for_each(|_| host.call());
+                calls += 10;
+            }
+            let each = |n: f64| n / f64::from(calls);
+            let skips = host.eng.vmstat()[Counter::HeatSkips] - skips;
+            let cell = format!(
+                "{:.0} ({:.1}, {:.0})",
+                each(start.elapsed().as_nanos() as f64),
+                each(host.visits as f64),
+                each(skips as f64)
+            );
+            print!("{cell:>26}");
+        }
+        println!();
+    }
+}
+
+fn orders(c: &mut Criterion) {
+    for (load, name) in Load::ALL {
+        table(load, name);
+    }
+    let mut group = c.benchmark_group("memcg_order/every memcg gives");
+    group
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    for (name, preset, policy) in ORDERS {
+        for memcgs in MEMCGS {
+            let mut host = Host::new(preset, policy, memcgs, Load::All);
+            host.warm_up();
+            group.bench_with_input(BenchmarkId::new(name, memcgs), &memcgs, |b, _| {
+                b.iter(|| host.call());
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, orders);
+criterion_main!(benches);

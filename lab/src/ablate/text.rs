@@ -1,0 +1,175 @@
+//! Tables and JSON of an ablation.
+
+use super::{Ablation, Effect, Metric, Part};
+use crate::report::{experiment_json, human, Align, Grid, Style};
+use serde_json::{json, Value};
+use std::fmt::Write;
+use Align::{Left, Right};
+
+/// One table a metric, and which patch carries most of it.
+#[must_use]
+pub fn render_ablation(a: &Ablation, style: Style) -> String {
+    let header = &a.result.header;
+    let seeds: Vec<String> = a.result.seeds.iter().map(u64::to_string).collect();
+    let mut out = format!(
+        "{}: which change carries the gain from {} to {}; scale {}, effort {}, seeds {}\n",
+        header.experiment,
+        a.before,
+        a.after,
+        header.scale,
+        header.effort,
+        seeds.join(" ")
+    );
+    for metric in &a.metrics {
+        let unit = if metric.unit.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", metric.unit)
+        };
+        let whole = if metric.before == 0.0 {
+            "n/a".into()
+        } else {
+            ratio(metric.after / metric.before)
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "\n{}{unit}: {} {}, {} {}, ratio {whole}\n",
+            metric.name,
+            a.before,
+            human(metric.before),
+            a.after,
+            human(metric.after),
+        );
+        out.push_str(&table(a, metric, style));
+        let _ = writeln!(out, "{}", carrier(a, metric));
+    }
+    out.push_str(
+        "\nalone: before with only this change; without: after with this change taken away. Ratios are medians over\n\
+         the seeds; share: of the whole change from before to after.\n",
+    );
+    out
+}
+
+fn ratio(x: f64) -> String {
+    format!("{x:.3}")
+}
+
+fn share(effect: &Effect) -> String {
+    effect
+        .share
+        .map_or_else(String::new, |s| format!("{:.0} %", s * 100.0))
+}
+
+fn name(part: &Part) -> String {
+    if part.name.starts_with("patch") {
+        format!("{}: {}", part.name, part.subject)
+    } else {
+        part.subject.clone()
+    }
+}
+
+fn table(a: &Ablation, metric: &Metric, style: Style) -> String {
+    let mut grid = Grid::new(
+        style,
+        &[
+            ("change", Left),
+            ("alone", Right),
+            ("ratio to before", Right),
+            ("share", Right),
+            ("without", Right),
+            ("ratio to after", Right),
+            ("share lost", Right),
+        ],
+    );
+    for (part, (added, taken)) in a.parts.iter().zip(&metric.effects) {
+        let figures = |e: &Effect| {
+            let r = match (e.ratio, e.ci95) {
+                (Some(r), Some(ci)) if ci.half_width() > 0.0 => {
+                    format!("{} \u{b1}{}", ratio(r), ratio(ci.half_width()))
+                }
+                (Some(r), _) => ratio(r),
+                (None, _) => "n/a".into(),
+            };
+            [human(e.mean), r, share(e)]
+        };
+        let mut cells = vec![name(part)];
+        cells.extend(figures(added));
+        cells.extend(figures(taken));
+        grid.row(cells);
+    }
+    grid.render()
+}
+
+/// One sentence: the change with the largest share, both ways.
+fn carrier(a: &Ablation, metric: &Metric) -> String {
+    if !metric.changes {
+        return "No change carries it: the difference is within the noise.".into();
+    }
+    let best = |of: fn(&(Effect, Effect)) -> &Effect| {
+        let shares = a.parts.iter().zip(&metric.effects);
+        shares
+            .filter_map(|(part, pair)| Some((part, of(pair).share?)))
+            .max_by(|x, y| x.1.total_cmp(&y.1))
+    };
+    match (best(|p| &p.0), best(|p| &p.1)) {
+        (Some((p, s)), Some((q, t))) if p == q => format!(
+            "Carried by {}: alone it makes {:.0} % of the change, without it {:.0} % is lost.",
+            name(p),
+            s * 100.0,
+            t * 100.0
+        ),
+        (Some((p, s)), Some((q, t))) => format!(
+            "Alone, {} makes most of it ({:.0} %); taken away, {} costs most ({:.0} %).",
+            name(p),
+            s * 100.0,
+            name(q),
+            t * 100.0
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The result as `lab run` prints it, with `ablation`: for each metric and change the two effects.
+#[must_use]
+pub fn ablation_json(a: &Ablation) -> String {
+    let text = experiment_json(&a.result);
+    let mut value: Value = serde_json::from_str(&text).expect("own JSON");
+    let effect = |e: &Effect| {
+        json!({
+            "mean": e.mean,
+            "ratio": e.ratio,
+            "ci95": e.ci95.map(|i| [i.lo, i.hi]),
+            "share": e.share,
+        })
+    };
+    let metrics: Vec<Value> = a
+        .metrics
+        .iter()
+        .map(|m| {
+            let changes: Vec<Value> = a
+                .parts
+                .iter()
+                .zip(&m.effects)
+                .map(|(p, (added, taken))| {
+                    json!({
+                        "change": p.name,
+                        "subject": p.subject,
+                        "switches": p.switches,
+                        "alone": effect(added),
+                        "without": effect(taken),
+                    })
+                })
+                .collect();
+            json!({
+                "metric": m.name,
+                "counter": m.counter,
+                "before": m.before,
+                "after": m.after,
+                "changes": changes,
+            })
+        })
+        .collect();
+    value["ablation"] = json!({"before": a.before, "after": a.after, "metrics": metrics});
+    format!("{value:#}\n")
+}
