@@ -102,6 +102,8 @@ const PARAMS: &[ParamDoc] = &[
 const MIB: u64 = 256;
 /// Pages of a bogo operation: 4,096 words of 8 bytes.
 const BOGO_PAGES: u64 = 8;
+/// Times that the processes move on to their next CPUs.
+const MOVES: u64 = 200;
 /// The run with forced races is so much shorter.
 const RACE_SHARE: u64 = 8;
 /// In it, tasks run ahead of the clock by no more than this, ns.
@@ -110,6 +112,8 @@ const RACE_QUANTUM: u64 = 1_000;
 /// What the processes of one run share.
 struct Shared {
     until: u64,
+    /// How long a process stays on a CPU, ns.
+    stay: u64,
     sweep_ns: u64,
     pages: u32,
     touched: Cell<u64>,
@@ -149,23 +153,34 @@ impl Shared {
     }
 }
 
-/// Write up, verify up, write down, verify down; between two sweeps the process moves on to the next
-/// of its CPUs.
+/// Goes on on another CPU.
+async fn move_to(ctx: &Ctx, cpu: u16) {
+    if let Some(task) = ctx.task() {
+        task.set_affinity(CpuMask::single(cpu));
+        // It moves when it is scheduled next.
+        ctx.sleep_until(TimeClass::Idle, ctx.now() + 1).await;
+    }
+}
+
+/// Write up, verify up, write down, verify down. All processes move on to the next of their CPUs at
+/// the same times, so that each has one to itself.
 async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>) {
     let n = s.pages;
-    let mut sweep = 0;
+    let (mut sweep, mut at) = (0, 0);
     'run: loop {
         let (write, up) = (sweep % 2 == 0, sweep % 4 < 2);
         for i in 0..n {
+            let now = (ctx.now() / s.stay) as usize % home.len();
+            if now != at {
+                at = now;
+                move_to(&ctx, home[at]).await;
+            }
             let page = if up { i } else { n - 1 - i };
             if !s.page(&m, &ctx, map, page, write).await {
                 break 'run;
             }
         }
         sweep += 1;
-        if let Some(task) = ctx.task() {
-            task.set_affinity(CpuMask::single(home[sweep % home.len()]));
-        }
     }
     s.ended(&m, &ctx);
 }
@@ -194,9 +209,8 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
 fn homes(procs: u64, cpus: u16, mean_permille: u64) -> Vec<Vec<u16>> {
     let n = u64::from(cpus);
     // The reclaimer's own CPU is in a mask of k with probability k/n.
-    let total = (procs * mean_permille * n)
-        .div_ceil(1000 * (n - 1).max(1))
-        .clamp(procs, procs * n);
+    let others = 1000 * (n - 1).max(1);
+    let total = ((procs * mean_permille * n + others / 2) / others).clamp(procs, procs * n);
     (0..procs)
         .map(|p| {
             let k = total / procs + u64::from(p < total % procs);
@@ -264,6 +278,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     let threads = if race { 2 * procs } else { procs };
     let shared = Rc::new(Shared {
         until: time.max(ms),
+        stay: (time / MOVES).max(ms / 10),
         sweep_ns: input.costs.stress_sweep_page_ns,
         pages: pages as u32,
         touched: Cell::new(0),
@@ -450,9 +465,49 @@ mod tests {
     fn homes_come_out_at_the_mean() {
         let h = homes(16, 16, 1900);
         let total: usize = h.iter().map(Vec::len).sum();
-        assert_eq!(total, 33, "16 * 1.9 * 16/15, rounded up");
+        assert_eq!(total, 32, "16 * 1.9 * 16/15, rounded");
         assert_eq!(h[15], [15, 0]);
         assert!(homes(16, 16, 0).iter().all(|h| h.len() == 1));
         assert!(homes(2, 1, 5000).iter().all(|h| h == &[0]));
+    }
+
+    fn tiny(variant: &str, swap: &str) -> RunResult {
+        let switches = crate::runner::Variant::parse(variant, &[])
+            .unwrap()
+            .switches;
+        let input = RunInput {
+            variant: variant.into(),
+            switches,
+            seed: 1,
+            scale: 64,
+            effort_permille: 100,
+            costs: Default::default(),
+            params: vec![("swap".into(), swap.into())],
+        };
+        run(&input).unwrap()
+    }
+
+    #[test]
+    fn races_are_met_and_survived_in_every_form() {
+        for mode in ["v1", "v2", "8", "list", "locked"] {
+            let r = tiny(&format!("base+batched_dirty_flush={mode}"), "ramdisk");
+            let get = |name: &str| r.counters[name].as_f64();
+            assert_eq!(get("race.pages_checked"), 8192.0, "{mode}");
+            assert!(get("race.dirty_batched") > 1000.0, "{mode}");
+            assert_eq!(get("race.rejections") > 0.0, mode != "locked", "{mode}");
+        }
+    }
+
+    #[test]
+    fn a_larger_batch_takes_fewer_flushes() {
+        let flushes = |mode: &str| {
+            let r = tiny(&format!("v5+batched_dirty_flush={mode}"), "zram");
+            r.counters["unmap_flush_dirty"].as_f64() / r.counters["pgsteal_anon"].as_f64()
+        };
+        let [one, eight, full] = ["1", "8", "31"].map(flushes);
+        assert!(
+            one > 4.0 * eight && eight > 2.0 * full,
+            "{one} {eight} {full}"
+        );
     }
 }

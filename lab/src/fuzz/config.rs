@@ -45,10 +45,17 @@ impl Setup {
     pub fn draw(seed: u64) -> Self {
         let rng = &mut Stream::new(seed, "fuzz-setup", 0);
         let (mut switches, mut text) = draw_switches(rng);
-        draw_dirty_flush(seed, &mut switches, &mut text);
+        let own = &mut Stream::new(seed, "fuzz-dirty-flush", 0);
+        draw_dirty_flush(own, &mut switches, &mut text);
         let limit = size(rng, 128, 4096);
         let mut m = MachineConfig::new(switches);
         m.cpus = rng.between(1, 4) as u16;
+        m.engine.resched_in_lists = own.chance(1, 2);
+        m.lazy_cpumask = own.chance(1, 2);
+        if own.chance(1, 2) {
+            // Tasks meet in the middle of lists.
+            m.params.sim_quantum_ns = pick(own, &[100, 1_000, 5_000]);
+        }
         m.seed = seed;
         m.engine.seed = seed;
         m.engine.swappiness = pick(rng, &[0, 1, 60, 100, 150, 200]);
@@ -150,10 +157,8 @@ fn draw_switches(rng: &mut Stream) -> (Switches, String) {
     (switches, text)
 }
 
-/// A way to batch dirty folios, in one run of two. From a stream of its own: the rest of a setup does
-/// not depend on it.
-fn draw_dirty_flush(seed: u64, switches: &mut Switches, text: &mut String) {
-    let rng = &mut Stream::new(seed, "fuzz-dirty-flush", 0);
+/// A way to batch dirty folios, in one run of two.
+fn draw_dirty_flush(rng: &mut Stream, switches: &mut Switches, text: &mut String) {
     if rng.chance(1, 2) {
         let how = pick(rng, &["v1", "v2", "v2", "locked", "1", "8", "64", "list"]);
         let name = "batched_dirty_flush";

@@ -224,7 +224,7 @@ impl World {
                 handler: if idle { 0 } else { p.tlb_handler_ns },
             };
             let queue = &mut self.tlb.cpus[usize::from(target)].queue;
-            let called = queue.request(sent.saturating_sub(p.tlb_deliver_ns), cost);
+            let called = queue.request(sent.saturating_sub(p.tlb_deliver_ns).max(now), cost);
             end = end.max(sent + p.tlb_handler_ns).max(called.done);
             all += i64::from(flushed_all);
             one += singly as i64;

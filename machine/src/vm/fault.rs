@@ -252,7 +252,7 @@ impl Machine {
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                match self.swap_in(ctx, object, page, s, write).await? {
+                match self.swap_in(ctx, object, page, s).await? {
                     Some(held) => held,
                     None => return Ok(0),
                 }
@@ -293,6 +293,9 @@ impl Machine {
                     mm.swapped = mm.swapped.saturating_sub(1);
                 }
                 tables = w.map_folio(mapping, entry, id, Pte::WRITABLE);
+                if matches!(slot, Slot::Swap(_)) {
+                    w.swapped_in(ctx, id, write);
+                }
             }
         }
         drop(held);

@@ -336,7 +336,6 @@ impl Machine {
         object: ObjectId,
         page: u32,
         slot: u32,
-        write: bool,
     ) -> Result<Option<FolioRef<'_>>, OpError> {
         let owner = {
             let w = self.w.borrow();
@@ -353,7 +352,7 @@ impl Machine {
             }
             let end = w.read_swap(ctx, owner, slot).map_err(OpError::Device)?;
             charge.keep();
-            let id = w.begin_swap_in(ctx, object, page, slot, owner, write);
+            let id = w.begin_swap_in(ctx, object, page, slot, owner);
             w.unlock_at(ctx, end, id);
             (FolioRef::of(self, id), end)
         };
@@ -422,7 +421,6 @@ impl World {
         page: u32,
         slot: u32,
         owner: MemcgId,
-        write: bool,
     ) -> FolioId {
         let lruvec = self.engine.lruvec_id(owner, ctx.node);
         let id = self.engine.folio_alloc(NewFolio {
@@ -435,7 +433,6 @@ impl World {
         });
         let swap = self.swap.as_mut().expect("swapped page");
         let held = swap.held[slot as usize];
-        let synchronous = swap.synchronous();
         self.engine.count_host(owner, Counter::Pswpin, 1);
         if held.shadow & 1 == 1 {
             let shadow = Shadow(held.shadow >> 1);
@@ -445,21 +442,29 @@ impl World {
         if let Some(c) = &mut self.objects[object.idx()].contents {
             c.memory[page as usize] = held.version;
         }
-        if synchronous {
-            // One user and no read-ahead: the slot is given back at once (`workingset.md` 3.4).
-            self.release_swap(ctx, slot);
-        } else {
-            self.engine.enter_swap_cache(id, slot);
-            let (free, total) = {
-                let s = self.swap.as_ref().expect("swapped page");
-                (s.free(), s.total())
-            };
-            if write || self.engine.memcgs.swap_full(owner, free, total) {
-                self.engine.leave_swap_cache(id);
-                self.release_swap(ctx, slot);
-            }
-        }
+        // Until it is mapped the cache is what holds it: whoever asked may be killed meanwhile.
+        self.engine.enter_swap_cache(id, slot);
         self.engine.lru_add(ctx.cpu(), id, true);
         id
+    }
+
+    /// A page that a fault has swapped in is mapped: is its slot still worth keeping?
+    pub(crate) fn swapped_in(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
+        let Some(slot) = self.engine.folio(id).swap_slot() else {
+            return;
+        };
+        if self.engine.folio(id).has(Flags::WRITEBACK) {
+            return;
+        }
+        let lruvec = self.engine.folio(id).lruvec();
+        let owner = self.engine.lruvec(lruvec).memcg;
+        let swap = self.swap.as_ref().expect("swapped page");
+        // On a synchronous device there is one user and no read-ahead: the slot is given back at once
+        // (`workingset.md` 3.4).
+        let (free, total) = (swap.free(), swap.total());
+        if swap.synchronous() || write || self.engine.memcgs.swap_full(owner, free, total) {
+            self.engine.leave_swap_cache(id);
+            self.release_swap(ctx, slot);
+        }
     }
 }
