@@ -6,6 +6,7 @@
 pub mod aging_oom;
 pub mod fio_mmap;
 pub mod mongodb;
+pub mod throttling_oom;
 
 use crate::report::{Claim, RunResult};
 use coldset_engine::memcg::MemcgError;
@@ -51,7 +52,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, aging_oom::EXPERIMENT, fio_mmap::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, aging_oom::EXPERIMENT, throttling_oom::EXPERIMENT, fio_mmap::EXPERIMENT];
 
 /// What one run is given.
 #[derive(Clone, Debug)]
