@@ -342,32 +342,6 @@ fn run_one(
             error,
         });
     }
-    if std::env::var("DBG").is_ok() {
-        let mut sums: std::collections::BTreeMap<String, Vec<u64>> = Default::default();
-        for t in machine.sim.tasks() {
-            let times = t.times();
-            let e = sums
-                .entry(t.name().into())
-                .or_insert_with(|| vec![0; TimeClass::ALL.len()]);
-            for (i, c) in TimeClass::ALL.iter().enumerate() {
-                e[i] += times.get(*c) / 1_000_000;
-            }
-        }
-        for (n, v) in sums {
-            eprintln!(
-                "{n}: {:?}",
-                TimeClass::ALL
-                    .iter()
-                    .zip(v)
-                    .filter(|x| x.1 > 0)
-                    .collect::<Vec<_>>()
-            );
-        }
-        for (i, l) in machine.world().lock_stats().iter().enumerate() {
-            eprintln!("lock {i} {l:?}");
-        }
-        eprintln!("now {}", run.executor.now());
-    }
     report(size, &shared, &run, mm, limit, r);
     Ok(())
 }

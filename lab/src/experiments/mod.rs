@@ -12,6 +12,7 @@ pub mod memcg_heat;
 pub mod mongodb;
 pub mod mysql;
 pub mod slow_io;
+pub mod throttling_oom;
 pub mod tlb_stress;
 
 use crate::report::{Claim, RunResult};
@@ -62,6 +63,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     mongodb::EXPERIMENT,
     fairness::EXPERIMENT,
     aging_oom::EXPERIMENT,
+    throttling_oom::EXPERIMENT,
     mysql::EXPERIMENT,
     fio_mmap::EXPERIMENT,
     kernel_build::EXPERIMENT,
