@@ -3,8 +3,11 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod android_cold_start;
+pub mod android_heavy;
 pub mod fio_mmap;
 pub mod mongodb;
+pub mod phone;
 
 use crate::report::{Claim, RunResult};
 use coldset_engine::memcg::MemcgError;
@@ -50,7 +53,12 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, fio_mmap::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    mongodb::EXPERIMENT,
+    fio_mmap::EXPERIMENT,
+    android_cold_start::EXPERIMENT,
+    android_heavy::EXPERIMENT,
+];
 
 /// What one run is given.
 #[derive(Clone, Debug)]
