@@ -317,3 +317,49 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
     }
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_engine::presets::preset;
+
+    #[test]
+    fn every_round_starts_every_app_and_runs_repeat() {
+        let input = RunInput {
+            variant: "base".into(),
+            switches: preset("base").unwrap(),
+            seed: 2,
+            scale: 128,
+            effort_permille: 100,
+            costs: coldset_machine::Params::default(),
+            params: vec![("apps".into(), "5".into())],
+        };
+        let a = run(&input).unwrap();
+        assert_eq!(a, run(&input).unwrap());
+        // 100 rounds x 0.1 / 5 = 2, after one to warm up.
+        assert_eq!(a.counters["launches"].as_f64(), 10.0);
+        let get = |name: &str| a.counters[name].as_f64();
+        assert!(get("launch_p50_ms") <= get("launch_p95_ms"));
+        // A start needs at least its CPU time.
+        assert!(get("launch_p50_ms") > 350.0 * 0.95);
+        assert!(get("workingset_refault_file") > 0.0, "a fifth too large");
+    }
+
+    #[test]
+    fn files_are_a_fifth_more_than_fit() {
+        let hardware = Hardware {
+            ram_mib: 8192,
+            firmware_mib: 1638,
+            zram_mib: 8192,
+            cpus: 8,
+            swappiness: 60,
+            device: coldset_machine::device::DeviceKind::Ufs,
+            memcgs: false,
+        };
+        let list = app_sizes(7, 20, &hardware);
+        let files = list.iter().map(|s| s.0).sum::<u64>() + FILES_MIB;
+        let anon = list.iter().map(|s| s.1).sum::<u64>() / 20 + ANON_MIB;
+        let percent = files * 100 / (8192 - 1638 - anon);
+        assert!((118..=120).contains(&percent), "{percent}");
+    }
+}

@@ -105,6 +105,11 @@ const PARAMS: &[ParamDoc] = &[
         default: "off",
         doc: "a memcg for every app (on, off)",
     },
+    ParamDoc {
+        name: "background_reclaim_percent",
+        default: "0",
+        doc: "share of its memory that an app is asked for by memory.reclaim when it is left; needs memcgs=on",
+    },
 ];
 
 const SIZES: AppSizes = AppSizes {
@@ -149,12 +154,22 @@ struct Session {
     use_ticks: u64,
     camera: (u32, u32),
     cpus: u32,
+    /// Per cent of an app's memory that memory.reclaim asks for when it is left.
+    reclaim_percent: u64,
     camera_ns: Cell<u64>,
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let hardware = hardware(input, PARAMS)?;
     let n = |name| input.number(PARAMS, name);
+    let reclaim_percent = n("background_reclaim_percent")?;
+    if reclaim_percent > 0 && !hardware.memcgs {
+        return Err(ExperimentError::Param {
+            name: "background_reclaim_percent".into(),
+            value: reclaim_percent.to_string(),
+            expected: "0, unless every app has a memcg (memcgs=on)",
+        });
+    }
     let (mut run, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);
     let mut apps = Vec::new();
@@ -172,6 +187,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
             phone.pages(n("camera_file_mib")?),
         ),
         cpus: hardware.cpus.clamp(1, 256) as u32,
+        reclaim_percent,
         camera_ns: Cell::new(0),
         phone: phone.clone(),
     });
@@ -241,6 +257,9 @@ async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
             s.kept.keep(running);
         }
         drop(ending);
+        if used.is_ok() {
+            shrink(&s, &ctx).await;
+        }
         let done = match used {
             // Every other app is frozen once it is left.
             Ok(()) if i % 2 == 1 => background(&s, &ctx, i, running).await,
@@ -322,6 +341,18 @@ async fn front(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Result<(),
         phone.pause(ctx, 100).await;
     }
     Ok(())
+}
+
+/// Asks an app that has been left for a share of its memory.
+async fn shrink(s: &Session, ctx: &Ctx) {
+    if s.reclaim_percent == 0 {
+        return;
+    }
+    let m = &s.phone.machine;
+    let usage = m.world().engine.memcgs[ctx.memcg].memory().usage();
+    let pages = usage * s.reclaim_percent / 100;
+    // That less could be had than was asked for is no failure of the phone.
+    let _ = m.write_reclaim(ctx, ctx.memcg, pages, None).await;
 }
 
 /// An app that is not frozen goes on a little.
@@ -415,4 +446,59 @@ async fn camera_thread(
         task.settle().await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Number;
+    use coldset_engine::presets::preset;
+
+    fn input(variant: &str) -> RunInput {
+        RunInput {
+            variant: variant.into(),
+            switches: preset(variant).unwrap(),
+            seed: 1,
+            scale: 256,
+            effort_permille: 100,
+            costs: coldset_machine::Params::default(),
+            params: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_is_complete_and_repeatable() {
+        let a = run(&input("v5")).unwrap();
+        assert_eq!(a, run(&input("v5")).unwrap());
+        let get = |name: &str| a.counters[name].as_f64();
+        assert_eq!(get("launches"), 46.0, "23 apps, 23 returns to the launcher");
+        assert!(get("camera_ms") > 0.0 && get("mem_free_mb") > 0.0);
+        assert_eq!(get("kept_apps") + get("killed_apps"), 23.0);
+        assert!(get("pgpgin") > 0.0 && get("zram_out") > 0.0);
+        assert_eq!(get("oom_kill"), 0.0);
+    }
+
+    #[test]
+    fn an_app_that_is_left_gives_back_what_it_is_asked_for() {
+        let pswpout = |percent: &str| {
+            let mut i = input("v5");
+            i.params.push(("memcgs".into(), "on".into()));
+            let p = "background_reclaim_percent";
+            i.params.push((p.into(), percent.into()));
+            let r = run(&i).unwrap();
+            (
+                r.counters["pswpout"].as_f64(),
+                r.counters["pgsteal_proactive"],
+            )
+        };
+        let (without, none) = pswpout("0");
+        let (with, some) = pswpout("50");
+        assert_eq!(none, Number::from(0u64));
+        assert!(some.as_f64() > 1000.0 && with > without);
+        let mut i = input("v5");
+        i.params
+            .push(("background_reclaim_percent".into(), "5".into()));
+        let e = run(&i).unwrap_err().to_string();
+        assert!(e.contains("memcgs=on"), "{e}");
+    }
 }

@@ -141,7 +141,9 @@ impl Meter {
             let from = start.get(c as usize).copied().unwrap_or(0);
             (end[c as usize] - from).max(0) as u64
         };
-        for &c in Counter::ALL {
+        // Levels have samples; what is counted are events.
+        let level = |c: Counter| c as usize <= Counter::IsolatedFile as usize;
+        for &c in Counter::ALL.iter().filter(|&&c| !level(c)) {
             r.set(c.name(), delta(c));
         }
         let bytes = delta(Counter::PgstealDirect) as f64 * 4096.0;
