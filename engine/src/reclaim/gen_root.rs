@@ -37,12 +37,19 @@ fn fls(n: u64) -> i64 {
     i64::from(u64::BITS - n.leading_zeros())
 }
 
-/// Starting priority for a request of `nr_to_reclaim` pages (section 10); `None`: untouched.
-pub fn initial_priority(priority: u8, reclaimable: u64, nr_to_reclaim: u64) -> Option<u8> {
+/// Starting priority for a request of `nr_to_reclaim` pages (section 10); `None`: untouched. `shift`
+/// is what the scale takes off a priority again when list sizes are shifted by it
+/// (`workloads.md` 1.1): without it a small machine would start with its whole lists.
+pub fn initial_priority(
+    priority: u8,
+    reclaimable: u64,
+    nr_to_reclaim: u64,
+    shift: u8,
+) -> Option<u8> {
     if priority != DEF_PRIORITY || nr_to_reclaim < 64 {
         return None;
     }
-    let p = (fls(reclaimable) - 1) - fls(nr_to_reclaim - 1);
+    let p = (fls(reclaimable) - 1) - fls(nr_to_reclaim - 1) + i64::from(shift);
     Some(p.clamp(6, i64::from(DEF_PRIORITY)) as u8)
 }
 
@@ -65,7 +72,12 @@ impl GenRootVisit {
         if sc.may_swap && eng.swap_free > 0 {
             reclaimable += n.lru_pages(LruList::InactiveAnon);
         }
-        if let Some(p) = initial_priority(sc.priority, reclaimable, sc.nr_to_reclaim) {
+        if let Some(p) = initial_priority(
+            sc.priority,
+            reclaimable,
+            sc.nr_to_reclaim,
+            eng.cfg.scale.shift,
+        ) {
             sc.priority = p;
         }
         if sc.is_kswapd() {
@@ -172,10 +184,20 @@ mod tests {
 
     #[test]
     fn e14_initial_priority() {
-        assert_eq!(initial_priority(12, 1_000_000, 64), Some(12));
-        assert_eq!(initial_priority(12, 1_000_000, 4000), Some(7));
-        assert_eq!(initial_priority(12, 300_000, 100_000), Some(6));
-        assert_eq!(initial_priority(12, 1_000_000, 63), None);
-        assert_eq!(initial_priority(11, 1_000_000, 4000), None);
+        assert_eq!(initial_priority(12, 1_000_000, 64, 0), Some(12));
+        assert_eq!(initial_priority(12, 1_000_000, 4000, 0), Some(7));
+        assert_eq!(initial_priority(12, 300_000, 100_000, 0), Some(6));
+        assert_eq!(initial_priority(12, 1_000_000, 63, 0), None);
+        assert_eq!(initial_priority(11, 1_000_000, 4000, 0), None);
+        // At 1/64 of both sizes the share of the lists is that of the full-size machine.
+        assert_eq!(
+            initial_priority(12, 1_000_000 / 64, 4000 / 64 + 2, 6),
+            Some(12)
+        );
+        assert_eq!(
+            initial_priority(12, 1_000_000 / 64, 128_000 / 64, 6),
+            Some(8)
+        );
+        assert_eq!(initial_priority(12, 1_000_000, 128_000, 0), Some(6));
     }
 }

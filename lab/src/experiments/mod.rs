@@ -4,6 +4,8 @@
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
 pub mod aging_oom;
+pub mod android_cold_start;
+pub mod android_heavy;
 pub mod browser;
 pub mod fairness;
 pub mod fio_mmap;
@@ -11,6 +13,7 @@ pub mod kernel_build;
 pub mod memcg_heat;
 pub mod mongodb;
 pub mod mysql;
+pub mod phone;
 pub mod slow_io;
 pub mod throttling_oom;
 pub mod tlb_stress;
@@ -69,6 +72,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     kernel_build::EXPERIMENT,
     slow_io::EXPERIMENT,
     tlb_stress::EXPERIMENT,
+    android_cold_start::EXPERIMENT,
+    android_heavy::EXPERIMENT,
     memcg_heat::EXPERIMENT,
 ];
 

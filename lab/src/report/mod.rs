@@ -5,6 +5,7 @@
 
 mod claim;
 mod csv_form;
+pub mod flagging;
 mod grid;
 mod human;
 mod json;
@@ -16,6 +17,7 @@ pub(crate) mod text;
 
 pub use claim::{Band, Claim, Class, Condition, Direction, Figure, Measure, Published, Term};
 pub use csv_form::{write_csv, write_series_csv};
+pub use flagging::{flag, Flagging};
 pub use grid::{Align, Grid, Style};
 pub use human::human;
 pub use json::{experiment_json, experiments_json, replay_json, ReplayResult};
