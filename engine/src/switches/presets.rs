@@ -52,31 +52,40 @@ pub const PRESETS: &[Preset] = &[
         build: merged,
     },
     Preset {
-        names: &["classic+heat"],
-        doc: "classic lists, heat levels of memcgs as posted",
-        build: || with_heat(classic(), MemcgHeat::Posted),
-    },
-    Preset {
-        names: &["classic+wheel"],
-        doc: "classic lists, lazy decay wheel over memcgs",
-        build: || with_heat(classic(), MemcgHeat::Wheel),
-    },
-    Preset {
-        names: &["v5+heat"],
-        doc: "series v5, heat levels of memcgs as posted instead of the memcg LRU",
-        build: || with_heat(v5(), MemcgHeat::Posted),
-    },
-    Preset {
-        names: &["v5+wheel"],
-        doc: "series v5, lazy decay wheel over memcgs instead of the memcg LRU",
-        build: || with_heat(v5(), MemcgHeat::Wheel),
-    },
-    Preset {
         names: &["fifo"],
         doc: "one list, no second chance: the floor to compare with",
         build: fifo,
     },
 ];
+
+/// A change that goes with any preset, written behind it: `base+tlbbatch` (`workloads.md` 1.6).
+pub struct Suffix {
+    /// Its name, without the plus.
+    pub name: &'static str,
+    /// One line for `coldset lab list`.
+    pub doc: &'static str,
+    /// The switches it sets, and their values.
+    pub set: &'static [(&'static str, &'static str)],
+}
+
+/// Every suffix, in the order in which they are listed.
+pub const SUFFIXES: &[Suffix] = &[
+    Suffix {
+        name: "heat",
+        doc: "global reclaim turns to cold memcgs first, by heat levels as posted",
+        set: &[("memcg_heat", "posted")],
+    },
+    Suffix {
+        name: "wheel",
+        doc: "global reclaim turns to the coldest memcg, by the lazy decay wheel",
+        set: &[("memcg_heat", "wheel")],
+    },
+];
+
+/// The suffix called `name`.
+pub fn suffix(name: &str) -> Option<&'static Suffix> {
+    SUFFIXES.iter().find(|s| s.name == name)
+}
 
 /// The preset called `name`, or any of its aliases.
 ///
@@ -132,14 +141,6 @@ fn base() -> Switches {
         heat_refaults: RefaultKind::Activate,
         drop_dead_on_drain: false,
         stale_stats: true,
-    }
-}
-
-fn with_heat(switches: Switches, memcg_heat: MemcgHeat) -> Switches {
-    Switches {
-        memcg_lru: false,
-        memcg_heat,
-        ..switches
     }
 }
 
