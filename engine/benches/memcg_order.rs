@@ -12,17 +12,17 @@ use coldset_engine::memcg::heat::VisitStats;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::reclaim::order::{MemcgOrder, Visited};
 use coldset_engine::reclaim::ScanControl;
-use coldset_engine::switches::PolicyKind;
+use coldset_engine::switches::{MemcgHeat, PolicyKind};
 use coldset_engine::{presets, Config, Counter, Engine, MemcgId, NodeId};
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion};
 use std::time::{Duration, Instant};
 
-/// Name in reports, preset, lists of an lruvec: small ones, except where the order needs generations.
-const ORDERS: [(&str, &str, PolicyKind); 4] = [
-    ("memcg-lru", "v5", PolicyKind::MultiGen),
-    ("walk", "classic", PolicyKind::Fifo),
-    ("heat", "classic+heat", PolicyKind::Fifo),
-    ("wheel", "classic+wheel", PolicyKind::Fifo),
+/// Name in reports, heat, lists of an lruvec: small ones, except where the order needs generations.
+const ORDERS: [(&str, MemcgHeat, PolicyKind); 4] = [
+    ("memcg-lru", MemcgHeat::Off, PolicyKind::MultiGen),
+    ("walk", MemcgHeat::Off, PolicyKind::Fifo),
+    ("heat", MemcgHeat::Posted, PolicyKind::Fifo),
+    ("wheel", MemcgHeat::Wheel, PolicyKind::Fifo),
 ];
 const MEMCGS: [u32; 4] = [100, 1_000, 10_000, 100_000];
 
@@ -66,9 +66,10 @@ struct Host {
 }
 
 impl Host {
-    fn new(preset: &str, policy: PolicyKind, memcgs: u32, load: Load) -> Self {
-        let mut sw = presets::preset(preset).expect("preset");
+    fn new(heat: MemcgHeat, policy: PolicyKind, memcgs: u32, load: Load) -> Self {
+        let mut sw = presets::preset("v5").expect("preset");
         sw.policy = policy;
+        sw.memcg_heat = heat;
         let cfg = Config {
             css_id_overflow: true,
             // The fold of statistics is no part of the choice.
@@ -142,8 +143,8 @@ fn table(load: Load, name: &str) {
     println!();
     for memcgs in MEMCGS {
         print!("{memcgs:>10}");
-        for (_, preset, policy) in ORDERS {
-            let mut host = Host::new(preset, policy, memcgs, load);
+        for (_, heat, policy) in ORDERS {
+            let mut host = Host::new(heat, policy, memcgs, load);
             host.warm_up();
             host.visits = 0;
             let skips = host.eng.vmstat()[Counter::HeatSkips];
@@ -176,9 +177,9 @@ fn orders(c: &mut Criterion) {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
-    for (name, preset, policy) in ORDERS {
+    for (name, heat, policy) in ORDERS {
         for memcgs in MEMCGS {
-            let mut host = Host::new(preset, policy, memcgs, Load::All);
+            let mut host = Host::new(heat, policy, memcgs, Load::All);
             host.warm_up();
             group.bench_with_input(BenchmarkId::new(name, memcgs), &memcgs, |b, _| {
                 b.iter(|| host.call());

@@ -151,6 +151,10 @@ impl WalkVisit {
                     let order = self.order.as_mut().expect("visit begun");
                     order.result(eng, cx.sc, &visited);
                     self.at = At::NextMemcg;
+                    // There may be many more: others get their turn, and writes their end.
+                    if cx.sc.root_reclaim() {
+                        return Some(Work::Yield);
+                    }
                 }
                 At::Feedback => {
                     self.feedback(eng, cx.sc);

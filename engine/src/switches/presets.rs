@@ -124,12 +124,12 @@ pub const SUFFIXES: &[Suffix] = &[
     Suffix {
         name: "heat",
         doc: "heat levels of memcgs as posted, instead of the memcg LRU",
-        set: &[("memcg_heat", "posted"), ("memcg_lru", "off")],
+        set: &[("memcg_heat", "posted")],
     },
     Suffix {
         name: "wheel",
         doc: "lazy decay wheel over memcgs, instead of the memcg LRU",
-        set: &[("memcg_heat", "wheel"), ("memcg_lru", "off")],
+        set: &[("memcg_heat", "wheel")],
     },
     Suffix {
         name: "deadfilter",

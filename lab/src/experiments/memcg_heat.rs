@@ -97,11 +97,6 @@ const PARAMS: &[ParamDoc] = &[
         default: "7200",
         doc: "measured time, s, before effort",
     },
-    ParamDoc {
-        name: "light",
-        default: "on",
-        doc: "also run with RAM for all of it, a quarter of the time (on, off)",
-    },
 ];
 
 /// The measured time is a sixteenth of the published one (`workloads.md` 13.2, effort 1/16).
@@ -122,24 +117,12 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     r.set("starved_clients", outcome.starved(least.max(1)));
     let overcommit = shape.demand_pages() as f64 / shape.ram_pages as f64;
     r.set("overcommit", overcommit);
-    match input.text(PARAMS, "light") {
-        "on" => {
-            let light = Shape {
-                ram_pages: shape.demand_pages() * 1000 / LIGHT_PERMILLE,
-                duration_ns: shape.duration_ns / LIGHT_DIVISOR,
-                ..shape
-            };
-            browser::run(input, &light)?.report("light.", &mut r);
-        }
-        "off" => {}
-        other => {
-            return Err(ExperimentError::Param {
-                name: "light".into(),
-                value: other.into(),
-                expected: "on or off",
-            })
-        }
-    }
+    let light = Shape {
+        ram_pages: shape.demand_pages() * 1000 / LIGHT_PERMILLE,
+        duration_ns: shape.duration_ns / LIGHT_DIVISOR,
+        ..shape
+    };
+    browser::run(input, &light)?.report("light.", &mut r);
     Ok(r)
 }
 

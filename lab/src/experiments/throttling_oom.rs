@@ -84,7 +84,8 @@ const PARAMS: &[ParamDoc] = &[
     ParamDoc {
         name: "hz",
         default: "250",
-        doc: "timer ticks a second: a sleep for congestion is one tick (not published; 500 and more \
+        doc:
+            "timer ticks a second: a sleep for congestion is one tick (not published; 500 and more \
               kill every variant, `writeback.md` 9)",
     },
     ParamDoc {
@@ -191,20 +192,14 @@ fn run_one(
     run.executor.run();
     let w = machine.world();
     if let Some(error) = failure.get().filter(|_| w.ooms().is_empty()) {
-        return Err(ExperimentError::Op {
-            what: "dd",
-            error,
-        });
+        return Err(ExperimentError::Op { what: "dd", error });
     }
     let live = |c: Counter| w.engine.memcgs.live(memcg, c).max(0) as u64;
     let mut set = |name: &str, value: u64| r.set(format!("{prefix}{name}"), value);
     set("written_mib", written.get());
     set("finished", u64::from(written.get() == blocks));
     set("oom_kill", live(Counter::OomKill));
-    set(
-        "virtual_ms",
-        run.executor.now().saturating_sub(begin) / ms,
-    );
+    set("virtual_ms", run.executor.now().saturating_sub(begin) / ms);
     for c in [
         Counter::ThrottleWaits,
         Counter::ThrottleWriteback,

@@ -116,6 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn heat_goes_with_any_preset() {
+        use coldset_engine::switches::MemcgHeat;
+        for (text, preset, heat) in [
+            ("classic+heat", "classic", MemcgHeat::Posted),
+            ("v5+wheel", "v5", MemcgHeat::Wheel),
+        ] {
+            let v = Variant::parse(text, &[]).unwrap();
+            assert_eq!((v.preset.as_str(), v.switches.memcg_heat), (preset, heat));
+        }
+    }
+
+    #[test]
     fn own_switches_win_over_common_ones() {
         let set = ["smaller_batch=on".to_owned()];
         assert!(Variant::parse("base", &set).unwrap().switches.smaller_batch);

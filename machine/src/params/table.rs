@@ -154,6 +154,8 @@ params! {
     // ---- devices (machine-model.md 1) ----
     /// Requests to adjacent places merge if submitted within this time.
     dev_merge_window_ns = 20_000, A, "machine-model.md 1 names the window; the value is assumed";
+    /// Writes that can be on their way to a swap device; a reclaimer that has more waits.
+    dev_queue_requests = 1_023, A, "block layer: requests of an NVMe queue";
     /// Jitter of device latencies, peak to peak.
     dev_jitter_ppm = 0, S, "machine-model.md 1: none by default";
     /// Writes that NVMe and SATA drives take at full speed.

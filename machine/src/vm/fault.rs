@@ -238,6 +238,7 @@ impl Machine {
             ctx.charge(TimeClass::Fault, w.params.minor_fault_anon_ns);
             w.objects[object.idx()].slot(page)
         };
+        let mut from_swap = false;
         let held = match slot {
             Slot::Folio(id) => {
                 // In the swap cache, or shared and mapped by another.
@@ -245,9 +246,14 @@ impl Machine {
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
+                let mut w = self.w.borrow_mut();
+                from_swap = w.engine.folio(id).has(Flags::SWAPCACHE);
+                w.swap_cache_hit(ctx, id, write);
+                drop(w);
                 held
             }
             Slot::Swap(s) => {
+                from_swap = true;
                 self.w
                     .borrow_mut()
                     .engine
@@ -288,7 +294,7 @@ impl Machine {
             let m = &w.mappings[mapping.0 as usize];
             let still = m.alive && w.objects[object.idx()].word(page).folio() == Some(id);
             if still && !m.ptes[entry as usize].contains(Pte::PRESENT) {
-                if matches!(slot, Slot::Swap(_)) || w.engine.folio(id).has(Flags::SWAPCACHE) {
+                if from_swap {
                     let mm = &mut w.mms[m.mm.idx()];
                     mm.swapped = mm.swapped.saturating_sub(1);
                 }

@@ -57,7 +57,13 @@ impl Machine {
             };
             match pause {
                 Pause::Done => break,
-                Pause::Yield => ctx.maybe_settle().await,
+                Pause::Yield => {
+                    ctx.maybe_settle().await;
+                    let full = self.w.borrow_mut().swap_queue_full(ctx.now());
+                    if let Some(until) = full {
+                        ctx.io_until(until).await;
+                    }
+                }
                 Pause::Throttle(reason, node, ticks) => {
                     self.throttle(ctx, reason, node, ticks).await
                 }

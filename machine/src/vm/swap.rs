@@ -9,10 +9,12 @@ use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
+use coldset_engine::swap::frees_slot_at_swap_in;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
 use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
+use std::collections::VecDeque;
 
 /// Where swapped pages go.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct Swap {
     store: Store,
     /// Pages of each node that compressed contents occupy.
     pool_from: Vec<u64>,
+    /// When the writes end that are on their way, in order of submission.
+    writes: VecDeque<u64>,
 }
 
 impl Swap {
@@ -80,6 +84,7 @@ impl Swap {
             held: vec![Held::default(); pages as usize],
             store,
             pool_from: vec![0; machine.engine.nr_nodes as usize],
+            writes: VecDeque::new(),
         }))
     }
 
@@ -312,6 +317,7 @@ impl World {
                 if done.result.is_err() {
                     return Written::Failed;
                 }
+                swap.writes.push_back(done.end);
                 self.engine.writeback_start(folio);
                 self.complete_at(done.end, vec![folio], None);
                 self.engine.count_host(memcg, Counter::Pgpgout, 4);
@@ -394,6 +400,37 @@ impl World {
                 self.engine.count_host(owner, Counter::Pgpgin, 4);
                 done.result.map(|()| done.end)
             }
+        }
+    }
+
+    /// When a reclaimer may go on that has filled the queue of the swap device: the requests it can
+    /// have are used up, and who wants to write waits for one.
+    pub(crate) fn swap_queue_full(&mut self, now: u64) -> Option<u64> {
+        let most = self.params.dev_queue_requests as usize;
+        let writes = &mut self.swap.as_mut()?.writes;
+        while writes.front().is_some_and(|&end| end <= now) {
+            writes.pop_front();
+        }
+        let over = writes.len().checked_sub(most.max(1))?;
+        (over > 0).then(|| writes[over - 1])
+    }
+
+    /// A fault finds a folio in the swap cache: a store to it, or swap being half full, gives its
+    /// slot back, if nobody else uses the folio and it is not being written (`machine-model.md` 7).
+    pub(crate) fn swap_cache_hit(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
+        let f = self.engine.folio(id);
+        let Some(slot) = f.swap_slot() else { return };
+        // References: this fault's and the swap cache's.
+        let exclusive = f.refcount() == 2;
+        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        if !exclusive || f.any(Flags::WRITEBACK | Flags::LOCKED) {
+            return;
+        }
+        let s = self.swap.as_ref().expect("slot of a swap area");
+        let full = self.engine.memcgs.swap_full(memcg, s.free(), s.total());
+        if frees_slot_at_swap_in(full, exclusive, write) {
+            self.engine.leave_swap_cache(id);
+            self.release_swap(ctx, slot);
         }
     }
 

@@ -4,15 +4,26 @@ use super::*;
 use crate::config::Config;
 use crate::memcg::heat::HeatLevel;
 use crate::memcg::CounterKind;
-use crate::switches::presets::preset;
+use crate::switches::presets::{preset, suffix};
+use crate::switches::Switches;
 
 const NODE: NodeId = NodeId(0);
 
 /// An engine with `n` memcgs below the root.
 fn engine(name: &str, n: u32) -> (Engine, Vec<MemcgId>) {
-    let mut eng = Engine::new(Config::default(), preset(name).unwrap()).unwrap();
+    let mut eng = Engine::new(Config::default(), switches(name)).unwrap();
     let ids = (0..n).map(|_| memcg(&mut eng, MemcgId::ROOT)).collect();
     (eng, ids)
+}
+
+/// A preset and a suffix of it.
+fn switches(name: &str) -> Switches {
+    let (base, with) = name.split_once('+').unwrap();
+    let mut sw = preset(base).unwrap();
+    for (switch, value) in suffix(with).unwrap().set {
+        sw.set(switch, value).unwrap();
+    }
+    sw
 }
 
 /// A memcg that has something: an empty one counts as protected.
@@ -194,7 +205,7 @@ fn settings_that_cannot_work_are_named() {
         ("heat_hot=2", "heat_warm"),
         ("heat_interval_ms=0", "heat_interval_ms"),
     ] {
-        let mut sw = preset("classic+heat").unwrap();
+        let mut sw = switches("classic+heat");
         sw.assign(assign).unwrap();
         let e = Engine::new(Config::default(), sw).unwrap_err().to_string();
         assert!(e.contains(field), "{e}");
