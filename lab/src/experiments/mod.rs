@@ -3,6 +3,7 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod dead_folios;
 pub mod fio_mmap;
 pub mod mongodb;
 
@@ -50,7 +51,11 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, fio_mmap::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    mongodb::EXPERIMENT,
+    fio_mmap::EXPERIMENT,
+    dead_folios::EXPERIMENT,
+];
 
 /// What one run is given.
 #[derive(Clone, Debug)]

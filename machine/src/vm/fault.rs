@@ -309,6 +309,7 @@ impl Machine {
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
     pub fn exit_mm(&self, ctx: &Ctx, mm: coldset_engine::MmId) {
         let mut w = self.w.borrow_mut();
+        w.engine.lru_add_drain(ctx.cpu());
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
         }
@@ -321,6 +322,15 @@ impl Machine {
 
     /// Removes a mapping.
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
+        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+        let cpu = ctx.cpu();
+        self.w.borrow_mut().engine.lru_add_drain(cpu);
+        self.release(ctx, mapping);
+    }
+
+    /// The last user of a mapping's memory lets it go, without settling the batches of its CPU: a
+    /// reply that has been sent, a page that copy on write has replaced.
+    pub fn release(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
         let mm = w.mappings[mapping.0 as usize].mm;
@@ -344,8 +354,6 @@ impl World {
             .mappings
             .retain(|&x| x != mapping);
         let shared = !self.objects[object.idx()].mappings.is_empty();
-        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
-        self.engine.lru_add_drain(ctx.cpu());
         for e in 0..self.mappings[mapping.0 as usize].len() {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
