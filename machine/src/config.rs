@@ -56,6 +56,9 @@ pub struct MachineConfig {
     pub read_ahead: u32,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
+    /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
+    /// off: it leaves the mask when it loads another (`tlb.md` 1).
+    pub lazy_cpumask: bool,
     /// Seed of devices and of everything random in the machine.
     pub seed: u64,
     /// Run the engine's invariant checks after every reclaim.
@@ -67,6 +70,7 @@ impl MachineConfig {
     pub fn new(switches: Switches) -> Self {
         Self {
             cpus: 1,
+            lazy_cpumask: !switches.is_612(),
             engine: Config::default(),
             switches,
             params: Params::default(),

@@ -4,6 +4,7 @@
 //! replay of a trace with a single thread of control, whose clock simply adds up.
 
 use crate::sim::{Task, TimeClass};
+use crate::tlb::TlbBatch;
 use coldset_engine::memcg::TaskMemcg;
 use coldset_engine::writeback::TaskDirty;
 use coldset_engine::{MemcgId, MmId, NodeId};
@@ -39,6 +40,8 @@ pub struct Ctx {
     pub(crate) dirty: RefCell<TaskDirty>,
     /// Pages it has dirtied since its last look at the dirty limits.
     pub(crate) newly_dirtied: Cell<u64>,
+    /// TLB flushes deferred by its reclaim.
+    pub(crate) tlb: RefCell<TlbBatch>,
     /// Killed by the OOM killer.
     pub(crate) killed: Rc<Cell<bool>>,
 }
@@ -65,6 +68,7 @@ impl Ctx {
             over_high: RefCell::default(),
             dirty: RefCell::default(),
             newly_dirtied: Cell::new(0),
+            tlb: RefCell::default(),
             killed: Rc::default(),
         }
     }

@@ -3,7 +3,7 @@
 use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
 use crate::mem::{Backing, Mapping, MappingFlags, MappingId, Object};
-use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
+use crate::sim::{Affinity, Executor, RunEnd, Sim, SimConfig, TaskId};
 use crate::world::{Mm, World};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use std::cell::{Ref, RefCell, RefMut};
@@ -37,7 +37,12 @@ impl MachineRun {
         let executor = Executor::new(SimConfig::from_params(&cfg.params, cfg.cpus));
         let sim = executor.handle();
         let w = Rc::new(RefCell::new(World::new(cfg, &sim)?));
-        w.borrow_mut().me = Rc::downgrade(&w);
+        let me = Rc::downgrade(&w);
+        sim.set_switch_hook({
+            let me = me.clone();
+            move |s| me.upgrade().map_or(0, |w| w.borrow_mut().context_switch(s))
+        });
+        w.borrow_mut().me = me;
         let machine = Machine { w, sim };
         machine.start_kswapd();
         Ok(Self { executor, machine })
@@ -110,8 +115,8 @@ impl Machine {
             file: 0,
             swapped: 0,
             tables: 0,
-            cpus: CpuMask::default(),
         });
+        w.tlb.add_mm();
         id
     }
 
@@ -149,6 +154,10 @@ impl Machine {
             ctx.killed = flag;
             body(machine, ctx).await;
         });
+        if let Some(task) = self.sim.task(id) {
+            // Context switches tell address spaces apart by it; 0 is a kernel thread.
+            task.set_tag(mm.0 + 1);
+        }
         self.register_task(mm, id, killed);
         id
     }

@@ -5,6 +5,7 @@ use crate::device::{Device, FaultPlan, ZramAlgorithm, ZramTiming};
 use crate::mem::{Mapping, MappingId, Object};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
+use crate::tlb::Tlb;
 use crate::vm::swap::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::writeback::Writeback;
@@ -29,8 +30,6 @@ pub struct Mm {
     pub swapped: u64,
     /// Leaf tables.
     pub tables: u64,
-    /// CPUs that may cache its translations.
-    pub cpus: CpuMask,
 }
 
 /// The engine and everything round it. Borrowed for one action at a time, never over a wait.
@@ -65,8 +64,8 @@ pub struct World {
     pub(crate) flushers: Vec<crate::daemon::flusher::FlusherState>,
     /// lru_lock of each lruvec.
     pub(crate) locks: Vec<TicketLock>,
-    /// CPUs with translations that await a flush.
-    pub(crate) tlb_pending: CpuMask,
+    /// Which CPUs hold translations of what.
+    pub(crate) tlb: Tlb,
     pub(crate) buffer: Vec<FolioId>,
     /// When the flushers' timer fires next.
     pub(crate) flusher_timer: Option<u64>,
@@ -150,7 +149,7 @@ impl World {
             kswapd: Vec::new(),
             flushers: Vec::new(),
             locks: Vec::new(),
-            tlb_pending: CpuMask::default(),
+            tlb: Tlb::new(cfg.cpus, cfg.lazy_cpumask),
             buffer: Vec::new(),
             flusher_timer: None,
             procs: Vec::new(),
@@ -175,6 +174,11 @@ impl World {
     /// An address space.
     pub fn mm(&self, id: MmId) -> &Mm {
         &self.mms[id.idx()]
+    }
+
+    /// CPUs that may hold translations of an address space (`tlb.md` 1).
+    pub fn cpumask(&self, mm: MmId) -> CpuMask {
+        self.tlb.mask(mm)
     }
 
     /// Wakes those who wait for a folio.

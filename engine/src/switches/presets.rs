@@ -1,8 +1,8 @@
 //! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
 
 use super::{
-    nearest, BudgetFloor, DirtyFlush, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck, SwitchError,
-    Switches,
+    nearest, BudgetFloor, DirtyFlush, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck,
+    SwitchError, Switches,
 };
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
@@ -64,8 +64,8 @@ pub struct Suffix {
     pub name: &'static str,
     /// One line for `coldset lab list`.
     pub doc: &'static str,
-    /// Sets its switches.
-    pub apply: fn(&mut Switches),
+    /// The switches it sets, and their values.
+    pub set: &'static [(&'static str, &'static str)],
 }
 
 /// Every suffix, in the order in which they are listed.
@@ -73,12 +73,12 @@ pub const SUFFIXES: &[Suffix] = &[
     Suffix {
         name: "tlbbatch",
         doc: "dirty folios are written out in batches of 31 that share one TLB flush",
-        apply: |s| s.batched_dirty_flush = DirtyFlush::Checked(31),
+        set: &[("batched_dirty_flush", "v2")],
     },
     Suffix {
         name: "deadfilter",
         doc: "freed folios are dropped when their add batch is drained",
-        apply: |s| s.drop_dead_on_drain = true,
+        set: &[("drop_dead_on_drain", "on")],
     },
 ];
 
@@ -236,7 +236,9 @@ mod tests {
             for p in PRESETS {
                 let before = preset(p.names[0]).unwrap();
                 let mut after = before.clone();
-                (suffix(s.name).unwrap().apply)(&mut after);
+                for (name, value) in suffix(s.name).unwrap().set {
+                    after.set(name, value).unwrap();
+                }
                 assert_ne!(after, before, "{} on {}", s.name, p.names[0]);
             }
         }

@@ -44,7 +44,8 @@ impl Setup {
     /// Draws the setup of a seed.
     pub fn draw(seed: u64) -> Self {
         let rng = &mut Stream::new(seed, "fuzz-setup", 0);
-        let (switches, mut text) = draw_switches(rng);
+        let (mut switches, mut text) = draw_switches(rng);
+        draw_dirty_flush(seed, &mut switches, &mut text);
         let limit = size(rng, 128, 4096);
         let mut m = MachineConfig::new(switches);
         m.cpus = rng.between(1, 4) as u16;
@@ -147,6 +148,18 @@ fn draw_switches(rng: &mut Stream) -> (Switches, String) {
         text += &format!(" min_ttl_ms={}", switches.min_ttl_ms);
     }
     (switches, text)
+}
+
+/// A way to batch dirty folios, in one run of two. From a stream of its own: the rest of a setup does
+/// not depend on it.
+fn draw_dirty_flush(seed: u64, switches: &mut Switches, text: &mut String) {
+    let rng = &mut Stream::new(seed, "fuzz-dirty-flush", 0);
+    if rng.chance(1, 2) {
+        let how = pick(rng, &["v1", "v2", "v2", "locked", "1", "8", "64", "list"]);
+        let name = "batched_dirty_flush";
+        switches.set(name, how).expect("a listed switch");
+        *text += &format!(" {name}={how}");
+    }
 }
 
 fn draw_swap(rng: &mut Stream, limit: u64) -> SwapConfig {

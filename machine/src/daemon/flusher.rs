@@ -110,7 +110,7 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
                 let now = task.local_now();
                 let (n, next) = w.write_dirty_pages(now, slice.inode, wb, at, chunk);
                 let cost = w.params.buffered_io_page_ns / 2;
-                task.charge_as(TimeClass::Background, n * cost);
+                task.charge_as(TimeClass::Background, n * cost + w.take_flush_debt());
                 written += n;
                 left -= n;
                 at = next;

@@ -144,6 +144,8 @@ params! {
     tlb_handler_ns = 200, P, "tlb.md 6";
     /// Walk that refills one lost TLB entry (t_walk).
     tlb_walk_ns = 30, P, "tlb.md 6";
+    /// Translations that a CPU holds at most.
+    tlb_capacity_pages = 1_536, A, "second-level TLB of recent x86 CPUs";
     /// Local flush (t_local_flush).
     tlb_local_flush_ns = 150, P, "tlb.md 6: single page about 0.1 us";
     /// Pages up to which a ranged flush goes page by page.

@@ -4,7 +4,7 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
-use crate::sim::{CpuMask, TimeClass};
+use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
@@ -33,20 +33,12 @@ impl World {
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.
-    fn map_folio(
-        &mut self,
-        ctx: &Ctx,
-        mapping: MappingId,
-        entry: u32,
-        folio: FolioId,
-        bits: Pte,
-    ) -> u64 {
+    fn map_folio(&mut self, mapping: MappingId, entry: u32, folio: FolioId, bits: Pte) -> u64 {
         let m = &mut self.mappings[mapping.0 as usize];
         let new_table = m.set(entry, bits | Pte::YOUNG);
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
         let anon = self.objects[m.object.idx()].is_anon();
         let mm = &mut self.mms[m.mm.idx()];
-        mm.cpus.insert(ctx.cpu());
         if anon {
             mm.anon += 1;
         } else {
@@ -86,7 +78,7 @@ impl World {
             if !folio.has(Flags::UPTODATE) || folio.has(Flags::LOCKED) {
                 continue;
             }
-            tables += self.map_folio(ctx, mapping, e, f, Pte::empty());
+            tables += self.map_folio(mapping, e, f, Pte::empty());
             mapped += 1;
         }
         ctx.charge(TimeClass::Fault, mapped * self.params.fault_around_pte_ns);
@@ -108,8 +100,12 @@ impl Machine {
         entry: u32,
         write: bool,
     ) -> Result<(), OpError> {
-        if self.w.borrow_mut().touch(mapping, entry, write) {
-            return Ok(());
+        {
+            let mut w = self.w.borrow_mut();
+            if w.touch(mapping, entry, write) || w.touch_stale(ctx, mapping, entry, write) {
+                w.tlb.used(ctx.cpu());
+                return Ok(());
+            }
         }
         self.fault(ctx, mapping, entry, write).await
     }
@@ -131,7 +127,9 @@ impl Machine {
             let m = &w.mappings[mapping.0 as usize];
             let (object, page, mm) = (m.object, m.start + entry, m.mm);
             w.engine.count_host(ctx.memcg, Counter::Pgfault, 1);
-            w.mms[mm.idx()].cpus.insert(ctx.cpu());
+            // An inline task, and one that uses another's memory, has not been switched to.
+            let ns = w.load_mm(ctx.cpu(), mm);
+            ctx.charge(TimeClass::Fault, ns);
             let anon = w.objects[object.idx()].is_anon();
             (object, page, anon)
         };
@@ -155,7 +153,9 @@ impl Machine {
                 self.charge_kernel(ctx, ctx.memcg, 0, tables, 0).await?;
             }
             // The page may have gone again while kernel memory was charged.
-            if self.w.borrow_mut().touch(mapping, entry, write) {
+            let mut w = self.w.borrow_mut();
+            if w.touch(mapping, entry, write) {
+                w.tlb.used(ctx.cpu());
                 break;
             }
         }
@@ -236,7 +236,7 @@ impl Machine {
                     let mm = &mut w.mms[m.mm.idx()];
                     mm.swapped = mm.swapped.saturating_sub(1);
                 }
-                tables = w.map_folio(ctx, mapping, entry, id, Pte::WRITABLE);
+                tables = w.map_folio(mapping, entry, id, Pte::WRITABLE);
             }
         }
         drop(held);
@@ -291,7 +291,7 @@ impl Machine {
             if still && m.alive && w.engine.folio(id).has(Flags::UPTODATE) {
                 let bits = if write { Pte::WRITABLE } else { Pte::empty() };
                 if !m.ptes[entry as usize].contains(Pte::PRESENT) {
-                    tables += w.map_folio(ctx, mapping, entry, id, bits);
+                    tables += w.map_folio(mapping, entry, id, bits);
                 } else if write {
                     m.ptes[entry as usize] |= Pte::WRITABLE;
                 }
@@ -316,7 +316,7 @@ impl Machine {
         w.mms[mm.idx()].mappings.clear();
         w.engine.mm_destroy(mm);
         w.proc_gone(mm);
-        w.mms[mm.idx()].cpus = CpuMask::default();
+        w.tlb.exit(mm);
         w.pay(ctx);
     }
 
@@ -354,6 +354,9 @@ impl World {
             .mappings
             .retain(|&x| x != mapping);
         let shared = !self.objects[object.idx()].mappings.is_empty();
+        let present = u64::from(self.mappings[mapping.0 as usize].present);
+        let ns = self.flush_mm(Some(ctx.cpu()), ctx.now(), mm, present);
+        ctx.charge(TimeClass::Fault, ns);
         for e in 0..self.mappings[mapping.0 as usize].len() {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;

@@ -22,6 +22,7 @@ enum Pause {
 /// Lets the engine's task go if the simulated one is killed in a wait.
 struct Running<'a> {
     machine: &'a Machine,
+    ctx: &'a Ctx,
     task: Option<ReclaimTask>,
 }
 
@@ -32,6 +33,7 @@ impl Drop for Running<'_> {
         }
         if let Some(mut t) = self.task.take() {
             if let Ok(mut w) = self.machine.w.try_borrow_mut() {
+                w.flush_deferred(self.ctx, false);
                 t.abandon(&mut w.engine);
             }
         }
@@ -43,6 +45,7 @@ impl Machine {
     pub(crate) async fn reclaim(&self, ctx: &Ctx, task: ReclaimTask) -> Outcome {
         let mut run = Running {
             machine: self,
+            ctx,
             task: Some(task),
         };
         loop {
@@ -100,6 +103,10 @@ impl World {
             self.engine.set_now(ctx.now());
             let work = task.step(&mut self.engine);
             self.pay(ctx);
+            if self.engine.has_newly_dirty() {
+                // Folios that must be written once more.
+                self.note_dirty(ctx);
+            }
             match work {
                 Work::Test {
                     folio,
@@ -117,7 +124,7 @@ impl World {
                     let (deferred, writable) = self.unmap_folio(ctx, folio);
                     task.answer(Answer::Unmapped { deferred, writable });
                 }
-                Work::FlushTlb { .. } => self.flush_tlb(ctx),
+                Work::FlushTlb { for_write } => self.flush_deferred(ctx, for_write),
                 Work::AllocSwap { folio } => {
                     let slot = self.alloc_swap(ctx, folio);
                     task.answer(Answer::Slot(slot));
@@ -127,7 +134,7 @@ impl World {
                     let written = self.write_for_reclaim(ctx, folio);
                     task.answer(Answer::Written(written));
                 }
-                Work::Free => self.drop_freed(ctx, task),
+                Work::Detach | Work::Free => self.drop_freed(ctx, task),
                 Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => {
                     let now = ctx.now();
@@ -166,7 +173,11 @@ impl World {
                     self.locks
                         .resize_with(m.lruvec.idx() + 1, || TicketLock::new(handoff));
                 }
-                task.lock(&mut self.locks[m.lruvec.idx()], hold);
+                let grant = task.lock(&mut self.locks[m.lruvec.idx()], hold);
+                // The lock is waited for and held with interrupts off.
+                let from = grant.start - grant.wait;
+                self.tlb
+                    .interrupts_off(task.cpu(), from, grant.start + hold);
             }
             _ => ctx.charge(class, hold),
         }

@@ -204,6 +204,7 @@ impl World {
         let Some(slot) = f.swap_slot() else {
             return self.write_file_folio(ctx, folio);
         };
+        self.assert_not_written_through(folio);
         let version = self.objects[object.idx()]
             .contents
             .as_ref()

@@ -51,7 +51,10 @@ fn s8_batched() {
         let s = h.shrink(&mut direct(), &ids);
         assert_eq!(flushes(&h), (n, n), "{mode}");
         assert_eq!((s.stat.pageout, s.stat.reclaimed), (70, 0), "{mode}");
-        assert_eq!(h.seen.writes, ids, "{mode}: written in the order of the list");
+        assert_eq!(
+            h.seen.writes, ids,
+            "{mode}: written in the order of the list"
+        );
         assert_eq!(h.vm(Counter::UnmapFlushDirty), n as i64);
         h.finish_writes();
         h.eng.check();
@@ -104,7 +107,10 @@ fn s9_batch_with_refusals() {
     });
     assert_eq!(flushes(&h), (1, 1));
     assert_eq!((h.seen.writes.len(), s.stat.pageout), (28, 28));
-    assert_eq!((s.kept[..3].to_vec(), s.active.len()), (vec![lock, fault, pin], 0));
+    assert_eq!(
+        (s.kept[..3].to_vec(), s.active.len()),
+        (vec![lock, fault, pin], 0)
+    );
     assert!(!h.any(fault, Flags::LOCKED) && !h.any(pin, Flags::LOCKED));
     assert_eq!(
         [
@@ -179,7 +185,10 @@ fn under_writeback_by_another() {
     let s = h.shrink_while(&mut super::kswapd(), &[id], |h| h.start_write(id));
     assert_eq!((s.stat.pageout, s.kept), (0, vec![id]));
     assert_eq!(h.vm(Counter::DirtyBatchWriteback), 1);
-    assert!(h.has(id, Flags::DIRTY), "a store may have come after the write began");
+    assert!(
+        h.has(id, Flags::DIRTY),
+        "a store may have come after the write began"
+    );
     h.finish_writes();
     h.eng.check();
 }
@@ -234,7 +243,10 @@ fn others_run_only_while_no_freed_folio_is_in_its_slot() {
     let before = h.seen.yields;
     h.shrink_while(&mut direct(), &ids, |h| {
         for id in h.folios() {
-            assert!(h.folio(id).refcount() > 0, "{id:?} is frozen and can be found");
+            assert!(
+                h.folio(id).refcount() > 0,
+                "{id:?} is frozen and can be found"
+            );
         }
         h.eng.check();
     });
@@ -256,7 +268,10 @@ fn the_batch_is_drained_before_a_sleep() {
     ids.push(busy);
     let mut sc = h.request(32);
     let s = h.shrink(&mut sc, &ids);
-    assert_eq!((h.seen.waits, h.seen.writes.len(), s.stat.pageout), (1, 3, 3));
+    assert_eq!(
+        (h.seen.waits, h.seen.writes.len(), s.stat.pageout),
+        (1, 3, 3)
+    );
     assert_eq!(flushes(&h), (1, 1));
     assert!(h.gone(busy), "met again after the wait");
 }
