@@ -73,7 +73,7 @@ const PARAMS: &[ParamDoc] = &[
     ParamDoc {
         name: "folios",
         default: "2000000",
-        doc: "allocations of the run, before scale and effort",
+        doc: "allocations of the run, not scaled, before effort",
     },
     ParamDoc {
         name: "load",
@@ -136,6 +136,9 @@ struct Shared {
     requests: Cell<u64>,
     latency: RefCell<LatencyHistogram>,
     failure: Cell<Option<OpError>>,
+    memcg: MemcgId,
+    /// Counters and time when the first request may come.
+    start: RefCell<(Vec<i64>, u64)>,
 }
 
 /// Exponential with mean 1. The stream gives less than 1.
@@ -267,6 +270,12 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, mut draw: Stream) {
     }
 }
 
+fn snapshot(m: &Machine, memcg: MemcgId) -> Vec<i64> {
+    let w = m.world();
+    let live = |&c: &Counter| w.engine.memcgs.live(memcg, c);
+    Counter::ALL.iter().map(live).collect()
+}
+
 fn fraction(input: &RunInput, name: &'static str, max: f64) -> Result<f64, ExperimentError> {
     let text = input.text(PARAMS, name);
     let value = text.parse().ok();
@@ -329,11 +338,13 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         mean_pages: mean_pages as f64,
         touches: n("touches")?,
         gap_ns: mean_ns / load,
-        left: Cell::new(input.operations(n("folios")?)),
+        left: Cell::new((n("folios")? * input.effort_permille / 1000).max(1)),
         workers: Cell::new(cpus),
         requests: Cell::new(0),
         latency: RefCell::default(),
         failure: Cell::new(None),
+        memcg,
+        start: RefCell::default(),
     });
 
     // The cache is warm when the requests begin.
@@ -347,6 +358,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
             }
             ctx.maybe_settle().await;
         }
+        *s.start.borrow_mut() = (snapshot(&m, s.memcg), ctx.now());
         for (cpu, mm) in (0..cpus).zip(workers) {
             let s = s.clone();
             let draw = Stream::new(seed, "dead-folios", cpu);
@@ -372,16 +384,26 @@ fn result(
     mms: &[MmId],
 ) -> RunResult {
     let mut r = RunResult::new(&input.variant, input.seed);
-    let elapsed = run.executor.now().max(1);
-    let live: Vec<u64> = {
-        let w = run.machine.world();
-        Counter::ALL
-            .iter()
-            .map(|&c| w.engine.memcgs.live(memcg, c).max(0) as u64)
-            .collect()
-    };
+    let (before, since) = &*s.start.borrow();
+    let elapsed = run.executor.now().saturating_sub(*since).max(1);
+    let live: Vec<u64> = snapshot(&run.machine, memcg)
+        .iter()
+        .zip(before)
+        .map(|(now, then)| (now - then).max(0) as u64)
+        .collect();
     let get = |c: Counter| live[c as usize];
-    for &c in Counter::ALL {
+    for c in [
+        Counter::LruAddDrained,
+        Counter::DeadAtAdd,
+        Counter::DeadFiltered,
+        Counter::LruLockAcq,
+        Counter::DeadLockAcq,
+        Counter::LruAddListOps,
+        Counter::RefaultFile,
+        Counter::Pgfault,
+        Counter::LimitReclaim,
+        Counter::ZeroProgress,
+    ] {
         r.set(c.name(), get(c));
     }
     let drained = get(Counter::LruAddDrained).max(1) as f64;
