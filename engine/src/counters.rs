@@ -268,6 +268,14 @@ counters! {
     LruAddDrained = "lru_add_drained",
     /// Folios found with the batch's reference only when their add batch was drained.
     DeadAtAdd = "dead_at_add",
+    /// Of these, folios that the dead-folio filter freed before they reached a list.
+    DeadFiltered = "dead_filtered",
+    /// List operations under lru_lock for drained add batches: insertions, and removals of folios
+    /// that only the batch held.
+    LruAddListOps = "lru_add_list_ops",
+    /// lru_lock acquisitions that dead folios cost in drained add batches, or would have cost
+    /// without the filter (`lru-batches.md` 6.1).
+    DeadLockAcq = "dead_lock_acq",
     /// Page-table entries looked at by aging walks.
     WalkPtes = "walk_ptes",
     /// Pages promoted by aging walks and look-around.

@@ -205,6 +205,14 @@ impl Engine {
         }
     }
 
+    /// What the lists of a memcg on a node hold, for dumps. `None` if there is no such lruvec.
+    pub fn lruvec_view(&self, memcg: MemcgId, node: NodeId) -> Option<crate::lruvec::LruvecView> {
+        (self.memcgs.exists(memcg) && node.0 < self.cfg.nr_nodes).then(|| {
+            let lruvec = &self.lruvecs[self.lruvec_id(memcg, node).idx()];
+            crate::lruvec::LruvecView::of(lruvec, self.now)
+        })
+    }
+
     /// One folio.
     #[inline]
     pub fn folio(&self, id: FolioId) -> &Folio {

@@ -5,6 +5,7 @@ mod assign;
 pub mod convert;
 pub mod fidelity;
 pub mod fuzz;
+pub mod inspect;
 pub mod list;
 pub mod params;
 pub mod races;

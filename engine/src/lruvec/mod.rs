@@ -5,6 +5,9 @@
 
 pub mod fifo;
 pub mod ops;
+mod view;
+
+pub use view::{GenView, LruvecView, TierView};
 
 use crate::classic::ClassicLists;
 use crate::ids::{LruType, MemcgId, NodeId};
@@ -32,6 +35,15 @@ pub enum LruList {
 }
 
 impl LruList {
+    /// All lists.
+    pub const ALL: [LruList; 5] = [
+        LruList::InactiveAnon,
+        LruList::ActiveAnon,
+        LruList::InactiveFile,
+        LruList::ActiveFile,
+        LruList::Unevictable,
+    ];
+
     /// The four evictable lists in scan order.
     pub const EVICTABLE: [LruList; 4] = [
         LruList::InactiveAnon,

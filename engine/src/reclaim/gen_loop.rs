@@ -66,6 +66,8 @@ pub(crate) struct GenLoop {
     survivors: Vec<FolioId>,
     /// Requests to make before going on.
     pending: ArrayVec<Work, 3>,
+    /// A debug command: a single eviction of so many folios at most.
+    once: Option<u64>,
 }
 
 /// What a pass of the loop needs to know beyond the lruvec.
@@ -105,7 +107,28 @@ impl GenLoop {
             clean: Vec::new(),
             survivors: Vec::new(),
             pending: ArrayVec::new(),
+            once: None,
         }
+    }
+
+    /// A single eviction of at most `batch` folios, whatever the budget (section 10, debug commands).
+    pub(crate) fn once(
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        lruvec: LruvecId,
+        cpu: u16,
+        batch: u64,
+    ) -> Self {
+        Self {
+            at: At::Evict,
+            once: Some(batch),
+            ..Self::new(eng, sc, lruvec, cpu)
+        }
+    }
+
+    /// Pages that the last eviction scanned.
+    pub(crate) fn scanned(&self) -> u64 {
+        self.scanned
     }
 
     /// Should the memcg go to the young end of the memcg LRU? Valid at the end.
@@ -298,7 +321,9 @@ impl GenLoop {
 
     fn isolate(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         let whole = eng.cfg.scale.max_lru_batch;
-        let batch = if !eng.sw.scan_budget {
+        let batch = if let Some(batch) = self.once {
+            batch
+        } else if !eng.sw.scan_budget {
             whole
         } else if eng.sw.smaller_batch {
             (self.budget as u64).min(MIN_LRU_BATCH)
@@ -453,6 +478,10 @@ impl GenLoop {
     // ------------------------------------------------------------ after an eviction
 
     fn evicted(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
+        if self.once.is_some() {
+            self.at = At::End;
+            return;
+        }
         let abort = eng.should_abort(sc, self.lruvec);
         if eng.sw.scan_budget {
             let leave = self.aged && sc.root_reclaim() || self.endless(eng, sc);

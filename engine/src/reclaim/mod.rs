@@ -12,9 +12,11 @@
 //! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
 //! | `pageout_batch.rs` | dirty folios that share one TLB flush |
+//! | `debug.rs` | aging and eviction by command |
 //! | `scan_control.rs` | the request |
 
 pub mod classic_loop;
+pub mod debug;
 pub mod gen_loop;
 pub mod gen_root;
 pub mod kswapd;
@@ -32,6 +34,7 @@ pub mod work;
 #[cfg(test)]
 mod tests;
 
+pub use debug::{DebugCommand, DebugError};
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 pub use task::{Outcome, ReclaimTask};
 pub use work::{Answer, Freed, References, Work, Written};

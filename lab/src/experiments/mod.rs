@@ -7,6 +7,7 @@ pub mod aging_oom;
 pub mod android_cold_start;
 pub mod android_heavy;
 pub mod browser;
+pub mod dead_folios;
 pub mod fairness;
 pub mod fio_mmap;
 pub mod kernel_build;
@@ -75,6 +76,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     android_cold_start::EXPERIMENT,
     android_heavy::EXPERIMENT,
     memcg_heat::EXPERIMENT,
+    dead_folios::EXPERIMENT,
 ];
 
 /// What one run is given.

@@ -7,8 +7,10 @@ use crate::vm::offline::MemcgHold;
 use coldset_engine::memcg::{
     HighWrite, MaxWrite, MemcgError, ReclaimRequest, ReclaimWrite, WriteStep,
 };
-use coldset_engine::reclaim::{Outcome, ReclaimKind, ReclaimTask, ScanControl};
-use coldset_engine::MemcgId;
+use coldset_engine::reclaim::{
+    DebugCommand, DebugError, Outcome, ReclaimKind, ReclaimTask, ScanControl,
+};
+use coldset_engine::{MemcgId, NodeId};
 
 impl Machine {
     /// memory.max: the limit holds at once; the usage is brought below it, by killing in the end.
@@ -85,6 +87,24 @@ impl Machine {
                 write.reclaim_done(out.reclaimed);
             }
         }
+    }
+
+    /// lru_gen: ages or evicts generations by command (`mglru.md` 10). Returns pages freed.
+    ///
+    /// # Errors
+    /// A memcg without generations, or a generation that the command does not take.
+    pub async fn lru_gen(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        node: NodeId,
+        command: DebugCommand,
+    ) -> Result<u64, DebugError> {
+        let task = {
+            let w = self.w.borrow();
+            ReclaimTask::debug(&w.engine, memcg, node, command, None, ctx.cpu())?
+        };
+        Ok(self.reclaim(ctx, task).await.reclaimed)
     }
 
     /// Does what a write asks for; the outcome if it was a reclaim.

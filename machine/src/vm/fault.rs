@@ -384,6 +384,7 @@ impl Machine {
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
     pub fn exit_mm(&self, ctx: &Ctx, mm: coldset_engine::MmId) {
         let mut w = self.w.borrow_mut();
+        w.engine.lru_add_drain(ctx.cpu());
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
             w.free_tables(ctx, id);
@@ -401,7 +402,12 @@ impl Machine {
 
     /// Removes a mapping as [`Self::munmap`] does, while others go on.
     pub async fn unmap(&self, ctx: &Ctx, mapping: MappingId) {
-        let begun = self.w.borrow_mut().unmap_begin(ctx, mapping);
+        let begun = {
+            let mut w = self.w.borrow_mut();
+            // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+            w.engine.lru_add_drain(ctx.cpu());
+            w.unmap_begin(ctx, mapping)
+        };
         for from in (0..begun.unwrap_or(0)).step_by(ZAP_BATCH as usize) {
             self.w.borrow_mut().unmap_batch(ctx, mapping, from);
             ctx.maybe_settle().await;
@@ -411,6 +417,15 @@ impl Machine {
 
     /// Removes a mapping, all at once.
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
+        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+        let cpu = ctx.cpu();
+        self.w.borrow_mut().engine.lru_add_drain(cpu);
+        self.release(ctx, mapping);
+    }
+
+    /// The last user of a mapping's memory lets it go, without settling the batches of its CPU: a
+    /// reply that has been sent, a page that copy on write has replaced.
+    pub fn release(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
         w.free_tables(ctx, mapping);
@@ -443,9 +458,6 @@ impl World {
             return None;
         }
         let len = m.len();
-        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
-        self.engine.lru_add_drain(ctx.cpu());
-        let m = &self.mappings[mapping.0 as usize];
         let (mm, present) = (m.mm, u64::from(m.present));
         let ns = self.flush_mm(Some(ctx.cpu()), ctx.now(), mm, present);
         ctx.charge(TimeClass::Fault, ns);

@@ -3,6 +3,7 @@
 
 mod aging;
 mod budget;
+mod debug;
 mod entry;
 mod faults;
 mod sort;
