@@ -40,7 +40,7 @@ pub enum LruvecView {
         /// Generations.
         gens: Vec<GenView>,
         /// Anonymous, file.
-        tiers: [[TierView; MAX_NR_TIERS]; 2],
+        tiers: Box<[[TierView; MAX_NR_TIERS]; 2]>,
     },
     /// Pages of each list (active and inactive, or the one list of each type).
     Lists(Vec<(LruList, u64)>),
@@ -52,7 +52,7 @@ impl LruvecView {
         match &lruvec.policy {
             Policy::MultiGen(m) => LruvecView::MultiGen {
                 gens: gens(m, now),
-                tiers: LruType::ALL.map(|t| {
+                tiers: Box::new(LruType::ALL.map(|t| {
                     let c = &m.ctrl[t.idx()];
                     std::array::from_fn(|i| TierView {
                         refaulted: c.refaulted[i],
@@ -61,7 +61,7 @@ impl LruvecView {
                         avg_refaulted: c.avg_refaulted[i],
                         avg_total: c.avg_total[i],
                     })
-                }),
+                })),
             },
             _ => LruvecView::Lists(
                 LruList::ALL

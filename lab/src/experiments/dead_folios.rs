@@ -117,11 +117,14 @@ struct Handed {
     owner: u16,
 }
 
+/// What is let go when so many allocations have been made, in order.
+type Pending = BTreeMap<(u64, u64), MappingId>;
+
 struct Shared {
     cache: OpenFile,
     popular: Zipf,
     /// By CPU: allocations so far, and what is let go after how many.
-    cpus: RefCell<Vec<(u64, BTreeMap<(u64, u64), MappingId>)>>,
+    cpus: RefCell<Vec<(u64, Pending)>>,
     /// What is to be let go now, by any CPU but its owner.
     ready: RefCell<VecDeque<Handed>>,
     handed: Cell<u64>,

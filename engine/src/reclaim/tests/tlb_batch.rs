@@ -256,8 +256,10 @@ fn others_run_only_while_no_freed_folio_is_in_its_slot() {
 
 #[test]
 fn the_batch_is_drained_before_a_sleep() {
-    let mut cfg = Config::default();
-    cfg.cgroup_v2 = false;
+    let cfg = Config {
+        cgroup_v2: false,
+        ..Config::default()
+    };
     let mut sw = presets::preset("base").unwrap();
     sw.set("batched_dirty_flush", "v2").unwrap();
     let mut h = Host::with(sw, cfg);

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(t.leaves, 27_398);
         // 428 MiB of leaves; the secondary index beside them.
         assert_eq!(t.leaves * POOL_PAGE / 256, 428);
-        let gib = u64::from(t.pages()) * 48 * 4096 >> 20;
+        let gib = (u64::from(t.pages()) * 48 * 4096) >> 20;
         assert!((21_000..23_000).contains(&gib), "{gib} MiB");
     }
 

@@ -33,6 +33,11 @@ impl Kept {
         self.apps.borrow().len()
     }
 
+    /// True if no app is in the background.
+    pub fn is_empty(&self) -> bool {
+        self.apps.borrow().is_empty()
+    }
+
     /// Ends the oldest one. False if there is none.
     pub fn kill_oldest(&self, phone: &Phone, ctx: &Ctx) -> bool {
         let Some(app) = self.apps.borrow_mut().pop_front() else {

@@ -86,11 +86,9 @@ impl Meter {
             .spawn("sampler", Affinity::Any, mm, move |m, ctx| async move {
                 loop {
                     let values = sample(&m.world());
-                    let mut sums = meter.sums.borrow_mut();
-                    for (sum, v) in sums.iter_mut().zip(values) {
+                    for (sum, v) in meter.sums.borrow_mut().iter_mut().zip(values) {
                         *sum += v;
                     }
-                    drop(sums);
                     let n = meter.samples.get();
                     meter.samples.set(n + 1);
                     if n % 10 == 0 {
