@@ -87,6 +87,16 @@ const PARAMS: &[ParamDoc] = &[
         doc: "size of swap, MiB",
     },
     ParamDoc {
+        name: "page_cluster",
+        default: "3",
+        doc: "vm.page-cluster: a fault reads up to 2^this pages from a swap device",
+    },
+    ParamDoc {
+        name: "sweeps",
+        default: "separate",
+        doc: "separate: write up, verify up, write down, verify down; inversion: each pass verifies a page and writes it",
+    },
+    ParamDoc {
         name: "time_ms",
         default: "60000",
         doc: "time, ms, before effort",
@@ -112,6 +122,8 @@ const RACE_QUANTUM: u64 = 1_000;
 /// What the processes of one run share.
 struct Shared {
     until: u64,
+    /// A page is verified and written in the same pass.
+    inversion: bool,
     /// How long a process stays on a CPU, ns.
     stay: u64,
     sweep_ns: u64,
@@ -168,7 +180,7 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u
     let n = s.pages;
     let (mut sweep, mut at) = (0, 0);
     'run: loop {
-        let (write, up) = (sweep % 2 == 0, sweep % 4 < 2);
+        let (even, up) = (sweep % 2 == 0, sweep % 4 < 2);
         for i in 0..n {
             let now = (ctx.now() / s.stay) as usize % home.len();
             if now != at {
@@ -176,7 +188,8 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u
                 move_to(&ctx, home[at]).await;
             }
             let page = if up { i } else { n - 1 - i };
-            if !s.page(&m, &ctx, map, page, write).await {
+            let verified = !s.inversion || s.page(&m, &ctx, map, page, false).await;
+            if !verified || !s.page(&m, &ctx, map, page, s.inversion || even).await {
                 break 'run;
             }
         }
@@ -247,6 +260,18 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     cfg.engine.resched_in_lists = true;
     cfg.seed = input.seed;
     cfg.kernel_memory = true;
+    cfg.page_cluster = n("page_cluster")?.min(8) as u32;
+    let inversion = match input.text(PARAMS, "sweeps") {
+        "separate" => false,
+        "inversion" => true,
+        other => {
+            return Err(ExperimentError::Param {
+                name: "sweeps".into(),
+                value: other.into(),
+                expected: "separate or inversion",
+            })
+        }
+    };
     let swap_pages = (n("swap_mib")? * MIB / input.scale) as u32;
     cfg.swap = match input.text(PARAMS, "swap") {
         "zram" => SwapConfig::Zram {
@@ -278,6 +303,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     let threads = if race { 2 * procs } else { procs };
     let shared = Rc::new(Shared {
         until: time.max(ms),
+        inversion,
         stay: (time / MOVES).max(ms / 10),
         sweep_ns: input.costs.stress_sweep_page_ns,
         pages: pages as u32,
@@ -361,6 +387,8 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
         Counter::Pgmajfault,
         Counter::Pswpin,
         Counter::Pswpout,
+        Counter::SwapRa,
+        Counter::SwapRaHit,
         Counter::RefaultAnon,
         Counter::AgingRuns,
         Counter::ZeroProgress,
