@@ -78,7 +78,7 @@ const PARAMS: &[ParamDoc] = &[
     },
     ParamDoc {
         name: "swap",
-        default: "nvme",
+        default: "zram",
         doc: "swap: zram, or a device of `coldset lab list`",
     },
     ParamDoc {
@@ -93,8 +93,8 @@ const PARAMS: &[ParamDoc] = &[
     },
     ParamDoc {
         name: "sweeps",
-        default: "separate",
-        doc: "separate: write up, verify up, write down, verify down; inversion: each pass verifies a page and writes it",
+        default: "inversion",
+        doc: "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify",
     },
     ParamDoc {
         name: "time_ms",
@@ -112,8 +112,9 @@ const PARAMS: &[ParamDoc] = &[
 const MIB: u64 = 256;
 /// Pages of a bogo operation: 4,096 words of 8 bytes.
 const BOGO_PAGES: u64 = 8;
-/// Times that the processes move on to their next CPUs.
-const MOVES: u64 = 200;
+/// Times that the processes move on to their next CPUs. One that reclaims moves later than the rest,
+/// and two share a CPU until it does: too many moves would be a load of their own.
+const MOVES: u64 = 20;
 /// The run with forced races is so much shorter.
 const RACE_SHARE: u64 = 8;
 /// In it, tasks run ahead of the clock by no more than this, ns.
@@ -135,7 +136,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// One page of a sweep. False at the end of the run.
+    /// One load or store of a page. False at the end of the run.
     async fn page(&self, m: &Machine, ctx: &Ctx, map: MappingId, page: u32, write: bool) -> bool {
         if ctx.now() >= self.until {
             return false;
@@ -146,7 +147,6 @@ impl Shared {
             return false;
         }
         ctx.charge(TimeClass::User, self.sweep_ns);
-        self.touched.set(self.touched.get() + 1);
         ctx.maybe_settle().await;
         true
     }
@@ -174,8 +174,10 @@ async fn move_to(ctx: &Ctx, cpu: u16) {
     }
 }
 
-/// Write up, verify up, write down, verify down. All processes move on to the next of their CPUs at
-/// the same times, so that each has one to itself.
+/// Sweeps up twice, down twice. With inversion each verifies a page and writes its complement, so that
+/// every page that is swapped in is dirty again when it goes; else every other sweep only verifies, and
+/// half of the pages go as they came. All processes move on to the next of their CPUs at the same
+/// times, so that each has one to itself.
 async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>) {
     let n = s.pages;
     let (mut sweep, mut at) = (0, 0);
@@ -192,6 +194,7 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u
             if !verified || !s.page(&m, &ctx, map, page, s.inversion || even).await {
                 break 'run;
             }
+            s.touched.set(s.touched.get() + 1);
         }
         sweep += 1;
     }
