@@ -97,6 +97,11 @@ const PARAMS: &[ParamDoc] = &[
         doc: "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify",
     },
     ParamDoc {
+        name: "batch",
+        default: "31",
+        doc: "folios of an add batch, 1 to 31: so many of a process lie side by side on the lists",
+    },
+    ParamDoc {
         name: "time_ms",
         default: "60000",
         doc: "time, ms, before effort",
@@ -258,6 +263,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
+    cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
     cfg.engine.seed = input.seed;
     // A reclaimer that sorts through a list of hundreds is no lump of time to the other CPUs.
     cfg.engine.resched_in_lists = true;

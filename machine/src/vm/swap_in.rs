@@ -79,12 +79,7 @@ impl Machine {
     }
 
     /// Starts reading the neighbours; nobody waits for them. An error is left to whoever needs the page.
-    fn read_ahead_swap(
-        &self,
-        ctx: &Ctx,
-        object: ObjectId,
-        pages: Vec<Neighbour<'_>>,
-    ) {
+    fn read_ahead_swap(&self, ctx: &Ctx, object: ObjectId, pages: Vec<Neighbour<'_>>) {
         for near in pages {
             let Neighbour {
                 page,
@@ -149,5 +144,82 @@ impl World {
         if !self.engine.folio(id).has(Flags::LRU) {
             self.engine.lru_add_drain(ctx.cpu());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{MachineConfig, SwapConfig};
+    use crate::ctx::InlineClock;
+    use crate::device::DeviceKind;
+    use crate::machine::MachineRun;
+    use coldset_engine::memcg::CounterKind;
+    use coldset_engine::switches::presets::preset;
+
+    const LIMIT: u64 = 300;
+    const PAGES: u32 = 1200;
+
+    /// Sweeps over four times the limit, every load compared; major faults, pages read ahead, hits.
+    fn sweeps(page_cluster: u32, swap: SwapConfig, up: bool) -> [i64; 3] {
+        let mut cfg = MachineConfig::new(preset("base").unwrap());
+        cfg.swap = swap;
+        cfg.page_cluster = page_cluster;
+        cfg.check = true;
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let m = run.machine.clone();
+        let memcg = {
+            let mut w = m.world_mut();
+            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
+            let kind = CounterKind::Memory;
+            w.engine.memcgs.set_max(memcg, kind, LIMIT).unwrap();
+            memcg
+        };
+        let mm = m.create_mm(memcg);
+        let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
+        let region = m.create_anon(PAGES);
+        let map = m.mmap(mm, region, 0, PAGES, MappingFlags::empty());
+        run.drive(&ctx, async {
+            for sweep in 0..4 {
+                for i in 0..PAGES {
+                    let page = if up { i } else { PAGES - 1 - i };
+                    m.access(&ctx, map, page, sweep % 2 == 0).await.unwrap();
+                }
+            }
+        });
+        run.catch_up(&ctx);
+        let w = run.machine.world();
+        w.check();
+        let live = |c| w.engine.memcgs.live(memcg, c);
+        [Counter::Pgmajfault, Counter::SwapRa, Counter::SwapRaHit].map(live)
+    }
+
+    fn disk() -> SwapConfig {
+        SwapConfig::Disk {
+            pages: 4000,
+            device: DeviceKind::Nvme,
+        }
+    }
+
+    #[test]
+    fn a_sweep_reads_ahead_in_either_direction() {
+        let [alone, ahead, hits] = sweeps(0, disk(), true);
+        assert!(alone > 3000, "{alone}");
+        assert_eq!((ahead, hits), (0, 0));
+        for up in [true, false] {
+            let [faults, ahead, hits] = sweeps(3, disk(), up);
+            assert!(faults * 6 < alone, "windows of eight pages: {faults}");
+            assert!(hits * 20 > ahead * 19, "{hits} of {ahead}");
+            assert!(faults + ahead > 3000, "{faults} and {ahead}");
+        }
+    }
+
+    #[test]
+    fn a_synchronous_device_reads_nothing_ahead() {
+        let zram = SwapConfig::Zram {
+            pages: 4000,
+            algorithm: "lz4".into(),
+        };
+        assert_eq!(sweeps(3, zram, true)[1..], [0, 0]);
     }
 }
