@@ -120,6 +120,8 @@ const BOGO_PAGES: u64 = 8;
 /// Times that the processes move on to their next CPUs. One that reclaims moves later than the rest,
 /// and two share a CPU until it does: too many moves would be a load of their own.
 const MOVES: u64 = 20;
+/// Within so much for each process all have begun, ns.
+const FORK_NS: u64 = 50_000;
 /// The run with forced races is so much shorter.
 const RACE_SHARE: u64 = 8;
 /// In it, tasks run ahead of the clock by no more than this, ns.
@@ -183,8 +185,9 @@ async fn move_to(ctx: &Ctx, cpu: u16) {
 /// every page that is swapped in is dirty again when it goes; else every other sweep only verifies, and
 /// half of the pages go as they came. All processes move on to the next of their CPUs at the same
 /// times, so that each has one to itself.
-async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>) {
+async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>, begin: u64) {
     let n = s.pages;
+    ctx.sleep_until(TimeClass::Idle, begin).await;
     let (mut sweep, mut at) = (0, 0);
     'run: loop {
         let (even, up) = (sweep % 2 == 0, sweep % 4 < 2);
@@ -332,8 +335,10 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
         let map = machine.mmap(mm, region, 0, pages as u32, MappingFlags::empty());
         let s = shared.clone();
         let first = Affinity::Mask(CpuMask::single(home[0]));
+        // They are forked one after the other.
+        let begin = Stream::new(input.seed, "tlb-stress", p as u64).below(FORK_NS * procs);
         machine.spawn("stress-ng-vm", first, mm, move |m, ctx| {
-            worker(m, ctx, s, map, home)
+            worker(m, ctx, s, map, home, begin)
         });
         if race {
             let s = shared.clone();
