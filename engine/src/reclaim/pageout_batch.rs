@@ -25,6 +25,8 @@ pub(super) struct PageoutBatch {
     pub(super) waiting: Vec<FolioId>,
     /// Locked again, flushed, to be written.
     pub(super) locked: VecDeque<FolioId>,
+    /// Turned away, the flush still to come. They are on the way back to their lists.
+    pub(super) unsettled: Vec<FolioId>,
     /// A folio whose writeback the task must wait for once the batch is through.
     pub(super) before_wait: Option<FolioId>,
 }
@@ -70,6 +72,9 @@ impl ShrinkList {
                 Some(why) => {
                     count(eng, id, why);
                     self.ret.push(id);
+                    if mode != DirtyFlush::Posted {
+                        self.batch.unsettled.push(id);
+                    }
                 }
                 None => self.batch.locked.push_back(id),
             }
@@ -80,6 +85,19 @@ impl ShrinkList {
             return None;
         }
         self.flush_dirty(eng)
+    }
+}
+
+impl ShrinkList {
+    /// Nothing is pending any more: a folio that waited unlocked and was turned away is dirty from now
+    /// on. Somebody may have cleaned it since, and a store may have come after that, through a
+    /// translation that was not flushed yet (8.4 item 8; to mark it when it is turned away is too early).
+    pub(super) fn settle(&mut self, eng: &mut Engine) {
+        for id in self.batch.unsettled.drain(..) {
+            if eng.folios[id].any(Flags::OWNED | Flags::SWAPCACHE) {
+                eng.set_dirty(id);
+            }
+        }
     }
 }
 

@@ -161,6 +161,9 @@ impl ShrinkList {
         answer: &mut Option<Answer>,
     ) -> Option<Work> {
         loop {
+            if !self.flush_required {
+                self.settle(eng);
+            }
             if let Some((folio, slot)) = self.free_slot.take() {
                 return Some(Work::FreeSwap { folio, slot });
             }
@@ -262,6 +265,11 @@ impl ShrinkList {
         if self.at == At::Waited {
             back.push(self.folio);
         }
+        if eng.sw.batched_dirty_flush != DirtyFlush::Posted {
+            let waiting = &self.batch.waiting;
+            self.batch.unsettled.extend_from_slice(waiting);
+        }
+        self.settle(eng);
         back.append(&mut self.batch.waiting);
         back.extend_from_slice(&self.input[self.next..]);
         self.release(eng);

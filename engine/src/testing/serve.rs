@@ -85,6 +85,20 @@ impl Host {
         ids: &[FolioId],
         mut meanwhile: impl FnMut(&mut Self),
     ) -> Shrunk {
+        self.shrink_at(sc, ids, |h, work| {
+            if work == Work::Yield {
+                meanwhile(h);
+            }
+        })
+    }
+
+    /// [`Self::shrink_while`] with something that happens at each request, before it is served.
+    pub(crate) fn shrink_at(
+        &mut self,
+        sc: &mut ScanControl,
+        ids: &[FolioId],
+        mut meanwhile: impl FnMut(&mut Self, Work),
+    ) -> Shrunk {
         let mut list = ShrinkList::default();
         for &id in ids {
             if self.has(id, Flags::LRU) {
@@ -97,9 +111,7 @@ impl Host {
         list.begin(sc.target, false);
         let mut answer = None;
         while let Some(work) = list.step(&mut self.eng, sc, &mut answer) {
-            if work == Work::Yield {
-                meanwhile(self);
-            }
+            meanwhile(self, work);
             answer = self.serve(work, &list.freed);
         }
         let kept = std::mem::take(&mut list.ret);

@@ -78,13 +78,28 @@ const PARAMS: &[ParamDoc] = &[
     },
     ParamDoc {
         name: "swap",
-        default: "nvme",
+        default: "zram",
         doc: "swap: zram, or a device of `coldset lab list`",
     },
     ParamDoc {
         name: "swap_mib",
         default: "8192",
         doc: "size of swap, MiB",
+    },
+    ParamDoc {
+        name: "page_cluster",
+        default: "3",
+        doc: "vm.page-cluster: a fault reads up to 2^this pages from a swap device",
+    },
+    ParamDoc {
+        name: "sweeps",
+        default: "inversion",
+        doc: "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify",
+    },
+    ParamDoc {
+        name: "batch",
+        default: "31",
+        doc: "folios of an add batch, 1 to 31: so many of a process lie side by side on the lists",
     },
     ParamDoc {
         name: "time_ms",
@@ -102,8 +117,11 @@ const PARAMS: &[ParamDoc] = &[
 const MIB: u64 = 256;
 /// Pages of a bogo operation: 4,096 words of 8 bytes.
 const BOGO_PAGES: u64 = 8;
-/// Times that the processes move on to their next CPUs.
-const MOVES: u64 = 200;
+/// Times that the processes move on to their next CPUs. One that reclaims moves later than the rest,
+/// and two share a CPU until it does: too many moves would be a load of their own.
+const MOVES: u64 = 20;
+/// Within so much for each process all have begun, ns.
+const FORK_NS: u64 = 50_000;
 /// The run with forced races is so much shorter.
 const RACE_SHARE: u64 = 8;
 /// In it, tasks run ahead of the clock by no more than this, ns.
@@ -112,6 +130,8 @@ const RACE_QUANTUM: u64 = 1_000;
 /// What the processes of one run share.
 struct Shared {
     until: u64,
+    /// A page is verified and written in the same pass.
+    inversion: bool,
     /// How long a process stays on a CPU, ns.
     stay: u64,
     sweep_ns: u64,
@@ -123,7 +143,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// One page of a sweep. False at the end of the run.
+    /// One load or store of a page. False at the end of the run.
     async fn page(&self, m: &Machine, ctx: &Ctx, map: MappingId, page: u32, write: bool) -> bool {
         if ctx.now() >= self.until {
             return false;
@@ -134,7 +154,6 @@ impl Shared {
             return false;
         }
         ctx.charge(TimeClass::User, self.sweep_ns);
-        self.touched.set(self.touched.get() + 1);
         ctx.maybe_settle().await;
         true
     }
@@ -162,13 +181,16 @@ async fn move_to(ctx: &Ctx, cpu: u16) {
     }
 }
 
-/// Write up, verify up, write down, verify down. All processes move on to the next of their CPUs at
-/// the same times, so that each has one to itself.
-async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>) {
+/// Sweeps up twice, down twice. With inversion each verifies a page and writes its complement, so that
+/// every page that is swapped in is dirty again when it goes; else every other sweep only verifies, and
+/// half of the pages go as they came. All processes move on to the next of their CPUs at the same
+/// times, so that each has one to itself.
+async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>, begin: u64) {
     let n = s.pages;
+    ctx.sleep_until(TimeClass::Idle, begin).await;
     let (mut sweep, mut at) = (0, 0);
     'run: loop {
-        let (write, up) = (sweep % 2 == 0, sweep % 4 < 2);
+        let (even, up) = (sweep % 2 == 0, sweep % 4 < 2);
         for i in 0..n {
             let now = (ctx.now() / s.stay) as usize % home.len();
             if now != at {
@@ -176,9 +198,11 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u
                 move_to(&ctx, home[at]).await;
             }
             let page = if up { i } else { n - 1 - i };
-            if !s.page(&m, &ctx, map, page, write).await {
+            let verified = !s.inversion || s.page(&m, &ctx, map, page, false).await;
+            if !verified || !s.page(&m, &ctx, map, page, s.inversion || even).await {
                 break 'run;
             }
+            s.touched.set(s.touched.get() + 1);
         }
         sweep += 1;
     }
@@ -242,11 +266,24 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
+    cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
     cfg.engine.seed = input.seed;
     // A reclaimer that sorts through a list of hundreds is no lump of time to the other CPUs.
     cfg.engine.resched_in_lists = true;
     cfg.seed = input.seed;
     cfg.kernel_memory = true;
+    cfg.page_cluster = n("page_cluster")?.min(8) as u32;
+    let inversion = match input.text(PARAMS, "sweeps") {
+        "separate" => false,
+        "inversion" => true,
+        other => {
+            return Err(ExperimentError::Param {
+                name: "sweeps".into(),
+                value: other.into(),
+                expected: "separate or inversion",
+            })
+        }
+    };
     let swap_pages = (n("swap_mib")? * MIB / input.scale) as u32;
     cfg.swap = match input.text(PARAMS, "swap") {
         "zram" => SwapConfig::Zram {
@@ -278,6 +315,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     let threads = if race { 2 * procs } else { procs };
     let shared = Rc::new(Shared {
         until: time.max(ms),
+        inversion,
         stay: (time / MOVES).max(ms / 10),
         sweep_ns: input.costs.stress_sweep_page_ns,
         pages: pages as u32,
@@ -297,8 +335,10 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
         let map = machine.mmap(mm, region, 0, pages as u32, MappingFlags::empty());
         let s = shared.clone();
         let first = Affinity::Mask(CpuMask::single(home[0]));
+        // They are forked one after the other.
+        let begin = Stream::new(input.seed, "tlb-stress", p as u64).below(FORK_NS * procs);
         machine.spawn("stress-ng-vm", first, mm, move |m, ctx| {
-            worker(m, ctx, s, map, home)
+            worker(m, ctx, s, map, home, begin)
         });
         if race {
             let s = shared.clone();
@@ -361,6 +401,8 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
         Counter::Pgmajfault,
         Counter::Pswpin,
         Counter::Pswpout,
+        Counter::SwapRa,
+        Counter::SwapRaHit,
         Counter::RefaultAnon,
         Counter::AgingRuns,
         Counter::ZeroProgress,

@@ -57,6 +57,7 @@ impl Setup {
             // Tasks meet in the middle of lists.
             m.params.sim_quantum_ns = pick(own, &[100, 1_000, 5_000]);
         }
+        m.page_cluster = pick(own, &[0, 1, 3]);
         m.seed = seed;
         m.engine.seed = seed;
         m.engine.swappiness = pick(rng, &[0, 1, 60, 100, 150, 200]);

@@ -109,6 +109,13 @@ fn list_name(list: LruList) -> &'static str {
     list.counter().name()
 }
 
+impl TierDump {
+    /// Nothing was refaulted, evicted or protected, now or before.
+    fn is_blank(&self) -> bool {
+        self.refaulted + self.evicted + self.protected + self.avg_refaulted + self.avg_total == 0
+    }
+}
+
 impl LruvecDump {
     fn of(memcg: MemcgId, node: NodeId, view: &LruvecView) -> Self {
         let mut d = LruvecDump {
@@ -148,9 +155,24 @@ impl LruvecDump {
         d
     }
 
-    /// A few lines of text.
+    /// Nothing on its lists, and nothing has been evicted from them.
+    fn is_blank(&self) -> bool {
+        let none = |n: Option<u64>| n.unwrap_or(0) == 0;
+        self.generations
+            .iter()
+            .all(|g| none(g.anon) && none(g.file))
+            && self.tiers.iter().flatten().all(TierDump::is_blank)
+            && self.lists.iter().all(|&(_, n)| n == 0)
+    }
+
+    /// A few lines of text. Tiers in which nothing has happened are left out, and of an lruvec that
+    /// has never held anything there is one line.
     pub fn text(&self) -> String {
         let mut out = format!("memcg {:>5}\n node {:>5}\n", self.memcg, self.node);
+        if self.is_blank() {
+            out.push_str("   empty\n");
+            return out;
+        }
         let mut line = |text: std::fmt::Arguments<'_>| {
             out.write_fmt(text).expect("a string takes it");
             out.push('\n');
@@ -172,7 +194,7 @@ impl LruvecDump {
             ));
         }
         for (name, tiers) in ["anon", "file"].iter().zip(&self.tiers) {
-            for (i, t) in tiers.iter().enumerate() {
+            for (i, t) in tiers.iter().enumerate().filter(|(_, t)| !t.is_blank()) {
                 line(format_args!(
                     "   {name} tier {i}: refaulted {}, evicted {}, protected {}, averages {} of {}",
                     t.refaulted, t.evicted, t.protected, t.avg_refaulted, t.avg_total

@@ -5,6 +5,7 @@
 //! the start of the mapping.
 
 use bitflags::bitflags;
+use coldset_engine::swap::SwapReadahead;
 use coldset_engine::{MmId, ObjectId};
 
 /// Entries of a leaf table.
@@ -61,6 +62,8 @@ pub struct Mapping {
     pub present: u32,
     /// False once unmapped.
     pub alive: bool,
+    /// Read-ahead of pages that are in swap.
+    pub ahead: SwapReadahead,
 }
 
 /// Accessed mark of an upper entry.
@@ -80,6 +83,7 @@ impl Mapping {
             tables: vec![0; pages.div_ceil(TABLE) as usize],
             present: 0,
             alive: true,
+            ahead: SwapReadahead::default(),
         }
     }
 

@@ -248,6 +248,7 @@ impl Machine {
                 }
                 let mut w = self.w.borrow_mut();
                 from_swap = w.engine.folio(id).has(Flags::SWAPCACHE);
+                w.swap_ahead_hit(ctx, mapping, id);
                 w.swap_cache_hit(ctx, id, write);
                 drop(w);
                 held
@@ -258,7 +259,7 @@ impl Machine {
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                match self.swap_in(ctx, object, page, s).await? {
+                match self.swap_in(ctx, mapping, object, page, s).await? {
                     Some(held) => held,
                     None => return Ok(0),
                 }

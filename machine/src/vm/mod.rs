@@ -9,5 +9,6 @@ pub(crate) mod offline;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;
+mod swap_in;
 pub mod tmpfs;
 pub mod walk;

@@ -1,12 +1,10 @@
 //! Swap: slots, what they hold, and moving pages in and out.
 
-use crate::config::{MachineConfig, MachineError, OpError, SwapConfig};
+use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::ctx::Ctx;
 use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
-use crate::machine::Machine;
 use crate::mem::{Fill, Slot};
 use crate::sim::TimeClass;
-use crate::vm::held::FolioRef;
 use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
 use coldset_engine::swap::frees_slot_at_swap_in;
@@ -114,7 +112,7 @@ impl Swap {
     }
 
     /// I/O finishes inside the call.
-    fn synchronous(&self) -> bool {
+    pub(super) fn synchronous(&self) -> bool {
         matches!(self.store, Store::Zram { .. })
     }
 
@@ -333,43 +331,6 @@ impl World {
     }
 }
 
-impl Machine {
-    /// Brings a swapped page back inside a fault. `None`: it is not in that slot any more, look
-    /// again.
-    pub(crate) async fn swap_in(
-        &self,
-        ctx: &Ctx,
-        object: ObjectId,
-        page: u32,
-        slot: u32,
-    ) -> Result<Option<FolioRef<'_>>, OpError> {
-        let owner = {
-            let w = self.w.borrow();
-            let css = w.swap.as_ref().expect("swapped page").held[slot as usize].owner;
-            w.engine.memcgs.swapin_memcg(css, ctx.memcg)
-        };
-        let charge = self.get_pages(ctx, owner, 1).await?;
-        let (held, end) = {
-            let mut w = self.w.borrow_mut();
-            // While we waited for memory somebody else may have brought it in, or unmapped it, and
-            // the slot may be another page's by now.
-            if w.objects[object.idx()].slot(page) != Slot::Swap(slot) {
-                return Ok(None);
-            }
-            let end = w.read_swap(ctx, owner, slot).map_err(OpError::Device)?;
-            charge.keep();
-            let id = w.begin_swap_in(ctx, object, page, slot, owner);
-            w.unlock_at(ctx, end, id);
-            (FolioRef::of(self, id), end)
-        };
-        ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
-        Ok(Some(held))
-    }
-}
-
 impl World {
     /// Reads a slot. Returns when its contents are there.
     pub(crate) fn read_swap(
@@ -418,6 +379,9 @@ impl World {
     /// A fault finds a folio in the swap cache: a store to it, or swap being half full, gives its
     /// slot back, if nobody else uses the folio and it is not being written (`machine-model.md` 7).
     pub(crate) fn swap_cache_hit(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
+        if write {
+            self.drain_for_store(ctx, id);
+        }
         let f = self.engine.folio(id);
         let Some(slot) = f.swap_slot() else { return };
         // References: this fault's and the swap cache's.
@@ -451,7 +415,7 @@ impl World {
         });
     }
 
-    fn begin_swap_in(
+    pub(super) fn begin_swap_in(
         &mut self,
         ctx: &Ctx,
         object: ObjectId,
@@ -492,6 +456,9 @@ impl World {
         };
         if self.engine.folio(id).has(Flags::WRITEBACK) {
             return;
+        }
+        if write && !self.swap.as_ref().is_some_and(Swap::synchronous) {
+            self.drain_for_store(ctx, id);
         }
         let lruvec = self.engine.folio(id).lruvec();
         let owner = self.engine.lruvec(lruvec).memcg;

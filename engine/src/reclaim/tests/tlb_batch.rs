@@ -177,6 +177,30 @@ fn item_8_found_clean_is_dirtied_again() {
 }
 
 #[test]
+fn item_8_cleaned_after_it_was_turned_away() {
+    // A flusher has one of two folios locked when the batch looks, and cleans it before the flush.
+    for (mode, dirty) in [("v1", false), ("v2", true)] {
+        let mut h = host(mode);
+        let ids = many(&mut h, 2);
+        let other = ids[0];
+        let mut cleaned = false;
+        let s = h.shrink_at(&mut direct(), &ids, |h, work| match work {
+            Work::Yield => h.eng.folio_set(other, Flags::LOCKED),
+            Work::FlushTlb { .. } if !cleaned => {
+                cleaned = true;
+                assert!(h.eng.clear_dirty(other));
+                h.eng.folio_clear(other, Flags::LOCKED);
+            }
+            _ => {}
+        });
+        assert!(cleaned && s.kept.contains(&other));
+        assert_eq!(h.vm(Counter::DirtyBatchLocked), 1, "{mode}");
+        assert_eq!(h.has(other, Flags::DIRTY), dirty, "{mode}");
+        h.eng.check();
+    }
+}
+
+#[test]
 fn under_writeback_by_another() {
     // Before 6.19 kswapd writes file folios, and a flusher may be faster.
     let mut h = host_of("v612", "v2");
