@@ -54,6 +54,9 @@ pub struct MachineConfig {
     pub fault_around: u32,
     /// Pages read ahead beyond a request; 0 = none.
     pub read_ahead: u32,
+    /// Pages read together with one that is missing in a mapping without advice, the window being
+    /// centred on it (Linux: the device's `read_ahead_kb`); 0 = that one only.
+    pub read_around: u32,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -83,6 +86,7 @@ impl MachineConfig {
             dirty_balance: true,
             fault_around: 16,
             read_ahead: 0,
+            read_around: 0,
             kernel_memory: false,
             seed: 1,
             stop_at_oom: false,
