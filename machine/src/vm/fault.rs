@@ -34,8 +34,15 @@ impl World {
     /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
     /// many did not.
     pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
-        let done = (entry..entry + count).take_while(|&e| self.touch(mapping, e, false));
-        done.count() as u32
+        let m = &mut self.mappings[mapping.0 as usize];
+        let done = m.touch_run(entry, count);
+        let object = &self.objects[m.object.idx()];
+        if object.contents.is_some() {
+            for page in m.start + entry..m.start + entry + done {
+                object.load(page);
+            }
+        }
+        done
     }
 
     /// A load without any fault, where contents are not tracked.
