@@ -101,6 +101,11 @@ const PARAMS: &[ParamDoc] = &[
         doc: "storage",
     },
     ParamDoc {
+        name: "touched",
+        default: "hot",
+        doc: "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)",
+    },
+    ParamDoc {
         name: "memcgs",
         default: "off",
         doc: "a memcg for every app (on, off)",
@@ -311,8 +316,8 @@ async fn front(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Result<(),
     let mut log = Log::new(phone, NAVIGATION_WRITES.0, NAVIGATION_WRITES.1);
     let (files, anon) = app.pages;
     let busy = [
-        Busy::new(running.anon, anon, NAVIGATION_PERCENT, true, &mut draw),
-        Busy::new(running.map, files, NAVIGATION_PERCENT, false, &mut draw),
+        Busy::new(phone, running.anon, anon, NAVIGATION_PERCENT, true, &mut draw),
+        Busy::new(phone, running.map, files, NAVIGATION_PERCENT, false, &mut draw),
     ];
     for (tick, part) in rest.enumerate() {
         for e in part {
@@ -360,8 +365,8 @@ async fn background(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Resul
     let mut draw = Stream::new(s.phone.seed, "android-background", i as u64);
     let (files, anon) = s.apps[i].pages;
     let busy = [
-        Busy::new(running.anon, anon, BACKGROUND_PERCENT, true, &mut draw),
-        Busy::new(running.map, files, BACKGROUND_PERCENT, false, &mut draw),
+        Busy::new(&s.phone, running.anon, anon, BACKGROUND_PERCENT, true, &mut draw),
+        Busy::new(&s.phone, running.map, files, BACKGROUND_PERCENT, false, &mut draw),
     ];
     for tick in 0.. {
         for b in &busy {
