@@ -210,6 +210,8 @@ async fn user(phone: &Rc<Phone>, ctx: &Ctx, apps: Rc<Vec<App>>, rounds: u64, met
         for i in 0..apps.len() {
             let over = WaitQueue::new(&phone.machine.sim);
             let ended = Rc::new(Cell::new(false));
+            // A cold start begins with the fork.
+            let began = ctx.now();
             let process = phone.fork(ctx, apps[i].memcg);
             let (q, e) = (over.clone(), ended.clone());
             let ending = Ending::new(move || {
@@ -225,7 +227,6 @@ async fn user(phone: &Rc<Phone>, ctx: &Ctx, apps: Rc<Vec<App>>, rounds: u64, met
                     let done = async {
                         let app = &a[i];
                         let running = app.map(&p, process);
-                        let began = ctx.now();
                         app.start(&p, &ctx, running, &mut draw).await?;
                         meter.launched(ctx.now() - began);
                         let rest = app.pages.1 - app.anon_at_start();

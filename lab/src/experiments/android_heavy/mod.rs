@@ -247,6 +247,8 @@ async fn user(s: &Rc<Session>, ctx: &Ctx, launcher: &Busy) -> Result<(), OpError
 async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
     let over = WaitQueue::new(&s.phone.machine.sim);
     let left = Rc::new(Cell::new(false));
+    // A cold start begins with the fork.
+    let began = ctx.now();
     let process = s.phone.fork(ctx, s.apps[i].memcg);
     let (q, l) = (over.clone(), left.clone());
     let ending = Ending::new(move || {
@@ -257,7 +259,7 @@ async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
     let body = move |_, ctx: Ctx| async move {
         let s = session;
         let running = s.apps[i].map(&s.phone, process);
-        let used = front(&s, &ctx, i, running).await;
+        let used = front(&s, &ctx, i, (began, running)).await;
         if used.is_ok() {
             s.kept.keep(running);
         }
@@ -283,12 +285,16 @@ async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
     }
 }
 
-/// Start and use.
-async fn front(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Result<(), OpError> {
+/// Start, under way since `began`, and use.
+async fn front(
+    s: &Session,
+    ctx: &Ctx,
+    i: usize,
+    (began, running): (u64, Running),
+) -> Result<(), OpError> {
     let (phone, app) = (&s.phone, &s.apps[i]);
     let m = &phone.machine;
     let mut draw = Stream::new(phone.seed, "android-heavy", i as u64);
-    let began = ctx.now();
     app.start(phone, ctx, running, &mut draw).await?;
     s.meter.launched(ctx.now() - began);
     let ticks = s.use_ticks as u32;
