@@ -85,7 +85,7 @@ fn hint(nearest: &Option<&'static str>) -> String {
 }
 
 /// The endings of parameter names, and the units they stand for.
-const UNITS: [(&str, &str); 11] = [
+const UNITS: [(&str, &str); 12] = [
     ("_bytes_per_s", "B/s"),
     ("_ns", "ns"),
     ("_bytes", "B"),
@@ -97,6 +97,7 @@ const UNITS: [(&str, &str); 11] = [
     ("_pages", "pages"),
     ("_slots", "slots"),
     ("_ptes", "PTEs"),
+    ("_requests", "requests"),
 ];
 
 /// The greatest value of any parameter: 10^15, so that sums of costs cannot overflow.
@@ -112,6 +113,7 @@ fn range_of(name: &str) -> (u64, u64) {
     match (name, unit_of(name)) {
         ("zram_huge_class_bytes", _) => (0, 4096),
         ("zram_pool_overhead_permille", _) => (1000, 4000),
+        ("swap_readahead_max_pages", _) => (1, 4096),
         (_, "B/s") => (1, MAX_VALUE),
         (_, "channels") => (1, 1024),
         (_, "%") => (1, 100),

@@ -11,10 +11,12 @@ use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
 use coldset_engine::swap::frees_slot_at_swap_in;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
+use coldset_engine::swap::SwapReadahead;
 use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Where swapped pages go.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ enum Store {
 }
 
 /// What a used slot holds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Held {
     /// Encoded shadow: 0 none, else shadow << 1 | 1.
     shadow: u64,
@@ -32,6 +34,19 @@ struct Held {
     version: u32,
     /// css id of the memcg charged.
     owner: u16,
+    /// Whose contents, object and page.
+    of: (ObjectId, u32),
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            shadow: 0,
+            version: 0,
+            owner: 0,
+            of: (ObjectId::NONE, 0),
+        }
+    }
 }
 
 /// The swap area.
@@ -44,6 +59,8 @@ pub struct Swap {
     pool_from: Vec<u64>,
     /// When the writes end that are on their way, in order of submission.
     writes: VecDeque<u64>,
+    /// What faults have found of what was read ahead.
+    ahead: SwapReadahead,
 }
 
 impl Swap {
@@ -85,6 +102,7 @@ impl Swap {
             store,
             pool_from: vec![0; machine.engine.nr_nodes as usize],
             writes: VecDeque::new(),
+            ahead: SwapReadahead::default(),
         }))
     }
 
@@ -176,6 +194,7 @@ impl World {
             Ok(owner) => {
                 swap.held[slot as usize] = Held {
                     owner: self.engine.memcgs[owner].css_id(),
+                    of: self.engine.folio(folio).owner(),
                     ..Held::default()
                 };
             }
@@ -349,6 +368,10 @@ impl Machine {
             w.engine.memcgs.swapin_memcg(css, ctx.memcg)
         };
         let charge = self.get_pages(ctx, owner, 1).await?;
+        let ahead = self.w.borrow_mut().read_ahead_of(object, page, slot);
+        for s in ahead.start..slot.max(ahead.start) {
+            self.read_ahead(ctx, s).await;
+        }
         let (held, end) = {
             let mut w = self.w.borrow_mut();
             // While we waited for memory somebody else may have brought it in, or unmapped it, and
@@ -362,15 +385,64 @@ impl Machine {
             w.unlock_at(ctx, end, id);
             (FolioRef::of(self, id), end)
         };
+        for s in (slot + 1)..ahead.end {
+            self.read_ahead(ctx, s).await;
+        }
         ctx.io_until(end).await;
         if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
             self.wait_folio(ctx, held.id).await;
         }
         Ok(Some(held))
     }
+
+    /// Brings in the page of a slot next to one that is being read, if there is one.
+    async fn read_ahead(&self, ctx: &Ctx, slot: u32) {
+        let Some((object, page, owner)) = self.w.borrow().readable_ahead(ctx, slot) else {
+            return;
+        };
+        let Ok(charge) = self.get_pages(ctx, owner, 1).await else {
+            return;
+        };
+        let mut w = self.w.borrow_mut();
+        if w.objects[object.idx()].slot(page) != Slot::Swap(slot) {
+            return;
+        }
+        let Ok(end) = w.read_swap(ctx, owner, slot) else {
+            return;
+        };
+        charge.keep();
+        let id = w.begin_swap_in(ctx, object, page, slot, owner);
+        w.engine.folio_set(id, Flags::READAHEAD);
+        w.engine.count_host(owner, Counter::SwapRa, 1);
+        w.unlock_at(ctx, end, id);
+    }
 }
 
 impl World {
+    /// The slots to read for a fault on one (`machine-model.md` 7): on a synchronous device that one
+    /// only.
+    fn read_ahead_of(&mut self, object: ObjectId, page: u32, slot: u32) -> Range<u32> {
+        let cluster = self.params.swap_readahead_max_pages.max(1).ilog2();
+        let swap = self.swap.as_mut().expect("swapped page");
+        if swap.synchronous() || self.objects[object.idx()].slot(page) != Slot::Swap(slot) {
+            return slot..slot + 1;
+        }
+        let slots = swap.total();
+        let window = swap.ahead.window(slot.into(), cluster, slots);
+        window.start as u32..window.end as u32
+    }
+
+    /// The anonymous page that a slot holds and that is nowhere else, and the memcg to be charged.
+    fn readable_ahead(&self, ctx: &Ctx, slot: u32) -> Option<(ObjectId, u32, MemcgId)> {
+        let held = self.swap.as_ref()?.held[slot as usize];
+        let (object, page) = held.of;
+        let o = self.objects.get(object.idx())?;
+        if !o.is_anon() || o.slot(page) != Slot::Swap(slot) {
+            return None;
+        }
+        Some((object, page, self.engine.memcgs.swapin_memcg(held.owner, ctx.memcg)))
+    }
+
     /// Reads a slot. Returns when its contents are there.
     pub(crate) fn read_swap(
         &mut self,
@@ -418,6 +490,11 @@ impl World {
     /// A fault finds a folio in the swap cache: a store to it, or swap being half full, gives its
     /// slot back, if nobody else uses the folio and it is not being written (`machine-model.md` 7).
     pub(crate) fn swap_cache_hit(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
+        if self.engine.folio(id).has(Flags::READAHEAD) {
+            self.engine.folio_clear(id, Flags::READAHEAD);
+            self.engine.count_host(ctx.memcg, Counter::SwapRaHit, 1);
+            self.swap.as_mut().expect("swap cache").ahead.hit();
+        }
         let f = self.engine.folio(id);
         let Some(slot) = f.swap_slot() else { return };
         // References: this fault's and the swap cache's.
