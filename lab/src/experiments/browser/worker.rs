@@ -104,6 +104,7 @@ impl Worker {
             let done = self.request(&m, &ctx, &s, start).await;
             if let Some(task) = ctx.task() {
                 task.settle().await;
+                s.outcome.borrow_mut().spent(self.number, &task.times());
             }
             let end = ctx.now();
             match done {
