@@ -53,6 +53,9 @@ impl Load {
     }
 }
 
+/// A memcg chosen by the wheel among the most costs at most this much of one among the fewest.
+const WHEEL_BOUND: f64 = 5.0;
+
 /// Calls a simulated second.
 const CALLS_PER_SECOND: u64 = 10_000;
 
@@ -123,42 +126,47 @@ impl Host {
         }
     }
 
-    /// Until memcgs have had their turns, or two seconds.
+    /// Until memcgs have had their turns, or a second.
     fn warm_up(&mut self) {
         let start = Instant::now();
         for _ in 0..self.memcgs.max(1000) / 100 {
             (0..400).for_each(|_| self.call());
-            if start.elapsed() > Duration::from_secs(2) {
+            if start.elapsed() > Duration::from_secs(1) {
                 break;
             }
         }
     }
 }
 
-/// A small table: nanoseconds, memcgs visited and passed over, for each call.
+/// A small table: nanoseconds, memcgs visited and passed over, for each call. Below it what a memcg
+/// chosen costs with the most memcgs, as a multiple of what it costs with the fewest: the bound is for
+/// the wheel, the others are there to compare.
 fn table(load: Load, name: &str) {
     println!("one call of reclaim, {name}: ns (memcgs visited, passed over)");
     print!("{:>10}", "memcgs");
     ORDERS.iter().for_each(|(name, _, _)| print!("{name:>26}"));
     println!();
+    let mut chosen: [Vec<f64>; ORDERS.len()] = Default::default();
     for memcgs in MEMCGS {
         print!("{memcgs:>10}");
-        for (_, heat, policy) in ORDERS {
+        for (of, (_, heat, policy)) in ORDERS.into_iter().enumerate() {
             let mut host = Host::new(heat, policy, memcgs, load);
             host.warm_up();
             host.visits = 0;
             let skips = host.eng.vmstat()[Counter::HeatSkips];
             let start = Instant::now();
             let mut calls = 0u32;
-            while start.elapsed() < Duration::from_millis(500) {
+            while start.elapsed() < Duration::from_millis(300) {
                 (0..10).for_each(|_| host.call());
                 calls += 10;
             }
             let each = |n: f64| n / f64::from(calls);
+            let ns = start.elapsed().as_nanos() as f64;
             let skips = host.eng.vmstat()[Counter::HeatSkips] - skips;
+            chosen[of].push(ns / host.visits.max(1) as f64);
             let cell = format!(
                 "{:.0} ({:.1}, {:.0})",
-                each(start.elapsed().as_nanos() as f64),
+                each(ns),
                 each(host.visits as f64),
                 each(skips as f64)
             );
@@ -166,6 +174,16 @@ fn table(load: Load, name: &str) {
         }
         println!();
     }
+    print!("{:>10}", "a choice");
+    for each in &chosen {
+        print!("{:>25.2}x", each[each.len() - 1] / each[0]);
+    }
+    println!("   (bound for the wheel: {WHEEL_BOUND}x)");
+    let wheel = chosen.last().expect("orders");
+    assert!(
+        wheel[wheel.len() - 1] <= WHEEL_BOUND * wheel[0],
+        "a choice of the wheel is to cost the same however many memcgs there are: {wheel:.0?} ns"
+    );
 }
 
 fn orders(c: &mut Criterion) {
@@ -174,9 +192,9 @@ fn orders(c: &mut Criterion) {
     }
     let mut group = c.benchmark_group("memcg_order/every memcg gives");
     group
-        .sample_size(20)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2));
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1));
     for (name, heat, policy) in ORDERS {
         for memcgs in MEMCGS {
             let mut host = Host::new(heat, policy, memcgs, Load::All);

@@ -89,7 +89,7 @@ impl MachineConfig {
             dirty_balance: true,
             fault_around: 16,
             read_ahead: 0,
-            page_cluster: 0,
+            page_cluster: 3,
             read_around: 0,
             kernel_memory: false,
             seed: 1,

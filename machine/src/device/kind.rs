@@ -75,6 +75,7 @@ impl DeviceKind {
             delay_read_ns: 0,
             delay_write_ns: 0,
             synchronous: false,
+            one_wire: false,
         };
         let nvme = DeviceSpec {
             burst_bytes: Some(p.dev_write_burst_bytes),
@@ -136,6 +137,7 @@ impl DeviceKind {
                 read_bytes_per_s: p.nvme_swap_bytes_per_s,
                 write_bytes_per_s: p.nvme_swap_bytes_per_s,
                 channels: p.nvme_swap_channels,
+                one_wire: true,
                 ..flash
             },
             Self::Delayed => DeviceSpec {
@@ -181,9 +183,9 @@ pub struct DeviceSpec {
     pub write_lat_ns: u64,
     /// Latency of a request that begins where the last one ended, ns, if the place matters.
     pub seq_lat_ns: Option<u64>,
-    /// Bandwidth of a channel for reads, bytes per second; 0 counts as 1.
+    /// Bandwidth for reads, bytes per second, of a channel or of the wire; 0 counts as 1.
     pub read_bytes_per_s: u64,
-    /// Bandwidth of a channel for writes, bytes per second; 0 counts as 1.
+    /// Bandwidth for writes, likewise.
     pub write_bytes_per_s: u64,
     /// Parallel channels; 0 counts as 1.
     pub channels: u64,
@@ -203,4 +205,6 @@ pub struct DeviceSpec {
     pub delay_write_ns: u64,
     /// Requests take CPU time of the submitter instead of a channel.
     pub synchronous: bool,
+    /// All channels share one wire: latencies pass side by side, transfers one after the other.
+    pub one_wire: bool,
 }

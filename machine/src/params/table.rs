@@ -241,10 +241,10 @@ params! {
 
     /// Swap files on an NVMe drive, latency.
     nvme_swap_lat_ns = 90_000, A, "workloads.md 13.2";
-    /// Swap files on an NVMe drive, bandwidth of a channel: 32 channels of 4 KiB pages make 1.4 GB/s.
+    /// Swap files on an NVMe drive, bandwidth of the host.
     nvme_swap_bytes_per_s = 1_500_000_000, A, "workloads.md 13.2";
     /// Swap files on an NVMe drive, parallel channels.
-    nvme_swap_channels = 32, A, "workloads.md 13.2 gives the sum of all channels only";
+    nvme_swap_channels = 32, A, "as the other NVMe drives; workloads.md 13.2 gives the bandwidth only";
 
     // ---- zram (machine-model.md 1) ----
     /// lz4, mean time to read a page.

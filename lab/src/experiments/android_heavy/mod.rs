@@ -322,8 +322,22 @@ async fn front(
     let mut log = Log::new(phone, NAVIGATION_WRITES.0, NAVIGATION_WRITES.1);
     let (files, anon) = app.pages;
     let busy = [
-        Busy::new(phone, running.anon, anon, NAVIGATION_PERCENT, true, &mut draw),
-        Busy::new(phone, running.map, files, NAVIGATION_PERCENT, false, &mut draw),
+        Busy::new(
+            phone,
+            running.anon,
+            anon,
+            NAVIGATION_PERCENT,
+            true,
+            &mut draw,
+        ),
+        Busy::new(
+            phone,
+            running.map,
+            files,
+            NAVIGATION_PERCENT,
+            false,
+            &mut draw,
+        ),
     ];
     for (tick, part) in rest.enumerate() {
         for e in part {
@@ -371,8 +385,22 @@ async fn background(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Resul
     let mut draw = Stream::new(s.phone.seed, "android-background", i as u64);
     let (files, anon) = s.apps[i].pages;
     let busy = [
-        Busy::new(&s.phone, running.anon, anon, BACKGROUND_PERCENT, true, &mut draw),
-        Busy::new(&s.phone, running.map, files, BACKGROUND_PERCENT, false, &mut draw),
+        Busy::new(
+            &s.phone,
+            running.anon,
+            anon,
+            BACKGROUND_PERCENT,
+            true,
+            &mut draw,
+        ),
+        Busy::new(
+            &s.phone,
+            running.map,
+            files,
+            BACKGROUND_PERCENT,
+            false,
+            &mut draw,
+        ),
     ];
     for tick in 0.. {
         for b in &busy {

@@ -4,6 +4,7 @@ use super::shape::Shape;
 use crate::report::RunResult;
 use crate::stats::{jain_index, mean, sample_sd, student_t_975, BucketHistogram, LatencyHistogram};
 use coldset_engine::{Counter, Engine, MemcgId, NodeId};
+use coldset_machine::sim::{TaskTimes, TimeClass};
 
 /// Results of one run.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Outcome {
     latency: LatencyHistogram,
     seconds: f64,
     counters: Vec<(&'static str, u64)>,
+    /// Where the time of each worker went.
+    times: Vec<TaskTimes>,
     /// Time of each sample, and memcgs of all nodes by heat.
     heat: Vec<(u64, Vec<u64>)>,
 }
@@ -27,8 +30,14 @@ impl Outcome {
             latency: LatencyHistogram::new(),
             seconds: shape.duration_ns as f64 / 1e9,
             counters: Vec::new(),
+            times: vec![TaskTimes::default(); shape.workers() as usize],
             heat: Vec::new(),
         }
+    }
+
+    /// What a worker has spent so far.
+    pub(super) fn spent(&mut self, worker: usize, times: &TaskTimes) {
+        self.times[worker] = *times;
     }
 
     pub(super) fn answered(&mut self, worker: usize, ns: u64) {
@@ -122,6 +131,13 @@ impl Outcome {
             let at = self.latency.percentile_ns(p).unwrap_or(0);
             r.set(name(&format!("latency_{text}_ms")), ms(at as f64));
         }
+        for class in TimeClass::ALL {
+            let ns: u64 = self.times.iter().map(|t| t.get(class)).sum();
+            if ns > 0 && class != TimeClass::Idle {
+                let each = ns as f64 / self.total().max(1) as f64;
+                r.set(name(&format!("time.{}_ms", class.name())), ms(each));
+            }
+        }
         r.set(name("virtual_s"), self.seconds);
         for &(counter, n) in &self.counters {
             r.set(name(counter), n);
@@ -163,6 +179,7 @@ mod tests {
             latency: LatencyHistogram::new(),
             seconds: 1.0,
             counters: Vec::new(),
+            times: vec![TaskTimes::default(); 4],
             heat: vec![(5, vec![3, 1]), (9, vec![1, 3])],
         };
         o.answered(0, 1);

@@ -87,11 +87,24 @@ impl Worker {
     /// Asks until time is up.
     pub(super) async fn run(mut self, m: Machine, ctx: Ctx, s: Rc<Shared>) {
         ctx.sleep_until(TimeClass::Idle, s.shape.start_ns).await;
+        // What a browser needs in order to run is there before its first request.
+        let shape = &s.shape;
+        for (map, pages, write) in self.browser_memory(shape) {
+            let whole = (map, 0, pages);
+            if let Err(Unanswered::Failed(e)) = touch(&m, &ctx, whole, write, 0, u64::MAX).await {
+                s.failure.set(Some(e));
+                if e != OpError::NoMemory {
+                    m.sim.stop();
+                    return;
+                }
+            }
+        }
         while ctx.now() < s.until {
             let start = ctx.now();
             let done = self.request(&m, &ctx, &s, start).await;
             if let Some(task) = ctx.task() {
                 task.settle().await;
+                s.outcome.borrow_mut().spent(self.number, &task.times());
             }
             let end = ctx.now();
             match done {
@@ -113,6 +126,15 @@ impl Worker {
         }
     }
 
+    /// Regions of the browser: mapping, pages, whether it writes there.
+    fn browser_memory(&self, shape: &Shape) -> [(MappingId, u32, bool); 3] {
+        [
+            (self.text, shape.text_pages, false),
+            (self.files, shape.file_pages, false),
+            (self.heap, shape.heap_pages, true),
+        ]
+    }
+
     async fn request(
         &mut self,
         m: &Machine,
@@ -125,11 +147,7 @@ impl Worker {
         let first = self.draw.below(shape.chunks.into()) as u32 * shape.chunk_pages;
         let buffer = (self.buffers, first, shape.chunk_pages);
         touch(m, ctx, buffer, true, shape.touch_ns, late).await?;
-        for (map, pages, write) in [
-            (self.text, shape.text_pages, false),
-            (self.files, shape.file_pages, false),
-            (self.heap, shape.heap_pages, true),
-        ] {
+        for (map, pages, write) in self.browser_memory(shape) {
             let part = (map, 0, shape.touched(pages));
             touch(m, ctx, part, write, 0, late).await?;
         }
