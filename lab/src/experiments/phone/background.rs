@@ -102,7 +102,11 @@ impl Busy {
         write: bool,
         draw: &mut Stream,
     ) -> Self {
-        let make = if phone.touched_hot { Self::hot } else { Self::at_rate };
+        let make = if phone.touched_hot {
+            Self::hot
+        } else {
+            Self::at_rate
+        };
         make(mapping, pages, percent, write, draw)
     }
 
@@ -269,7 +273,14 @@ fn spawn(phone: &Rc<Phone>, ctx: &Ctx, memcg: MemcgId, kind: &Kind, i: u64) -> B
         ),
     ];
     if !kind.model {
-        parts.push(Busy::new(phone, file, kind.file, kind.percent, false, &mut draw));
+        parts.push(Busy::new(
+            phone,
+            file,
+            kind.file,
+            kind.percent,
+            false,
+            &mut draw,
+        ));
     }
     let launcher = Busy::hot(file, kind.file, 100, false, &mut draw);
     let resident = Resident {
