@@ -1,5 +1,10 @@
 //! Cold starts of a fixed set of apps on a phone with navigation and a voice assistant in the
 //! background (`workloads.md` 11).
+//!
+//! Counters and times cover all rounds. The first one reads everything for the first time, which is
+//! no refault: so `pgpgin` falls by less than the refaults do. A start of the second round or later
+//! that is slower than usual is one whose files were evicted; how many there are depends on how often
+//! the lists age, one to three times in 20 rounds, and differs from seed to seed.
 
 use super::phone::app::{sizes, App, AppSizes};
 use super::phone::background::{spawn_all, ANON_MIB, FILES_MIB};

@@ -34,9 +34,6 @@ pub(super) fn claims(before: &str, faulty: &str) -> Vec<Claim> {
             .within(0.70, 0.95)
             .published_pair(3862.0, 3213.0)
             .unit("MB"),
-        ratio("pages scanned per call of reclaim", "pgscan_per_call")
-            .direction_within(Band::at_least(1.0 + f64::EPSILON))
-            .note("the budget is lost"),
         ratio("direct reclaim calls", "direct_reclaim")
             .direction_within(Band::at_least(1.0))
             .published_pair(16_117.0, 27_562.0),
@@ -46,6 +43,14 @@ pub(super) fn claims(before: &str, faulty: &str) -> Vec<Claim> {
             .unit("KiB")
             .note("without zram, which has zram_in and zram_out"),
     ]);
+    // Against the series without the faults: what the series itself does is no lost budget.
+    for sound in super::EXPERIMENT.extra {
+        let name = "pages scanned per call of reclaim";
+        let row = Claim::ratio(name, "pgscan_per_call", sound, faulty)
+            .direction_within(Band::at_least(1.0 + f64::EPSILON))
+            .note("the budget is lost");
+        rows.push(row);
+    }
     rows
 }
 

@@ -517,23 +517,52 @@ mod tests {
         assert_eq!(get("oom_kill"), 0.0);
     }
 
+    /// With one memcg the abort check of root reclaim ends every visit long before the budget is used
+    /// up, so that it does not matter that a fault loses the budget. With a memcg for every app each
+    /// budget is small, and it does.
+    #[test]
+    fn a_lost_budget_shows_with_more_than_one_memcg_only() {
+        let counters = |memcgs: &str, faults: &str| {
+            let mut i = input("v5");
+            i.scale = 64;
+            for fault in ["mut_budget_clobber", "mut_no_decrement"] {
+                i.switches.set(fault, faults).unwrap();
+            }
+            i.params.push(("memcgs".into(), memcgs.into()));
+            let r = run(&i).unwrap();
+            assert!(r.counters["direct_reclaim"].as_f64() > 0.0, "pressure");
+            r.counters
+        };
+        assert_eq!(counters("off", "off"), counters("off", "on"));
+        let (sound, faulty) = (counters("on", "off"), counters("on", "on"));
+        let per_call = |c: &indexmap::IndexMap<String, Number>| c["pgscan_per_call"].as_f64();
+        assert!(per_call(&faulty) > per_call(&sound));
+    }
+
     #[test]
     fn an_app_that_is_left_gives_back_what_it_is_asked_for() {
-        let pswpout = |percent: &str| {
-            let mut i = input("v5");
+        let freed = |variant: &str, percent: &str| {
+            let mut i = input(variant);
             i.params.push(("memcgs".into(), "on".into()));
             let p = "background_reclaim_percent";
             i.params.push((p.into(), percent.into()));
             let r = run(&i).unwrap();
-            (
-                r.counters["pswpout"].as_f64(),
-                r.counters["pgsteal_proactive"],
-            )
+            let get = |name: &str| r.counters[name].as_f64();
+            (get("pgsteal_proactive"), get("pgsteal_kswapd"))
         };
-        let (without, none) = pswpout("0");
-        let (with, some) = pswpout("50");
-        assert_eq!(none, Number::from(0u64));
-        assert!(some.as_f64() > 1000.0 && with > without);
+        let (none, alone) = freed("v5", "0");
+        let (some, helped) = freed("v5", "20");
+        let (more, _) = freed("v5", "40");
+        assert_eq!(none, 0.0);
+        // What has been asked for early kswapd need not take.
+        assert!(helped < alone, "{helped} {alone}");
+        assert!(more > 1.5 * some && some > 1000.0, "{some} {more}");
+        // The backport gives all there is, whatever it is asked for.
+        let (few, many) = (
+            freed("android_backport", "20").0,
+            freed("android_backport", "40").0,
+        );
+        assert!(few > 2.0 * more && many < 1.1 * few, "{few} {many} {more}");
         let mut i = input("v5");
         i.params
             .push(("background_reclaim_percent".into(), "5".into()));
