@@ -16,7 +16,7 @@ fn generations_and_lists_at_a_point() {
     // The root is memcg 0; the limited one comes after it.
     let gens = json[0]["lruvecs"][1]["generations"].as_array().unwrap();
     assert!((2..=4).contains(&gens.len()), "{gens:?}");
-    assert!(gens.iter().any(|g| g["file"].as_u64() > Some(0)));
+    assert!(gens.iter().any(|g| g["anon"].as_u64() > Some(0)));
     assert_eq!(json[1]["lruvecs"][1]["lists"][2][0], "inactive_file");
 }
 
@@ -34,7 +34,7 @@ fn commands_age_and_evict() {
     };
     let pages = |g: &serde_json::Value| -> u64 {
         let all = g.as_array().unwrap();
-        all.iter().filter_map(|g| g["file"].as_u64()).sum()
+        all.iter().filter_map(|g| g["anon"].as_u64()).sum()
     };
     let plain = run(&[], 0);
     let youngest = *seqs(&plain).last().unwrap();

@@ -57,6 +57,9 @@ pub struct MachineConfig {
     /// Pages that a fault reads from a swap device at most, as a power of two (`vm.page-cluster`, 3
     /// in Linux): neighbours in the mapping that are in swap, too. 0 = none are read ahead.
     pub page_cluster: u32,
+    /// Pages read together with one that is missing in a mapping without advice, the window being
+    /// centred on it (Linux: the device's `read_ahead_kb`); 0 = that one only.
+    pub read_around: u32,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -87,6 +90,7 @@ impl MachineConfig {
             fault_around: 16,
             read_ahead: 0,
             page_cluster: 0,
+            read_around: 0,
             kernel_memory: false,
             seed: 1,
             stop_at_oom: false,

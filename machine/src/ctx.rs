@@ -135,6 +135,18 @@ impl Ctx {
         }
     }
 
+    /// As [`Self::maybe_settle`], with preemption off: the task keeps its CPU until the time is over.
+    pub(crate) async fn maybe_settle_held(&self) {
+        match &self.task {
+            Some(t) if t.settle_due() => {
+                t.hold_cpu(true);
+                t.settle().await;
+                t.hold_cpu(false);
+            }
+            _ => self.maybe_settle().await,
+        }
+    }
+
     /// Waits for a device. An inline task just moves its clock: nothing else it could notice runs.
     #[inline]
     pub async fn io_until(&self, t: u64) {

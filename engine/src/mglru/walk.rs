@@ -79,7 +79,7 @@ pub(crate) enum AgingStep {
     /// The host walks this address space.
     Walk(Walk),
     /// The host lets the time pass that the lru_lock takes to be had; others see what has been done
-    /// so far.
+    /// so far. Preemption is off: the task keeps its CPU.
     Wait,
     /// Over; true if this attempt created a generation.
     Done(bool),
@@ -152,6 +152,14 @@ impl AgingTask {
         }
         self.current = Some((mm, at));
         Some(self.walk(eng, mm, at))
+    }
+
+    /// Its task is being killed. A pass that has ended gets its generation all the same: whoever comes
+    /// later is told that it is done, and would never age again.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if std::mem::take(&mut self.last) {
+            eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
+        }
     }
 
     /// Takes the next address space, or ends the attempt.

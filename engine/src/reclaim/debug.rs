@@ -130,7 +130,7 @@ impl DebugRun {
             match &mut self.at {
                 At::Aging(task) => match task.step(eng, cx.answer.take()) {
                     AgingStep::Walk(w) => return Work::Walk(w),
-                    AgingStep::Wait => return Work::Yield,
+                    AgingStep::Wait => return Work::Spin,
                     AgingStep::Done(_) => self.at = At::End,
                 },
                 At::Evict => {
@@ -164,7 +164,12 @@ impl DebugRun {
     }
 
     /// Gives up: what has been isolated goes back by the list.
-    pub(super) fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self, eng: &mut Engine) {
+        match &mut self.at {
+            At::Aging(task) => task.abandon(eng),
+            At::Evicting(l) => l.abandon(eng),
+            At::Evict | At::End => {}
+        }
         self.at = At::End;
     }
 }

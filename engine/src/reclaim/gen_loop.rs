@@ -126,6 +126,14 @@ impl GenLoop {
         }
     }
 
+    /// Its task is being killed.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if let At::Aging(task) = &mut self.at {
+            task.abandon(eng);
+        }
+        self.at = At::End;
+    }
+
     /// Pages that the last eviction scanned.
     pub(crate) fn scanned(&self) -> u64 {
         self.scanned
@@ -153,7 +161,7 @@ impl GenLoop {
                 At::Round => self.round_before(eng, cx.sc),
                 At::Aging(task) => match task.step(eng, cx.answer.take()) {
                     AgingStep::Walk(w) => return Some(Work::Walk(w)),
-                    AgingStep::Wait => return Some(Work::Yield),
+                    AgingStep::Wait => return Some(Work::Spin),
                     AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
                 },
                 At::Evict => self.isolate(eng, cx),

@@ -40,8 +40,10 @@ impl LruvecLoop {
 
     /// The task is being killed; its list has gone back.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let LruvecLoop::Classic(l) = self {
-            l.abandon(eng);
+        match self {
+            LruvecLoop::Classic(l) => l.abandon(eng),
+            LruvecLoop::Gen(l) => l.abandon(eng),
+            _ => {}
         }
     }
 

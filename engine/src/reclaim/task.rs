@@ -211,7 +211,7 @@ impl ReclaimTask {
                 t.at = At::End;
             }
             Entry::Kswapd(k) => k.abandon(eng),
-            Entry::Debug(d) => d.abandon(),
+            Entry::Debug(d) => d.abandon(eng),
         }
     }
 }

@@ -106,6 +106,9 @@ pub enum Work {
     },
     /// A good point to let others run. No answer needed.
     Yield,
+    /// The task waits for the lru_lock with preemption off: time passes, but it keeps its CPU. No
+    /// answer needed.
+    Spin,
     /// The end.
     Done,
 }

@@ -151,7 +151,7 @@ fn apply(h: &mut Host, op: &Op) {
                 h.eng.check();
                 match work {
                     Work::Done => break,
-                    Work::Yield | Work::Throttle { .. } | Work::FlushTlb { .. } => {
+                    Work::Yield | Work::Spin | Work::Throttle { .. } | Work::FlushTlb { .. } => {
                         h.serve(work, task.freed());
                         if let Some(op) = others.next() {
                             apply(h, op);

@@ -185,7 +185,7 @@ impl Host {
                 self.seen.oom_kills += 1;
                 None
             }
-            Work::Yield => {
+            Work::Yield | Work::Spin => {
                 self.seen.yields += 1;
                 None
             }

@@ -81,6 +81,11 @@ const PARAMS: &[ParamDoc] = &[
         doc: "size of the file, MiB",
     },
     ParamDoc {
+        name: "read_around_kib",
+        default: "128",
+        doc: "read with a page that is missing in a mapping, KiB (the kernel's read_ahead_kb)",
+    },
+    ParamDoc {
         name: "readers",
         default: "0",
         doc: "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
@@ -289,6 +294,7 @@ fn run_one(
     cfg.seed = input.seed;
     cfg.devices = vec![DeviceKind::Ramdisk];
     cfg.fault_around = input.costs.fault_around_max_ptes as u32;
+    cfg.read_around = (n("read_around_kib")? / 4) as u32;
     cfg.stop_at_oom = true;
     let mut run = MachineRun::new(&cfg)?;
     let machine = run.machine.clone();

@@ -50,6 +50,8 @@ pub enum Purpose {
     Read,
     /// A page fault.
     Fault,
+    /// Read round a page that has faulted: given up where memory is short.
+    Around,
     /// A write that must read the block first: no refault.
     Write,
 }
@@ -138,12 +140,14 @@ impl World {
         if let Slot::Shadow(shadow) = slot {
             match purpose {
                 Purpose::Read => self.engine.refault(id, shadow, RefaultSite::Read),
-                Purpose::Fault => self.engine.refault(id, shadow, RefaultSite::Fault),
+                Purpose::Fault | Purpose::Around => {
+                    self.engine.refault(id, shadow, RefaultSite::Fault);
+                }
                 Purpose::Write => {}
             }
         }
         self.engine
-            .lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
+            .lru_add(ctx.cpu(), id, matches!(purpose, Purpose::Fault | Purpose::Around));
         Some(id)
     }
 
@@ -413,7 +417,11 @@ impl Machine {
                 0
             }
         };
-        let charge = self.get_pages(ctx, ctx.memcg, 1).await?;
+        let charge = if purpose == Purpose::Around {
+            self.get_page_ahead(ctx, ctx.memcg).await?
+        } else {
+            self.get_pages(ctx, ctx.memcg, 1).await?
+        };
         if nodes > 0 {
             self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
         }
@@ -425,6 +433,51 @@ impl Machine {
             charge.keep();
         }
         Ok(id)
+    }
+
+    /// Reads what is missing of `pages`, a request for each run of them, as far as memory can be had
+    /// without much ado. Nobody waits for it here.
+    pub(crate) async fn read_around(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        pages: std::ops::Range<u32>,
+    ) {
+        let mut at = pages.start;
+        while at < pages.end {
+            let first = at;
+            let mut new = NewPages::new(self, object, (pages.end - at) as usize);
+            let mut short = false;
+            while at < pages.end {
+                let cached = self.w.borrow().objects[object.idx()].word(at).folio();
+                if cached.is_some() {
+                    break;
+                }
+                match self.new_page(ctx, object, at, Purpose::Around).await {
+                    Ok(Some(id)) => new.ids.push(id),
+                    Ok(None) => break,
+                    Err(_) => {
+                        short = true;
+                        break;
+                    }
+                }
+                at += 1;
+            }
+            if !new.ids.is_empty() {
+                let mut w = self.w.borrow_mut();
+                let folios = std::mem::take(&mut new.ids);
+                // Whoever wants a page whose read has failed reads it again, and hears of it then.
+                let _ = w.submit_read(ctx, object, first, &folios);
+                for id in folios {
+                    w.engine.folio_put(id, 1);
+                }
+                w.pay(ctx);
+            }
+            if short {
+                return;
+            }
+            at += 1;
+        }
     }
 
     /// Brings one page in and waits for it. It may be gone again, or its read may have failed for

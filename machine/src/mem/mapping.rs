@@ -128,6 +128,28 @@ impl Mapping {
         true
     }
 
+    /// Loads from entries on end from `e` on, at most `count`, as far as they are present. Returns how
+    /// many were.
+    pub fn touch_run(&mut self, e: u32, count: u32) -> u32 {
+        let end = (e + count).min(self.len());
+        let entries = &mut self.ptes[e.min(end) as usize..end as usize];
+        let mut done = 0;
+        for pte in entries {
+            if !pte.contains(Pte::PRESENT) {
+                break;
+            }
+            *pte |= Pte::YOUNG;
+            done += 1;
+        }
+        if done > 0 {
+            let tables = (e / TABLE) as usize..=((e + done - 1) / TABLE) as usize;
+            for t in &mut self.tables[tables] {
+                *t |= TABLE_YOUNG;
+            }
+        }
+        done
+    }
+
     /// Sets a present entry. True if its leaf table had to be created.
     pub fn set(&mut self, e: u32, bits: Pte) -> bool {
         debug_assert!(!self.ptes[e as usize].contains(Pte::PRESENT));

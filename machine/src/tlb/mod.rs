@@ -41,6 +41,8 @@ pub(crate) struct TlbBatch {
 pub(crate) struct MmTlb {
     /// CPUs that may hold its translations.
     pub(crate) cpus: CpuMask,
+    /// CPUs that run it now.
+    running: CpuMask,
     /// One more with every flush asked for and every deferred one.
     gen: u64,
     /// Unmaps deferred by reclaim.
@@ -137,8 +139,9 @@ impl Tlb {
     /// The CPU turns to something without user memory; the tables stay loaded.
     pub(crate) fn go_lazy(&mut self, cpu: u16) {
         let c = &mut self.cpus[usize::from(cpu)];
-        if c.loaded.is_some() && !c.lazy {
+        if let Some(mm) = c.loaded.filter(|_| !c.lazy) {
             c.lazy = true;
+            self.mms[mm.idx()].running.remove(cpu);
             self.drop_stale_of(&CpuMask::single(cpu));
         }
     }
@@ -155,11 +158,16 @@ impl Tlb {
         } else {
             let left = c.loaded.replace(mm);
             c.live = 0;
-            if let Some(left) = left.filter(|_| !self.lazy_mask) {
-                self.mms[left.idx()].cpus.remove(cpu);
+            if let Some(left) = left {
+                let left = &mut self.mms[left.idx()];
+                left.running.remove(cpu);
+                if !self.lazy_mask {
+                    left.cpus.remove(cpu);
+                }
             }
             self.mms[mm.idx()].cpus.insert(cpu);
         }
+        self.mms[mm.idx()].running.insert(cpu);
         self.drop_stale_of(&CpuMask::single(cpu));
         let c = &mut self.cpus[usize::from(cpu)];
         match c.caught_up(mm) {

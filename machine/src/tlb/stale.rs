@@ -35,11 +35,8 @@ impl Tlb {
         folio: FolioId,
         writable: bool,
     ) {
-        let cpus: CpuMask = self.mms[mm.idx()]
-            .cpus
-            .iter()
-            .filter(|&cpu| self.runs(cpu, mm))
-            .collect();
+        let state = &self.mms[mm.idx()];
+        let cpus = state.cpus.and(&state.running);
         if !cpus.is_empty() {
             self.stale.push(Stale {
                 mm,

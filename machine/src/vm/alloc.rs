@@ -41,6 +41,20 @@ impl Machine {
         }
     }
 
+    /// One page that nobody waits for, as read-ahead takes it: given up after the first fruitless
+    /// reclaim, and nothing is killed for it.
+    pub(crate) async fn get_page_ahead(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+    ) -> Result<Charge<'_>, OpError> {
+        let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, 1);
+        match refused {
+            None => Ok(Charge::complete(self, memcg, ctx.node, 1)),
+            Some(refused) => self.refused(ctx, memcg, 1, refused, true).await,
+        }
+    }
+
     /// Goes on where [`World::get_pages_now`] could not.
     pub(crate) async fn get_pages_refused(
         &self,
@@ -49,9 +63,22 @@ impl Machine {
         n: u64,
         refused: Refused,
     ) -> Result<Charge<'_>, OpError> {
+        self.refused(ctx, memcg, n, refused, false).await
+    }
+
+    async fn refused(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+        refused: Refused,
+        noretry: bool,
+    ) -> Result<Charge<'_>, OpError> {
         let mut charge = match refused {
             Refused::Limit(over) => {
-                self.charge_slow(ctx, memcg, n, over).await?;
+                let mut flags = ChargeFlags::USER;
+                flags.set(ChargeFlags::NORETRY, noretry);
+                self.charge_slow(ctx, memcg, n, over, flags).await?;
                 let mut charge = Charge::new(self, memcg, ctx.node, n);
                 if self.w.borrow_mut().take_pages_fast(ctx.node, n) {
                     charge.taken = n;
@@ -62,7 +89,7 @@ impl Machine {
             Refused::High => Charge::complete(self, memcg, ctx.node, n),
         };
         if charge.taken < n {
-            self.take_pages_slow(ctx, &mut charge, n).await?;
+            self.take_pages_slow(ctx, &mut charge, n, noretry).await?;
             return Ok(charge);
         }
         if ctx.over_high.borrow().over_high > 0 {
@@ -78,8 +105,9 @@ impl Machine {
         memcg: MemcgId,
         n: u64,
         over: MemcgId,
+        flags: ChargeFlags,
     ) -> Result<(), OpError> {
-        let mut task = ChargeTask::refused(memcg, n, ChargeFlags::USER, over);
+        let mut task = ChargeTask::refused(memcg, n, flags, over);
         loop {
             task.set_dying(ctx.killed());
             let step = {
@@ -138,9 +166,14 @@ impl Machine {
         ctx: &Ctx,
         charge: &mut Charge<'_>,
         n: u64,
+        noretry: bool,
     ) -> Result<(), OpError> {
+        let flags = AllocFlags {
+            noretry,
+            ..AllocFlags::USER
+        };
         while charge.taken < n {
-            let mut task = AllocTask::new(0, AllocFlags::USER);
+            let mut task = AllocTask::new(0, flags);
             let mut input = AllocInput::default();
             loop {
                 let step = {

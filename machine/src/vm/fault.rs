@@ -34,8 +34,15 @@ impl World {
     /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
     /// many did not.
     pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
-        let done = (entry..entry + count).take_while(|&e| self.touch(mapping, e, false));
-        done.count() as u32
+        let m = &mut self.mappings[mapping.0 as usize];
+        let done = m.touch_run(entry, count);
+        let object = &self.objects[m.object.idx()];
+        if object.contents.is_some() {
+            for page in m.start + entry..m.start + entry + done {
+                object.load(page);
+            }
+        }
+        done
     }
 
     /// A load without any fault, where contents are not tracked.
@@ -68,6 +75,22 @@ impl World {
             self.engine.folio_set(folio, Flags::EXEC);
         }
         u64::from(new_table)
+    }
+
+    /// Pages that are read together with one that has faulted: as many before it as after it.
+    fn read_around_window(
+        &self,
+        mapping: MappingId,
+        object: ObjectId,
+        page: u32,
+    ) -> std::ops::Range<u32> {
+        let advised = crate::mem::MappingFlags::NO_RECENCY;
+        let m = &self.mappings[mapping.0 as usize];
+        if self.read_around <= 1 || m.flags.contains(advised) {
+            return page..page;
+        }
+        let from = page.saturating_sub(self.read_around / 2);
+        from..(from + self.read_around).min(self.objects[object.idx()].pages())
     }
 
     /// Maps the cached pages round a file fault (`machine-model.md` 2). Returns tables created.
@@ -353,8 +376,19 @@ impl Machine {
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault)
-                    .await?
+                let window = self.w.borrow().read_around_window(mapping, object, page);
+                self.read_around(ctx, object, window).await;
+                let read = self.w.borrow().objects[object.idx()].word(page).folio();
+                match read {
+                    Some(id) => {
+                        let held = FolioRef::get(self, id);
+                        if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                            self.wait_folio(ctx, id).await;
+                        }
+                        held
+                    }
+                    None => self.read_page(ctx, object, page, Purpose::Fault).await?,
+                }
             }
         };
         let mut dirtied = false;

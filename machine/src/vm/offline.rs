@@ -122,10 +122,8 @@ mod tests {
         let parent = m.world().engine.memcgs[memcg].parent().unwrap();
         let mm = m.create_mm(parent);
         let ctx = Ctx::inline(mm, parent, InlineClock::Running);
-        let limit = run.drive(&ctx, m.write_max(&ctx, parent, 100));
-        limit.unwrap();
-        assert!(m.world().engine.memcgs.exists(memcg), "100 pages are left");
-        run.drive(&ctx, m.write_max(&ctx, parent, 0)).unwrap();
+        // An offline memcg is reclaimed as a whole, however little is asked for.
+        run.drive(&ctx, m.write_max(&ctx, parent, 290)).unwrap();
         assert!(!m.world().engine.memcgs.exists(memcg), "nothing holds it");
         assert_eq!(m.world().engine.memcgs[parent].memory().usage(), 0);
         // Its number can be used again.

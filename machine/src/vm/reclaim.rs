@@ -15,6 +15,7 @@ enum Pause {
     Throttle(ThrottleReason, NodeId, u32),
     Writeback(FolioId),
     Yield,
+    Spin,
     OomKill,
     Done,
 }
@@ -64,6 +65,7 @@ impl Machine {
                         ctx.io_until(until).await;
                     }
                 }
+                Pause::Spin => ctx.maybe_settle_held().await,
                 Pause::Throttle(reason, node, ticks) => {
                     self.throttle(ctx, reason, node, ticks).await
                 }
@@ -162,6 +164,7 @@ impl World {
                 Work::WaitWriteback { folio } => return Pause::Writeback(folio),
                 Work::OomKill => return Pause::OomKill,
                 Work::Yield => return Pause::Yield,
+                Work::Spin => return Pause::Spin,
                 Work::Done => return Pause::Done,
             }
         }

@@ -172,6 +172,19 @@ fn wheel_memcg_that_gave_nothing_to_scan_stands_aside_for_its_priority() {
 }
 
 #[test]
+fn wheel_last_priority_asks_those_who_stood_aside_at_it() {
+    let mut wheel = wheel_of(1, HeatConfig::default());
+    for _ in 0..3 {
+        let mut call = wheel.begin(0, 0, 0);
+        let id = wheel.pick(&mut call, 0, HeatLevel::Hot);
+        let id = id.or_else(|| wheel.pick_aside(&mut call));
+        assert_eq!(id, Some(A), "no time passes, and nobody else is there");
+        wheel.visited(&call, A, 0, &visit(0, 0), 0);
+    }
+    wheel.check();
+}
+
+#[test]
 fn wheel_protected_memcg_comes_back_in_the_next_epoch_or_with_new_limits() {
     for (later, limits) in [(S, 0), (0, 1)] {
         let mut wheel = wheel_of(1, HeatConfig::default());

@@ -338,12 +338,14 @@ impl DecayWheel {
     }
 
     /// When [`Self::pick`] has nothing left: a memcg that stands aside and may give something at
-    /// this call's priority, else one that others reclaim from already.
+    /// this call's priority, else one that others reclaim from already. The last priority, which
+    /// scans whole lists, asks everybody: what its predecessor deactivated can be scanned now.
     pub fn pick_aside(&mut self, call: &mut WheelCall) -> Option<MemcgId> {
         if call.left == 0 {
             return None;
         }
-        let deferred = DEFERRED + usize::from(call.priority) + 1..BUSY;
+        let above = usize::from(call.priority) + usize::from(call.priority > 0);
+        let deferred = DEFERRED + above..BUSY;
         deferred
             .rev()
             .chain([PROTECTED, BUSY])

@@ -101,6 +101,11 @@ const PARAMS: &[ParamDoc] = &[
         doc: "storage",
     },
     ParamDoc {
+        name: "touched",
+        default: "hot",
+        doc: "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)",
+    },
+    ParamDoc {
         name: "memcgs",
         default: "off",
         doc: "a memcg for every app (on, off)",
@@ -242,6 +247,8 @@ async fn user(s: &Rc<Session>, ctx: &Ctx, launcher: &Busy) -> Result<(), OpError
 async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
     let over = WaitQueue::new(&s.phone.machine.sim);
     let left = Rc::new(Cell::new(false));
+    // A cold start begins with the fork.
+    let began = ctx.now();
     let process = s.phone.fork(ctx, s.apps[i].memcg);
     let (q, l) = (over.clone(), left.clone());
     let ending = Ending::new(move || {
@@ -252,7 +259,7 @@ async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
     let body = move |_, ctx: Ctx| async move {
         let s = session;
         let running = s.apps[i].map(&s.phone, process);
-        let used = front(&s, &ctx, i, running).await;
+        let used = front(&s, &ctx, i, (began, running)).await;
         if used.is_ok() {
             s.kept.keep(running);
         }
@@ -278,12 +285,16 @@ async fn in_front(s: &Rc<Session>, ctx: &Ctx, i: usize) {
     }
 }
 
-/// Start and use.
-async fn front(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Result<(), OpError> {
+/// Start, under way since `began`, and use.
+async fn front(
+    s: &Session,
+    ctx: &Ctx,
+    i: usize,
+    (began, running): (u64, Running),
+) -> Result<(), OpError> {
     let (phone, app) = (&s.phone, &s.apps[i]);
     let m = &phone.machine;
     let mut draw = Stream::new(phone.seed, "android-heavy", i as u64);
-    let began = ctx.now();
     app.start(phone, ctx, running, &mut draw).await?;
     s.meter.launched(ctx.now() - began);
     let ticks = s.use_ticks as u32;
@@ -311,8 +322,8 @@ async fn front(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Result<(),
     let mut log = Log::new(phone, NAVIGATION_WRITES.0, NAVIGATION_WRITES.1);
     let (files, anon) = app.pages;
     let busy = [
-        Busy::new(running.anon, anon, NAVIGATION_PERCENT, true, &mut draw),
-        Busy::new(running.map, files, NAVIGATION_PERCENT, false, &mut draw),
+        Busy::new(phone, running.anon, anon, NAVIGATION_PERCENT, true, &mut draw),
+        Busy::new(phone, running.map, files, NAVIGATION_PERCENT, false, &mut draw),
     ];
     for (tick, part) in rest.enumerate() {
         for e in part {
@@ -360,8 +371,8 @@ async fn background(s: &Session, ctx: &Ctx, i: usize, running: Running) -> Resul
     let mut draw = Stream::new(s.phone.seed, "android-background", i as u64);
     let (files, anon) = s.apps[i].pages;
     let busy = [
-        Busy::new(running.anon, anon, BACKGROUND_PERCENT, true, &mut draw),
-        Busy::new(running.map, files, BACKGROUND_PERCENT, false, &mut draw),
+        Busy::new(&s.phone, running.anon, anon, BACKGROUND_PERCENT, true, &mut draw),
+        Busy::new(&s.phone, running.map, files, BACKGROUND_PERCENT, false, &mut draw),
     ];
     for tick in 0.. {
         for b in &busy {

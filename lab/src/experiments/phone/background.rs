@@ -5,6 +5,7 @@ use crate::draw::Stream;
 use coldset_engine::{MemcgId, ObjectId};
 use coldset_machine::sim::Affinity;
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// System processes: server, launcher and services. The first of them is the launcher.
@@ -24,17 +25,29 @@ pub const ANON_MIB: u64 = SYSTEM_MIB.0 + NAVIGATION_MIB.0 + VOICE_MIB.0 + super:
 /// Files of everything that stays, MiB.
 pub const FILES_MIB: u64 = super::FRAMEWORK_MIB.0 + SYSTEM_MIB.1 + NAVIGATION_MIB.1 + VOICE_MIB.1;
 
-/// Memory of which a fixed part is touched every second, a tenth of it every tenth of a second.
+/// Longest run of pages touched on end.
+const RUN: u64 = 32;
+
+/// Which pages of busy memory are touched.
+enum Choice {
+    /// Always the same ones, a tenth of them every tenth of a second.
+    Fixed(Vec<u32>),
+    /// So many a second, drawn anew each time.
+    Drawn(u32, RefCell<Stream>),
+}
+
+/// Memory that is in use: a share of it is touched every second, in runs of 1 to 32 pages.
 pub struct Busy {
     /// The memory.
     pub mapping: MappingId,
-    hot: Vec<u32>,
+    pages: u32,
+    choice: Choice,
     write: bool,
 }
 
 impl Busy {
-    /// `percent` of the `pages` pages of a mapping are in use. They lie in runs of 1 to 32 pages.
-    pub fn new(
+    /// The same `percent` of the `pages` pages of a mapping are in use all the time.
+    pub fn hot(
         mapping: MappingId,
         pages: u32,
         percent: u64,
@@ -46,7 +59,7 @@ impl Busy {
         let mut hot = Vec::with_capacity(want);
         while hot.len() < want {
             let from = draw.below(pages.into()) as u32;
-            let len = draw.between(1, 32) as u32;
+            let len = draw.between(1, RUN) as u32;
             for p in from..(from + len).min(pages) {
                 if hot.len() < want && !std::mem::replace(&mut chosen[p as usize], true) {
                     hot.push(p);
@@ -55,19 +68,69 @@ impl Busy {
         }
         Self {
             mapping,
-            hot,
+            pages,
+            choice: Choice::Fixed(hot),
             write,
         }
     }
 
-    /// The part of tenth `tick` of a second.
+    /// `percent` of the `pages` pages of a mapping are touched per second, wherever they are: what is
+    /// given is a rate, not a hot part ("hot" is what the text calls the latter).
+    pub fn at_rate(
+        mapping: MappingId,
+        pages: u32,
+        percent: u64,
+        write: bool,
+        draw: &mut Stream,
+    ) -> Self {
+        let per_second = (u64::from(pages) * percent / 100) as u32;
+        let own = Stream::new(draw.bits(), "phone-busy", u64::from(mapping.0));
+        Self {
+            mapping,
+            pages,
+            choice: Choice::Drawn(per_second, RefCell::new(own)),
+            write,
+        }
+    }
+
+    /// As [`Self::at_rate`], or as [`Self::hot`] if the phone is told to read rates that way.
+    pub fn new(
+        phone: &Phone,
+        mapping: MappingId,
+        pages: u32,
+        percent: u64,
+        write: bool,
+        draw: &mut Stream,
+    ) -> Self {
+        let make = if phone.touched_hot { Self::hot } else { Self::at_rate };
+        make(mapping, pages, percent, write, draw)
+    }
+
+    /// The pages of tenth `tick` of a second.
+    fn part(&self, tick: u64) -> Vec<u32> {
+        let share = |n: u64| (n * (tick % 10) / 10) as usize..(n * (tick % 10 + 1) / 10) as usize;
+        match &self.choice {
+            Choice::Fixed(hot) => hot[share(hot.len() as u64)].to_vec(),
+            Choice::Drawn(per_second, draw) => {
+                let want = share(u64::from(*per_second)).len();
+                let mut draw = draw.borrow_mut();
+                let mut part = Vec::with_capacity(want);
+                while part.len() < want {
+                    let from = draw.below(self.pages.into()) as u32;
+                    let to = (from + draw.between(1, RUN) as u32).min(self.pages);
+                    part.extend((from..to).take(want - part.len()));
+                }
+                part
+            }
+        }
+    }
+
+    /// What is touched in tenth `tick` of a second.
     ///
     /// # Errors
     /// As an access.
     pub async fn tick(&self, phone: &Phone, ctx: &Ctx, tick: u64) -> Result<(), OpError> {
-        let n = self.hot.len() as u64;
-        let part = (n * (tick % 10) / 10) as usize..(n * (tick % 10 + 1) / 10) as usize;
-        for &page in &self.hot[part] {
+        for page in self.part(tick) {
             phone
                 .machine
                 .access(ctx, self.mapping, page, self.write)
@@ -196,8 +259,8 @@ fn spawn(phone: &Rc<Phone>, ctx: &Ctx, memcg: MemcgId, kind: &Kind, i: u64) -> B
     let file = m.mmap(process.mm, m.create_file(0, kind.file), 0, kind.file, flags);
     let hot = phone.hot_framework();
     let mut parts = vec![
-        Busy::new(anon, kind.anon, kind.percent, true, &mut draw),
-        Busy::new(
+        Busy::new(phone, anon, kind.anon, kind.percent, true, &mut draw),
+        Busy::hot(
             process.framework,
             hot,
             kind.framework_percent,
@@ -206,9 +269,9 @@ fn spawn(phone: &Rc<Phone>, ctx: &Ctx, memcg: MemcgId, kind: &Kind, i: u64) -> B
         ),
     ];
     if !kind.model {
-        parts.push(Busy::new(file, kind.file, kind.percent, false, &mut draw));
+        parts.push(Busy::new(phone, file, kind.file, kind.percent, false, &mut draw));
     }
-    let launcher = Busy::new(file, kind.file, 100, false, &mut draw);
+    let launcher = Busy::hot(file, kind.file, 100, false, &mut draw);
     let resident = Resident {
         process,
         parts,

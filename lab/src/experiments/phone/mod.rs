@@ -49,6 +49,8 @@ pub struct Hardware {
     pub device: DeviceKind,
     /// Every app has a memcg of its own.
     pub memcgs: bool,
+    /// "x % touched per second" means always the same pages, not a rate.
+    pub touched_hot: bool,
 }
 
 /// The phone, shared by all tasks.
@@ -64,6 +66,7 @@ pub struct Phone {
     framework: ObjectId,
     zygote: Cell<Option<MappingId>>,
     memcgs: bool,
+    touched_hot: bool,
     /// What went wrong first.
     pub failure: Cell<Option<OpError>>,
 }
@@ -131,6 +134,7 @@ pub fn build(
         framework,
         zygote: Cell::new(None),
         memcgs: hardware.memcgs,
+        touched_hot: hardware.touched_hot,
         failure: Cell::new(None),
     });
     Ok((run, phone))
