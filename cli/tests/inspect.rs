@@ -10,7 +10,18 @@ fn generations_and_lists_at_a_point() {
     let run = ["inspect", &s, "--variants", "base,classic", "--at", "20000"];
     let text = stdout_of(&run, 0);
     assert!(text.contains("base: after 20000 accesses"), "{text}");
-    assert!(text.contains("file tier 0: refaulted"), "{text}");
+    assert!(text.contains("seq     age ms"), "{text}");
+    // Nobody is charged to the root; nothing has been evicted yet, so there are no tiers to show.
+    assert!(
+        text.contains("memcg     0\n node     0\n   empty\n"),
+        "{text}"
+    );
+    let small = ["inspect", &s, "--at", "20000", "--memory", "6%"];
+    let text_small = stdout_of(&small, 0);
+    assert!(
+        text_small.contains("anon tier 0: refaulted"),
+        "{text_small}"
+    );
     assert!(text.contains("inactive_file"), "{text}");
     let json = json_of(&[&run[..], &["--json", "-"]].concat(), 0);
     // The root is memcg 0; the limited one comes after it.
