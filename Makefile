@@ -37,6 +37,7 @@ lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 bench: setup ## criterion benchmarks, replay throughput, and libCacheSim on the same stream
+	$(CARGO) bench -p coldset-engine --bench memcg_order
 	$(CARGO) bench -p coldset-lab --bench replay
 	$(CARGO) build --release -p coldset-lab --example replay_bench
 	scripts/bench-libcachesim

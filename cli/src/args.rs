@@ -54,6 +54,8 @@ pub enum LabCommand {
     Ablate(AblateArgs),
     /// Replay a trace over variants, beside exact LRU and OPT
     Replay(ReplayArgs),
+    /// Replay a trace and show what the lists hold at a point of it
+    Inspect(InspectArgs),
     /// Replay what ran on a real kernel and compare the counters
     Fidelity(FidelityArgs),
     /// List the costs of the simulated machine, or the switches of a variant
@@ -62,6 +64,8 @@ pub enum LabCommand {
     Convert(ConvertArgs),
     /// Throw random operations at a simulated machine and check it all the time
     Fuzz(FuzzArgs),
+    /// Explore all interleavings of dirty eviction with writers, pins, truncation and others
+    Races(RacesArgs),
 }
 
 /// Arguments of `list`.
@@ -382,6 +386,69 @@ pub struct ReplayArgs {
     pub out: OutArgs,
 }
 
+/// Arguments of `inspect`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab inspect data/sqlite.pageops.zst
+  coldset lab inspect data/sqlite.pageops.zst --variants classic,v5 --memory 10% --at 50000
+  coldset lab inspect trace.pageops --age 1 --evict 3:1000 --json -
+
+A generation's line: number, time since its birth, anonymous and file pages (- : the type has no
+such generation any more). --age and --evict apply to every memcg, aging first; they need multi-gen
+variants.")]
+pub struct InspectArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Variants, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "base"
+    )]
+    pub variants: Vec<String>,
+    /// Set a switch in all variants (see: coldset lab list --switches)
+    #[arg(long, value_name = "SWITCH=VALUE")]
+    pub set: Vec<String>,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Limit: a size or a share of the pages
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "25%",
+        allow_hyphen_values = true
+    )]
+    pub memory: String,
+    /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
+    #[arg(long, value_name = "none|KIND:SIZE")]
+    pub swap: Option<String>,
+    /// 0 (only file pages) to 200 (only anonymous pages)
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
+    pub swappiness: u16,
+    /// Look after so many accesses [default: all]
+    #[arg(long, value_name = "ACCESSES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub at: Option<u64>,
+    /// Create so many youngest generations before looking
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
+    pub age: u8,
+    /// Evict generations up to SEQ, at most PAGES, before looking
+    #[arg(long, value_name = "SEQ:PAGES", value_parser = evict)]
+    pub evict: Vec<(u64, u64)>,
+    /// Write the result as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+}
+
+fn evict(text: &str) -> Result<(u64, u64), String> {
+    text.split_once(':')
+        .and_then(|(seq, pages)| Some((seq.parse().ok()?, pages.parse().ok()?)))
+        .ok_or_else(|| "write a generation and a number of pages, for example 3:1000".into())
+}
+
 /// Arguments of `fidelity`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -474,6 +541,35 @@ pub struct FuzzArgs {
     /// Operations
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub ops: u64,
+}
+
+/// Arguments of `races`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab races                                  all protocols, then all planted bugs
+  coldset lab races --protocols batched-v2 --json -
+  coldset lab races --plant item-8                   how a store is lost, step by step
+  coldset lab races --protocols unbatched --against stale-writer,pin,async-writer
+  coldset lab races --list                           protocols, adversaries, planted bugs
+
+Exit code 1: a protocol is broken, a planted bug is not found, or --plant shows its bug.")]
+pub struct RacesArgs {
+    /// Plant this bug and show a shortest way to what it breaks
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["protocols", "against"])]
+    pub plant: Option<String>,
+    /// Only these protocols, without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub protocols: Vec<String>,
+    /// Only against these adversaries, all at once (at most 3), without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// List protocols, adversaries and planted bugs
+    #[arg(long, conflicts_with_all = ["plant", "protocols", "against", "json"])]
+    pub list: bool,
+    /// Write the result as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

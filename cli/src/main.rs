@@ -25,6 +25,8 @@ fn main() -> ExitCode {
             LabCommand::Params(a) => lab::params::run(&a),
             LabCommand::Convert(a) => lab::convert::run(&a),
             LabCommand::Fuzz(a) => lab::fuzz::run(&a),
+            LabCommand::Inspect(a) => lab::inspect::run(&a),
+            LabCommand::Races(a) => lab::races::run(&a),
         },
     };
     match done {

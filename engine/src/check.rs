@@ -41,6 +41,25 @@ impl Engine {
         }
         self.check_sizes(&sums);
         self.check_memcgs(&sums);
+        self.check_heat();
+    }
+
+    /// Heat as posted is within its bounds; each wheel holds what is below its root, each memcg once.
+    fn check_heat(&self) {
+        let max = self.heat.levels.max();
+        for node in &self.nodes {
+            for (i, h) in node.heat.posted.iter().enumerate() {
+                assert!(h.heat() <= max, "heat {} of memcg {i}", h.heat());
+            }
+            for (&root, wheel) in &node.heat.wheels {
+                wheel.check();
+                let mut below = self.memcgs.preorder(root).skip(1);
+                let missing = below.find(|&m| !wheel.contains(m));
+                assert_eq!(missing, None, "memcg on no list of the wheel of {root:?}");
+                let all = self.memcgs.preorder(root).count() - 1;
+                assert_eq!(wheel.len(), all, "members of the wheel of {root:?}");
+            }
+        }
     }
 
     /// Walks every list once: no folio twice, lengths and ends right.

@@ -191,8 +191,36 @@ counters! {
     UnmapPending = "unmap_pending",
     /// Flushes before freeing or at the end of a list.
     UnmapFlushFull = "unmap_flush_full",
-    /// Flushes before writing a dirty folio.
+    /// Flushes before writing dirty folios.
     UnmapFlushDirty = "unmap_flush_dirty",
+    /// Of the full ones: because a batch of folios is about to be freed.
+    UnmapFlushFree = "unmap_flush_free",
+    /// Of the full ones: at the end of a list, or before a reclaimer sleeps.
+    UnmapFlushEnd = "unmap_flush_end",
+    /// Flushes by another operation on an address space with deferred flushes.
+    UnmapFlushMm = "unmap_flush_mm",
+    /// Interrupts taken for function calls; several requests can share one.
+    CallIpis = "call_ipis",
+    /// CPUs that were due for a flush and skipped, because they run nothing of the address space.
+    TlbLazySkipped = "tlb_lazy_skipped",
+    /// Loads and stores that went through a translation whose flush is deferred.
+    TlbStaleHits = "tlb_stale_hits",
+    /// Batches of dirty folios looked at again before they are written.
+    DirtyBatches = "dirty_batches",
+    /// Folios that waited in such a batch.
+    DirtyBatched = "dirty_batched",
+    /// Folios turned away there: somebody else had locked them.
+    DirtyBatchLocked = "dirty_batch_locked",
+    /// Turned away: under writeback.
+    DirtyBatchWriteback = "dirty_batch_writeback",
+    /// Turned away: back on a list.
+    DirtyBatchLru = "dirty_batch_lru",
+    /// Turned away: mapped again.
+    DirtyBatchMapped = "dirty_batch_mapped",
+    /// Turned away: maybe pinned for DMA.
+    DirtyBatchPinned = "dirty_batch_pinned",
+    /// Turned away and dirtied again: somebody else had written them meanwhile.
+    DirtyBatchClean = "dirty_batch_clean",
     // --- the lab's own mechanism counters (workloads.md 1.4) ---
     /// Reclaim lists that consisted of unqueued dirty folios only: flusher wake-ups by reclaim.
     FlusherWakeups = "flusher_wakeups",
@@ -224,12 +252,30 @@ counters! {
     LimitReclaim = "limit_reclaim",
     /// Entries of allocating tasks into global direct reclaim.
     DirectReclaim = "direct_reclaim",
+    /// Memcgs that root reclaim has reclaimed from (visits; the root itself is not counted).
+    MemcgVisits = "memcg_visits",
+    /// Visits of warm memcgs (heat levels).
+    HeatVisitsWarm = "heat_visits_warm",
+    /// Visits of hot memcgs.
+    HeatVisitsHot = "heat_visits_hot",
+    /// Memcgs that a walk passed over because they were too hot for it.
+    HeatSkips = "heat_skips",
+    /// Nanoseconds that allocating tasks have spent in it, waits included.
+    DirectReclaimNs = "direct_reclaim_ns",
     /// lru_lock acquisitions.
     LruLockAcq = "lru_lock_acq",
     /// Folios drained from the per-CPU add batches.
     LruAddDrained = "lru_add_drained",
     /// Folios found with the batch's reference only when their add batch was drained.
     DeadAtAdd = "dead_at_add",
+    /// Of these, folios that the dead-folio filter freed before they reached a list.
+    DeadFiltered = "dead_filtered",
+    /// List operations under lru_lock for drained add batches: insertions, and removals of folios
+    /// that only the batch held.
+    LruAddListOps = "lru_add_list_ops",
+    /// lru_lock acquisitions that dead folios cost in drained add batches, or would have cost
+    /// without the filter (`lru-batches.md` 6.1).
+    DeadLockAcq = "dead_lock_acq",
     /// Page-table entries looked at by aging walks.
     WalkPtes = "walk_ptes",
     /// Pages promoted by aging walks and look-around.

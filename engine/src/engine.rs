@@ -7,11 +7,13 @@ use crate::folio::table::NewFolio;
 use crate::folio::{Flags, Folio, FolioTable};
 use crate::ids::{FolioId, LruvecId, MemcgId, Nanos, NodeId};
 use crate::lruvec::Lruvec;
+use crate::memcg::heat::HeatConfig;
 use crate::memcg::{MemcgConfig, MemcgError, MemcgTree};
 use crate::meter::Meter;
 use crate::mglru::walk::MmRegistry;
 use crate::mglru::{EvictableTypes, MultiGen};
 use crate::node::Node;
+use crate::reclaim::order::heat_config;
 use crate::reclaim::ScanControl;
 use crate::switches::Switches;
 use crate::zone::{Mark, Zone, ZoneClass};
@@ -26,6 +28,8 @@ pub struct Engine {
     pub(crate) cfg: Config,
     /// Behaviour switches.
     pub(crate) sw: Switches,
+    /// How heat of memcgs is reckoned.
+    pub(crate) heat: HeatConfig,
     /// All folios.
     pub(crate) folios: FolioTable,
     /// Lists: index = memcg * nr_nodes + node.
@@ -59,7 +63,7 @@ impl Engine {
     /// An empty machine.
     ///
     /// # Errors
-    /// Sizes out of range (no node, no CPU, more than 64 nodes).
+    /// Sizes out of range (no node, no CPU, more than 64 nodes), or heat levels out of order.
     pub fn new(cfg: Config, sw: Switches) -> Result<Self, MemcgError> {
         let memcgs = MemcgTree::new(MemcgConfig {
             nr_nodes: cfg.nr_nodes,
@@ -67,8 +71,10 @@ impl Engine {
             recursive_protection: cfg.recursive_protection,
             fold_interval: cfg.fold_interval,
             fold_phase: cfg.fold_phase,
+            css_id_overflow: cfg.css_id_overflow,
             ..MemcgConfig::default()
         })?;
+        let heat = heat_config(&cfg, &sw)?;
         let mut engine = Self {
             folios: FolioTable::with_capacity(0),
             lruvecs: Vec::new(),
@@ -85,6 +91,7 @@ impl Engine {
             swap_free: 0,
             swap_total: 0,
             newly_dirty: Vec::new(),
+            heat,
             cfg,
             sw,
         };
@@ -115,6 +122,7 @@ impl Engine {
         self.now = now;
         if now >= self.memcgs.next_fold() {
             self.memcgs.maybe_fold(now);
+            self.fold_activations();
         }
     }
 
@@ -141,6 +149,7 @@ impl Engine {
         self.memcgs.offline(id)?;
         for node in &mut self.nodes {
             node.memcg_lru.offline(id);
+            node.heat.offline(id);
         }
         Ok(())
     }
@@ -150,8 +159,10 @@ impl Engine {
     pub fn memcg_release_dead(&mut self) -> usize {
         let mut released = 0;
         while let Some(id) = self.memcgs.next_releasable() {
+            self.leave_activations(id);
             for node in &mut self.nodes {
                 node.memcg_lru.release(id);
+                node.heat.release(id);
             }
             self.memcgs.release(id).expect("nothing holds it");
             released += 1;
@@ -171,6 +182,7 @@ impl Engine {
             }
             self.nodes[n].memcg_lru.online(id);
         }
+        self.heat_online(id);
     }
 
     /// The lruvec of a memcg on a node.
@@ -191,6 +203,14 @@ impl Engine {
             crate::lruvec::Policy::MultiGen(m) => m.dump(),
             _ => Vec::new(),
         }
+    }
+
+    /// What the lists of a memcg on a node hold, for dumps. `None` if there is no such lruvec.
+    pub fn lruvec_view(&self, memcg: MemcgId, node: NodeId) -> Option<crate::lruvec::LruvecView> {
+        (self.memcgs.exists(memcg) && node.0 < self.cfg.nr_nodes).then(|| {
+            let lruvec = &self.lruvecs[self.lruvec_id(memcg, node).idx()];
+            crate::lruvec::LruvecView::of(lruvec, self.now)
+        })
     }
 
     /// One folio.

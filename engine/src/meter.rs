@@ -13,6 +13,8 @@ pub struct Meter {
     pub scanned: u64,
     /// Folios freed.
     pub freed: u64,
+    /// Lruvecs visited by reclaim, each with a call of the shrinkers.
+    pub visits: u64,
     /// The lruvec whose lock was taken last; none if none was.
     pub lruvec: LruvecId,
 }
@@ -24,6 +26,7 @@ impl Default for Meter {
             list_ops: 0,
             scanned: 0,
             freed: 0,
+            visits: 0,
             lruvec: LruvecId::NONE,
         }
     }
@@ -46,6 +49,10 @@ impl Meter {
     /// True if nothing has been counted.
     #[inline]
     pub fn is_zero(&self) -> bool {
-        self.locks == 0 && self.list_ops == 0 && self.scanned == 0 && self.freed == 0
+        self.locks == 0
+            && self.list_ops == 0
+            && self.scanned == 0
+            && self.freed == 0
+            && self.visits == 0
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ids::NodeId;
 use crate::lruvec::LruList;
+use crate::memcg::heat::NodeHeat;
 use crate::memcg::MemcgLru;
 
 /// Fruitless kswapd runs after which it stays asleep (`reclaim-entry.md` 1).
@@ -28,6 +29,8 @@ pub struct Node {
     pub id: NodeId,
     /// Order in which root reclaim visits multi-gen memcgs.
     pub memcg_lru: MemcgLru,
+    /// Heat of memcgs here, if a policy keeps it.
+    pub heat: NodeHeat,
     /// Pages dirty or under writeback.
     pub write_pending: u64,
     /// kswapd met only folios under writeback.
@@ -52,6 +55,7 @@ impl Node {
         Self {
             id,
             memcg_lru: MemcgLru::new(seed),
+            heat: NodeHeat::default(),
             write_pending: 0,
             flag_writeback: false,
             flag_dirty: false,

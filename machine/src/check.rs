@@ -42,7 +42,7 @@ impl World {
                 tagged += u64::from(o.is_tagged(page));
             }
             assert_eq!(o.nr_dirty, tagged, "dirty pages of object {i}");
-            if !o.is_anon() {
+            if o.is_file() {
                 assert_eq!(
                     o.nr_writeback, writeback,
                     "pages of object {i} under writeback"
@@ -72,7 +72,7 @@ impl World {
             owner.idx() == i && index == page,
             "slot {page} of object {i} names a folio of {owner:?}:{index}"
         );
-        if !o.is_anon() {
+        if o.is_file() {
             assert_eq!(
                 o.is_tagged(page),
                 f.has(Flags::DIRTY),
@@ -87,7 +87,7 @@ impl World {
                 c.memory[at],
                 c.stored[at]
             );
-            let clean = !o.is_anon() && !f.any(Flags::DIRTY | Flags::WRITEBACK);
+            let clean = o.is_file() && !f.any(Flags::DIRTY | Flags::WRITEBACK);
             assert!(
                 !clean || c.disk[at] == c.memory[at],
                 "page {page} of object {i} is clean with version {}, its file has {}",

@@ -54,10 +54,21 @@ pub struct MachineConfig {
     pub fault_around: u32,
     /// Pages read ahead beyond a request; 0 = none.
     pub read_ahead: u32,
+    /// Pages that a fault reads from a swap device at most, as a power of two (`vm.page-cluster`, 3
+    /// in Linux): neighbours in the mapping that are in swap, too. 0 = none are read ahead.
+    pub page_cluster: u32,
+    /// Pages read together with one that is missing in a mapping without advice, the window being
+    /// centred on it (Linux: the device's `read_ahead_kb`); 0 = that one only.
+    pub read_around: u32,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
+    /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
+    /// off: it leaves the mask when it loads another (`tlb.md` 1).
+    pub lazy_cpumask: bool,
     /// Seed of devices and of everything random in the machine.
     pub seed: u64,
+    /// An OOM kill stops the simulation ([`crate::World::ooms`] tells of it).
+    pub stop_at_oom: bool,
     /// Run the engine's invariant checks after every reclaim.
     pub check: bool,
 }
@@ -67,6 +78,7 @@ impl MachineConfig {
     pub fn new(switches: Switches) -> Self {
         Self {
             cpus: 1,
+            lazy_cpumask: !switches.is_612(),
             engine: Config::default(),
             switches,
             params: Params::default(),
@@ -77,8 +89,11 @@ impl MachineConfig {
             dirty_balance: true,
             fault_around: 16,
             read_ahead: 0,
+            page_cluster: 3,
+            read_around: 0,
             kernel_memory: false,
             seed: 1,
+            stop_at_oom: false,
             check: false,
         }
     }

@@ -4,6 +4,7 @@
 //! replay of a trace with a single thread of control, whose clock simply adds up.
 
 use crate::sim::{Task, TimeClass};
+use crate::tlb::TlbBatch;
 use coldset_engine::memcg::TaskMemcg;
 use coldset_engine::writeback::TaskDirty;
 use coldset_engine::{MemcgId, MmId, NodeId};
@@ -29,7 +30,7 @@ pub struct Ctx {
     pub mm: MmId,
     /// Its memcg.
     pub memcg: MemcgId,
-    /// The node its memory comes from.
+    /// The node its memory comes from, and no other.
     pub node: NodeId,
     inline: InlineClock,
     clock: Cell<u64>,
@@ -39,6 +40,8 @@ pub struct Ctx {
     pub(crate) dirty: RefCell<TaskDirty>,
     /// Pages it has dirtied since its last look at the dirty limits.
     pub(crate) newly_dirtied: Cell<u64>,
+    /// TLB flushes deferred by its reclaim.
+    pub(crate) tlb: RefCell<TlbBatch>,
     /// Killed by the OOM killer.
     pub(crate) killed: Rc<Cell<bool>>,
 }
@@ -65,6 +68,7 @@ impl Ctx {
             over_high: RefCell::default(),
             dirty: RefCell::default(),
             newly_dirtied: Cell::new(0),
+            tlb: RefCell::default(),
             killed: Rc::default(),
         }
     }
@@ -113,6 +117,12 @@ impl Ctx {
         }
     }
 
+    /// Much has been charged that has not occupied the CPU yet. Never so inline.
+    #[inline]
+    pub fn settle_due(&self) -> bool {
+        self.task.as_ref().is_some_and(Task::settle_due)
+    }
+
     /// Occupies the CPU for what has been charged, if it has become much. Inline, what has
     /// happened meanwhile (writes that ended) is let happen.
     #[inline]
@@ -122,6 +132,18 @@ impl Ctx {
             Some(_) => {}
             None if self.inline == InlineClock::Running => PendingOnce(false).await,
             None => {}
+        }
+    }
+
+    /// As [`Self::maybe_settle`], with preemption off: the task keeps its CPU until the time is over.
+    pub(crate) async fn maybe_settle_held(&self) {
+        match &self.task {
+            Some(t) if t.settle_due() => {
+                t.hold_cpu(true);
+                t.settle().await;
+                t.hold_cpu(false);
+            }
+            _ => self.maybe_settle().await,
         }
     }
 

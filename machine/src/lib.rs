@@ -7,6 +7,7 @@
 //! | `device` | block devices, zram timing, injected faults |
 //! | `params` | every cost with its source |
 //! | `mem` | objects, slots, mappings |
+//! | `tlb` | which CPU holds translations of what, deferred flushes, interrupts |
 //! | `vm` | faults, reverse map, walks, swap, the host side of reclaim |
 //! | `io` | buffered read and write, fsync, completions |
 //! | `daemon` | kswapd, flushers, OOM killers |
@@ -21,6 +22,7 @@ pub mod machine;
 pub mod mem;
 pub mod params;
 pub mod sim;
+mod tlb;
 pub mod vm;
 pub mod world;
 
@@ -30,4 +32,5 @@ pub use io::read::{Inline, OpenFile};
 pub use machine::{Machine, MachineRun};
 pub use mem::{MappingFlags, MappingId};
 pub use params::Params;
+pub use vm::cow::Inherited;
 pub use world::World;

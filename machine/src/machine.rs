@@ -2,10 +2,11 @@
 
 use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
-use crate::mem::{Backing, Mapping, MappingFlags, MappingId, Object};
+use crate::mem::{Backing, Fill, Mapping, MappingFlags, MappingId, Object};
 use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
+use crate::vm::offline::MemcgHold;
 use crate::world::{Mm, World};
-use coldset_engine::{MemcgId, MmId, ObjectId};
+use coldset_engine::{MemcgId, MmId, NodeId, ObjectId};
 use std::cell::{Ref, RefCell, RefMut};
 use std::future::Future;
 use std::pin::pin;
@@ -37,7 +38,12 @@ impl MachineRun {
         let executor = Executor::new(SimConfig::from_params(&cfg.params, cfg.cpus));
         let sim = executor.handle();
         let w = Rc::new(RefCell::new(World::new(cfg, &sim)?));
-        w.borrow_mut().me = Rc::downgrade(&w);
+        let me = Rc::downgrade(&w);
+        sim.set_switch_hook({
+            let me = me.clone();
+            move |s| me.upgrade().map_or(0, |w| w.borrow_mut().context_switch(s))
+        });
+        w.borrow_mut().me = me;
         let machine = Machine { w, sim };
         machine.start_kswapd();
         Ok(Self { executor, machine })
@@ -91,6 +97,20 @@ impl Machine {
         w.add_object(Object::new(Backing::File { device, start }, pages))
     }
 
+    /// A new anonymous region in which every page is filled with one value: zram keeps a word of it.
+    pub fn create_anon_same_filled(&self, pages: u32) -> ObjectId {
+        let id = self.create_anon(pages);
+        self.w.borrow_mut().objects[id.idx()].fill = Fill::Same;
+        id
+    }
+
+    /// A new anonymous region of random contents: zram keeps its pages raw.
+    pub fn create_anon_random(&self, pages: u32) -> ObjectId {
+        let id = self.create_anon(pages);
+        self.w.borrow_mut().objects[id.idx()].fill = Fill::Random;
+        id
+    }
+
     /// A new anonymous region.
     pub fn create_anon(&self, pages: u32) -> ObjectId {
         self.w
@@ -103,6 +123,7 @@ impl Machine {
         let mut w = self.w.borrow_mut();
         let id = w.engine.mm_create(memcg);
         debug_assert_eq!(id.idx(), w.mms.len());
+        w.hold_memcg(memcg);
         w.mms.push(Mm {
             memcg,
             mappings: Vec::new(),
@@ -110,8 +131,9 @@ impl Machine {
             file: 0,
             swapped: 0,
             tables: 0,
-            cpus: CpuMask::default(),
+            alive: true,
         });
+        w.tlb.add_mm();
         id
     }
 
@@ -133,8 +155,48 @@ impl Machine {
         id
     }
 
-    /// Starts a task in an address space. It is handed its context.
+    /// Starts a task in an address space. It is handed its context. Its memory comes from node 0.
     pub fn spawn<F, Fut>(&self, name: &str, affinity: Affinity, mm: MmId, body: F) -> TaskId
+    where
+        F: FnOnce(Machine, Ctx) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.spawn_from(name, affinity, NodeId(0), mm, body)
+    }
+
+    /// Starts a task that is bound to a node, by CPU and by memory.
+    pub fn spawn_on<F, Fut>(&self, name: &str, node: NodeId, mm: MmId, body: F) -> TaskId
+    where
+        F: FnOnce(Machine, Ctx) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let affinity = self.node_affinity(node);
+        self.spawn_from(name, affinity, node, mm, body)
+    }
+
+    /// The CPUs of a node: they are dealt out in equal runs, the first ones to node 0.
+    pub fn node_affinity(&self, node: NodeId) -> Affinity {
+        let nodes = self.w.borrow().engine.config().nr_nodes;
+        let cpus = u32::from(self.sim.config().cpus);
+        if nodes == 1 {
+            return Affinity::Any;
+        }
+        let mut mask = CpuMask::EMPTY;
+        // With fewer CPUs than nodes, nodes share.
+        let first = node.0 * cpus / nodes;
+        let end = ((node.0 + 1) * cpus / nodes).max(first + 1);
+        (first..end).for_each(|cpu| mask.insert(cpu as u16));
+        Affinity::Mask(mask)
+    }
+
+    fn spawn_from<F, Fut>(
+        &self,
+        name: &str,
+        affinity: Affinity,
+        node: NodeId,
+        mm: MmId,
+        body: F,
+    ) -> TaskId
     where
         F: FnOnce(Machine, Ctx) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
@@ -144,18 +206,25 @@ impl Machine {
         let sim = self.sim.clone();
         let killed = Rc::new(std::cell::Cell::new(false));
         let flag = killed.clone();
+        let hold = MemcgHold::new(self, memcg);
         let id = self.sim.spawn(name, affinity, async move {
             let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
             ctx.killed = flag;
+            ctx.node = node;
             body(machine, ctx).await;
+            drop(hold);
         });
+        if let Some(task) = self.sim.task(id) {
+            // Context switches tell address spaces apart by it.
+            task.set_tag(crate::vm::walk::Switches::tag(mm));
+        }
         self.register_task(mm, id, killed);
         id
     }
 }
 
 impl World {
-    fn add_object(&mut self, o: Object) -> ObjectId {
+    pub(crate) fn add_object(&mut self, o: Object) -> ObjectId {
         let id = ObjectId(self.objects.len() as u32);
         self.objects.push(o);
         id

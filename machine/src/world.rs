@@ -1,10 +1,12 @@
 //! The state of the machine: the engine and everything round it.
 
 use crate::config::{MachineConfig, MachineError, SwapConfig};
+use crate::daemon::oom::OomReport;
 use crate::device::{Device, FaultPlan, ZramAlgorithm, ZramTiming};
 use crate::mem::{Mapping, MappingId, Object};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
+use crate::tlb::Tlb;
 use crate::vm::swap::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::writeback::Writeback;
@@ -29,8 +31,8 @@ pub struct Mm {
     pub swapped: u64,
     /// Leaf tables.
     pub tables: u64,
-    /// CPUs that may cache its translations.
-    pub cpus: CpuMask,
+    /// It has not ended.
+    pub alive: bool,
 }
 
 /// The engine and everything round it. Borrowed for one action at a time, never over a wait.
@@ -49,6 +51,8 @@ pub struct World {
     pub(crate) dirty_balance: bool,
     pub(crate) fault_around: u32,
     pub(crate) read_ahead: u32,
+    pub(crate) page_cluster: u32,
+    pub(crate) read_around: u32,
     pub(crate) kernel: Option<KernelMemory>,
     pub(crate) check: bool,
     pub(crate) sim: Sim,
@@ -65,18 +69,24 @@ pub struct World {
     pub(crate) flushers: Vec<crate::daemon::flusher::FlusherState>,
     /// lru_lock of each lruvec.
     pub(crate) locks: Vec<TicketLock>,
-    /// CPUs with translations that await a flush.
-    pub(crate) tlb_pending: CpuMask,
+    /// Which CPUs hold translations of what.
+    pub(crate) tlb: Tlb,
     pub(crate) buffer: Vec<FolioId>,
     /// When the flushers' timer fires next.
     pub(crate) flusher_timer: Option<u64>,
     pub(crate) procs: Vec<crate::daemon::oom::Proc>,
+    /// Kills, in order.
+    pub(crate) ooms: Vec<OomReport>,
+    /// A kill stops the simulation.
+    pub(crate) stop_at_oom: bool,
+    /// Address spaces that have run, for the engine's walks.
+    pub(crate) switches: crate::vm::walk::Switches,
     /// Next free page of each device, for placing files.
     pub(crate) device_end: Vec<u64>,
 }
 
-/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes and page tables,
-/// never given back.
+/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes, never given back;
+/// page tables, as long as their mapping; what goes with written pages.
 #[derive(Debug)]
 pub(crate) struct KernelMemory {
     /// By memcg: owed in millionths of a page, charged pages.
@@ -138,6 +148,8 @@ impl World {
             dirty_balance: cfg.dirty_balance,
             fault_around: cfg.fault_around,
             read_ahead: cfg.read_ahead,
+            page_cluster: cfg.page_cluster,
+            read_around: cfg.read_around,
             kernel: cfg.kernel_memory.then(|| KernelMemory { owed: Vec::new() }),
             check: cfg.check,
             sim: sim.clone(),
@@ -150,10 +162,13 @@ impl World {
             kswapd: Vec::new(),
             flushers: Vec::new(),
             locks: Vec::new(),
-            tlb_pending: CpuMask::default(),
+            tlb: Tlb::new(cfg.cpus, cfg.lazy_cpumask),
             buffer: Vec::new(),
             flusher_timer: None,
             procs: Vec::new(),
+            ooms: Vec::new(),
+            stop_at_oom: cfg.stop_at_oom,
+            switches: crate::vm::walk::Switches::default(),
         })
     }
 
@@ -172,9 +187,24 @@ impl World {
         self.swap.as_ref()
     }
 
+    /// Totals of the lru_locks, by lruvec; those never contended for may be missing.
+    pub fn lock_stats(&self) -> Vec<crate::sim::LockStats> {
+        self.locks.iter().map(TicketLock::stats).collect()
+    }
+
+    /// The OOM kills so far.
+    pub fn ooms(&self) -> &[OomReport] {
+        &self.ooms
+    }
+
     /// An address space.
     pub fn mm(&self, id: MmId) -> &Mm {
         &self.mms[id.idx()]
+    }
+
+    /// CPUs that may hold translations of an address space (`tlb.md` 1).
+    pub fn cpumask(&self, mm: MmId) -> CpuMask {
+        self.tlb.mask(mm)
     }
 
     /// Wakes those who wait for a folio.

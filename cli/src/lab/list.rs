@@ -3,7 +3,7 @@
 use crate::args::ListArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::print;
-use coldset_engine::presets::PRESETS;
+use coldset_engine::presets::{PRESETS, SUFFIXES};
 use coldset_engine::switches::SwitchInfo;
 use coldset_engine::Switches;
 use coldset_lab::experiments::{Experiment, EXPERIMENTS};
@@ -44,6 +44,7 @@ fn device_doc(device: DeviceKind) -> &'static str {
         DeviceKind::Hdd => "disk with 7200 revolutions per minute",
         DeviceKind::Net => "network block device",
         DeviceKind::Ufs => "storage of a phone",
+        DeviceKind::NvmeSwap => "swap files on an NVMe drive, 90 us",
         DeviceKind::Delayed => "consumer NVMe drive behind a delay",
         DeviceKind::Ramdisk => "RAM disk, synchronous",
     }
@@ -102,7 +103,15 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
             p.doc.into(),
         ]);
     }
-    section("Variants (--variants NAME[+SWITCH=VALUE],...)", &grid);
+    section(
+        "Variants (--variants NAME[+SUFFIX][+SWITCH=VALUE],...)",
+        &grid,
+    );
+    let mut grid = left(&["suffix", "what"]);
+    for s in SUFFIXES {
+        grid.row([s.name, s.doc].map(String::from).into());
+    }
+    section("Suffixes, behind any variant", &grid);
     if args.switches {
         let mut grid = left(&["switch", "takes", "in base", "what"]);
         for s in switches()? {
@@ -163,6 +172,10 @@ fn json() -> Result<Value, RunnerError> {
         .iter()
         .map(|p| json!({"name": p.names[0], "aliases": p.names[1..], "what": p.doc}))
         .collect();
+    let suffixes: Vec<Value> = SUFFIXES
+        .iter()
+        .map(|s| json!({"name": s.name, "what": s.doc}))
+        .collect();
     let switches: Vec<Value> = switches()?
         .into_iter()
         .map(|s| json!({"name": s.name, "accepts": s.accepts, "base": s.value, "what": s.doc}))
@@ -173,6 +186,7 @@ fn json() -> Result<Value, RunnerError> {
     Ok(json!({
         "experiments": experiments,
         "variants": variants,
+        "suffixes": suffixes,
         "switches": switches,
         "formats": formats.to_vec(),
         "devices": devices.to_vec(),

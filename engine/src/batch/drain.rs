@@ -64,8 +64,11 @@ impl Engine {
     /// Applies one batch.
     pub(super) fn drain_op(&mut self, cpu: u16, op: BatchOp) {
         let mut batch: Batch = std::mem::take(&mut self.cpus[cpu as usize].batches[op as usize]);
-        if op == BatchOp::Add && self.sw.drop_dead_on_drain {
-            self.free_dead(&mut batch);
+        if op == BatchOp::Add {
+            self.count_dead_locks(&batch);
+            if self.sw.drop_dead_on_drain {
+                self.free_dead(&mut batch);
+            }
         }
         let mut held = Relock(LruvecId::NONE);
         for &id in &batch {
@@ -92,12 +95,33 @@ impl Engine {
                 }
             }
         }
-        self.put_batch(&batch);
+        self.put_batch(&batch, op);
+    }
+
+    /// What dead folios cost in acquisitions: runs of equal lruvec over all folios, plus those over
+    /// the dead when they are taken off again, minus those over the living (section 6.1).
+    fn count_dead_locks(&mut self, batch: &[FolioId]) {
+        let dead = |id: FolioId| self.folios[id].refcount == 1;
+        let Some(&first) = batch.iter().find(|&&id| dead(id)) else {
+            return;
+        };
+        let runs = |take: &dyn Fn(FolioId) -> bool| {
+            let mut held = LruvecId::NONE;
+            let mut runs = 0;
+            for &id in batch.iter().filter(|&&id| take(id)) {
+                let lruvec = self.folios[id].lruvec;
+                runs += i64::from(std::mem::replace(&mut held, lruvec) != lruvec);
+            }
+            runs
+        };
+        let cost = runs(&|_| true) + runs(&dead) - runs(&|id| !dead(id));
+        let memcg = self.lruvecs[self.folios[first].lruvec.idx()].memcg;
+        self.memcgs.count(memcg, Counter::DeadLockAcq, cost);
     }
 
     /// Drops the batch's references; folios that nobody else holds are taken off their lists and
     /// freed.
-    fn put_batch(&mut self, batch: &[FolioId]) {
+    fn put_batch(&mut self, batch: &[FolioId], op: BatchOp) {
         let mut held = Relock(LruvecId::NONE);
         for &id in batch {
             let f = &mut self.folios[id];
@@ -109,6 +133,9 @@ impl Engine {
                 let lruvec = f.lruvec;
                 held.take(self, lruvec);
                 self.lruvec_del(id, false);
+                if op == BatchOp::Add {
+                    self.count_add_op(lruvec);
+                }
             }
             self.folios[id]
                 .word
@@ -133,6 +160,8 @@ impl Engine {
         for id in dead {
             let lruvec = self.folios[id].lruvec;
             self.count_drained(lruvec, true);
+            let memcg = self.lruvecs[lruvec.idx()].memcg;
+            self.memcgs.count(memcg, Counter::DeadFiltered, 1);
             self.folios[id].refcount = 0;
             self.folio_release(id);
         }
@@ -145,6 +174,11 @@ impl Engine {
         if dead {
             self.memcgs.count(memcg, Counter::DeadAtAdd, 1);
         }
+    }
+
+    fn count_add_op(&mut self, lruvec: LruvecId) {
+        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        self.memcgs.count(memcg, Counter::LruAddListOps, 1);
     }
 
     fn drain_add(&mut self, id: FolioId) {
@@ -166,6 +200,7 @@ impl Engine {
             }
         }
         self.lruvec_add(id, false);
+        self.count_add_op(lruvec);
         self.folios[id].word.set(Flags::LRU);
     }
 

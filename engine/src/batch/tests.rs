@@ -296,3 +296,83 @@ fn locking_into_memory_and_back() {
         h.eng.check();
     }
 }
+
+/// The safety row of `workloads.md` 14.3: whatever marks the dead carry and however large they are,
+/// none is both free and listed, none is lost, and charges return to nothing.
+#[test]
+fn the_filter_neither_leaks_nor_lists() {
+    for preset_name in ["classic", "base"] {
+        let mut sw = preset(preset_name).unwrap();
+        sw.drop_dead_on_drain = true;
+        let mut h = Host::with(sw, Config::default());
+        let mut state = 14u64;
+        let mut below = |n: u64| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        let mut alive: Vec<FolioId> = Vec::new();
+        for round in 0..20_000u64 {
+            let order = if below(8) == 0 { 1 + below(3) as u8 } else { 0 };
+            let id = h.alloc(Spec::file().order(order));
+            match below(4) {
+                0 => h.eng.folios[id].word.set(Flags::ACTIVE),
+                1 => h.eng.folios[id].word.set(Flags::UNEVICTABLE),
+                _ => {}
+            }
+            if order > 0 {
+                // Let go before the push that drains: only the batch is left then.
+                h.eng.folios[id].refcount += 1;
+                h.eng.cpus[0].used = true;
+                h.eng.cpus[0].batches[BatchOp::Add as usize].push(id);
+                h.eng.folio_put(id, 1);
+            } else {
+                h.queue(id, false);
+            }
+            alive.push(id);
+            while !alive.is_empty() && below(2) == 0 {
+                let at = below(alive.len() as u64) as usize;
+                h.truncate(alive.swap_remove(at));
+            }
+            if h.eng.cpus[0].batches[BatchOp::Add as usize].len() >= 31 || below(9) == 0 {
+                h.eng.lru_add_drain(0);
+            }
+            if round % 500 == 0 {
+                h.eng.check();
+            }
+        }
+        assert!(h.count(Counter::DeadFiltered) > 1000, "{preset_name}");
+        assert_eq!(h.count(Counter::DeadFiltered), h.count(Counter::DeadAtAdd));
+        alive.into_iter().for_each(|id| h.truncate(id));
+        h.eng.lru_add_drain_all();
+        h.eng.check();
+        assert_eq!(h.eng.memcgs[h.memcg].memory().usage(), 0, "{preset_name}");
+        assert!(h.folios().is_empty(), "{preset_name}");
+        for list in LruList::ALL {
+            assert_eq!(h.size(list), 0, "{preset_name} {list:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_dead_cost_is_counted_exactly() {
+    // B2 to B4: acquisitions without the filter minus those with it.
+    for (of, dead) in [
+        (vec![A; 31], vec![1, 5, 6, 20, 29]),
+        (
+            (0..31).map(|i| i % 2).collect(),
+            (0..31).filter(|i| i % 2 == 1).collect(),
+        ),
+        (vec![A, A, B, B, A], vec![2]),
+        (vec![A, A, B, B, A], vec![2, 3]),
+    ] {
+        let [off, on] = [false, true].map(|filter| drained(filter, &of, &dead));
+        let saved = (off.0.locks - on.0.locks) as i64;
+        for (_, h) in [&off, &on] {
+            let counted = h.eng.memcgs.live(MemcgId::ROOT, Counter::DeadLockAcq);
+            assert_eq!(counted, saved, "{of:?} {dead:?}");
+        }
+        assert_eq!(off.0.ops - on.0.ops, 2 * dead.len() as u64);
+    }
+}

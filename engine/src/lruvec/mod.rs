@@ -5,6 +5,9 @@
 
 pub mod fifo;
 pub mod ops;
+mod view;
+
+pub use view::{GenView, LruvecView, TierView};
 
 use crate::classic::ClassicLists;
 use crate::ids::{LruType, MemcgId, NodeId};
@@ -32,6 +35,15 @@ pub enum LruList {
 }
 
 impl LruList {
+    /// All lists.
+    pub const ALL: [LruList; 5] = [
+        LruList::InactiveAnon,
+        LruList::ActiveAnon,
+        LruList::InactiveFile,
+        LruList::ActiveFile,
+        LruList::Unevictable,
+    ];
+
     /// The four evictable lists in scan order.
     pub const EVICTABLE: [LruList; 4] = [
         LruList::InactiveAnon,
@@ -101,6 +113,13 @@ pub struct Lruvec {
     pub cost: [u64; 2],
     /// WORKINGSET_ACTIVATE at the end of the last reclaim, by type (folded values).
     pub refaults_snapshot: [i64; 2],
+    /// Refaults of this lruvec alone, never lagging: all, recent ones, recent ones of former
+    /// working-set folios.
+    pub refaults: [u64; 3],
+    /// Recent refaults of released children's lruvecs.
+    pub(crate) inherited_activations: u64,
+    /// Recent refaults of the subtree as of the last fold.
+    pub(crate) folded_activations: i64,
     /// Reclaim of this memcg met only dirty, congested folios (`reclaim-entry.md` 4).
     pub cgroup_congested: bool,
     /// kswapd met only dirty, congested folios (root's lruvec of the node).
@@ -122,6 +141,9 @@ impl Lruvec {
             nonresident_age: 0,
             cost: [0; 2],
             refaults_snapshot: [0; 2],
+            refaults: [0; 3],
+            inherited_activations: 0,
+            folded_activations: 0,
             cgroup_congested: false,
             node_congested: false,
         }

@@ -226,6 +226,7 @@ impl MemcgTree {
         if !self.exists(id) {
             return Err(MemcgError::Unknown(id));
         }
+        self.limit_changes += 1;
         Ok(&mut self.nodes[id.idx()])
     }
 

@@ -7,8 +7,8 @@
 //! [`ReclaimWrite`]).
 //!
 //! Which memcg global reclaim visits next is no business of the tree: [`WalkCursor`] (shared or
-//! private pre-order walk) and [`MemcgLru`] are two answers that stand beside it, and a third needs
-//! nothing from it but ids, `online` and protection.
+//! private pre-order walk), [`MemcgLru`] and the two designs of [`heat`] are answers that stand beside
+//! it, and another needs nothing from it but ids, `online` and protection.
 
 mod charge;
 mod control;
@@ -16,6 +16,7 @@ mod counter;
 mod css_id;
 mod error;
 mod events;
+pub mod heat;
 mod high;
 mod iter;
 mod links;

@@ -161,6 +161,8 @@ pub struct MemcgTree {
     free: Vec<MemcgId>,
     release_queue: Vec<MemcgId>,
     nr_live: usize,
+    /// Limits and protection set so far, by anybody.
+    pub(super) limit_changes: u64,
 }
 
 impl std::ops::Index<MemcgId> for MemcgTree {
@@ -204,6 +206,7 @@ impl MemcgTree {
             free: Vec::new(),
             release_queue: Vec::new(),
             nr_live: 1,
+            limit_changes: 0,
             cfg,
         })
     }
@@ -216,6 +219,11 @@ impl MemcgTree {
     /// Memcgs that exist, root and zombies included.
     pub fn nr_memcgs(&self) -> usize {
         self.nr_live
+    }
+
+    /// How often a limit or protection has been set: a generation number for what depends on them.
+    pub fn limit_changes(&self) -> u64 {
+        self.limit_changes
     }
 
     /// One more than the largest index in use so far: the size for arrays indexed by memcg.

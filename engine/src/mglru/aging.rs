@@ -10,19 +10,24 @@ use crate::lruvec::{LruList, MAX_ZONES};
 impl Engine {
     /// Creates a new youngest generation if `seq` still is the youngest (5.4). Generations that are
     /// in the way are forced out first, a bounded number of folios for each hold of the lock.
+    /// `locked`: the first hold has been metered.
     pub(crate) fn gen_inc_max_seq(
         &mut self,
         lruvec: LruvecId,
         seq: u64,
         types: EvictableTypes,
+        locked: bool,
     ) -> bool {
+        let mut locked = locked;
         let order = if self.sw.is_612() {
             [LruType::File, LruType::Anon]
         } else {
             LruType::ALL
         };
         'restart: loop {
-            self.meter.lock(lruvec);
+            if !std::mem::take(&mut locked) {
+                self.meter.lock(lruvec);
+            }
             if seq != self.lruvecs[lruvec.idx()].gens().max_seq {
                 return false;
             }

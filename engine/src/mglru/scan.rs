@@ -130,7 +130,8 @@ impl Engine {
         self.meter.scanned += scanned;
         // Everything isolated counts as taken, so that only a loop that met nothing but unqueued
         // dirty folios wakes the flushers at its end (`workloads.md` 2.1).
-        if t == LruType::File && !self.sw.common_dirty_reactivation {
+        let sums = !self.sw.common_dirty_reactivation && !self.sw.mut_counters_dropped;
+        if t == LruType::File && sums {
             sc.nr.file_taken += isolated;
         }
         self.count_scan(lruvec, sc, t, isolated as i64, sorted as i64);
@@ -214,7 +215,7 @@ impl Engine {
         let dirty_file = t == LruType::File && word.has(Flags::DIRTY);
         let writeback = word.has(Flags::WRITEBACK);
         if !self.sw.common_dirty_reactivation && (writeback || dirty_file) {
-            if dirty_file {
+            if dirty_file && !self.sw.mut_counters_dropped {
                 sc.nr.file_taken += n;
                 if !writeback {
                     sc.nr.unqueued_dirty += n;

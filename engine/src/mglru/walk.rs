@@ -3,12 +3,18 @@
 //! The engine decides what to walk and what to do with a young entry; the host owns the page tables.
 //! On `Work::Walk` it goes over the address space it is given, in address order, a leaf table at a
 //! time, and reports through the verbs below.
+//!
+//! A walk goes in stretches where the host has a clock. Between two of them anything may happen:
+//! other reclaimers join the pass with the next address space of the shared cursor, or end it.
+//! Sizes change with each young entry; nobody sees them inside a stretch, so that is the same as
+//! flushing them at its end, and only the lock remains to be paid.
 
 use super::{EvictableTypes, MultiGen};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, MmId};
+use crate::reclaim::Answer;
 
 /// A walk of one address space that the host has been asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +31,8 @@ pub struct Walk {
     pub types: EvictableTypes,
     /// Walk every table, whatever the filter or an upper accessed bit says.
     pub force: bool,
+    /// Where to begin: 0, or what the host gave as the end of the previous stretch.
+    pub at: u64,
 }
 
 /// An address space as the engine knows it.
@@ -52,18 +60,27 @@ pub(crate) struct AgingTask {
     seq: u64,
     types: EvictableTypes,
     force: bool,
-    /// The address space being walked now.
-    current: Option<MmId>,
-    /// Slots looked at in this pass.
+    /// The address space being walked now, and where the walk goes on.
+    current: Option<(MmId, u64)>,
+    /// Slots looked at in this pass, in walks without a clock.
     slots: u64,
     /// Address spaces walked in this pass whose task may get rescheduled meanwhile.
     first: Option<MmId>,
+    /// Size changes not flushed yet.
+    batched: u64,
+    /// The host's walks take time.
+    in_stretches: bool,
+    /// This attempt has ended the pass and waits for the lru_lock.
+    last: bool,
 }
 
 /// What an aging attempt needs next.
 pub(crate) enum AgingStep {
     /// The host walks this address space.
     Walk(Walk),
+    /// The host lets the time pass that the lru_lock takes to be had; others see what has been done
+    /// so far. Preemption is off: the task keeps its CPU.
+    Wait,
     /// Over; true if this attempt created a generation.
     Done(bool),
 }
@@ -79,12 +96,35 @@ impl AgingTask {
             current: None,
             slots: 0,
             first: None,
+            batched: 0,
+            in_stretches: false,
+            last: false,
         }
     }
 
     /// Continues after the host has walked what the previous step asked for.
-    pub(crate) fn step(&mut self, eng: &mut Engine) -> AgingStep {
-        if let Some(mm) = self.current.take() {
+    pub(crate) fn step(&mut self, eng: &mut Engine, answer: Option<Answer>) -> AgingStep {
+        match answer {
+            Some(Answer::Walked { slots }) => self.walked(eng, slots),
+            Some(Answer::Stretch { young, next }) => {
+                if let Some(walk) = self.stretch(eng, young, next) {
+                    return AgingStep::Walk(walk);
+                }
+            }
+            Some(other) => panic!("{other:?} does not answer a walk"),
+            None => {
+                if let Some((mm, at)) = self.current {
+                    return AgingStep::Walk(self.walk(eng, mm, at));
+                }
+            }
+        }
+        self.next(eng)
+    }
+
+    /// An address space has been walked in one go.
+    fn walked(&mut self, eng: &mut Engine, slots: u64) {
+        self.slots += slots;
+        if let Some((mm, _)) = self.current.take() {
             // A long walk gets rescheduled: its task is switched out and in again, which marks its
             // address space as having run (`mglru.md` 5.1, the rule for hosts without a clock).
             if self.slots >= eng.sw.walk_resched_slots {
@@ -94,29 +134,70 @@ impl AgingTask {
                 );
             }
         }
+    }
+
+    /// A stretch is over. The next one of the same address space, unless it was the last or another
+    /// walker has ended the pass.
+    fn stretch(&mut self, eng: &mut Engine, young: u64, next: Option<u64>) -> Option<Walk> {
+        self.in_stretches = true;
+        self.batched += young;
+        if self.batched > 0 && (next.is_none() || self.batched >= eng.walk_batch()) {
+            self.batched = 0;
+            eng.meter.lock(self.lruvec);
+        }
+        let (mm, _) = self.current.take().expect("a walk is under way");
+        let at = next?;
+        if eng.lruvecs[self.lruvec.idx()].gens().max_seq != self.seq {
+            return None;
+        }
+        self.current = Some((mm, at));
+        Some(self.walk(eng, mm, at))
+    }
+
+    /// Its task is being killed. A pass that has ended gets its generation all the same: whoever comes
+    /// later is told that it is done, and would never age again.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if std::mem::take(&mut self.last) {
+            eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
+        }
+    }
+
+    /// Takes the next address space, or ends the attempt.
+    fn next(&mut self, eng: &mut Engine) -> AgingStep {
+        if self.last {
+            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
+            return AgingStep::Done(made);
+        }
         let m = eng.lruvecs[self.lruvec.idx()].gens_mut();
         if self.seq <= m.walk.seq {
             return AgingStep::Done(false);
         }
         if !eng.sw.page_table_walk {
             m.walk.seq = self.seq;
-            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types);
+            let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, false);
             return AgingStep::Done(made);
         }
         match self.next_mm(eng) {
             Some(mm) => {
-                self.current = Some(mm);
+                self.current = Some((mm, 0));
                 self.first.get_or_insert(mm);
-                AgingStep::Walk(self.walk(eng, mm))
+                AgingStep::Walk(self.walk(eng, mm, 0))
+            }
+            None if self.in_stretches => {
+                // From here until it has the lock, whoever wants to age is told that it is done, and
+                // sees the old generations.
+                self.last = true;
+                eng.meter.lock(self.lruvec);
+                AgingStep::Wait
             }
             None => {
-                let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types);
+                let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, false);
                 AgingStep::Done(made)
             }
         }
     }
 
-    fn walk(&self, eng: &Engine, mm: MmId) -> Walk {
+    fn walk(&self, eng: &Engine, mm: MmId, at: u64) -> Walk {
         Walk {
             mm,
             lruvec: self.lruvec,
@@ -124,12 +205,8 @@ impl AgingTask {
             seq: self.seq,
             types: self.types,
             force: self.force,
+            at,
         }
-    }
-
-    /// The host has looked at this many slots of leaf tables.
-    pub(crate) fn walked(&mut self, slots: u64) {
-        self.slots += slots;
     }
 
     /// Picks the next address space of the pass; `None` ends the pass.
@@ -219,6 +296,12 @@ impl Engine {
     #[inline]
     pub fn mm_ran(&mut self, mm: MmId, node: u32) {
         self.mms.mms[mm.idx()].ran |= 1 << node;
+    }
+
+    /// Young entries after which a stretch of a walk ends.
+    #[inline]
+    pub fn walk_batch(&self) -> u64 {
+        self.cfg.scale.max_lru_batch
     }
 
     /// Should the host scan this leaf table? Never once another walker has made the new generation.

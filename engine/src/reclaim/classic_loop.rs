@@ -353,12 +353,14 @@ impl ClassicLoop {
         let nr = &mut cx.sc.nr;
         nr.dirty += stat.dirty;
         nr.congested += stat.congested;
-        nr.unqueued_dirty += stat.unqueued_dirty;
         nr.writeback += stat.writeback;
         nr.immediate += stat.immediate;
         nr.taken += self.taken;
-        if t == LruType::File {
-            nr.file_taken += self.taken;
+        if !eng.sw.mut_counters_dropped {
+            nr.unqueued_dirty += stat.unqueued_dirty;
+            if t == LruType::File {
+                nr.file_taken += self.taken;
+            }
         }
         self.at = At::Next;
     }

@@ -12,7 +12,7 @@ use crate::memcg::scale_by_protection;
 use crate::mglru::refs::clear_refs;
 use crate::mglru::walk::{AgingStep, AgingTask};
 use crate::mglru::{EvictableTypes, MultiGen, MIN_LRU_BATCH, MIN_NR_GENS};
-use crate::node::ThrottleReason;
+use crate::node::{ThrottleReason, MAX_RECLAIM_RETRIES};
 use crate::reclaim::scan_control::DEF_PRIORITY;
 use crate::switches::{BudgetFloor, MinSeqFlush};
 use arrayvec::ArrayVec;
@@ -54,11 +54,20 @@ pub(crate) struct GenLoop {
     lru_type: LruType,
     rotate: bool,
     aged: bool,
+    /// Aging has opened a generation.
+    opened: bool,
+    /// The vendor hook is aging in place of taking a budget.
+    hooked: bool,
+    /// Pages scanned since one was last freed, and pages freed by then.
+    fruitless: u64,
+    freed: u64,
     /// Survivors that became clean while isolated: tried once more.
     clean: Vec<FolioId>,
     survivors: Vec<FolioId>,
     /// Requests to make before going on.
     pending: ArrayVec<Work, 3>,
+    /// A debug command: a single eviction of so many folios at most.
+    once: Option<u64>,
 }
 
 /// What a pass of the loop needs to know beyond the lruvec.
@@ -91,15 +100,53 @@ impl GenLoop {
             lru_type: LruType::File,
             rotate: false,
             aged: false,
+            opened: false,
+            hooked: false,
+            fruitless: 0,
+            freed: sc.nr_reclaimed,
             clean: Vec::new(),
             survivors: Vec::new(),
             pending: ArrayVec::new(),
+            once: None,
         }
+    }
+
+    /// A single eviction of at most `batch` folios, whatever the budget (section 10, debug commands).
+    pub(crate) fn once(
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        lruvec: LruvecId,
+        cpu: u16,
+        batch: u64,
+    ) -> Self {
+        Self {
+            at: At::Evict,
+            once: Some(batch),
+            ..Self::new(eng, sc, lruvec, cpu)
+        }
+    }
+
+    /// Its task is being killed.
+    pub(crate) fn abandon(&mut self, eng: &mut Engine) {
+        if let At::Aging(task) = &mut self.at {
+            task.abandon(eng);
+        }
+        self.at = At::End;
+    }
+
+    /// Pages that the last eviction scanned.
+    pub(crate) fn scanned(&self) -> u64 {
+        self.scanned
     }
 
     /// Should the memcg go to the young end of the memcg LRU? Valid at the end.
     pub(crate) fn rotate(&self) -> bool {
         self.rotate
+    }
+
+    /// Aging on the way to eviction has opened a generation.
+    pub(crate) fn opened_generation(&self) -> bool {
+        self.opened
     }
 
     /// Goes on; `None` at the end.
@@ -109,24 +156,14 @@ impl GenLoop {
                 return Some(work);
             }
             match &mut self.at {
-                At::FixedBudget => {
-                    self.budget = self.fixed_budget(eng, cx.sc) as i64;
-                    if self.budget == 0 && eng.sw.rotate_on_empty_budget {
-                        self.rotate = true;
-                    }
-                    self.at = At::Round;
-                }
+                At::FixedBudget => self.take_budget(eng, cx.sc),
                 At::Round if eng.sw.scan_budget => self.round_after(eng, cx.sc),
                 At::Round => self.round_before(eng, cx.sc),
-                At::Aging(task) => {
-                    if let Some(Answer::Walked { slots }) = cx.answer.take() {
-                        task.walked(slots);
-                    }
-                    match task.step(eng) {
-                        AgingStep::Walk(w) => return Some(Work::Walk(w)),
-                        AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
-                    }
-                }
+                At::Aging(task) => match task.step(eng, cx.answer.take()) {
+                    AgingStep::Walk(w) => return Some(Work::Walk(w)),
+                    AgingStep::Wait => return Some(Work::Spin),
+                    AgingStep::Done(made) => self.aging_over(eng, cx.sc, made),
+                },
                 At::Evict => self.isolate(eng, cx),
                 At::Shrinking { .. } => {
                     if let Some(work) = cx.list.step(eng, cx.sc, cx.answer) {
@@ -148,7 +185,8 @@ impl GenLoop {
 
     /// `protection(n)` of section 8.
     fn protected_budget(&self, eng: &Engine, sc: &mut ScanControl, n: u64) -> u64 {
-        if !eng.sw.proportional_protection || sc.target == Some(self.memcg) {
+        let scales = eng.sw.proportional_protection && !eng.sw.mut_no_protection;
+        if !scales || sc.target == Some(self.memcg) {
             return n;
         }
         let c = eng.memcgs[self.memcg].memory();
@@ -159,6 +197,34 @@ impl GenLoop {
         let (scaled, low_skipped) = scale_by_protection(n, c.usage(), min, low, sc.low_reclaim);
         sc.low_skipped |= low_skipped;
         scaled
+    }
+
+    /// The budget of the whole loop, once.
+    fn take_budget(&mut self, eng: &Engine, sc: &mut ScanControl) {
+        let types = EvictableTypes::of(self.swappiness);
+        if eng.sw.mut_aging_hook && self.must_age(eng, sc, types) {
+            self.hooked = true;
+            let max_seq = self.gens(eng).max_seq;
+            self.at = At::Aging(AgingTask::new(self.lruvec, max_seq, types));
+            return;
+        }
+        self.budget = self.fixed_budget(eng, sc) as i64;
+        self.budget_taken(eng);
+    }
+
+    fn budget_taken(&mut self, eng: &Engine) {
+        if self.budget == 0 && eng.sw.rotate_on_empty_budget {
+            self.rotate = true;
+        }
+        self.at = At::Round;
+    }
+
+    /// 11.1 `should_run_aging`.
+    fn must_age(&self, eng: &Engine, sc: &ScanControl, types: EvictableTypes) -> bool {
+        let m = self.gens(eng);
+        let left = m.min_seq_of(types) + MIN_NR_GENS;
+        let normal = sc.priority < DEF_PRIORITY || eng.sw.mut_no_defprio_return;
+        left > m.max_seq || (normal && left == m.max_seq)
     }
 
     /// 11.1 `get_nr_to_scan`.
@@ -197,9 +263,11 @@ impl GenLoop {
         }
         let types = EvictableTypes::of(self.swappiness);
         let m = self.gens(eng);
-        let left = m.min_seq_of(types) + MIN_NR_GENS;
-        let age = left > m.max_seq || (sc.priority < DEF_PRIORITY && left == m.max_seq);
-        if age {
+        if eng.sw.mut_budget_clobber && m.min_seq_of(types) + MIN_NR_GENS <= m.max_seq {
+            // The test for aging looks at the size and writes it where the loop keeps its budget.
+            self.budget = m.evictable_pages(types) as i64;
+        }
+        if self.must_age(eng, sc, types) {
             self.at = At::Aging(AgingTask::new(self.lruvec, m.max_seq, types));
         } else {
             self.at = At::Evict;
@@ -237,7 +305,11 @@ impl GenLoop {
 
     fn aging_over(&mut self, eng: &mut Engine, sc: &mut ScanControl, made: bool) {
         sc.walk_context = true;
-        if eng.sw.scan_budget {
+        self.opened |= made;
+        if std::mem::take(&mut self.hooked) {
+            self.budget = if made { -1 } else { 0 };
+            self.budget_taken(eng);
+        } else if eng.sw.scan_budget {
             self.rotate |= made;
             self.aged = true;
             if !eng.sw.no_abort_after_aging && sc.root_reclaim() {
@@ -257,7 +329,9 @@ impl GenLoop {
 
     fn isolate(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         let whole = eng.cfg.scale.max_lru_batch;
-        let batch = if !eng.sw.scan_budget {
+        let batch = if let Some(batch) = self.once {
+            batch
+        } else if !eng.sw.scan_budget {
             whole
         } else if eng.sw.smaller_batch {
             (self.budget as u64).min(MIN_LRU_BATCH)
@@ -382,7 +456,7 @@ impl GenLoop {
             if taken != 0 && stat.unqueued_dirty == taken {
                 self.wake_flushers(eng, sc);
             }
-        } else if sw.common_dirty_reactivation && !sw.flush_in_loop {
+        } else if sw.common_dirty_reactivation && !sw.flush_in_loop && !sw.mut_counters_dropped {
             if self.lru_type == LruType::File {
                 sc.nr.file_taken += self.isolated;
             }
@@ -412,13 +486,19 @@ impl GenLoop {
     // ------------------------------------------------------------ after an eviction
 
     fn evicted(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
+        if self.once.is_some() {
+            self.at = At::End;
+            return;
+        }
         let abort = eng.should_abort(sc, self.lruvec);
         if eng.sw.scan_budget {
-            let leave = self.aged && sc.root_reclaim();
+            let leave = self.aged && sc.root_reclaim() || self.endless(eng, sc);
             if self.scanned == 0 || abort || leave {
                 self.at = At::End;
             } else {
-                self.budget -= self.scanned as i64;
+                if !eng.sw.mut_no_decrement {
+                    self.budget -= self.scanned as i64;
+                }
                 self.at = At::Round;
             }
         } else {
@@ -432,6 +512,23 @@ impl GenLoop {
         if !matches!(self.at, At::End) {
             self.pending.push(Work::Yield);
         }
+    }
+
+    /// A budget that is never used up can keep a task busy for ever with folios that cannot be freed.
+    /// Here every task ends: such a loop leaves when it has gone over the whole size many times and
+    /// nothing came of it.
+    fn endless(&mut self, eng: &Engine, sc: &ScanControl) -> bool {
+        if !eng.sw.mut_no_decrement && !eng.sw.mut_budget_clobber {
+            return false;
+        }
+        if sc.nr_reclaimed > self.freed {
+            self.freed = sc.nr_reclaimed;
+            self.fruitless = 0;
+        }
+        self.fruitless += self.scanned;
+        let types = EvictableTypes::of(self.swappiness);
+        let size = self.gens(eng).evictable_pages(types).max(MIN_LRU_BATCH);
+        self.fruitless > size * u64::from(MAX_RECLAIM_RETRIES)
     }
 
     /// End of the loop before the series: one look at whether everything met was dirty.

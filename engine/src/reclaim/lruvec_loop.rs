@@ -19,6 +19,7 @@ pub(crate) enum LruvecLoop {
 
 impl LruvecLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
+        eng.meter.visits += 1;
         match eng.lruvecs[lruvec.idx()].policy {
             Policy::MultiGen(_) => LruvecLoop::Gen(Box::new(GenLoop::new(eng, sc, lruvec, cpu))),
             Policy::Classic(_) => {
@@ -39,14 +40,21 @@ impl LruvecLoop {
 
     /// The task is being killed; its list has gone back.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let LruvecLoop::Classic(l) = self {
-            l.abandon(eng);
+        match self {
+            LruvecLoop::Classic(l) => l.abandon(eng),
+            LruvecLoop::Gen(l) => l.abandon(eng),
+            _ => {}
         }
     }
 
     /// The memcg should rotate to the young end of the memcg LRU.
     pub(crate) fn rotate(&self) -> bool {
         matches!(self, LruvecLoop::Gen(l) if l.rotate())
+    }
+
+    /// A new generation was opened.
+    pub(crate) fn aged(&self) -> bool {
+        matches!(self, LruvecLoop::Gen(l) if l.opened_generation())
     }
 }
 

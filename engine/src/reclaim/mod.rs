@@ -6,17 +6,25 @@
 //! | `work.rs` | the requests to the host and its answers |
 //! | `task.rs` | entry points and the outer loops: limit, direct, kswapd, proactive |
 //! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
-//! | `memcg_lru.rs` | root reclaim of multi-gen memcgs |
+//! | `gen_root.rs` | root reclaim of multi-gen memcgs |
+//! | `order/` | which memcg is next: walk, memcg LRU, heat, wheel |
 //! | `gen_loop.rs`, `classic_loop.rs` | one lruvec under each policy |
-//! | `shrink_list.rs` | the path of one folio, 17 steps |
+//! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
+//! | `pageout.rs` | writing one folio, freeing, the end of a list |
+//! | `pageout_batch.rs` | dirty folios that share one TLB flush |
+//! | `debug.rs` | aging and eviction by command |
 //! | `scan_control.rs` | the request |
 
 pub mod classic_loop;
+pub mod debug;
 pub mod gen_loop;
+pub mod gen_root;
 pub mod kswapd;
 pub mod lruvec_loop;
-pub mod memcg_lru;
 pub mod node;
+pub mod order;
+mod pageout;
+mod pageout_batch;
 pub mod put_back;
 pub mod scan_control;
 pub mod shrink_list;
@@ -26,6 +34,7 @@ pub mod work;
 #[cfg(test)]
 mod tests;
 
+pub use debug::{DebugCommand, DebugError};
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 pub use task::{Outcome, ReclaimTask};
 pub use work::{Answer, Freed, References, Work, Written};

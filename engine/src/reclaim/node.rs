@@ -2,34 +2,36 @@
 //! for throttling (`reclaim-entry.md` 4, `memcg.md` 6).
 
 use super::gen_loop::Cx;
+use super::gen_root::GenRootVisit;
 use super::lruvec_loop::LruvecLoop;
-use super::memcg_lru::MemcgLruVisit;
+use super::order::{MemcgOrder, Visited};
 use super::scan_control::{BatchSums, ScanControl};
 use super::work::{Answer, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
 use crate::lruvec::LruList;
-use crate::memcg::{LruOp, WalkCursor, WalkMode};
+use crate::memcg::heat::VisitStats;
+use crate::memcg::LruOp;
 use crate::node::{ThrottleReason, MAX_RECLAIM_RETRIES};
 use crate::switches::PolicyKind;
 
 /// A visit in progress.
 #[derive(Debug)]
 pub(crate) enum NodeVisit {
-    /// Ordinary hierarchy walk.
+    /// The ordinary visit.
     Walk(Box<WalkVisit>),
-    /// Root reclaim over the memcg LRU.
-    MemcgLru(Box<MemcgLruVisit>),
+    /// Root reclaim of multi-gen memcgs.
+    GenRoot(Box<GenRootVisit>),
 }
 
 impl NodeVisit {
     /// Begins a visit.
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, node: NodeId, cpu: u16) -> Self {
         let mglru = eng.sw.policy == PolicyKind::MultiGen;
-        if mglru && sc.root_reclaim() && eng.sw.memcg_lru {
+        if mglru && sc.root_reclaim() {
             sc.nr = BatchSums::default();
-            NodeVisit::MemcgLru(Box::new(MemcgLruVisit::new(eng, sc, node, cpu)))
+            NodeVisit::GenRoot(Box::new(GenRootVisit::new(eng, sc, node, cpu)))
         } else {
             NodeVisit::Walk(Box::new(WalkVisit::new(sc, node)))
         }
@@ -39,7 +41,7 @@ impl NodeVisit {
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         match self {
             NodeVisit::Walk(v) => v.step(eng, cx),
-            NodeVisit::MemcgLru(v) => v.step(eng, cx),
+            NodeVisit::GenRoot(v) => v.step(eng, cx),
         }
     }
 
@@ -50,11 +52,11 @@ impl NodeVisit {
                 if let At::Lruvec(l) = &mut v.at {
                     l.abandon(eng);
                 }
-                if let Some(cursor) = &mut v.cursor {
-                    eng.memcgs.iter_break(cursor);
+                if let Some(order) = &mut v.order {
+                    order.stop(eng);
                 }
             }
-            NodeVisit::MemcgLru(v) => v.stop(eng),
+            NodeVisit::GenRoot(v) => v.stop(eng),
         }
     }
 }
@@ -64,21 +66,22 @@ enum At {
     Turn,
     NextMemcg,
     Lruvec(LruvecLoop),
-    Slab,
-    MemcgOver,
+    Slab { rotate: bool, stats: VisitStats },
     Feedback,
     Throttled,
     End,
 }
 
-/// The hierarchy walk.
+/// The ordinary visit: everything but root reclaim of multi-gen memcgs.
 #[derive(Debug)]
 pub(crate) struct WalkVisit {
     node: NodeId,
     at: At,
-    cursor: Option<WalkCursor>,
+    order: Option<MemcgOrder>,
     memcg: MemcgId,
     reclaimed_before: u64,
+    /// Pages scanned and freed when the present memcg's turn began.
+    before: (u64, u64),
     pending: Vec<Work>,
 }
 
@@ -88,9 +91,10 @@ impl WalkVisit {
         Self {
             node,
             at: At::Turn,
-            cursor: None,
+            order: None,
             memcg: MemcgId::ROOT,
             reclaimed_before: sc.nr_reclaimed,
+            before: (0, 0),
             pending: Vec::new(),
         }
     }
@@ -104,13 +108,7 @@ impl WalkVisit {
                     if eng.sw.policy == PolicyKind::Classic {
                         eng.prepare_scan_control(cx.sc, self.node);
                     }
-                    let mode = if cx.sc.is_kswapd() || cx.sc.full_walk {
-                        WalkMode::Full
-                    } else {
-                        WalkMode::Partial
-                    };
-                    let root = cx.sc.target.unwrap_or(MemcgId::ROOT);
-                    self.cursor = Some(WalkCursor::new(mode, root, self.node));
+                    self.order = Some(MemcgOrder::new(eng, cx.sc, self.node));
                     self.at = At::NextMemcg;
                 }
                 At::NextMemcg => self.next_memcg(eng, cx),
@@ -118,17 +116,29 @@ impl WalkVisit {
                     if let Some(work) = l.step(eng, cx) {
                         return Some(work);
                     }
-                    if l.rotate() {
+                    let rotate = l.rotate();
+                    let stats = VisitStats {
+                        scanned: cx.sc.nr_scanned - self.before.0,
+                        reclaimed: cx.sc.nr_reclaimed - self.before.1,
+                        aged: l.aged(),
+                    };
+                    if rotate {
                         eng.nodes[self.node.idx()]
                             .memcg_lru
                             .apply(self.memcg, LruOp::Young);
                     }
-                    self.at = At::Slab;
+                    self.at = At::Slab { rotate, stats };
                     if eng.cfg.has_slab {
                         return Some(self.slab(cx.sc));
                     }
                 }
-                At::Slab => {
+                At::Slab { rotate, stats } => {
+                    let visited = Visited {
+                        memcg: self.memcg,
+                        stats: *stats,
+                        rotate: *rotate,
+                        sizable: false,
+                    };
                     if eng.cfg.has_slab {
                         match cx.answer.take() {
                             Some(Answer::Slab(n)) if cx.sc.root_reclaim() => {
@@ -138,16 +148,12 @@ impl WalkVisit {
                             None => return Some(self.slab(cx.sc)),
                         }
                     }
-                    self.at = At::MemcgOver;
-                }
-                At::MemcgOver => {
-                    let partial = !cx.sc.is_kswapd() && !cx.sc.full_walk;
+                    let order = self.order.as_mut().expect("visit begun");
+                    order.result(eng, cx.sc, &visited);
                     self.at = At::NextMemcg;
-                    if partial && cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
-                        if let Some(cursor) = &mut self.cursor {
-                            eng.memcgs.iter_break(cursor);
-                        }
-                        self.at = At::Feedback;
+                    // There may be many more: others get their turn, and writes their end.
+                    if cx.sc.root_reclaim() {
+                        return Some(Work::Yield);
                     }
                 }
                 At::Feedback => {
@@ -174,24 +180,13 @@ impl WalkVisit {
     }
 
     fn next_memcg(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
-        let cursor = self.cursor.as_mut().expect("walk begun");
-        let Some(memcg) = eng.memcgs.iter_next(cursor) else {
+        let order = self.order.as_mut().expect("visit begun");
+        let Some(memcg) = order.next(eng, cx.sc) else {
             self.at = At::Feedback;
             return;
         };
-        let root = cx.sc.target.unwrap_or(MemcgId::ROOT);
         self.memcg = memcg;
-        eng.memcgs.calculate_protection(root, memcg);
-        if eng.memcgs.below_min(root, memcg) {
-            return;
-        }
-        if eng.memcgs.below_low(root, memcg) {
-            if !cx.sc.low_reclaim {
-                cx.sc.low_skipped = true;
-                return;
-            }
-            eng.memcgs.event(memcg, Counter::EventsLow);
-        }
+        self.before = (cx.sc.nr_scanned, cx.sc.nr_reclaimed);
         let lruvec = eng.lruvec_id(memcg, self.node);
         self.at = At::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
     }

@@ -1,7 +1,7 @@
 //! The scan control: what one reclaim request wants, may do and has done (`reclaim-entry.md` 1).
 
 use crate::counters::Counter;
-use crate::ids::MemcgId;
+use crate::ids::{MemcgId, NodeId};
 
 /// Pages a direct or limit reclaim asks for at least.
 pub const SWAP_CLUSTER_MAX: u64 = 32;
@@ -71,6 +71,8 @@ pub struct ScanControl {
     pub order: u8,
     /// Memcg whose limit is reclaimed; none = global.
     pub target: Option<MemcgId>,
+    /// Only this node may give (an allocation that is bound to it); none: all.
+    pub node: Option<NodeId>,
     /// Target or, for global reclaim, none; root as target is root reclaim too.
     pub kind: ReclaimKind,
     /// I/O is allowed (__GFP_IO).
@@ -131,6 +133,7 @@ impl ScanControl {
             reclaim_idx: (crate::lruvec::MAX_ZONES - 1) as u8,
             order: 0,
             target,
+            node: None,
             kind: ReclaimKind::Direct,
             io: true,
             fs: true,

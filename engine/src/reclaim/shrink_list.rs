@@ -1,10 +1,11 @@
-//! The path of one isolated folio: kept, activated, written or freed (`shrink-folio-list.md` 2).
+//! The path of one isolated folio up to the decision to write or free it (`shrink-folio-list.md` 2).
 //!
 //! The steps are numbered as there. A list is worked through oldest first, one folio to its end
 //! before the next, because a look-around or a flush for one folio changes what is found at the next.
 
+use super::pageout_batch::PageoutBatch;
 use super::scan_control::ScanControl;
-use super::work::{Answer, Freed, References, Work, Written};
+use super::work::{Answer, Freed, References, Work};
 use crate::batch::BATCH_MAX;
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -13,8 +14,7 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::Policy;
 use crate::mglru::look_around::LookAround;
 use crate::mglru::refs::set_refs;
-use crate::switches::RefsModel;
-use crate::workingset::Shadow;
+use crate::switches::{DirtyFlush, RefsModel};
 
 /// What a list came to, in base pages (`shrink-folio-list.md` 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,7 +45,7 @@ pub struct ReclaimStat {
 
 /// Where the folio at hand stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum At {
+pub(super) enum At {
     /// Take the next folio.
     Next,
     /// Step 8, waiting for the reverse map.
@@ -58,6 +58,10 @@ enum At {
     Flushed,
     /// Step 14, waiting for the writer.
     Write,
+    /// Section 8.2: the dirty folios that wait are looked at again.
+    Relock,
+    /// The host has taken the freed folios out of their slots: others may run.
+    Detached,
     /// Step 7 case 3: the batch is freed before the wait.
     FreedBeforeWait,
     /// Step 7 case 3: ready to wait.
@@ -88,23 +92,29 @@ enum Verdict {
 pub(crate) struct ShrinkList {
     /// Folios to work on, oldest first.
     pub(crate) input: Vec<FolioId>,
-    next: usize,
+    pub(super) next: usize,
     /// Survivors in the order in which they were decided.
     pub(crate) ret: Vec<FolioId>,
     /// What the current [`Work::Free`] is about.
     pub(crate) freed: Vec<Freed>,
-    free_ids: Vec<FolioId>,
+    pub(super) free_ids: Vec<FolioId>,
     pub(crate) stat: ReclaimStat,
-    at: At,
-    folio: FolioId,
-    references_clean: bool,
-    flush_required: bool,
-    flush_writable: bool,
-    ignore_references: bool,
+    pub(super) at: At,
+    pub(super) folio: FolioId,
+    pub(super) references_clean: bool,
+    pub(super) flush_required: bool,
+    pub(super) flush_writable: bool,
+    pub(super) ignore_references: bool,
     /// Memcg whose limit is reclaimed: it keeps the shadows' clock.
-    target: Option<MemcgId>,
+    pub(super) target: Option<MemcgId>,
     /// A swap slot the host must take back before anything else.
-    free_slot: Option<(FolioId, u32)>,
+    pub(super) free_slot: Option<(FolioId, u32)>,
+    /// Dirty folios that share a flush.
+    pub(super) batch: PageoutBatch,
+    /// Where to go on after [`At::Detached`].
+    pub(super) resume: At,
+    /// A folio has been worked on since others last ran.
+    pub(super) resched: bool,
 }
 
 impl Default for ShrinkList {
@@ -124,6 +134,9 @@ impl Default for ShrinkList {
             ignore_references: false,
             target: None,
             free_slot: None,
+            batch: PageoutBatch::default(),
+            resume: At::Next,
+            resched: false,
         }
     }
 }
@@ -148,22 +161,43 @@ impl ShrinkList {
         answer: &mut Option<Answer>,
     ) -> Option<Work> {
         loop {
+            if !self.flush_required {
+                self.settle(eng);
+            }
             if let Some((folio, slot)) = self.free_slot.take() {
                 return Some(Work::FreeSwap { folio, slot });
             }
             let work = match self.at {
-                At::Next => match self.input.get(self.next) {
-                    Some(&id) => {
+                At::Next => {
+                    if let Some(id) = self.batch.locked.pop_front() {
+                        self.folio = id;
+                        self.pageout(eng)
+                    } else if let Some(id) = self.batch.before_wait.take() {
+                        self.folio = id;
+                        self.wait(eng)
+                    } else if eng.cfg.resched_in_lists
+                        && std::mem::take(&mut self.resched)
+                        && eng.sw.batched_dirty_flush != DirtyFlush::Locked
+                    {
+                        self.let_others_run()
+                    } else if let Some(&id) = self.input.get(self.next) {
+                        self.resched = true;
                         self.next += 1;
                         self.folio = id;
                         self.enter(eng, sc)
+                    } else {
+                        self.finish(eng)
                     }
-                    None => self.finish(eng),
-                },
+                }
+                At::Relock => self.relock(eng),
+                At::Detached => {
+                    self.freed.clear();
+                    self.at = self.resume;
+                    Some(Work::Yield)
+                }
                 At::FreedBeforeWait => {
-                    self.release(eng);
                     self.at = At::Wait;
-                    (!self.freed.is_empty()).then_some(Work::Free)
+                    self.release(eng).then_some(Work::Free)
                 }
                 At::Wait => {
                     self.freed.clear();
@@ -203,14 +237,8 @@ impl ShrinkList {
                     None
                 }
                 At::EndFlushed => {
-                    if self.freed.is_empty() {
-                        self.at = At::End;
-                        None
-                    } else {
-                        self.release(eng);
-                        self.at = At::End;
-                        Some(Work::Free)
-                    }
+                    self.at = At::End;
+                    self.release(eng).then_some(Work::Free)
                 }
                 At::End => {
                     self.freed.clear();
@@ -226,28 +254,36 @@ impl ShrinkList {
         }
     }
 
-    /// The task is killed while it waits for a folio's writeback: everything isolated goes back.
+    /// The task is killed while it waits for a folio's writeback or lets others run: everything
+    /// isolated goes back. The host has flushed what was deferred.
     pub(crate) fn abandon(&mut self, eng: &mut Engine, cpu: u16) {
         if self.at == At::End {
             return;
         }
-        debug_assert!(
-            self.at == At::Waited && self.free_ids.is_empty(),
-            "killed at {:?}",
-            self.at
-        );
+        debug_assert!(self.freed.is_empty(), "killed at {:?}", self.at);
         let mut back = std::mem::take(&mut self.ret);
-        back.push(self.folio);
+        if self.at == At::Waited {
+            back.push(self.folio);
+        }
+        if eng.sw.batched_dirty_flush != DirtyFlush::Posted {
+            let waiting = &self.batch.waiting;
+            self.batch.unsettled.extend_from_slice(waiting);
+        }
+        self.settle(eng);
+        back.append(&mut self.batch.waiting);
         back.extend_from_slice(&self.input[self.next..]);
-        let lruvec = eng.folios[self.folio].lruvec;
-        eng.put_back(cpu, lruvec, &back);
+        self.release(eng);
+        if let Some(&id) = back.first() {
+            let lruvec = eng.folios[id].lruvec;
+            eng.put_back(cpu, lruvec, &back);
+        }
         self.input.clear();
-        self.freed.clear();
+        (self.flush_required, self.flush_writable) = (false, false);
         self.at = At::End;
     }
 
     /// An unanswered request is repeated.
-    fn again(&self, other: Option<Answer>, work: Work) -> Work {
+    pub(super) fn again(&self, other: Option<Answer>, work: Work) -> Work {
         assert!(other.is_none(), "answer {other:?} does not fit {work:?}");
         work
     }
@@ -255,20 +291,20 @@ impl ShrinkList {
     // ------------------------------------------------------------ exits of one folio
 
     /// Back on the list, never locked by us.
-    fn keep_unlocked(&mut self) -> Option<Work> {
+    pub(super) fn keep_unlocked(&mut self) -> Option<Work> {
         self.ret.push(self.folio);
         self.at = At::Next;
         None
     }
 
     /// Unlock, back on the list.
-    fn keep(&mut self, eng: &mut Engine) -> Option<Work> {
+    pub(super) fn keep(&mut self, eng: &mut Engine) -> Option<Work> {
         eng.folios[self.folio].word.clear(Flags::LOCKED);
         self.keep_unlocked()
     }
 
     /// Section 3: activate, then keep.
-    fn activate(&mut self, eng: &mut Engine) -> Option<Work> {
+    pub(super) fn activate(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &eng.folios[self.folio];
         let (lruvec, n, t) = (f.lruvec, f.nr_pages(), f.lru_type());
         let memcg = eng.lruvecs[lruvec.idx()].memcg;
@@ -359,9 +395,7 @@ impl ShrinkList {
                 return self.activate(eng);
             }
             f.word.clear(Flags::LOCKED);
-            // Nothing may stay half freed over a sleep.
-            self.at = At::FreedBeforeWait;
-            return self.flush(eng);
+            return self.wait(eng);
         }
         // 8
         self.references_clean = false;
@@ -543,142 +577,11 @@ impl ShrinkList {
         {
             return self.keep(eng);
         }
+        if eng.sw.batched_dirty_flush != DirtyFlush::Off {
+            return self.queue_dirty(eng);
+        }
         self.at = At::Flushed;
-        if std::mem::take(&mut self.flush_writable) {
-            self.flush_required = false;
-            eng.vm.add(Counter::UnmapFlushDirty, 1);
-            return Some(Work::FlushTlb { for_write: true });
-        }
-        None
-    }
-
-    /// Section 6.
-    fn pageout(&mut self, eng: &mut Engine) -> Option<Work> {
-        let f = &mut eng.folios[self.folio];
-        if f.refcount != f.expected_refs() {
-            return self.keep(eng);
-        }
-        if !eng.clear_dirty(self.folio) {
-            // Somebody else wrote it.
-            return self.free(eng);
-        }
-        eng.folios[self.folio].word.set(Flags::RECLAIM);
-        self.at = At::Write;
-        Some(Work::Write { folio: self.folio })
-    }
-
-    fn written(&mut self, eng: &mut Engine, w: Written) -> Option<Work> {
-        let f = &mut eng.folios[self.folio];
-        let n = f.nr_pages();
-        let lruvec = f.lruvec;
-        match w {
-            Written::Activate => {
-                f.word.clear(Flags::RECLAIM);
-                eng.set_dirty(self.folio);
-                return self.activate(eng);
-            }
-            Written::Failed => {
-                eng.set_dirty(self.folio);
-            }
-            Written::Submitted => {}
-        }
-        eng.count_event(lruvec, Counter::VmscanWrite, n as i64);
-        self.stat.pageout += n;
-        let f = &mut eng.folios[self.folio];
-        if !f.has(Flags::WRITEBACK) {
-            f.word.clear(Flags::RECLAIM);
-        }
-        if f.any(Flags::WRITEBACK | Flags::DIRTY) {
-            f.word.clear(Flags::LOCKED);
-            return self.keep_unlocked();
-        }
-        self.free(eng)
-    }
-
-    // ------------------------------------------------------------ steps 15 to 17
-
-    fn free(&mut self, eng: &mut Engine) -> Option<Work> {
-        let f = &mut eng.folios[self.folio];
-        // 15
-        if f.has(Flags::PRIVATE) {
-            return self.activate(eng);
-        }
-        let n = f.nr_pages();
-        let lruvec = f.lruvec;
-        let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
-        if lazyfree {
-            // 16
-            if f.refcount != 1 {
-                return self.keep(eng);
-            }
-            eng.count_event(lruvec, Counter::Pglazyfreed, n as i64);
-            return self.reclaimed(eng, None);
-        }
-        if !f.any(Flags::OWNED | Flags::SWAPCACHE) {
-            if f.refcount == 1 {
-                // Truncated, or its owner exited, meanwhile: nothing to remember.
-                return self.reclaimed(eng, None);
-            }
-            return self.keep(eng);
-        }
-        // 17: nobody but the reclaimer and the slots may hold it; then it must be clean. In this
-        // order, so that a writer that holds a reference is seen by one of the two tests.
-        if f.refcount != f.expected_refs() || f.has(Flags::DIRTY) {
-            return self.keep(eng);
-        }
-        let shadow = eng.workingset_eviction(self.folio, self.target);
-        self.reclaimed(eng, Some(shadow))
-    }
-
-    /// Section 4.2.
-    fn reclaimed(&mut self, eng: &mut Engine, shadow: Option<Shadow>) -> Option<Work> {
-        let swap = eng.folios[self.folio].swap_slot();
-        if swap.is_some() {
-            eng.leave_swap_cache(self.folio);
-        }
-        let f = &mut eng.folios[self.folio];
-        f.refcount = 0;
-        f.word.clear(Flags::LOCKED | Flags::DIRTY | Flags::RECLAIM);
-        self.stat.reclaimed += f.nr_pages();
-        self.freed.push(Freed {
-            object: f.object,
-            index: f.index,
-            order: f.order,
-            owned: f.any(Flags::OWNED) || swap.is_some(),
-            swap,
-            shadow,
-            lruvec: f.lruvec,
-        });
-        self.free_ids.push(self.folio);
-        if self.free_ids.len() < BATCH_MAX {
-            self.at = At::Next;
-            return None;
-        }
-        self.at = At::BatchFlushed;
-        self.flush(eng)
-    }
-
-    /// Flushes everything pending, if anything is.
-    fn flush(&mut self, eng: &mut Engine) -> Option<Work> {
-        self.flush_writable = false;
-        if std::mem::take(&mut self.flush_required) {
-            eng.vm.add(Counter::UnmapFlushFull, 1);
-            return Some(Work::FlushTlb { for_write: false });
-        }
-        None
-    }
-
-    /// Uncharges the batch and recycles its records; the host drops the contents next.
-    fn release(&mut self, eng: &mut Engine) {
-        for id in self.free_ids.drain(..) {
-            eng.folio_release(id);
-        }
-    }
-
-    /// Section 4.3.
-    fn finish(&mut self, eng: &mut Engine) -> Option<Work> {
-        self.at = At::EndFlushed;
-        self.flush(eng)
+        self.flush_dirty(eng)
     }
 }
 

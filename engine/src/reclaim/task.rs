@@ -1,6 +1,7 @@
 //! The outer loops: passes and priorities of direct, limit and proactive reclaim
 //! (`reclaim-entry.md` 3), and the task that hosts step.
 
+use super::debug::{DebugCommand, DebugError, DebugRun};
 use super::gen_loop::Cx;
 use super::kswapd::KswapdRun;
 use super::node::NodeVisit;
@@ -47,6 +48,7 @@ struct TryToFree {
 enum Entry {
     TryToFree(TryToFree),
     Kswapd(Box<KswapdRun>),
+    Debug(Box<DebugRun>),
 }
 
 /// A reclaim in progress. Step it until [`Work::Done`].
@@ -86,6 +88,43 @@ impl ReclaimTask {
     /// Reclaim of `nr` pages at the limit of `memcg` by a task that may do everything.
     pub fn limit(memcg: MemcgId, nr: u64, cpu: u16, home: NodeId) -> Self {
         Self::try_to_free(ScanControl::new(nr, Some(memcg)), cpu, home)
+    }
+
+    /// A debug command on the lruvec of `memcg` on `node`. `swappiness`: 0 to 201 in place of the
+    /// memcg's. Protection and throttling do not apply (`mglru.md` 10).
+    ///
+    /// # Errors
+    /// A lruvec that does not exist or has no generations, a generation that the command does not
+    /// take.
+    pub fn debug(
+        eng: &Engine,
+        memcg: MemcgId,
+        node: NodeId,
+        command: DebugCommand,
+        swappiness: Option<u16>,
+        cpu: u16,
+    ) -> Result<Self, DebugError> {
+        let nr = match command {
+            DebugCommand::Age { .. } => 0,
+            DebugCommand::Evict { nr, .. } => nr,
+        };
+        let mut sc = ScanControl::new(nr, Some(memcg));
+        sc.kind = ReclaimKind::Proactive;
+        sc.swappiness = swappiness;
+        if !eng.memcgs.exists(memcg) {
+            return Err(DebugError::NoLruvec(memcg, node));
+        }
+        let swappiness = eng.swappiness(&sc, memcg);
+        let run = DebugRun::new(eng, memcg, node, command, swappiness)?;
+        Ok(Self {
+            sc,
+            entry: Entry::Debug(Box::new(run)),
+            list: ShrinkList::default(),
+            answer: None,
+            cpu,
+            outcome: Outcome::default(),
+            sleeping: None,
+        })
     }
 
     /// One run of kswapd (`balance_pgdat`).
@@ -148,6 +187,7 @@ impl ReclaimTask {
         let work = match &mut self.entry {
             Entry::TryToFree(t) => t.step(eng, &mut cx, &mut self.outcome),
             Entry::Kswapd(k) => k.step(eng, &mut cx),
+            Entry::Debug(d) => d.step(eng, &mut cx),
         };
         if let Work::Throttle { reason, node, .. } = work {
             eng.nodes[node.idx()].sleep(reason);
@@ -171,6 +211,7 @@ impl ReclaimTask {
                 t.at = At::End;
             }
             Entry::Kswapd(k) => k.abandon(eng),
+            Entry::Debug(d) => d.abandon(eng),
         }
     }
 }
@@ -196,7 +237,8 @@ impl TryToFree {
                 At::Round => {
                     out.rounds += 1;
                     cx.sc.nr_scanned = 0;
-                    let visit = NodeVisit::new(eng, cx.sc, self.node(eng, 0), cx.cpu);
+                    let first = cx.sc.node.unwrap_or(self.home);
+                    let visit = NodeVisit::new(eng, cx.sc, first, cx.cpu);
                     self.at = At::Node(0, visit);
                 }
                 At::Node(nth, visit) => {
@@ -204,7 +246,7 @@ impl TryToFree {
                         return work;
                     }
                     let next = *nth + 1;
-                    self.at = if next < eng.cfg.nr_nodes {
+                    self.at = if next < nr_nodes(eng, cx.sc) {
                         let visit = NodeVisit::new(eng, cx.sc, self.node(eng, next), cx.cpu);
                         At::Node(next, visit)
                     } else {
@@ -259,10 +301,11 @@ impl TryToFree {
 
     fn pass_over(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         let target = sc.target.unwrap_or(MemcgId::ROOT);
-        for node in 0..eng.cfg.nr_nodes {
-            eng.snapshot_refaults(target, NodeId(node));
+        for n in 0..nr_nodes(eng, sc) {
+            let node = sc.node.unwrap_or(NodeId(n));
+            eng.snapshot_refaults(target, node);
             if sc.target.is_some() {
-                let lruvec = eng.lruvec_id(target, NodeId(node));
+                let lruvec = eng.lruvec_id(target, node);
                 eng.lruvecs[lruvec.idx()].cgroup_congested = false;
             }
         }
@@ -283,6 +326,15 @@ impl TryToFree {
             self.at = At::End;
         }
         sc.priority = self.first_priority;
+    }
+}
+
+/// Nodes that a request visits.
+fn nr_nodes(eng: &Engine, sc: &ScanControl) -> u32 {
+    if sc.node.is_some() {
+        1
+    } else {
+        eng.cfg.nr_nodes
     }
 }
 

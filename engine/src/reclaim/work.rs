@@ -21,8 +21,9 @@ pub enum Work {
         /// Permission to look around.
         look_around: Option<LookAround>,
     },
-    /// Walk one address space for accessed entries (`mglru.md` 5.2).
-    /// Answer: [`Answer::Walked`].
+    /// Walk one address space for accessed entries (`mglru.md` 5.2), from [`Walk::at`] on.
+    /// Answer: [`Answer::Walked`] by a host whose walks take no time, [`Answer::Stretch`] by one
+    /// that lets others run meanwhile.
     Walk(Walk),
     /// Remove every mapping of the folio. The host transfers dirty bits with `Engine::set_dirty`,
     /// calls `Engine::folio_unmap` for each entry and leaves a swap entry for anonymous memory.
@@ -60,8 +61,12 @@ pub enum Work {
         /// The folio.
         folio: FolioId,
     },
-    /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows.
-    /// The engine has already forgotten them. No answer needed.
+    /// Take the folios in [`super::ReclaimTask::freed`] out of their slots and leave their shadows:
+    /// others may run before the batch is full. Their frames must not be used again before the next
+    /// [`Work::Free`], for translations may still lead to them. No answer needed.
+    Detach,
+    /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows, and
+    /// release what has been detached. The engine has already forgotten them. No answer needed.
     Free,
     /// Shrink kernel objects of a memcg on a node. Answer: [`Answer::Slab`].
     Slab {
@@ -101,6 +106,9 @@ pub enum Work {
     },
     /// A good point to let others run. No answer needed.
     Yield,
+    /// The task waits for the lru_lock with preemption off: time passes, but it keeps its CPU. No
+    /// answer needed.
+    Spin,
     /// The end.
     Done,
 }
@@ -134,10 +142,20 @@ pub enum Written {
 pub enum Answer {
     /// To [`Work::Test`].
     References(References),
-    /// To [`Work::Walk`]: slots of leaf tables looked at.
+    /// To [`Work::Walk`]: the address space has been walked to its end in one go.
     Walked {
-        /// Slots.
+        /// Slots of leaf tables looked at. A walk of many stands for one whose task was switched
+        /// out meanwhile ([`crate::Switches::walk_resched_slots`]).
         slots: u64,
+    },
+    /// To [`Work::Walk`], by a host that tells the engine of task switches itself
+    /// ([`crate::Engine::mm_ran`]): a stretch of the address space has been walked. The engine asks
+    /// for the rest, unless another walker has made the new generation meanwhile.
+    Stretch {
+        /// Young entries found: size changes to be flushed under the lru_lock.
+        young: u64,
+        /// Where the walk goes on; none at the end of the address space.
+        next: Option<u64>,
     },
     /// To [`Work::Unmap`].
     Unmapped {

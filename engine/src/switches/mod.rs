@@ -72,6 +72,107 @@ pub enum SwapCheck {
     DirtyOrAnon,
 }
 
+/// How dirty folios on their way out share one TLB flush (`tlb.md` 5, `shrink-folio-list.md` 8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DirtyFlush {
+    /// A flush for each folio.
+    Off,
+    /// As posted in version 1: 31 folios, unlocked while they wait, not looked at for pins.
+    Posted,
+    /// So many folios, unlocked while they wait, looked at again in full. 31 is version 2 and later;
+    /// [`Self::LIST`] waits for the end of the list.
+    Checked(u32),
+    /// 31 folios that stay locked while they wait and need no second look (variant B).
+    Locked,
+}
+
+impl DirtyFlush {
+    /// Size of a batch that only the end of the list fills.
+    pub const LIST: u32 = u32::MAX;
+
+    /// Folios that wait for a flush together; 0 = none wait.
+    #[inline]
+    pub fn capacity(self) -> usize {
+        match self {
+            Self::Off => 0,
+            Self::Posted | Self::Locked => crate::batch::BATCH_MAX,
+            Self::Checked(n) => n as usize,
+        }
+    }
+}
+
+impl SwitchValue for DirtyFlush {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" => Some(Self::Off),
+            "v1" => Some(Self::Posted),
+            "v2" => Some(Self::Checked(crate::batch::BATCH_MAX as u32)),
+            "list" => Some(Self::Checked(Self::LIST)),
+            "locked" => Some(Self::Locked),
+            n => n
+                .parse()
+                .ok()
+                .filter(|n| (1..=4096).contains(n))
+                .map(Self::Checked),
+        }
+    }
+    fn text(self) -> String {
+        match self {
+            Self::Off => "off".into(),
+            Self::Posted => "v1".into(),
+            Self::Checked(Self::LIST) => "list".into(),
+            Self::Checked(n) if n as usize == crate::batch::BATCH_MAX => "v2".into(),
+            Self::Checked(n) => n.to_string(),
+            Self::Locked => "locked".into(),
+        }
+    }
+    fn accepts() -> &'static str {
+        "off, v1, v2, locked, list, or a batch size of 1 to 4096"
+    }
+}
+
+/// Which memcg root reclaim turns to next, by heat (`memcg.md` 10, 11).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemcgHeat {
+    /// Heat is not kept: memcg LRU or plain walk.
+    Off,
+    /// As posted: up to three walks, coldest memcgs first.
+    Posted,
+    /// The lazy decay wheel.
+    Wheel,
+}
+
+/// Which refaults make a memcg hot (`memcg.md` 11). The number is an index into
+/// [`Lruvec::refaults`](crate::lruvec::Lruvec::refaults).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum RefaultKind {
+    /// All.
+    Refault = 0,
+    /// Recent ones.
+    Activate = 1,
+    /// Recent ones of former working-set folios.
+    Restore = 2,
+}
+
+/// What the wheel compares a memcg with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeatRule {
+    /// The mean of the memcgs of its node.
+    Relative,
+    /// The fixed shares of the posted design.
+    Absolute,
+}
+
+/// Where the wheel's levels begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeatLevelsBy {
+    /// At fixed heats.
+    Heat,
+    /// At thirds of the memcgs.
+    Quantile,
+}
+
 /// Text form of a switch value.
 pub trait SwitchValue: Sized + Copy {
     /// Reads the value; `None` if it is not one of [`Self::accepts`].
@@ -139,6 +240,16 @@ switch_enum!(RecentTest, "min-seq, window",
 switch_enum!(SwapCheck, "never, dirty-anon, dirty-or-anon",
     "never" => SwapCheck::Never, "dirty-anon" => SwapCheck::DirtyAnon,
     "dirty-or-anon" => SwapCheck::DirtyOrAnon);
+
+switch_enum!(MemcgHeat, "off, posted, wheel",
+    "off" => MemcgHeat::Off, "posted" => MemcgHeat::Posted, "wheel" => MemcgHeat::Wheel);
+switch_enum!(RefaultKind, "refault, activate, restore",
+    "refault" => RefaultKind::Refault, "activate" => RefaultKind::Activate,
+    "restore" => RefaultKind::Restore);
+switch_enum!(HeatRule, "relative, absolute",
+    "relative" => HeatRule::Relative, "absolute" => HeatRule::Absolute);
+switch_enum!(HeatLevelsBy, "heat, quantile",
+    "heat" => HeatLevelsBy::Heat, "quantile" => HeatLevelsBy::Quantile);
 
 /// A switch that does not exist or does not take the given value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -270,6 +381,18 @@ switches! {
     unevictable_generic: bool,
     /// Flushers are woken per batch inside the loop (patch 10).
     flush_in_loop: bool,
+    /// Fault (`mglru.md` 13): each round puts the whole evictable size into the loop's budget.
+    mut_budget_clobber: bool,
+    /// Fault: the loop's budget is never reduced by what was scanned.
+    mut_no_decrement: bool,
+    /// Fault: the default priority ages, too.
+    mut_no_defprio_return: bool,
+    /// Fault: memory.low and memory.min do not scale the budget, whatever proportional_protection says.
+    mut_no_protection: bool,
+    /// Fault: unqueued dirty and taken file pages are not summed, but still compared.
+    mut_counters_dropped: bool,
+    /// Vendor hook: the budget helper ages and then empties the budget; an aged memcg is not rotated.
+    mut_aging_hook: bool,
     /// Dirty and writeback statistics reach the scan control, so that reclaim throttles (patch 14).
     unified_writeback_throttle: bool,
     /// memory.low and memory.min scale the multi-gen scan budget.
@@ -294,6 +417,24 @@ switches! {
     min_ttl_ms: u64,
     /// Root reclaim of multi-gen memcgs uses the memcg LRU (`mglru.md` 9); off: plain hierarchy walk.
     memcg_lru: bool,
+    /// Dirty folios are written out in batches that share one TLB flush.
+    batched_dirty_flush: DirtyFlush,
+    /// Root reclaim turns to cold memcgs first (`memcg.md` 10, 11); goes before the memcg LRU.
+    memcg_heat: MemcgHeat,
+    /// Time in which heat falls by one, milliseconds at full scale; 0 = wheel: from the time between reclaims.
+    heat_interval_ms: u64,
+    /// Least heat of a warm memcg.
+    heat_warm: u64,
+    /// Least heat of a hot memcg.
+    heat_hot: u64,
+    /// Greatest heat, at most 15.
+    heat_max: u64,
+    /// Wheel: what the yield and the refault cost of a memcg are compared with.
+    heat_rule: HeatRule,
+    /// Wheel: where levels begin.
+    heat_levels: HeatLevelsBy,
+    /// Wheel: which refaults count as the cost of reclaim.
+    heat_refaults: RefaultKind,
     /// Freed folios whose only reference is the add batch are filtered out at the drain (`lru-batches.md` 6).
     drop_dead_on_drain: bool,
     /// Memcg statistics that classic reclaim reads lag until the next fold (`classic-lru.md` 8.1).
@@ -340,6 +481,23 @@ mod tests {
             copy.set(s.name, &s.value).unwrap();
         }
         assert_eq!(copy, base);
+    }
+
+    #[test]
+    fn sizes_of_dirty_batches_read_back() {
+        let mut s = presets::preset("base").unwrap();
+        for (text, capacity) in [("off", 0), ("v1", 31), ("v2", 31), ("31", 31), ("8", 8)] {
+            s.set("batched_dirty_flush", text).unwrap();
+            assert_eq!(s.batched_dirty_flush.capacity(), capacity, "{text}");
+            let again = DirtyFlush::parse(&s.batched_dirty_flush.text());
+            assert_eq!(again, Some(s.batched_dirty_flush), "{text}");
+        }
+        for text in ["list", "locked", "1", "64"] {
+            assert_eq!(DirtyFlush::parse(text).unwrap().text(), text);
+        }
+        for text in ["0", "4097", "on", "-1"] {
+            assert!(s.set("batched_dirty_flush", text).is_err(), "{text}");
+        }
     }
 
     #[test]

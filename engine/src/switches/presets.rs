@@ -1,8 +1,9 @@
 //! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
 
+use super::patches::PATCHES;
 use super::{
-    nearest, BudgetFloor, MinSeqFlush, PolicyKind, RecentTest, RefsModel, SwapCheck, SwitchError,
-    Switches,
+    nearest, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
+    RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
@@ -52,25 +53,121 @@ pub const PRESETS: &[Preset] = &[
         build: merged,
     },
     Preset {
+        names: &["android_backport", "gen-faulty"],
+        doc: "the series ported to a 6.12 phone kernel with five faults (mglru.md 13)",
+        build: android_backport,
+    },
+    Preset {
+        names: &["step4"],
+        doc: "base and the patches of the series up to 4: restructured loop, fixed budget",
+        build: || up_to(4),
+    },
+    Preset {
+        names: &["step5"],
+        doc: "base and the patches of the series up to 5: exact counts",
+        build: || up_to(5),
+    },
+    Preset {
+        names: &["step6"],
+        doc: "base and the patches of the series up to 6: smaller batch",
+        build: || up_to(6),
+    },
+    Preset {
+        names: &["step7"],
+        doc: "base and the patches of the series up to 7: no abort after aging",
+        build: || up_to(7),
+    },
+    Preset {
+        names: &["step8"],
+        doc: "base and the patches of the series up to 8: no swap check at isolation",
+        build: || up_to(8),
+    },
+    Preset {
+        names: &["step9"],
+        doc: "base and the patches of the series up to 9: common dirty reactivation",
+        build: || up_to(9),
+    },
+    Preset {
+        names: &["step10"],
+        doc: "base and the patches of the series up to 10: flushers woken in the loop",
+        build: || up_to(10),
+    },
+    Preset {
+        names: &["step14"],
+        doc: "base and the patches of the series up to 14: unified writeback throttling; the same as v5",
+        build: || up_to(14),
+    },
+    Preset {
         names: &["fifo"],
         doc: "one list, no second chance: the floor to compare with",
         build: fifo,
     },
 ];
 
-/// The preset called `name`, or any of its aliases.
+/// A change that goes with any preset, written behind it: `base+tlbbatch` (`workloads.md` 1.6).
+pub struct Suffix {
+    /// Its name, without the plus.
+    pub name: &'static str,
+    /// One line for `coldset lab list`.
+    pub doc: &'static str,
+    /// The switches it sets, and their values.
+    pub set: &'static [(&'static str, &'static str)],
+}
+
+/// Every suffix, in the order in which they are listed.
+pub const SUFFIXES: &[Suffix] = &[
+    Suffix {
+        name: "tlbbatch",
+        doc: "dirty folios are written out in batches of 31 that share one TLB flush",
+        set: &[("batched_dirty_flush", "v2")],
+    },
+    Suffix {
+        name: "heat",
+        doc: "heat levels of memcgs as posted, instead of the memcg LRU",
+        set: &[("memcg_heat", "posted")],
+    },
+    Suffix {
+        name: "wheel",
+        doc: "lazy decay wheel over memcgs, instead of the memcg LRU",
+        set: &[("memcg_heat", "wheel")],
+    },
+    Suffix {
+        name: "deadfilter",
+        doc: "freed folios are dropped when their add batch is drained",
+        set: &[("drop_dead_on_drain", "on")],
+    },
+];
+
+/// The suffix called `name`.
+pub fn suffix(name: &str) -> Option<&'static Suffix> {
+    SUFFIXES.iter().find(|s| s.name == name)
+}
+
+/// The preset called `name`, or any of its aliases, with the suffixes behind it.
 ///
 /// # Errors
 /// Unknown name; the message names the nearest one.
 pub fn preset(name: &str) -> Result<Switches, SwitchError> {
-    PRESETS
-        .iter()
-        .find(|p| p.names.contains(&name))
-        .map(|p| (p.build)())
-        .ok_or_else(|| SwitchError::Unknown {
+    let unknown =
+        |names: &mut dyn Iterator<Item = &'static str>, name: &str| SwitchError::Unknown {
             name: name.into(),
-            nearest: nearest(name, PRESETS.iter().flat_map(|p| p.names.iter().copied())),
-        })
+            nearest: nearest(name, names),
+        };
+    let mut parts = name.split('+');
+    let plain = parts.next().unwrap_or_default();
+    let found = PRESETS.iter().find(|p| p.names.contains(&plain));
+    let mut switches = found.map(|p| (p.build)()).ok_or_else(|| {
+        let mut names = PRESETS.iter().flat_map(|p| p.names.iter().copied());
+        unknown(&mut names, plain)
+    })?;
+    for part in parts {
+        let found = suffix(part);
+        let found = found.ok_or_else(|| unknown(&mut SUFFIXES.iter().map(|s| s.name), part))?;
+        for (switch, value) in found.set {
+            switches.set(switch, value)?;
+        }
+    }
+    Ok(switches)
 }
 
 /// 6.14 to 7.0, before the series.
@@ -90,6 +187,12 @@ fn base() -> Switches {
         isolate_clears_reclaim: true,
         unevictable_generic: false,
         flush_in_loop: false,
+        mut_budget_clobber: false,
+        mut_no_decrement: false,
+        mut_no_defprio_return: false,
+        mut_no_protection: false,
+        mut_counters_dropped: false,
+        mut_aging_hook: false,
         unified_writeback_throttle: false,
         proportional_protection: true,
         strict_type_fallback: false,
@@ -102,6 +205,15 @@ fn base() -> Switches {
         counters_72: false,
         min_ttl_ms: 0,
         memcg_lru: true,
+        batched_dirty_flush: DirtyFlush::Off,
+        memcg_heat: MemcgHeat::Off,
+        heat_interval_ms: 1000,
+        heat_warm: 4,
+        heat_hot: 8,
+        heat_max: 12,
+        heat_rule: HeatRule::Relative,
+        heat_levels: HeatLevelsBy::Heat,
+        heat_refaults: RefaultKind::Activate,
         drop_dead_on_drain: false,
         stale_stats: true,
     }
@@ -168,6 +280,15 @@ fn v5() -> Switches {
     }
 }
 
+/// Base with every patch of version 5 up to number `last` (`mglru.md` 12.1), to look at each alone.
+fn up_to(last: u8) -> Switches {
+    let (mut s, v5) = (base(), v5());
+    for patch in PATCHES.iter().filter(|p| p.number <= last) {
+        s.take(patch.switches, &v5);
+    }
+    s
+}
+
 fn merged() -> Switches {
     Switches {
         refs_model: RefsModel::V614Exec,
@@ -178,6 +299,21 @@ fn merged() -> Switches {
         memcg_abort_on_target: true,
         retry_skips_writeback: true,
         counters_72: true,
+        ..v5()
+    }
+}
+
+/// `mglru.md` 12.4 and 13: v5 on a base without proportional protection that still writes single
+/// file folios; the vendor's hook was off in their test.
+fn android_backport() -> Switches {
+    Switches {
+        proportional_protection: false,
+        file_writeback_from_reclaim: true,
+        mut_budget_clobber: true,
+        mut_no_decrement: true,
+        mut_no_defprio_return: true,
+        mut_no_protection: true,
+        mut_counters_dropped: true,
         ..v5()
     }
 }
@@ -197,5 +333,37 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(preset("v6").is_err());
+    }
+
+    #[test]
+    fn suffixes_are_unique_and_change_every_preset() {
+        for (i, s) in SUFFIXES.iter().enumerate() {
+            assert!(SUFFIXES[..i].iter().all(|t| t.name != s.name));
+            for p in PRESETS {
+                let before = preset(p.names[0]).unwrap();
+                let mut after = before.clone();
+                for (name, value) in suffix(s.name).unwrap().set {
+                    after.set(name, value).unwrap();
+                }
+                assert_ne!(after, before, "{} on {}", s.name, p.names[0]);
+            }
+        }
+        assert!(suffix("tlbbatches").is_none());
+    }
+
+    /// Each step has the switches of its own patch on top of the step before, and nothing else.
+    #[test]
+    fn steps_are_cumulative() {
+        let mut before = base();
+        for patch in PATCHES {
+            let step = preset(&format!("step{}", patch.number)).unwrap();
+            let mut own = patch.switches.to_vec();
+            own.sort_unstable();
+            let mut differing = before.differing(&step);
+            differing.sort_unstable();
+            assert_eq!(differing, own, "step{}", patch.number);
+            before = step;
+        }
+        assert_eq!(before, v5());
     }
 }

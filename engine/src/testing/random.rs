@@ -151,7 +151,7 @@ fn apply(h: &mut Host, op: &Op) {
                 h.eng.check();
                 match work {
                     Work::Done => break,
-                    Work::Yield | Work::Throttle { .. } | Work::FlushTlb { .. } => {
+                    Work::Yield | Work::Spin | Work::Throttle { .. } | Work::FlushTlb { .. } => {
                         h.serve(work, task.freed());
                         if let Some(op) = others.next() {
                             apply(h, op);
@@ -231,12 +231,14 @@ fn apply_to(h: &mut Host, op: &Op, id: FolioId) {
 }
 
 /// Runs a history and checks after each step; in the end everything can be dropped.
-fn live(preset: usize, batch_size: usize, filter: bool, ops: &[Op]) {
+fn live(preset: usize, batch_size: usize, filter: bool, dirty: &str, ops: &[Op]) {
     let mut sw = presets::preset(PRESETS[preset].names[0]).unwrap();
     sw.drop_dead_on_drain = filter;
+    sw.set("batched_dirty_flush", dirty).unwrap();
     let cfg = Config {
         batch_size,
         nr_zones: 2,
+        resched_in_lists: filter,
         ..Config::default()
     };
     let mut h = Host::with(sw, cfg);
@@ -267,8 +269,9 @@ proptest! {
         preset in 0..PRESETS.len(),
         batch_size in prop_oneof![Just(1usize), Just(4), Just(31)],
         filter in any::<bool>(),
+        dirty in prop::sample::select(vec!["off", "v1", "v2", "locked", "list", "3"]),
         ops in prop::collection::vec(op(), 1..60),
     ) {
-        live(preset, batch_size, filter, &ops);
+        live(preset, batch_size, filter, dirty, &ops);
     }
 }

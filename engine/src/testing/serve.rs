@@ -75,6 +75,30 @@ impl Host {
     /// Isolates folios from their lists and sends them through the 17-step path, first one first.
     /// Folios that are on no list are taken as they are (the caller holds a reference).
     pub(crate) fn shrink(&mut self, sc: &mut ScanControl, ids: &[FolioId]) -> Shrunk {
+        self.shrink_while(sc, ids, |_| {})
+    }
+
+    /// As [`Self::shrink`]; something else happens wherever the reclaimer lets others run.
+    pub(crate) fn shrink_while(
+        &mut self,
+        sc: &mut ScanControl,
+        ids: &[FolioId],
+        mut meanwhile: impl FnMut(&mut Self),
+    ) -> Shrunk {
+        self.shrink_at(sc, ids, |h, work| {
+            if work == Work::Yield {
+                meanwhile(h);
+            }
+        })
+    }
+
+    /// [`Self::shrink_while`] with something that happens at each request, before it is served.
+    pub(crate) fn shrink_at(
+        &mut self,
+        sc: &mut ScanControl,
+        ids: &[FolioId],
+        mut meanwhile: impl FnMut(&mut Self, Work),
+    ) -> Shrunk {
         let mut list = ShrinkList::default();
         for &id in ids {
             if self.has(id, Flags::LRU) {
@@ -87,6 +111,7 @@ impl Host {
         list.begin(sc.target, false);
         let mut answer = None;
         while let Some(work) = list.step(&mut self.eng, sc, &mut answer) {
+            meanwhile(self, work);
             answer = self.serve(work, &list.freed);
         }
         let kept = std::mem::take(&mut list.ret);
@@ -134,13 +159,14 @@ impl Host {
                 self.eng.writeback_end(0, folio);
                 None
             }
+            Work::Detach => {
+                self.detach(freed);
+                None
+            }
             Work::Free => {
-                self.seen.free_batches.push(freed.len());
-                for f in freed {
-                    let known = self.alive.remove(&f.index).is_some();
-                    assert!(known || !f.owned, "freed twice: {f:?}");
-                    self.seen.freed.push(*f);
-                }
+                self.detach(freed);
+                let n = std::mem::take(&mut self.detached);
+                self.seen.free_batches.push(n);
                 None
             }
             Work::WakeFlushers => {
@@ -159,11 +185,20 @@ impl Host {
                 self.seen.oom_kills += 1;
                 None
             }
-            Work::Yield => {
+            Work::Yield | Work::Spin => {
                 self.seen.yields += 1;
                 None
             }
             Work::Balance { .. } | Work::Done => None,
+        }
+    }
+
+    fn detach(&mut self, freed: &[Freed]) {
+        self.detached += freed.len();
+        for f in freed {
+            let known = self.alive.remove(&f.index).is_some();
+            assert!(known || !f.owned, "freed twice: {f:?}");
+            self.seen.freed.push(*f);
         }
     }
 

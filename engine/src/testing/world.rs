@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(super) next_index: u32,
     pub(super) in_flight: Vec<FolioId>,
     pub(super) next_slot: u32,
+    /// Folios out of their slots that have not been freed yet.
+    pub(super) detached: usize,
 }
 
 impl Host {
@@ -59,6 +61,7 @@ impl Host {
             next_index: 0,
             in_flight: Vec::new(),
             next_slot: 0,
+            detached: 0,
         }
     }
 

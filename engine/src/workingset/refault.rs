@@ -7,11 +7,14 @@ use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId};
 use crate::lruvec::Policy;
 use crate::mglru::{refs, MAX_NR_GENS};
-use crate::switches::RecentTest;
+use crate::switches::{RecentTest, RefaultKind};
 
-const REFAULT: [Counter; 2] = [Counter::RefaultAnon, Counter::RefaultFile];
-const ACTIVATE: [Counter; 2] = [Counter::ActivateAnon, Counter::ActivateFile];
-const RESTORE: [Counter; 2] = [Counter::RestoreAnon, Counter::RestoreFile];
+/// Counters by kind and type.
+const COUNTERS: [[Counter; 2]; 3] = [
+    [Counter::RefaultAnon, Counter::RefaultFile],
+    [Counter::ActivateAnon, Counter::ActivateFile],
+    [Counter::RestoreAnon, Counter::RestoreFile],
+];
 
 /// Where a refault happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +97,7 @@ impl Engine {
         if self.lruvec_id(evicted_by, NodeId(u.node)) != lruvec {
             return;
         }
-        self.count_event(lruvec, REFAULT[t.idx()], n as i64);
+        self.count_refault(lruvec, RefaultKind::Refault, t, n);
         let v612 = self.sw.is_612();
         let m = self.lruvecs[lruvec.idx()].gens_mut();
         let mask = VALUE_MASK >> 2;
@@ -116,7 +119,7 @@ impl Engine {
         m.ctrl[t.idx()].refaulted[tier] += n;
         let in_fault = site == RefaultSite::Fault;
         if v612 || in_fault {
-            self.count_event(lruvec, ACTIVATE[t.idx()], n as i64);
+            self.count_refault(lruvec, RefaultKind::Activate, t, n);
         }
         let restore = if v612 {
             in_fault || refs >= 3
@@ -129,7 +132,7 @@ impl Engine {
             if v612 {
                 word.set_refs(crate::folio::flags::REFS_MAX);
             }
-            self.count_event(lruvec, RESTORE[t.idx()], n as i64);
+            self.count_refault(lruvec, RefaultKind::Restore, t, n);
         } else if !v612 {
             let word = &mut self.folios[id].word;
             word.set_refs(refs - 1);
@@ -139,18 +142,24 @@ impl Engine {
     fn classic_refault(&mut self, id: FolioId, shadow: Shadow) {
         let f = &self.folios[id];
         let (lruvec, t, n) = (f.lruvec, f.lru_type(), f.nr_pages());
-        self.count_event(lruvec, REFAULT[t.idx()], n as i64);
+        self.count_refault(lruvec, RefaultKind::Refault, t, n);
         let Some(workingset) = self.classic_recent(shadow, t) else {
             return;
         };
         self.folios[id].word.set(Flags::ACTIVE);
         self.nonresident_age(lruvec, n);
-        self.count_event(lruvec, ACTIVATE[t.idx()], n as i64);
+        self.count_refault(lruvec, RefaultKind::Activate, t, n);
         if workingset {
             self.folios[id].word.set(Flags::WORKINGSET);
             self.note_cost(lruvec, t, n, 0);
-            self.count_event(lruvec, RESTORE[t.idx()], n as i64);
+            self.count_refault(lruvec, RefaultKind::Restore, t, n);
         }
+    }
+
+    /// Counts a refault in every scope that has it.
+    fn count_refault(&mut self, lruvec: LruvecId, kind: RefaultKind, t: LruType, n: u64) {
+        self.count_event(lruvec, COUNTERS[kind as usize][t.idx()], n as i64);
+        self.lruvecs[lruvec.idx()].refaults[kind as usize] += n;
     }
 
     /// `Some(workingset bit)` if the evicted folio could have stayed (`workingset.md` 3.3).

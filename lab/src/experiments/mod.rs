@@ -3,8 +3,21 @@
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
 
+pub mod aging_oom;
+pub mod android_cold_start;
+pub mod android_heavy;
+pub mod browser;
+pub mod dead_folios;
+pub mod fairness;
 pub mod fio_mmap;
+pub mod kernel_build;
+pub mod memcg_heat;
 pub mod mongodb;
+pub mod mysql;
+pub mod phone;
+pub mod slow_io;
+pub mod throttling_oom;
+pub mod tlb_stress;
 
 use crate::report::{Claim, RunResult};
 use coldset_engine::memcg::MemcgError;
@@ -50,7 +63,21 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[mongodb::EXPERIMENT, fio_mmap::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    mongodb::EXPERIMENT,
+    fairness::EXPERIMENT,
+    aging_oom::EXPERIMENT,
+    throttling_oom::EXPERIMENT,
+    mysql::EXPERIMENT,
+    fio_mmap::EXPERIMENT,
+    kernel_build::EXPERIMENT,
+    slow_io::EXPERIMENT,
+    tlb_stress::EXPERIMENT,
+    android_cold_start::EXPERIMENT,
+    android_heavy::EXPERIMENT,
+    memcg_heat::EXPERIMENT,
+    dead_folios::EXPERIMENT,
+];
 
 /// What one run is given.
 #[derive(Clone, Debug)]

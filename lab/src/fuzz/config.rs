@@ -44,10 +44,20 @@ impl Setup {
     /// Draws the setup of a seed.
     pub fn draw(seed: u64) -> Self {
         let rng = &mut Stream::new(seed, "fuzz-setup", 0);
-        let (switches, mut text) = draw_switches(rng);
+        let (mut switches, mut text) = draw_switches(rng);
+        let own = &mut Stream::new(seed, "fuzz-dirty-flush", 0);
+        draw_dirty_flush(own, &mut switches, &mut text);
+        draw_heat(seed, &mut switches, &mut text);
         let limit = size(rng, 128, 4096);
         let mut m = MachineConfig::new(switches);
         m.cpus = rng.between(1, 4) as u16;
+        m.engine.resched_in_lists = own.chance(1, 2);
+        m.lazy_cpumask = own.chance(1, 2);
+        if own.chance(1, 2) {
+            // Tasks meet in the middle of lists.
+            m.params.sim_quantum_ns = pick(own, &[100, 1_000, 5_000]);
+        }
+        m.page_cluster = pick(own, &[0, 1, 3]);
         m.seed = seed;
         m.engine.seed = seed;
         m.engine.swappiness = pick(rng, &[0, 1, 60, 100, 150, 200]);
@@ -147,6 +157,52 @@ fn draw_switches(rng: &mut Stream) -> (Switches, String) {
         text += &format!(" min_ttl_ms={}", switches.min_ttl_ms);
     }
     (switches, text)
+}
+
+/// A way to batch dirty folios, in one run of two.
+fn draw_dirty_flush(rng: &mut Stream, switches: &mut Switches, text: &mut String) {
+    if rng.chance(1, 2) {
+        let how = pick(rng, &["v1", "v2", "v2", "locked", "1", "8", "64", "list"]);
+        let name = "batched_dirty_flush";
+        switches.set(name, how).expect("a listed switch");
+        *text += &format!(" {name}={how}");
+    }
+}
+
+/// An order of memcgs by heat, in one run of two. From a stream of its own: the rest of a setup does
+/// not depend on it.
+fn draw_heat(seed: u64, switches: &mut Switches, text: &mut String) {
+    let rng = &mut Stream::new(seed, "fuzz-heat", 0);
+    if rng.chance(1, 2) {
+        return;
+    }
+    let max = rng.between(1, 15);
+    let hot = rng.between(1, max);
+    let posted = rng.chance(1, 2);
+    let interval = pick(rng, &[1, 10, 1000]);
+    let mut values = vec![
+        (
+            "memcg_heat",
+            if posted { "posted" } else { "wheel" }.to_owned(),
+        ),
+        ("heat_max", max.to_string()),
+        ("heat_hot", hot.to_string()),
+        ("heat_warm", rng.between(1, hot).to_string()),
+        ("heat_interval_ms", interval.to_string()),
+    ];
+    if !posted {
+        values.push(("heat_rule", pick(rng, &["relative", "absolute"]).to_owned()));
+        values.push(("heat_levels", pick(rng, &["heat", "quantile"]).to_owned()));
+        let refaults = pick(rng, &["refault", "activate", "restore"]);
+        values.push(("heat_refaults", refaults.to_owned()));
+        if rng.chance(1, 4) {
+            values.push(("heat_interval_ms", "0".to_owned()));
+        }
+    }
+    for (name, value) in values {
+        switches.set(name, &value).expect("a listed switch");
+        *text += &format!(" {name}={value}");
+    }
 }
 
 fn draw_swap(rng: &mut Stream, limit: u64) -> SwapConfig {

@@ -1,9 +1,11 @@
 //! Replaying a trace of page accesses over policy variants.
 
 pub mod clock;
+pub mod inspect;
 pub mod run;
 
 pub use clock::Clock;
+pub use inspect::{Command, LruvecDump};
 pub use run::{replay, Replay, ReplayError, SeriesPoint};
 
 use coldset_machine::SwapConfig;
@@ -42,6 +44,10 @@ pub struct ReplayOptions {
     pub set: Vec<String>,
     /// Record a series point at each listed point of the clock.
     pub series: bool,
+    /// Debug commands at the end, for every memcg, in order.
+    pub commands: Vec<Command>,
+    /// Record what the lists hold in the end, after the commands.
+    pub inspect: bool,
 }
 
 impl ReplayOptions {
@@ -63,6 +69,8 @@ impl ReplayOptions {
             check: false,
             set: Vec::new(),
             series: false,
+            commands: Vec::new(),
+            inspect: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One replay: a trace, a variant, a limit.
 
+use super::inspect::{self, LruvecDump};
 use super::ReplayOptions;
 use crate::traces::{OpKind, Trace};
 use coldset_engine::memcg::{CounterKind, MemcgError};
@@ -22,6 +23,9 @@ pub enum ReplayError {
     /// Settings of memcgs.
     #[error(transparent)]
     Memcg(#[from] MemcgError),
+    /// A debug command that is refused.
+    #[error("debug command: {0}")]
+    Debug(#[from] coldset_engine::reclaim::DebugError),
     /// The limit is too small.
     #[error("a limit of {0} pages is too small; give at least {min} pages ({kib} KiB)", min = super::MEMORY_MIN, kib = super::MEMORY_MIN * 4)]
     Limit(u64),
@@ -66,6 +70,8 @@ pub struct Replay {
     pub generations: Vec<[u64; 3]>,
     /// Virtual time at the end, ns.
     pub time: u64,
+    /// What the lists hold in the end, if asked for.
+    pub lruvecs: Vec<LruvecDump>,
 }
 
 impl Replay {
@@ -279,6 +285,17 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         machine.world_mut().engine.mm_ran(mm, 0);
         at += 1;
     }
+    let mut lruvecs = Vec::new();
+    if o.inspect {
+        let ctx = &players[0].ctx;
+        ctx.set_clock(run.executor.now().max(machine.world().engine.now()));
+        for &command in &o.commands {
+            for &memcg in &memcgs {
+                inspect::command(&mut run, ctx, memcg, command)?;
+            }
+        }
+        lruvecs = inspect::dump(&machine.world());
+    }
     let w = machine.world();
     let time = players.iter().map(|p| p.ctx.now()).max().unwrap_or(0);
     Ok(Replay {
@@ -291,6 +308,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         series,
         generations: w.engine.generations(limited),
         time,
+        lruvecs,
     })
 }
 

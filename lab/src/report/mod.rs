@@ -5,6 +5,7 @@
 
 mod claim;
 mod csv_form;
+pub mod flagging;
 mod grid;
 mod human;
 mod json;
@@ -16,6 +17,7 @@ pub(crate) mod text;
 
 pub use claim::{Band, Claim, Class, Condition, Direction, Figure, Measure, Published, Term};
 pub use csv_form::{write_csv, write_series_csv};
+pub use flagging::{flag, Flagging};
 pub use grid::{Align, Grid, Style};
 pub use human::human;
 pub use json::{experiment_json, experiments_json, replay_json, ReplayResult};
@@ -70,6 +72,9 @@ pub enum ReportError {
     /// A claim or query names a variant that was not run.
     #[error("variant {0} was not run")]
     NoVariant(String),
+    /// A claim is about a part of the experiment that the parameters left out.
+    #[error("{0} was not run")]
+    NoCell(String),
     /// A claim or query names a counter that a variant does not have.
     #[error("variant {variant} has no counter {counter}{hint}")]
     NoCounter {

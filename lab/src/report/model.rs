@@ -146,10 +146,12 @@ impl ExperimentResult {
         for claim in claims {
             match judge(claim, &result) {
                 Ok(verdict) => result.claims.push(verdict),
-                Err(missing @ ReportError::NoVariant(_)) => result.skipped.push(Skipped {
-                    name: claim.name.clone(),
-                    reason: missing.to_string(),
-                }),
+                Err(missing @ (ReportError::NoVariant(_) | ReportError::NoCell(_))) => {
+                    result.skipped.push(Skipped {
+                        name: claim.name.clone(),
+                        reason: missing.to_string(),
+                    })
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -208,6 +210,28 @@ impl SeedView<'_> {
     pub fn get(&self, variant: &str, counter: &str) -> Result<f64, ReportError> {
         let summary = self.result.counter(variant, counter)?;
         Ok(summary.per_seed[self.index].as_f64())
+    }
+
+    /// True if a variant has a counter.
+    ///
+    /// # Errors
+    /// The variant was not run.
+    pub fn has(&self, variant: &str, counter: &str) -> Result<bool, ReportError> {
+        match self.result.counter(variant, counter) {
+            Ok(_) => Ok(true),
+            Err(ReportError::NoCounter { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Names of the counters of a variant, in order.
+    ///
+    /// # Errors
+    /// The variant was not run.
+    pub fn names(&self, variant: &str) -> Result<impl Iterator<Item = &str>, ReportError> {
+        let counters = self.result.variants.get(variant);
+        let counters = counters.ok_or_else(|| ReportError::NoVariant(variant.to_owned()))?;
+        Ok(counters.keys().map(String::as_str))
     }
 }
 

@@ -21,6 +21,7 @@ pub use pool::with_jobs;
 pub use quantity::{
     parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size, SwapSpec, SCALE_MAX,
 };
+pub use replays::{inspect_all, Inspection};
 pub use replays::{replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT};
 pub use replays_text::{render_replay, replays_json, write_replay_csv};
 pub use variant::Variant;

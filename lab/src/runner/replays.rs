@@ -3,7 +3,7 @@
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
 use crate::bounds::{lru, opt, Bound, Sequence};
-use crate::replay::{replay, Clock, Replay, ReplayOptions, MEMORY_MIN};
+use crate::replay::{replay, Clock, Command, LruvecDump, Replay, ReplayOptions, MEMORY_MIN};
 use crate::report::{CounterSummary, Number, Progress, ReplayResult};
 use crate::stats::Spread;
 use crate::traces::Trace;
@@ -157,6 +157,53 @@ fn too_small(pages: u64, least: u64, trace: &Trace) -> RunnerError {
 /// Steps that [`replay_all`] counts.
 fn steps(plan: &ReplayPlan, limits: usize) -> u64 {
     (plan.variants.len() * limits) as u64 * plan.fold_phases
+}
+
+/// What the lists hold after a replay of `trace` and the debug `commands`, for each variant of the
+/// plan under its first limit.
+///
+/// # Errors
+/// As [`replay_all`], or a command that is refused.
+pub fn inspect_all(
+    trace: &Trace,
+    plan: &ReplayPlan,
+    commands: &[Command],
+) -> Result<Vec<Inspection>, RunnerError> {
+    let memory = plan.limits(trace)?[0].pages;
+    let swap = plan.swap_config(trace)?;
+    let one = |variant: &Variant| {
+        let mut options = plan.options(memory, &swap, variant, 0);
+        options.commands = commands.to_vec();
+        options.inspect = true;
+        let done = replay(trace, &variant.preset, &options);
+        let done = done.map_err(|error| RunnerError::Replay {
+            variant: variant.label.clone(),
+            error,
+        })?;
+        Ok(Inspection {
+            variant: variant.label.clone(),
+            accesses: trace.ops.len() as u64,
+            limit_pages: memory,
+            time_ms: done.time / 1_000_000,
+            lruvecs: done.lruvecs,
+        })
+    };
+    plan.variants.par_iter().map(one).collect()
+}
+
+/// What [`inspect_all`] found for a variant.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Inspection {
+    /// Variant.
+    pub variant: String,
+    /// Accesses replayed.
+    pub accesses: u64,
+    /// Limit, pages.
+    pub limit_pages: u64,
+    /// Virtual time, ms.
+    pub time_ms: u64,
+    /// The lists.
+    pub lruvecs: Vec<LruvecDump>,
 }
 
 /// Replays a trace under all limits, variants and phases, in parallel. The result does not

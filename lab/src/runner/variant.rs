@@ -1,27 +1,27 @@
-//! A variant on the command line: a preset, and switches on top of it.
+//! A variant on the command line: a preset, suffixes and switches on top of it.
 
 use super::RunnerError;
 use coldset_engine::presets::{self, PRESETS};
 use coldset_engine::Switches;
 
-/// A preset with switches on top: `base+smaller_batch=on+scan_budget=on`.
+/// A preset with suffixes and switches on top: `base+tlbbatch+smaller_batch=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// As it was written; the name in tables.
     pub label: String,
     /// The preset.
     pub preset: String,
-    /// Assignments `switch=value` on top, in order.
+    /// Assignments `switch=value` on top, in order, those of suffixes included.
     pub set: Vec<String>,
     /// What they come to.
     pub switches: Switches,
 }
 
 impl Variant {
-    /// Reads `PRESET[+SWITCH=VALUE]...`; `set` is applied before the variant's own switches.
+    /// Reads `PRESET[+SUFFIX|+SWITCH=VALUE]...`; `set` is applied before the variant's own.
     ///
     /// # Errors
-    /// Unknown preset, switch or value.
+    /// Unknown preset, suffix, switch or value.
     pub fn parse(text: &str, set: &[String]) -> Result<Self, RunnerError> {
         let label = text.trim();
         let (preset, rest) = label.split_once('+').unwrap_or((label, ""));
@@ -33,6 +33,10 @@ impl Variant {
         // A value may hold a plus (`refs_model=614+exec`): what has no `=` goes on with it.
         let mut own: Vec<String> = Vec::new();
         for part in rest.split('+').filter(|part| !part.is_empty()) {
+            if let Some(suffix) = presets::suffix(part) {
+                own.extend(suffix.set.iter().map(|(n, v)| format!("{n}={v}")));
+                continue;
+            }
             match own.last_mut() {
                 Some(last) if !part.contains('=') => {
                     last.push('+');
@@ -92,6 +96,35 @@ mod tests {
             v.set,
             ["smaller_batch=on", "refs_model=614+exec", "scan_budget=on"]
         );
+    }
+
+    #[test]
+    fn suffixes_go_with_any_preset() {
+        let text = "classic+tlbbatch+smaller_batch=on+deadfilter";
+        let v = Variant::parse(text, &[]).unwrap();
+        assert_eq!(v.preset, "classic");
+        assert_eq!(v.switches.batched_dirty_flush.capacity(), 31);
+        assert!(v.switches.drop_dead_on_drain && v.switches.smaller_batch);
+        let set = [
+            "batched_dirty_flush=v2",
+            "smaller_batch=on",
+            "drop_dead_on_drain=on",
+        ];
+        assert_eq!(v.set, set);
+        let v = Variant::parse("v5+tlbbatch+batched_dirty_flush=8", &[]).unwrap();
+        assert_eq!(v.switches.batched_dirty_flush.capacity(), 8);
+    }
+
+    #[test]
+    fn heat_goes_with_any_preset() {
+        use coldset_engine::switches::MemcgHeat;
+        for (text, preset, heat) in [
+            ("classic+heat", "classic", MemcgHeat::Posted),
+            ("v5+wheel", "v5", MemcgHeat::Wheel),
+        ] {
+            let v = Variant::parse(text, &[]).unwrap();
+            assert_eq!((v.preset.as_str(), v.switches.memcg_heat), (preset, heat));
+        }
     }
 
     #[test]

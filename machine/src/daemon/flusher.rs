@@ -22,6 +22,9 @@ impl World {
     pub(crate) fn ensure_flusher(&mut self, wb: WbId) {
         while self.flushers.len() <= wb.idx() {
             let id = WbId(self.flushers.len() as u32);
+            // Write contexts stay for good, and so does what they name.
+            let memcg = self.wb.wb(id).memcg;
+            self.hold_memcg(memcg);
             let wake = WaitQueue::new(&self.sim);
             self.flushers.push(FlusherState {
                 wake: wake.clone(),
@@ -110,7 +113,7 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
                 let now = task.local_now();
                 let (n, next) = w.write_dirty_pages(now, slice.inode, wb, at, chunk);
                 let cost = w.params.buffered_io_page_ns / 2;
-                task.charge_as(TimeClass::Background, n * cost);
+                task.charge_as(TimeClass::Background, n * cost + w.take_flush_debt());
                 written += n;
                 left -= n;
                 at = next;

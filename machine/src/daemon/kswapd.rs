@@ -3,7 +3,7 @@
 
 use crate::ctx::Ctx;
 use crate::machine::Machine;
-use crate::sim::{Affinity, TimeClass, WaitQueue};
+use crate::sim::{TimeClass, WaitQueue};
 use crate::world::World;
 use coldset_engine::reclaim::ReclaimTask;
 use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
@@ -42,7 +42,8 @@ impl Machine {
             });
             let machine = self.clone();
             let sim = self.sim.clone();
-            self.sim.spawn("kswapd", Affinity::Any, async move {
+            let affinity = self.node_affinity(NodeId(node));
+            self.sim.spawn("kswapd", affinity, async move {
                 let mut ctx = Ctx::of_task(sim.current(), MmId::NONE, MemcgId::ROOT);
                 ctx.node = NodeId(node);
                 machine.kswapd(&ctx).await;

@@ -10,6 +10,28 @@ use coldset_engine::{Counter, MemcgId, MmId};
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// What the memcg looked like when the killer chose, as the kernel's report of a kill has it.
+/// Sizes in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OomReport {
+    /// When, ns.
+    pub at: u64,
+    /// The victim.
+    pub victim: MmId,
+    /// The memcg at its limit; the root if the machine ran out.
+    pub over: MemcgId,
+    /// Its usage.
+    pub usage: u64,
+    /// Charges it has refused.
+    pub failcnt: u64,
+    /// Anonymous pages, below it too.
+    pub anon: u64,
+    /// Pages of files, below it too.
+    pub file: u64,
+    /// Pages on the lists of files that reclaim may look at.
+    pub evictable_file: u64,
+}
+
 /// A process that the killer can choose: an address space and its threads.
 pub(crate) struct Proc {
     mm: MmId,
@@ -100,11 +122,32 @@ impl Machine {
         };
         match select(candidates, total) {
             Selection::Victim { id, .. } => {
+                self.report_kill(ctx, over, id as usize);
                 self.kill_process(ctx, id as usize);
                 true
             }
             Selection::InProgress { .. } => true,
             Selection::Nobody => false,
+        }
+    }
+
+    fn report_kill(&self, ctx: &Ctx, over: MemcgId, index: usize) {
+        let mut w = self.w.borrow_mut();
+        let stat = |c| w.engine.memcgs.live(over, c).max(0) as u64;
+        let m = w.engine.memcgs[over].memory();
+        let report = OomReport {
+            at: self.sim.now().max(ctx.now()),
+            victim: w.procs[index].mm,
+            over,
+            usage: m.usage(),
+            failcnt: m.failcnt(),
+            anon: stat(Counter::AnonPages),
+            file: stat(Counter::FilePages),
+            evictable_file: stat(Counter::InactiveFile) + stat(Counter::ActiveFile),
+        };
+        w.ooms.push(report);
+        if w.stop_at_oom {
+            self.sim.stop();
         }
     }
 

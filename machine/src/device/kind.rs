@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::params::Params;
 
-/// A device of the table in `machine-model.md` 1, or the phone storage of `workloads.md` 1.3.
+/// A device of the table in `machine-model.md` 1, the phone storage of `workloads.md` 1.3, or the swap files of 13.2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceKind {
     /// Consumer NVMe drive.
@@ -19,6 +19,8 @@ pub enum DeviceKind {
     Net,
     /// Storage of a phone.
     Ufs,
+    /// Swap files on an NVMe drive (`workloads.md` 13.2).
+    NvmeSwap,
     /// Consumer NVMe drive behind a delay target.
     Delayed,
     /// RAM disk; synchronous.
@@ -27,13 +29,14 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Nvme,
         Self::NvmeFast,
         Self::Sata,
         Self::Hdd,
         Self::Net,
         Self::Ufs,
+        Self::NvmeSwap,
         Self::Delayed,
         Self::Ramdisk,
     ];
@@ -48,6 +51,7 @@ impl DeviceKind {
             Self::Hdd => "hdd",
             Self::Net => "net",
             Self::Ufs => "ufs",
+            Self::NvmeSwap => "nvme-swap",
             Self::Delayed => "delayed",
             Self::Ramdisk => "ramdisk",
         }
@@ -71,6 +75,7 @@ impl DeviceKind {
             delay_read_ns: 0,
             delay_write_ns: 0,
             synchronous: false,
+            one_wire: false,
         };
         let nvme = DeviceSpec {
             burst_bytes: Some(p.dev_write_burst_bytes),
@@ -126,6 +131,15 @@ impl DeviceKind {
                 max_req_bytes: p.ufs_max_req_bytes,
                 ..flash
             },
+            Self::NvmeSwap => DeviceSpec {
+                read_lat_ns: p.nvme_swap_lat_ns,
+                write_lat_ns: p.nvme_swap_lat_ns,
+                read_bytes_per_s: p.nvme_swap_bytes_per_s,
+                write_bytes_per_s: p.nvme_swap_bytes_per_s,
+                channels: p.nvme_swap_channels,
+                one_wire: true,
+                ..flash
+            },
             Self::Delayed => DeviceSpec {
                 delay_read_ns: p.delay_read_ns,
                 delay_write_ns: p.delay_write_ns,
@@ -148,7 +162,7 @@ impl DeviceKind {
 
 /// No device has this name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no device is named `{0}`; the devices are nvme, nvme-fast, sata, hdd, net, ufs, delayed, ramdisk")]
+#[error("no device is named `{0}`; the devices are nvme, nvme-fast, sata, hdd, net, ufs, nvme-swap, delayed, ramdisk")]
 pub struct UnknownDevice(pub String);
 
 impl FromStr for DeviceKind {
@@ -169,9 +183,9 @@ pub struct DeviceSpec {
     pub write_lat_ns: u64,
     /// Latency of a request that begins where the last one ended, ns, if the place matters.
     pub seq_lat_ns: Option<u64>,
-    /// Bandwidth of a channel for reads, bytes per second; 0 counts as 1.
+    /// Bandwidth for reads, bytes per second, of a channel or of the wire; 0 counts as 1.
     pub read_bytes_per_s: u64,
-    /// Bandwidth of a channel for writes, bytes per second; 0 counts as 1.
+    /// Bandwidth for writes, likewise.
     pub write_bytes_per_s: u64,
     /// Parallel channels; 0 counts as 1.
     pub channels: u64,
@@ -191,4 +205,6 @@ pub struct DeviceSpec {
     pub delay_write_ns: u64,
     /// Requests take CPU time of the submitter instead of a channel.
     pub synchronous: bool,
+    /// All channels share one wire: latencies pass side by side, transfers one after the other.
+    pub one_wire: bool,
 }

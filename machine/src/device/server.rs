@@ -64,6 +64,8 @@ pub struct Device {
     spec: DeviceSpec,
     /// When each channel is free.
     free_at: Vec<u64>,
+    /// When the wire is free that the channels may share.
+    wire_free_at: u64,
     /// Where the last request ended on the medium.
     head: Option<u64>,
     last: Option<Last>,
@@ -82,6 +84,7 @@ impl Device {
         Self {
             spec,
             free_at: vec![0; channels],
+            wire_free_at: 0,
             head: None,
             last: None,
             burst_left: spec.burst_bytes.unwrap_or(u64::MAX),
@@ -225,7 +228,8 @@ impl Device {
         }
     }
 
-    /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`.
+    /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`; with one
+    /// wire for all channels the transfer also waits for those before it.
     fn serve_piece(&mut self, now: u64, piece: &Request) -> (u64, u64) {
         // Any channel that is free by now serves as well as any other: it starts at once. Only if
         // all are busy does it matter which one is free first.
@@ -237,9 +241,12 @@ impl Device {
         let free_at = self.free_at[channel];
         let start = now.max(free_at);
         let lat = self.latency(piece);
-        let ns = self.jittered(lat) + self.transfer_ns(piece.op, piece.bytes);
+        let lat = self.jittered(lat);
+        let wait = self.wait_for_wire(start + lat);
+        let ns = lat + wait + self.transfer_ns(piece.op, piece.bytes);
         let ns = self.slowed(start, ns);
         let end = start + ns;
+        self.wire_free_at = end;
         self.free_at[channel] = end;
         self.head = Some(piece.end());
         self.last = Some(Last {
@@ -256,6 +263,15 @@ impl Device {
         stats.queue_ns += start - now;
         stats.queue_max_ns = stats.queue_max_ns.max(start - now);
         (start, end)
+    }
+
+    /// From `ready` on, until the transfers before have left the wire.
+    fn wait_for_wire(&self, ready: u64) -> u64 {
+        if self.spec.one_wire {
+            self.wire_free_at.saturating_sub(ready)
+        } else {
+            0
+        }
     }
 
     /// The channel that is free first, the first of several.
@@ -279,9 +295,11 @@ impl Device {
     /// The request follows the last one on its channel without a latency of its own.
     fn extend_last(&mut self, request: &Request) -> (u64, u64) {
         let mut last = self.last.expect("checked by the caller");
-        let ns = self.transfer_ns(request.op, request.bytes);
+        let wait = self.wait_for_wire(last.end);
+        let ns = wait + self.transfer_ns(request.op, request.bytes);
         let ns = self.slowed(last.end, ns);
         last.end += ns;
+        self.wire_free_at = last.end;
         last.bytes += request.bytes;
         last.end_offset = request.end();
         self.free_at[last.channel] = last.end;

@@ -138,6 +138,24 @@ fn phone_storage_has_its_own_figures() {
     assert_eq!(done.end, 120_000 + 2_730);
 }
 
+/// The swap files have 1.5 GB/s for the host, however the requests are spread or merged.
+#[test]
+fn channels_that_share_a_wire_share_its_bandwidth() {
+    let mut d = device(DeviceKind::NvmeSwap);
+    let wire = 4096 * 1_000_000_000 / 1_500_000_000;
+    let ends: Vec<u64> = scattered(32).map(|r| d.submit(0, r).end).collect();
+    let want: Vec<u64> = (1..=32).map(|n| 90_000 + n * wire).collect();
+    assert_eq!(ends, want, "latencies side by side, transfers in turn");
+
+    let mut d = device(DeviceKind::NvmeSwap);
+    let first = d.submit(0, Request::write(0, 4096));
+    let other = d.submit(0, Request::read(1 << 30, 4096));
+    let merged = d.submit_batch(0, &[Request::write(1 << 20, 4096); 2]);
+    assert_eq!(first.end, 90_000 + wire);
+    assert_eq!(other.end, 90_000 + 2 * wire);
+    assert_eq!(merged[1].end, 90_000 + 4 * wire);
+}
+
 #[test]
 fn writes_slow_down_when_the_burst_budget_is_used_up() {
     let mut spec = DeviceKind::Sata.spec(&Params::default());

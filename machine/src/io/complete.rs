@@ -2,6 +2,7 @@
 
 use crate::device::{DeviceError, Request};
 use crate::mem::Backing;
+use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::node::ThrottleReason;
@@ -93,6 +94,7 @@ impl World {
             }
         }
         self.arm_flusher_timer(now);
+        self.release_dead();
     }
 
     /// Folios that became dirty outside of a task (a failed write) are tagged.
@@ -170,7 +172,7 @@ impl World {
                 continue;
             }
             at = page + 1;
-            self.clean_entries(object, page);
+            self.clean_entries(None, now, object, page);
             let was_dirty = self.engine.clear_dirty(id);
             debug_assert!(was_dirty, "tag without a dirty folio");
             self.objects[object.idx()].untag_dirty(page);
@@ -221,7 +223,10 @@ impl World {
         let wb = self.wb_of(object, memcg);
         let now = ctx.now();
         // The engine has cleared the mark already: the index follows.
-        self.clean_entries(object, page);
+        self.assert_not_written_through(folio);
+        self.clean_entries(Some(ctx.cpu()), now, object, page);
+        let ns = self.take_flush_debt();
+        ctx.charge(TimeClass::AllocStall, ns);
         if self.objects[object.idx()].untag_dirty(page) {
             self.wb.clean_for_io(wb, object, 1, now);
         }

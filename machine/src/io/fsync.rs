@@ -32,6 +32,8 @@ impl Machine {
                 } else {
                     let wb = w.wb_of(object, ctx.memcg);
                     (_, at) = w.write_run_of_dirty(ctx.now(), object, wb, page, 1024);
+                    let ns = w.take_flush_debt();
+                    ctx.charge(TimeClass::Fault, ns);
                     None
                 }
             };

@@ -8,6 +8,7 @@ use crate::mem::{Backing, Object, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Refused;
 use crate::vm::held::{FolioRef, NewPages};
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -49,6 +50,8 @@ pub enum Purpose {
     Read,
     /// A page fault.
     Fault,
+    /// Read round a page that has faulted: given up where memory is short.
+    Around,
     /// A write that must read the block first: no refault.
     Write,
 }
@@ -137,12 +140,17 @@ impl World {
         if let Slot::Shadow(shadow) = slot {
             match purpose {
                 Purpose::Read => self.engine.refault(id, shadow, RefaultSite::Read),
-                Purpose::Fault => self.engine.refault(id, shadow, RefaultSite::Fault),
+                Purpose::Fault | Purpose::Around => {
+                    self.engine.refault(id, shadow, RefaultSite::Fault);
+                }
                 Purpose::Write => {}
             }
         }
-        self.engine
-            .lru_add(ctx.cpu(), id, purpose == Purpose::Fault);
+        self.engine.lru_add(
+            ctx.cpu(),
+            id,
+            matches!(purpose, Purpose::Fault | Purpose::Around),
+        );
         Some(id)
     }
 
@@ -229,7 +237,7 @@ impl World {
         }
         let hit = self.read_hit(ctx.cpu(), file, page);
         debug_assert!(hit, "just read");
-        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
         Some(Ok(()))
     }
 }
@@ -296,12 +304,22 @@ impl Machine {
                 let mut w = self.w.borrow_mut();
                 let hit = w.read_hit(ctx.cpu(), file, at);
                 if hit {
-                    ctx.charge(TimeClass::User, w.params.buffered_io_page_ns);
+                    ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
                 }
                 hit
             };
             if hit {
                 at += 1;
+                continue;
+            }
+            if self.w.borrow().objects[file.object.idx()].is_tmpfs() {
+                let found = self.tmpfs_page(ctx, file.object, at, Use::Read).await?;
+                let hole = found.is_none() && self.w.borrow().is_hole(file.object, at);
+                if hole {
+                    // Zeros, without a page.
+                    ctx.charge(TimeClass::Fault, self.w.borrow().params.buffered_io_page_ns);
+                    at += 1;
+                }
                 continue;
             }
             self.read_miss(ctx, file.object, at, end).await?;
@@ -317,6 +335,18 @@ impl Machine {
         object: ObjectId,
         page: u32,
         end: u32,
+    ) -> Result<(), OpError> {
+        self.bring_in(ctx, object, page, end, Purpose::Read).await
+    }
+
+    /// [`Self::read_miss`] for another purpose than a read through a descriptor.
+    pub(crate) async fn bring_in(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        end: u32,
+        purpose: Purpose,
     ) -> Result<(), OpError> {
         let cached = {
             let mut w = self.w.borrow_mut();
@@ -339,7 +369,7 @@ impl Machine {
         let mut new = NewPages::new(self, object, (end - page) as usize);
         let mut failed = None;
         for p in page..end {
-            match self.new_page(ctx, object, p, Purpose::Read).await {
+            match self.new_page(ctx, object, p, purpose).await {
                 Ok(Some(id)) => new.ids.push(id),
                 Ok(None) => break,
                 Err(e) => {
@@ -390,7 +420,11 @@ impl Machine {
                 0
             }
         };
-        let charge = self.get_pages(ctx, ctx.memcg, 1).await?;
+        let charge = if purpose == Purpose::Around {
+            self.get_page_ahead(ctx, ctx.memcg).await?
+        } else {
+            self.get_pages(ctx, ctx.memcg, 1).await?
+        };
         if nodes > 0 {
             self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
         }
@@ -402,6 +436,51 @@ impl Machine {
             charge.keep();
         }
         Ok(id)
+    }
+
+    /// Reads what is missing of `pages`, a request for each run of them, as far as memory can be had
+    /// without much ado. Nobody waits for it here.
+    pub(crate) async fn read_around(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        pages: std::ops::Range<u32>,
+    ) {
+        let mut at = pages.start;
+        while at < pages.end {
+            let first = at;
+            let mut new = NewPages::new(self, object, (pages.end - at) as usize);
+            let mut short = false;
+            while at < pages.end {
+                let cached = self.w.borrow().objects[object.idx()].word(at).folio();
+                if cached.is_some() {
+                    break;
+                }
+                match self.new_page(ctx, object, at, Purpose::Around).await {
+                    Ok(Some(id)) => new.ids.push(id),
+                    Ok(None) => break,
+                    Err(_) => {
+                        short = true;
+                        break;
+                    }
+                }
+                at += 1;
+            }
+            if !new.ids.is_empty() {
+                let mut w = self.w.borrow_mut();
+                let folios = std::mem::take(&mut new.ids);
+                // Whoever wants a page whose read has failed reads it again, and hears of it then.
+                let _ = w.submit_read(ctx, object, first, &folios);
+                for id in folios {
+                    w.engine.folio_put(id, 1);
+                }
+                w.pay(ctx);
+            }
+            if short {
+                return;
+            }
+            at += 1;
+        }
     }
 
     /// Brings one page in and waits for it. It may be gone again, or its read may have failed for

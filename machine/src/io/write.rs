@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use crate::mem::Backing;
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::writeback::limits::headroom;
 use coldset_engine::writeback::{
@@ -54,7 +55,7 @@ impl World {
         self.objects[object.idx()].store(page);
         self.engine.set_dirty(id);
         self.note_dirty(ctx);
-        ctx.charge(TimeClass::User, self.params.buffered_io_page_ns);
+        ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
     }
 
     /// Figures of the machine for the dirty limits.
@@ -151,6 +152,12 @@ impl Machine {
                     }
                     held
                 }
+                None if self.w.borrow().objects[object.idx()].is_tmpfs() => {
+                    match self.tmpfs_page(ctx, object, page, Use::Write).await? {
+                        Some(held) => held,
+                        None => continue,
+                    }
+                }
                 None if whole => match self.new_page(ctx, object, page, Purpose::Write).await? {
                     Some(id) => {
                         let mut w = self.w.borrow_mut();
@@ -169,7 +176,9 @@ impl Machine {
             if ready {
                 w.write_cached(ctx, object, page, id);
                 // A cached page that was written costs kernel memory of the file system.
-                fresh = w.kernel.is_some() && w.objects[object.idx()].attach_buffer(page);
+                fresh = w.kernel.is_some()
+                    && w.objects[object.idx()].is_file()
+                    && w.objects[object.idx()].attach_buffer(page);
             }
             drop(w);
             drop(held);
@@ -190,7 +199,7 @@ impl Machine {
         let due = {
             let mut w = self.w.borrow_mut();
             let w = &mut *w;
-            if !w.dirty_balance {
+            if !w.dirty_balance || !w.objects[object.idx()].is_file() {
                 return;
             }
             let wb = w.wb_of(object, ctx.memcg);

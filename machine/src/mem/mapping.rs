@@ -5,6 +5,7 @@
 //! the start of the mapping.
 
 use bitflags::bitflags;
+use coldset_engine::swap::SwapReadahead;
 use coldset_engine::{MmId, ObjectId};
 
 /// Entries of a leaf table.
@@ -61,6 +62,8 @@ pub struct Mapping {
     pub present: u32,
     /// False once unmapped.
     pub alive: bool,
+    /// Read-ahead of pages that are in swap.
+    pub ahead: SwapReadahead,
 }
 
 /// Accessed mark of an upper entry.
@@ -80,6 +83,7 @@ impl Mapping {
             tables: vec![0; pages.div_ceil(TABLE) as usize],
             present: 0,
             alive: true,
+            ahead: SwapReadahead::default(),
         }
     }
 
@@ -122,6 +126,28 @@ impl Mapping {
         };
         self.tables[(e / TABLE) as usize] |= TABLE_YOUNG;
         true
+    }
+
+    /// Loads from entries on end from `e` on, at most `count`, as far as they are present. Returns how
+    /// many were.
+    pub fn touch_run(&mut self, e: u32, count: u32) -> u32 {
+        let end = (e + count).min(self.len());
+        let entries = &mut self.ptes[e.min(end) as usize..end as usize];
+        let mut done = 0;
+        for pte in entries {
+            if !pte.contains(Pte::PRESENT) {
+                break;
+            }
+            *pte |= Pte::YOUNG;
+            done += 1;
+        }
+        if done > 0 {
+            let tables = (e / TABLE) as usize..=((e + done - 1) / TABLE) as usize;
+            for t in &mut self.tables[tables] {
+                *t |= TABLE_YOUNG;
+            }
+        }
+        done
     }
 
     /// Sets a present entry. True if its leaf table had to be created.

@@ -6,5 +6,5 @@ pub mod object;
 pub mod slot;
 
 pub use mapping::{Mapping, MappingFlags, MappingId, Pte};
-pub use object::{Backing, Object};
+pub use object::{Backing, Fill, Object};
 pub use slot::Slot;

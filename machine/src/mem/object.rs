@@ -20,6 +20,20 @@ pub enum Backing {
     },
     /// Anonymous memory; swap if there is any.
     Anon,
+    /// A file in memory only: page cache that goes to swap.
+    Tmpfs,
+}
+
+/// What an anonymous region is filled with, as far as a compressor cares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fill {
+    /// Ordinary data: the mix of the swap device says.
+    #[default]
+    Ordinary,
+    /// Each page repeats one word.
+    Same,
+    /// Nothing compresses.
+    Random,
 }
 
 /// A file or an anonymous region.
@@ -27,6 +41,8 @@ pub enum Backing {
 pub struct Object {
     /// Backing.
     pub backing: Backing,
+    /// Contents, if anonymous.
+    pub fill: Fill,
     /// One slot a page.
     slots: Vec<SlotWord>,
     /// Mappings of it, in order of creation.
@@ -83,6 +99,7 @@ impl Object {
     pub fn new(backing: Backing, pages: u32) -> Self {
         Self {
             backing,
+            fill: Fill::default(),
             slots: vec![SlotWord::default(); pages as usize],
             mappings: Vec::new(),
             writer: None,
@@ -139,6 +156,18 @@ impl Object {
     #[inline]
     pub fn is_anon(&self) -> bool {
         self.backing == Backing::Anon
+    }
+
+    /// True for a file of a device: its pages are clean or on their way there.
+    #[inline]
+    pub fn is_file(&self) -> bool {
+        matches!(self.backing, Backing::File { .. })
+    }
+
+    /// True for a file in memory only.
+    #[inline]
+    pub fn is_tmpfs(&self) -> bool {
+        self.backing == Backing::Tmpfs
     }
 
     /// Index nodes that an insertion at `page` creates: 0, 1 or 2.

@@ -85,7 +85,7 @@ fn hint(nearest: &Option<&'static str>) -> String {
 }
 
 /// The endings of parameter names, and the units they stand for.
-const UNITS: [(&str, &str); 11] = [
+const UNITS: [(&str, &str); 12] = [
     ("_bytes_per_s", "B/s"),
     ("_ns", "ns"),
     ("_bytes", "B"),
@@ -97,6 +97,7 @@ const UNITS: [(&str, &str); 11] = [
     ("_pages", "pages"),
     ("_slots", "slots"),
     ("_ptes", "PTEs"),
+    ("_requests", "requests"),
 ];
 
 /// The greatest value of any parameter: 10^15, so that sums of costs cannot overflow.

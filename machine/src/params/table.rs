@@ -144,6 +144,8 @@ params! {
     tlb_handler_ns = 200, P, "tlb.md 6";
     /// Walk that refills one lost TLB entry (t_walk).
     tlb_walk_ns = 30, P, "tlb.md 6";
+    /// Translations that a CPU holds at most.
+    tlb_capacity_pages = 1_536, A, "second-level TLB of recent x86 CPUs";
     /// Local flush (t_local_flush).
     tlb_local_flush_ns = 150, P, "tlb.md 6: single page about 0.1 us";
     /// Pages up to which a ranged flush goes page by page.
@@ -152,6 +154,8 @@ params! {
     // ---- devices (machine-model.md 1) ----
     /// Requests to adjacent places merge if submitted within this time.
     dev_merge_window_ns = 20_000, A, "machine-model.md 1 names the window; the value is assumed";
+    /// Writes that can be on their way to a swap device; a reclaimer that has more waits.
+    dev_queue_requests = 1_023, A, "block layer: requests of an NVMe queue";
     /// Jitter of device latencies, peak to peak.
     dev_jitter_ppm = 0, S, "machine-model.md 1: none by default";
     /// Writes that NVMe and SATA drives take at full speed.
@@ -234,6 +238,13 @@ params! {
     ufs_channels = 32, A, "workloads.md 1.3";
     /// Phone storage, largest request.
     ufs_max_req_bytes = 524_288, A, "as the other flash drives; not given";
+
+    /// Swap files on an NVMe drive, latency.
+    nvme_swap_lat_ns = 90_000, A, "workloads.md 13.2";
+    /// Swap files on an NVMe drive, bandwidth of the host.
+    nvme_swap_bytes_per_s = 1_500_000_000, A, "workloads.md 13.2";
+    /// Swap files on an NVMe drive, parallel channels.
+    nvme_swap_channels = 32, A, "as the other NVMe drives; workloads.md 13.2 gives the bandwidth only";
 
     // ---- zram (machine-model.md 1) ----
     /// lz4, mean time to read a page.

@@ -4,13 +4,11 @@
 //!
 //! Tasks run ahead of the clock by up to a quantum, so requests can arrive out of the order of
 //! their times. A request for an earlier time must not queue behind sections that lie in its
-//! future: the server remembers the recent busy intervals and puts a late-coming request into the
-//! first gap that is long enough. Requests that come in order behave exactly as in the formula.
+//! future: the server remembers the busy intervals since the clock's time and puts a late-coming
+//! request into the first gap that is long enough. Requests that come in order behave exactly as in
+//! the formula.
 
 use std::collections::VecDeque;
-
-/// How far back the server remembers its busy intervals, ns. A few quanta.
-const MEMORY_NS: u64 = 100_000;
 
 /// What a request for a lock was granted. Times in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +34,8 @@ pub struct LockStats {
     pub wait_max: u64,
     /// Sum of all critical sections.
     pub hold_sum: u64,
+    /// The longest critical section.
+    pub hold_max: u64,
 }
 
 /// One simulated lock: an lru_lock, a zone lock, the swap lock.
@@ -44,8 +44,6 @@ pub struct TicketLock {
     handoff_ns: u64,
     /// Busy intervals `[start, end)`, disjoint and ascending; neighbours are merged.
     busy: VecDeque<(u64, u64)>,
-    /// Nothing is granted before this time: the end of the last forgotten interval.
-    floor: u64,
     stats: LockStats,
 }
 
@@ -56,18 +54,16 @@ impl TicketLock {
         Self {
             handoff_ns,
             busy: VecDeque::new(),
-            floor: 0,
             stats: LockStats::default(),
         }
     }
 
     /// Requests the lock at time `t` for `hold` ns.
     pub fn acquire(&mut self, t: u64, hold: u64) -> Grant {
-        let (start, at) = self.find_gap(t.max(self.floor), t, hold);
+        let (start, at) = self.find_gap(t, hold);
         let wait = start - t;
         let free_at = start + hold + if wait > 0 { self.handoff_ns } else { 0 };
         self.occupy(at, start, free_at);
-        self.forget();
 
         let stats = &mut self.stats;
         stats.acquisitions += 1;
@@ -75,6 +71,7 @@ impl TicketLock {
         stats.wait_sum += wait;
         stats.wait_max = stats.wait_max.max(wait);
         stats.hold_sum += hold;
+        stats.hold_max = stats.hold_max.max(hold);
         Grant {
             start,
             wait,
@@ -88,16 +85,16 @@ impl TicketLock {
         self.stats
     }
 
-    /// The first start at or after `earliest` that leaves room for the section, and the index of
-    /// the busy interval that follows it.
-    fn find_gap(&self, earliest: u64, t: u64, hold: u64) -> (u64, usize) {
+    /// The first start at or after `t` that leaves room for the section, and the index of the busy
+    /// interval that follows it.
+    fn find_gap(&self, t: u64, hold: u64) -> (u64, usize) {
         match self.busy.back() {
-            None => return (earliest, 0),
-            Some(&(_, end)) if earliest >= end => return (earliest, self.busy.len()),
+            None => return (t, 0),
+            Some(&(_, end)) if t >= end => return (t, self.busy.len()),
             Some(_) => {}
         }
-        let mut start = earliest;
-        let mut at = self.busy.partition_point(|&(_, end)| end <= earliest);
+        let mut start = t;
+        let mut at = self.busy.partition_point(|&(_, end)| end <= t);
         while let Some(&(busy_start, busy_end)) = self.busy.get(at) {
             let handoff = if start > t { self.handoff_ns } else { 0 };
             if start + hold + handoff <= busy_start {
@@ -126,13 +123,11 @@ impl TicketLock {
         }
     }
 
-    fn forget(&mut self) {
-        let newest = self.busy.back().map_or(0, |last| last.1);
-        while let Some(&(_, end)) = self.busy.front() {
-            if end.saturating_add(MEMORY_NS) >= newest {
-                break;
-            }
-            self.floor = end;
+    /// Forgets what has ended at `clock`: no later request is for an earlier time. (To forget by the
+    /// newest section instead would be wrong: one task far ahead of the clock would make all the
+    /// others wait for it.)
+    pub fn forget_before(&mut self, clock: u64) {
+        while self.busy.front().is_some_and(|&(_, end)| end <= clock) {
             self.busy.pop_front();
         }
     }
@@ -164,6 +159,17 @@ mod tests {
         // No room for 100 ns before the section at 10_000.
         let tight = lock.acquire(9_950, 100);
         assert_eq!(tight.start, 10_100);
+    }
+
+    #[test]
+    fn a_section_far_ahead_keeps_nobody_waiting() {
+        let mut lock = TicketLock::new(50);
+        lock.acquire(1_000, 100);
+        lock.acquire(4_000_000, 100);
+        lock.acquire(9_000_000, 100);
+        lock.forget_before(1_500);
+        assert_eq!(lock.acquire(2_000, 100).wait, 0);
+        assert_eq!(lock.acquire(3_999_950, 100).start, 4_000_100);
     }
 
     proptest! {

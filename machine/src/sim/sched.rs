@@ -272,8 +272,12 @@ impl Inner {
             cpu.in_run = false;
             return true;
         }
-        if cpu.queue.is_empty() || now < cpu.slice_end {
-            let next = cpu.next_point(now);
+        if cpu.queue.is_empty() || now < cpu.slice_end || ctx.holds_cpu.get() {
+            let next = if ctx.holds_cpu.get() {
+                cpu.run_end
+            } else {
+                cpu.next_point(now)
+            };
             drop(cpus);
             self.schedule(ctx, next);
             return false;

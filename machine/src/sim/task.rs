@@ -64,6 +64,8 @@ pub(super) struct TaskCtx {
     pub cpu: Cell<u16>,
     /// CPU time still to be had of the run that a preemption cut, ns.
     pub run_left: Cell<u64>,
+    /// It is not preempted, though its slice may be used up.
+    pub holds_cpu: Cell<bool>,
     /// A primitive has suspended the task during this poll.
     pub parked: Cell<bool>,
     /// The token of the newest place in a wait queue.
@@ -100,6 +102,7 @@ impl TaskCtx {
             has_event: Cell::new(false),
             cpu: Cell::new(0),
             run_left: Cell::new(0),
+            holds_cpu: Cell::new(false),
             parked: Cell::new(false),
             last_token: Cell::new(0),
             blocked_on: Cell::new(0),
@@ -260,9 +263,15 @@ impl Task {
         self.ctx.charged.get() >= self.ctx.settle_at.get()
     }
 
+    /// Turns preemption of the task off or on again. It may still block.
+    pub fn hold_cpu(&self, held: bool) {
+        self.ctx.holds_cpu.set(held);
+    }
+
     /// Goes through a critical section of `hold_ns`: charges the wait to
     /// [`TimeClass::LockWait`] and the section to the present class.
     pub fn lock(&self, lock: &mut TicketLock, hold_ns: u64) -> Grant {
+        lock.forget_before(self.sim.now());
         let grant = lock.acquire(self.local_now(), hold_ns);
         if grant.wait > 0 {
             self.charge_as(TimeClass::LockWait, grant.wait);

@@ -3,13 +3,15 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
+use crate::mem::mapping::TABLE_EXISTS;
+use crate::mem::MappingId;
 use crate::sim::TimeClass;
 use crate::vm::held::Charge;
 use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};
 use coldset_engine::zone::alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
-use coldset_engine::{MemcgId, NodeId};
+use coldset_engine::{Counter, MemcgId, NodeId};
 
 /// Why memory could not be had at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +41,20 @@ impl Machine {
         }
     }
 
+    /// One page that nobody waits for, as read-ahead takes it: given up after the first fruitless
+    /// reclaim, and nothing is killed for it.
+    pub(crate) async fn get_page_ahead(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+    ) -> Result<Charge<'_>, OpError> {
+        let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, 1);
+        match refused {
+            None => Ok(Charge::complete(self, memcg, ctx.node, 1)),
+            Some(refused) => self.refused(ctx, memcg, 1, refused, true).await,
+        }
+    }
+
     /// Goes on where [`World::get_pages_now`] could not.
     pub(crate) async fn get_pages_refused(
         &self,
@@ -47,9 +63,22 @@ impl Machine {
         n: u64,
         refused: Refused,
     ) -> Result<Charge<'_>, OpError> {
+        self.refused(ctx, memcg, n, refused, false).await
+    }
+
+    async fn refused(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+        refused: Refused,
+        noretry: bool,
+    ) -> Result<Charge<'_>, OpError> {
         let mut charge = match refused {
             Refused::Limit(over) => {
-                self.charge_slow(ctx, memcg, n, over).await?;
+                let mut flags = ChargeFlags::USER;
+                flags.set(ChargeFlags::NORETRY, noretry);
+                self.charge_slow(ctx, memcg, n, over, flags).await?;
                 let mut charge = Charge::new(self, memcg, ctx.node, n);
                 if self.w.borrow_mut().take_pages_fast(ctx.node, n) {
                     charge.taken = n;
@@ -60,7 +89,7 @@ impl Machine {
             Refused::High => Charge::complete(self, memcg, ctx.node, n),
         };
         if charge.taken < n {
-            self.take_pages_slow(ctx, &mut charge, n).await?;
+            self.take_pages_slow(ctx, &mut charge, n, noretry).await?;
             return Ok(charge);
         }
         if ctx.over_high.borrow().over_high > 0 {
@@ -76,8 +105,9 @@ impl Machine {
         memcg: MemcgId,
         n: u64,
         over: MemcgId,
+        flags: ChargeFlags,
     ) -> Result<(), OpError> {
-        let mut task = ChargeTask::refused(memcg, n, ChargeFlags::USER, over);
+        let mut task = ChargeTask::refused(memcg, n, flags, over);
         loop {
             task.set_dying(ctx.killed());
             let step = {
@@ -136,15 +166,21 @@ impl Machine {
         ctx: &Ctx,
         charge: &mut Charge<'_>,
         n: u64,
+        noretry: bool,
     ) -> Result<(), OpError> {
+        let flags = AllocFlags {
+            noretry,
+            ..AllocFlags::USER
+        };
         while charge.taken < n {
-            let mut task = AllocTask::new(0, AllocFlags::USER);
+            let mut task = AllocTask::new(0, flags);
             let mut input = AllocInput::default();
             loop {
                 let step = {
                     let mut w = self.w.borrow_mut();
                     w.update_reclaimable(ctx.node);
-                    task.step(&mut w.engine.zones, std::mem::take(&mut input))
+                    let zones = w.engine.node_zones_mut(ctx.node);
+                    task.step(zones, std::mem::take(&mut input))
                 };
                 match step {
                     AllocStep::Got(_) => {
@@ -154,9 +190,14 @@ impl Machine {
                     AllocStep::WakeKswapd => self.w.borrow_mut().wake_kswapd(ctx.node, 0),
                     AllocStep::DirectReclaim => {
                         self.reserve_gate(ctx).await;
-                        let sc = ScanControl::new(32, None);
+                        let mut sc = ScanControl::new(32, None);
+                        sc.node = Some(ctx.node);
                         let t = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node);
+                        let began = ctx.now();
                         input.progress = self.reclaim(ctx, t).await.reclaimed;
+                        let ns = (ctx.now() - began) as i64;
+                        let engine = &mut self.w.borrow_mut().engine;
+                        engine.count_host(ctx.memcg, Counter::DirectReclaimNs, ns);
                     }
                     AllocStep::DrainPcp => {
                         for z in self.w.borrow_mut().engine.node_zones_mut(ctx.node) {
@@ -282,12 +323,30 @@ impl World {
 
     /// A written page has left the cache: what the file system kept for it is given back.
     pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId) {
-        let each = self.params.written_page_kernel_ppm;
+        self.kernel_memory_released(memcg, node, self.params.written_page_kernel_ppm);
+    }
+
+    /// The leaf tables of a mapping go with it.
+    pub(crate) fn free_tables(&mut self, ctx: &Ctx, mapping: MappingId) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        let tables = std::mem::take(&mut m.tables);
+        let exist = tables.iter().filter(|&&t| t & TABLE_EXISTS != 0);
+        let n = exist.count() as u64;
+        let mm = &mut self.mms[m.mm.idx()];
+        mm.tables -= n;
+        let memcg = mm.memcg;
+        if n > 0 {
+            self.kernel_memory_released(memcg, ctx.node, n * 1_000_000);
+        }
+    }
+
+    /// Kernel memory is given back, in millionths of a page.
+    fn kernel_memory_released(&mut self, memcg: MemcgId, node: NodeId, ppm: u64) {
         let Some(k) = &mut self.kernel else { return };
         let Some((owed, charged)) = k.owed.get_mut(memcg.idx()) else {
             return;
         };
-        *owed = owed.saturating_sub(each);
+        *owed = owed.saturating_sub(ppm);
         let back = charged.saturating_sub(*owed / 1_000_000);
         if back > 0 {
             *charged -= back;

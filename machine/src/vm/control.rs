@@ -3,11 +3,14 @@
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::TimeClass;
+use crate::vm::offline::MemcgHold;
 use coldset_engine::memcg::{
     HighWrite, MaxWrite, MemcgError, ReclaimRequest, ReclaimWrite, WriteStep,
 };
-use coldset_engine::reclaim::{Outcome, ReclaimKind, ReclaimTask, ScanControl};
-use coldset_engine::MemcgId;
+use coldset_engine::reclaim::{
+    DebugCommand, DebugError, Outcome, ReclaimKind, ReclaimTask, ScanControl,
+};
+use coldset_engine::{MemcgId, NodeId};
 
 impl Machine {
     /// memory.max: the limit holds at once; the usage is brought below it, by killing in the end.
@@ -16,6 +19,7 @@ impl Machine {
     /// The root, or a memcg that does not exist.
     pub async fn write_max(&self, ctx: &Ctx, memcg: MemcgId, pages: u64) -> Result<(), MemcgError> {
         let mut write = MaxWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
+        let _hold = MemcgHold::new(self, memcg);
         loop {
             let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
             match step {
@@ -48,6 +52,7 @@ impl Machine {
         pages: u64,
     ) -> Result<(), MemcgError> {
         let mut write = HighWrite::new(&mut self.w.borrow_mut().engine.memcgs, memcg, pages)?;
+        let _hold = MemcgHold::new(self, memcg);
         loop {
             let step = write.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
             if let WriteStep::Done(_) = step {
@@ -72,6 +77,7 @@ impl Machine {
     ) -> Result<u64, MemcgError> {
         let request = ReclaimRequest { pages, swappiness };
         let mut write = ReclaimWrite::new(&self.w.borrow().engine.memcgs, memcg, request)?;
+        let _hold = MemcgHold::new(self, memcg);
         loop {
             let step = write.step(ctx.killed());
             if let WriteStep::Done(_) = step {
@@ -81,6 +87,24 @@ impl Machine {
                 write.reclaim_done(out.reclaimed);
             }
         }
+    }
+
+    /// lru_gen: ages or evicts generations by command (`mglru.md` 10). Returns pages freed.
+    ///
+    /// # Errors
+    /// A memcg without generations, or a generation that the command does not take.
+    pub async fn lru_gen(
+        &self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        node: NodeId,
+        command: DebugCommand,
+    ) -> Result<u64, DebugError> {
+        let task = {
+            let w = self.w.borrow();
+            ReclaimTask::debug(&w.engine, memcg, node, command, None, ctx.cpu())?
+        };
+        Ok(self.reclaim(ctx, task).await.reclaimed)
     }
 
     /// Does what a write asks for; the outcome if it was a reclaim.

@@ -2,12 +2,17 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
+use crate::io::read::Purpose;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
-use crate::sim::{CpuMask, TimeClass};
+use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
+use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
+
+/// Entries whose pages are given back in one hold of the lock: a batch (`lru-batches.md` 1).
+const ZAP_BATCH: u32 = 31;
 
 impl World {
     /// A load or store that needs no fault. The hot path: a table look-up and a bit.
@@ -26,6 +31,20 @@ impl World {
         true
     }
 
+    /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
+    /// many did not.
+    pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
+        let m = &mut self.mappings[mapping.0 as usize];
+        let done = m.touch_run(entry, count);
+        let object = &self.objects[m.object.idx()];
+        if object.contents.is_some() {
+            for page in m.start + entry..m.start + entry + done {
+                object.load(page);
+            }
+        }
+        done
+    }
+
     /// A load without any fault, where contents are not tracked.
     #[inline]
     pub fn touch_load(&mut self, mapping: MappingId, entry: u32) -> bool {
@@ -33,9 +52,8 @@ impl World {
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.
-    fn map_folio(
+    pub(super) fn map_folio(
         &mut self,
-        ctx: &Ctx,
         mapping: MappingId,
         entry: u32,
         folio: FolioId,
@@ -46,7 +64,6 @@ impl World {
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
         let anon = self.objects[m.object.idx()].is_anon();
         let mm = &mut self.mms[m.mm.idx()];
-        mm.cpus.insert(ctx.cpu());
         if anon {
             mm.anon += 1;
         } else {
@@ -58,6 +75,22 @@ impl World {
             self.engine.folio_set(folio, Flags::EXEC);
         }
         u64::from(new_table)
+    }
+
+    /// Pages that are read together with one that has faulted: as many before it as after it.
+    fn read_around_window(
+        &self,
+        mapping: MappingId,
+        object: ObjectId,
+        page: u32,
+    ) -> std::ops::Range<u32> {
+        let advised = crate::mem::MappingFlags::NO_RECENCY;
+        let m = &self.mappings[mapping.0 as usize];
+        if self.read_around <= 1 || m.flags.contains(advised) {
+            return page..page;
+        }
+        let from = page.saturating_sub(self.read_around / 2);
+        from..(from + self.read_around).min(self.objects[object.idx()].pages())
     }
 
     /// Maps the cached pages round a file fault (`machine-model.md` 2). Returns tables created.
@@ -86,7 +119,7 @@ impl World {
             if !folio.has(Flags::UPTODATE) || folio.has(Flags::LOCKED) {
                 continue;
             }
-            tables += self.map_folio(ctx, mapping, e, f, Pte::empty());
+            tables += self.map_folio(mapping, e, f, Pte::empty());
             mapped += 1;
         }
         ctx.charge(TimeClass::Fault, mapped * self.params.fault_around_pte_ns);
@@ -108,10 +141,52 @@ impl Machine {
         entry: u32,
         write: bool,
     ) -> Result<(), OpError> {
-        if self.w.borrow_mut().touch(mapping, entry, write) {
-            return Ok(());
+        {
+            let mut w = self.w.borrow_mut();
+            if w.touch(mapping, entry, write) || w.touch_stale(ctx, mapping, entry, write) {
+                w.tlb.used(ctx.cpu());
+                return Ok(());
+            }
         }
         self.fault(ctx, mapping, entry, write).await
+    }
+
+    /// Loads of `pages` pages of a file mapping from `entry` on. Where one is not cached, what is
+    /// missing of the rest is read with it in one request, as read-ahead of a sequential reader does.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub async fn access_run(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        pages: u32,
+    ) -> Result<(), OpError> {
+        for e in entry..entry + pages {
+            if self.w.borrow_mut().touch(mapping, e, false) {
+                continue;
+            }
+            let missing = {
+                let mut w = self.w.borrow_mut();
+                let m = &w.mappings[mapping.0 as usize];
+                let (object, first) = (m.object, m.start);
+                let o = &w.objects[object.idx()];
+                let missing = !o.is_anon() && o.word(first + e).folio().is_none();
+                if missing && e + 1 < entry + pages {
+                    w.engine.count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                    Some((object, first + e, first + entry + pages))
+                } else {
+                    None
+                }
+            };
+            if let Some((object, page, end)) = missing {
+                self.bring_in(ctx, object, page, end, Purpose::Fault)
+                    .await?;
+            }
+            self.fault(ctx, mapping, e, false).await?;
+        }
+        Ok(())
     }
 
     /// The fault path.
@@ -131,7 +206,9 @@ impl Machine {
             let m = &w.mappings[mapping.0 as usize];
             let (object, page, mm) = (m.object, m.start + entry, m.mm);
             w.engine.count_host(ctx.memcg, Counter::Pgfault, 1);
-            w.mms[mm.idx()].cpus.insert(ctx.cpu());
+            // An inline task, and one that uses another's memory, has not been switched to.
+            let ns = w.load_mm(ctx.cpu(), mm);
+            ctx.charge(TimeClass::Fault, ns);
             let anon = w.objects[object.idx()].is_anon();
             (object, page, anon)
         };
@@ -155,7 +232,9 @@ impl Machine {
                 self.charge_kernel(ctx, ctx.memcg, 0, tables, 0).await?;
             }
             // The page may have gone again while kernel memory was charged.
-            if self.w.borrow_mut().touch(mapping, entry, write) {
+            let mut w = self.w.borrow_mut();
+            if w.touch(mapping, entry, write) {
+                w.tlb.used(ctx.cpu());
                 break;
             }
         }
@@ -182,6 +261,7 @@ impl Machine {
             ctx.charge(TimeClass::Fault, w.params.minor_fault_anon_ns);
             w.objects[object.idx()].slot(page)
         };
+        let mut from_swap = false;
         let held = match slot {
             Slot::Folio(id) => {
                 // In the swap cache, or shared and mapped by another.
@@ -189,14 +269,20 @@ impl Machine {
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
+                let mut w = self.w.borrow_mut();
+                from_swap = w.engine.folio(id).has(Flags::SWAPCACHE);
+                w.swap_ahead_hit(ctx, mapping, id);
+                w.swap_cache_hit(ctx, id, write);
+                drop(w);
                 held
             }
             Slot::Swap(s) => {
+                from_swap = true;
                 self.w
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                match self.swap_in(ctx, object, page, s, write).await? {
+                match self.swap_in(ctx, mapping, object, page, s).await? {
                     Some(held) => held,
                     None => return Ok(0),
                 }
@@ -232,11 +318,14 @@ impl Machine {
             let m = &w.mappings[mapping.0 as usize];
             let still = m.alive && w.objects[object.idx()].word(page).folio() == Some(id);
             if still && !m.ptes[entry as usize].contains(Pte::PRESENT) {
-                if matches!(slot, Slot::Swap(_)) || w.engine.folio(id).has(Flags::SWAPCACHE) {
+                if from_swap {
                     let mm = &mut w.mms[m.mm.idx()];
                     mm.swapped = mm.swapped.saturating_sub(1);
                 }
-                tables = w.map_folio(ctx, mapping, entry, id, Pte::WRITABLE);
+                tables = w.map_folio(mapping, entry, id, Pte::WRITABLE);
+                if matches!(slot, Slot::Swap(_)) {
+                    w.swapped_in(ctx, id, write);
+                }
             }
         }
         drop(held);
@@ -270,15 +359,36 @@ impl Machine {
                 if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
                     self.wait_folio(ctx, id).await;
                 }
+                if self.w.borrow().tmpfs_in_swap_cache(object, id) {
+                    self.wait_folio(ctx, id).await;
+                    self.w.borrow_mut().tmpfs_take_back(ctx, id);
+                }
                 held
+            }
+            None if self.w.borrow().objects[object.idx()].is_tmpfs() => {
+                match self.tmpfs_page(ctx, object, page, Use::Fault).await? {
+                    Some(held) => held,
+                    None => return Ok((tables, false)),
+                }
             }
             None => {
                 self.w
                     .borrow_mut()
                     .engine
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                self.read_page(ctx, object, page, crate::io::read::Purpose::Fault)
-                    .await?
+                let window = self.w.borrow().read_around_window(mapping, object, page);
+                self.read_around(ctx, object, window).await;
+                let read = self.w.borrow().objects[object.idx()].word(page).folio();
+                match read {
+                    Some(id) => {
+                        let held = FolioRef::get(self, id);
+                        if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
+                            self.wait_folio(ctx, id).await;
+                        }
+                        held
+                    }
+                    None => self.read_page(ctx, object, page, Purpose::Fault).await?,
+                }
             }
         };
         let mut dirtied = false;
@@ -291,7 +401,7 @@ impl Machine {
             if still && m.alive && w.engine.folio(id).has(Flags::UPTODATE) {
                 let bits = if write { Pte::WRITABLE } else { Pte::empty() };
                 if !m.ptes[entry as usize].contains(Pte::PRESENT) {
-                    tables += w.map_folio(ctx, mapping, entry, id, bits);
+                    tables += w.map_folio(mapping, entry, id, bits);
                 } else if write {
                     m.ptes[entry as usize] |= Pte::WRITABLE;
                 }
@@ -309,23 +419,55 @@ impl Machine {
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
     pub fn exit_mm(&self, ctx: &Ctx, mm: coldset_engine::MmId) {
         let mut w = self.w.borrow_mut();
+        w.engine.lru_add_drain(ctx.cpu());
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
+            w.free_tables(ctx, id);
         }
         w.mms[mm.idx()].mappings.clear();
         w.engine.mm_destroy(mm);
         w.proc_gone(mm);
-        w.mms[mm.idx()].cpus = CpuMask::default();
+        w.tlb.exit(mm);
         w.pay(ctx);
+        if std::mem::replace(&mut w.mms[mm.idx()].alive, false) {
+            let memcg = w.mms[mm.idx()].memcg;
+            w.unhold_memcg(memcg);
+        }
     }
 
-    /// Removes a mapping.
+    /// Removes a mapping as [`Self::munmap`] does, while others go on.
+    pub async fn unmap(&self, ctx: &Ctx, mapping: MappingId) {
+        let begun = {
+            let mut w = self.w.borrow_mut();
+            // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+            w.engine.lru_add_drain(ctx.cpu());
+            w.unmap_begin(ctx, mapping)
+        };
+        for from in (0..begun.unwrap_or(0)).step_by(ZAP_BATCH as usize) {
+            self.w.borrow_mut().unmap_batch(ctx, mapping, from);
+            ctx.maybe_settle().await;
+        }
+        self.munmap(ctx, mapping);
+    }
+
+    /// Removes a mapping, all at once.
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
+        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+        let cpu = ctx.cpu();
+        self.w.borrow_mut().engine.lru_add_drain(cpu);
+        self.release(ctx, mapping);
+    }
+
+    /// The last user of a mapping's memory lets it go, without settling the batches of its CPU: a
+    /// reply that has been sent, a page that copy on write has replaced.
+    pub fn release(&self, ctx: &Ctx, mapping: MappingId) {
         let mut w = self.w.borrow_mut();
         w.unmap_all(ctx, mapping);
+        w.free_tables(ctx, mapping);
         let mm = w.mappings[mapping.0 as usize].mm;
         w.mms[mm.idx()].mappings.retain(|&m| m != mapping);
         w.pay(ctx);
+        w.release_dead();
     }
 }
 
@@ -333,20 +475,40 @@ impl World {
     /// Clears a mapping's entries. Accessed file entries count as an access; anonymous objects that
     /// nobody maps any more lose their contents.
     fn unmap_all(&mut self, ctx: &Ctx, mapping: MappingId) {
-        let m = &mut self.mappings[mapping.0 as usize];
-        if !std::mem::replace(&mut m.alive, false) {
+        let Some(len) = self.unmap_begin(ctx, mapping) else {
             return;
+        };
+        for from in (0..len).step_by(ZAP_BATCH as usize) {
+            self.unmap_batch(ctx, mapping, from);
         }
+        self.unmap_end(mapping);
+    }
+
+    /// Nothing is mapped there any more. Returns how many entries are to be cleared; none if they
+    /// have been.
+    fn unmap_begin(&mut self, ctx: &Ctx, mapping: MappingId) -> Option<u32> {
+        let m = &mut self.mappings[mapping.0 as usize];
+        m.alive = false;
+        if m.is_empty() {
+            return None;
+        }
+        let len = m.len();
+        let (mm, present) = (m.mm, u64::from(m.present));
+        let ns = self.flush_mm(Some(ctx.cpu()), ctx.now(), mm, present);
+        ctx.charge(TimeClass::Fault, ns);
+        Some(len)
+    }
+
+    /// Clears a batch of entries. Pages are given back a batch at a time, so that nobody waits for
+    /// the lock until all are.
+    fn unmap_batch(&mut self, ctx: &Ctx, mapping: MappingId, from: u32) {
+        let m = &self.mappings[mapping.0 as usize];
         let (object, start, mm) = (m.object, m.start, m.mm);
-        let anon = self.objects[object.idx()].is_anon();
         let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
-        self.objects[object.idx()]
-            .mappings
-            .retain(|&x| x != mapping);
-        let shared = !self.objects[object.idx()].mappings.is_empty();
-        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
-        self.engine.lru_add_drain(ctx.cpu());
-        for e in 0..self.mappings[mapping.0 as usize].len() {
+        let to = (from + ZAP_BATCH).min(m.len());
+        let anon = self.objects[object.idx()].is_anon();
+        let shared = self.objects[object.idx()].mappings.len() > 1;
+        for e in from..to {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
             if pte.contains(Pte::PRESENT) {
@@ -365,7 +527,8 @@ impl World {
                         self.engine.mark_accessed(ctx.cpu(), id);
                     }
                 }
-                if anon && !shared {
+                // Whoever else maps the region may not have the page in its entries.
+                if anon && !(shared && self.hand_over(object, page, id, None)) {
                     self.forget_anon(ctx, object, page);
                 }
                 self.engine.folio_unmap(id);
@@ -374,12 +537,23 @@ impl World {
             }
         }
         self.note_dirty(ctx);
-        let t = std::mem::take(&mut self.mappings[mapping.0 as usize].ptes);
-        ctx.charge(TimeClass::Fault, t.len() as u64 * self.params.walk_pte_ns);
+        let entries = u64::from(to.saturating_sub(from));
+        ctx.charge(TimeClass::Fault, entries * self.params.walk_pte_ns);
+        self.pay(ctx);
+    }
+
+    /// The entries are clear.
+    fn unmap_end(&mut self, mapping: MappingId) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        m.ptes = Vec::new();
+        let object = m.object;
+        self.objects[object.idx()]
+            .mappings
+            .retain(|&x| x != mapping);
     }
 
     /// Drops the contents of an anonymous page that nobody can reach any more.
-    fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
+    pub(super) fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
         match self.objects[object.idx()].slot(page) {
             Slot::Swap(slot) => self.release_swap(ctx, slot),
             Slot::Folio(id) => {

@@ -2,9 +2,13 @@
 
 pub mod alloc;
 pub mod control;
+pub mod cow;
 pub mod fault;
 pub(crate) mod held;
+pub(crate) mod offline;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;
+mod swap_in;
+pub mod tmpfs;
 pub mod walk;

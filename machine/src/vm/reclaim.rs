@@ -15,6 +15,7 @@ enum Pause {
     Throttle(ThrottleReason, NodeId, u32),
     Writeback(FolioId),
     Yield,
+    Spin,
     OomKill,
     Done,
 }
@@ -22,6 +23,7 @@ enum Pause {
 /// Lets the engine's task go if the simulated one is killed in a wait.
 struct Running<'a> {
     machine: &'a Machine,
+    ctx: &'a Ctx,
     task: Option<ReclaimTask>,
 }
 
@@ -32,6 +34,7 @@ impl Drop for Running<'_> {
         }
         if let Some(mut t) = self.task.take() {
             if let Ok(mut w) = self.machine.w.try_borrow_mut() {
+                w.flush_deferred(self.ctx, false);
                 t.abandon(&mut w.engine);
             }
         }
@@ -43,6 +46,7 @@ impl Machine {
     pub(crate) async fn reclaim(&self, ctx: &Ctx, task: ReclaimTask) -> Outcome {
         let mut run = Running {
             machine: self,
+            ctx,
             task: Some(task),
         };
         loop {
@@ -54,7 +58,14 @@ impl Machine {
             };
             match pause {
                 Pause::Done => break,
-                Pause::Yield => ctx.maybe_settle().await,
+                Pause::Yield => {
+                    ctx.maybe_settle().await;
+                    let full = self.w.borrow_mut().swap_queue_full(ctx.now());
+                    if let Some(until) = full {
+                        ctx.io_until(until).await;
+                    }
+                }
+                Pause::Spin => ctx.maybe_settle_held().await,
                 Pause::Throttle(reason, node, ticks) => {
                     self.throttle(ctx, reason, node, ticks).await
                 }
@@ -67,7 +78,8 @@ impl Machine {
         let task = run.task.take().expect("running");
         let out = task.outcome();
         {
-            let w = self.w.borrow();
+            let mut w = self.w.borrow_mut();
+            w.release_dead();
             if w.check {
                 w.check();
             }
@@ -96,10 +108,15 @@ impl Machine {
 impl World {
     /// Steps the task over everything that needs no wait.
     fn drive(&mut self, ctx: &Ctx, task: &mut ReclaimTask) -> Pause {
+        self.report_switches();
         loop {
             self.engine.set_now(ctx.now());
             let work = task.step(&mut self.engine);
             self.pay(ctx);
+            if self.engine.has_newly_dirty() {
+                // Folios that must be written once more.
+                self.note_dirty(ctx);
+            }
             match work {
                 Work::Test {
                     folio,
@@ -110,14 +127,17 @@ impl World {
                     task.answer(Answer::References(r));
                 }
                 Work::Walk(walk) => {
-                    let slots = self.walk_mm(ctx, &walk);
-                    task.answer(Answer::Walked { slots });
+                    let walked = self.walk_mm(ctx, &walk);
+                    task.answer(walked);
+                    if matches!(walked, Answer::Stretch { next: Some(_), .. }) {
+                        return Pause::Yield;
+                    }
                 }
                 Work::Unmap { folio } => {
                     let (deferred, writable) = self.unmap_folio(ctx, folio);
                     task.answer(Answer::Unmapped { deferred, writable });
                 }
-                Work::FlushTlb { .. } => self.flush_tlb(ctx),
+                Work::FlushTlb { for_write } => self.flush_deferred(ctx, for_write),
                 Work::AllocSwap { folio } => {
                     let slot = self.alloc_swap(ctx, folio);
                     task.answer(Answer::Slot(slot));
@@ -127,7 +147,7 @@ impl World {
                     let written = self.write_for_reclaim(ctx, folio);
                     task.answer(Answer::Written(written));
                 }
-                Work::Free => self.drop_freed(ctx, task),
+                Work::Detach | Work::Free => self.drop_freed(ctx, task),
                 Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => {
                     let now = ctx.now();
@@ -144,6 +164,7 @@ impl World {
                 Work::WaitWriteback { folio } => return Pause::Writeback(folio),
                 Work::OomKill => return Pause::OomKill,
                 Work::Yield => return Pause::Yield,
+                Work::Spin => return Pause::Spin,
                 Work::Done => return Pause::Done,
             }
         }
@@ -159,6 +180,11 @@ impl World {
         let hold = m.locks * p.lru_lock_ns + m.list_ops * p.list_op_ns;
         let class = TimeClass::AllocStall;
         ctx.charge(class, m.freed * p.page_free_ns + m.scanned * p.list_op_ns);
+        // One shrinker is always there, that of the shadows. An inline task's time is what it was
+        // when replays were compared with a kernel.
+        if ctx.task().is_some() {
+            ctx.charge(class, m.visits * (p.shrinker_call_ns + p.shrinker_each_ns));
+        }
         match ctx.task() {
             Some(task) if m.lruvec.is_some() => {
                 if self.locks.len() <= m.lruvec.idx() {
@@ -166,7 +192,11 @@ impl World {
                     self.locks
                         .resize_with(m.lruvec.idx() + 1, || TicketLock::new(handoff));
                 }
-                task.lock(&mut self.locks[m.lruvec.idx()], hold);
+                let grant = task.lock(&mut self.locks[m.lruvec.idx()], hold);
+                // The lock is waited for and held with interrupts off.
+                let from = grant.start - grant.wait;
+                self.tlb
+                    .interrupts_off(task.cpu(), from, grant.start + hold);
             }
             _ => ctx.charge(class, hold),
         }

@@ -3,11 +3,11 @@
 use crate::ctx::Ctx;
 use crate::mem::mapping::{table_key, TABLE};
 use crate::mem::{MappingFlags, Pte};
-use crate::sim::{CpuMask, TimeClass};
+use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::look_around::{window, LookAround};
 use coldset_engine::reclaim::References;
-use coldset_engine::{Counter, Flags, FolioId, MemcgId};
+use coldset_engine::{Flags, FolioId, MemcgId};
 
 impl World {
     /// Tests and clears the accessed bits of a folio's entries (`shrink-folio-list.md` 2.1).
@@ -102,8 +102,7 @@ impl World {
         let (mut deferred, mut writable) = (false, false);
         let p = &self.params;
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
-        let (rmap_next, local_flush) = (p.rmap_next_ns, p.tlb_local_flush_ns);
-        let here = CpuMask::single(ctx.cpu());
+        let rmap_next = p.rmap_next_ns;
         for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
@@ -128,17 +127,9 @@ impl World {
             } else {
                 mm_state.file -= 1;
             }
-            let remote = mm_state.cpus.without(&here);
-            if remote.is_empty() {
-                ns += local_flush;
-                self.engine
-                    .count_host(mm_state.memcg, Counter::TlbLocalFlushOne, 1);
-            } else {
+            if self.defer_flush(ctx, id, e, folio, dirty) {
                 deferred = true;
                 writable |= dirty;
-                self.tlb_pending = self.tlb_pending.or(&mm_state.cpus);
-                self.engine
-                    .count_host(mm_state.memcg, Counter::UnmapPending, 1);
             }
             if dirty {
                 self.engine.set_dirty(folio);
@@ -150,36 +141,38 @@ impl World {
         (deferred, writable)
     }
 
-    /// Flushes the translations that wait for it, on every CPU that may hold one (`tlb.md` 3, 4).
-    pub(crate) fn flush_tlb(&mut self, ctx: &Ctx) {
-        let mask = std::mem::take(&mut self.tlb_pending);
-        let targets = mask.without(&CpuMask::single(ctx.cpu()));
-        let k = u64::from(targets.count());
-        let p = &self.params;
-        let memcg = ctx.memcg;
-        let mut ns = p.tlb_local_flush_ns;
-        if k > 0 {
-            ns = p.tlb_base_ns + p.tlb_target_ns * k + p.tlb_deliver_ns + p.tlb_handler_ns;
-            let stolen = p.tlb_irq_ns + p.tlb_handler_ns;
-            for cpu in targets.iter() {
-                self.sim.steal(cpu, stolen);
-            }
-            self.engine.count_host(memcg, Counter::TlbRemoteFlush, 1);
-            self.engine
-                .count_host(memcg, Counter::TlbRemoteFlushReceived, k as i64);
-        }
-        self.engine.count_host(memcg, Counter::TlbLocalFlushAll, 1);
-        ctx.charge(TimeClass::AllocStall, ns);
-    }
-
-    /// Write-protects and cleans a page's entries before its contents are written.
-    pub(crate) fn clean_entries(&mut self, object: coldset_engine::ObjectId, page: u32) {
+    /// Write-protects and cleans a page's entries before its contents are written: no CPU may go on
+    /// storing unseen. The time of the flushes is owed to [`Self::take_flush_debt`].
+    pub(crate) fn clean_entries(
+        &mut self,
+        cpu: Option<u16>,
+        now: u64,
+        object: coldset_engine::ObjectId,
+        page: u32,
+    ) {
+        let mut ns = 0;
         for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
             if let Some(e) = m.entry_of(page) {
-                m.ptes[e as usize] -= Pte::DIRTY | Pte::WRITABLE;
+                let written = Pte::DIRTY | Pte::WRITABLE;
+                let flush = m.ptes[e as usize].contains(Pte::PRESENT)
+                    && m.ptes[e as usize].intersects(written);
+                m.ptes[e as usize] -= written;
+                let mm = m.mm;
+                if flush {
+                    ns += self.flush_mm(cpu, now + ns, mm, 1);
+                }
             }
         }
+        // An entry that reclaim has removed and not flushed is one, too.
+        while let Some(mm) = self.objects[object.idx()]
+            .word(page)
+            .folio()
+            .and_then(|f| self.tlb.written_through(f))
+        {
+            ns += self.flush_pending_or_own(cpu, now + ns, mm);
+        }
+        self.tlb.owed_ns += ns;
     }
 }

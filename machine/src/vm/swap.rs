@@ -1,18 +1,18 @@
 //! Swap: slots, what they hold, and moving pages in and out.
 
-use crate::config::{MachineConfig, MachineError, OpError, SwapConfig};
+use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::ctx::Ctx;
 use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
-use crate::machine::Machine;
-use crate::mem::Slot;
+use crate::mem::{Fill, Slot};
 use crate::sim::TimeClass;
-use crate::vm::held::FolioRef;
 use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
+use coldset_engine::swap::frees_slot_at_swap_in;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
 use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
+use std::collections::VecDeque;
 
 /// Where swapped pages go.
 #[derive(Debug)]
@@ -38,6 +38,10 @@ pub struct Swap {
     slots: SwapSlots,
     held: Vec<Held>,
     store: Store,
+    /// Pages of each node that compressed contents occupy.
+    pool_from: Vec<u64>,
+    /// When the writes end that are on their way, in order of submission.
+    writes: VecDeque<u64>,
 }
 
 impl Swap {
@@ -77,6 +81,8 @@ impl Swap {
             slots,
             held: vec![Held::default(); pages as usize],
             store,
+            pool_from: vec![0; machine.engine.nr_nodes as usize],
+            writes: VecDeque::new(),
         }))
     }
 
@@ -98,8 +104,15 @@ impl Swap {
         }
     }
 
+    /// Forgets the compressed contents of a slot.
+    fn drop_compressed(&mut self, slot: u32) {
+        if let Store::Zram { pool, .. } = &mut self.store {
+            pool.free(slot);
+        }
+    }
+
     /// I/O finishes inside the call.
-    fn synchronous(&self) -> bool {
+    pub(super) fn synchronous(&self) -> bool {
         matches!(self.store, Store::Zram { .. })
     }
 
@@ -119,6 +132,17 @@ impl Swap {
         if let Store::Disk(device) = &mut self.store {
             device.set_faults(plan);
         }
+    }
+
+    /// The eviction record in a slot.
+    pub(crate) fn shadow(&self, slot: u32) -> Option<Shadow> {
+        let word = self.held[slot as usize].shadow;
+        (word & 1 == 1).then_some(Shadow(word >> 1))
+    }
+
+    /// The memcg charged for a slot, by css id.
+    pub(crate) fn owner(&self, slot: u32) -> u16 {
+        self.held[slot as usize].owner
     }
 
     pub(crate) fn set_shadow(&mut self, slot: u32, shadow: u64) {
@@ -169,13 +193,53 @@ impl World {
         }
     }
 
+    /// Compressed contents live in the same RAM (`machine-model.md` 1): takes pages for what they
+    /// need by now, reserves included, or gives back what they do not need any more. False if there
+    /// is no page left.
+    fn settle_pool(&mut self, node: NodeId) -> bool {
+        let Some(swap) = self.swap.as_mut() else {
+            return true;
+        };
+        if self.engine.zones.is_empty() {
+            return true;
+        }
+        let needed = swap.pool_pages();
+        let mut has: u64 = swap.pool_from.iter().sum();
+        while has < needed {
+            let zones = &mut self.engine.zones;
+            let near = zones.iter_mut().filter(|z| z.node == node);
+            let mut from = near.map(|z| (z.take(0), node)).find(|t| t.0);
+            if from.is_none() {
+                from = zones.iter_mut().map(|z| (z.take(0), z.node)).find(|t| t.0);
+            }
+            let Some((_, from)) = from else {
+                return false;
+            };
+            swap.pool_from[from.idx()] += 1;
+            has += 1;
+        }
+        while has > needed {
+            let (n, pages) = swap
+                .pool_from
+                .iter_mut()
+                .enumerate()
+                .max_by_key(|(_, pages)| **pages)
+                .expect("a node");
+            *pages -= 1;
+            has -= 1;
+            let zones = self.engine.node_zones_mut(NodeId(n as u32));
+            if let Some(z) = zones.first_mut() {
+                z.give(1);
+            }
+        }
+        true
+    }
+
     /// A slot that no folio and no page refers to any more.
     pub(crate) fn release_swap(&mut self, ctx: &Ctx, slot: u32) {
         let swap = self.swap.as_mut().expect("slot of a swap area");
         let held = std::mem::take(&mut swap.held[slot as usize]);
-        if let Store::Zram { pool, .. } = &mut swap.store {
-            pool.free(slot);
-        }
+        swap.drop_compressed(slot);
         swap.slots.release(
             ctx.cpu().into(),
             SwapSlot {
@@ -183,6 +247,7 @@ impl World {
                 offset: slot,
             },
         );
+        self.settle_pool(ctx.node);
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -196,14 +261,22 @@ impl World {
         self.release_swap(ctx, slot);
     }
 
-    /// Writes a folio out for reclaim: anonymous memory to its slot.
+    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot.
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, page) = f.owner();
         let memcg = self.engine.lruvec(f.lruvec()).memcg;
-        let Some(slot) = f.swap_slot() else {
-            return self.write_file_folio(ctx, folio);
+        let slot = match f.swap_slot() {
+            Some(slot) => slot,
+            None if self.objects[object.idx()].is_tmpfs() => {
+                let Some(slot) = self.tmpfs_to_swap_cache(ctx, folio) else {
+                    return Written::Activate;
+                };
+                slot
+            }
+            None => return self.write_file_folio(ctx, folio),
         };
+        self.assert_not_written_through(folio);
         let version = self.objects[object.idx()]
             .contents
             .as_ref()
@@ -212,7 +285,16 @@ impl World {
         match &mut swap.store {
             Store::Zram { pool, timing } => {
                 let key = u64::from(object.0) << 32 | u64::from(page);
-                let Ok(class) = pool.store(slot, key) else {
+                let known = match self.objects[object.idx()].fill {
+                    Fill::Ordinary => None,
+                    Fill::Same => Some(PageClass::SameFilled),
+                    Fill::Random => Some(PageClass::Incompressible),
+                };
+                let stored = match known {
+                    Some(class) => pool.store_as(slot, class).map(|()| class),
+                    None => pool.store(slot, key),
+                };
+                let Ok(class) = stored else {
                     return Written::Failed;
                 };
                 let ns = if class == PageClass::SameFilled {
@@ -221,12 +303,19 @@ impl World {
                     timing.compress_ns
                 };
                 ctx.charge(TimeClass::AllocStall, ns);
+                if !self.settle_pool(ctx.node) {
+                    let swap = self.swap.as_mut().expect("folio with a swap slot");
+                    swap.drop_compressed(slot);
+                    self.settle_pool(ctx.node);
+                    return Written::Failed;
+                }
             }
             Store::Disk(device) => {
                 let done = device.submit(ctx.now(), Request::write(u64::from(slot) * 4096, 4096));
                 if done.result.is_err() {
                     return Written::Failed;
                 }
+                swap.writes.push_back(done.end);
                 self.engine.writeback_start(folio);
                 self.complete_at(done.end, vec![folio], None);
                 self.engine.count_host(memcg, Counter::Pgpgout, 4);
@@ -242,56 +331,29 @@ impl World {
     }
 }
 
-impl Machine {
-    /// Brings a swapped page back inside a fault. `None`: it is not in that slot any more, look
-    /// again.
-    pub(crate) async fn swap_in(
-        &self,
-        ctx: &Ctx,
-        object: ObjectId,
-        page: u32,
-        slot: u32,
-        write: bool,
-    ) -> Result<Option<FolioRef<'_>>, OpError> {
-        let owner = {
-            let w = self.w.borrow();
-            let css = w.swap.as_ref().expect("swapped page").held[slot as usize].owner;
-            w.engine.memcgs.swapin_memcg(css, ctx.memcg)
-        };
-        let charge = self.get_pages(ctx, owner, 1).await?;
-        let (held, end) = {
-            let mut w = self.w.borrow_mut();
-            // While we waited for memory somebody else may have brought it in, or unmapped it, and
-            // the slot may be another page's by now.
-            if w.objects[object.idx()].slot(page) != Slot::Swap(slot) {
-                return Ok(None);
-            }
-            let end = w.read_swap(ctx, owner, slot).map_err(OpError::Device)?;
-            charge.keep();
-            let id = w.begin_swap_in(ctx, object, page, slot, owner, write);
-            w.unlock_at(ctx, end, id);
-            (FolioRef::of(self, id), end)
-        };
-        ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
-        Ok(Some(held))
-    }
-}
-
 impl World {
     /// Reads a slot. Returns when its contents are there.
-    fn read_swap(&mut self, ctx: &Ctx, owner: MemcgId, slot: u32) -> Result<u64, DeviceError> {
+    pub(crate) fn read_swap(
+        &mut self,
+        ctx: &Ctx,
+        owner: MemcgId,
+        slot: u32,
+    ) -> Result<u64, DeviceError> {
         let draw = {
             // Deterministic without a generator of its own: the slot and the time decide.
             (u64::from(slot) << 32 ^ ctx.now()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         };
         let swap = self.swap.as_mut().expect("swapped page");
         match &mut swap.store {
-            Store::Zram { timing, .. } => {
+            Store::Zram { pool, timing } => {
                 let now = ctx.now();
-                ctx.charge(TimeClass::Fault, timing.read_ns(draw));
+                // Nothing to decompress in a page of one word: a fill, as it is to find out.
+                let ns = if pool.class(slot) == Some(PageClass::SameFilled) {
+                    timing.read_mean_ns / 4
+                } else {
+                    timing.read_ns(draw)
+                };
+                ctx.charge(TimeClass::Fault, ns);
                 Ok(now)
             }
             Store::Disk(device) => {
@@ -302,8 +364,42 @@ impl World {
         }
     }
 
+    /// When a reclaimer may go on that has filled the queue of the swap device: the requests it can
+    /// have are used up, and who wants to write waits for one.
+    pub(crate) fn swap_queue_full(&mut self, now: u64) -> Option<u64> {
+        let most = self.params.dev_queue_requests as usize;
+        let writes = &mut self.swap.as_mut()?.writes;
+        while writes.front().is_some_and(|&end| end <= now) {
+            writes.pop_front();
+        }
+        let over = writes.len().checked_sub(most.max(1))?;
+        (over > 0).then(|| writes[over - 1])
+    }
+
+    /// A fault finds a folio in the swap cache: a store to it, or swap being half full, gives its
+    /// slot back, if nobody else uses the folio and it is not being written (`machine-model.md` 7).
+    pub(crate) fn swap_cache_hit(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
+        if write {
+            self.drain_for_store(ctx, id);
+        }
+        let f = self.engine.folio(id);
+        let Some(slot) = f.swap_slot() else { return };
+        // References: this fault's and the swap cache's.
+        let exclusive = f.refcount() == 2;
+        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        if !exclusive || f.any(Flags::WRITEBACK | Flags::LOCKED) {
+            return;
+        }
+        let s = self.swap.as_ref().expect("slot of a swap area");
+        let full = self.engine.memcgs.swap_full(memcg, s.free(), s.total());
+        if frees_slot_at_swap_in(full, exclusive, write) {
+            self.engine.leave_swap_cache(id);
+            self.release_swap(ctx, slot);
+        }
+    }
+
     /// Unlocks a folio when its contents have arrived, whatever becomes of the task that asked.
-    fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
+    pub(crate) fn unlock_at(&mut self, ctx: &Ctx, end: u64, id: FolioId) {
         if ctx.task().is_none() || end <= self.sim.now() {
             self.unlock_folio(id);
             return;
@@ -319,14 +415,13 @@ impl World {
         });
     }
 
-    fn begin_swap_in(
+    pub(super) fn begin_swap_in(
         &mut self,
         ctx: &Ctx,
         object: ObjectId,
         page: u32,
         slot: u32,
         owner: MemcgId,
-        write: bool,
     ) -> FolioId {
         let lruvec = self.engine.lruvec_id(owner, ctx.node);
         let id = self.engine.folio_alloc(NewFolio {
@@ -339,7 +434,6 @@ impl World {
         });
         let swap = self.swap.as_mut().expect("swapped page");
         let held = swap.held[slot as usize];
-        let synchronous = swap.synchronous();
         self.engine.count_host(owner, Counter::Pswpin, 1);
         if held.shadow & 1 == 1 {
             let shadow = Shadow(held.shadow >> 1);
@@ -349,21 +443,32 @@ impl World {
         if let Some(c) = &mut self.objects[object.idx()].contents {
             c.memory[page as usize] = held.version;
         }
-        if synchronous {
-            // One user and no read-ahead: the slot is given back at once (`workingset.md` 3.4).
-            self.release_swap(ctx, slot);
-        } else {
-            self.engine.enter_swap_cache(id, slot);
-            let (free, total) = {
-                let s = self.swap.as_ref().expect("swapped page");
-                (s.free(), s.total())
-            };
-            if write || self.engine.memcgs.swap_full(owner, free, total) {
-                self.engine.leave_swap_cache(id);
-                self.release_swap(ctx, slot);
-            }
-        }
+        // Until it is mapped the cache is what holds it: whoever asked may be killed meanwhile.
+        self.engine.enter_swap_cache(id, slot);
         self.engine.lru_add(ctx.cpu(), id, true);
         id
+    }
+
+    /// A page that a fault has swapped in is mapped: is its slot still worth keeping?
+    pub(crate) fn swapped_in(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
+        let Some(slot) = self.engine.folio(id).swap_slot() else {
+            return;
+        };
+        if self.engine.folio(id).has(Flags::WRITEBACK) {
+            return;
+        }
+        if write && !self.swap.as_ref().is_some_and(Swap::synchronous) {
+            self.drain_for_store(ctx, id);
+        }
+        let lruvec = self.engine.folio(id).lruvec();
+        let owner = self.engine.lruvec(lruvec).memcg;
+        let swap = self.swap.as_ref().expect("swapped page");
+        // On a synchronous device there is one user and no read-ahead: the slot is given back at once
+        // (`workingset.md` 3.4).
+        let (free, total) = (swap.free(), swap.total());
+        if swap.synchronous() || write || self.engine.memcgs.swap_full(owner, free, total) {
+            self.engine.leave_swap_cache(id);
+            self.release_swap(ctx, slot);
+        }
     }
 }

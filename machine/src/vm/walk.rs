@@ -1,75 +1,149 @@
 //! Page-table walks for aging (`mglru.md` 5.2): the host's half.
+//!
+//! A task of the executor walks in stretches and occupies its CPU for each before it goes on, so
+//! that others run meanwhile and see an aging in progress. An inline task has nobody beside it and
+//! walks in one go.
 
 use crate::ctx::Ctx;
 use crate::mem::mapping::{table_key, TABLE_EXISTS, TABLE_YOUNG};
-use crate::mem::{MappingFlags, Pte};
+use crate::mem::{MappingFlags, MappingId, Pte};
 use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::walk::Walk;
-use coldset_engine::LruType;
+use coldset_engine::reclaim::Answer;
+use coldset_engine::{LruType, MmId};
+
+/// Address spaces switched to since the engine was last told, each once.
+#[derive(Default)]
+pub(crate) struct Switches {
+    noted: Vec<bool>,
+    mms: Vec<MmId>,
+}
+
+impl Switches {
+    /// The tag of the tasks of an address space; 0 is for tasks without one.
+    pub(crate) const fn tag(mm: MmId) -> u32 {
+        mm.0 + 1
+    }
+
+    /// A CPU switches to a task with this tag.
+    pub(crate) fn note(&mut self, tag: u32) {
+        let Some(i) = tag.checked_sub(1) else { return };
+        if self.noted.len() <= i as usize {
+            self.noted.resize(i as usize + 1, false);
+        }
+        if !std::mem::replace(&mut self.noted[i as usize], true) {
+            self.mms.push(MmId(i));
+        }
+    }
+}
+
+/// How a walk's entries are told from each other: mapping and leaf table.
+const fn position(mapping: MappingId, table: u32) -> u64 {
+    (mapping.0 as u64) << 32 | table as u64
+}
 
 impl World {
-    /// Walks one address space and reports accessed entries. Returns slots looked at.
-    pub(crate) fn walk_mm(&mut self, ctx: &Ctx, walk: &Walk) -> u64 {
-        let (mut slots, mut tables, mut cleared) = (0u64, 0u64, 0u64);
+    /// Tells the engine which address spaces have run.
+    pub(crate) fn report_switches(&mut self) {
+        for mm in std::mem::take(&mut self.switches.mms) {
+            self.switches.noted[mm.idx()] = false;
+            for node in 0..self.engine.config().nr_nodes {
+                self.engine.mm_ran(mm, node);
+            }
+        }
+    }
+
+    /// Walks an address space, or a stretch of it, and reports accessed entries.
+    pub(crate) fn walk_mm(&mut self, ctx: &Ctx, walk: &Walk) -> Answer {
+        let in_stretches = ctx.task().is_some();
+        let (mut slots, mut young) = (0, 0);
+        let from = MappingId((walk.at >> 32) as u32);
+        let mut first_table = walk.at as u32;
         for i in 0..self.mms[walk.mm.idx()].mappings.len() {
             let id = self.mms[walk.mm.idx()].mappings[i];
-            let m = &self.mappings[id.0 as usize];
-            let object = m.object;
-            let t = if self.objects[object.idx()].is_anon() {
-                LruType::Anon
-            } else {
-                LruType::File
-            };
-            let skip = MappingFlags::NO_RECENCY | MappingFlags::LOCKED;
-            if m.flags.intersects(skip) || !self.engine.walk_wants_type(walk, t) {
+            if id < from {
                 continue;
             }
-            let start = m.start;
-            for table in 0..m.tables.len() as u32 {
-                let m = &mut self.mappings[id.0 as usize];
-                let upper = &mut m.tables[table as usize];
-                if *upper & TABLE_EXISTS == 0 {
-                    continue;
+            let begin = std::mem::take(&mut first_table) * u32::from(id == from);
+            if !self.walk_wants_mapping(walk, id) {
+                continue;
+            }
+            for table in begin..self.mappings[id.0 as usize].tables.len() as u32 {
+                let full = young >= self.engine.walk_batch() || ctx.settle_due();
+                // At least one table a stretch: a walk always gets on.
+                if in_stretches && full && position(id, table) > walk.at {
+                    self.note_dirty(ctx);
+                    let next = Some(position(id, table));
+                    return Answer::Stretch { young, next };
                 }
-                tables += 1;
-                let key = table_key(id, table);
-                if !walk.force {
-                    if *upper & TABLE_YOUNG == 0 {
-                        continue;
-                    }
-                    *upper &= !TABLE_YOUNG;
-                    if !self.engine.walk_wants_table(walk, key) {
-                        continue;
-                    }
-                }
-                let range = self.mappings[id.0 as usize].table_range(table);
-                let len = u64::from(range.end - range.start);
-                let mut young = 0;
-                for e in range {
-                    let pte = self.mappings[id.0 as usize].ptes[e as usize];
-                    if !pte.contains(Pte::PRESENT | Pte::YOUNG) {
-                        continue;
-                    }
-                    let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
-                        continue;
-                    };
-                    if !self.engine.walk_wants_folio(walk, f) {
-                        continue;
-                    }
-                    self.mappings[id.0 as usize].ptes[e as usize] -= Pte::YOUNG;
-                    young += 1;
-                    self.engine.walk_young(walk, f, pte.contains(Pte::DIRTY));
-                }
+                let (len, found) = self.walk_table(ctx, walk, id, table);
                 slots += len;
-                cleared += young;
-                self.engine.walk_table_done(walk, key, len, young);
+                young += found;
             }
         }
         self.note_dirty(ctx);
+        if in_stretches {
+            Answer::Stretch { young, next: None }
+        } else {
+            Answer::Walked { slots }
+        }
+    }
+
+    /// True if the walk looks at mappings like this one.
+    fn walk_wants_mapping(&self, walk: &Walk, id: MappingId) -> bool {
+        let m = &self.mappings[id.0 as usize];
+        let t = if self.objects[m.object.idx()].is_file() {
+            LruType::File
+        } else {
+            LruType::Anon
+        };
+        let skip = MappingFlags::NO_RECENCY | MappingFlags::LOCKED;
+        !m.flags.intersects(skip) && self.engine.walk_wants_type(walk, t)
+    }
+
+    /// Walks a leaf table if it is worth it. Returns slots looked at and young ones.
+    fn walk_table(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> (u64, u64) {
+        let m = &mut self.mappings[id.0 as usize];
+        let (start, object) = (m.start, m.object);
+        let upper = &mut m.tables[table as usize];
+        if *upper & TABLE_EXISTS == 0 {
+            return (0, 0);
+        }
+        let enter = self.params.walk_table_ns;
+        let key = table_key(id, table);
+        if !walk.force {
+            let skip = *upper & TABLE_YOUNG == 0 || {
+                *upper &= !TABLE_YOUNG;
+                !self.engine.walk_wants_table(walk, key)
+            };
+            if skip {
+                ctx.charge(TimeClass::AllocStall, enter);
+                return (0, 0);
+            }
+        }
+        let range = m.table_range(table);
+        let len = u64::from(range.end - range.start);
+        let mut young = 0;
+        for e in range {
+            let pte = self.mappings[id.0 as usize].ptes[e as usize];
+            if !pte.contains(Pte::PRESENT | Pte::YOUNG) {
+                continue;
+            }
+            let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
+                continue;
+            };
+            if !self.engine.walk_wants_folio(walk, f) {
+                continue;
+            }
+            self.mappings[id.0 as usize].ptes[e as usize] -= Pte::YOUNG;
+            young += 1;
+            self.engine.walk_young(walk, f, pte.contains(Pte::DIRTY));
+        }
+        self.engine.walk_table_done(walk, key, len, young);
         let p = &self.params;
-        let ns = slots * p.walk_pte_ns + tables * p.walk_table_ns + cleared * p.walk_clear_young_ns;
+        let ns = enter + len * p.walk_pte_ns + young * p.walk_clear_young_ns;
         ctx.charge(TimeClass::AllocStall, ns);
-        slots
+        (len, young)
     }
 }

@@ -9,7 +9,9 @@ use crate::LruType::{Anon, File};
 fn age(h: &mut Host) -> u64 {
     h.eng.meter.take();
     let max = h.gens().max_seq;
-    assert!(h.eng.gen_inc_max_seq(h.lruvec, max, EvictableTypes::Both));
+    assert!(h
+        .eng
+        .gen_inc_max_seq(h.lruvec, max, EvictableTypes::Both, false));
     h.eng.check();
     h.eng.meter.take().locks
 }
@@ -85,7 +87,9 @@ fn folios_that_may_not_be_evicted_join_the_new_youngest_generation() {
     let mut h = Host::new("base");
     h.fill(0, 5, Spec::anon());
     h.fill(0, 5, Spec::file());
-    assert!(h.eng.gen_inc_max_seq(h.lruvec, 3, EvictableTypes::File));
+    assert!(h
+        .eng
+        .gen_inc_max_seq(h.lruvec, 3, EvictableTypes::File, false));
     h.eng.check();
     assert_eq!((h.gens().max_seq, h.gens().min_seq), (4, [1, 1]));
     assert_eq!(h.gen_pages(4, Anon), 5, "the accepted inversion");
@@ -96,6 +100,8 @@ fn folios_that_may_not_be_evicted_join_the_new_youngest_generation() {
 #[test]
 fn a_lost_race_ages_nothing() {
     let mut h = Host::new("base");
-    assert!(!h.eng.gen_inc_max_seq(h.lruvec, 2, EvictableTypes::Both));
+    assert!(!h
+        .eng
+        .gen_inc_max_seq(h.lruvec, 2, EvictableTypes::Both, false));
     assert_eq!(h.gens().max_seq, 3);
 }

@@ -3,7 +3,9 @@
 
 mod aging;
 mod budget;
+mod debug;
 mod entry;
+mod faults;
 mod sort;
 mod traps;
 mod v612;

@@ -193,3 +193,34 @@ fn cgroup_v1_limit_reclaim_waits_for_the_folio_itself() {
     assert_eq!(h.seen.waits, 2);
     assert!(ids.iter().all(|&id| h.gone(id)), "clean by now");
 }
+
+/// `mglru.md` 13: the sums are gone, the comparison of 6.12 is not, and 0 = 0.
+#[test]
+fn dropped_counters_flag_the_node_as_dirty_after_every_pass() {
+    let write = "file_writeback_from_reclaim=on";
+    let fault = "mut_counters_dropped=on";
+    for (set, flagged) in [
+        (&[write][..], false),
+        (&[write, fault], true),
+        (&[fault], false),
+    ] {
+        let mut h = host("classic", true);
+        for s in set {
+            h.eng.sw.assign(s).unwrap();
+        }
+        h.add_many(64, Spec::file());
+        let mut sc = kswapd();
+        visit(&mut h, &mut sc);
+        assert_eq!(h.count(Counter::PgstealKswapd), 64);
+        assert_eq!(h.eng.nodes[0].flag_dirty, flagged, "{set:?}");
+        // What comes of it: a dirty folio met again is written instead of activated.
+        let again = h.add(Spec::file().dirty().with(Flags::RECLAIM));
+        let s = h.shrink(&mut kswapd(), &[again]);
+        assert_eq!(
+            (s.stat.pageout, h.seen.writes.len()),
+            if flagged { (1, 1) } else { (0, 0) }
+        );
+        h.finish_writes();
+        h.eng.check();
+    }
+}

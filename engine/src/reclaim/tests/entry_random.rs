@@ -7,6 +7,7 @@ use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::memcg::{ChargeFlags, ChargeStep, ChargeTask, CounterKind, TaskMemcg};
 use crate::presets::PRESETS;
 use crate::reclaim::{ReclaimKind, ReclaimTask, ScanControl, Work};
+use crate::switches::MemcgHeat;
 use crate::testing::{Host, Spec, WriteAs};
 use crate::zone::{Zone, ZoneClass};
 use proptest::prelude::*;
@@ -55,7 +56,8 @@ fn script(h: &mut Host, id: FolioId, bits: u32) {
 /// What can be found in a task's way.
 #[derive(Clone, Debug)]
 struct World {
-    preset: usize,
+    /// Preset, and in which order memcgs are visited.
+    preset: (usize, usize),
     shift: u8,
     v2: bool,
     swap: bool,
@@ -66,10 +68,12 @@ struct World {
     folios: Vec<Seed>,
 }
 
+const HEATS: [MemcgHeat; 3] = [MemcgHeat::Off, MemcgHeat::Posted, MemcgHeat::Wheel];
+
 fn world() -> impl Strategy<Value = World> {
     (
         (
-            0..PRESETS.len(),
+            (0..PRESETS.len(), 0..HEATS.len()),
             prop_oneof![Just(0u8), Just(6), Just(12)],
             any::<bool>(),
             any::<bool>(),
@@ -108,7 +112,8 @@ fn host(w: &World) -> Host {
         },
         ..Config::default()
     };
-    let sw = crate::presets::preset(PRESETS[w.preset].names[0]).unwrap();
+    let mut sw = crate::presets::preset(PRESETS[w.preset.0].names[0]).unwrap();
+    sw.memcg_heat = HEATS[w.preset.1];
     let mut h = Host::with(sw, cfg);
     if !w.swap {
         h.eng.set_swap(0, 0);

@@ -12,6 +12,7 @@ mod entry_random;
 mod path;
 mod steps;
 mod tlb;
+mod tlb_batch;
 
 use super::{ReclaimKind, ScanControl};
 

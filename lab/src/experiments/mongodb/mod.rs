@@ -109,6 +109,10 @@ pub const PARAMS: &[ParamDoc] = &[
     },
 ];
 
-fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+/// Runs the server once; [`PARAMS`] are its parameters.
+///
+/// # Errors
+/// Parameters that cannot be used, or a failed operation of the server.
+pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     server::run(input)
 }

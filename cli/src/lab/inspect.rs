@@ -1,0 +1,80 @@
+//! `coldset lab inspect`.
+
+use super::trace::load;
+use crate::args::InspectArgs;
+use crate::error::{Failure, Verdict};
+use crate::output::Outputs;
+use coldset_lab::replay::Command;
+use coldset_lab::runner::{
+    inspect_all, show_pages, Inspection, ReplayPlan, RunnerError, Size, SwapSpec, Variant,
+};
+
+fn plan(args: &InspectArgs) -> Result<ReplayPlan, RunnerError> {
+    Ok(ReplayPlan {
+        variants: Variant::parse_all(&args.variants, &args.set)?,
+        memory: vec![Size::parse("memory", &args.memory)?],
+        kernel_memory: true,
+        own_pages: 0,
+        swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
+        swappiness: args.swappiness,
+        fault_around: 1,
+        read_ahead: 0,
+        clock: None,
+        fold_phases: 1,
+        fold_every: None,
+        bounds: false,
+        low: Vec::new(),
+    })
+}
+
+fn text(all: &[Inspection]) -> String {
+    let mut out = String::new();
+    for i in all {
+        out += &format!(
+            "{}: after {} accesses, {} ms, limit {}\n",
+            i.variant,
+            i.accesses,
+            i.time_ms,
+            show_pages(i.limit_pages)
+        );
+        i.lruvecs.iter().for_each(|l| out += &l.text());
+        out.push('\n');
+    }
+    out
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Unknown names, unusable values, a trace that cannot be read or does not fit, a command that is
+/// refused, output that cannot be written.
+pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
+    let plan = plan(args)?;
+    let mut trace = load(&args.trace, &args.reading)?;
+    if let Some(at) = args.at {
+        let all = trace.ops.len();
+        if at > all as u64 {
+            return Err(Failure::Usage(format!(
+                "--at {at} is beyond the end; the trace has {all} accesses"
+            )));
+        }
+        trace.ops.truncate(at as usize);
+    }
+    let age = std::iter::repeat_n(Command::Age, args.age.into());
+    let evict = args.evict.iter();
+    let evict = evict.map(|&(seq, nr)| Command::Evict { seq, nr });
+    let commands: Vec<Command> = age.chain(evict).collect();
+    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let all = inspect_all(&trace, &plan, &commands)?;
+    outputs.write(
+        || text(&all),
+        || {
+            format!(
+                "{}\n",
+                serde_json::to_string_pretty(&all).expect("plain data")
+            )
+        },
+        |_| Ok(()),
+    )?;
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,132 @@
+//! `coldset lab races`.
+
+use crate::args::RacesArgs;
+use crate::error::{Failure, Verdict};
+use crate::output::{print, Outputs};
+use coldset_lab::races::{
+    find, prove, prove_against, Adversary, Plant, Protocol, RaceReport, ADVERSARIES,
+    MAX_ADVERSARIES, PLANTS, PROTOCOLS,
+};
+use coldset_lab::runner::RunnerError;
+use std::time::Instant;
+
+/// The one called `text`.
+fn named<T: Copy>(
+    what: &'static str,
+    all: &[T],
+    name: impl Fn(&T) -> &'static str,
+    text: &str,
+) -> Result<T, RunnerError> {
+    let found = all.iter().find(|&x| name(x) == text).copied();
+    found.ok_or_else(|| {
+        RunnerError::name(
+            what,
+            text,
+            all.iter().map(name),
+            "see: coldset lab races --list",
+        )
+    })
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Unknown names, too many adversaries at once, output that cannot be written.
+pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
+    if args.list {
+        print(&list())?;
+        return Ok(Verdict::Good);
+    }
+    let plant = args.plant.as_deref();
+    let plant = plant.map(|n| named("planted bug", PLANTS, |p: &Plant| p.name, n));
+    let plant = plant.transpose()?;
+    let protocol = |n: &String| named("protocol", PROTOCOLS, |p: &Protocol| p.name, n);
+    let mut protocols: Vec<Protocol> = args
+        .protocols
+        .iter()
+        .map(protocol)
+        .collect::<Result<_, _>>()?;
+    let adversary = |n: &String| named("adversary", ADVERSARIES, |a: &Adversary| a.name, n);
+    let against: Vec<Adversary> = args
+        .against
+        .iter()
+        .map(adversary)
+        .collect::<Result<_, _>>()?;
+    if against.len() > MAX_ADVERSARIES {
+        return Err(Failure::Usage(format!(
+            "--against takes at most {MAX_ADVERSARIES} adversaries at once, not {}",
+            against.len()
+        )));
+    }
+    let all = plant.is_none() && protocols.is_empty() && against.is_empty();
+    if protocols.is_empty() && plant.is_none() {
+        protocols = PROTOCOLS.to_vec();
+    }
+    let outputs = Outputs::open(args.json.as_deref(), None)?;
+
+    let mut report = RaceReport::default();
+    let mut text = String::new();
+    let clock = Instant::now();
+    for p in protocols {
+        let since = Instant::now();
+        let done = if against.is_empty() {
+            prove(p)
+        } else {
+            prove_against(p, vec![against.clone()])
+        };
+        text += &done.text();
+        text += &format!("  {:.1} s\n\n", since.elapsed().as_secs_f64());
+        report.protocols.push(done);
+    }
+    let plants = match &plant {
+        Some(p) => std::slice::from_ref(p),
+        None if all => PLANTS,
+        None => &[],
+    };
+    for p in plants {
+        let done = find(p);
+        text += &done.text();
+        text += "\n";
+        report.plants.push(done);
+    }
+    let good = report.good();
+    let verdict = match (&plant, all, good) {
+        (Some(p), _, true) => format!("{} is found", p.name),
+        (Some(p), _, false) => format!("{} is not found", p.name),
+        (None, true, true) => "every protocol holds, every planted bug is found".into(),
+        (None, true, false) => "a protocol is broken, or a planted bug is not found".into(),
+        (None, false, true) => "holds".into(),
+        (None, false, false) => "broken".into(),
+    };
+    let states: u64 = report.protocols.iter().map(|p| p.states).sum::<u64>()
+        + report.plants.iter().map(|p| p.states).sum::<u64>();
+    text += &format!(
+        "{verdict}; {states} states in {:.1} s\n",
+        clock.elapsed().as_secs_f64()
+    );
+    outputs.write(
+        || text,
+        || {
+            format!(
+                "{}\n",
+                serde_json::to_string_pretty(&report).expect("plain data")
+            )
+        },
+        |_| Ok(()),
+    )?;
+    // A planted bug that shows is a broken protocol.
+    Ok(Verdict::of(good && plant.is_none()))
+}
+
+fn list() -> String {
+    let mut out = String::from("Protocols\n");
+    let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
+    PROTOCOLS.iter().for_each(|p| line(p.name, p.doc));
+    out += "Adversaries\n";
+    let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
+    ADVERSARIES.iter().for_each(|a| line(a.name, a.doc));
+    out += "Planted bugs\n";
+    let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
+    PLANTS.iter().for_each(|p| line(p.name, p.doc));
+    out
+}

@@ -1,0 +1,56 @@
+//! The race proof from the command line.
+
+mod common;
+
+use common::{json_of, lab, message_of, stdout_of};
+
+#[test]
+fn a_protocol_that_holds() {
+    let run = [
+        "races",
+        "--protocols",
+        "batched-locked",
+        "--against",
+        "stale-writer,io-error",
+    ];
+    let text = stdout_of(&run, 0);
+    assert!(text.contains("batched-locked holds"), "{text}");
+    let json = json_of(&[&run[..], &["--json", "-"]].concat(), 0);
+    assert_eq!(json["protocols"][0]["holds"], true);
+    let run = &json["protocols"][0]["runs"][0];
+    assert_eq!(run["against"][1], "io-error");
+    assert!(run["states"].as_u64() > Some(100));
+}
+
+#[test]
+fn a_planted_bug_shows_and_that_is_exit_code_1() {
+    let text = stdout_of(&["races", "--plant", "io-before-flush-unbatched"], 1);
+    assert!(text.contains("device: copies frame 0"), "{text}");
+    assert!(text.contains("a store to page 0 is lost"), "{text}");
+    let run = ["races", "--plant", "no-unlock", "--json", "-"];
+    let json = json_of(&run, 1);
+    let steps = &json["plants"][0]["counterexample"]["steps"];
+    assert!(steps.as_array().is_some_and(|s| s.len() > 3), "{json}");
+    assert_eq!(lab(&run).stdout, lab(&run).stdout, "no time in the JSON");
+}
+
+#[test]
+fn names_are_guessed() {
+    let cases = [
+        (&["--plant", "itm-8"][..], "did you mean 'item-8'"),
+        (&["--protocols", "batched"], "did you mean 'batched-v2'"),
+        (&["--against", "stale"], "did you mean 'stale-writer'"),
+        (
+            &["--against", "pin,pin,pin,pin"],
+            "at most 3 adversaries at once",
+        ),
+    ];
+    for (arguments, part) in cases {
+        let said = message_of(&[&["races"], arguments].concat(), 2);
+        assert!(said.contains(part), "{said}");
+    }
+    let list = stdout_of(&["races", "--list"], 0);
+    for name in ["unbatched", "truncation", "kept-unflushed"] {
+        assert!(list.contains(name), "{list}");
+    }
+}

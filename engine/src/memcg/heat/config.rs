@@ -1,0 +1,127 @@
+//! Thresholds and interval.
+
+use crate::ids::Nanos;
+use crate::memcg::MemcgError;
+
+/// Buckets of the ring. Heat is smaller, so that each value has a bucket of its own.
+pub const RING: usize = 16;
+
+/// How hot, in three steps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum HeatLevel {
+    /// First to give.
+    Cold,
+    /// Next.
+    Warm,
+    /// Last.
+    Hot,
+}
+
+impl HeatLevel {
+    /// The next hotter level.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Cold => Some(Self::Warm),
+            Self::Warm => Some(Self::Hot),
+            Self::Hot => None,
+        }
+    }
+}
+
+/// Where levels begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeatLevels {
+    warm: u8,
+    hot: u8,
+    max: u8,
+}
+
+impl Default for HeatLevels {
+    fn default() -> Self {
+        Self {
+            warm: 4,
+            hot: 8,
+            max: 12,
+        }
+    }
+}
+
+impl HeatLevels {
+    /// Warm from `warm`, hot from `hot`, never above `max`.
+    ///
+    /// # Errors
+    /// Unless `1 <= warm <= hot <= max <= 15`.
+    pub fn new(warm: u64, hot: u64, max: u64) -> Result<Self, MemcgError> {
+        let bad = |field, value, allowed| {
+            Err(MemcgError::Config {
+                field,
+                value,
+                allowed,
+            })
+        };
+        if max == 0 || max >= RING as u64 {
+            return bad("heat_max", max, "1 to 15");
+        }
+        if hot == 0 || hot > max {
+            return bad("heat_hot", hot, "1 to heat_max");
+        }
+        if warm == 0 || warm > hot {
+            return bad("heat_warm", warm, "1 to heat_hot");
+        }
+        Ok(Self {
+            warm: warm as u8,
+            hot: hot as u8,
+            max: max as u8,
+        })
+    }
+
+    /// Greatest heat.
+    pub fn max(&self) -> u8 {
+        self.max
+    }
+
+    /// Level of a heat.
+    pub fn level(&self, heat: u8) -> HeatLevel {
+        match heat {
+            h if h >= self.hot => HeatLevel::Hot,
+            h if h >= self.warm => HeatLevel::Warm,
+            _ => HeatLevel::Cold,
+        }
+    }
+
+    /// Greatest heat that belongs to a level or a colder one.
+    pub fn bound(&self, level: HeatLevel) -> u8 {
+        match level {
+            HeatLevel::Cold => self.warm - 1,
+            HeatLevel::Warm => self.hot - 1,
+            HeatLevel::Hot => self.max,
+        }
+    }
+}
+
+/// Settings of either design.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeatConfig {
+    /// Thresholds.
+    pub levels: HeatLevels,
+    /// Time in which heat falls by one, ns; 0 = from the time between reclaims (wheel only).
+    pub interval: Nanos,
+    /// Scale: the bounds of the automatic interval are divided by it.
+    pub time_scale: u64,
+    /// Wheel: compare a memcg with the mean of its node instead of with fixed shares.
+    pub relative: bool,
+    /// Wheel: levels hold a third of the memcgs each, whatever their heat.
+    pub quantile: bool,
+}
+
+impl Default for HeatConfig {
+    fn default() -> Self {
+        Self {
+            levels: HeatLevels::default(),
+            interval: 1_000_000_000,
+            time_scale: 1,
+            relative: true,
+            quantile: false,
+        }
+    }
+}

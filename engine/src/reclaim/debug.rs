@@ -1,0 +1,175 @@
+//! The debug commands of multi-gen lruvecs: aging and eviction on request (`mglru.md` 10).
+
+use super::gen_loop::{Cx, GenLoop};
+use super::work::Work;
+use crate::engine::Engine;
+use crate::ids::{LruvecId, MemcgId, NodeId};
+use crate::lruvec::Policy;
+use crate::mglru::walk::{AgingStep, AgingTask};
+use crate::mglru::{EvictableTypes, MultiGen, MAX_NR_GENS, MIN_NR_GENS};
+
+/// A command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DebugCommand {
+    /// Create a youngest generation after `seq`, which must be the youngest.
+    Age {
+        /// The youngest sequence number.
+        seq: u64,
+        /// Even if there are four generations: the oldest is forced out.
+        force: bool,
+    },
+    /// Evict generations up to and including `seq`.
+    Evict {
+        /// A sequence number with at least two younger generations.
+        seq: u64,
+        /// Pages to free at most.
+        nr: u64,
+    },
+}
+
+/// Why a command is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DebugError {
+    /// There is no such memcg or node.
+    #[error("there is no lruvec of memcg {} on node {}; name one that a dump shows", .0.0, .1.0)]
+    NoLruvec(MemcgId, NodeId),
+    /// The lruvec has no generations.
+    #[error("memcg {} has no generations; use a multi-gen variant", .0.0)]
+    NotMultiGen(MemcgId),
+    /// Aging from a generation that is not the youngest.
+    #[error("generation {seq} is not the youngest; age from {max_seq}")]
+    NotYoungest {
+        /// Given.
+        seq: u64,
+        /// The youngest.
+        max_seq: u64,
+    },
+    /// There are four generations already.
+    #[error(
+        "there are {MAX_NR_GENS} generations already; evict generation {min_seq} first, or force"
+    )]
+    Full {
+        /// The oldest.
+        min_seq: u64,
+    },
+    /// Eviction of one of the two youngest generations.
+    #[error("generation {seq} cannot be evicted: the {MIN_NR_GENS} youngest stay; use {} or older", .max_seq.saturating_sub(MIN_NR_GENS))]
+    TooYoung {
+        /// Given.
+        seq: u64,
+        /// The youngest.
+        max_seq: u64,
+    },
+}
+
+#[derive(Debug)]
+enum At {
+    Aging(AgingTask),
+    /// Take the next eviction.
+    Evict,
+    Evicting(Box<GenLoop>),
+    End,
+}
+
+/// A command in progress.
+#[derive(Debug)]
+pub(super) struct DebugRun {
+    lruvec: LruvecId,
+    seq: u64,
+    types: EvictableTypes,
+    at: At,
+}
+
+impl DebugRun {
+    /// Checks the command.
+    pub(super) fn new(
+        eng: &Engine,
+        memcg: MemcgId,
+        node: NodeId,
+        command: DebugCommand,
+        swappiness: u16,
+    ) -> Result<Self, DebugError> {
+        if !eng.memcgs.exists(memcg) || node.0 >= eng.cfg.nr_nodes {
+            return Err(DebugError::NoLruvec(memcg, node));
+        }
+        let lruvec = eng.lruvec_id(memcg, node);
+        let Policy::MultiGen(m) = &eng.lruvecs[lruvec.idx()].policy else {
+            return Err(DebugError::NotMultiGen(memcg));
+        };
+        let types = EvictableTypes::of(swappiness);
+        let (max_seq, min_seq) = (m.max_seq, m.min_seq_of(types));
+        let (seq, at) = match command {
+            DebugCommand::Age { seq, .. } if seq != max_seq => {
+                return Err(DebugError::NotYoungest { seq, max_seq });
+            }
+            DebugCommand::Age { force, .. }
+                if !force && min_seq + MAX_NR_GENS as u64 - 1 <= max_seq =>
+            {
+                return Err(DebugError::Full { min_seq });
+            }
+            DebugCommand::Age { seq, .. } => (seq, At::Aging(AgingTask::new(lruvec, seq, types))),
+            DebugCommand::Evict { seq, .. } if seq + MIN_NR_GENS > max_seq => {
+                return Err(DebugError::TooYoung { seq, max_seq });
+            }
+            DebugCommand::Evict { seq, .. } => (seq, At::Evict),
+        };
+        Ok(Self {
+            lruvec,
+            seq,
+            types,
+            at,
+        })
+    }
+
+    fn gens<'a>(&self, eng: &'a Engine) -> &'a MultiGen {
+        eng.lruvecs[self.lruvec.idx()].gens()
+    }
+
+    pub(super) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Work {
+        loop {
+            match &mut self.at {
+                At::Aging(task) => match task.step(eng, cx.answer.take()) {
+                    AgingStep::Walk(w) => return Work::Walk(w),
+                    AgingStep::Wait => return Work::Spin,
+                    AgingStep::Done(_) => self.at = At::End,
+                },
+                At::Evict => {
+                    let left = cx.sc.nr_to_reclaim.saturating_sub(cx.sc.nr_reclaimed);
+                    if left == 0 || self.gens(eng).min_seq_of(self.types) > self.seq {
+                        self.at = At::End;
+                        continue;
+                    }
+                    let whole = eng.cfg.scale.max_lru_batch;
+                    let batch = if eng.sw.scan_budget {
+                        left.min(whole)
+                    } else {
+                        whole
+                    };
+                    let one = GenLoop::once(eng, cx.sc, self.lruvec, cx.cpu, batch);
+                    self.at = At::Evicting(Box::new(one));
+                }
+                At::Evicting(one) => match one.step(eng, cx) {
+                    Some(work) => return work,
+                    None => {
+                        let progress = one.scanned() > 0;
+                        self.at = if progress { At::Evict } else { At::End };
+                        if progress {
+                            return Work::Yield;
+                        }
+                    }
+                },
+                At::End => return Work::Done,
+            }
+        }
+    }
+
+    /// Gives up: what has been isolated goes back by the list.
+    pub(super) fn abandon(&mut self, eng: &mut Engine) {
+        match &mut self.at {
+            At::Aging(task) => task.abandon(eng),
+            At::Evicting(l) => l.abandon(eng),
+            At::Evict | At::End => {}
+        }
+        self.at = At::End;
+    }
+}

@@ -1,0 +1,172 @@
+//! Heat as part of the engine: where it is kept, and what it needs to be told.
+
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::ids::{MemcgId, NodeId};
+use crate::memcg::heat::{DecayWheel, HeatConfig, HeatLevels, PostedHeat};
+use crate::memcg::MemcgError;
+use crate::mglru::EvictableTypes;
+use crate::reclaim::scan_control::ScanControl;
+use crate::switches::{HeatLevelsBy, HeatRule, MemcgHeat, RefaultKind, Switches};
+
+/// Settings of heat as the switches have them.
+///
+/// # Errors
+/// Levels out of order, or no decay interval where one is needed.
+pub(crate) fn heat_config(cfg: &Config, sw: &Switches) -> Result<HeatConfig, MemcgError> {
+    let bad = |field, allowed| {
+        Err(MemcgError::Config {
+            field,
+            value: 0,
+            allowed,
+        })
+    };
+    if cfg.time_scale == 0 {
+        return bad("time_scale", "1 or more");
+    }
+    if sw.heat_interval_ms == 0 && sw.memcg_heat == MemcgHeat::Posted {
+        return bad("heat_interval_ms", "1 or more (0 is for memcg_heat=wheel)");
+    }
+    let interval = sw.heat_interval_ms.saturating_mul(1_000_000) / cfg.time_scale;
+    let fixed = u64::from(sw.heat_interval_ms > 0);
+    Ok(HeatConfig {
+        levels: HeatLevels::new(sw.heat_warm, sw.heat_hot, sw.heat_max)?,
+        interval: interval.max(fixed),
+        time_scale: cfg.time_scale,
+        relative: sw.heat_rule == HeatRule::Relative,
+        quantile: sw.heat_levels == HeatLevelsBy::Quantile,
+    })
+}
+
+impl Engine {
+    /// A memcg came into being.
+    pub(crate) fn heat_online(&mut self, id: MemcgId) {
+        let now = self.now;
+        for node in &mut self.nodes {
+            match self.sw.memcg_heat {
+                MemcgHeat::Off => {}
+                MemcgHeat::Posted => {
+                    let posted = &mut node.heat.posted;
+                    if posted.len() <= id.idx() {
+                        posted.resize(id.idx() + 1, PostedHeat::default());
+                    }
+                    posted[id.idx()] = PostedHeat::new(now);
+                }
+                MemcgHeat::Wheel => {
+                    for (&root, wheel) in &mut node.heat.wheels {
+                        if id != root && self.memcgs.is_within(id, root) {
+                            wheel.insert(id, now, 0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A wheel with everything below `root`, all cold.
+    pub(crate) fn make_wheel(&mut self, root: MemcgId, node: NodeId) {
+        let mut wheel = DecayWheel::new(self.heat, self.now);
+        let kind = self.sw.heat_refaults as usize;
+        for memcg in self.memcgs.preorder(root).skip(1) {
+            let lruvec = self.lruvec_id(memcg, node);
+            wheel.insert(memcg, self.now, self.lruvecs[lruvec.idx()].refaults[kind]);
+            if !self.memcgs[memcg].online() {
+                wheel.offline(memcg);
+            }
+        }
+        self.nodes[node.idx()].heat.wheels.insert(root, wheel);
+    }
+
+    /// The wheel of a walk root that has one.
+    pub(crate) fn wheel_mut(&mut self, root: MemcgId, node: NodeId) -> &mut DecayWheel {
+        let wheels = &mut self.nodes[node.idx()].heat.wheels;
+        wheels.get_mut(&root).expect("a wheel, made at first use")
+    }
+
+    /// Memcgs of a node by heat at present, the root not included; empty if heat is off.
+    pub fn heat_histogram(&self, node: NodeId) -> Vec<u64> {
+        let heat = &self.nodes[node.idx()].heat;
+        let mut by_heat = vec![0; usize::from(self.heat.levels.max()) + 1];
+        match self.sw.memcg_heat {
+            MemcgHeat::Off => by_heat.clear(),
+            MemcgHeat::Posted => {
+                for memcg in self.memcgs.preorder(MemcgId::ROOT).skip(1) {
+                    by_heat[usize::from(heat.posted[memcg.idx()].heat())] += 1;
+                }
+            }
+            MemcgHeat::Wheel => match heat.wheels.get(&MemcgId::ROOT) {
+                Some(wheel) => {
+                    let all = wheel.histogram(self.now);
+                    by_heat.iter_mut().zip(all).for_each(|(to, n)| *to = n);
+                }
+                None => by_heat[0] = self.memcgs.nr_memcgs() as u64 - 1,
+            },
+        }
+        by_heat
+    }
+
+    // ------------------------------------------------------- activations, hierarchical and lagging
+
+    /// Own and inherited recent refaults of an lruvec.
+    fn own_activations(&self, lruvec: usize) -> i64 {
+        let l = &self.lruvecs[lruvec];
+        (l.refaults[RefaultKind::Activate as usize] + l.inherited_activations) as i64
+    }
+
+    /// WORKINGSET_ACTIVATE of a memcg's subtree on a node, as reclaim sees it.
+    pub(crate) fn activations(&self, memcg: MemcgId, node: NodeId) -> i64 {
+        if self.sw.stale_stats {
+            return self.lruvecs[self.lruvec_id(memcg, node).idx()].folded_activations;
+        }
+        let subtree = self.memcgs.preorder(memcg);
+        subtree
+            .map(|k| self.own_activations(self.lruvec_id(k, node).idx()))
+            .sum()
+    }
+
+    /// The periodic fold of what heat as posted reads.
+    pub(crate) fn fold_activations(&mut self) {
+        if self.sw.memcg_heat != MemcgHeat::Posted {
+            return;
+        }
+        let order: Vec<MemcgId> = self.memcgs.preorder(MemcgId::ROOT).collect();
+        for n in 0..self.cfg.nr_nodes {
+            for &memcg in &order {
+                let at = self.lruvec_id(memcg, NodeId(n)).idx();
+                self.lruvecs[at].folded_activations = self.own_activations(at);
+            }
+            for &memcg in order.iter().rev() {
+                let Some(parent) = self.memcgs[memcg].parent() else {
+                    continue;
+                };
+                let sum = self.lruvecs[self.lruvec_id(memcg, NodeId(n)).idx()].folded_activations;
+                let at = self.lruvec_id(parent, NodeId(n)).idx();
+                self.lruvecs[at].folded_activations += sum;
+            }
+        }
+    }
+
+    /// A memcg is about to be released: its counts stay with its parent.
+    pub(crate) fn leave_activations(&mut self, memcg: MemcgId) {
+        let Some(parent) = self.memcgs[memcg].parent() else {
+            return;
+        };
+        for n in 0..self.cfg.nr_nodes {
+            let own = self.own_activations(self.lruvec_id(memcg, NodeId(n)).idx());
+            let at = self.lruvec_id(parent, NodeId(n)).idx();
+            self.lruvecs[at].inherited_activations += own as u64;
+        }
+    }
+
+    /// Enough of a multi-gen memcg is left at this priority; offline: anything.
+    pub(crate) fn gen_sizable(&self, sc: &ScanControl, memcg: MemcgId, node: NodeId) -> bool {
+        let types = EvictableTypes::of(self.swappiness(sc, memcg));
+        let lruvec = self.lruvec_id(memcg, node);
+        let size = self.lruvecs[lruvec.idx()].gens().evictable_pages(types);
+        if self.memcgs[memcg].online() {
+            self.cfg.scale.scan_share(size, sc.priority) != 0
+        } else {
+            size != 0
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Aging OOM (`workloads.md` 4): processes read a file through mappings of their own for ever, and a
+//! program with many threads fills almost all of the memcg with anonymous memory, again and again.
+//! There is no swap: what must be freed is the file.
+
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::draw::Stream;
+use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
+use coldset_engine::memcg::CounterKind;
+use coldset_engine::{Counter, MemcgId, MmId, ObjectId, Scale};
+use coldset_machine::device::DeviceKind;
+use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
+use coldset_machine::{Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "aging-oom",
+    doc: "readers of a mapped file beside a program that fills the memcg, no swap",
+    section: "workloads.md 4",
+    before: "base",
+    after: "v5",
+    extra: &[CLASSIC],
+    scale: 64,
+    params: PARAMS,
+    run,
+    claims,
+    mechanism: &[
+        "16g.zero_progress",
+        "16g.abort_after_aging",
+        "16g.aging_runs",
+        "16g.limit_reclaim",
+        "16g.walk_ptes",
+        "16g.pgscan",
+        "16g.pgsteal",
+        "16g.pgrefill",
+        "48g.zero_progress",
+        "48g.abort_after_aging",
+        "48g.aging_runs",
+        "48g.limit_reclaim",
+        "48g.walk_ptes",
+        "48g.pgscan",
+        "48g.pgsteal",
+        "48g.pgrefill",
+    ],
+};
+
+/// The third column of the published table.
+const CLASSIC: &str = "classic";
+
+/// Parameters at scale 1; sizes and times shrink with the scale.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "limit_mib",
+        default: "16384",
+        doc: "limit of the memcg, first size, MiB",
+    },
+    ParamDoc {
+        name: "anon_mib",
+        default: "14336",
+        doc: "anonymous memory of a round, first size, MiB",
+    },
+    ParamDoc {
+        name: "large_limit_mib",
+        default: "49152",
+        doc: "limit of the memcg, second size, MiB",
+    },
+    ParamDoc {
+        name: "large_anon_mib",
+        default: "45056",
+        doc: "anonymous memory of a round, second size, MiB",
+    },
+    ParamDoc {
+        name: "sizes",
+        default: "both",
+        doc: "which size to run: 16g, 48g or both",
+    },
+    ParamDoc {
+        name: "file_mib",
+        default: "8192",
+        doc: "size of the file, MiB",
+    },
+    ParamDoc {
+        name: "read_around_kib",
+        default: "128",
+        doc: "read with a page that is missing in a mapping, KiB (the kernel's read_ahead_kb)",
+    },
+    ParamDoc {
+        name: "readers",
+        default: "0",
+        doc: "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
+    },
+    ParamDoc {
+        name: "threads",
+        default: "0",
+        doc: "threads that write anonymous memory; 0 = 96 at full size, 24 below",
+    },
+    ParamDoc {
+        name: "rounds",
+        default: "128",
+        doc: "rounds, not scaled",
+    },
+    ParamDoc {
+        name: "pause_ms",
+        default: "120",
+        doc: "sleep of a reader after each pass, ms",
+    },
+    ParamDoc {
+        name: "wait_ms",
+        default: "0",
+        doc: "sleep after each round, ms; 0 = 1000 (legacy 3000)",
+    },
+    ParamDoc {
+        name: "legacy",
+        default: "0",
+        doc: "1 = the older tool: a load every 256 KiB, readers one page apart, 12 s of warm-up",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "0",
+        doc: "CPUs; 0 = one for each thread",
+    },
+];
+
+/// Pages of a MiB.
+const MIB: u64 = 256;
+/// Pages a reader loads from before it looks at the clock: less than a quantum.
+const RUN: u32 = 128;
+/// The older tool loads one byte of so many pages.
+const LEGACY_STRIDE: u32 = 64;
+/// A sleep ends up to this much late, ns: the timer slack of ordinary tasks.
+const SLACK_NS: u64 = 50_000;
+
+/// What the tasks of one run share.
+struct Shared {
+    touch_ns: u64,
+    pause_ns: u64,
+    wait_ns: u64,
+    stride: u32,
+    file_pages: u32,
+    /// Readers that have not finished their first pass.
+    cold: Cell<u64>,
+    warm: WaitQueue,
+    /// Threads of the present round that are still writing.
+    writing: Cell<u64>,
+    joined: WaitQueue,
+    rounds: u64,
+    threads: u64,
+    done: Cell<u64>,
+    warm_at: Cell<u64>,
+    /// Counters at the start of the present round.
+    fruitless: Cell<i64>,
+    failure: Cell<Option<OpError>>,
+    memcg: MemcgId,
+}
+
+impl Shared {
+    fn fail(&self, m: &Machine, e: OpError) {
+        self.failure.set(Some(e));
+        m.sim.stop();
+    }
+}
+
+async fn reader(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, start: u32, mut draw: Stream) {
+    // Forked one after the other, not all at once.
+    let begin = draw.below(s.pause_ns.max(1));
+    ctx.sleep_until(TimeClass::Idle, ctx.now() + begin).await;
+    let mut first = true;
+    loop {
+        let mut page = start;
+        while page < s.file_pages {
+            let count = if s.stride == 1 { RUN } else { 1 };
+            let count = count.min(s.file_pages - page);
+            let ran = m.world_mut().load_run(map, page, count);
+            ctx.charge(TimeClass::User, u64::from(ran) * s.touch_ns);
+            page += ran * s.stride;
+            if ran < count {
+                if let Err(e) = m.access(&ctx, map, page, false).await {
+                    return s.fail(&m, e);
+                }
+                ctx.charge(TimeClass::User, s.touch_ns);
+                page += s.stride;
+            }
+            ctx.maybe_settle().await;
+        }
+        if std::mem::replace(&mut first, false) {
+            s.cold.set(s.cold.get() - 1);
+            if s.cold.get() == 0 {
+                s.warm.wake_all();
+            }
+        }
+        let until = ctx.now() + s.pause_ns + draw.below(SLACK_NS);
+        ctx.sleep_until(TimeClass::Idle, until).await;
+    }
+}
+
+async fn writer(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, slice: (u32, u32)) {
+    for page in slice.0..slice.1 {
+        if let Err(e) = m.access(&ctx, map, page, true).await {
+            return s.fail(&m, e);
+        }
+        ctx.charge(TimeClass::User, s.touch_ns);
+        ctx.maybe_settle().await;
+    }
+    s.writing.set(s.writing.get() - 1);
+    if s.writing.get() == 0 {
+        s.joined.wake_all();
+    }
+}
+
+/// The program that fills the memcg: maps, writes with all threads, unmaps, sleeps.
+async fn filler(m: Machine, ctx: Ctx, s: Rc<Shared>, region: ObjectId, pages: u32, warm: u64) {
+    if warm > 0 {
+        ctx.sleep_until(TimeClass::Idle, warm).await;
+    } else {
+        while s.cold.get() > 0 {
+            s.warm.wait_as(TimeClass::Idle).await;
+        }
+    }
+    s.warm_at.set(ctx.now());
+    let slice = pages / s.threads as u32;
+    for _ in 0..s.rounds {
+        s.fruitless
+            .set(m.world().engine.memcgs.live(s.memcg, Counter::ZeroProgress));
+        let map = m.mmap(ctx.mm, region, 0, pages, MappingFlags::empty());
+        s.writing.set(s.threads);
+        for t in 0..s.threads as u32 {
+            let part = (t * slice, (t + 1) * slice);
+            let shared = s.clone();
+            m.spawn("writer", Affinity::Any, ctx.mm, move |m, ctx| {
+                writer(m, ctx, shared, map, part)
+            });
+        }
+        while s.writing.get() > 0 {
+            s.joined.wait_as(TimeClass::Idle).await;
+        }
+        m.unmap(&ctx, map).await;
+        s.done.set(s.done.get() + 1);
+        ctx.sleep_until(TimeClass::Idle, ctx.now() + s.wait_ns)
+            .await;
+    }
+    m.sim.stop();
+}
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let mut r = RunResult::new(&input.variant, input.seed);
+    let sizes = input.text(PARAMS, "sizes");
+    if !["16g", "48g", "both"].contains(&sizes) {
+        return Err(ExperimentError::Param {
+            name: "sizes".into(),
+            value: sizes.into(),
+            expected: "16g, 48g or both",
+        });
+    }
+    if sizes != "48g" {
+        run_one(input, "16g", ("limit_mib", "anon_mib"), &mut r)?;
+    }
+    if sizes != "16g" {
+        run_one(input, "48g", ("large_limit_mib", "large_anon_mib"), &mut r)?;
+    }
+    Ok(r)
+}
+
+fn run_one(
+    input: &RunInput,
+    size: &str,
+    (limit, anon): (&str, &str),
+    r: &mut RunResult,
+) -> Result<(), ExperimentError> {
+    let n = |name| input.number(PARAMS, name);
+    let pages = |name| Ok::<_, ExperimentError>((n(name)? * MIB / input.scale).max(64));
+    let or = |given: u64, default: u64| if given == 0 { default } else { given };
+    let legacy = n("legacy")? == 1;
+    let workers = |full: u64| if input.scale == 1 { full } else { full / 4 };
+    let readers = or(n("readers")?, workers(if legacy { 64 } else { 96 }));
+    let threads = or(n("threads")?, workers(96));
+    let (limit, anon, file_pages) = (pages(limit)?, pages(anon)?, pages("file_mib")?);
+    if anon / threads < 64 {
+        return Err(ExperimentError::Scale {
+            scale: input.scale,
+            what: "pages a thread",
+            left: anon / threads,
+            max: 512,
+        });
+    }
+    let ms = 1_000_000;
+    let mut cfg = MachineConfig::new(input.switches.clone());
+    cfg.cpus = or(n("cpus")?, threads).clamp(1, 256) as u16;
+    cfg.params = input.costs.clone();
+    cfg.engine.scale = Scale::one_over(input.scale);
+    cfg.engine.fold_interval /= input.scale;
+    cfg.engine.fold_phase = cfg.engine.fold_interval;
+    cfg.engine.seed = input.seed;
+    cfg.seed = input.seed;
+    cfg.devices = vec![DeviceKind::Ramdisk];
+    cfg.fault_around = input.costs.fault_around_max_ptes as u32;
+    cfg.read_around = (n("read_around_kib")? / 4) as u32;
+    cfg.stop_at_oom = true;
+    let mut run = MachineRun::new(&cfg)?;
+    let machine = run.machine.clone();
+    let memcg = {
+        let mut w = machine.world_mut();
+        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
+        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
+        memcg
+    };
+    let shared = Rc::new(Shared {
+        touch_ns: input.costs.script_touch_page_ns,
+        pause_ns: n("pause_ms")? * ms / input.scale,
+        wait_ns: or(n("wait_ms")?, if legacy { 3000 } else { 1000 }) * ms / input.scale,
+        stride: if legacy { LEGACY_STRIDE } else { 1 },
+        file_pages: file_pages as u32,
+        cold: Cell::new(readers),
+        warm: WaitQueue::new(&machine.sim),
+        writing: Cell::new(0),
+        joined: WaitQueue::new(&machine.sim),
+        rounds: n("rounds")?,
+        threads,
+        done: Cell::new(0),
+        warm_at: Cell::new(0),
+        fruitless: Cell::new(0),
+        failure: Cell::new(None),
+        memcg,
+    });
+    let file = machine.create_file(0, file_pages as u32);
+    for i in 0..readers {
+        let mm = machine.create_mm(memcg);
+        let map = machine.mmap(mm, file, 0, file_pages as u32, MappingFlags::empty());
+        let draw = Stream::new(input.seed, "aging-oom", i);
+        let s = shared.clone();
+        let start = if legacy { i as u32 } else { 0 };
+        machine.spawn("reader", Affinity::Any, mm, move |m, ctx| {
+            reader(m, ctx, s, map, start, draw)
+        });
+    }
+    let mm = machine.create_mm(memcg);
+    let region = machine.create_anon(anon as u32);
+    let s = shared.clone();
+    let warm = if legacy { 12_000 * ms / input.scale } else { 0 };
+    machine.spawn("filler", Affinity::Any, mm, move |m, ctx| {
+        filler(m, ctx, s, region, anon as u32, warm)
+    });
+    run.executor.run();
+    let killed = !machine.world().ooms().is_empty();
+    if let Some(error) = shared.failure.get().filter(|_| !killed) {
+        return Err(ExperimentError::Op {
+            what: "a reader or writer of the aging OOM",
+            error,
+        });
+    }
+    report(size, &shared, &run, mm, limit, r);
+    Ok(())
+}
+
+fn report(size: &str, s: &Shared, run: &MachineRun, filler: MmId, limit: u64, r: &mut RunResult) {
+    let w = run.machine.world();
+    let live = |c: Counter| w.engine.memcgs.live(s.memcg, c);
+    let mut set = |name: &str, value: u64| r.set(format!("{size}.{name}"), value);
+    let oom = w.ooms().first();
+    let percent = |pages: u64| pages * 100 / limit.max(1);
+    set("rounds", s.done.get());
+    set("finished", u64::from(s.done.get() == s.rounds));
+    set("oom_round", oom.map_or(0, |_| s.done.get() + 1));
+    set("oom_usage_percent", oom.map_or(0, |o| percent(o.usage)));
+    set("oom_anon_percent", oom.map_or(0, |o| percent(o.anon)));
+    set(
+        "oom_evictable_file_percent",
+        oom.map_or(0, |o| percent(o.evictable_file)),
+    );
+    set("oom_failcnt", oom.map_or(0, |o| o.failcnt));
+    set(
+        "oom_kills_filler",
+        oom.map_or(0, |o| u64::from(o.victim == filler)),
+    );
+    set(
+        "zero_progress_last_round",
+        (live(Counter::ZeroProgress) - s.fruitless.get()).max(0) as u64,
+    );
+    let rounds = s.done.get().max(1);
+    let elapsed = run.executor.now().saturating_sub(s.warm_at.get());
+    set("round_us", elapsed / rounds / 1000);
+    set(
+        "refault_file_per_round",
+        live(Counter::RefaultFile).max(0) as u64 / rounds,
+    );
+    for c in [
+        Counter::RefaultFile,
+        Counter::Pgfault,
+        Counter::Pgmajfault,
+        Counter::Pgactivate,
+        Counter::Pgrefill,
+        Counter::EventsMax,
+        Counter::OomKill,
+        Counter::ZeroProgress,
+        Counter::AbortAfterAging,
+        Counter::AgingRuns,
+        Counter::WalkPtes,
+        Counter::WalkPromoted,
+        Counter::LimitReclaim,
+    ] {
+        set(c.name(), live(c).max(0) as u64);
+    }
+    set("pgscan", live(Counter::PgscanDirect).max(0) as u64);
+    set("pgsteal", live(Counter::PgstealDirect).max(0) as u64);
+}
+
+/// Acceptance rows (`workloads.md` 4.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let mut rows = Vec::new();
+    for size in ["16g", "48g"] {
+        for v in [CLASSIC, after] {
+            let key = format!("{size}.finished");
+            rows.push(
+                Claim::value(format!("{size}: {v} finishes all rounds"), &key, v)
+                    .always(Band::exactly(1.0))
+                    .published("finished 128 rounds"),
+            );
+        }
+        let b = before.to_string();
+        rows.push(
+            Claim::predicate(
+                format!("{size}: {before} is killed before round 41, file pages evictable"),
+                move |s| killed_with_file_left(s, &b, size),
+            )
+            .for_seeds(4, 5)
+            .published("killed after 10 to 20 rounds"),
+        );
+        let key = format!("{size}.abort_after_aging");
+        rows.push(
+            Claim::value(
+                format!("{size}: {after} never leaves the loop for having aged"),
+                &key,
+                after,
+            )
+            .always(Band::exactly(0.0)),
+        );
+        let a = after.to_string();
+        rows.push(
+            Claim::derived(
+                format!("{size}: file refaults a round, {after} / {CLASSIC}"),
+                move |s| {
+                    let key = format!("{size}.refault_file_per_round");
+                    Ok(s.get(&a, &key)? / s.get(CLASSIC, &key)?.max(1.0))
+                },
+            )
+            .direction_within(Band::at_most(1.3)),
+        );
+    }
+    rows
+}
+
+/// Killed early, with at least a tenth of the limit in file pages that could have been freed, after
+/// as many fruitless attempts as a charge makes.
+fn killed_with_file_left(s: &SeedView<'_>, before: &str, size: &str) -> Result<bool, ReportError> {
+    let get = |name: &str| s.get(before, &format!("{size}.{name}"));
+    let round = get("oom_round")?;
+    Ok((1.0..=40.0).contains(&round)
+        && get("oom_evictable_file_percent")? >= 10.0
+        && get("zero_progress_last_round")? >= 16.0)
+}

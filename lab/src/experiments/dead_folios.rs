@@ -1,0 +1,529 @@
+//! Short-lived requests whose pages die in the add batches (`workloads.md` 14): what a filter at the
+//! drain saves.
+//!
+//! A worker a CPU serves requests that come at random. A request takes scratch memory in bursts and
+//! looks at a shared cache that does not quite fit. Some of its pages are let go by another CPU after
+//! a few further allocations, mostly before the batch that they wait in is drained.
+
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::draw::{exact, Stream, Zipf};
+use crate::report::{Band, Claim, RunResult, SeedView};
+use crate::stats::LatencyHistogram;
+use coldset_engine::memcg::CounterKind;
+use coldset_engine::{Counter, MemcgId, MmId, Scale};
+use coldset_machine::device::DeviceKind;
+use coldset_machine::sim::{Affinity, CpuMask, TimeClass};
+use coldset_machine::{
+    Ctx, InlineClock, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError,
+    OpenFile,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "dead-folios",
+    doc: "short-lived requests whose pages die before they reach the LRU",
+    section: "workloads.md 14",
+    before: "classic",
+    after: "classic+deadfilter",
+    extra: &[],
+    scale: 16,
+    params: PARAMS,
+    run,
+    claims,
+    mechanism: &[
+        "lru_add_drained",
+        "dead_at_add",
+        "dead_filtered",
+        "lru_lock_acq",
+        "dead_lock_acq",
+        "lru_add_list_ops",
+        "pgscan",
+        "pgsteal",
+        "limit_reclaim",
+        "requests",
+        "virtual_ms",
+    ],
+};
+
+/// Parameters at scale 1.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "cpus",
+        default: "32",
+        doc: "CPUs, not scaled",
+    },
+    ParamDoc {
+        name: "batch",
+        default: "31",
+        doc: "folios of an add batch, 1 to 31",
+    },
+    ParamDoc {
+        name: "p",
+        default: "0.0899",
+        doc: "share of the allocations that another CPU lets go",
+    },
+    ParamDoc {
+        name: "m",
+        default: "8",
+        doc: "mean of further allocations until then",
+    },
+    ParamDoc {
+        name: "folios",
+        default: "2000000",
+        doc: "allocations of the run, not scaled, before effort",
+    },
+    ParamDoc {
+        name: "load",
+        default: "0.95",
+        doc: "share of the CPUs that requests ask for",
+    },
+    ParamDoc {
+        name: "pages",
+        default: "120",
+        doc: "mean of the pages of a request (geometric, kept within 40 and 400)",
+    },
+    ParamDoc {
+        name: "touches",
+        default: "300",
+        doc: "cache pages a request looks at",
+    },
+    ParamDoc {
+        name: "cache_mib",
+        default: "2048",
+        doc: "shared cache, MiB",
+    },
+    ParamDoc {
+        name: "short_mib",
+        default: "64",
+        doc: "part of the cache that does not fit, MiB",
+    },
+];
+
+/// Pages of a MiB.
+const MIB: u64 = 256;
+/// Bursts of allocations in a request.
+const BURSTS: u64 = 4;
+/// Least and greatest duration of a request, ns.
+const DURATION: (u64, u64) = (2_000_000, 8_000_000);
+/// A worker that computes looks up this often for memory that it is to let go, ns.
+const LOOK_NS: u64 = 20_000;
+
+/// Memory that another CPU is to let go.
+struct Handed {
+    mapping: MappingId,
+    owner: u16,
+}
+
+/// What is let go when so many allocations have been made, in order.
+type Pending = BTreeMap<(u64, u64), MappingId>;
+
+struct Shared {
+    cache: OpenFile,
+    popular: Zipf,
+    /// By CPU: allocations so far, and what is let go after how many.
+    cpus: RefCell<Vec<(u64, Pending)>>,
+    /// What is to be let go now, by any CPU but its owner.
+    ready: RefCell<VecDeque<Handed>>,
+    handed: Cell<u64>,
+    /// p as a fraction of 2^32, m, mean pages, touches.
+    share: u64,
+    mean_after: f64,
+    mean_pages: f64,
+    touches: u64,
+    gap_ns: f64,
+    left: Cell<u64>,
+    workers: Cell<u64>,
+    requests: Cell<u64>,
+    latency: RefCell<LatencyHistogram>,
+    failure: Cell<Option<OpError>>,
+    memcg: MemcgId,
+    /// Counters and time when the first request may come.
+    start: RefCell<(Vec<i64>, u64)>,
+}
+
+/// Exponential with mean 1. The stream gives less than 1.
+fn exponential(draw: &mut Stream) -> f64 {
+    -exact::ln(1.0 - draw.unit())
+}
+
+/// Geometric from 1 on.
+fn geometric(draw: &mut Stream, mean: f64) -> u64 {
+    let mean = mean.max(1.0 + 1e-9);
+    1 + (exponential(draw) / -exact::ln(1.0 - 1.0 / mean)) as u64
+}
+
+impl Shared {
+    /// An allocation on `cpu`: what has waited for it becomes due. True if something has.
+    fn allocated(&self, cpu: u16) -> bool {
+        let mut cpus = self.cpus.borrow_mut();
+        let (count, waiting) = &mut cpus[usize::from(cpu)];
+        *count += 1;
+        let later = waiting.split_off(&(*count + 1, 0));
+        let due = std::mem::replace(waiting, later);
+        let some = !due.is_empty();
+        let handed = due.into_values().map(|mapping| Handed {
+            mapping,
+            owner: cpu,
+        });
+        self.ready.borrow_mut().extend(handed);
+        some
+    }
+
+    fn hand_over(&self, cpu: u16, mapping: MappingId, after: u64) {
+        let mut cpus = self.cpus.borrow_mut();
+        let (count, waiting) = &mut cpus[usize::from(cpu)];
+        let n = self.handed.replace(self.handed.get() + 1);
+        waiting.insert((*count + after, n), mapping);
+    }
+
+    /// Lets go what others have handed over.
+    fn let_go(&self, m: &Machine, ctx: &Ctx) {
+        loop {
+            let next = {
+                let mut ready = self.ready.borrow_mut();
+                let at = ready.iter().position(|h| h.owner != ctx.cpu());
+                at.and_then(|i| ready.remove(i))
+            };
+            let Some(handed) = next else { return };
+            m.release(ctx, handed.mapping);
+        }
+    }
+
+    /// Computes for `ns`.
+    async fn compute(&self, m: &Machine, ctx: &Ctx, ns: u64) {
+        let end = ctx.now() + ns;
+        while ctx.now() < end {
+            ctx.charge(TimeClass::User, (end - ctx.now()).min(LOOK_NS));
+            if let Some(task) = ctx.task() {
+                task.settle().await;
+            }
+            self.let_go(m, ctx);
+        }
+    }
+}
+
+async fn request(s: &Shared, m: &Machine, ctx: &Ctx, draw: &mut Stream) -> Result<(), OpError> {
+    let end = ctx.now() + draw.between(DURATION.0, DURATION.1);
+    let pages = geometric(draw, s.mean_pages).clamp(40, 400);
+    let scratch = m.create_anon(pages as u32);
+    let scratch = m.mmap(ctx.mm, scratch, 0, pages as u32, MappingFlags::empty());
+    for page in 0..pages {
+        if page > 0 && page % pages.div_ceil(BURSTS) == 0 {
+            let left = end.saturating_sub(ctx.now());
+            s.compute(m, ctx, left / 2).await;
+        }
+        let cpu = ctx.cpu();
+        if draw.below(1 << 32) < s.share {
+            let one = m.create_anon(1);
+            let one = m.mmap(ctx.mm, one, 0, 1, MappingFlags::empty());
+            m.access(ctx, one, 0, true).await?;
+            s.hand_over(cpu, one, geometric(draw, s.mean_after));
+        } else {
+            m.access(ctx, scratch, page as u32, true).await?;
+        }
+        for _ in (page * s.touches / pages)..((page + 1) * s.touches / pages) {
+            let at = s.popular.draw(draw) as u32;
+            m.read(ctx, &s.cache, at, 1).await?;
+        }
+        if s.allocated(cpu) {
+            // Another CPU is to let it go now, not when this one next waits.
+            if let Some(task) = ctx.task() {
+                task.settle().await;
+            }
+        } else {
+            ctx.maybe_settle().await;
+        }
+        s.let_go(m, ctx);
+    }
+    let left = end.saturating_sub(ctx.now());
+    s.compute(m, ctx, left).await;
+    m.munmap(ctx, scratch);
+    s.left.set(s.left.get().saturating_sub(pages));
+    Ok(())
+}
+
+async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, mut draw: Stream) {
+    let mut arrival = ctx.now() as f64 + exponential(&mut draw) * s.gap_ns;
+    while s.left.get() > 0 {
+        let at = arrival as u64;
+        while ctx.now() < at {
+            // An idle CPU lets go, too.
+            let until = at.min(ctx.now() + LOOK_NS);
+            ctx.sleep_until(TimeClass::Idle, until).await;
+            s.let_go(&m, &ctx);
+        }
+        if let Err(e) = request(&s, &m, &ctx, &mut draw).await {
+            s.failure.set(Some(e));
+            m.sim.stop();
+            return;
+        }
+        if let Some(task) = ctx.task() {
+            task.settle().await;
+        }
+        s.requests.set(s.requests.get() + 1);
+        s.latency.borrow_mut().record(ctx.now().saturating_sub(at));
+        arrival += exponential(&mut draw) * s.gap_ns;
+    }
+    s.workers.set(s.workers.get() - 1);
+    if s.workers.get() == 0 {
+        m.sim.stop();
+    }
+}
+
+fn snapshot(m: &Machine, memcg: MemcgId) -> Vec<i64> {
+    let w = m.world();
+    let live = |&c: &Counter| w.engine.memcgs.live(memcg, c);
+    Counter::ALL.iter().map(live).collect()
+}
+
+fn fraction(input: &RunInput, name: &'static str, max: f64) -> Result<f64, ExperimentError> {
+    let text = input.text(PARAMS, name);
+    let value = text.parse().ok();
+    value
+        .filter(|v| (0.0..=max).contains(v))
+        .ok_or_else(|| ExperimentError::Param {
+            name: name.into(),
+            value: text.into(),
+            expected: "a number of at least 0, shares at most 1",
+        })
+}
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let n = |name| input.number(PARAMS, name);
+    let cpus = n("cpus")?.clamp(2, 256);
+    let cache_pages = n("cache_mib")? * MIB / input.scale;
+    let short = n("short_mib")? * MIB / input.scale;
+    let mean_pages = n("pages")?.max(1);
+    if cache_pages < 1024 || short >= cache_pages {
+        return Err(ExperimentError::Scale {
+            scale: input.scale,
+            what: "pages of the cache",
+            left: cache_pages,
+            max: 512,
+        });
+    }
+    let load = fraction(input, "load", 1.0)?.max(0.01);
+    let mut cfg = MachineConfig::new(input.switches.clone());
+    cfg.cpus = cpus as u16;
+    cfg.params = input.costs.clone();
+    cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
+    cfg.engine.scale = Scale::one_over(input.scale);
+    cfg.engine.fold_interval /= input.scale;
+    cfg.engine.fold_phase = cfg.engine.fold_interval;
+    cfg.engine.seed = input.seed;
+    cfg.seed = input.seed;
+    cfg.devices = vec![DeviceKind::Nvme];
+    cfg.fault_around = 1;
+    let mut run = MachineRun::new(&cfg)?;
+    let machine = run.machine.clone();
+    let memcg = {
+        let mut w = machine.world_mut();
+        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
+        // Requests under way at the same time hold about their mean each.
+        let limit = cache_pages - short + cpus * mean_pages;
+        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
+        memcg
+    };
+    let file = machine.create_file(0, cache_pages as u32);
+    let mms: Vec<MmId> = (0..cpus).map(|_| machine.create_mm(memcg)).collect();
+    let mean_ns = (DURATION.0 + DURATION.1) as f64 / 2.0;
+    let shared = Rc::new(Shared {
+        cache: OpenFile::new(file),
+        popular: Zipf::new(cache_pages, 0.9)?,
+        cpus: RefCell::new(vec![(0, BTreeMap::new()); cpus as usize]),
+        ready: RefCell::default(),
+        handed: Cell::new(0),
+        share: (fraction(input, "p", 1.0)? * (1u64 << 32) as f64) as u64,
+        mean_after: fraction(input, "m", 1e6)?,
+        mean_pages: mean_pages as f64,
+        touches: n("touches")?,
+        gap_ns: mean_ns / load,
+        left: Cell::new((n("folios")? * input.effort_permille / 1000).max(1)),
+        workers: Cell::new(cpus),
+        requests: Cell::new(0),
+        latency: RefCell::default(),
+        failure: Cell::new(None),
+        memcg,
+        start: RefCell::default(),
+    });
+
+    // The cache is warm when the requests begin.
+    let (s, seed, workers) = (shared.clone(), input.seed, mms.clone());
+    machine.spawn("warm", Affinity::Any, mms[0], move |m, ctx| async move {
+        for page in 0..cache_pages as u32 {
+            if let Err(e) = m.read(&ctx, &s.cache, page, 1).await {
+                s.failure.set(Some(e));
+                m.sim.stop();
+                return;
+            }
+            ctx.maybe_settle().await;
+        }
+        *s.start.borrow_mut() = (snapshot(&m, s.memcg), ctx.now());
+        for (cpu, mm) in (0..cpus).zip(workers) {
+            let s = s.clone();
+            let draw = Stream::new(seed, "dead-folios", cpu);
+            let here = Affinity::Mask(CpuMask::single(cpu as u16));
+            m.spawn("worker", here, mm, move |m, ctx| worker(m, ctx, s, draw));
+        }
+    });
+    run.executor.run();
+    if let Some(error) = shared.failure.get() {
+        return Err(ExperimentError::Op {
+            what: "request",
+            error,
+        });
+    }
+    Ok(result(input, &shared, &run, memcg, &mms))
+}
+
+fn result(
+    input: &RunInput,
+    s: &Shared,
+    run: &MachineRun,
+    memcg: MemcgId,
+    mms: &[MmId],
+) -> RunResult {
+    let mut r = RunResult::new(&input.variant, input.seed);
+    let (before, since) = &*s.start.borrow();
+    let elapsed = run.executor.now().saturating_sub(*since).max(1);
+    let live: Vec<u64> = snapshot(&run.machine, memcg)
+        .iter()
+        .zip(before)
+        .map(|(now, then)| (now - then).max(0) as u64)
+        .collect();
+    let get = |c: Counter| live[c as usize];
+    for c in [
+        Counter::LruAddDrained,
+        Counter::DeadAtAdd,
+        Counter::DeadFiltered,
+        Counter::LruLockAcq,
+        Counter::DeadLockAcq,
+        Counter::LruAddListOps,
+        Counter::RefaultFile,
+        Counter::Pgfault,
+        Counter::LimitReclaim,
+        Counter::ZeroProgress,
+    ] {
+        r.set(c.name(), get(c));
+    }
+    let drained = get(Counter::LruAddDrained).max(1) as f64;
+    let inserted = get(Counter::DeadAtAdd) - get(Counter::DeadFiltered);
+    r.set(
+        "dead_percent",
+        100.0 * get(Counter::DeadAtAdd) as f64 / drained,
+    );
+    r.set("dead_inserted_percent", 100.0 * inserted as f64 / drained);
+    r.set(
+        "list_ops_per_folio",
+        get(Counter::LruAddListOps) as f64 / drained,
+    );
+    let pgscan = get(Counter::PgscanDirect) + get(Counter::PgscanKswapd);
+    let pgsteal = get(Counter::PgstealDirect) + get(Counter::PgstealKswapd);
+    r.set("pgscan", pgscan);
+    r.set("pgsteal", pgsteal);
+    r.set("scan_per_folio", pgscan as f64 / drained);
+    r.set(
+        "stalls_per_folio",
+        get(Counter::LimitReclaim) as f64 / drained,
+    );
+    // Whatever comes in is freed by reclaim or by its owner.
+    let freed = get(Counter::LruAddDrained) + pgsteal;
+    r.set("frees_per_folio", freed as f64 / drained);
+    r.set("requests", s.requests.get());
+    r.set("throughput", s.requests.get() as f64 * 1e9 / elapsed as f64);
+    let p99 = s.latency.borrow().percentile_ns(990).unwrap_or(0);
+    r.set("p99_us", p99 as f64 / 1000.0);
+    r.set("virtual_ms", elapsed / 1_000_000);
+
+    // Everybody goes: nothing anonymous may be left behind.
+    for &mm in mms {
+        let ctx = Ctx::inline(mm, memcg, InlineClock::External);
+        run.machine.exit_mm(&ctx, mm);
+    }
+    let mut w = run.machine.world_mut();
+    w.engine.lru_add_drain_all();
+    w.engine.check();
+    let left = w.engine.memcgs.live(memcg, Counter::AnonPages).max(0) as u64;
+    r.set("left_behind", left);
+    r
+}
+
+/// Acceptance rows (`workloads.md` 14.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let (b, a) = (before.to_string(), after.to_string());
+    let per_dead = {
+        let (b, a) = (b.clone(), a.clone());
+        move |s: &SeedView<'_>| {
+            let saved = s.get(&b, "list_ops_per_folio")? - s.get(&a, "list_ops_per_folio")?;
+            Ok(saved / (s.get(&b, "dead_percent")? / 100.0))
+        }
+    };
+    let locks = move |s: &SeedView<'_>| {
+        Ok(s.get(&a, "dead_lock_acq")? / s.get(&a, "dead_filtered")?.max(1.0))
+    };
+    vec![
+        Claim::value("dead share at the drain", "dead_percent", before)
+            .within(5.5, 8.0)
+            .published(6.7097)
+            .unit("%"),
+        Claim::value(
+            "dead share that reaches a list",
+            "dead_inserted_percent",
+            after,
+        )
+        .always(Band::at_most(0.01))
+        .published(0.0001)
+        .unit("%"),
+        Claim::derived("lock acquisitions saved per dead folio", locks)
+            .always(Band::around(2.0, 0.1))
+            .published(2.0)
+            .note(
+                "2 is the bound for a dead folio alone in its run; neighbours share an acquisition",
+            ),
+        Claim::derived("list operations saved per dead folio", per_dead)
+            .always(Band::around(2.0, 0.1)),
+        Claim::ratio(
+            "pages scanned per folio added",
+            "scan_per_folio",
+            before,
+            after,
+        )
+        .within(0.85, 1.0)
+        .published(0.93)
+        .lower_is_better(),
+        Claim::ratio("stalls per folio added", "stalls_per_folio", before, after)
+            .within(0.88, 1.0)
+            .published(0.948)
+            .lower_is_better(),
+        Claim::ratio(
+            "pages freed per folio added",
+            "frees_per_folio",
+            before,
+            after,
+        )
+        .within(0.9, 1.0)
+        .published(0.951)
+        .lower_is_better(),
+        Claim::ratio("requests per second", "throughput", before, after)
+            .direction_within(Band::at_least(0.99))
+            .higher_is_better(),
+        Claim::ratio("99th percentile of a request", "p99_us", before, after)
+            .direction_within(Band::at_most(1.01))
+            .lower_is_better(),
+        Claim::value(
+            format!("anonymous pages left behind, {before}"),
+            "left_behind",
+            before,
+        )
+        .always(Band::exactly(0.0)),
+        Claim::value(
+            format!("anonymous pages left behind, {after}"),
+            "left_behind",
+            after,
+        )
+        .always(Band::exactly(0.0)),
+    ]
+}

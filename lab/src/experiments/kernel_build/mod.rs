@@ -1,0 +1,149 @@
+//! Kernel build (`workloads.md` 8): make -j96 on tmpfs in a memcg of 3 GiB, swapped to zram. The
+//! published result is system time: noise, or slightly better.
+
+mod build;
+mod jobs;
+mod tree;
+
+use super::{Experiment, ParamDoc};
+use crate::report::{Band, Claim};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "kernel-build",
+    doc: "make -j96 of a kernel on tmpfs in a 3 GiB memcg, zram",
+    section: "workloads.md 8",
+    before: "base",
+    after: "v5",
+    extra: &[],
+    scale: 16,
+    params: PARAMS,
+    run: build::run,
+    claims,
+    mechanism: &[
+        "system_share",
+        "pgmajfault",
+        "pgscan",
+        "pgsteal",
+        "pgactivate",
+        "workingset_refault_anon",
+        "workingset_refault_file",
+        "pswpin",
+        "pswpout",
+        "aging_runs",
+        "walk_ptes",
+        "limit_reclaim",
+        "zero_progress",
+    ],
+};
+
+/// Parameters at scale 1. Sizes and times of a process shrink with the scale, their number does not.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "limit_mib",
+        default: "3072",
+        doc: "limit of the memcg, MiB",
+    },
+    ParamDoc {
+        name: "jobs",
+        default: "96",
+        doc: "jobs at a time, not scaled",
+    },
+    ParamDoc {
+        name: "units",
+        default: "2800",
+        doc: "files to compile, before effort, not scaled [I]",
+    },
+    ParamDoc {
+        name: "directories",
+        default: "160",
+        doc: "groups they are in, archived each, before effort [I]",
+    },
+    ParamDoc {
+        name: "swap_mib",
+        default: "12288",
+        doc: "size of the swap device, MiB",
+    },
+    ParamDoc {
+        name: "zram",
+        default: "lzo-rle",
+        doc: "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
+    },
+    ParamDoc {
+        name: "tree_mib",
+        default: "1434",
+        doc: "the source tree on tmpfs, MiB",
+    },
+    ParamDoc {
+        name: "charged_permille",
+        default: "333",
+        doc: "share of the tree charged to the memcg, thousandths [I]",
+    },
+    ParamDoc {
+        name: "text_mib",
+        default: "32",
+        doc: "text of the compiler, on disk, MiB",
+    },
+    ParamDoc {
+        name: "text_hot_mib",
+        default: "22",
+        doc: "part of it in use, MiB",
+    },
+    ParamDoc {
+        name: "retouch_percent",
+        default: "40",
+        doc: "share of a compiler's memory in use until it exits, per cent",
+    },
+    ParamDoc {
+        name: "retouches",
+        default: "8",
+        doc: "touches of that part for each new page [I]",
+    },
+    ParamDoc {
+        name: "exec_us",
+        default: "1000",
+        doc: "fork, exec and exit of a process besides its pages, us [I]",
+    },
+    ParamDoc {
+        name: "open_us",
+        default: "5",
+        doc: "look-up and opening of a file, us [I]",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "96",
+        doc: "CPUs, not scaled",
+    },
+];
+
+/// Acceptance rows (`workloads.md` 8.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let (b, a) = (before.to_string(), after.to_string());
+    let mut rows = vec![
+        Claim::ratio("system time", "system_ms", before, after)
+            .within(0.94, 1.02)
+            .published_pair(2589.63, 2543.58)
+            .unit("ms")
+            .lower_is_better(),
+        Claim::predicate("build finishes, no OOM", move |v| {
+            let mut fine = true;
+            for name in [&b, &a] {
+                fine &= v.get(name, "oom_kill")? == 0.0;
+                fine &= v.get(name, "units_left")? == 0.0;
+            }
+            Ok(fine)
+        })
+        .always(Band::exactly(1.0)),
+        Claim::ratio("swap-ins", "pswpin", before, after)
+            .noise_of(0.10)
+            .unit("pages"),
+    ];
+    // The cost model's anchor (`workloads.md` 1.3): a factor of 3 is a finding.
+    rows.push(
+        Claim::value("system time of a unit, after", "system_s_per_unit", after)
+            .direction_within(Band::between(0.3, 2.7))
+            .published(0.9)
+            .unit("s"),
+    );
+    rows
+}

@@ -1,0 +1,192 @@
+//! The two-hour test of memcg heat levels (`workloads.md` 13): browsers and servers, a little more than
+//! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
+
+use super::browser::{self, Shape};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::report::{Band, Claim, RunResult};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "memcg-heat",
+    doc:
+        "browsers and servers in 32 memcgs on 4 nodes, 5 % more memory than there is, swap on disk",
+    section: "workloads.md 13",
+    before: "classic",
+    after: "classic+heat",
+    extra: &[],
+    scale: 512,
+    params: PARAMS,
+    run,
+    claims,
+    mechanism: &[
+        "pgscan",
+        "pgsteal",
+        "pgmajfault",
+        "workingset_refault_anon",
+        "workingset_activate_anon",
+        "pswpout",
+        "pageoutrun",
+        "allocstall",
+        "memcg_visits",
+        "heat_skips",
+        "heat_visits_warm",
+        "heat_visits_hot",
+        "latency_ms",
+    ],
+};
+
+/// Parameters at scale 1; times and sizes shrink with the scale.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "ram_mib",
+        default: "1028608",
+        doc: "RAM of the host, MiB",
+    },
+    ParamDoc {
+        name: "nodes",
+        default: "4",
+        doc: "NUMA nodes, not scaled",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "128",
+        doc: "CPUs of all nodes, not scaled",
+    },
+    ParamDoc {
+        name: "memcgs",
+        default: "32",
+        doc: "memcgs, each with a worker on every node, not scaled",
+    },
+    ParamDoc {
+        name: "chunks",
+        default: "16",
+        doc: "buffers of a server",
+    },
+    ParamDoc {
+        name: "chunk_mib",
+        default: "512",
+        doc: "size of a buffer, MiB",
+    },
+    ParamDoc {
+        name: "stride",
+        default: "512",
+        doc: "bytes from one store to the next",
+    },
+    ParamDoc {
+        name: "fill",
+        default: "zero",
+        doc: "contents of the buffers: zero or random",
+    },
+    ParamDoc {
+        name: "browser_cpu_ms",
+        default: "0",
+        doc: "CPU time of a request without faults, ms; 0 = the cost browser_request_ns",
+    },
+    ParamDoc {
+        name: "swap",
+        default: "disk",
+        doc: "none, zram or disk",
+    },
+    ParamDoc {
+        name: "swap_mib",
+        default: "524288",
+        doc: "size of swap, MiB",
+    },
+    ParamDoc {
+        name: "duration_s",
+        default: "7200",
+        doc: "measured time, s, before effort",
+    },
+];
+
+/// The measured time is a sixteenth of the published one (`workloads.md` 13.2, effort 1/16).
+const EFFORT_DIVISOR: u64 = 16;
+/// The run without pressure takes this part of the time.
+const LIGHT_DIVISOR: u64 = 4;
+/// Its demand is this share of RAM, permille.
+const LIGHT_PERMILLE: u64 = 900;
+/// Fewer requests than this in the published two hours: a starved client.
+const STARVED: u64 = 1000;
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    let mut r = RunResult::new(&input.variant, input.seed);
+    let outcome = browser::run(input, &shape)?;
+    outcome.report("", &mut r);
+    let least = STARVED * input.effort_permille / 1000 / EFFORT_DIVISOR;
+    r.set("starved_clients", outcome.starved(least.max(1)));
+    let overcommit = shape.demand_pages() as f64 / shape.ram_pages as f64;
+    r.set("overcommit", overcommit);
+    let light = Shape {
+        ram_pages: shape.demand_pages() * 1000 / LIGHT_PERMILLE,
+        duration_ns: shape.duration_ns / LIGHT_DIVISOR,
+        ..shape
+    };
+    browser::run(input, &light)?.report("light.", &mut r);
+    Ok(r)
+}
+
+/// The tail of the published distribution: bucket, requests before and after.
+const TAIL: [(&str, f64, f64); 4] = [
+    ("[16,32) s", 4611.0, 2863.0),
+    ("[32,64) s", 1658.0, 1061.0),
+    ("[64,128) s", 586.0, 444.0),
+    ("[128,inf) s", 1231.0, 1057.0),
+];
+
+/// Acceptance rows (`workloads.md` 13.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let mut rows = vec![Claim::ratio("requests", "requests", before, after)
+        .within(1.15, 1.60)
+        .published_pair(1_734_169.0, 2_353_717.0)
+        .unit("requests")
+        .higher_is_better()];
+    for (bucket, b, a) in TAIL {
+        let counter = format!("requests {bucket}");
+        rows.push(
+            Claim::ratio(format!("requests of {bucket}"), &counter, before, after)
+                .within_band(Band::at_most(0.95))
+                .published_pair(b, a)
+                .unit("requests")
+                .lower_is_better(),
+        );
+    }
+    let (b, a) = (before.to_string(), after.to_string());
+    rows.push(
+        Claim::derived("requests of 16 s and more, after / before", move |s| {
+            let mut sums = [0.0; 2];
+            for (bucket, _, _) in TAIL {
+                let counter = format!("requests {bucket}");
+                sums[0] += s.get(&b, &counter)?;
+                sums[1] += s.get(&a, &counter)?;
+            }
+            Ok(sums[1] / sums[0].max(1.0))
+        })
+        .within(0.50, 0.85)
+        .published(0.671)
+        .lower_is_better(),
+    );
+    let (b, a) = (before.to_string(), after.to_string());
+    rows.extend([
+        Claim::derived("Jain's index, after less before", move |s| {
+            Ok(s.get(&a, "jain")? - s.get(&b, "jain")?)
+        })
+        .always(Band::at_least(0.0))
+        .published(0.9246 - 0.8815)
+        .higher_is_better(),
+        Claim::difference(
+            "starved clients, after less before",
+            "starved_clients",
+            before,
+            after,
+        )
+        .direction_within(Band::at_most(0.0))
+        .published_pair(9.0, 6.0)
+        .unit("clients")
+        .lower_is_better(),
+        Claim::ratio("requests without pressure", "light.requests", before, after)
+            .noise_of(0.05)
+            .unit("requests"),
+    ]);
+    rows
+}

@@ -1,0 +1,389 @@
+//! MongoDB on slow devices (`workloads.md` 9): the server of section 2 over a grid of device, size
+//! of the data and share of updates.
+
+use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "slow-io",
+    doc: "the mongodb server on HDD and network storage, by size of the data and share of updates",
+    section: "workloads.md 9",
+    before: "base",
+    after: "v5",
+    extra: &[],
+    scale: 64,
+    params: PARAMS,
+    run,
+    claims,
+    mechanism: &[
+        "hdd.20M.u5.blocks_per_op",
+        "hdd.20M.u5.dirty_moved_up",
+        "hdd.20M.u5.dirty_reactivated",
+        "hdd.20M.u5.unqueued_dirty",
+        "hdd.20M.u5.flusher_wakeups",
+        "hdd.20M.u5.aging_runs",
+        "hdd.6M.u50.blocks_per_op",
+        "hdd.6M.u50.dirty_moved_up",
+        "hdd.6M.u50.dirty_reactivated",
+        "hdd.6M.u50.unqueued_dirty",
+        "hdd.6M.u50.flusher_wakeups",
+        "hdd.6M.u50.aging_runs",
+    ],
+};
+
+/// Parameters at scale 1. All but the grid are those of the server and go to it unchanged.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "devices",
+        default: "hdd,net",
+        doc: "devices of the grid, comma-separated",
+    },
+    ParamDoc {
+        name: "records",
+        default: "20000000,7000000,6000000",
+        doc: "records of the grid, comma-separated",
+    },
+    ParamDoc {
+        name: "update_percents",
+        default: "5,20,50",
+        doc: "shares of updates of the grid, per cent, comma-separated",
+    },
+    ParamDoc {
+        name: "reference",
+        default: "nvme",
+        doc: "device to compare with, run with the first share of updates; none = not",
+    },
+    ParamDoc {
+        name: "ops_per_block",
+        default: "8",
+        doc: "operations of a cell, by blocks of data",
+    },
+    ParamDoc {
+        name: "limit_mib",
+        default: "10240",
+        doc: "limit of the memcg, MiB",
+    },
+    ParamDoc {
+        name: "cache_mib",
+        default: "4608",
+        doc: "cache of the storage engine, MiB",
+    },
+    ParamDoc {
+        name: "heap_mib",
+        default: "358",
+        doc: "other anonymous memory, MiB",
+    },
+    ParamDoc {
+        name: "threads",
+        default: "32",
+        doc: "workers, not scaled",
+    },
+    ParamDoc {
+        name: "dist",
+        default: "scale-true",
+        doc: "record choice: scale-true or literal",
+    },
+    ParamDoc {
+        name: "checkpoint_s",
+        default: "60",
+        doc: "seconds between checkpoints",
+    },
+    ParamDoc {
+        name: "cgroup",
+        default: "v2",
+        doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
+    },
+    ParamDoc {
+        name: "ram_mib",
+        default: "131072",
+        doc: "RAM of the host, MiB",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "96",
+        doc: "CPUs, not scaled",
+    },
+];
+
+/// Parameters of this experiment that the server does not know.
+const OF_THE_GRID: &[&str] = &[
+    "devices",
+    "records",
+    "update_percents",
+    "reference",
+    "ops_per_block",
+];
+/// Records of a block (`workloads.md` 2.2).
+const RECORDS_PER_BLOCK: u64 = 27;
+/// What is kept of each cell.
+const KEPT: &[&str] = &[
+    "throughput",
+    "latency_us",
+    "blocks_per_op",
+    "pgpgin",
+    "pgpgout",
+    "workingset_refault_file",
+    "pgscan",
+    "pgsteal",
+    "dirty_moved_up",
+    "dirty_reactivated",
+    "unqueued_dirty",
+    "writeback_seen",
+    "flusher_wakeups",
+    "throttle_waits",
+    "aging_runs",
+    "zero_progress",
+    "oom_kill",
+];
+
+/// One cell of the grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cell {
+    device: String,
+    records: u64,
+    update_percent: u64,
+}
+
+impl Cell {
+    /// Name before its counters: `hdd.20M.u5`.
+    fn name(&self) -> String {
+        let million = 1_000_000;
+        let records = if self.records % million == 0 {
+            format!("{}M", self.records / million)
+        } else {
+            self.records.to_string()
+        };
+        format!("{}.{records}.u{}", self.device, self.update_percent)
+    }
+}
+
+/// The cells that the parameters ask for, in order.
+fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
+    let words = |name| {
+        let text = input.text(PARAMS, name);
+        text.split(',').map(str::trim).filter(|w| !w.is_empty())
+    };
+    let numbers = |name: &'static str| -> Result<Vec<u64>, ExperimentError> {
+        words(name)
+            .map(|w| {
+                w.parse().map_err(|_| ExperimentError::Param {
+                    name: name.into(),
+                    value: w.into(),
+                    expected: "whole numbers, comma-separated",
+                })
+            })
+            .collect()
+    };
+    let (records, updates) = (numbers("records")?, numbers("update_percents")?);
+    let mut cells = Vec::new();
+    for device in words("devices") {
+        for &records in &records {
+            for &update_percent in &updates {
+                cells.push(Cell {
+                    device: device.into(),
+                    records,
+                    update_percent,
+                });
+            }
+        }
+    }
+    let reference = input.text(PARAMS, "reference");
+    if reference != "none" && !words("devices").any(|d| d == reference) {
+        cells.extend(records.iter().flat_map(|&records| {
+            updates.first().map(|&update_percent| Cell {
+                device: reference.into(),
+                records,
+                update_percent,
+            })
+        }));
+    }
+    Ok(cells)
+}
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let mut all = RunResult::new(&input.variant, input.seed);
+    for cell in cells(input)? {
+        let blocks = cell.records / RECORDS_PER_BLOCK;
+        let operations = blocks * input.number(PARAMS, "ops_per_block")?;
+        let mut own = input.clone();
+        own.params
+            .retain(|(name, _)| !OF_THE_GRID.contains(&name.as_str()));
+        for (name, value) in [
+            ("device", cell.device.clone()),
+            ("records", cell.records.to_string()),
+            ("update_percent", cell.update_percent.to_string()),
+            ("operations", operations.to_string()),
+        ] {
+            own.params.push((name.into(), value));
+        }
+        let done = mongodb::run(&own)?;
+        let cell = cell.name();
+        for &name in KEPT {
+            if let Some(&value) = done.counters.get(name) {
+                all.set(format!("{cell}.{name}"), value);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Throughput of a cell, after over before.
+fn ratio(v: &SeedView<'_>, before: &str, after: &str, cell: &str) -> Result<f64, ReportError> {
+    let name = format!("{cell}.throughput");
+    if !v.has(before, &name)? {
+        return Err(ReportError::NoCell(format!("cell {cell}")));
+    }
+    Ok(v.get(after, &name)? / v.get(before, &name)?.max(f64::MIN_POSITIVE))
+}
+
+/// Ratios of all cells on slow devices.
+fn ratios(v: &SeedView<'_>, before: &str, after: &str) -> Result<Vec<f64>, ReportError> {
+    let cells: Vec<&str> = v
+        .names(before)?
+        .filter_map(|name| name.strip_suffix(".throughput"))
+        .filter(|cell| !cell.starts_with("nvme."))
+        .collect();
+    if cells.is_empty() {
+        return Err(ReportError::NoCell("a slow device".into()));
+    }
+    cells
+        .into_iter()
+        .map(|cell| ratio(v, before, after, cell))
+        .collect()
+}
+
+/// Acceptance rows (`workloads.md` 9.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let over = |figure: fn(f64, f64) -> f64| {
+        let (b, a) = (before.to_string(), after.to_string());
+        move |v: &SeedView<'_>| {
+            let all = ratios(v, &b, &a)?;
+            Ok(all.into_iter().reduce(figure).unwrap_or(1.0))
+        }
+    };
+    let mut rows = vec![
+        Claim::derived("throughput ratio, worst cell", over(f64::min))
+            .always(Band::at_least(0.97))
+            .higher_is_better(),
+        Claim::derived("throughput ratio, best cell", over(f64::max))
+            .within_band(Band::at_least(2.0))
+            .published("over 100 % gain for some workloads")
+            .higher_is_better(),
+    ];
+    for device in ["hdd", "net"] {
+        let cell = format!("{device}.20M.u5");
+        let pair = || (before.to_string(), after.to_string(), cell.clone());
+        let (b, a, c) = pair();
+        rows.push(
+            Claim::derived(format!("throughput ratio, {cell}"), move |v| {
+                ratio(v, &b, &a, &c)
+            })
+            .within(1.2, 2.2)
+            .published("larger than on NVMe (1.28)")
+            .higher_is_better(),
+        );
+        let (b, a, c) = pair();
+        rows.push(
+            Claim::derived(format!("throughput ratio, {cell} less nvme"), move |v| {
+                Ok(ratio(v, &b, &a, &c)? - ratio(v, &b, &a, "nvme.20M.u5")?)
+            })
+            .within_band(Band::at_least(-0.05)),
+        );
+    }
+    for records in ["20M", "7M", "6M"] {
+        let (b, a) = (before.to_string(), after.to_string());
+        rows.push(
+            Claim::derived(
+                format!("ratio grows from nvme to net to hdd, least step, {records}"),
+                move |v| {
+                    let of = |device| ratio(v, &b, &a, &format!("{device}.{records}.u5"));
+                    let (nvme, net, hdd) = (of("nvme")?, of("net")?, of("hdd")?);
+                    Ok((net - nvme).min(hdd - net))
+                },
+            )
+            .direction_within(Band::at_least(f64::EPSILON)),
+        );
+    }
+    // Two plain LRUs of the same sizes: whether the generator has the right data at all.
+    for (records, misses) in [("20M", 0.59), ("7M", 0.28), ("6M", 0.20)] {
+        let a = after.to_string();
+        rows.push(
+            Claim::derived(
+                format!("blocks read per op, net.{records}.u5, after"),
+                move |v| {
+                    let name = format!("net.{records}.u5.blocks_per_op");
+                    if !v.has(&a, &name)? {
+                        return Err(ReportError::NoCell(format!("cell net.{records}.u5")));
+                    }
+                    v.get(&a, &name)
+                },
+            )
+            .direction_within(Band::around(misses, 0.08))
+            .published(misses)
+            .note("published: two plain LRUs of the same sizes"),
+        );
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Variant;
+
+    fn input(params: &[(&str, &str)]) -> RunInput {
+        RunInput {
+            variant: "v5".into(),
+            switches: Variant::parse("v5", &[]).unwrap().switches,
+            seed: 1,
+            scale: 512,
+            effort_permille: 200,
+            costs: coldset_machine::Params::default(),
+            params: params.iter().map(|&(n, v)| (n.into(), v.into())).collect(),
+        }
+    }
+
+    #[test]
+    fn default_grid_is_eighteen_cells_and_the_reference() {
+        let all = cells(&input(&[])).unwrap();
+        assert_eq!(all.len(), 18 + 3);
+        assert_eq!(all[0].name(), "hdd.20M.u5");
+        assert_eq!(all[17].name(), "net.6M.u50");
+        assert_eq!(all[20].name(), "nvme.6M.u5");
+        let one = input(&[
+            ("devices", "net"),
+            ("records", "1500000"),
+            ("reference", "none"),
+        ]);
+        let names: Vec<_> = cells(&one).unwrap().iter().map(Cell::name).collect();
+        assert_eq!(
+            names,
+            ["net.1500000.u5", "net.1500000.u20", "net.1500000.u50"]
+        );
+    }
+
+    #[test]
+    fn mistakes_in_the_grid_are_named() {
+        let e = cells(&input(&[("records", "20000000,many")])).unwrap_err();
+        assert!(e.to_string().contains("'many'"), "{e}");
+        let e = run(&input(&[("devices", "tape"), ("reference", "none")])).unwrap_err();
+        assert!(e.to_string().contains("'tape'"), "{e}");
+    }
+
+    /// The device is the server's: the same work takes longer on a slower one, and a larger share
+    /// of updates writes more.
+    #[test]
+    fn cells_differ_as_their_parameters_do() {
+        let done = run(&input(&[
+            ("records", "6000000"),
+            ("update_percents", "5,50"),
+        ]))
+        .unwrap();
+        let get = |name: &str| done.counters[name].as_f64();
+        assert!(get("nvme.6M.u5.throughput") > 2.0 * get("net.6M.u5.throughput"));
+        assert!(get("net.6M.u5.throughput") > 2.0 * get("hdd.6M.u5.throughput"));
+        assert!(get("net.6M.u50.pgpgout") > 3.0 * get("net.6M.u5.pgpgout"));
+        assert!(!done.counters.contains_key("nvme.6M.u50.throughput"));
+    }
+}

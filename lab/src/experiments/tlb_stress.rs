@@ -1,0 +1,555 @@
+//! stress-ng's vm workers (`workloads.md` 10): sixteen processes sweep over four times as much
+//! anonymous memory as their memcg may have, so that nearly every page reclaimed is dirty and mapped,
+//! and its TLB flush is what reclaim costs other CPUs.
+
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::draw::Stream;
+use crate::report::{Band, Claim, RunResult};
+use coldset_engine::memcg::CounterKind;
+use coldset_engine::{Counter, MemcgId, MmId, Scale};
+use coldset_machine::device::DeviceKind;
+use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};
+use coldset_machine::{
+    Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError, SwapConfig,
+};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "tlb-stress",
+    doc: "stress-ng vm: sweeps over anonymous memory four times the limit, 16 CPUs, TLB shootdowns",
+    section: "workloads.md 10",
+    before: "base",
+    after: "base+tlbbatch",
+    extra: &[],
+    scale: 64,
+    params: PARAMS,
+    run,
+    claims,
+    mechanism: &[
+        "unmap_pending",
+        "unmap_flush_dirty",
+        "unmap_flush_free",
+        "unmap_flush_end",
+        "unmap_flush_mm",
+        "nr_tlb_remote_flush",
+        "nr_tlb_remote_flush_received",
+        "nr_tlb_local_flush_all",
+        "nr_tlb_local_flush_one",
+        "tlb_lazy_skipped",
+        "tlb_stale_hits",
+        "dirty_batches",
+        "dirty_batched",
+        "dirty_batch_locked",
+        "dirty_batch_writeback",
+        "dirty_batch_lru",
+        "dirty_batch_mapped",
+        "dirty_batch_pinned",
+        "dirty_batch_clean",
+        "race.dirty_batched",
+        "race.rejections",
+        "race.tlb_stale_hits",
+        "race.pages_checked",
+    ],
+};
+
+/// Parameters at scale 1; times and sizes shrink with the scale.
+const PARAMS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "limit_mib",
+        default: "512",
+        doc: "limit of the memcg, MiB",
+    },
+    ParamDoc {
+        name: "total_mib",
+        default: "2048",
+        doc: "memory of all processes together, MiB",
+    },
+    ParamDoc {
+        name: "procs",
+        default: "16",
+        doc: "processes, not scaled",
+    },
+    ParamDoc {
+        name: "cpus",
+        default: "16",
+        doc: "CPUs, not scaled",
+    },
+    ParamDoc {
+        name: "swap",
+        default: "zram",
+        doc: "swap: zram, or a device of `coldset lab list`",
+    },
+    ParamDoc {
+        name: "swap_mib",
+        default: "8192",
+        doc: "size of swap, MiB",
+    },
+    ParamDoc {
+        name: "page_cluster",
+        default: "3",
+        doc: "vm.page-cluster: a fault reads up to 2^this pages from a swap device",
+    },
+    ParamDoc {
+        name: "sweeps",
+        default: "inversion",
+        doc: "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify",
+    },
+    ParamDoc {
+        name: "batch",
+        default: "31",
+        doc: "folios of an add batch, 1 to 31: so many of a process lie side by side on the lists",
+    },
+    ParamDoc {
+        name: "time_ms",
+        default: "60000",
+        doc: "time, ms, before effort",
+    },
+    ParamDoc {
+        name: "mask_mean_permille",
+        default: "1900",
+        doc: "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one",
+    },
+];
+
+/// Pages of a MiB.
+const MIB: u64 = 256;
+/// Pages of a bogo operation: 4,096 words of 8 bytes.
+const BOGO_PAGES: u64 = 8;
+/// Times that the processes move on to their next CPUs. One that reclaims moves later than the rest,
+/// and two share a CPU until it does: too many moves would be a load of their own.
+const MOVES: u64 = 20;
+/// Within so much for each process all have begun, ns.
+const FORK_NS: u64 = 50_000;
+/// The run with forced races is so much shorter.
+const RACE_SHARE: u64 = 8;
+/// In it, tasks run ahead of the clock by no more than this, ns.
+const RACE_QUANTUM: u64 = 1_000;
+
+/// What the processes of one run share.
+struct Shared {
+    until: u64,
+    /// A page is verified and written in the same pass.
+    inversion: bool,
+    /// How long a process stays on a CPU, ns.
+    stay: u64,
+    sweep_ns: u64,
+    pages: u32,
+    touched: Cell<u64>,
+    left: Cell<u64>,
+    failure: Cell<Option<OpError>>,
+    times: RefCell<[u64; TIME_CLASSES]>,
+}
+
+impl Shared {
+    /// One load or store of a page. False at the end of the run.
+    async fn page(&self, m: &Machine, ctx: &Ctx, map: MappingId, page: u32, write: bool) -> bool {
+        if ctx.now() >= self.until {
+            return false;
+        }
+        if let Err(e) = m.access(ctx, map, page, write).await {
+            self.failure.set(Some(e));
+            m.sim.stop();
+            return false;
+        }
+        ctx.charge(TimeClass::User, self.sweep_ns);
+        ctx.maybe_settle().await;
+        true
+    }
+
+    fn ended(&self, m: &Machine, ctx: &Ctx) {
+        if let Some(task) = ctx.task() {
+            let times = task.times();
+            for (sum, ns) in self.times.borrow_mut().iter_mut().zip(times.0) {
+                *sum += ns;
+            }
+        }
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
+            m.sim.stop();
+        }
+    }
+}
+
+/// Goes on on another CPU.
+async fn move_to(ctx: &Ctx, cpu: u16) {
+    if let Some(task) = ctx.task() {
+        task.set_affinity(CpuMask::single(cpu));
+        // It moves when it is scheduled next.
+        ctx.sleep_until(TimeClass::Idle, ctx.now() + 1).await;
+    }
+}
+
+/// Sweeps up twice, down twice. With inversion each verifies a page and writes its complement, so that
+/// every page that is swapped in is dirty again when it goes; else every other sweep only verifies, and
+/// half of the pages go as they came. All processes move on to the next of their CPUs at the same
+/// times, so that each has one to itself.
+async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>, begin: u64) {
+    let n = s.pages;
+    ctx.sleep_until(TimeClass::Idle, begin).await;
+    let (mut sweep, mut at) = (0, 0);
+    'run: loop {
+        let (even, up) = (sweep % 2 == 0, sweep % 4 < 2);
+        for i in 0..n {
+            let now = (ctx.now() / s.stay) as usize % home.len();
+            if now != at {
+                at = now;
+                move_to(&ctx, home[at]).await;
+            }
+            let page = if up { i } else { n - 1 - i };
+            let verified = !s.inversion || s.page(&m, &ctx, map, page, false).await;
+            if !verified || !s.page(&m, &ctx, map, page, s.inversion || even).await {
+                break 'run;
+            }
+            s.touched.set(s.touched.get() + 1);
+        }
+        sweep += 1;
+    }
+    s.ended(&m, &ctx);
+}
+
+/// A second thread of a process: stores here and there, wherever the scheduler puts it.
+async fn meddler(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, mut draw: Stream) {
+    loop {
+        let page = draw.below(s.pages.into()) as u32;
+        let write = draw.chance(2, 3);
+        if !s.page(&m, &ctx, map, page, write).await {
+            break;
+        }
+    }
+    s.ended(&m, &ctx);
+}
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let mut r = RunResult::new(&input.variant, input.seed);
+    run_one(input, false, &mut r)?;
+    run_one(input, true, &mut r)?;
+    Ok(r)
+}
+
+/// How many CPUs each process wanders over, so that a reclaimer on any CPU finds `mean` thousandths
+/// of others in the mask of the average process.
+fn homes(procs: u64, cpus: u16, mean_permille: u64) -> Vec<Vec<u16>> {
+    let n = u64::from(cpus);
+    // The reclaimer's own CPU is in a mask of k with probability k/n.
+    let others = 1000 * (n - 1).max(1);
+    let total = ((procs * mean_permille * n + others / 2) / others).clamp(procs, procs * n);
+    (0..procs)
+        .map(|p| {
+            let k = total / procs + u64::from(p < total % procs);
+            (0..k).map(|i| ((p + i) % n) as u16).collect()
+        })
+        .collect()
+}
+
+fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), ExperimentError> {
+    let n = |name| input.number(PARAMS, name);
+    let procs = n("procs")?.max(1);
+    let pages = n("total_mib")? * MIB / procs / input.scale;
+    let limit = n("limit_mib")? * MIB / input.scale;
+    if pages < 64 || limit < 256 {
+        return Err(ExperimentError::Scale {
+            scale: input.scale,
+            what: "pages a process",
+            left: pages,
+            max: 256,
+        });
+    }
+    let cpus = n("cpus")?.clamp(1, 256) as u16;
+    let mut cfg = MachineConfig::new(input.switches.clone());
+    cfg.cpus = cpus;
+    cfg.params = input.costs.clone();
+    if race {
+        cfg.params.sim_quantum_ns = cfg.params.sim_quantum_ns.min(RACE_QUANTUM);
+    }
+    cfg.engine.scale = Scale::one_over(input.scale);
+    cfg.engine.fold_interval /= input.scale;
+    cfg.engine.fold_phase = cfg.engine.fold_interval;
+    cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
+    cfg.engine.seed = input.seed;
+    // A reclaimer that sorts through a list of hundreds is no lump of time to the other CPUs.
+    cfg.engine.resched_in_lists = true;
+    cfg.seed = input.seed;
+    cfg.kernel_memory = true;
+    cfg.page_cluster = n("page_cluster")?.min(8) as u32;
+    let inversion = match input.text(PARAMS, "sweeps") {
+        "separate" => false,
+        "inversion" => true,
+        other => {
+            return Err(ExperimentError::Param {
+                name: "sweeps".into(),
+                value: other.into(),
+                expected: "separate or inversion",
+            })
+        }
+    };
+    let swap_pages = (n("swap_mib")? * MIB / input.scale) as u32;
+    cfg.swap = match input.text(PARAMS, "swap") {
+        "zram" => SwapConfig::Zram {
+            pages: swap_pages,
+            algorithm: "lzo-rle".into(),
+        },
+        device => SwapConfig::Disk {
+            pages: swap_pages,
+            device: device
+                .parse::<DeviceKind>()
+                .map_err(|_| ExperimentError::Param {
+                    name: "swap".into(),
+                    value: device.into(),
+                    expected: "zram or a device of `coldset lab list`",
+                })?,
+        },
+    };
+    let mut run = MachineRun::new(&cfg)?;
+    let machine = run.machine.clone();
+    let memcg = {
+        let mut w = machine.world_mut();
+        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
+        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
+        memcg
+    };
+    let ms = 1_000_000;
+    let share = if race { RACE_SHARE } else { 1 };
+    let time = n("time_ms")? * ms / input.scale * input.effort_permille / 1000 / share;
+    let threads = if race { 2 * procs } else { procs };
+    let shared = Rc::new(Shared {
+        until: time.max(ms),
+        inversion,
+        stay: (time / MOVES).max(ms / 10),
+        sweep_ns: input.costs.stress_sweep_page_ns,
+        pages: pages as u32,
+        touched: Cell::new(0),
+        left: Cell::new(threads),
+        failure: Cell::new(None),
+        times: RefCell::new([0; TIME_CLASSES]),
+    });
+    let mut mms: Vec<MmId> = Vec::new();
+    for (p, home) in homes(procs, cpus, n("mask_mean_permille")?)
+        .into_iter()
+        .enumerate()
+    {
+        let region = machine.create_anon(pages as u32);
+        let mm = machine.create_mm(memcg);
+        mms.push(mm);
+        let map = machine.mmap(mm, region, 0, pages as u32, MappingFlags::empty());
+        let s = shared.clone();
+        let first = Affinity::Mask(CpuMask::single(home[0]));
+        // They are forked one after the other.
+        let begin = Stream::new(input.seed, "tlb-stress", p as u64).below(FORK_NS * procs);
+        machine.spawn("stress-ng-vm", first, mm, move |m, ctx| {
+            worker(m, ctx, s, map, home, begin)
+        });
+        if race {
+            let s = shared.clone();
+            let draw = Stream::new(input.seed, "tlb-stress-race", p as u64);
+            machine.spawn("meddler", Affinity::Any, mm, move |m, ctx| {
+                meddler(m, ctx, s, map, draw)
+            });
+        }
+    }
+    run.executor.run();
+    if let Some(error) = shared.failure.get() {
+        return Err(ExperimentError::Op {
+            what: "stress-ng vm worker",
+            error,
+        });
+    }
+    let w = machine.world();
+    let count = |c: Counter| w.engine.vmstat().get(c).max(0) as u64;
+    if race {
+        // Every page, in memory or in swap, holds what was stored last; loads have looked before.
+        w.check();
+        r.set("race.pages_checked", pages * procs);
+        r.set("race.dirty_batched", count(Counter::DirtyBatched));
+        r.set("race.tlb_stale_hits", count(Counter::TlbStaleHits));
+        let rejections: u64 = REJECTIONS.iter().map(|&c| count(c)).sum();
+        r.set("race.rejections", rejections);
+        return Ok(());
+    }
+    let touched = shared.touched.get();
+    let seconds = time.max(ms) as f64 / 1e9;
+    r.set("bogo_ops", touched as f64 / BOGO_PAGES as f64 / seconds);
+    let shootdowns = count(Counter::TlbRemoteFlushReceived);
+    let (scan, steal) = (count(Counter::PgscanAnon), count(Counter::PgstealAnon));
+    r.set("tlb_shootdowns", shootdowns);
+    r.set("call_ipis", count(Counter::CallIpis));
+    r.set("pgscan_anon", scan);
+    r.set("pgsteal_anon", steal);
+    let per = |a: u64, b: u64| a as f64 / b.max(1) as f64;
+    r.set("shootdowns_per_steal", per(shootdowns, steal));
+    r.set(
+        "ipis_per_shootdown",
+        per(count(Counter::CallIpis), shootdowns),
+    );
+    r.set("steal_per_scan", per(steal, scan));
+    r.set("steals_per_page", per(steal, touched));
+    let masks: u64 = mms.iter().map(|&m| u64::from(w.cpumask(m).count())).sum();
+    r.set("mask_cpus", per(masks, procs));
+    let all: u64 = shared.times.borrow().iter().sum();
+    for class in TimeClass::ALL {
+        let ns = shared.times.borrow()[class as usize];
+        if ns > 0 {
+            r.set(
+                format!("time.{}_percent", class.name()),
+                100.0 * per(ns, all),
+            );
+        }
+    }
+    for c in [
+        Counter::Pgfault,
+        Counter::Pgmajfault,
+        Counter::Pswpin,
+        Counter::Pswpout,
+        Counter::SwapRa,
+        Counter::SwapRaHit,
+        Counter::RefaultAnon,
+        Counter::AgingRuns,
+        Counter::ZeroProgress,
+        Counter::OomKill,
+        Counter::UnmapPending,
+        Counter::UnmapFlushDirty,
+        Counter::UnmapFlushFree,
+        Counter::UnmapFlushEnd,
+        Counter::UnmapFlushMm,
+        Counter::TlbRemoteFlush,
+        Counter::TlbRemoteFlushReceived,
+        Counter::TlbLocalFlushAll,
+        Counter::TlbLocalFlushOne,
+        Counter::TlbLazySkipped,
+        Counter::TlbStaleHits,
+        Counter::DirtyBatches,
+        Counter::DirtyBatched,
+    ]
+    .into_iter()
+    .chain(REJECTIONS)
+    {
+        r.set(c.name(), count(c));
+    }
+    Ok(())
+}
+
+/// Folios turned away when a batch is locked again.
+const REJECTIONS: [Counter; 6] = [
+    Counter::DirtyBatchLocked,
+    Counter::DirtyBatchWriteback,
+    Counter::DirtyBatchLru,
+    Counter::DirtyBatchMapped,
+    Counter::DirtyBatchPinned,
+    Counter::DirtyBatchClean,
+];
+
+/// Acceptance rows (`workloads.md` 10.3).
+fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let (b, a) = (before.to_string(), after.to_string());
+    vec![
+        Claim::ratio("bogo operations", "bogo_ops", before, after)
+            .within(1.10, 1.45)
+            .published_pair(28238.63, 35833.97)
+            .unit("ops/s")
+            .higher_is_better(),
+        Claim::ratio("TLB shootdowns", "tlb_shootdowns", before, after)
+            .within(0.20, 0.45)
+            .published_pair(55_428_953.0, 17_621_697.0)
+            .lower_is_better(),
+        Claim::ratio("function-call interrupts", "call_ipis", before, after)
+            .within(0.30, 0.60)
+            .published_pair(34_073_695.0, 14_498_768.0)
+            .lower_is_better(),
+        Claim::ratio("pgscan_anon", "pgscan_anon", before, after)
+            .within(1.0, 1.35)
+            .published_pair(52_856_224.0, 60_252_894.0)
+            .unit("pages"),
+        Claim::ratio("pgsteal_anon", "pgsteal_anon", before, after)
+            .within(1.0, 1.35)
+            .published_pair(29_004_962.0, 34_054_753.0)
+            .unit("pages"),
+        Claim::value(
+            "shootdowns per stolen page, before",
+            "shootdowns_per_steal",
+            before,
+        )
+        .within(1.5, 2.3)
+        .published(1.911),
+        Claim::value(
+            "shootdowns per stolen page, after",
+            "shootdowns_per_steal",
+            after,
+        )
+        .within(0.40, 0.65)
+        .published(0.517)
+        .lower_is_better(),
+        Claim::ratio("stolen per scanned page", "steal_per_scan", before, after)
+            .within(0.9, 1.1)
+            .published_pair(0.549, 0.565),
+        Claim::value("forced races: folios turned away", "race.rejections", after)
+            .always(Band::at_least(1.0)),
+        Claim::predicate(
+            "forced races: every page holds what was stored last",
+            move |v| {
+                let mut all = true;
+                for name in [&b, &a] {
+                    all &= v.get(name, "race.pages_checked")? > 0.0;
+                    all &= v.get(name, "oom_kill")? == 0.0;
+                }
+                Ok(all)
+            },
+        )
+        .always(Band::exactly(1.0)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_come_out_at_the_mean() {
+        let h = homes(16, 16, 1900);
+        let total: usize = h.iter().map(Vec::len).sum();
+        assert_eq!(total, 32, "16 * 1.9 * 16/15, rounded");
+        assert_eq!(h[15], [15, 0]);
+        assert!(homes(16, 16, 0).iter().all(|h| h.len() == 1));
+        assert!(homes(2, 1, 5000).iter().all(|h| h == &[0]));
+    }
+
+    fn tiny(variant: &str, swap: &str) -> RunResult {
+        let switches = crate::runner::Variant::parse(variant, &[])
+            .unwrap()
+            .switches;
+        let input = RunInput {
+            variant: variant.into(),
+            switches,
+            seed: 1,
+            scale: 64,
+            effort_permille: 100,
+            costs: Default::default(),
+            params: vec![("swap".into(), swap.into())],
+        };
+        run(&input).unwrap()
+    }
+
+    #[test]
+    fn races_are_met_and_survived_in_every_form() {
+        for mode in ["v1", "v2", "8", "list", "locked"] {
+            let r = tiny(&format!("base+batched_dirty_flush={mode}"), "ramdisk");
+            let get = |name: &str| r.counters[name].as_f64();
+            assert_eq!(get("race.pages_checked"), 8192.0, "{mode}");
+            assert!(get("race.dirty_batched") > 1000.0, "{mode}");
+            assert_eq!(get("race.rejections") > 0.0, mode != "locked", "{mode}");
+        }
+    }
+
+    #[test]
+    fn a_larger_batch_takes_fewer_flushes() {
+        let flushes = |mode: &str| {
+            let r = tiny(&format!("v5+batched_dirty_flush={mode}"), "zram");
+            r.counters["unmap_flush_dirty"].as_f64() / r.counters["pgsteal_anon"].as_f64()
+        };
+        let [one, eight, full] = ["1", "8", "31"].map(flushes);
+        assert!(
+            one > 4.0 * eight && eight > 2.0 * full,
+            "{one} {eight} {full}"
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Which runs make up the proof, and what they say.
+
+use super::protocol::{Adversary, Batching, Flaws, Plant, Protocol, ADVERSARIES, PROTOCOLS};
+use super::search::{search, Found, Search, Step};
+use super::{Model, INITIAL};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// One search.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RunReport {
+    /// Names of the adversaries.
+    pub against: Vec<&'static str>,
+    /// States visited.
+    pub states: u64,
+    /// Steps between them.
+    pub transitions: u64,
+    /// Steps to the farthest state.
+    pub depth: u64,
+    /// States in which everybody is at the end.
+    pub ends: u64,
+    /// What went wrong, if anything.
+    pub counterexample: Option<Counterexample>,
+}
+
+/// A shortest way to a broken property.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Counterexample {
+    /// The property, in words.
+    pub property: &'static str,
+    /// How it is broken.
+    pub broken: String,
+    /// Names of the adversaries.
+    pub against: Vec<&'static str>,
+    /// Where it begins.
+    pub initial: &'static str,
+    /// The steps, "actor: what".
+    pub steps: Vec<String>,
+    #[serde(skip)]
+    mild: bool,
+}
+
+/// A protocol against all its adversaries.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ProtocolReport {
+    /// Name.
+    pub protocol: &'static str,
+    /// One line.
+    pub doc: &'static str,
+    /// No property is broken in any run.
+    pub holds: bool,
+    /// States of all runs.
+    pub states: u64,
+    /// Steps of all runs.
+    pub transitions: u64,
+    /// The runs.
+    pub runs: Vec<RunReport>,
+}
+
+/// A planted bug.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PlantReport {
+    /// Name.
+    pub plant: &'static str,
+    /// What is wrong.
+    pub doc: &'static str,
+    /// The protocol it is put into.
+    pub protocol: &'static str,
+    /// States visited until it was found.
+    pub states: u64,
+    /// How it was found, or nothing.
+    pub counterexample: Option<Counterexample>,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct RaceReport {
+    /// The protocols that must hold.
+    pub protocols: Vec<ProtocolReport>,
+    /// The bugs that must be found.
+    pub plants: Vec<PlantReport>,
+}
+
+impl RunReport {
+    fn new(model: &Model) -> Self {
+        let Search {
+            states,
+            transitions,
+            depth,
+            ends,
+            found,
+        } = search(model);
+        let against: Vec<_> = model.adversaries.iter().map(|a| a.name).collect();
+        RunReport {
+            counterexample: found.map(|f| Counterexample::new(f, against.clone())),
+            against,
+            states,
+            transitions,
+            depth,
+            ends,
+        }
+    }
+}
+
+impl Counterexample {
+    fn new(found: Found, against: Vec<&'static str>) -> Self {
+        Counterexample {
+            property: found.alarm.property().text(),
+            broken: found.alarm.to_string(),
+            against,
+            initial: INITIAL[found.initial].0,
+            steps: found
+                .steps
+                .iter()
+                .map(|Step { actor, text }| format!("{actor}: {text}"))
+                .collect(),
+            mild: found.alarm.mild(),
+        }
+    }
+
+    /// One line a step.
+    pub fn text(&self) -> String {
+        let mut out = format!("  at first: {}\n", self.initial);
+        for (i, step) in self.steps.iter().enumerate() {
+            writeln!(out, "  {:>2}. {step}", i + 1).expect("a string takes it");
+        }
+        writeln!(out, "  broken: {}: {}", self.property, self.broken).expect("a string takes it");
+        out
+    }
+}
+
+/// Everybody alone, then all pairs; the first is nobody.
+fn levels() -> [Vec<Vec<Adversary>>; 3] {
+    let one = ADVERSARIES.iter().map(|&a| vec![a]).collect();
+    let mut two = Vec::new();
+    for (i, &a) in ADVERSARIES.iter().enumerate() {
+        for &b in &ADVERSARIES[i + 1..] {
+            two.push(vec![a, b]);
+        }
+    }
+    [vec![vec![]], one, two]
+}
+
+fn model(batching: Batching, flaws: Flaws, adversaries: Vec<Adversary>) -> Model {
+    // With company, one piece of work each keeps a run within a second.
+    let work = if adversaries.len() < 2 { 2 } else { 1 };
+    Model {
+        batching,
+        flaws,
+        adversaries,
+        work,
+    }
+}
+
+/// A protocol against nobody, everybody alone, and all pairs.
+pub fn prove(protocol: Protocol) -> ProtocolReport {
+    let sets: Vec<_> = levels().into_iter().flatten().collect();
+    prove_against(protocol, sets)
+}
+
+/// A protocol against the given sets of adversaries.
+pub fn prove_against(protocol: Protocol, sets: Vec<Vec<Adversary>>) -> ProtocolReport {
+    let runs: Vec<RunReport> = sets
+        .into_par_iter()
+        .map(|set| RunReport::new(&model(protocol.batching, Flaws::default(), set)))
+        .collect();
+    ProtocolReport {
+        protocol: protocol.name,
+        doc: protocol.doc,
+        holds: runs.iter().all(|r| r.counterexample.is_none()),
+        states: runs.iter().map(|r| r.states).sum(),
+        transitions: runs.iter().map(|r| r.transitions).sum(),
+        runs,
+    }
+}
+
+/// Looks for a planted bug: with nobody or one adversary, then with pairs. A write-out that merely
+/// was not quiet is named only if the same sets of adversaries show nothing worse.
+pub fn find(plant: &Plant) -> PlantReport {
+    let sound = PROTOCOLS.iter().find(|p| p.name == plant.protocol);
+    let sound = sound.expect("plants name protocols that exist");
+    let batching = plant.batching.unwrap_or(sound.batching);
+    let mut report = PlantReport {
+        plant: plant.name,
+        doc: plant.doc,
+        protocol: sound.name,
+        states: 0,
+        counterexample: None,
+    };
+    let [none, one, two] = levels();
+    let few = [none, one].concat();
+    // A few sets at a time, so that a bug that shows early ends the search early.
+    for sets in std::iter::once(&few[..]).chain(two.chunks(7)) {
+        let runs: Vec<RunReport> = sets
+            .par_iter()
+            .map(|set| RunReport::new(&model(batching, plant.flaws, set.clone())))
+            .collect();
+        report.states += runs.iter().map(|r| r.states).sum::<u64>();
+        report.counterexample = runs
+            .into_iter()
+            .filter_map(|r| r.counterexample)
+            .min_by_key(|c| (c.mild, c.against.len(), c.steps.len()));
+        if report.counterexample.is_some() {
+            break;
+        }
+    }
+    report
+}
+
+impl ProtocolReport {
+    /// A table of its runs, and what went wrong.
+    pub fn text(&self) -> String {
+        let verdict = if self.holds { "holds" } else { "BROKEN" };
+        let mut out = format!(
+            "{} {verdict}: {} ({} runs, {} states, {} steps)\n",
+            self.protocol,
+            self.doc,
+            self.runs.len(),
+            self.states,
+            self.transitions
+        );
+        for run in &self.runs {
+            let against = match run.against.len() {
+                0 => "nobody".into(),
+                _ => run.against.join(" + "),
+            };
+            writeln!(
+                out,
+                "  {against:<28} {:>9} states {:>10} steps  depth {:>3}  ends {:>5}",
+                run.states, run.transitions, run.depth, run.ends
+            )
+            .expect("a string takes it");
+            if let Some(c) = &run.counterexample {
+                out += &c.text();
+            }
+        }
+        out
+    }
+}
+
+impl PlantReport {
+    /// The counterexample, one line a step.
+    pub fn text(&self) -> String {
+        let mut out = format!("{} in {}: {}\n", self.plant, self.protocol, self.doc);
+        match &self.counterexample {
+            Some(c) => {
+                let against = match c.against.len() {
+                    0 => "nobody".into(),
+                    _ => c.against.join(" + "),
+                };
+                writeln!(out, "  found against {against} in {} steps", c.steps.len())
+                    .expect("a string takes it");
+                out += &c.text();
+            }
+            None => out += "  NOT FOUND\n",
+        }
+        out
+    }
+}
+
+impl RaceReport {
+    /// All protocols hold and all bugs are found.
+    pub fn good(&self) -> bool {
+        self.protocols.iter().all(|p| p.holds)
+            && self.plants.iter().all(|p| p.counterexample.is_some())
+    }
+}
