@@ -103,7 +103,7 @@ impl PoolInner {
                     };
                     task.answer(Answer::Written(written));
                 }
-                Work::Free => self.collect(&core, &mut run, &task),
+                Work::Detach | Work::Free => self.collect(&core, &mut run, &task),
                 Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => run.flush = true,
                 Work::Throttle { ticks, .. } => {
@@ -123,7 +123,7 @@ impl PoolInner {
                     }
                     core = self.core();
                 }
-                Work::Yield => {
+                Work::Yield | Work::Spin => {
                     if run.victims.len() >= self.config.batch {
                         drop(core);
                         result = result.and(self.evict_all(&mut run));
