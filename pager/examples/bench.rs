@@ -144,8 +144,10 @@ fn read_ahead_kib(path: &std::path::Path) -> String {
     let dev = std::fs::metadata(path).unwrap().dev();
     // SAFETY: pure arithmetic on a device number.
     let (major, minor) = (libc::major(dev), libc::minor(dev));
-    std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/read_ahead_kb"))
-        .map_or("unknown".into(), |s| s.trim().into())
+    std::fs::read_to_string(format!(
+        "/sys/dev/block/{major}:{minor}/queue/read_ahead_kb"
+    ))
+    .map_or("unknown".into(), |s| s.trim().into())
 }
 
 /// Zipf 0.99 by inversion of a table.
@@ -199,7 +201,8 @@ fn work(o: &Options, zipf: &Zipf, base: usize, stores: u64) -> (f64, f64) {
                     for k in 0..8 {
                         // SAFETY: inside the mapping, which outlives the scope; races are between
                         // threads of this benchmark that do not care for the value.
-                        sum = sum.wrapping_add(unsafe { (at as *const u64).add(k).read_volatile() });
+                        sum =
+                            sum.wrapping_add(unsafe { (at as *const u64).add(k).read_volatile() });
                     }
                     if (i as u64 * 37) % 100 < stores {
                         // SAFETY: as above, and the mapping is writable.

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::store::Storage;
 use crate::sys::probe::Feature;
+use coldset_engine::switches::DirtyFlush;
 use coldset_engine::{presets, Switches};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -221,11 +222,22 @@ impl PoolConfig {
             return setting("the batch", self.batch.to_string(), "use 32 to 256 pages");
         }
         if !(1..=MAX_READ_AHEAD).contains(&self.read_ahead) {
-            return setting("read-ahead", self.read_ahead.to_string(), "use 1 to 32 pages");
+            return setting(
+                "read-ahead",
+                self.read_ahead.to_string(),
+                "use 1 to 32 pages",
+            );
         }
         if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
             let value = format!("{} bytes", self.swap.capacity());
             return setting("swap", value, "a pool has less than 2^32 slots");
+        }
+        if self.switches.batched_dirty_flush != DirtyFlush::Off {
+            return setting(
+                "the switch batched_dirty_flush",
+                format!("{:?}", self.switches.batched_dirty_flush),
+                "a pager flushes translations when it punches, many pages at a time; set it to off",
+            );
         }
         let f = &self.flush;
         if f.background_percent > f.hard_percent || f.hard_percent > 100 {

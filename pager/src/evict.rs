@@ -82,7 +82,9 @@ impl PoolInner {
         for chunk in victims.chunks(e.capacity) {
             let start = clock::now();
             let done = self.evict_chunk(&mut e, chunk);
-            self.counts.evict_ns.add((clock::now() - start) / chunk.len() as u64);
+            self.counts
+                .evict_ns
+                .add((clock::now() - start) / chunk.len() as u64);
             result = result.and(done);
         }
         self.keep_evictor(e);
@@ -156,7 +158,8 @@ impl PoolInner {
             let v = &victims[run.start];
             if let Memory::Faulting { file, .. } = &v.region.memory {
                 let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
-                file.read(v.page, to).map_err(Error::sys("reading a region"))?;
+                file.read(v.page, to)
+                    .map_err(Error::sys("reading a region"))?;
                 file.punch(v.page, run.len())
                     .map_err(Error::sys("punching a region"))?;
             }
@@ -237,7 +240,11 @@ impl PoolInner {
         let mut at = 0;
         while at < victims.len() {
             let v = &victims[at];
-            let Some(file) = v.region.writable_file().filter(|_| fates[at] == Fate::Write) else {
+            let Some(file) = v
+                .region
+                .writable_file()
+                .filter(|_| fates[at] == Fate::Write)
+            else {
                 at += 1;
                 continue;
             };

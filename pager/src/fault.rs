@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::page::State;
 use crate::region::RegionInner;
 use crate::store::compressed::SCRATCH;
-use crate::store::storage::read_full;
+use crate::store::storage::read_exact;
 use crate::store::swap::clone;
 use crate::sys::memory::PageBuf;
 use crate::sys::sigbus::{Miss, Verdict};
@@ -41,7 +41,9 @@ pub(crate) fn unregister(region: &RegionInner) {
 
 fn find(addr: usize) -> Option<Arc<RegionInner>> {
     let all = REGISTRY.read().ok()?;
-    let at = all.partition_point(|r| r.map.addr() <= addr).checked_sub(1)?;
+    let at = all
+        .partition_point(|r| r.map.addr() <= addr)
+        .checked_sub(1)?;
     let r = &all[at];
     (addr < r.map.addr() + r.map.len()).then(|| r.clone())
 }
@@ -71,10 +73,17 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
         Ok(()) => Verdict::Handled,
         Err(e) => {
             // As a kernel mapping would, the access gets SIGBUS; unlike there, it is told why.
-            eprintln!("coldset: page {page} of a region cannot be brought in: {e}");
+            say(&format!(
+                "coldset: page {page} of a region cannot be brought in: {e}\n"
+            ));
             Verdict::Pass
         }
     }
+}
+
+/// To standard error by its descriptor: the thread that missed may hold the lock of Rust's.
+fn say(text: &str) {
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 /// Buffers of one miss.
@@ -243,9 +252,8 @@ impl RegionInner {
         if let Some(file) = &self.backing {
             let buf = &mut b.pages.bytes_mut()[..n * PAGE];
             let from = (first * PAGE) as u64;
-            read_full(&*file.storage, buf, from).map_err(Error::io("reading a file"))?;
             let have = file.len.saturating_sub(from).min(buf.len() as u64) as usize;
-            buf[have..].fill(0);
+            read_exact(&*file.storage, buf, have, from).map_err(Error::io("reading a file"))?;
             c.read_file.fetch_add(n as u64, Relaxed);
             return Ok(false);
         }

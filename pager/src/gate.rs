@@ -75,7 +75,11 @@ impl Gate {
             let now = self.used.load(Acquire);
             let then = now + pages;
             if then <= self.budget {
-                if self.used.compare_exchange(now, then, AcqRel, Acquire).is_ok() {
+                if self
+                    .used
+                    .compare_exchange(now, then, AcqRel, Acquire)
+                    .is_ok()
+                {
                     self.peak.fetch_max(then, Relaxed);
                     return Ok(());
                 }

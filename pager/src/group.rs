@@ -133,7 +133,9 @@ impl Group {
     pub fn set(&self, limits: Limits) -> Result<()> {
         let _shield = self.pool.enter()?;
         if self.memcg == self.pool.core().top {
-            return Err(Error::Mode("the limit of the root group is the pool's budget"));
+            return Err(Error::Mode(
+                "the limit of the root group is the pool's budget",
+            ));
         }
         {
             let mut core = self.pool.core();

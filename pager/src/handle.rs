@@ -332,7 +332,9 @@ impl Region {
     /// A range outside.
     pub fn resident(&self, range: Range<usize>) -> Result<usize> {
         let pages = self.pages_of(&range)?;
-        Ok(pages.filter(|&p| self.inner.words.get(p).in_memory()).count())
+        Ok(pages
+            .filter(|&p| self.inner.words.get(p).in_memory())
+            .count())
     }
 
     /// Writes what is dirty, and unmaps.
@@ -465,7 +467,9 @@ impl Drop for Pin<'_> {
             self.region.inner.words.unpin(p, self.write);
         }
         if self.write && !self.pages.is_empty() {
-            self.pages.clone().for_each(|p| self.region.inner.note_dirty(p));
+            self.pages
+                .clone()
+                .for_each(|p| self.region.inner.note_dirty(p));
         }
     }
 }

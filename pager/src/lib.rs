@@ -6,9 +6,13 @@
 //! privilege. `README.md` of the crate says what it costs and what it refuses.
 //!
 //! ```
-//! use coldset_pager::{Pool, PoolConfig, SwapConfig};
+//! use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
 //!
-//! let pool = Pool::new(PoolConfig::new(4 << 20).swap(SwapConfig::lz4(64 << 20)))?;
+//! let pool = match Pool::new(PoolConfig::new(4 << 20).swap(SwapConfig::lz4(64 << 20))) {
+//!     // A kernel or container without userfaultfd: the message names the way out.
+//!     Err(Error::Missing(m)) => return Ok(println!("{m}")),
+//!     other => other?,
+//! };
 //! let mut region = pool.anonymous(16 << 20)?;
 //! for (i, page) in region.bytes_mut().chunks_mut(4096).enumerate() {
 //!     page[0] = i as u8;

@@ -188,7 +188,8 @@ impl PoolInner {
     /// The engine of this policy never asks for walks: the host sweeps by itself.
     pub(crate) fn sweeps_itself(&self) -> bool {
         let sw = &self.config.switches;
-        sw.policy == PolicyKind::Classic || (sw.policy == PolicyKind::MultiGen && !sw.page_table_walk)
+        sw.policy == PolicyKind::Classic
+            || (sw.policy == PolicyKind::MultiGen && !sw.page_table_walk)
     }
 
     /// Pages have left memory; compressed memory counts to the budget, and what it takes, pages

@@ -123,7 +123,12 @@ impl PoolInner {
                     }
                     core = self.core();
                 }
-                Work::Yield | Work::Spin => {
+                Work::Spin => {
+                    drop(core);
+                    std::thread::yield_now();
+                    core = self.core();
+                }
+                Work::Yield => {
                     if run.victims.len() >= self.config.batch {
                         drop(core);
                         result = result.and(self.evict_all(&mut run));
@@ -240,7 +245,10 @@ impl PoolInner {
             return (unknown, core);
         }
         let window = page / WINDOW;
-        let known = run.windows.iter().find(|k| k.0 == object.0 && k.1 == window);
+        let known = run
+            .windows
+            .iter()
+            .find(|k| k.0 == object.0 && k.1 == window);
         let (mask, mut core) = match known {
             Some(k) => (k.2, core),
             None => {

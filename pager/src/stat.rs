@@ -189,6 +189,9 @@ impl Stats {
 
     /// A counter of the engine by its name.
     pub fn engine(&self, name: &str) -> Option<i64> {
-        self.engine.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+        self.engine
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, v)| *v)
     }
 }

@@ -143,7 +143,8 @@ impl PoolInner {
         }
         if let Some(w) = walk {
             let key = region.table_key(range.start);
-            core.engine.walk_table_done(w, key, range.len() as u64, young);
+            core.engine
+                .walk_table_done(w, key, range.len() as u64, young);
         }
         core.forget_newly_dirty();
         drop(core);

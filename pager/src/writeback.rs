@@ -18,7 +18,6 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
-
 /// Most pages of one write.
 const RUN: usize = 256;
 
@@ -112,7 +111,10 @@ impl PoolInner {
     fn writable_regions(&self) -> Vec<Arc<RegionInner>> {
         let core = self.core();
         let regions = core.regions.values();
-        regions.filter(|r| r.writable_file().is_some()).cloned().collect()
+        regions
+            .filter(|r| r.writable_file().is_some())
+            .cloned()
+            .collect()
     }
 
     /// Dirty pages of files, as far as known.
@@ -332,7 +334,13 @@ impl RegionInner {
     }
 
     /// Writes neighbours that are claimed and armed.
-    fn write_run(&self, file: &Backing, first: usize, n: usize, buf: &mut PageBuf) -> io::Result<()> {
+    fn write_run(
+        &self,
+        file: &Backing,
+        first: usize,
+        n: usize,
+        buf: &mut PageBuf,
+    ) -> io::Result<()> {
         {
             let mut core = self.pool.core();
             for p in first..first + n {
@@ -376,7 +384,10 @@ impl RegionInner {
             Err(e) => {
                 self.pool.counts.store_errors.fetch_add(1, Relaxed);
                 self.note_dirty(first);
-                file.error.lock().expect("error of a file").get_or_insert(clone(e));
+                file.error
+                    .lock()
+                    .expect("error of a file")
+                    .get_or_insert(clone(e));
             }
         }
         done
@@ -417,4 +428,3 @@ impl Drop for PoolInner {
         self.flusher.stop();
     }
 }
-

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::*;
 use coldset_pager::{Group, Limits, Pool, PoolConfig, SwapConfig};
+use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
@@ -131,6 +131,9 @@ fn two_pools_do_not_mix() {
     });
     for p in [&a, &b] {
         let s = p.stats();
-        assert!(s.evicted > 1000 && s.peak_pages <= s.budget_pages + STORE_SLACK, "{s:?}");
+        assert!(
+            s.evicted > 1000 && s.peak_pages <= s.budget_pages + STORE_SLACK,
+            "{s:?}"
+        );
     }
 }

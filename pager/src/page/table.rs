@@ -69,7 +69,10 @@ impl PageTable {
 
     fn finish(&self, page: usize, from: State, f: impl Fn(Word) -> Word) {
         let before = self.update(page, |w| Some(f(w))).expect("always agrees");
-        assert!(before.state() == from, "page {page} was {before:?}, not {from:?}");
+        assert!(
+            before.state() == from,
+            "page {page} was {before:?}, not {from:?}"
+        );
         if before.has_waiters() {
             futex::wake_all(&self.0[page]);
         }
@@ -108,7 +111,11 @@ impl PageTable {
     /// Sleeps until the word is no longer `w` (or for no reason less long).
     pub fn wait_change(&self, page: usize, w: Word) {
         let asleep = w.waiting();
-        if w == asleep || self.0[page].compare_exchange(w.0, asleep.0, AcqRel, Acquire).is_ok() {
+        if w == asleep
+            || self.0[page]
+                .compare_exchange(w.0, asleep.0, AcqRel, Acquire)
+                .is_ok()
+        {
             futex::wait(&self.0[page], asleep.0, None);
         }
     }

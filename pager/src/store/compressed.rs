@@ -60,7 +60,9 @@ pub struct Compressed {
 
 /// The word a page repeats, if it does.
 pub fn same_filled(page: &[u8]) -> Option<u64> {
-    let mut words = page.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("8 bytes")));
+    let mut words = page
+        .chunks_exact(8)
+        .map(|w| u64::from_ne_bytes(w.try_into().expect("8 bytes")));
     let first = words.next()?;
     words.all(|w| w == first).then_some(first)
 }
@@ -136,7 +138,8 @@ impl Compressed {
             Entry::Empty => Err(damaged()),
             Entry::Same => {
                 let word = self.words[slot as usize].load(Relaxed).to_ne_bytes();
-                page.chunks_exact_mut(8).for_each(|c| c.copy_from_slice(&word));
+                page.chunks_exact_mut(8)
+                    .for_each(|c| c.copy_from_slice(&word));
                 Ok(())
             }
             Entry::Raw(h) => {
@@ -193,7 +196,12 @@ mod tests {
     fn pages_come_back_as_they_were() {
         let c = Compressed::new(8, 1 << 20).unwrap();
         let mut scratch = vec![0; SCRATCH];
-        let text: Vec<u8> = b"the quick brown fox ".iter().copied().cycle().take(PAGE).collect();
+        let text: Vec<u8> = b"the quick brown fox "
+            .iter()
+            .copied()
+            .cycle()
+            .take(PAGE)
+            .collect();
         let pages = [vec![0; PAGE], vec![0xAB; PAGE], text, noise(7)];
         for (i, p) in pages.iter().enumerate() {
             c.put(i as u32, p, &mut scratch).unwrap();

@@ -27,23 +27,26 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Reads until `buf` is full; what lies beyond the end reads as zeroes.
+/// Reads into all of `buf`, of which the first `have` bytes must exist; beyond them it is zeroed. All
+/// of `buf` is offered to the storage, so that transfers stay aligned.
 ///
 /// # Errors
-/// Those of the storage.
-pub fn read_full(s: &dyn Storage, buf: &mut [u8], offset: u64) -> io::Result<()> {
+/// Those of the storage; `UnexpectedEof` if it ends early, as a file that was truncated does.
+pub fn read_exact(s: &dyn Storage, buf: &mut [u8], have: usize, offset: u64) -> io::Result<()> {
     let mut done = 0;
-    while done < buf.len() {
+    while done < have {
         match s.read_at(&mut buf[done..], offset + done as u64) {
             Ok(0) => {
-                buf[done..].fill(0);
-                return Ok(());
+                let at = offset + done as u64;
+                let text = format!("it ends at byte {at}: it has been truncated");
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
             }
             Ok(n) => done += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
+    buf[have..].fill(0);
     Ok(())
 }
 
@@ -124,7 +127,10 @@ impl FileStorage {
     fn file_for(&self, at: *const u8, len: usize, offset: u64) -> &File {
         let aligned =
             len % PAGE == 0 && offset % PAGE as u64 == 0 && at as usize % PAGE == 0 && len > 0;
-        self.direct.as_ref().filter(|_| aligned).unwrap_or(&self.plain)
+        self.direct
+            .as_ref()
+            .filter(|_| aligned)
+            .unwrap_or(&self.plain)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
 use super::compressed::{Compressed, SCRATCH};
-use super::storage::{read_full, write_full, Storage};
+use super::storage::{read_exact, write_full, Storage};
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
@@ -111,9 +111,13 @@ impl Swap {
     /// # Errors
     /// The slot is empty, its contents are damaged, or the file cannot be read.
     pub fn get(&self, slot: u32, page: &mut [u8], scratch: &mut [u8]) -> io::Result<()> {
-        match (self.tier[slot as usize].load(Relaxed), &self.memory, &self.file) {
+        match (
+            self.tier[slot as usize].load(Relaxed),
+            &self.memory,
+            &self.file,
+        ) {
             (IN_MEMORY, Some(m), _) => m.get(slot, page, scratch),
-            (IN_FILE, _, Some(f)) => read_full(&**f, page, offset(slot)),
+            (IN_FILE, _, Some(f)) => read_exact(&**f, page, PAGE, offset(slot)),
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!("swap slot {slot} is empty"),

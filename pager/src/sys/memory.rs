@@ -59,6 +59,11 @@ impl Mapping {
         self.len
     }
 
+    /// Never: the kernel maps no empty range.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// A child of fork does not get the range.
     pub fn dont_fork(&self) -> io::Result<()> {
         self.advise(0, self.len, Advice::LinuxDontFork)

@@ -106,7 +106,10 @@ impl Pagemap {
         self.scan(map, first, pages, WRITTEN, WRITTEN, flags, each)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the one call behind the three above")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the one call behind the three above"
+    )]
     fn scan(
         &self,
         map: &Mapping,
@@ -117,7 +120,10 @@ impl Pagemap {
         flags: u64,
         mut each: impl FnMut(Run),
     ) -> io::Result<()> {
-        assert!((first + pages) * PAGE <= map.len(), "scan beyond the mapping");
+        assert!(
+            (first + pages) * PAGE <= map.len(),
+            "scan beyond the mapping"
+        );
         let mut found = [Found::default(); RUNS];
         let mut start = (map.addr() + first * PAGE) as u64;
         let end = (map.addr() + (first + pages) * PAGE) as u64;
@@ -136,7 +142,11 @@ impl Pagemap {
             // SAFETY: the argument is laid out as the kernel has it; it points to RUNS records that
             // live through the call; the range lies in a mapping the caller holds.
             let n = unsafe {
-                libc::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN as _, std::ptr::from_mut(&mut arg))
+                libc::ioctl(
+                    self.0.as_raw_fd(),
+                    PAGEMAP_SCAN as _,
+                    std::ptr::from_mut(&mut arg),
+                )
             };
             if n < 0 {
                 let e = std::io::Error::last_os_error();

@@ -46,7 +46,14 @@ impl PinPipe {
         while at < end {
             // splice moves `at` on by itself.
             let left = (end - at) as usize;
-            match splice(file, Some(&mut at), &self.write, None, left, SpliceFlags::empty()) {
+            match splice(
+                file,
+                Some(&mut at),
+                &self.write,
+                None,
+                left,
+                SpliceFlags::empty(),
+            ) {
                 Ok(0) => return Err(io::Errno::IO),
                 Ok(_) | Err(io::Errno::INTR) => {}
                 Err(e) => return Err(e),

@@ -59,7 +59,8 @@ pub enum InstallError {
 /// Installs the handler once; later calls check that it still is in place.
 pub fn install(handler: Handler) -> Result<(), InstallError> {
     let mut installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
-    let refused = || InstallError::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+    let refused =
+        || InstallError::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
     if installed.is_some() {
         // SAFETY: a null action only queries; `old` is valid for writes.
@@ -85,7 +86,10 @@ pub fn install(handler: Handler) -> Result<(), InstallError> {
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), old.as_mut_ptr()) != 0 {
             return Err(refused());
         }
-        PREVIOUS.store(Box::into_raw(Box::new(old.assume_init())), Ordering::Release);
+        PREVIOUS.store(
+            Box::into_raw(Box::new(old.assume_init())),
+            Ordering::Release,
+        );
         let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
         new.sa_sigaction = on_sigbus as extern "C" fn(_, _, _) as usize;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;

@@ -20,7 +20,9 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// Seconds a stress test runs: `COLDSET_STRESS_SECONDS`, else `default`.
 pub fn seconds(default: f64) -> Duration {
     let s = std::env::var("COLDSET_STRESS_SECONDS").ok();
-    let s = s.map_or(default, |s| s.parse().expect("COLDSET_STRESS_SECONDS is a number"));
+    let s = s.map_or(default, |s| {
+        s.parse().expect("COLDSET_STRESS_SECONDS is a number")
+    });
     Duration::from_secs_f64(s)
 }
 
