@@ -127,7 +127,7 @@ impl PoolConfig {
     pub fn new(budget: u64) -> Self {
         Self {
             budget,
-            switches: presets::preset("v5").expect("a preset"),
+            switches: live(presets::preset("v5").expect("a preset")),
             swap: SwapConfig::none(),
             fault: FaultMode::default(),
             denied: Vec::new(),
@@ -139,12 +139,14 @@ impl PoolConfig {
         }
     }
 
-    /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...).
+    /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...). The engine reads
+    /// its statistics as they are (`stale_stats=false`), not with the kernel's delay of two seconds:
+    /// nobody kills a process here to get out of what an old figure leads to.
     ///
     /// # Errors
     /// An unknown name.
     pub fn policy(mut self, name: &str) -> Result<Self> {
-        self.switches = presets::preset(name)?;
+        self.switches = live(presets::preset(name)?);
         Ok(self)
     }
 
@@ -249,6 +251,11 @@ impl PoolConfig {
         }
         Ok(())
     }
+}
+
+fn live(mut s: Switches) -> Switches {
+    s.stale_stats = false;
+    s
 }
 
 /// The smallest budget.

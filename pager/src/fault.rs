@@ -124,7 +124,7 @@ impl RegionInner {
         }
     }
 
-    /// Brings a run of pages in, as far as there is room without eviction of others.
+    /// Brings a run of pages in, many at a time.
     pub(crate) fn prefetch(&self, first: usize, pages: usize) -> Result<()> {
         let mut at = first;
         while at < first + pages {
@@ -164,8 +164,8 @@ impl RegionInner {
             n += 1;
         }
         let mut done = self.fill_owned(first, n, write);
-        if done.is_err() && n > 1 {
-            // The neighbours may be what failed.
+        if n > 1 && !matches!(done, Ok(filled) if filled > 0) {
+            // No room for all of them, or it is a neighbour that cannot be read.
             for p in first + 1..first + n {
                 self.words.emptied(p);
             }
@@ -190,18 +190,12 @@ impl RegionInner {
         }
     }
 
-    /// Fills pages that the caller owns; fewer if there is no room for the neighbours. On error all
-    /// of them still are the caller's.
-    fn fill_owned(&self, first: usize, mut n: usize, write: bool) -> Result<usize> {
+    /// Fills pages that the caller owns: all, or none (0) if there is no room for more than one. On
+    /// error all of them still are the caller's.
+    fn fill_owned(&self, first: usize, n: usize, write: bool) -> Result<usize> {
         let pool = &self.pool;
-        if n > 1 && !pool.make_room(self.memcg, n as u64, false)? {
-            for p in first + 1..first + n {
-                self.words.emptied(p);
-            }
-            n = 1;
-            pool.make_room(self.memcg, 1, true)?;
-        } else if n == 1 {
-            pool.make_room(self.memcg, 1, true)?;
+        if !pool.make_room(self.memcg, n as u64, n == 1)? {
+            return Ok(0);
         }
         let give_up = |e| {
             pool.gate.leave(n as u64);

@@ -25,7 +25,7 @@ pub enum Advice {
     Random,
     /// Full read-ahead. For the whole region.
     Sequential,
-    /// Brings the range in, as far as there is room.
+    /// Brings the range in. What does not fit into the budget pushes others out.
     WillNeed,
     /// Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what
     /// was written.

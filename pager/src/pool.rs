@@ -209,7 +209,8 @@ impl PoolInner {
         }
     }
 
-    /// Charges pages to a group; without `must`, only if there is room. True if charged.
+    /// Charges pages to a group; without `must`, only if there is room or one reclaim makes it. True if
+    /// charged.
     pub(crate) fn charge(&self, memcg: MemcgId, pages: u64, must: bool) -> Result<bool> {
         let mut task = TaskMemcg::default();
         let mut core = self.core();
@@ -219,15 +220,30 @@ impl PoolInner {
             .try_charge_fast(memcg, pages, CPU.into(), &mut task);
         drop(core);
         if let Err(over) = fast {
-            if !must {
+            if must {
+                self.charge_slow(memcg, pages, over, &mut task)?;
+            } else if !self.charge_once_more(memcg, pages, over, &mut task)? {
                 return Ok(false);
             }
-            self.charge_slow(memcg, pages, over, &mut task)?;
         }
         if task.over_high > 0 {
             self.over_high(memcg, &mut task);
         }
         Ok(true)
+    }
+
+    /// Read-ahead is worth one reclaim, which the miss itself would need anyway.
+    fn charge_once_more(
+        &self,
+        memcg: MemcgId,
+        pages: u64,
+        over: MemcgId,
+        high: &mut TaskMemcg,
+    ) -> Result<bool> {
+        self.reclaim_or_flush(over, self.config.batch as u64)?;
+        let mut core = self.core();
+        let tree = &mut core.engine.memcgs;
+        Ok(tree.try_charge_fast(memcg, pages, CPU.into(), high).is_ok())
     }
 
     fn charge_slow(

@@ -2,14 +2,21 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(unsafe_code, reason = "threads share words of a region")]
 
-use coldset_pager::{Pool, Region};
+pub mod child;
+
+use coldset_pager::{Error, Feature, Group, Limits, Pool, PoolConfig, Region};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub const PAGE: usize = 4096;
 pub const MIB: u64 = 1 << 20;
+
+/// The documented bound: a chunk of compressed memory for each thread that evicts at the same time;
+/// no test has more than eight.
+pub const STORE_SLACK: u64 = 8 * 16;
 
 /// Tests of one program measure memory of the whole process: one at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
@@ -17,13 +24,37 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Seconds a stress test runs: `COLDSET_STRESS_SECONDS`, else `default`.
-pub fn seconds(default: f64) -> Duration {
-    let s = std::env::var("COLDSET_STRESS_SECONDS").ok();
+/// How long a stress test runs: `COLDSET_SOAK_SECONDS`, else `default` seconds.
+pub fn soak(default: f64) -> Duration {
+    let s = std::env::var("COLDSET_SOAK_SECONDS").ok();
     let s = s.map_or(default, |s| {
-        s.parse().expect("COLDSET_STRESS_SECONDS is a number")
+        s.parse().expect("COLDSET_SOAK_SECONDS is a number")
     });
     Duration::from_secs_f64(s)
+}
+
+/// A pool whose misses fault; none, with a message, where the kernel or a container forbids it.
+pub fn faulting(config: PoolConfig) -> Option<Pool> {
+    match Pool::new(config) {
+        Ok(p) => Some(p),
+        Err(Error::Missing(m)) => {
+            println!("skipped, explicit mode is tested instead: {m}");
+            assert_ne!(
+                m.feature,
+                Feature::PageSize,
+                "the tests need pages of 4 KiB"
+            );
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// A file name of this test's own.
+pub fn temp(what: &str) -> PathBuf {
+    static N: AtomicU32 = AtomicU32::new(0);
+    let n = N.fetch_add(1, Relaxed);
+    std::env::temp_dir().join(format!("coldset-{what}-{}-{n}", std::process::id()))
 }
 
 /// A small generator.
@@ -76,16 +107,68 @@ pub fn watch(pools: &[&Pool], stop: &AtomicBool) -> u64 {
     peak
 }
 
-/// Where a thread's counter lies in a page: scattered, so that pages are not of one word.
-fn at(page: usize, thread: usize) -> usize {
-    (page * 40 + thread * 8 + page / 7 * 512) % (PAGE / 8 / 8 * 8) & !7
+/// Somebody who reclaims and changes limits until `stop`, and does `more` now and then.
+pub fn meddle(group: &Group, budget: u64, stop: &AtomicBool, more: &dyn Fn(u64)) {
+    let mut r = Random::new(99);
+    while !stop.load(Relaxed) {
+        match r.below(6) {
+            0 => drop(group.reclaim(64 * PAGE as u64).unwrap()),
+            1 => group.set(Limits::new().max(budget / 2)).unwrap(),
+            2 => group.set(Limits::new().max(budget)).unwrap(),
+            3 => group
+                .set(Limits::new().low(budget / 4).min(budget / 8))
+                .unwrap(),
+            4 => group.set(Limits::new().low(0).min(0)).unwrap(),
+            _ => more(r.next()),
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
 }
 
-/// Address of a counter.
-fn slot(base: *mut u8, page: usize, thread: usize) -> *const AtomicU64 {
-    // 8 threads at most have distinct words: `at` of page + thread * 8 bytes.
-    let offset = (at(page, 0) + thread * 8) % PAGE;
-    base.wrapping_add(page * PAGE + offset) as *const AtomicU64
+/// Where the counter of a thread lies in a page: scattered, so that pages differ. Threads are less
+/// than eight.
+pub fn at(page: usize, thread: usize) -> usize {
+    (page * 448) % (PAGE - 64) / 64 * 64 + thread * 8
+}
+
+/// How a stress test gets at the words of a region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Through the mapping.
+    Faulting,
+    /// With guards. Errors of the store are the caller's to see.
+    Guards,
+}
+
+/// Loads a word and, if asked, stores another; what it held.
+fn access(
+    r: &Region,
+    how: Access,
+    page: usize,
+    offset: usize,
+    new: impl FnOnce(u64) -> Option<u64>,
+) -> Result<u64, Error> {
+    match how {
+        Access::Faulting => {
+            // SAFETY: the word lies in the region, which is borrowed; all access to it is atomic.
+            let word = unsafe { &*(r.as_ptr().add(page * PAGE + offset) as *const AtomicU64) };
+            let found = word.load(Relaxed);
+            if let Some(v) = new(found) {
+                word.store(v, Relaxed);
+            }
+            Ok(found)
+        }
+        Access::Guards => {
+            let read = |page: &[u8]| u64::from_ne_bytes(page[offset..][..8].try_into().unwrap());
+            let found = read(&r.fix(page)?);
+            if let Some(v) = new(found) {
+                let mut guard = r.fix_mut(page)?;
+                assert_eq!(read(&guard), found, "nobody else writes this word");
+                guard[offset..][..8].copy_from_slice(&v.to_ne_bytes());
+            }
+            Ok(found)
+        }
+    }
 }
 
 /// What a stress run came to.
@@ -93,61 +176,30 @@ fn slot(base: *mut u8, page: usize, thread: usize) -> *const AtomicU64 {
 pub struct Stressed {
     pub operations: u64,
     pub stores: u64,
+    /// Accesses that failed with an error (guards only).
+    pub errors: u64,
     /// First wrong value: (page, thread, expected, found).
     pub lost: Option<(usize, usize, u64, u64)>,
+    /// What each thread has left in each page.
+    pub finals: Vec<Vec<u64>>,
 }
 
 /// `threads` threads count in words of their own on pages of the region, and compare with what they
-/// remember at every access. Stops early if a value is wrong.
-pub fn stress(region: &Region, threads: usize, time: Duration, stores_percent: u64) -> Stressed {
-    assert!(threads <= 8);
-    let pages = region.len() / PAGE;
-    let base = region.as_ptr() as usize;
+/// remember at every access. Stops early if a value is wrong. All pages must be zero before.
+pub fn stress(
+    region: &Region,
+    how: Access,
+    threads: usize,
+    time: Duration,
+    stores_percent: u64,
+) -> Stressed {
+    assert!(threads < 8);
     let wrong = AtomicBool::new(false);
     let end = Instant::now() + time;
     let results: Vec<Stressed> = std::thread::scope(|s| {
         let wrong = &wrong;
         let handles: Vec<_> = (0..threads)
-            .map(|t| {
-                s.spawn(move || {
-                    let base = base as *mut u8;
-                    let mut expected = vec![0u64; pages];
-                    let mut r = Random::new(t as u64 + 1);
-                    let mut out = Stressed::default();
-                    let check = |p: usize, want: u64, out: &mut Stressed| {
-                        // SAFETY: the word lies in the region, which outlives the scope; all access
-                        // to it is atomic.
-                        let word = unsafe { &*slot(base, p, t) };
-                        let found = word.load(Relaxed);
-                        if found != want {
-                            out.lost.get_or_insert((p, t, want, found));
-                            wrong.store(true, Relaxed);
-                        }
-                        word
-                    };
-                    while !wrong.load(Relaxed) && Instant::now() < end {
-                        for _ in 0..256 {
-                            let p = match r.below(16) {
-                                0 => r.below(pages as u64),
-                                _ => r.skewed(pages as u64),
-                            } as usize;
-                            let word = check(p, expected[p], &mut out);
-                            out.operations += 1;
-                            if r.below(100) < stores_percent {
-                                expected[p] += 1 + r.below(1 << 30);
-                                word.store(expected[p], Relaxed);
-                                out.stores += 1;
-                            }
-                        }
-                    }
-                    for (p, &want) in expected.iter().enumerate() {
-                        if !wrong.load(Relaxed) {
-                            check(p, want, &mut out);
-                        }
-                    }
-                    out
-                })
-            })
+            .map(|t| s.spawn(move || stress_one(region, how, t, end, stores_percent, wrong)))
             .collect();
         handles.into_iter().map(|h| h.join().unwrap()).collect()
     });
@@ -155,7 +207,77 @@ pub fn stress(region: &Region, threads: usize, time: Duration, stores_percent: u
     for r in results {
         all.operations += r.operations;
         all.stores += r.stores;
+        all.errors += r.errors;
         all.lost = all.lost.or(r.lost);
+        all.finals.extend(r.finals);
     }
     all
+}
+
+fn stress_one(
+    region: &Region,
+    how: Access,
+    t: usize,
+    end: Instant,
+    stores_percent: u64,
+    wrong: &AtomicBool,
+) -> Stressed {
+    let pages = region.len() / PAGE;
+    let mut expected = vec![0u64; pages];
+    let mut r = Random::new(t as u64 + 1);
+    let mut out = Stressed::default();
+    while !wrong.load(Relaxed) && Instant::now() < end {
+        for _ in 0..64 {
+            let p = match r.below(16) {
+                0 => r.below(pages as u64),
+                _ => r.skewed(pages as u64),
+            } as usize;
+            let new = expected[p] + 1 + r.below(1 << 30);
+            let store = r.below(100) < stores_percent;
+            let done = access(region, how, p, at(p, t), |found| {
+                if found != expected[p] {
+                    out.lost.get_or_insert((p, t, expected[p], found));
+                    wrong.store(true, Relaxed);
+                    return None;
+                }
+                store.then(|| {
+                    expected[p] = new;
+                    out.stores += 1;
+                    new
+                })
+            });
+            out.operations += 1;
+            out.errors += u64::from(done.is_err());
+        }
+    }
+    for (p, &want) in expected.iter().enumerate() {
+        // A store that fails on demand does not fail for ever.
+        while !wrong.load(Relaxed) {
+            match access(region, how, p, at(p, t), |_| None) {
+                Ok(found) if found == want => break,
+                Ok(found) => {
+                    out.lost.get_or_insert((p, t, want, found));
+                    wrong.store(true, Relaxed);
+                }
+                Err(_) => out.errors += 1,
+            }
+        }
+    }
+    out.finals.push(expected);
+    out
+}
+
+/// Compares a file, read past the pager, with what a stress run has left in it.
+pub fn compare_file(path: &std::path::Path, s: &Stressed) {
+    let bytes = std::fs::read(path).unwrap();
+    for (t, pages) in s.finals.iter().enumerate() {
+        for (p, &want) in pages.iter().enumerate() {
+            let found = &bytes[p * PAGE + at(p, t)..][..8];
+            assert_eq!(
+                u64::from_ne_bytes(found.try_into().unwrap()),
+                want,
+                "page {p} of thread {t} in the file"
+            );
+        }
+    }
 }

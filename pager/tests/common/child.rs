@@ -1,0 +1,59 @@
+//! Tests that need a process of their own: the test program runs itself again, for one test only.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+const ROLE: &str = "COLDSET_TEST_ROLE";
+
+/// What this process is to do, if it is such a child.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// This program, to run `test` in the given role.
+pub fn command(test: &str, role: &str) -> Command {
+    command_of(std::env::current_exe().unwrap(), test, role)
+}
+
+fn command_of(program: PathBuf, test: &str, role: &str) -> Command {
+    let mut c = Command::new(program);
+    c.args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    c
+}
+
+/// Runs `test` in the given role to its end.
+pub fn run(test: &str, role: &str) -> Output {
+    command(test, role).output().unwrap()
+}
+
+/// As [`run`], as a user without any privilege if this one has some. The program is copied to where
+/// that user can read it.
+pub fn run_unprivileged(test: &str, role: &str) -> Output {
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        return run(test, role);
+    }
+    let copy = super::temp("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let output = command_of(copy.clone(), test, role)
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output();
+    std::fs::remove_file(copy).unwrap();
+    output.unwrap()
+}
+
+/// Both streams of a child as text.
+pub fn text(o: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&o.stdout),
+        String::from_utf8_lossy(&o.stderr)
+    )
+}

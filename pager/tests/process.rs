@@ -1,0 +1,232 @@
+//! What concerns the process as a whole: privilege, fork, signals, errors that cannot be returned.
+#![allow(unsafe_code, reason = "fork and signals")]
+
+mod common;
+
+use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
+use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
+use common::*;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::Arc;
+
+fn lz4(budget: u64) -> PoolConfig {
+    PoolConfig::new(budget).swap(SwapConfig::lz4(64 * MIB))
+}
+
+/// As root it runs again as nobody; `vm.unprivileged_userfaultfd` does not matter.
+#[test]
+fn an_ordinary_user_needs_no_privilege() {
+    const NAME: &str = "an_ordinary_user_needs_no_privilege";
+    if child::role().is_some() {
+        let uid = rustix::process::geteuid();
+        assert!(!uid.is_root());
+        let Some(pool) = faulting(lz4(4 * MIB)) else {
+            return;
+        };
+        let region = pool.anonymous(16 * MIB as usize).unwrap();
+        let s = stress(&region, Access::Faulting, 2, soak(3.0), 50);
+        let stats = pool.stats();
+        assert_eq!(s.lost, None);
+        assert!(stats.evicted > 1000, "{stats:?}");
+        assert!(stats.peak_pages <= stats.budget_pages + STORE_SLACK);
+        println!("uid {} evicted {} pages", uid.as_raw(), stats.evicted);
+        return;
+    }
+    let out = child::run_unprivileged(NAME, "nobody");
+    let text = child::text(&out);
+    println!("{text}");
+    assert!(out.status.success(), "{text}");
+    assert!(
+        text.contains("evicted") || text.contains("skipped"),
+        "{text}"
+    );
+}
+
+/// A child of fork gets an error from calls and SIGSEGV from accesses; the parent is not harmed.
+#[test]
+fn fork_is_refused() {
+    const NAME: &str = "fork_is_refused";
+    if child::role().is_none() {
+        // In a process without other threads of the test program's.
+        let out = child::run(NAME, "forker");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
+    }
+    let Some(pool) = faulting(lz4(MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+    region.bytes_mut().fill(7);
+    let wait = |pid| {
+        let mut status = 0;
+        // SAFETY: waits for a child just made.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        std::process::ExitStatus::from_raw(status)
+    };
+    // SAFETY: the child calls the pager, which refuses before it takes a lock, and exits.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let refused = matches!(region.sync(0..PAGE), Err(Error::Forked))
+            && matches!(pool.anonymous(PAGE), Err(Error::Forked));
+        // SAFETY: ends the child without anything that belongs to the parent.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    assert!(wait(pid).success());
+    // SAFETY: the child reads an address it does not have.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: ends the child: quietly, by the default action, without a core file.
+        unsafe {
+            libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            std::hint::black_box(region.as_ptr().add(100 * PAGE).read_volatile());
+            libc::_exit(0);
+        }
+    }
+    assert_eq!(wait(pid).signal(), Some(libc::SIGSEGV));
+    assert!(region.bytes().iter().all(|&b| b == 7));
+}
+
+static FOREIGN: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn foreign(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel's siginfo; the write is async-signal-safe; the access cannot be repaired.
+    unsafe {
+        FOREIGN.store((*info).si_addr() as usize, SeqCst);
+        let text = b"the handler that was there before\n";
+        libc::write(1, text.as_ptr().cast(), text.len());
+        libc::_exit(42);
+    }
+}
+
+/// A SIGBUS that is not ours reaches the handler that was installed before the first pool.
+#[test]
+fn a_foreign_sigbus_is_passed_on() {
+    const NAME: &str = "a_foreign_sigbus_is_passed_on";
+    if child::role().is_none() {
+        let out = child::run(NAME, "chain");
+        let text = child::text(&out);
+        if text.contains("skipped") {
+            return;
+        }
+        assert_eq!(out.status.code(), Some(42), "{text}");
+        assert!(text.contains("the handler that was there before"), "{text}");
+        return;
+    }
+    // SAFETY: installs a handler with the matching signature.
+    unsafe {
+        let mut a: libc::sigaction = std::mem::zeroed();
+        a.sa_sigaction = foreign as extern "C" fn(_, _, _) as usize;
+        a.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGBUS, &a, std::ptr::null_mut());
+    }
+    let Some(pool) = faulting(lz4(MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+    region.bytes_mut().fill(1);
+    // A map of a file that has become shorter.
+    let path = temp("short");
+    std::fs::write(&path, [0; PAGE]).unwrap();
+    let f = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    use std::os::fd::AsRawFd;
+    // SAFETY: a new mapping, of which a page is then read that the file no longer has.
+    unsafe {
+        let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+        let p = libc::mmap(std::ptr::null_mut(), PAGE, prot, flags, f.as_raw_fd(), 0);
+        assert_ne!(p, libc::MAP_FAILED);
+        f.set_len(0).unwrap();
+        std::hint::black_box(p.cast::<u8>().read_volatile());
+    }
+    unreachable!("the access cannot succeed");
+}
+
+/// A miss whose contents cannot be read ends the program as a kernel mapping would, and says why.
+#[test]
+fn a_miss_that_cannot_be_read_is_sigbus_with_a_reason() {
+    const NAME: &str = "a_miss_that_cannot_be_read_is_sigbus_with_a_reason";
+    let Some(role) = child::role() else {
+        for (role, reason) in [("eio", "Input/output error"), ("truncated", "truncated")] {
+            let out = child::run(NAME, role);
+            let text = child::text(&out);
+            if text.contains("skipped") {
+                return;
+            }
+            assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{role}: {text}");
+            assert!(
+                text.contains("page 9 of a region") && text.contains(reason),
+                "{text}"
+            );
+        }
+        return;
+    };
+    let Some(pool) = faulting(PoolConfig::new(MIB)) else {
+        return;
+    };
+    let path = temp("unreadable");
+    let bytes = 16 * PAGE as u64;
+    std::fs::write(&path, vec![1; bytes as usize]).unwrap();
+    let plan = Arc::new(FaultPlan::default());
+    let file = Arc::new(FileStorage::open(&path, false).unwrap());
+    let faulty = Arc::new(FaultyStorage::new(file, plan.clone()));
+    let region = pool.root().storage(faulty, bytes, false).unwrap();
+    assert_eq!(region.bytes()[0], 1);
+    if role == "eio" {
+        plan.fail_reads.store(1, Relaxed);
+    } else {
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(PAGE as u64)
+            .unwrap();
+    }
+    std::fs::remove_file(&path).unwrap();
+    // SAFETY: no core file for a death that is meant.
+    unsafe {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        libc::setrlimit(libc::RLIMIT_CORE, &none);
+    }
+    std::hint::black_box(region.bytes()[9 * PAGE]);
+    unreachable!("the access cannot succeed");
+}
+
+/// A pool for each thread, made and dropped while others work.
+#[test]
+fn a_pool_for_each_thread() {
+    let _one = alone();
+    if faulting(PoolConfig::new(MIB)).is_none() {
+        return;
+    }
+    std::thread::scope(|s| {
+        for t in 0..4u8 {
+            s.spawn(move || {
+                for round in 0..5 {
+                    let pool = Pool::new(lz4(MIB)).unwrap();
+                    let mut region = pool.anonymous(3 * MIB as usize).unwrap();
+                    for (i, p) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+                        p.fill(t ^ i as u8 ^ round);
+                    }
+                    for (i, p) in region.bytes().chunks(PAGE).enumerate() {
+                        assert!(p.iter().all(|&b| b == t ^ i as u8 ^ round));
+                    }
+                    assert!(pool.stats().evicted > 256);
+                }
+            });
+        }
+    });
+    assert_eq!(pages_in_memory(), 0);
+}
