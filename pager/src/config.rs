@@ -6,6 +6,7 @@ use crate::sys::probe::Feature;
 use coldset_engine::switches::DirtyFlush;
 use coldset_engine::{presets, Switches};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,6 +121,7 @@ pub struct PoolConfig {
     pub(crate) flush: FlushConfig,
     pub(crate) store_outside: bool,
     pub(crate) copy_then_punch: bool,
+    pub(crate) journal: Option<PathBuf>,
 }
 
 impl PoolConfig {
@@ -136,6 +138,7 @@ impl PoolConfig {
             flush: FlushConfig::default(),
             store_outside: false,
             copy_then_punch: false,
+            journal: None,
         }
     }
 
@@ -200,6 +203,27 @@ impl PoolConfig {
     pub fn store_outside_budget(mut self) -> Self {
         self.store_outside = true;
         self
+    }
+
+    /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]). It is complete
+    /// once the pool and its regions have been dropped. Without this, the variable
+    /// `COLDSET_JOURNAL` names the file: of the first pool as it is, of the nth with `.n` appended.
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.journal = Some(path.into());
+        self
+    }
+
+    pub(crate) fn journal_path(&self) -> Option<PathBuf> {
+        static POOLS: AtomicU32 = AtomicU32::new(0);
+        if self.journal.is_some() {
+            return self.journal.clone();
+        }
+        let mut path = std::env::var_os("COLDSET_JOURNAL").filter(|v| !v.is_empty())?;
+        let n = POOLS.fetch_add(1, Relaxed) + 1;
+        if n > 1 {
+            path.push(format!(".{n}"));
+        }
+        Some(path.into())
     }
 
     /// Plants the bug that the eviction order exists to avoid: contents are copied before the page

@@ -5,8 +5,8 @@
 //! finds neither entry nor page, faults, and waits until the owner is done. The written mark is read
 //! last: a page that carries none has not been stored to since it was equal to its stored copy.
 
-use crate::core::Arrival;
 use crate::error::{Error, Result};
+use crate::policy::Left;
 use crate::pool::PoolInner;
 use crate::region::{Memory, RegionInner};
 use crate::store::compressed::same_filled;
@@ -70,7 +70,7 @@ enum Fate {
 impl PoolInner {
     /// Takes pages out of memory. Pages that cannot be stored are put back; the error says why.
     pub(crate) fn evict(&self, mut victims: Vec<Victim>) -> Result<()> {
-        victims.sort_unstable_by_key(|v| (v.region.object, v.page));
+        victims.sort_unstable_by_key(|v| (v.region.book.object, v.page));
         let mut e = match self.evictor() {
             Ok(e) => e,
             Err(e) => {
@@ -283,29 +283,18 @@ impl PoolInner {
         {
             let mut core = self.core();
             for (v, fate) in victims.iter().zip(fates) {
-                v.region.count_out(v.page);
-                match fate {
-                    Fate::Failed => {
-                        if let Some(slot) = v.slot {
-                            core.free_slot(swap.expect("slot of a swap"), slot);
-                        }
-                        self.charge_again(&mut core, v);
-                    }
-                    Fate::Zero => {
-                        let slot = v.slot.expect("anonymous");
-                        core.free_slot(swap.expect("slot of a swap"), slot);
-                        v.region.set_slot(v.page, None);
-                        v.region.set_shadow(v.page, v.shadow);
-                        gone += 1;
-                    }
-                    Fate::Clean | Fate::Write => {
-                        v.region.set_slot(v.page, v.slot);
-                        v.region.set_shadow(v.page, v.shadow);
-                        gone += 1;
-                    }
+                let what = match fate {
+                    Fate::Failed => Left::Back,
+                    Fate::Zero => Left::Zero,
+                    Fate::Clean | Fate::Write => Left::Stored,
+                };
+                let book = &v.region.book;
+                core.policy.left(book, swap, v.page, what, v.slot, v.shadow);
+                if what != Left::Back {
+                    v.region.count_out(v.page);
+                    gone += 1;
                 }
             }
-            core.forget_newly_dirty();
             self.gone(&mut core, gone);
         }
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
@@ -322,28 +311,14 @@ impl PoolInner {
         result
     }
 
-    /// A victim stays: the engine has forgotten it and gets it once more.
-    fn charge_again(&self, core: &mut crate::core::Core, v: &Victim) {
-        let memory = coldset_engine::memcg::CounterKind::Memory;
-        core.engine.memcgs.charge_forced(v.region.memcg, memory, 1);
-        v.region.set_slot(v.page, None);
-        let how = Arrival {
-            wanted: false,
-            write: v.region.writable_file().is_some(),
-            returned: true,
-        };
-        core.insert(&v.region, self.swap.as_ref(), v.page, how);
-    }
-
     /// Victims of which nothing has been taken out yet stay where they are.
     fn keep_all(&self, victims: &[Victim]) {
         let mut core = self.core();
         for v in victims {
-            v.region.count_out(v.page);
-            if let Some(slot) = v.slot {
-                core.free_slot(self.swap.as_ref().expect("slot of a swap"), slot);
-            }
-            self.charge_again(&mut core, v);
+            let swap = self.swap.as_ref();
+            let book = &v.region.book;
+            core.policy
+                .left(book, swap, v.page, Left::Back, v.slot, v.shadow);
             v.region.words.filled(v.page, true);
         }
         drop(core);

@@ -1,9 +1,9 @@
 //! Misses: bringing pages in.
 
 use crate::config::MAX_READ_AHEAD;
-use crate::core::Arrival;
 use crate::error::{Error, Result};
 use crate::page::State;
+use crate::policy::Arrival;
 use crate::region::RegionInner;
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
@@ -194,12 +194,12 @@ impl RegionInner {
     /// error all of them still are the caller's.
     fn fill_owned(&self, first: usize, n: usize, write: bool) -> Result<usize> {
         let pool = &self.pool;
-        if !pool.make_room(self.memcg, n as u64, n == 1)? {
+        if !pool.make_room(self.book.memcg, n as u64, n == 1)? {
             return Ok(0);
         }
         let give_up = |e| {
             pool.gate.leave(n as u64);
-            pool.uncharge(self.memcg, n as u64);
+            pool.uncharge(self.book.memcg, n as u64);
             Err(e)
         };
         let mut bounce = match pool.bounce() {
@@ -273,6 +273,7 @@ impl RegionInner {
 
     fn tell_engine(&self, first: usize, n: usize, write: bool) {
         let swap = self.pool.swap.as_ref();
+        let plenty = swap.is_some_and(|s| s.bytes() * 2 <= s.limit());
         let mut core = self.pool.core();
         for i in 0..n {
             let how = Arrival {
@@ -280,9 +281,9 @@ impl RegionInner {
                 write: write && i == 0,
                 returned: false,
             };
-            core.insert(self, swap, first + i, how);
+            core.policy.insert(&self.book, swap, first + i, how, plenty);
+            self.count_in(first + i);
         }
-        core.forget_newly_dirty();
         if write && self.writable_file().is_some() {
             drop(core);
             self.note_dirty(first);
@@ -294,7 +295,8 @@ impl RegionInner {
     fn take_back(&self, first: usize, n: usize) {
         let mut core = self.pool.core();
         for p in first..first + n {
-            core.forget(self, self.pool.swap.as_ref(), p);
+            self.count_out(p);
+            core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Groups: the engine's memcgs, as a tree below the budget.
 
-use crate::core::CPU;
 use crate::error::{Error, Result};
+use crate::policy::{Fed, LimitWrite, Stepped};
 use crate::pool::{Pool, PoolInner};
 use crate::sys::PAGE;
-use coldset_engine::memcg::{HighWrite, MaxWrite, WriteStep, UNLIMITED};
-use coldset_engine::reclaim::ReclaimTask;
-use coldset_engine::{Counter, MemcgId, NodeId};
+use coldset_engine::memcg::{WriteStep, UNLIMITED};
+use coldset_engine::{Counter, MemcgId};
 use std::sync::Arc;
 
 /// A group of regions with limits of its own. Clones name the same group; it exists as long as its
@@ -71,7 +70,7 @@ impl Pool {
     pub fn root(&self) -> Group {
         Group {
             pool: self.inner.clone(),
-            memcg: self.inner.core().top,
+            memcg: self.inner.core().policy.top,
             name: "/".into(),
         }
     }
@@ -94,7 +93,7 @@ impl Group {
         // The name may lie in managed memory: copied before any lock is taken.
         let name = format!("{}/{name}", self.name.trim_end_matches('/'));
         let _shield = self.pool.enter()?;
-        let memcg = self.pool.core().engine.memcg_create(self.memcg)?;
+        let memcg = self.pool.core().policy.group(self.memcg)?;
         let group = Group {
             pool: self.pool.clone(),
             memcg,
@@ -111,18 +110,21 @@ impl Group {
 
     /// Bytes of pages of the group and below that are charged.
     pub fn usage(&self) -> u64 {
-        self.pool.core().engine.memcgs[self.memcg].memory().usage() * PAGE as u64
+        self.pool.core().policy.engine().memcgs[self.memcg]
+            .memory()
+            .usage()
+            * PAGE as u64
     }
 
     /// One of the engine's counters, for the group and below.
     pub fn counter(&self, c: Counter) -> i64 {
-        self.pool.core().engine.memcgs.live(self.memcg, c)
+        self.pool.core().policy.engine().memcgs.live(self.memcg, c)
     }
 
     /// `[seq, anonymous pages, file pages]` of each generation of the group itself, oldest first;
     /// empty under a policy without generations.
     pub fn generations(&self) -> Vec<[u64; 3]> {
-        self.pool.core().engine.generations(self.memcg)
+        self.pool.core().policy.engine().generations(self.memcg)
     }
 
     /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can
@@ -132,74 +134,38 @@ impl Group {
     /// [`Error::Forked`]; the root's limits are the budget and cannot be set.
     pub fn set(&self, limits: Limits) -> Result<()> {
         let _shield = self.pool.enter()?;
-        if self.memcg == self.pool.core().top {
+        if self.memcg == self.pool.core().policy.top {
             return Err(Error::Mode(
                 "the limit of the root group is the pool's budget",
             ));
         }
-        {
-            let mut core = self.pool.core();
-            let tree = &mut core.engine.memcgs;
-            if let Some(b) = limits.min {
-                tree.set_min(self.memcg, pages(b))?;
-            }
-            if let Some(b) = limits.low {
-                tree.set_low(self.memcg, pages(b))?;
-            }
+        if limits.min.is_some() || limits.low.is_some() {
+            let (min, low) = (limits.min.map(pages), limits.low.map(pages));
+            self.pool.core().policy.protect(self.memcg, min, low)?;
         }
-        if let Some(b) = limits.high {
-            let w = HighWrite::new(&mut self.pool.core().engine.memcgs, self.memcg, pages(b))?;
-            self.drive_high(w)?;
-        }
-        if let Some(b) = limits.max {
-            let w = MaxWrite::new(&mut self.pool.core().engine.memcgs, self.memcg, pages(b))?;
-            self.drive_max(w)?;
+        for (max, bytes) in [(false, limits.high), (true, limits.max)] {
+            if let Some(b) = bytes {
+                let w = self.pool.core().policy.limit(self.memcg, max, pages(b))?;
+                self.drive(w)?;
+            }
         }
         Ok(())
     }
 
-    fn do_step(&self, step: WriteStep) -> Result<Option<u64>> {
-        Ok(match step {
-            WriteStep::Reclaim { memcg, nr, .. } => {
-                let task = ReclaimTask::limit(memcg, nr, CPU, NodeId(0));
-                let mut freed = self.pool.reclaim(task)?.reclaimed;
-                if freed == 0 {
-                    freed = self.pool.flush_some(nr)?;
-                }
-                Some(freed)
-            }
-            WriteStep::DrainLruBatches => {
-                self.pool.core().engine.lru_add_drain_all();
-                None
-            }
-            WriteStep::Oom { .. } | WriteStep::Done(_) => None,
-        })
-    }
-
-    fn drive_high(&self, mut w: HighWrite) -> Result<()> {
+    fn drive(&self, mut w: Stepped<LimitWrite>) -> Result<()> {
         loop {
-            let step = w.step(&mut self.pool.core().engine.memcgs, false);
-            if let WriteStep::Done(_) = step {
-                return Ok(());
-            }
-            if let Some(freed) = self.do_step(step)? {
-                w.reclaim_done(freed);
-            }
-        }
-    }
-
-    fn drive_max(&self, mut w: MaxWrite) -> Result<()> {
-        loop {
-            let step = w.step(&mut self.pool.core().engine.memcgs, false);
+            let step = self.pool.core().policy.limit_step(&mut w);
             match step {
-                WriteStep::Done(_) => return Ok(()),
-                // Nobody is killed: the limit stays, and misses above it fail or wait.
-                WriteStep::Oom { .. } => return Ok(()),
-                other => {
-                    if let Some(freed) = self.do_step(other)? {
-                        w.reclaim_done(freed);
+                WriteStep::Reclaim { memcg, nr, .. } => {
+                    let mut freed = self.pool.reclaim(memcg, nr, false)?.reclaimed;
+                    if freed == 0 {
+                        freed = self.pool.flush_some(nr)?;
                     }
+                    w.feed(Fed::Reclaimed(freed));
                 }
+                WriteStep::DrainLruBatches => self.pool.core().policy.drain(),
+                // Nobody is killed: the limit stays, and misses above it fail or wait.
+                WriteStep::Oom { .. } | WriteStep::Done(_) => return Ok(()),
             }
         }
     }

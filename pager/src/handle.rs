@@ -1,6 +1,5 @@
 //! What a program holds: regions and pins.
 
-use crate::core::CPU;
 use crate::error::{Error, Result};
 use crate::fault::{register, unregister};
 use crate::group::Group;
@@ -9,8 +8,6 @@ use crate::pool::Pool;
 use crate::region::{Backing, NewRegion, RegionInner};
 use crate::store::{FileStorage, Storage};
 use crate::sys::PAGE;
-use coldset_engine::reclaim::{ReclaimKind, ReclaimTask, ScanControl};
-use coldset_engine::{NodeId, ObjectId};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -153,21 +150,17 @@ impl Group {
         if backing.as_ref().is_some_and(|b| b.writable) {
             self.pool.flusher.start(&self.pool)?;
         }
-        let (object, lruvec, mm) = {
-            let mut core = self.pool.core();
-            let object = ObjectId(core.next_object);
-            core.next_object += 1;
-            let lruvec = core.engine.lruvec_id(self.memcg, NodeId(0));
-            (object, lruvec, core.engine.mm_create(self.memcg))
-        };
+        let pages = bytes.div_ceil(PAGE);
+        let book = self
+            .pool
+            .core()
+            .policy
+            .open(self.memcg, pages, backing.is_none())?;
         let made = RegionInner::new(
             self.pool.clone(),
             NewRegion {
-                pages: bytes.div_ceil(PAGE),
-                memcg: self.memcg,
-                lruvec,
-                mm,
-                object,
+                pages,
+                book: book.clone(),
                 backing,
                 explicit: self.pool.pagemap.is_none(),
             },
@@ -175,11 +168,13 @@ impl Group {
         let inner = match made {
             Ok(r) => Arc::new(r),
             Err(e) => {
-                self.pool.core().engine.mm_destroy(mm);
+                self.pool.core().policy.close(&book);
                 return Err(e);
             }
         };
-        self.pool.core().regions.insert(object, inner.clone());
+        let mut core = self.pool.core();
+        core.regions.insert(book.object, inner.clone());
+        drop(core);
         if !inner.is_explicit() {
             register(inner.clone());
         }
@@ -196,11 +191,8 @@ impl Group {
     /// [`Error::Forked`]; the store.
     pub fn reclaim(&self, bytes: u64) -> Result<u64> {
         let _shield = self.pool.enter()?;
-        let mut sc = ScanControl::new(bytes.div_ceil(PAGE as u64), Some(self.memcg));
-        sc.kind = ReclaimKind::Proactive;
-        let out = self
-            .pool
-            .reclaim(ReclaimTask::try_to_free(sc, CPU, NodeId(0)))?;
+        let nr = bytes.div_ceil(PAGE as u64);
+        let out = self.pool.reclaim(self.memcg, nr, true)?;
         Ok(out.reclaimed * PAGE as u64)
     }
 }
@@ -364,8 +356,8 @@ impl Region {
             }
         }
         let mut core = r.pool.core();
-        core.regions.remove(&r.object);
-        core.engine.mm_destroy(r.mm);
+        core.regions.remove(&r.book.object);
+        core.policy.close(&r.book);
         if r.is_anon() {
             core.promised -= (r.pages() * PAGE) as u64;
         }
@@ -401,7 +393,7 @@ impl RegionInner {
                     }
                     if self.words.try_fill(p) {
                         let mut core = self.pool.core();
-                        core.forget(self, self.pool.swap.as_ref(), p);
+                        core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
                         self.pool.gone(&mut core, 0);
                         drop(core);
                         self.words.emptied(p);
@@ -420,7 +412,8 @@ impl RegionInner {
                     if self.words.try_evict(p) {
                         self.take_away(p)?;
                         let mut core = self.pool.core();
-                        core.forget(self, self.pool.swap.as_ref(), p);
+                        core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
+                        self.count_out(p);
                         self.pool.gone(&mut core, 1);
                         drop(core);
                         self.words.emptied(p);

@@ -1,11 +1,13 @@
 //! The pool: a budget, an engine, a swap, and the regions that share them.
 
 use crate::config::{FaultMode, PoolConfig, SwapFile};
-use crate::core::{Core, CPU};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
+use crate::journal::Recorder;
+use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::pagemap::Pagemap;
@@ -13,12 +15,9 @@ use crate::sys::probe::{probe, Missing};
 use crate::sys::signals::Shield;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::writeback::Flusher;
-use coldset_engine::memcg::{
-    ChargeFlags, ChargeStep, ChargeTask, CounterKind, HighStep, HighTask, TaskMemcg,
-};
-use coldset_engine::reclaim::ReclaimTask;
+use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
-use coldset_engine::{Config, Engine, MemcgId, NodeId};
+use coldset_engine::MemcgId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -75,19 +74,21 @@ impl Pool {
         };
         let budget = config.budget / PAGE as u64;
         let swap = make_swap(&config)?;
-        let mut engine = Engine::new(
-            Config {
-                swap_synchronous: true,
-                ..Config::default()
-            },
-            config.switches.clone(),
-        )?;
-        engine.set_now(clock::now());
-        let top = engine.memcg_create(MemcgId::ROOT)?;
-        engine.memcgs.set_max(top, CounterKind::Memory, budget)?;
-        let slots = swap.as_ref().map_or(0, Swap::slots);
+        let policy = PolicyConfig {
+            switches: config.switches.clone(),
+            budget,
+            slots: swap.as_ref().map_or(0, Swap::slots),
+        };
+        let recorder = match config.journal_path() {
+            None => None,
+            Some(path) => {
+                let new = Recorder::new(&path, &policy);
+                Some(new.map_err(Error::io("creating the journal"))?)
+            }
+        };
+        let policy = Policy::new(&policy, recorder)?;
         let inner = Arc::new(PoolInner {
-            core: Mutex::new(Core::new(engine, top, slots)),
+            core: Mutex::new(Core::new(policy)),
             gate: Gate::new(budget),
             swap,
             pagemap,
@@ -149,7 +150,7 @@ impl PoolInner {
     /// The lock. A panic while it was held has left the engine in an unknown state.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock().expect("the pager has failed before");
-        core.engine.set_now(clock::now());
+        core.policy.set_now(clock::now());
         core
     }
 
@@ -203,9 +204,7 @@ impl PoolInner {
         self.gate.exchange(pages, store);
         if changed {
             let limit = self.gate.budget().saturating_sub(store);
-            let top = core.top;
-            let set = core.engine.memcgs.set_max(top, CounterKind::Memory, limit);
-            debug_assert!(set.is_ok());
+            core.policy.set_room(limit);
         }
     }
 
@@ -213,12 +212,7 @@ impl PoolInner {
     /// charged.
     pub(crate) fn charge(&self, memcg: MemcgId, pages: u64, must: bool) -> Result<bool> {
         let mut task = TaskMemcg::default();
-        let mut core = self.core();
-        let fast = core
-            .engine
-            .memcgs
-            .try_charge_fast(memcg, pages, CPU.into(), &mut task);
-        drop(core);
+        let fast = self.core().policy.charge(memcg, pages, &mut task);
         if let Err(over) = fast {
             if must {
                 self.charge_slow(memcg, pages, over, &mut task)?;
@@ -241,9 +235,7 @@ impl PoolInner {
         high: &mut TaskMemcg,
     ) -> Result<bool> {
         self.reclaim_or_flush(over, self.config.batch as u64)?;
-        let mut core = self.core();
-        let tree = &mut core.engine.memcgs;
-        Ok(tree.try_charge_fast(memcg, pages, CPU.into(), high).is_ok())
+        Ok(self.core().policy.charge(memcg, pages, high).is_ok())
     }
 
     fn charge_slow(
@@ -253,15 +245,15 @@ impl PoolInner {
         over: MemcgId,
         high: &mut TaskMemcg,
     ) -> Result<()> {
-        let mut task = ChargeTask::refused(memcg, pages, ChargeFlags::USER, over);
+        let mut task = self.core().policy.charge_on(memcg, pages, over);
         let mut evicted = self.counts.evicted.load(Relaxed);
         let mut idle = 0;
         loop {
-            let step = task.step(&mut self.core().engine.memcgs, CPU.into(), high);
+            let step = self.core().policy.charge_step(&mut task, high);
             match step {
                 ChargeStep::Reclaim { over, nr } => {
                     let nr = nr.max(self.config.batch as u64);
-                    task.reclaim_done(self.reclaim_or_flush(over, nr)?);
+                    task.feed(Fed::Reclaimed(self.reclaim_or_flush(over, nr)?));
                 }
                 ChargeStep::Oom { .. } => {
                     // Nobody is killed here. As long as anything leaves memory, by whomever, it is
@@ -269,7 +261,7 @@ impl PoolInner {
                     let now = self.counts.evicted.load(Relaxed);
                     idle = if now == evicted { idle + 1 } else { 0 };
                     evicted = now;
-                    task.oom_done(idle < IDLE_ROUNDS);
+                    task.feed(Fed::Oom(idle < IDLE_ROUNDS));
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 ChargeStep::Done(Ok(_)) => return Ok(()),
@@ -285,7 +277,7 @@ impl PoolInner {
 
     /// Reclaims; if nothing but dirty pages is left, writes some of them.
     fn reclaim_or_flush(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
-        let out = self.reclaim(ReclaimTask::limit(memcg, nr, CPU, NodeId(0)))?;
+        let out = self.reclaim(memcg, nr, false)?;
         if out.reclaimed == 0 && self.flush_some(self.config.batch as u64 * 4)? == 0 {
             // Others may be in the middle of it.
             std::thread::sleep(Duration::from_micros(200));
@@ -295,15 +287,18 @@ impl PoolInner {
 
     /// Above memory.high: reclaims, then sleeps the penalty.
     fn over_high(&self, memcg: MemcgId, task: &mut TaskMemcg) {
-        let hz = u64::from(self.core().engine.config().hz);
-        let mut high = HighTask::new(memcg, task, hz);
+        let (mut high, hz) = {
+            let mut core = self.core();
+            let over_high = std::mem::take(&mut task.over_high);
+            let high = core.policy.high(memcg, over_high);
+            (high, u64::from(core.policy.engine().config().hz))
+        };
         loop {
-            let step = high.step(&mut self.core().engine.memcgs, false);
+            let step = self.core().policy.high_step(&mut high);
             match step {
                 HighStep::Reclaim { over, nr } => {
-                    let task = ReclaimTask::limit(over, nr, CPU, NodeId(0));
-                    let freed = self.reclaim(task).map_or(0, |o| o.reclaimed);
-                    high.reclaim_done(&self.core().engine.memcgs, freed);
+                    let freed = self.reclaim(over, nr, false).map_or(0, |o| o.reclaimed);
+                    high.feed(Fed::Reclaimed(freed));
                 }
                 HighStep::Sleep { jiffies } => {
                     std::thread::sleep(Duration::from_millis(jiffies * 1000 / hz));
@@ -316,7 +311,7 @@ impl PoolInner {
     /// Gives charges back that led to no page.
     pub(crate) fn uncharge(&self, memcg: MemcgId, pages: u64) {
         if pages > 0 {
-            self.core().engine.memcgs.uncharge(memcg, pages);
+            self.core().policy.uncharge(memcg, pages);
         }
     }
 
@@ -334,7 +329,7 @@ impl PoolInner {
             if !must {
                 return Ok(false);
             }
-            let top = self.core().top;
+            let top = self.core().policy.top;
             self.reclaim_or_flush(top, self.config.batch as u64)?;
         }
         Err(Error::NoMemory {

@@ -4,15 +4,15 @@
 //! it back meanwhile, and collected; contents move when the lock is not held, many pages at a time
 //! (`evict.rs`).
 
-use crate::core::{Core, CPU};
+use crate::core::Core;
 use crate::error::Result;
 use crate::evict::Victim;
 use crate::page::{State, Word};
+use crate::policy::Task;
 use crate::pool::PoolInner;
 use crate::region::RegionInner;
-use coldset_engine::mglru::look_around::LookAround;
-use coldset_engine::reclaim::{Answer, Outcome, ReclaimTask, References, Work, Written};
-use coldset_engine::FolioId;
+use coldset_engine::reclaim::{Answer, Outcome, References, Work, Written};
+use coldset_engine::{FolioId, MemcgId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -39,8 +39,8 @@ struct Run {
 }
 
 impl PoolInner {
-    /// Runs a task to its end. Pages it has freed have left memory when this returns.
-    pub(crate) fn reclaim(&self, mut task: ReclaimTask) -> Result<Outcome> {
+    /// Reclaims `nr` pages below `memcg`, at its limit or because somebody `asked`. Pages it has freed have left memory when this returns.
+    pub(crate) fn reclaim(&self, memcg: MemcgId, nr: u64, asked: bool) -> Result<Outcome> {
         if self.sweeps_itself() {
             self.sweep_if_due();
         }
@@ -54,23 +54,21 @@ impl PoolInner {
         self.counts.reclaims.fetch_add(1, Relaxed);
         let mut result = Ok(());
         let mut core = self.core();
-        self.everybody_ran(&mut core);
+        let mut task = core.policy.reclaim(memcg, nr, asked);
         loop {
-            let work = task.step(&mut core.engine);
+            let work = core.policy.step(&mut task);
             if !about_unmapped(&work, &run) {
                 self.settle(&mut core, &mut run, &task);
             }
             match work {
-                Work::Test {
-                    folio, look_around, ..
-                } => {
-                    let (r, back) = self.test(core, &mut run, folio, look_around);
+                Work::Test { folio, .. } => {
+                    let (r, back) = self.test(core, &mut run, &task, folio);
                     core = back;
                     task.answer(Answer::References(r));
                 }
-                Work::Walk(walk) => {
+                Work::Walk(_) => {
                     drop(core);
-                    let slots = self.walk(&walk);
+                    let slots = task.walk().map_or(0, |w| self.walk(&w));
                     core = self.core();
                     task.answer(Answer::Walked { slots });
                 }
@@ -84,14 +82,14 @@ impl PoolInner {
                 // Taking a page out of memory flushes.
                 Work::FlushTlb { .. } => {}
                 Work::AllocSwap { folio } => {
-                    let slot = core.alloc_slot(folio);
+                    let slot = core.policy.alloc_slot(folio);
                     task.answer(Answer::Slot(slot));
                 }
                 Work::FreeSwap { slot, .. } => {
-                    core.free_slot(self.swap.as_ref().expect("slot of a swap"), slot);
+                    core.policy.free_slot(self.swap.as_ref(), slot);
                 }
                 Work::Write { folio } => {
-                    let f = core.engine.folio(folio);
+                    let f = core.policy.engine().folio(folio);
                     let (object, page) = f.owner();
                     let written = if f.swap_slot().is_some() {
                         run.write.push((object.0, page));
@@ -103,7 +101,7 @@ impl PoolInner {
                     };
                     task.answer(Answer::Written(written));
                 }
-                Work::Detach | Work::Free => self.collect(&core, &mut run, &task),
+                Work::Detach | Work::Free => self.collect(&mut core, &mut run, &task),
                 Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => run.flush = true,
                 Work::Throttle { ticks, .. } => {
@@ -114,7 +112,7 @@ impl PoolInner {
                     core = self.core();
                 }
                 Work::WaitWriteback { folio } => {
-                    let at = core.engine.folio(folio).owner();
+                    let at = core.policy.engine().folio(folio).owner();
                     let region = core.regions.get(&at.0).cloned();
                     drop(core);
                     result = result.and(self.evict_all(&mut run));
@@ -157,19 +155,9 @@ impl PoolInner {
         self.evict(victims)
     }
 
-    /// Programs use mapped pages without telling anybody: every region counts as having run.
-    fn everybody_ran(&self, core: &mut Core) {
-        let Core {
-            engine, regions, ..
-        } = core;
-        for r in regions.values() {
-            engine.mm_ran(r.mm, 0);
-        }
-    }
-
     /// Takes the page. Not if it is pinned, under writeback, or on its way in.
     fn unmap(&self, core: &mut Core, run: &mut Run, folio: FolioId) {
-        let (object, page) = core.engine.folio(folio).owner();
+        let (object, page) = core.policy.engine().folio(folio).owner();
         let Some(region) = core.regions.get(&object).cloned() else {
             return;
         };
@@ -177,7 +165,7 @@ impl PoolInner {
         if !region.words.try_evict(page) {
             return;
         }
-        core.engine.folio_unmap(folio);
+        core.policy.map(folio, false);
         run.unmapped = Some(Unmapped {
             folio,
             region,
@@ -186,22 +174,22 @@ impl PoolInner {
     }
 
     /// The engine has decided on the folio it had unmapped: freed, or kept after all.
-    fn settle(&self, core: &mut Core, run: &mut Run, task: &ReclaimTask) {
+    fn settle(&self, core: &mut Core, run: &mut Run, task: &Task) {
         let Some(u) = run.unmapped.take() else { return };
         let freed = task
             .freed()
             .last()
-            .is_some_and(|f| f.object == u.region.object && f.index as usize == u.page);
+            .is_some_and(|f| f.object == u.region.book.object && f.index as usize == u.page);
         if !freed {
-            core.engine.folio_map(u.folio);
+            core.policy.map(u.folio, true);
             u.region.words.filled(u.page, false);
         }
     }
 
     /// The engine has forgotten these.
-    fn collect(&self, core: &Core, run: &mut Run, task: &ReclaimTask) {
+    fn collect(&self, core: &mut Core, run: &mut Run, task: &Task) {
         let before = run.victims.len();
-        for f in task.freed().iter().filter(|f| f.owned) {
+        for f in core.policy.collect(task) {
             let Some(region) = core.regions.get(&f.object) else {
                 continue;
             };
@@ -210,7 +198,6 @@ impl PoolInner {
                 region.words.get(page).state() == State::Busy,
                 "page {page} was given up without having been taken"
             );
-            region.set_folio(page, None);
             run.victims.push(Victim {
                 region: region.clone(),
                 page,
@@ -228,10 +215,10 @@ impl PoolInner {
         &'a self,
         core: MutexGuard<'a, Core>,
         run: &mut Run,
+        task: &Task,
         folio: FolioId,
-        look_around: Option<LookAround>,
     ) -> (References, MutexGuard<'a, Core>) {
-        let (object, page) = core.engine.folio(folio).owner();
+        let (object, page) = core.policy.engine().folio(folio).owner();
         let Some(region) = core.regions.get(&object).cloned() else {
             return (References::default(), core);
         };
@@ -266,8 +253,8 @@ impl PoolInner {
             accessed: accessed.into(),
             ..References::default()
         };
-        if let Some(la) = look_around.filter(|_| accessed) {
-            self.neighbours(&mut core, &region, &la, page, mask);
+        if accessed {
+            self.neighbours(&mut core, &region, task, page, mask);
         }
         let w = region.words.get(page);
         if w.state() != State::Resident || w.pins() > 0 {
@@ -305,7 +292,7 @@ impl PoolInner {
         &self,
         core: &mut Core,
         region: &RegionInner,
-        la: &LookAround,
+        task: &Task,
         page: usize,
         mask: u64,
     ) {
@@ -318,14 +305,14 @@ impl PoolInner {
                 continue;
             }
             let Some(id) = region.folio(p) else { continue };
-            if core.engine.look_around_wants(la, id) && self.used(region, p, mask) {
+            if core.policy.wants_neighbour(task, id) && self.used(region, p, mask) {
                 young += 1;
-                core.engine.look_around_young(la, CPU, id, false);
+                core.policy.neighbour(task, id);
             }
         }
         let key = region.table_key(page);
-        core.engine
-            .look_around_done(la, key, (end - first) as u64, young);
+        core.policy
+            .neighbours_done(task, key, (end - first) as u64, young);
     }
 }
 

@@ -4,13 +4,14 @@
 
 use crate::error::{Error, Result};
 use crate::page::PageTable;
+use crate::policy::Book;
 use crate::pool::PoolInner;
 use crate::store::Storage;
 use crate::sys::memfd::Memfd;
 use crate::sys::memory::{Mapping, Table};
 use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
-use coldset_engine::{LruvecId, MemcgId, MmId, ObjectId};
+use coldset_engine::FolioId;
 use rustix::fd::AsFd;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::*};
@@ -48,20 +49,11 @@ pub(crate) enum Memory {
 #[derive(Debug)]
 pub(crate) struct RegionInner {
     pub(crate) pool: Arc<PoolInner>,
-    pub(crate) object: ObjectId,
-    pub(crate) memcg: MemcgId,
-    pub(crate) lruvec: LruvecId,
-    pub(crate) mm: MmId,
+    pub(crate) book: Arc<Book>,
     pub(crate) backing: Option<Backing>,
     pub(crate) memory: Memory,
     pub(crate) map: Mapping,
     pub(crate) words: PageTable,
-    /// Engine's folio + 1 of pages in memory. Changed under the core lock.
-    folio: Table<AtomicU32>,
-    /// Swap slot + 1 of evicted pages. The page's owner changes it.
-    slot: Table<AtomicU32>,
-    /// Shadow << 1 | 1 of evicted pages. The page's owner changes it.
-    shadow: Table<AtomicU64>,
     /// Pages of each block that are in memory or on their way.
     in_block: Table<AtomicU32>,
     /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
@@ -77,10 +69,7 @@ pub(crate) struct RegionInner {
 /// What a region is made from.
 pub(crate) struct NewRegion {
     pub(crate) pages: usize,
-    pub(crate) memcg: MemcgId,
-    pub(crate) lruvec: LruvecId,
-    pub(crate) mm: MmId,
-    pub(crate) object: ObjectId,
+    pub(crate) book: Arc<Book>,
     pub(crate) backing: Option<Backing>,
     pub(crate) explicit: bool,
 }
@@ -109,17 +98,11 @@ impl RegionInner {
         let table = |n| Table::new(n).map_err(io::Error::from).map_err(&io);
         Ok(Self {
             pool,
-            object: new.object,
-            memcg: new.memcg,
-            lruvec: new.lruvec,
-            mm: new.mm,
+            book: new.book,
             backing: new.backing,
             memory,
             map,
             words: PageTable::new(pages).map_err(&sys)?,
-            folio: table(pages)?,
-            slot: table(pages)?,
-            shadow: Table::new(pages).map_err(&sys)?,
             in_block: table(blocks)?,
             dirty_since: Table::new(blocks).map_err(&sys)?,
             stream: AtomicU64::new(0),
@@ -156,33 +139,12 @@ impl RegionInner {
 
     // ------------------------------------------------------------ tables
 
-    pub(crate) fn folio(&self, page: usize) -> Option<coldset_engine::FolioId> {
-        let f = self.folio[page].load(Relaxed);
-        f.checked_sub(1).map(coldset_engine::FolioId)
-    }
-
-    pub(crate) fn set_folio(&self, page: usize, id: Option<coldset_engine::FolioId>) {
-        self.folio[page].store(id.map_or(0, |id| id.0 + 1), Relaxed);
+    pub(crate) fn folio(&self, page: usize) -> Option<FolioId> {
+        self.book.folio(page)
     }
 
     pub(crate) fn slot(&self, page: usize) -> Option<u32> {
-        self.slot[page].load(Relaxed).checked_sub(1)
-    }
-
-    pub(crate) fn set_slot(&self, page: usize, slot: Option<u32>) {
-        self.slot[page].store(slot.map_or(0, |s| s + 1), Relaxed);
-    }
-
-    pub(crate) fn take_shadow(&self, page: usize) -> Option<u64> {
-        if self.shadow[page].load(Relaxed) == 0 {
-            return None;
-        }
-        let s = self.shadow[page].swap(0, Relaxed);
-        (s & 1 == 1).then_some(s >> 1)
-    }
-
-    pub(crate) fn set_shadow(&self, page: usize, shadow: Option<u64>) {
-        self.shadow[page].store(shadow.map_or(0, |s| s << 1 | 1), Relaxed);
+        self.book.slot(page)
     }
 
     pub(crate) fn in_block(&self, b: usize) -> u32 {

@@ -147,9 +147,14 @@ impl PoolInner {
             let core = self.core();
             let engine = coldset_engine::Counter::ALL
                 .iter()
-                .map(|&k| (k.name(), core.engine.memcgs.live(core.top, k)))
+                .map(|&k| {
+                    (
+                        k.name(),
+                        core.policy.engine().memcgs.live(core.policy.top, k),
+                    )
+                })
                 .collect();
-            (core.slots(), engine)
+            (core.policy.slots(), engine)
         };
         Stats {
             budget_pages: self.gate.budget(),

@@ -3,13 +3,12 @@
 //! A page that is mapped has been used since the last sweep took its entry away. One scan and one
 //! zap a block: 0.2 us a page and one or two flushes of translations.
 
-use crate::core::CPU;
 use crate::page::Word;
+use crate::policy::WalkOf;
 use crate::pool::PoolInner;
 use crate::region::{RegionInner, BLOCK};
 use crate::sys::pagemap::WRITTEN;
 use crate::sys::PAGE;
-use coldset_engine::mglru::walk::Walk;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -23,11 +22,8 @@ struct Found {
 
 impl PoolInner {
     /// The engine's walk of one address space. Returns entries looked at.
-    pub(crate) fn walk(&self, walk: &Walk) -> u64 {
-        let region = {
-            let core = self.core();
-            core.regions.values().find(|r| r.mm == walk.mm).cloned()
-        };
+    pub(crate) fn walk(&self, walk: &WalkOf) -> u64 {
+        let region = self.core().region_of(walk.walk.mm);
         let Some(region) = region else { return 0 };
         let asked_at = region.sweeps.load(Relaxed);
         let _one = self.sweeping.lock().expect("sweep");
@@ -54,7 +50,7 @@ impl PoolInner {
         }
     }
 
-    fn sweep(&self, region: &RegionInner, walk: Option<&Walk>) -> u64 {
+    fn sweep(&self, region: &RegionInner, walk: Option<&WalkOf>) -> u64 {
         let mut slots = 0;
         for b in 0..region.blocks() {
             if region.in_block(b) == 0 {
@@ -112,7 +108,7 @@ impl PoolInner {
     }
 
     /// Tells the engine, or leaves marks.
-    fn tell(&self, region: &RegionInner, walk: Option<&Walk>, b: usize, found: &Found) {
+    fn tell(&self, region: &RegionInner, walk: Option<&WalkOf>, b: usize, found: &Found) {
         let range = region.block(b);
         let mut core = self.core();
         let (mut young, mut dirty) = (0, false);
@@ -124,16 +120,16 @@ impl PoolInner {
             let news = !region.words.unmark(p, Word::SEEN).seen();
             let Some(id) = region.folio(p) else { continue };
             if found.written[i / 64] >> (i % 64) & 1 == 1 && region.writable_file().is_some() {
-                core.engine.set_dirty(id);
+                core.policy.set_dirty(id);
                 dirty = true;
             }
             if !news {
                 continue;
             }
             match walk {
-                Some(w) if core.engine.walk_wants_folio(w, id) => {
+                Some(w) if core.policy.engine().walk_wants_folio(&w.walk, id) => {
                     young += 1;
-                    core.engine.walk_young(w, id, false);
+                    core.policy.walk_young(w, id);
                 }
                 Some(_) => {}
                 None => {
@@ -143,22 +139,19 @@ impl PoolInner {
         }
         if let Some(w) = walk {
             let key = region.table_key(range.start);
-            core.engine
-                .walk_table_done(w, key, range.len() as u64, young);
+            core.policy.walk_block(w, key, range.len() as u64, young);
         }
-        core.forget_newly_dirty();
         drop(core);
         if dirty {
             self.counts.dirty_blocks.fetch_add(1, Relaxed);
             region.note_dirty(range.start);
         }
-        debug_assert_eq!(CPU, 0);
     }
 }
 
 impl RegionInner {
     /// Names the block of a page for good.
     pub(crate) fn table_key(&self, page: usize) -> u64 {
-        u64::from(self.object.0) << 32 | (page / BLOCK) as u64
+        u64::from(self.book.object.0) << 32 | (page / BLOCK) as u64
     }
 }

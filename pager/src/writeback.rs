@@ -4,7 +4,6 @@
 //! written marks in one atomic scan, read by descriptor, write, RESIDENT. A store before the scan is
 //! in the copy; a store after it faults and sets the mark again.
 
-use crate::core::CPU;
 use crate::error::{Error, Result};
 use crate::page::{State, Word};
 use crate::pool::PoolInner;
@@ -120,7 +119,11 @@ impl PoolInner {
     /// Dirty pages of files, as far as known.
     pub(crate) fn dirty_pages(&self) -> u64 {
         let core = self.core();
-        core.engine.memcgs.live(core.top, Counter::FileDirty).max(0) as u64
+        core.policy
+            .engine()
+            .memcgs
+            .live(core.policy.top, Counter::FileDirty)
+            .max(0) as u64
     }
 
     /// One round of the flusher: finds what is dirty, writes what is old or too much. All of it if
@@ -227,10 +230,9 @@ impl RegionInner {
             let mut core = self.pool.core();
             for p in dirty {
                 if let Some(id) = self.folio(p).filter(|_| usable(p)) {
-                    core.engine.set_dirty(id);
+                    core.policy.set_dirty(id);
                 }
             }
-            core.forget_newly_dirty();
         }
     }
 
@@ -345,13 +347,9 @@ impl RegionInner {
             let mut core = self.pool.core();
             for p in first..first + n {
                 if let Some(id) = self.folio(p) {
-                    // Stores that nobody has seen yet count as dirtied now.
-                    core.engine.set_dirty(id);
-                    core.engine.clear_dirty(id);
-                    core.engine.writeback_start(id);
+                    core.policy.writeback_start(id);
                 }
             }
-            core.forget_newly_dirty();
         }
         let bytes = &mut buf.bytes_mut()[..n * PAGE];
         let read = match &self.memory {
@@ -368,13 +366,9 @@ impl RegionInner {
             let mut core = self.pool.core();
             for p in first..first + n {
                 if let Some(id) = self.folio(p) {
-                    if done.is_err() {
-                        core.engine.set_dirty(id);
-                    }
-                    core.engine.writeback_end(CPU, id);
+                    core.policy.writeback_end(id, done.is_err());
                 }
             }
-            core.forget_newly_dirty();
         }
         (first..first + n).for_each(|p| self.release(p, done.is_err()));
         match &done {
