@@ -31,6 +31,13 @@ pub(crate) struct Victim {
     pub(crate) shadow: Option<u64>,
 }
 
+impl Victim {
+    /// Pages of a read-only file are what the file has: nobody can have stored to them.
+    fn contents_needed(&self) -> bool {
+        self.region.backing.as_ref().is_none_or(|b| b.writable)
+    }
+}
+
 /// What one eviction at a time needs.
 #[derive(Debug)]
 pub(crate) struct Evictor {
@@ -70,7 +77,8 @@ enum Fate {
 impl PoolInner {
     /// Takes pages out of memory. Pages that cannot be stored are put back; the error says why.
     pub(crate) fn evict(&self, mut victims: Vec<Victim>) -> Result<()> {
-        victims.sort_unstable_by_key(|v| (v.region.book.object, v.page));
+        // Those whose contents are needed first: they lie one after the other in the pipe.
+        victims.sort_unstable_by_key(|v| (!v.contents_needed(), v.region.book.object, v.page));
         let mut e = match self.evictor() {
             Ok(e) => e,
             Err(e) => {
@@ -117,6 +125,9 @@ impl PoolInner {
             let Memory::Faulting { file, .. } = &v.region.memory else {
                 continue;
             };
+            if !v.contents_needed() {
+                continue;
+            }
             if let Err(err) = e.pipe.pin(file, v.page, run.len()) {
                 // Nothing has been taken out yet: what the pipe holds is only references.
                 let mut rest = PageBuf::new(e.capacity).map_err(Error::sys("evicting"))?;
@@ -131,7 +142,7 @@ impl PoolInner {
             if let Memory::Faulting { file, .. } = &v.region.memory {
                 file.punch(v.page, run.len())
                     .expect("a hole can be punched into a memfd of one's own");
-                piped += run.len();
+                piped += if v.contents_needed() { run.len() } else { 0 };
             }
         }
         // Pages of explicit regions come after those from the pipe: both kinds never mix in a pool.
@@ -141,8 +152,10 @@ impl PoolInner {
         for run in runs(victims) {
             let v = &victims[run.start];
             if v.region.is_explicit() {
-                let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
-                v.region.load_explicit(v.page, to);
+                if v.contents_needed() {
+                    let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
+                    v.region.load_explicit(v.page, to);
+                }
                 v.region
                     .map
                     .zap(v.page * PAGE, run.len() * PAGE)

@@ -73,7 +73,8 @@ fn no_store_is_lost_with_a_swap_file() {
     let path = temp("swap");
     let swap = SwapConfig::file(&path, 128 * MIB);
     anonymous("v5", swap, soak(3.0), &|_| ());
-    std::fs::remove_file(path).unwrap();
+    // Not made where the test is skipped.
+    let _ = std::fs::remove_file(path);
 }
 
 #[test]
@@ -83,7 +84,8 @@ fn no_store_is_lost_when_compressed_memory_overflows_into_a_file() {
         .memory_limit(MIB)
         .and_file(&path, 128 * MIB);
     anonymous("merged", swap, soak(3.0), &|_| ());
-    std::fs::remove_file(path).unwrap();
+    // Not made where the test is skipped.
+    let _ = std::fs::remove_file(path);
 }
 
 /// Writes to swap fail now and then, for want of space too, are short, and slow.
@@ -103,7 +105,8 @@ fn no_store_is_lost_while_swap_fails() {
         p.slow_us.store([0, 0, 300][r as usize / 24 % 3], Relaxed);
     });
     println!("{} injected failures", plan.failed.load(Relaxed));
-    std::fs::remove_file(path).unwrap();
+    // Not made where the test is skipped.
+    let _ = std::fs::remove_file(path);
 }
 
 /// The same stress with contents copied before the page is taken away.

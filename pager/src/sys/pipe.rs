@@ -15,6 +15,7 @@ pub struct PinPipe {
     read: OwnedFd,
     write: OwnedFd,
     capacity: usize,
+    /// Bytes in it, also after a pin that failed half way.
     held: usize,
 }
 
@@ -40,7 +41,10 @@ impl PinPipe {
 
     /// Takes references to contiguous pages of the file.
     pub fn pin(&mut self, file: &Memfd, first: usize, pages: usize) -> io::Result<()> {
-        assert!(self.held + pages <= self.capacity, "pin pipe is full");
+        assert!(
+            self.held + pages * PAGE <= self.capacity * PAGE,
+            "pin pipe is full"
+        );
         let mut at = (first * PAGE) as u64;
         let end = at + (pages * PAGE) as u64;
         while at < end {
@@ -55,17 +59,17 @@ impl PinPipe {
                 SpliceFlags::empty(),
             ) {
                 Ok(0) => return Err(io::Errno::IO),
-                Ok(_) | Err(io::Errno::INTR) => {}
+                Ok(n) => self.held += n,
+                Err(io::Errno::INTR) => {}
                 Err(e) => return Err(e),
             }
         }
-        self.held += pages;
         Ok(())
     }
 
     /// Copies all pinned pages out and lets them go.
     pub fn drain(&mut self, buf: &mut [u8]) -> io::Result<()> {
-        let len = self.held * PAGE;
+        let len = self.held;
         let mut done = 0;
         while done < len {
             match io::read(&self.read, &mut buf[done..len]) {
