@@ -69,5 +69,10 @@ pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
 
+/// The example of the manual compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Manual;
+
 /// Bytes of a page.
 pub const PAGE_SIZE: usize = sys::PAGE;

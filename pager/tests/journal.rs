@@ -141,3 +141,30 @@ fn classic_is_reproduced() {
 fn guards_are_reproduced() {
     reproduce("merged", FaultMode::Explicit);
 }
+
+/// The variable names the journal of the first pool, and with a number those of others.
+#[test]
+fn a_journal_can_be_asked_for_from_outside() {
+    const NAME: &str = "a_journal_can_be_asked_for_from_outside";
+    if child::role().is_some() {
+        for _ in 0..2 {
+            let config = PoolConfig::new(MIB).fault_mode(FaultMode::Explicit);
+            let pool = Pool::new(config.swap(SwapConfig::lz4(8 * MIB))).unwrap();
+            let region = pool.anonymous(2 * MIB as usize).unwrap();
+            (0..512).for_each(|p| region.fix_mut(p).unwrap()[0] = 1);
+        }
+        return;
+    }
+    let journal = temp("asked");
+    let out = child::command(NAME, "recorder")
+        .env("COLDSET_JOURNAL", &journal)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", child::text(&out));
+    let mut second = journal.clone().into_os_string();
+    second.push(".2");
+    for path in [journal, second.into()] {
+        assert!(replay(&path).unwrap().victims.len() >= 256);
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -230,3 +230,22 @@ fn a_pool_for_each_thread() {
     });
     assert_eq!(pages_in_memory(), 0);
 }
+
+/// A miss, with the eviction it needs, on a thread with little stack.
+#[test]
+fn a_miss_fits_a_small_stack() {
+    let _one = alone();
+    let Some(pool) = faulting(lz4(MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+    let small = std::thread::Builder::new().stack_size(64 << 10);
+    std::thread::scope(|s| {
+        let filler = small
+            .spawn_scoped(s, || region.bytes_mut().fill(3))
+            .unwrap();
+        filler.join().unwrap();
+    });
+    assert!(pool.stats().evicted > 500);
+    assert!(region.bytes().iter().all(|&b| b == 3));
+}
