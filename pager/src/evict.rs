@@ -167,14 +167,19 @@ impl PoolInner {
 
     /// The planted bug: a store between copy and punch is lost.
     fn copy_then_punch(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
-        for run in runs(victims) {
-            let v = &victims[run.start];
-            if let Memory::Faulting { file, .. } = &v.region.memory {
+        for punch in [false, true] {
+            for run in runs(victims) {
+                let v = &victims[run.start];
+                let Memory::Faulting { file, .. } = &v.region.memory else {
+                    continue;
+                };
                 let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
-                file.read(v.page, to)
-                    .map_err(Error::sys("reading a region"))?;
-                file.punch(v.page, run.len())
-                    .map_err(Error::sys("punching a region"))?;
+                let done = if punch {
+                    file.punch(v.page, run.len())
+                } else {
+                    file.read(v.page, to)
+                };
+                done.map_err(Error::sys("evicting in the wrong order"))?;
             }
         }
         Ok(())
