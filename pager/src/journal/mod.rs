@@ -2,7 +2,7 @@
 //!
 //! A zstd stream. First lines of text: `coldset-journal 1`, `budget` (pages), `slots`, one `switch
 //! name=value` for each switch, an empty line. Then operations: a byte that names it and its
-//! arguments as LEB128 numbers. [`Op`] has them all. `Did` and `Victim` are not told but expected:
+//! arguments as LEB128 numbers. `Op` has them all. `Did` and `Victim` are not told but expected:
 //! what the engine asked for and which pages it gave up, in order.
 
 mod replay;
