@@ -146,8 +146,11 @@ impl World {
                 Purpose::Write => {}
             }
         }
-        self.engine
-            .lru_add(ctx.cpu(), id, matches!(purpose, Purpose::Fault | Purpose::Around));
+        self.engine.lru_add(
+            ctx.cpu(),
+            id,
+            matches!(purpose, Purpose::Fault | Purpose::Around),
+        );
         Some(id)
     }
 
