@@ -73,7 +73,7 @@ const PARAMS: &[ParamDoc] = &[
     ParamDoc {
         name: "sizes",
         default: "both",
-        doc: "which size to run: 16g, 48g or both",
+        doc: "which size to run: 16g, 48g or both (the acceptance rows need both)",
     },
     ParamDoc {
         name: "file_mib",

@@ -98,6 +98,24 @@ fn a_newcomer_preempts_a_task_that_has_used_its_slice() {
 }
 
 #[test]
+fn a_task_that_holds_its_cpu_is_not_preempted() {
+    let mut ex = Executor::new(config(1));
+    let log = Log::default();
+    for name in ["holds", "waits"] {
+        let (sim, log) = (ex.handle(), log.clone());
+        ex.spawn(name, Affinity::Any, async move {
+            sim.current().hold_cpu(name == "holds");
+            sim.cpu(6 * MS).await;
+            log.note(&sim, name);
+        });
+    }
+    ex.run();
+    let expected = [line(6 * MS, "holds"), line(12 * MS + 2_500, "waits")];
+    assert_eq!(log.lines(), expected);
+    assert_eq!(ex.cpu_stats(0).preemptions, 0);
+}
+
+#[test]
 fn a_woken_task_prefers_its_last_cpu_and_respects_its_mask() {
     let mut ex = Executor::new(config(4));
     let seen = Rc::new(RefCell::new(Vec::new()));
