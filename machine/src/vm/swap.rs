@@ -582,3 +582,7 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "swap_tests.rs"]
+mod tests;
