@@ -126,8 +126,8 @@ params! {
     swap_slot_scan_ns = 20, A, "machine-model.md 7";
     /// Slots scanned at most in one search.
     swap_slot_scan_max_slots = 256, S, "machine-model.md 7";
-    /// Read-ahead from swap on a disk, pages at most, rounded down to a power of two; 1 = none.
-    swap_readahead_max_pages = 8, S, "machine-model.md 7 (page-cluster 3)";
+    /// Read-ahead from swap on a disk, pages at most, rounded down to a power of two; 1 = none, 8 = page-cluster 3.
+    swap_readahead_max_pages = 1, S, "machine-model.md 7 has 8; off, see docs/systems/memcg-heat.md";
     /// From an OOM kill until the victim exits.
     oom_exit_delay_ns = 5_000_000, A, "machine-model.md 6";
 

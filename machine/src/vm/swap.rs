@@ -6,7 +6,8 @@ use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
 use crate::machine::Machine;
 use crate::mem::{Fill, Slot};
 use crate::sim::TimeClass;
-use crate::vm::held::FolioRef;
+use crate::vm::alloc::Refused;
+use crate::vm::held::{Charge, FolioRef};
 use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
 use coldset_engine::swap::frees_slot_at_swap_in;
@@ -370,7 +371,7 @@ impl Machine {
         let charge = self.get_pages(ctx, owner, 1).await?;
         let ahead = self.w.borrow_mut().read_ahead_of(object, page, slot);
         for s in ahead.start..slot.max(ahead.start) {
-            self.read_ahead(ctx, s).await;
+            self.read_ahead(ctx, s);
         }
         let (held, end) = {
             let mut w = self.w.borrow_mut();
@@ -386,7 +387,7 @@ impl Machine {
             (FolioRef::of(self, id), end)
         };
         for s in (slot + 1)..ahead.end {
-            self.read_ahead(ctx, s).await;
+            self.read_ahead(ctx, s);
         }
         ctx.io_until(end).await;
         if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
@@ -395,18 +396,20 @@ impl Machine {
         Ok(Some(held))
     }
 
-    /// Brings in the page of a slot next to one that is being read, if there is one.
-    async fn read_ahead(&self, ctx: &Ctx, slot: u32) {
+    /// Brings in the page of a slot next to one that is being read, if there is one and memory for
+    /// it: nobody reclaims, let alone dies, for a page that may never be used.
+    fn read_ahead(&self, ctx: &Ctx, slot: u32) {
         let Some((object, page, owner)) = self.w.borrow().readable_ahead(ctx, slot) else {
             return;
         };
-        let Ok(charge) = self.get_pages(ctx, owner, 1).await else {
-            return;
+        let refused = self.w.borrow_mut().get_pages_now(ctx, owner, 1);
+        let charge = match refused {
+            None | Some(Refused::High) => Charge::complete(self, owner, ctx.node, 1),
+            Some(Refused::Limit(_)) => return,
+            // Dropped, it gives back what was charged.
+            Some(Refused::Pages) => return drop(Charge::new(self, owner, ctx.node, 1)),
         };
         let mut w = self.w.borrow_mut();
-        if w.objects[object.idx()].slot(page) != Slot::Swap(slot) {
-            return;
-        }
         let Ok(end) = w.read_swap(ctx, owner, slot) else {
             return;
         };
