@@ -12,8 +12,8 @@ use crate::world::{zram_timing, World};
 use coldset_engine::reclaim::Written;
 use coldset_engine::swap::frees_slot_at_swap_in;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
-use coldset_engine::swap::SwapReadahead;
 use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
+use coldset_engine::swap::SwapReadahead;
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
 use std::collections::VecDeque;
@@ -443,7 +443,11 @@ impl World {
         if !o.is_anon() || o.slot(page) != Slot::Swap(slot) {
             return None;
         }
-        Some((object, page, self.engine.memcgs.swapin_memcg(held.owner, ctx.memcg)))
+        Some((
+            object,
+            page,
+            self.engine.memcgs.swapin_memcg(held.owner, ctx.memcg),
+        ))
     }
 
     /// Reads a slot. Returns when its contents are there.

@@ -58,7 +58,11 @@ fn disk() -> SwapConfig {
 fn a_sweep_finds_what_was_read_ahead() {
     for write in [false, true] {
         let [faults, read, ahead, hits] = sweep(disk(), 8, write);
-        assert_eq!(read, faults + ahead, "a fault reads its page and those ahead");
+        assert_eq!(
+            read,
+            faults + ahead,
+            "a fault reads its page and those ahead"
+        );
         // The block is aligned: what lies behind the fault is there already.
         assert!(8 * ahead > read, "{ahead} of {read} ahead");
         assert!(hits <= ahead && 2 * hits > ahead, "{hits} hits of {ahead}");
