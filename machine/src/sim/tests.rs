@@ -10,6 +10,7 @@ const MS: u64 = 1_000_000;
 fn config(cpus: u16) -> SimConfig {
     SimConfig {
         cpus,
+        nodes: 1,
         hz: 1000,
         slice_ns: 4 * MS,
         switch_ns: 2_500,

@@ -206,6 +206,8 @@ impl World {
         let here = cpu.map_or(CpuMask::EMPTY, CpuMask::single);
         let remote = mask.without(&here);
         let p = &self.params;
+        let config = *self.sim.config();
+        let socket = cpu.map(|c| config.node_of(c));
         let (mut all, mut one, mut skipped, mut received, mut interrupts) = (0, 0, 0, 0i64, 0);
         let mut end = now + p.tlb_local_flush_ns;
         let mut flushed = CpuMask::EMPTY;
@@ -223,7 +225,11 @@ impl World {
                 flushed.insert(target);
             }
             let cost = CallCost {
-                deliver: p.tlb_deliver_ns,
+                deliver: if socket.is_none_or(|s| s == config.node_of(target)) {
+                    p.tlb_deliver_ns
+                } else {
+                    p.tlb_deliver_ns * p.tlb_cross_socket_permille / 1000
+                },
                 irq: p.tlb_irq_ns,
                 handler: if idle { 0 } else { p.tlb_handler_ns },
             };

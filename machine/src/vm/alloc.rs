@@ -281,6 +281,7 @@ impl World {
     #[inline]
     pub(crate) fn get_pages_now(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Option<Refused> {
         ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
+        self.page_lists.take(ctx, &self.params, ctx.node, n);
         let mut high = ctx.over_high.borrow_mut();
         let charged = self
             .engine
