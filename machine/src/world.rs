@@ -94,6 +94,8 @@ pub struct World {
 pub(crate) struct KernelMemory {
     /// By memcg: owed in millionths of a page, charged pages.
     pub(crate) owed: Vec<(u64, u64)>,
+    /// Pages of each node that are kernel memory.
+    pub(crate) from: Vec<u64>,
 }
 
 impl World {
@@ -153,7 +155,10 @@ impl World {
             read_ahead: cfg.read_ahead,
             page_cluster: cfg.page_cluster,
             read_around: cfg.read_around,
-            kernel: cfg.kernel_memory.then(|| KernelMemory { owed: Vec::new() }),
+            kernel: cfg.kernel_memory.then(|| KernelMemory {
+                owed: Vec::new(),
+                from: vec![0; nodes as usize],
+            }),
             check: cfg.check,
             sim: sim.clone(),
             me: Weak::new(),
