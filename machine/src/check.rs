@@ -57,6 +57,33 @@ impl World {
             );
         }
         self.check_entries();
+        self.check_nodes();
+    }
+
+    /// What is known to lie on a node has been taken from its zones. (Tasks may hold more.)
+    fn check_nodes(&self) {
+        if self.engine.zones.is_empty() {
+            return;
+        }
+        let mut known = vec![0; self.engine.config().nr_nodes as usize];
+        for (_, f) in self.engine.folios() {
+            known[self.engine.lruvec(f.lruvec()).node.idx()] += f.nr_pages();
+        }
+        let of_kernel = self.kernel.iter().map(|k| &k.from[..]);
+        let of_pool = self.swap.iter().map(|s| s.pool_from());
+        for pages in of_kernel.chain(of_pool) {
+            for (known, n) in known.iter_mut().zip(pages) {
+                *known += n;
+            }
+        }
+        for (node, known) in known.into_iter().enumerate() {
+            let of_node = self.engine.zones.iter().filter(|z| z.node.idx() == node);
+            let taken: u64 = of_node.map(|z| z.managed - z.free - z.pcp).sum();
+            assert!(
+                known <= taken,
+                "{known} pages lie on node {node}, {taken} are taken from it"
+            );
+        }
     }
 
     /// A page with a folio. (it is under writeback, it has a swap slot).

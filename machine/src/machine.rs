@@ -35,7 +35,10 @@ impl MachineRun {
     /// # Errors
     /// Settings that cannot work, each named with what is possible.
     pub fn new(cfg: &MachineConfig) -> Result<Self, MachineError> {
-        let executor = Executor::new(SimConfig::from_params(&cfg.params, cfg.cpus));
+        let executor = Executor::new(SimConfig {
+            nodes: cfg.engine.nr_nodes as u16,
+            ..SimConfig::from_params(&cfg.params, cfg.cpus)
+        });
         let sim = executor.handle();
         let w = Rc::new(RefCell::new(World::new(cfg, &sim)?));
         let me = Rc::downgrade(&w);
@@ -176,16 +179,13 @@ impl Machine {
 
     /// The CPUs of a node: they are dealt out in equal runs, the first ones to node 0.
     pub fn node_affinity(&self, node: NodeId) -> Affinity {
-        let nodes = self.w.borrow().engine.config().nr_nodes;
-        let cpus = u32::from(self.sim.config().cpus);
-        if nodes == 1 {
+        let config = self.sim.config();
+        if config.nodes == 1 {
             return Affinity::Any;
         }
         let mut mask = CpuMask::EMPTY;
-        // With fewer CPUs than nodes, nodes share.
-        let first = node.0 * cpus / nodes;
-        let end = ((node.0 + 1) * cpus / nodes).max(first + 1);
-        (first..end).for_each(|cpu| mask.insert(cpu as u16));
+        let cpus = config.cpus_of(node.0 as u16);
+        cpus.for_each(|cpu| mask.insert(cpu));
         Affinity::Mask(mask)
     }
 

@@ -7,6 +7,7 @@ use crate::mem::{Mapping, MappingId, Object};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
+use crate::vm::pcp::PageLists;
 use crate::vm::swap::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::writeback::Writeback;
@@ -69,6 +70,8 @@ pub struct World {
     pub(crate) flushers: Vec<crate::daemon::flusher::FlusherState>,
     /// lru_lock of each lruvec.
     pub(crate) locks: Vec<TicketLock>,
+    /// Free pages at hand of each CPU, and the zone locks.
+    pub(crate) page_lists: PageLists,
     /// Which CPUs hold translations of what.
     pub(crate) tlb: Tlb,
     pub(crate) buffer: Vec<FolioId>,
@@ -91,6 +94,8 @@ pub struct World {
 pub(crate) struct KernelMemory {
     /// By memcg: owed in millionths of a page, charged pages.
     pub(crate) owed: Vec<(u64, u64)>,
+    /// Pages of each node that are kernel memory.
+    pub(crate) from: Vec<u64>,
 }
 
 impl World {
@@ -150,7 +155,10 @@ impl World {
             read_ahead: cfg.read_ahead,
             page_cluster: cfg.page_cluster,
             read_around: cfg.read_around,
-            kernel: cfg.kernel_memory.then(|| KernelMemory { owed: Vec::new() }),
+            kernel: cfg.kernel_memory.then(|| KernelMemory {
+                owed: Vec::new(),
+                from: vec![0; nodes as usize],
+            }),
             check: cfg.check,
             sim: sim.clone(),
             me: Weak::new(),
@@ -162,6 +170,7 @@ impl World {
             kswapd: Vec::new(),
             flushers: Vec::new(),
             locks: Vec::new(),
+            page_lists: PageLists::new(nodes as usize, sim.config().cpus, &cfg.params),
             tlb: Tlb::new(cfg.cpus, cfg.lazy_cpumask),
             buffer: Vec::new(),
             flusher_timer: None,
@@ -190,6 +199,11 @@ impl World {
     /// Totals of the lru_locks, by lruvec; those never contended for may be missing.
     pub fn lock_stats(&self) -> Vec<crate::sim::LockStats> {
         self.locks.iter().map(TicketLock::stats).collect()
+    }
+
+    /// Totals of the zone locks, by node.
+    pub fn zone_lock_stats(&self) -> Vec<crate::sim::LockStats> {
+        self.page_lists.lock_stats()
     }
 
     /// The OOM kills so far.

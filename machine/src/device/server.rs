@@ -242,9 +242,11 @@ impl Device {
         let start = now.max(free_at);
         let lat = self.latency(piece);
         let lat = self.jittered(lat);
-        let wait = self.wait_for_wire(start + lat);
-        let ns = lat + wait + self.transfer_ns(piece.op, piece.bytes);
-        let ns = self.slowed(start, ns);
+        let transfer = self.transfer_ns(piece.op, piece.bytes);
+        // A slow device is slow at its own work; the transfers waited for are slow already.
+        let all = self.slowed(start, lat + transfer);
+        let lat = self.slowed(start, lat).min(all);
+        let ns = all + self.wait_for_wire(start + lat);
         let end = start + ns;
         self.wire_free_at = end;
         self.free_at[channel] = end;
@@ -296,8 +298,8 @@ impl Device {
     fn extend_last(&mut self, request: &Request) -> (u64, u64) {
         let mut last = self.last.expect("checked by the caller");
         let wait = self.wait_for_wire(last.end);
-        let ns = wait + self.transfer_ns(request.op, request.bytes);
-        let ns = self.slowed(last.end, ns);
+        let ns = self.transfer_ns(request.op, request.bytes);
+        let ns = wait + self.slowed(last.end, ns);
         last.end += ns;
         self.wire_free_at = last.end;
         last.bytes += request.bytes;

@@ -140,6 +140,23 @@ fn phone_storage_has_its_own_figures() {
 
 /// The swap files have 1.5 GB/s for the host, however the requests are spread or merged.
 #[test]
+fn a_slow_wire_is_waited_for_but_not_slowed_twice() {
+    let mut d = device(DeviceKind::NvmeSwap);
+    d.set_faults(FaultPlan {
+        slow: vec![SlowDown {
+            from: 0,
+            until: u64::MAX,
+            percent: 300,
+        }],
+        ..FaultPlan::default()
+    });
+    let wire = 3 * (4096 * 1_000_000_000 / 1_500_000_000);
+    for (n, r) in (1..).zip(scattered(32)) {
+        assert_eq!(d.submit(0, r).end, 270_000 + n * wire);
+    }
+}
+
+#[test]
 fn channels_that_share_a_wire_share_its_bandwidth() {
     let mut d = device(DeviceKind::NvmeSwap);
     let wire = 4096 * 1_000_000_000 / 1_500_000_000;

@@ -549,3 +549,70 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MachineConfig;
+    use crate::machine::MachineRun;
+    use crate::mem::MappingFlags;
+    use crate::sim::Affinity;
+    use coldset_engine::memcg::CounterKind;
+    use coldset_engine::switches::presets::preset;
+
+    /// Pages of a file that are cached after a load of each of `pages` through a mapping, and major
+    /// faults.
+    fn cached(around: u32, flags: MappingFlags, limit: u64, pages: &[u32]) -> (Vec<u32>, i64) {
+        let mut cfg = MachineConfig::new(preset("base").unwrap());
+        cfg.read_around = around;
+        cfg.check = true;
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let m = run.machine.clone();
+        let memcg = {
+            let mut w = m.world_mut();
+            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
+            let kind = CounterKind::Memory;
+            w.engine.memcgs.set_max(memcg, kind, limit).unwrap();
+            memcg
+        };
+        let file = m.create_file(0, 200);
+        let mm = m.create_mm(memcg);
+        let map = m.mmap(mm, file, 0, 200, flags);
+        let pages = pages.to_vec();
+        m.spawn("reader", Affinity::Any, mm, move |m, ctx| async move {
+            for page in pages {
+                m.access(&ctx, map, page, false).await.unwrap();
+            }
+        });
+        run.executor.run();
+        let w = m.world();
+        assert!(w.ooms().is_empty());
+        let cached = (0..200).filter(|&p| w.object(file).word(p).folio().is_some());
+        let major = w.engine.memcgs.live(memcg, Counter::Pgmajfault);
+        (cached.collect(), major)
+    }
+
+    #[test]
+    fn a_fault_reads_round_itself() {
+        let none = MappingFlags::empty();
+        assert_eq!(cached(0, none, 1000, &[100]), (vec![100], 1));
+        assert_eq!(cached(32, none, 1000, &[100]), ((84..116).collect(), 1));
+        assert_eq!(cached(32, none, 1000, &[3]), ((0..32).collect(), 1));
+        assert_eq!(cached(32, none, 1000, &[195]), ((179..200).collect(), 1));
+        // What is there already is left alone.
+        assert_eq!(
+            cached(32, none, 1000, &[0, 32]),
+            ((0..48).collect(), 2),
+            "the second window begins in the first"
+        );
+        let advised = MappingFlags::NO_RECENCY;
+        assert_eq!(cached(32, advised, 1000, &[100]), (vec![100], 1));
+    }
+
+    #[test]
+    fn reading_round_gives_up_where_memory_is_short() {
+        let pages: Vec<u32> = (0..200).collect();
+        let (cached, _) = cached(32, MappingFlags::empty(), 8, &pages);
+        assert!(!cached.is_empty() && cached.len() <= 8, "{cached:?}");
+    }
+}

@@ -113,6 +113,7 @@ fn range_of(name: &str) -> (u64, u64) {
     match (name, unit_of(name)) {
         ("zram_huge_class_bytes", _) => (0, 4096),
         ("zram_pool_overhead_permille", _) => (1000, 4000),
+        ("pcp_batch_pages", _) => (1, 1 << 20),
         (_, "B/s") => (1, MAX_VALUE),
         (_, "channels") => (1, 1024),
         (_, "%") => (1, 100),

@@ -106,10 +106,6 @@ params! {
     lock_handoff_local_ns = 50, A, "machine-model.md 4";
     /// Lock handoff to a waiter on another socket.
     lock_handoff_remote_ns = 150, A, "machine-model.md 4";
-    /// Flush of rstat counters, base of the hold time.
-    rstat_flush_ns = 1_000, A, "machine-model.md 4";
-    /// Flush of rstat counters, per changed memcg and CPU.
-    rstat_flush_entry_ns = 50, A, "machine-model.md 4";
     /// Free of a folio to the per-CPU list.
     page_free_ns = 60, A, "machine-model.md 2";
     /// Allocation of a folio from the per-CPU list.
@@ -124,8 +120,6 @@ params! {
     shrinker_each_ns = 100, A, "machine-model.md 2";
     /// Search of swap slots, per slot scanned.
     swap_slot_scan_ns = 20, A, "machine-model.md 7";
-    /// Slots scanned at most in one search.
-    swap_slot_scan_max_slots = 256, S, "machine-model.md 7";
     /// From an OOM kill until the victim exits.
     oom_exit_delay_ns = 5_000_000, A, "machine-model.md 6";
 

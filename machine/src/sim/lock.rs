@@ -41,28 +41,35 @@ pub struct LockStats {
 /// One simulated lock: an lru_lock, a zone lock, the swap lock.
 #[derive(Clone, Debug)]
 pub struct TicketLock {
-    handoff_ns: u64,
+    /// Handoff from a holder on the same socket, and from one on another.
+    handoff_ns: [u64; 2],
+    /// Socket of the last holder.
+    socket: u16,
     /// Busy intervals `[start, end)`, disjoint and ascending; neighbours are merged.
     busy: VecDeque<(u64, u64)>,
     stats: LockStats,
 }
 
 impl TicketLock {
-    /// A free lock. `handoff_ns` is what passing the lock to a waiter costs.
+    /// A free lock. The arguments are what passing the lock to a waiter costs, ns: on the same
+    /// socket, and on another.
     #[must_use]
-    pub fn new(handoff_ns: u64) -> Self {
+    pub fn new(local_ns: u64, remote_ns: u64) -> Self {
         Self {
-            handoff_ns,
+            handoff_ns: [local_ns, remote_ns],
+            socket: 0,
             busy: VecDeque::new(),
             stats: LockStats::default(),
         }
     }
 
-    /// Requests the lock at time `t` for `hold` ns.
-    pub fn acquire(&mut self, t: u64, hold: u64) -> Grant {
-        let (start, at) = self.find_gap(t, hold);
+    /// Requests the lock at time `t` for `hold` ns, from a CPU of a socket.
+    pub fn acquire(&mut self, t: u64, hold: u64, socket: u16) -> Grant {
+        let from = std::mem::replace(&mut self.socket, socket);
+        let handoff = self.handoff_ns[usize::from(from != socket)];
+        let (start, at) = self.find_gap(t, hold, handoff);
         let wait = start - t;
-        let free_at = start + hold + if wait > 0 { self.handoff_ns } else { 0 };
+        let free_at = start + hold + if wait > 0 { handoff } else { 0 };
         self.occupy(at, start, free_at);
 
         let stats = &mut self.stats;
@@ -87,7 +94,7 @@ impl TicketLock {
 
     /// The first start at or after `t` that leaves room for the section, and the index of the busy
     /// interval that follows it.
-    fn find_gap(&self, t: u64, hold: u64) -> (u64, usize) {
+    fn find_gap(&self, t: u64, hold: u64, handoff_ns: u64) -> (u64, usize) {
         match self.busy.back() {
             None => return (t, 0),
             Some(&(_, end)) if t >= end => return (t, self.busy.len()),
@@ -96,7 +103,7 @@ impl TicketLock {
         let mut start = t;
         let mut at = self.busy.partition_point(|&(_, end)| end <= t);
         while let Some(&(busy_start, busy_end)) = self.busy.get(at) {
-            let handoff = if start > t { self.handoff_ns } else { 0 };
+            let handoff = if start > t { handoff_ns } else { 0 };
             if start + hold + handoff <= busy_start {
                 break;
             }
@@ -140,8 +147,8 @@ mod tests {
 
     #[test]
     fn c5_lock_contention() {
-        let mut lock = TicketLock::new(50);
-        let grants = [0, 10, 20].map(|t| lock.acquire(t, 100));
+        let mut lock = TicketLock::new(50, 150);
+        let grants = [0, 10, 20].map(|t| lock.acquire(t, 100, 0));
         assert_eq!(grants.map(|g| g.start), [0, 100, 250]);
         assert_eq!(grants.map(|g| g.wait), [0, 90, 230]);
         assert_eq!(grants.map(|g| g.free_at), [100, 250, 400]);
@@ -151,34 +158,41 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_goes_to_another_socket_at_its_price() {
+        let mut lock = TicketLock::new(50, 150);
+        let grants = [(0, 0), (10, 1), (20, 1)].map(|(t, s)| lock.acquire(t, 100, s));
+        assert_eq!(grants.map(|g| g.free_at), [100, 350, 500]);
+    }
+
+    #[test]
     fn an_earlier_request_takes_the_gap_before_later_sections() {
-        let mut lock = TicketLock::new(50);
-        lock.acquire(10_000, 100);
-        let early = lock.acquire(3_000, 100);
+        let mut lock = TicketLock::new(50, 150);
+        lock.acquire(10_000, 100, 0);
+        let early = lock.acquire(3_000, 100, 0);
         assert_eq!((early.start, early.wait), (3_000, 0));
         // No room for 100 ns before the section at 10_000.
-        let tight = lock.acquire(9_950, 100);
+        let tight = lock.acquire(9_950, 100, 0);
         assert_eq!(tight.start, 10_100);
     }
 
     #[test]
     fn a_section_far_ahead_keeps_nobody_waiting() {
-        let mut lock = TicketLock::new(50);
-        lock.acquire(1_000, 100);
-        lock.acquire(4_000_000, 100);
-        lock.acquire(9_000_000, 100);
+        let mut lock = TicketLock::new(50, 150);
+        lock.acquire(1_000, 100, 0);
+        lock.acquire(4_000_000, 100, 0);
+        lock.acquire(9_000_000, 100, 0);
         lock.forget_before(1_500);
-        assert_eq!(lock.acquire(2_000, 100).wait, 0);
-        assert_eq!(lock.acquire(3_999_950, 100).start, 4_000_100);
+        assert_eq!(lock.acquire(2_000, 100, 0).wait, 0);
+        assert_eq!(lock.acquire(3_999_950, 100, 0).start, 4_000_100);
     }
 
     proptest! {
         #[test]
         fn sections_never_overlap(requests in prop::collection::vec((0u64..300_000, 1u64..2_000), 1..200)) {
-            let mut lock = TicketLock::new(50);
+            let mut lock = TicketLock::new(50, 150);
             let mut held: Vec<(u64, u64)> = Vec::new();
             for (t, hold) in requests {
-                let grant = lock.acquire(t, hold);
+                let grant = lock.acquire(t, hold, 0);
                 prop_assert!(grant.start >= t);
                 prop_assert_eq!(grant.wait, grant.start - t);
                 held.push((grant.start, grant.free_at));
@@ -189,13 +203,13 @@ mod tests {
 
         #[test]
         fn in_order_requests_follow_the_formula(requests in prop::collection::vec((0u64..500, 0u64..400), 1..200)) {
-            let mut lock = TicketLock::new(50);
+            let mut lock = TicketLock::new(50, 150);
             let (mut t, mut free_at) = (0, 0);
             for (gap, hold) in requests {
                 t += gap;
                 let start = free_at.max(t);
                 free_at = start + hold + if start > t { 50 } else { 0 };
-                prop_assert_eq!(lock.acquire(t, hold), Grant { start, wait: start - t, free_at });
+                prop_assert_eq!(lock.acquire(t, hold, 0), Grant { start, wait: start - t, free_at });
             }
         }
     }

@@ -271,12 +271,28 @@ impl Task {
     /// Goes through a critical section of `hold_ns`: charges the wait to
     /// [`TimeClass::LockWait`] and the section to the present class.
     pub fn lock(&self, lock: &mut TicketLock, hold_ns: u64) -> Grant {
+        let grant = self.take_lock(lock, hold_ns);
+        self.charge(hold_ns);
+        grant
+    }
+
+    /// As [`Self::lock`], the section being charged to `class`.
+    pub fn lock_as(&self, class: TimeClass, lock: &mut TicketLock, hold_ns: u64) -> Grant {
+        let grant = self.take_lock(lock, hold_ns);
+        self.charge_as(class, hold_ns);
+        grant
+    }
+
+    fn take_lock(&self, lock: &mut TicketLock, hold_ns: u64) -> Grant {
         lock.forget_before(self.sim.now());
-        let grant = lock.acquire(self.local_now(), hold_ns);
+        let grant = lock.acquire(
+            self.local_now(),
+            hold_ns,
+            self.sim.config().node_of(self.cpu()),
+        );
         if grant.wait > 0 {
             self.charge_as(TimeClass::LockWait, grant.wait);
         }
-        self.charge(hold_ns);
         grant
     }
 

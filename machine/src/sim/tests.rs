@@ -10,6 +10,7 @@ const MS: u64 = 1_000_000;
 fn config(cpus: u16) -> SimConfig {
     SimConfig {
         cpus,
+        nodes: 1,
         hz: 1000,
         slice_ns: 4 * MS,
         switch_ns: 2_500,
@@ -95,6 +96,24 @@ fn a_newcomer_preempts_a_task_that_has_used_its_slice() {
     let late = 4 * MS + 2_500 + 50 * MS + 2_500 + MS;
     let long = 100 * MS + MS + 4 * 2_500;
     assert_eq!(log.lines(), [line(late, "late"), line(long, "long")]);
+}
+
+#[test]
+fn a_task_that_holds_its_cpu_is_not_preempted() {
+    let mut ex = Executor::new(config(1));
+    let log = Log::default();
+    for name in ["holds", "waits"] {
+        let (sim, log) = (ex.handle(), log.clone());
+        ex.spawn(name, Affinity::Any, async move {
+            sim.current().hold_cpu(name == "holds");
+            sim.cpu(6 * MS).await;
+            log.note(&sim, name);
+        });
+    }
+    ex.run();
+    let expected = [line(6 * MS, "holds"), line(12 * MS + 2_500, "waits")];
+    assert_eq!(log.lines(), expected);
+    assert_eq!(ex.cpu_stats(0).preemptions, 0);
 }
 
 #[test]

@@ -29,7 +29,8 @@ impl Tlb {
     }
 
     /// A flush reaches a CPU, its own included. Returns its cost beyond interrupt and handler,
-    /// whether it flushed everything, and pages it flushed singly.
+    /// whether it flushed everything, and pages it flushed singly. If it did either, the caller drops
+    /// what was stale there.
     fn flush_on(&mut self, cpu: u16, what: What, p: &Params) -> (u64, bool, u64) {
         let c = &mut self.cpus[usize::from(cpu)];
         let Some(loaded) = c.loaded else {
@@ -60,7 +61,6 @@ impl Tlb {
         if singly > 0 {
             c.live = live.saturating_sub(singly);
         }
-        self.drop_stale_of(&CpuMask::single(cpu));
         (refill, singly == 0, singly)
     }
 }
@@ -206,8 +206,11 @@ impl World {
         let here = cpu.map_or(CpuMask::EMPTY, CpuMask::single);
         let remote = mask.without(&here);
         let p = &self.params;
+        let config = *self.sim.config();
+        let socket = cpu.map(|c| config.node_of(c));
         let (mut all, mut one, mut skipped, mut received, mut interrupts) = (0, 0, 0, 0i64, 0);
         let mut end = now + p.tlb_local_flush_ns;
+        let mut flushed = CpuMask::EMPTY;
         for target in remote.iter() {
             if self.tlb.cpus[usize::from(target)].lazy {
                 skipped += 1;
@@ -218,8 +221,15 @@ impl World {
             let sent = now + p.tlb_base_ns + p.tlb_target_ns * received as u64;
             let (own, flushed_all, singly) = self.tlb.flush_on(target, what, p);
             let idle = !flushed_all && singly == 0;
+            if !idle {
+                flushed.insert(target);
+            }
             let cost = CallCost {
-                deliver: p.tlb_deliver_ns,
+                deliver: if socket.is_none_or(|s| s == config.node_of(target)) {
+                    p.tlb_deliver_ns
+                } else {
+                    p.tlb_deliver_ns * p.tlb_cross_socket_permille / 1000
+                },
                 irq: p.tlb_irq_ns,
                 handler: if idle { 0 } else { p.tlb_handler_ns },
             };
@@ -233,13 +243,17 @@ impl World {
         }
         let mut ns = end - now;
         if cpu.is_some_and(|c| mask.contains(c)) {
-            let (refill, flushed_all, singly) =
-                self.tlb.flush_on(here.lowest().unwrap_or(0), what, p);
+            let own = here.lowest().unwrap_or(0);
+            let (refill, flushed_all, singly) = self.tlb.flush_on(own, what, p);
+            if flushed_all || singly > 0 {
+                flushed.insert(own);
+            }
             ns += refill;
             // A batch flushes here whether or not it must.
             all += i64::from(flushed_all || what == What::All);
             one += singly as i64;
         }
+        self.tlb.drop_stale_of(&flushed);
         let mut count = |c, n: i64| {
             if n > 0 {
                 self.engine.count_host(memcg, c, n);

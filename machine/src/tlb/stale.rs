@@ -51,7 +51,7 @@ impl Tlb {
 
     /// These CPUs have flushed, or cannot use what they hold before they do.
     pub(super) fn drop_stale_of(&mut self, cpus: &CpuMask) {
-        if self.stale.is_empty() {
+        if self.stale.is_empty() || cpus.is_empty() {
             return;
         }
         self.stale.retain_mut(|s| {

@@ -245,7 +245,7 @@ impl Machine {
             let mut w = self.w.borrow_mut();
             // Another task may have paid meanwhile.
             if w.kernel_page_due(memcg) {
-                w.pay_kernel_page(memcg);
+                w.pay_kernel_page(memcg, ctx.node);
                 drop(w);
                 page.keep();
             }
@@ -281,6 +281,7 @@ impl World {
     #[inline]
     pub(crate) fn get_pages_now(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Option<Refused> {
         ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
+        self.page_lists.take(ctx, &self.params, ctx.node, n);
         let mut high = ctx.over_high.borrow_mut();
         let charged = self
             .engine
@@ -347,7 +348,7 @@ impl World {
             return;
         };
         *owed = owed.saturating_sub(ppm);
-        let back = charged.saturating_sub(*owed / 1_000_000);
+        let mut back = charged.saturating_sub(*owed / 1_000_000);
         if back > 0 {
             *charged -= back;
             let c = coldset_engine::Counter::KernelPages;
@@ -355,8 +356,14 @@ impl World {
             if memcg != MemcgId::ROOT {
                 self.engine.memcgs.uncharge(memcg, back);
             }
-            if let Some(z) = self.engine.node_zones_mut(node).first_mut() {
-                z.give(back);
+            // Which memcg's page lies where is not kept: this node's as far as they go.
+            for n in std::iter::once(node.idx()).chain(0..k.from.len()) {
+                let here = back.min(k.from[n]);
+                k.from[n] -= here;
+                back -= here;
+                if let Some(z) = self.engine.node_zones_mut(NodeId(n as u32)).first_mut() {
+                    z.give(here);
+                }
             }
         }
     }
@@ -368,9 +375,10 @@ impl World {
     }
 
     /// A page charged to the memcg is kernel memory now.
-    fn pay_kernel_page(&mut self, memcg: MemcgId) {
+    fn pay_kernel_page(&mut self, memcg: MemcgId, node: NodeId) {
         let k = self.kernel.as_mut().expect("kernel memory is accounted");
         k.owed[memcg.idx()].1 += 1;
+        k.from[node.idx()] += 1;
         self.engine
             .memcgs
             .count(memcg, coldset_engine::Counter::KernelPages, 1);

@@ -6,6 +6,7 @@ pub mod cow;
 pub mod fault;
 pub(crate) mod held;
 pub(crate) mod offline;
+pub(crate) mod pcp;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;

@@ -180,6 +180,13 @@ impl World {
         let hold = m.locks * p.lru_lock_ns + m.list_ops * p.list_op_ns;
         let class = TimeClass::AllocStall;
         ctx.charge(class, m.freed * p.page_free_ns + m.scanned * p.list_op_ns);
+        if m.freed > 0 {
+            let node = match m.lruvec.is_some() {
+                true => self.engine.lruvec(m.lruvec).node,
+                false => ctx.node,
+            };
+            self.page_lists.give(ctx, p, node, m.freed);
+        }
         // One shrinker is always there, that of the shadows. An inline task's time is what it was
         // when replays were compared with a kernel.
         if ctx.task().is_some() {
@@ -188,9 +195,9 @@ impl World {
         match ctx.task() {
             Some(task) if m.lruvec.is_some() => {
                 if self.locks.len() <= m.lruvec.idx() {
-                    let handoff = p.lock_handoff_local_ns;
+                    let (near, far) = (p.lock_handoff_local_ns, p.lock_handoff_remote_ns);
                     self.locks
-                        .resize_with(m.lruvec.idx() + 1, || TicketLock::new(handoff));
+                        .resize_with(m.lruvec.idx() + 1, || TicketLock::new(near, far));
                 }
                 let grant = task.lock(&mut self.locks[m.lruvec.idx()], hold);
                 // The lock is waited for and held with interrupts off.

@@ -45,6 +45,11 @@ pub struct Swap {
 }
 
 impl Swap {
+    /// Pages of each node that compressed contents occupy.
+    pub(crate) fn pool_from(&self) -> &[u64] {
+        &self.pool_from
+    }
+
     pub(crate) fn new(
         cfg: &SwapConfig,
         machine: &MachineConfig,

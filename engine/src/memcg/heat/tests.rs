@@ -489,4 +489,38 @@ proptest! {
         cold.sort();
         prop_assert_eq!(cold, vec![A, B]);
     }
+
+    /// As posted: heat stays within its bounds, a look cools by one at most and only after more than
+    /// an interval, and a visit moves it by what the table says, one of decay aside.
+    #[test]
+    fn posted_heat_moves_by_the_table(
+        visits in prop::collection::vec((0u64..3_000_000_000, 0u64..64, 0u64..64, 0i64..64), 1..100),
+    ) {
+        let cfg = HeatConfig::default();
+        let mut posted = PostedHeat::new(0);
+        let (mut now, mut refaults, mut last_decay) = (0u64, 0i64, 0u64);
+        for (wait, scanned, reclaimed, new) in visits {
+            now += wait;
+            let before = posted.heat();
+            let due = u8::from(now - last_decay > S);
+            if due > 0 {
+                last_decay = now;
+            }
+            posted.level(now, &cfg);
+            prop_assert_eq!(posted.heat(), before.saturating_sub(due));
+            let before = posted.heat() as i8;
+            let reclaimed = reclaimed.min(scanned);
+            refaults += new;
+            posted.record(now, &cfg, &visit(scanned, reclaimed), refaults);
+            let moved = posted.heat() as i8 - before;
+            prop_assert!(posted.heat() <= 12);
+            match () {
+                () if scanned == 0 => prop_assert!(posted.heat() >= 11),
+                () if 4 * reclaimed >= scanned => {
+                    prop_assert!((-2..=i8::from(new as u64 > reclaimed)).contains(&moved));
+                }
+                () => prop_assert!((0..=2).contains(&moved)),
+            }
+        }
+    }
 }

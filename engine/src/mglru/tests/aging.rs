@@ -1,7 +1,9 @@
 //! New generations and dropped ones.
 
 use crate::lruvec::LruList;
+use crate::mglru::walk::{AgingStep, AgingTask};
 use crate::mglru::EvictableTypes;
+use crate::reclaim::Answer;
 use crate::testing::{Host, Spec};
 use crate::LruType::{Anon, File};
 
@@ -104,4 +106,31 @@ fn a_lost_race_ages_nothing() {
         .eng
         .gen_inc_max_seq(h.lruvec, 2, EvictableTypes::Both, false));
     assert_eq!(h.gens().max_seq, 3);
+}
+
+/// Between the end of the walk and the lock, others are told that aging is done: a walker that is
+/// killed there must not leave it undone.
+#[test]
+fn a_killed_walker_opens_the_generation() {
+    let mut h = Host::new("base");
+    h.fill(1, 10, Spec::file());
+    h.eng.mm_create(h.memcg);
+    let max = h.gens().max_seq;
+    let begin = |h: &Host| AgingTask::new(h.lruvec, max, EvictableTypes::Both);
+    let mut walker = begin(&h);
+    let mut step = walker.step(&mut h.eng, None);
+    while let AgingStep::Walk(_) = step {
+        let end = Answer::Stretch {
+            young: 0,
+            next: None,
+        };
+        step = walker.step(&mut h.eng, Some(end));
+    }
+    assert!(matches!(step, AgingStep::Wait));
+    let other = begin(&h).step(&mut h.eng, None);
+    assert!(matches!(other, AgingStep::Done(false)));
+    assert_eq!(h.gens().max_seq, max);
+    walker.abandon(&mut h.eng);
+    assert_eq!(h.gens().max_seq, max + 1);
+    h.eng.check();
 }

@@ -14,7 +14,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     section: "workloads.md 6",
     before: "base",
     after: "v5",
-    extra: &["classic"],
+    extra: &[
+        "classic", "step4", "step5", "step6", "step7", "step8", "step9", "step10", "step14",
+    ],
     scale: 16,
     params: PARAMS,
     run: server::run,
