@@ -57,6 +57,8 @@ pub struct Engine {
     pub(crate) swap_total: u64,
     /// Newly dirty files since the host last looked: the host queues them for writeback.
     pub(crate) newly_dirty: Vec<FolioId>,
+    /// Folios that could not be swapped as a whole, by order.
+    pub(crate) swpout_fallback: Vec<u64>,
 }
 
 impl Engine {
@@ -91,6 +93,7 @@ impl Engine {
             swap_free: 0,
             swap_total: 0,
             newly_dirty: Vec::new(),
+            swpout_fallback: Vec::new(),
             heat,
             cfg,
             sw,

@@ -27,6 +27,8 @@ const PLAIN: Script = Script {
     pte_dirty: false,
     uncached: false,
     keeps_mapping: false,
+    refuses_split: false,
+    present: None,
     write: WriteAs::InFlight,
 };
 
