@@ -41,9 +41,7 @@ impl Spec {
     /// Shared memory, dirty, not mapped: its object's slots hold it, and it needs swap.
     pub(crate) const fn shmem() -> Self {
         Self::of(
-            Flags::OWNED
-                .union(Flags::SWAPBACKED)
-                .union(Flags::UPTODATE),
+            Flags::OWNED.union(Flags::SWAPBACKED).union(Flags::UPTODATE),
             0,
         )
         .dirty()
