@@ -419,7 +419,7 @@ impl Engine {
         } else {
             Counter::FilePages
         };
-        let dirty = f.has(Flags::DIRTY);
+        let (dirty, poisoned) = (f.has(Flags::DIRTY), f.has(Flags::POISONED));
         let (node, zone) = (self.lruvecs[lruvec.idx()].node, f.zone);
         self.memcgs.count(memcg, kind, -(n as i64));
         if dirty {
@@ -429,7 +429,7 @@ impl Engine {
             self.memcgs.uncharge(memcg, n);
         }
         let at = node.idx() * self.cfg.nr_zones as usize + zone as usize;
-        if let Some(z) = self.zones.get_mut(at) {
+        if let Some(z) = self.zones.get_mut(at).filter(|_| !poisoned) {
             z.give(n);
         }
         self.meter.freed += 1;

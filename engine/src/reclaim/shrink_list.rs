@@ -55,6 +55,10 @@ pub(super) enum At {
     Slot,
     /// Steps 10c and 10d, waiting for the host to move slots and mappings to the pieces.
     Split(SplitFor),
+    /// Step 2, waiting for the unmap of a poisoned folio.
+    Poisoned,
+    /// Step 2: no translation leads to the poisoned folio any more.
+    Drop,
     /// Step 12, waiting for the unmap.
     Unmap,
     /// Step 14, after the flush.
@@ -224,6 +228,20 @@ impl ShrinkList {
                     Some(Answer::Split(done)) => self.split_over(eng, sc, why, done),
                     other => return Some(self.again(other, Work::Split { folio: self.folio })),
                 },
+                At::Poisoned => match answer.take() {
+                    Some(Answer::Unmapped { deferred, .. }) => {
+                        self.flush_required |= deferred;
+                        self.at = At::Drop;
+                        self.flush(eng, Counter::UnmapFlushEnd)
+                    }
+                    other => return Some(self.again(other, Work::Unmap { folio: self.folio })),
+                },
+                At::Drop => {
+                    eng.folios[self.folio].word.clear(Flags::LOCKED);
+                    eng.folio_put(self.folio, 1);
+                    self.at = At::Next;
+                    None
+                }
                 At::Unmap => match answer.take() {
                     Some(Answer::Unmapped { deferred, writable }) => {
                         self.flush_required |= deferred;
@@ -350,9 +368,9 @@ impl ShrinkList {
         }
         f.word.set(Flags::LOCKED);
         let n = f.nr_pages();
-        // 2: poisoned memory never goes back into use.
+        // 2
         if f.has(Flags::POISONED) {
-            return self.keep(eng);
+            return self.poisoned(eng);
         }
         // 3
         sc.nr_scanned += n;
@@ -419,6 +437,22 @@ impl ShrinkList {
             return Some(self.test_work(eng, sc));
         }
         self.referenced(eng, sc, References::default())
+    }
+
+    /// Step 2: poisoned memory is of no use to anybody. A small folio leaves the lists for good; it
+    /// belongs to whoever holds it, and at last to nobody. Of a large one some pages are good.
+    fn poisoned(&mut self, eng: &mut Engine) -> Option<Work> {
+        let f = &mut eng.folios[self.folio];
+        if f.order > 0 {
+            return self.keep(eng);
+        }
+        f.word.clear(Flags::ACTIVE);
+        if f.mapped() {
+            self.at = At::Poisoned;
+            return Some(Work::Unmap { folio: self.folio });
+        }
+        self.at = At::Drop;
+        None
     }
 
     fn test_work(&self, eng: &Engine, sc: &ScanControl) -> Work {

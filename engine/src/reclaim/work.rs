@@ -26,7 +26,8 @@ pub enum Work {
     /// that lets others run meanwhile.
     Walk(Walk),
     /// Remove every mapping of the folio. The host transfers dirty bits with `Engine::set_dirty`,
-    /// calls `Engine::folio_unmap` for each entry and leaves a swap entry for anonymous memory.
+    /// calls `Engine::folio_unmap` for each entry and leaves a swap entry for anonymous memory; for
+    /// a `POISONED` folio, in all of them, entries that fail when they are used.
     /// Answer: [`Answer::Unmapped`].
     Unmap {
         /// The folio.

@@ -41,6 +41,7 @@ enum Op {
     },
     Swap(u16, u64),
     Present(usize, usize),
+    Poison(usize),
     Limit {
         nr: u64,
         priority: u8,
@@ -76,6 +77,7 @@ fn verb() -> impl Strategy<Value = Op> {
         1 => (0u16..200, prop_oneof![Just(1u64), Just(2), Just(u64::MAX)])
             .prop_map(|(free, run)| Op::Swap(free, run)),
         1 => (0usize..64, 1usize..8).prop_map(|(at, n)| Op::Present(at, n)),
+        1 => (0usize..64).prop_map(Op::Poison),
     ]
 }
 
@@ -183,6 +185,7 @@ fn apply(h: &mut Host, op: &Op) {
         | Op::Batch(_, at)
         | Op::Truncate(at)
         | Op::Present(at, _)
+        | Op::Poison(at)
         | Op::Script { at, .. } => {
             if let Some(id) = nth(h, at) {
                 apply_to(h, op, id);
@@ -221,6 +224,7 @@ fn apply_to(h: &mut Host, op: &Op, id: FolioId) {
             h.eng.folio_set(id, Flags::PARTIALLY_MAPPED);
             h.script(id).present = Some(n);
         }
+        Op::Poison(_) if file => h.eng.folio_set(id, Flags::POISONED),
         Op::Truncate(_) if !busy => h.truncate(id),
         Op::Script {
             write,
