@@ -529,13 +529,13 @@ impl ShrinkList {
     fn after_references(&mut self, eng: &mut Engine, sc: &mut ScanControl) -> Option<Work> {
         let f = &eng.folios[self.folio];
         if f.has(Flags::ANON | Flags::SWAPBACKED) && !f.has(Flags::SWAPCACHE) {
-            return self.to_swap(eng, sc);
+            return self.take_slot(eng, sc);
         }
         self.unmap(eng, sc)
     }
 
     /// 10 up to the swap slot.
-    pub(super) fn to_swap(&mut self, eng: &mut Engine, sc: &ScanControl) -> Option<Work> {
+    pub(super) fn take_slot(&mut self, eng: &mut Engine, sc: &ScanControl) -> Option<Work> {
         let f = &eng.folios[self.folio];
         if f.refcount == 1 {
             return self.free(eng);

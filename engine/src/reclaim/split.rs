@@ -57,7 +57,7 @@ impl ShrinkList {
             self.input.splice(next..next, self.pieces.drain(..));
         }
         match why {
-            SplitFor::Unmapped => self.to_swap(eng, sc),
+            SplitFor::Unmapped => self.take_slot(eng, sc),
             SplitFor::Slots => {
                 let order = n.ilog2() as u8;
                 eng.count_swpout_fallback(order);
