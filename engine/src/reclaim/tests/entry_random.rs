@@ -159,7 +159,7 @@ fn steps(h: &mut Host, task: &mut ReclaimTask, fold: u64) -> u64 {
         if n % fold == 0 {
             h.eng.memcgs.fold();
         }
-        if let Some(answer) = h.serve(work, task.freed()) {
+        if let Some(answer) = h.serve(work, task.freed(), task.pieces()) {
             task.answer(answer);
         }
     }
