@@ -3,6 +3,31 @@
 use super::{jobs, OutArgs};
 use clap::{Args, ValueEnum};
 
+/// The runs of each variant.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// Set a parameter of the experiment (see: coldset lab list --params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub param: Vec<String>,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
+    /// Size of memory and data as a share of the original's [default: the experiment's]
+    #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
+    pub scale: Option<String>,
+    /// Runs of each variant, with seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// Factor on the number of operations
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    pub effort: String,
+}
+
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -24,26 +49,9 @@ pub struct RunArgs {
     /// Set a switch in all variants (see: coldset lab list --switches)
     #[arg(long, value_name = "SWITCH=VALUE")]
     pub set: Vec<String>,
-    /// Set a parameter of the experiment (see: coldset lab list --params)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub param: Vec<String>,
-    /// Set a cost of the machine (see: coldset lab params)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub cost: Vec<String>,
-    /// Size of memory and data as a share of the original's [default: the experiment's]
-    #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
-    pub scale: Option<String>,
-    /// Runs of each variant, with seeds 1 to N
-    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub seeds: u64,
-    /// Factor on the number of operations
-    #[arg(
-        long,
-        value_name = "FACTOR",
-        default_value = "1",
-        allow_hyphen_values = true
-    )]
-    pub effort: String,
+    /// What is run.
+    #[command(flatten)]
+    pub what: PlanArgs,
     /// Also write the series over time as CSV
     #[arg(long, value_name = "FILE")]
     pub series: Option<String>,
@@ -119,26 +127,9 @@ pub struct AblateArgs {
     /// Before and after [default: the experiment's]
     #[arg(long, value_name = "BEFORE,AFTER", value_delimiter = ',')]
     pub variants: Vec<String>,
-    /// Set a parameter of the experiment (see: coldset lab list --params)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub param: Vec<String>,
-    /// Set a cost of the machine (see: coldset lab params)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub cost: Vec<String>,
-    /// Size of memory and data as a share of the original's [default: the experiment's]
-    #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
-    pub scale: Option<String>,
-    /// Runs of each variant, with seeds 1 to N
-    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub seeds: u64,
-    /// Factor on the number of operations
-    #[arg(
-        long,
-        value_name = "FACTOR",
-        default_value = "1",
-        allow_hyphen_values = true
-    )]
-    pub effort: String,
+    /// What is run.
+    #[command(flatten)]
+    pub what: PlanArgs,
     /// Write the result as JSON ("-": to standard output, in place of the tables)
     #[arg(long, value_name = "FILE")]
     pub json: Option<String>,

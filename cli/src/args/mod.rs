@@ -5,7 +5,7 @@ mod experiments;
 mod traces;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
-pub use experiments::{AblateArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
 pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
 
 use clap::{Args, Parser, Subcommand};
