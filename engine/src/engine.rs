@@ -57,6 +57,8 @@ pub struct Engine {
     pub(crate) swap_total: u64,
     /// Newly dirty files since the host last looked: the host queues them for writeback.
     pub(crate) newly_dirty: Vec<FolioId>,
+    /// Folios that could not be swapped as a whole, by order.
+    pub(crate) swpout_fallback: Vec<u64>,
 }
 
 impl Engine {
@@ -91,6 +93,7 @@ impl Engine {
             swap_free: 0,
             swap_total: 0,
             newly_dirty: Vec::new(),
+            swpout_fallback: Vec::new(),
             heat,
             cfg,
             sw,
@@ -416,7 +419,7 @@ impl Engine {
         } else {
             Counter::FilePages
         };
-        let dirty = f.has(Flags::DIRTY);
+        let (dirty, poisoned) = (f.has(Flags::DIRTY), f.has(Flags::POISONED));
         let (node, zone) = (self.lruvecs[lruvec.idx()].node, f.zone);
         self.memcgs.count(memcg, kind, -(n as i64));
         if dirty {
@@ -426,7 +429,7 @@ impl Engine {
             self.memcgs.uncharge(memcg, n);
         }
         let at = node.idx() * self.cfg.nr_zones as usize + zone as usize;
-        if let Some(z) = self.zones.get_mut(at) {
+        if let Some(z) = self.zones.get_mut(at).filter(|_| !poisoned) {
             z.give(n);
         }
         self.meter.freed += 1;

@@ -1,13 +1,12 @@
 //! `coldset lab ablate`.
 
-use super::assign::{costs, params};
-use super::style;
+use super::{plan, style};
 use crate::args::AblateArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::ablate::{ablate, ablation_json, parts, render_ablation};
 use coldset_lab::report::Progress;
-use coldset_lab::runner::{experiment, parse_effort, parse_scale, with_jobs, Plan, Variant};
+use coldset_lab::runner::{experiment, with_jobs, Variant};
 
 /// Runs the command.
 ///
@@ -24,18 +23,7 @@ pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
             ))
         }
     };
-    let plan = Plan {
-        seeds: args.seeds,
-        scale: match &args.scale {
-            Some(text) => parse_scale(text)?,
-            None => experiment.scale,
-        },
-        effort_permille: parse_effort(&args.effort)?,
-        costs: costs(&args.cost)?,
-        params: params(&args.param)?,
-        record: Vec::new(),
-        variants,
-    };
+    let plan = plan(experiment, variants, &args.what)?;
     let outputs = Outputs::open(args.json.as_deref(), None)?;
     let changes = parts(&plan.variants[0].switches, &plan.variants[1].switches);
     let runs = (2 + 2 * changes.len() as u64) * plan.seeds;

@@ -14,7 +14,30 @@ pub mod run;
 mod trace;
 pub mod verify;
 
+use crate::args::PlanArgs;
+use coldset_lab::experiments::Experiment;
 use coldset_lab::report::Style;
+use coldset_lab::runner::{parse_effort, parse_scale, Plan, RunnerError, Variant};
+
+/// What `run` and `ablate` run.
+fn plan(
+    experiment: &Experiment,
+    variants: Vec<Variant>,
+    args: &PlanArgs,
+) -> Result<Plan, RunnerError> {
+    Ok(Plan {
+        variants,
+        seeds: args.seeds,
+        scale: match &args.scale {
+            Some(text) => parse_scale(text)?,
+            None => experiment.scale,
+        },
+        effort_permille: parse_effort(&args.effort)?,
+        costs: assign::costs(&args.cost)?,
+        params: assign::params(&args.param)?,
+        record: Vec::new(),
+    })
+}
 
 /// How tables look.
 fn style(markdown: bool) -> Style {

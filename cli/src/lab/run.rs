@@ -1,14 +1,11 @@
 //! `coldset lab run`.
 
-use super::assign::{costs, params};
-use super::style;
+use super::{plan, style};
 use crate::args::RunArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::report::{experiment_json, render_text, write_csv, write_series_csv, Progress};
-use coldset_lab::runner::{
-    experiment, in_band, parse_effort, parse_scale, run as run_plan, with_jobs, Plan, Variant,
-};
+use coldset_lab::runner::{experiment, in_band, run as run_plan, with_jobs, Variant};
 
 /// Runs the command.
 ///
@@ -22,7 +19,8 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     } else {
         experiment.default_variants()
     };
-    let params = params(&args.param)?;
+    let variants = Variant::parse_all(&names, &args.set)?;
+    let mut plan = plan(experiment, variants, &args.what)?;
     let record = |prefix: &str, list: &[String]| -> Vec<(String, String)> {
         let split = |text: &String| {
             let (name, value) = text.split_once('=').unwrap_or((text, ""));
@@ -30,18 +28,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         };
         list.iter().map(split).collect()
     };
-    let plan = Plan {
-        variants: Variant::parse_all(&names, &args.set)?,
-        seeds: args.seeds,
-        scale: match &args.scale {
-            Some(text) => parse_scale(text)?,
-            None => experiment.scale,
-        },
-        effort_permille: parse_effort(&args.effort)?,
-        costs: costs(&args.cost)?,
-        params,
-        record: [record("set", &args.set), record("cost", &args.cost)].concat(),
-    };
+    plan.record = [record("set", &args.set), record("cost", &args.what.cost)].concat();
     let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
     let series = Outputs::open(None, args.series.as_deref())?;
     let progress = Progress::new(plan.variants.len() as u64 * plan.seeds, experiment.name);

@@ -39,7 +39,8 @@ bitflags! {
         const EXEC = 1 << 14;
         /// Belongs to a slot of its object (page cache, or mapped anonymous memory).
         const OWNED = 1 << 15;
-        /// Poisoned by a memory error.
+        /// Poisoned by a memory error: reclaim takes a single page off its list, and its memory is
+        /// never free again.
         const POISONED = 1 << 16;
         /// A large folio not mapped as a whole.
         const PARTIALLY_MAPPED = 1 << 17;

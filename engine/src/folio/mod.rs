@@ -2,6 +2,7 @@
 
 pub mod flags;
 pub mod list;
+pub mod split;
 pub mod table;
 
 pub use flags::Flags;

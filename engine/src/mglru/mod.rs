@@ -166,13 +166,16 @@ pub enum EvictableTypes {
     Both,
 }
 
+/// The swappiness of a request for anonymous memory only.
+pub(crate) const ANON_ONLY: u16 = 201;
+
 impl EvictableTypes {
     /// By swappiness 0..=201.
     #[inline]
     pub const fn of(swappiness: u16) -> Self {
         match swappiness {
             0 => EvictableTypes::File,
-            201.. => EvictableTypes::Anon,
+            ANON_ONLY.. => EvictableTypes::Anon,
             _ => EvictableTypes::Both,
         }
     }

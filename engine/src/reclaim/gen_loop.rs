@@ -11,7 +11,7 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::memcg::scale_by_protection;
 use crate::mglru::refs::clear_refs;
 use crate::mglru::walk::{AgingStep, AgingTask};
-use crate::mglru::{EvictableTypes, MultiGen, MIN_LRU_BATCH, MIN_NR_GENS};
+use crate::mglru::{EvictableTypes, MultiGen, ANON_ONLY, MIN_LRU_BATCH, MIN_NR_GENS};
 use crate::node::{ThrottleReason, MAX_RECLAIM_RETRIES};
 use crate::reclaim::scan_control::DEF_PRIORITY;
 use crate::switches::{BudgetFloor, MinSeqFlush};
@@ -227,8 +227,16 @@ impl GenLoop {
         left > m.max_seq || (normal && left == m.max_seq)
     }
 
+    /// Anonymous memory only was asked for, and none can be swapped (12.3).
+    fn wants_what_cannot_go(&self, eng: &Engine, sc: &ScanControl) -> bool {
+        eng.sw.anon_only_strict && self.swappiness == ANON_ONLY && !eng.can_swap(sc, self.memcg)
+    }
+
     /// 11.1 `get_nr_to_scan`.
     fn fixed_budget(&self, eng: &Engine, sc: &mut ScanControl) -> u64 {
+        if self.wants_what_cannot_go(eng, sc) {
+            return 0;
+        }
         let e = self
             .gens(eng)
             .evictable_pages(EvictableTypes::of(self.swappiness));
@@ -278,6 +286,9 @@ impl GenLoop {
     fn round_before(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         if self.below_min(eng, sc) {
             self.rotate = true;
+            return self.set_round_budget(eng, sc, 0);
+        }
+        if self.wants_what_cannot_go(eng, sc) {
             return self.set_round_budget(eng, sc, 0);
         }
         let types = EvictableTypes::of(self.swappiness);
@@ -571,7 +582,10 @@ impl Engine {
     /// Swappiness of this request for a memcg (`mglru.md` 6).
     pub(crate) fn swappiness(&self, sc: &ScanControl, memcg: MemcgId) -> u16 {
         let mglru = self.sw.policy == crate::switches::PolicyKind::MultiGen;
-        if mglru && (!sc.may_swap || self.swap_available(memcg) < MIN_LRU_BATCH) {
+        if mglru && self.sw.anon_only_strict && sc.swappiness == Some(ANON_ONLY) {
+            return ANON_ONLY;
+        }
+        if mglru && !self.can_swap(sc, memcg) {
             return 0;
         }
         sc.swappiness.unwrap_or_else(|| {
@@ -579,6 +593,11 @@ impl Engine {
                 .swappiness()
                 .map_or(self.cfg.swappiness, u16::from)
         })
+    }
+
+    /// Anonymous memory of the memcg is worth scanning: there is room for it elsewhere.
+    fn can_swap(&self, sc: &ScanControl, memcg: MemcgId) -> bool {
+        sc.may_swap && self.swap_available(memcg) >= MIN_LRU_BATCH
     }
 
     /// `mglru.md` 8.

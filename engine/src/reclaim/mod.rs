@@ -10,6 +10,7 @@
 //! | `order/` | which memcg is next: walk, memcg LRU, heat, wheel |
 //! | `gen_loop.rs`, `classic_loop.rs` | one lruvec under each policy |
 //! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
+//! | `split.rs` | large folios that cannot leave memory as a whole |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
 //! | `pageout_batch.rs` | dirty folios that share one TLB flush |
 //! | `debug.rs` | aging and eviction by command |
@@ -28,6 +29,7 @@ mod pageout_batch;
 pub mod put_back;
 pub mod scan_control;
 pub mod shrink_list;
+mod split;
 pub mod task;
 pub mod work;
 

@@ -2,11 +2,13 @@
 //! and 6).
 
 use super::shrink_list::{At, ShrinkList};
+use super::split::SplitFor;
 use super::work::{Freed, Work, Written};
 use crate::batch::BATCH_MAX;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
+use crate::switches::DirtyFlush;
 use crate::workingset::Shadow;
 
 impl ShrinkList {
@@ -35,6 +37,11 @@ impl ShrinkList {
                 f.word.clear(Flags::RECLAIM);
                 eng.set_dirty(self.folio);
                 return self.activate(eng);
+            }
+            Written::NoRoom => {
+                f.word.clear(Flags::RECLAIM);
+                eng.set_dirty(self.folio);
+                return self.split(eng, SplitFor::Write);
             }
             Written::Failed => {
                 eng.set_dirty(self.folio);
@@ -160,9 +167,12 @@ impl ShrinkList {
         self.flush(eng, Counter::UnmapFlushEnd)
     }
 
-    /// Section 4.3.
+    /// Section 4.3. The input may grow again when the last batch is written: a writer without room
+    /// has folios split. Then the list goes on (8.4 item 6); in version 1 as posted the pieces go to
+    /// the caller as they are.
     pub(super) fn finish(&mut self, eng: &mut Engine) -> Option<Work> {
         if !self.batch.waiting.is_empty() {
+            self.batch.last = eng.sw.batched_dirty_flush == DirtyFlush::Posted;
             self.at = At::Relock;
             return None;
         }

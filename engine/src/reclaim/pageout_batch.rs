@@ -29,6 +29,8 @@ pub(super) struct PageoutBatch {
     pub(super) unsettled: Vec<FolioId>,
     /// A folio whose writeback the task must wait for once the batch is through.
     pub(super) before_wait: Option<FolioId>,
+    /// Version 1: this is the last batch, the input is not looked at again.
+    pub(super) last: bool,
 }
 
 impl ShrinkList {

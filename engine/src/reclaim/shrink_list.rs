@@ -5,6 +5,7 @@
 
 use super::pageout_batch::PageoutBatch;
 use super::scan_control::ScanControl;
+use super::split::SplitFor;
 use super::work::{Answer, Freed, References, Work};
 use crate::batch::BATCH_MAX;
 use crate::counters::Counter;
@@ -52,6 +53,12 @@ pub(super) enum At {
     Test,
     /// Step 10d, waiting for a swap slot.
     Slot,
+    /// Steps 10c and 10d, waiting for the host to move slots and mappings to the pieces.
+    Split(SplitFor),
+    /// Step 2, waiting for the unmap of a poisoned folio.
+    Poisoned,
+    /// Step 2: no translation leads to the poisoned folio any more.
+    Drop,
     /// Step 12, waiting for the unmap.
     Unmap,
     /// Step 14, after the flush.
@@ -98,6 +105,8 @@ pub(crate) struct ShrinkList {
     /// What the current [`Work::Free`] is about.
     pub(crate) freed: Vec<Freed>,
     pub(super) free_ids: Vec<FolioId>,
+    /// What the current [`Work::Split`] has made of the pages after the first.
+    pub(crate) pieces: Vec<FolioId>,
     pub(crate) stat: ReclaimStat,
     pub(super) at: At,
     pub(super) folio: FolioId,
@@ -125,6 +134,7 @@ impl Default for ShrinkList {
             ret: Vec::new(),
             freed: Vec::with_capacity(BATCH_MAX),
             free_ids: Vec::with_capacity(BATCH_MAX),
+            pieces: Vec::new(),
             stat: ReclaimStat::default(),
             at: At::End,
             folio: FolioId::NONE,
@@ -147,6 +157,7 @@ impl ShrinkList {
         debug_assert!(self.at == At::End && self.freed.is_empty());
         self.next = 0;
         self.ret.clear();
+        self.batch.last = false;
         self.stat = ReclaimStat::default();
         self.at = At::Next;
         self.ignore_references = ignore_references;
@@ -213,6 +224,24 @@ impl ShrinkList {
                     Some(Answer::Slot(slot)) => self.slot_given(eng, sc, slot),
                     other => return Some(self.again(other, Work::AllocSwap { folio: self.folio })),
                 },
+                At::Split(why) => match answer.take() {
+                    Some(Answer::Split(done)) => self.split_over(eng, sc, why, done),
+                    other => return Some(self.again(other, Work::Split { folio: self.folio })),
+                },
+                At::Poisoned => match answer.take() {
+                    Some(Answer::Unmapped { deferred, .. }) => {
+                        self.flush_required |= deferred;
+                        self.at = At::Drop;
+                        self.flush(eng, Counter::UnmapFlushEnd)
+                    }
+                    other => return Some(self.again(other, Work::Unmap { folio: self.folio })),
+                },
+                At::Drop => {
+                    eng.folios[self.folio].word.clear(Flags::LOCKED);
+                    eng.folio_put(self.folio, 1);
+                    self.at = At::Next;
+                    None
+                }
                 At::Unmap => match answer.take() {
                     Some(Answer::Unmapped { deferred, writable }) => {
                         self.flush_required |= deferred;
@@ -260,7 +289,8 @@ impl ShrinkList {
         if self.at == At::End {
             return;
         }
-        debug_assert!(self.freed.is_empty(), "killed at {:?}", self.at);
+        let resting = self.freed.is_empty() && self.pieces.is_empty();
+        debug_assert!(resting, "killed at {:?}", self.at);
         let mut back = std::mem::take(&mut self.ret);
         if self.at == At::Waited {
             back.push(self.folio);
@@ -338,9 +368,9 @@ impl ShrinkList {
         }
         f.word.set(Flags::LOCKED);
         let n = f.nr_pages();
-        // 2: poisoned memory never goes back into use.
+        // 2
         if f.has(Flags::POISONED) {
-            return self.keep(eng);
+            return self.poisoned(eng);
         }
         // 3
         sc.nr_scanned += n;
@@ -407,6 +437,22 @@ impl ShrinkList {
             return Some(self.test_work(eng, sc));
         }
         self.referenced(eng, sc, References::default())
+    }
+
+    /// Step 2: poisoned memory is of no use to anybody. A small folio leaves the lists for good; it
+    /// belongs to whoever holds it, and at last to nobody. Of a large one some pages are good.
+    fn poisoned(&mut self, eng: &mut Engine) -> Option<Work> {
+        let f = &mut eng.folios[self.folio];
+        if f.order > 0 {
+            return self.keep(eng);
+        }
+        f.word.clear(Flags::ACTIVE);
+        if f.mapped() {
+            self.at = At::Poisoned;
+            return Some(Work::Unmap { folio: self.folio });
+        }
+        self.at = At::Drop;
+        None
     }
 
     fn test_work(&self, eng: &Engine, sc: &ScanControl) -> Work {
@@ -483,25 +529,38 @@ impl ShrinkList {
     fn after_references(&mut self, eng: &mut Engine, sc: &mut ScanControl) -> Option<Work> {
         let f = &eng.folios[self.folio];
         if f.has(Flags::ANON | Flags::SWAPBACKED) && !f.has(Flags::SWAPCACHE) {
-            if f.refcount == 1 {
-                return self.free(eng);
-            }
-            if !f.mapped() && !f.has(Flags::OWNED) {
-                // Its process has exited; a batch or a reader holds it for a moment. With a swap
-                // slot it would outlive them, belonging to nobody.
-                return self.keep(eng);
-            }
-            if !sc.io || f.has(Flags::PINNED) {
-                return self.keep(eng);
-            }
-            self.at = At::Slot;
-            return Some(Work::AllocSwap { folio: self.folio });
+            return self.take_slot(eng, sc);
         }
         self.unmap(eng, sc)
     }
 
-    /// 10d and 11. Large folios need a run of slots; without one they are activated: splitting
-    /// needs the host's page tables and is not done here.
+    /// 10 up to the swap slot.
+    pub(super) fn take_slot(&mut self, eng: &mut Engine, sc: &ScanControl) -> Option<Work> {
+        let f = &eng.folios[self.folio];
+        if f.refcount == 1 {
+            return self.free(eng);
+        }
+        if !f.mapped() && !f.has(Flags::OWNED) {
+            // Its process has exited; a batch or a reader holds it for a moment. With a swap slot
+            // it would outlive them, belonging to nobody.
+            return self.keep(eng);
+        }
+        if !sc.io || f.has(Flags::PINNED) {
+            return self.keep(eng);
+        }
+        if f.order > 0 {
+            if !eng.can_split(self.folio) {
+                return self.activate(eng);
+            }
+            if f.has(Flags::PARTIALLY_MAPPED) {
+                return self.split(eng, SplitFor::Unmapped);
+            }
+        }
+        self.at = At::Slot;
+        Some(Work::AllocSwap { folio: self.folio })
+    }
+
+    /// 10d. A large folio needs a run of slots for all of it.
     fn slot_given(
         &mut self,
         eng: &mut Engine,
@@ -509,10 +568,8 @@ impl ShrinkList {
         slot: Option<u32>,
     ) -> Option<Work> {
         let Some(slot) = slot else {
-            let f = &eng.folios[self.folio];
-            if f.order >= 9 {
-                let lruvec = f.lruvec;
-                eng.count_event(lruvec, Counter::ThpSwpoutFallback, 1);
+            if eng.folios[self.folio].order > 0 {
+                return self.split(eng, SplitFor::Slots);
             }
             return self.activate(eng);
         };

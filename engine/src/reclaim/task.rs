@@ -10,7 +10,7 @@ use super::shrink_list::ShrinkList;
 use super::work::{Answer, Freed, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{LruType, MemcgId, NodeId};
+use crate::ids::{FolioId, LruType, MemcgId, NodeId};
 use crate::node::ThrottleReason;
 
 /// How a task ended.
@@ -153,6 +153,12 @@ impl ReclaimTask {
     /// What [`Work::Free`] is about. Valid until the next step.
     pub fn freed(&self) -> &[Freed] {
         &self.list.freed
+    }
+
+    /// The folios that [`Work::Split`] has made of the pages after the first. Valid until the
+    /// answer.
+    pub fn pieces(&self) -> &[FolioId] {
+        &self.list.pieces
     }
 
     /// How far it got.

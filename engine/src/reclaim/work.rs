@@ -26,7 +26,8 @@ pub enum Work {
     /// that lets others run meanwhile.
     Walk(Walk),
     /// Remove every mapping of the folio. The host transfers dirty bits with `Engine::set_dirty`,
-    /// calls `Engine::folio_unmap` for each entry and leaves a swap entry for anonymous memory.
+    /// calls `Engine::folio_unmap` for each entry and leaves a swap entry for anonymous memory; for
+    /// a `POISONED` folio, in all of them, entries that fail when they are used.
     /// Answer: [`Answer::Unmapped`].
     Unmap {
         /// The folio.
@@ -47,6 +48,17 @@ pub enum Work {
     /// Give the folio a swap slot. Answer: [`Answer::Slot`].
     AllocSwap {
         /// The folio.
+        folio: FolioId,
+    },
+    /// The large folio has been made one of single pages; [`super::ReclaimTask::pieces`] are the new
+    /// folios of the pages after the first, in order. Put them into the slots in place of the folio,
+    /// and move the mappings: `Engine::folio_map` the piece for each entry that maps its page,
+    /// `Engine::folio_unmap` the folio for each of its former entries that does not map the first
+    /// page. Pages that nothing maps (the folio was `PARTIALLY_MAPPED`) get no mapping and, if
+    /// anonymous, lose `OWNED`. The answer must come before anything else happens to any of them.
+    /// Answer: [`Answer::Split`]. A host whose folios are single pages is never asked.
+    Split {
+        /// The folio, a single page now.
         folio: FolioId,
     },
     /// The folio no longer needs its swap slot: give it back.
@@ -133,6 +145,10 @@ pub enum Written {
     Submitted,
     /// Nothing was written; the folio stays dirty and is in use.
     Activate,
+    /// Nothing was written: there is room for single pages, but not for the folio as a whole. It is
+    /// split, and the write of its first page is asked for. For a single page this is
+    /// [`Self::Activate`].
+    NoRoom,
     /// The device refused; the folio stays dirty, the error is the host's to keep.
     Failed,
 }
@@ -168,6 +184,9 @@ pub enum Answer {
     Written(Written),
     /// To [`Work::AllocSwap`].
     Slot(Option<u32>),
+    /// To [`Work::Split`]. False: the host refuses, has changed nothing, and the folio is whole
+    /// again.
+    Split(bool),
     /// To [`Work::Slab`]: pages freed.
     Slab(u64),
 }

@@ -399,6 +399,9 @@ switches! {
     proportional_protection: bool,
     /// The type flips only if the first type scanned nothing (merged).
     strict_type_fallback: bool,
+    /// A request for anonymous memory only (swappiness 201) takes nothing if none can be swapped, in
+    /// place of files (merged).
+    anon_only_strict: bool,
     /// Memcg reclaim, too, stops its loop when the target is met (merged).
     memcg_abort_on_target: bool,
     /// The retry pass skips the writeback helper (merged).

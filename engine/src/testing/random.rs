@@ -39,7 +39,9 @@ enum Op {
         keeps: bool,
         exec: bool,
     },
-    Swap(u16),
+    Swap(u16, u64),
+    Present(usize, usize),
+    Poison(usize),
     Limit {
         nr: u64,
         priority: u8,
@@ -56,7 +58,7 @@ enum Op {
 fn verb() -> impl Strategy<Value = Op> {
     let at = 0usize..64;
     prop_oneof![
-        6 => (0u8..6, prop_oneof![4 => Just(0u8), 1 => 0u8..4], 0u8..2, any::<bool>(), 1u8..48).prop_map(
+        6 => (0u8..7, prop_oneof![4 => Just(0u8), 1 => 0u8..4], 0u8..2, any::<bool>(), 1u8..48).prop_map(
             |(kind, order, zone, in_fault, times)| Op::Add { kind, order, zone, in_fault, times }),
         4 => at.clone().prop_map(Op::Read),
         4 => at.clone().prop_map(Op::Touch),
@@ -70,9 +72,12 @@ fn verb() -> impl Strategy<Value = Op> {
         3 => (0u8..5, at.clone()).prop_map(|(op, at)| Op::Batch(op, at)),
         1 => Just(Op::Drain),
         2 => at.clone().prop_map(Op::Truncate),
-        2 => (at, 0u8..4, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        2 => (at, 0u8..5, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
             |(at, write, pte_dirty, keeps, exec)| Op::Script { at, write, pte_dirty, keeps, exec }),
-        1 => (0u16..200).prop_map(Op::Swap),
+        1 => (0u16..200, prop_oneof![Just(1u64), Just(2), Just(u64::MAX)])
+            .prop_map(|(free, run)| Op::Swap(free, run)),
+        1 => (0usize..64, 1usize..8).prop_map(|(at, n)| Op::Present(at, n)),
+        1 => (0usize..64).prop_map(Op::Poison),
     ]
 }
 
@@ -95,6 +100,7 @@ fn spec(kind: u8) -> Spec {
         2 => Spec::mapped(1),
         3 => Spec::mapped(2).with(Flags::EXEC),
         4 => Spec::anon(),
+        5 => Spec::shmem(),
         _ => Spec::lazyfree(),
     }
 }
@@ -120,7 +126,10 @@ fn apply(h: &mut Host, op: &Op) {
         }
         Op::FinishWrites => h.finish_writes(),
         Op::Drain => h.eng.lru_add_drain_all(),
-        Op::Swap(free) => h.eng.set_swap(u64::from(free), 200),
+        Op::Swap(free, run) => {
+            h.eng.set_swap(u64::from(free), 200);
+            h.swap_run = run;
+        }
         Op::Limit {
             nr,
             priority,
@@ -152,13 +161,13 @@ fn apply(h: &mut Host, op: &Op) {
                 match work {
                     Work::Done => break,
                     Work::Yield | Work::Spin | Work::Throttle { .. } | Work::FlushTlb { .. } => {
-                        h.serve(work, task.freed());
+                        h.serve(work, task.freed(), task.pieces());
                         if let Some(op) = others.next() {
                             apply(h, op);
                         }
                     }
                     _ => {
-                        if let Some(answer) = h.serve(work, task.freed()) {
+                        if let Some(answer) = h.serve(work, task.freed(), task.pieces()) {
                             task.answer(answer);
                         }
                     }
@@ -175,6 +184,8 @@ fn apply(h: &mut Host, op: &Op) {
         | Op::Munlock(at)
         | Op::Batch(_, at)
         | Op::Truncate(at)
+        | Op::Present(at, _)
+        | Op::Poison(at)
         | Op::Script { at, .. } => {
             if let Some(id) = nth(h, at) {
                 apply_to(h, op, id);
@@ -209,6 +220,11 @@ fn apply_to(h: &mut Host, op: &Op, id: FolioId) {
         Op::Batch(2, _) if file => h.eng.deactivate_file(0, id),
         Op::Batch(3, _) => h.eng.deactivate(0, id),
         Op::Batch(_, _) => h.eng.lazyfree(0, id),
+        Op::Present(_, n) if f.nr_pages() > 1 && f.has(Flags::ANON) => {
+            h.eng.folio_set(id, Flags::PARTIALLY_MAPPED);
+            h.script(id).present = Some(n);
+        }
+        Op::Poison(_) if file => h.eng.folio_set(id, Flags::POISONED),
         Op::Truncate(_) if !busy => h.truncate(id),
         Op::Script {
             write,
@@ -223,7 +239,9 @@ fn apply_to(h: &mut Host, op: &Op, id: FolioId) {
                 WriteAs::Finished,
                 WriteAs::Activate,
                 WriteAs::Failed,
+                WriteAs::NoRoom,
             ][usize::from(write)];
+            s.refuses_split = keeps && exec;
             (s.pte_dirty, s.keeps_mapping, s.exec) = (pte_dirty, keeps, exec);
         }
         _ => {}

@@ -16,6 +16,8 @@ pub(crate) enum WriteAs {
     Activate,
     /// The device refuses.
     Failed,
+    /// A large folio does not fit as a whole; single pages are in flight.
+    NoRoom,
 }
 
 /// Answers of one folio.
@@ -35,6 +37,10 @@ pub(crate) struct Script {
     pub(crate) uncached: bool,
     /// The unmap fails.
     pub(crate) keeps_mapping: bool,
+    /// The host will not split it.
+    pub(crate) refuses_split: bool,
+    /// Pages that are still mapped, from the first on; none = all of them.
+    pub(crate) present: Option<usize>,
     /// How its write ends.
     pub(crate) write: WriteAs,
 }
@@ -52,6 +58,8 @@ pub(crate) struct Seen {
     pub(crate) flushes: u64,
     /// Of these, before a write.
     pub(crate) flushes_for_write: u64,
+    /// Splits asked for.
+    pub(crate) splits: Vec<FolioId>,
     /// Writes.
     pub(crate) writes: Vec<FolioId>,
     /// Flusher wake-ups.

@@ -1,6 +1,6 @@
 //! Answering requests from the scripts; running tasks, single lists and single lruvecs.
 
-use super::{Host, WriteAs};
+use super::{Host, Script, WriteAs};
 use crate::folio::Flags;
 use crate::ids::{FolioId, NodeId};
 use crate::mglru::look_around::{window, LookAround};
@@ -45,7 +45,7 @@ impl Host {
             if work == Work::Done {
                 return task.outcome();
             }
-            if let Some(answer) = self.serve(work, task.freed()) {
+            if let Some(answer) = self.serve(work, task.freed(), task.pieces()) {
                 task.answer(answer);
             }
         }
@@ -66,7 +66,7 @@ impl Host {
             };
             match visit.step(&mut self.eng, &mut cx) {
                 None => return visit.rotate(),
-                Some(work) => answer = self.serve(work, &list.freed),
+                Some(work) => answer = self.serve(work, &list.freed, &list.pieces),
             }
         }
         panic!("the visit does not end: {visit:?}");
@@ -112,7 +112,7 @@ impl Host {
         let mut answer = None;
         while let Some(work) = list.step(&mut self.eng, sc, &mut answer) {
             meanwhile(self, work);
-            answer = self.serve(work, &list.freed);
+            answer = self.serve(work, &list.freed, &list.pieces);
         }
         let kept = std::mem::take(&mut list.ret);
         let active = kept
@@ -133,8 +133,13 @@ impl Host {
         ScanControl::new(nr, Some(self.memcg))
     }
 
-    /// Does what a request asks for. `freed`: what a `Free` is about.
-    pub(crate) fn serve(&mut self, work: Work, freed: &[Freed]) -> Option<Answer> {
+    /// Does what a request asks for. `freed`: what a `Free` is about, `pieces`: a `Split`.
+    pub(crate) fn serve(
+        &mut self,
+        work: Work,
+        freed: &[Freed],
+        pieces: &[FolioId],
+    ) -> Option<Answer> {
         match work {
             Work::Test {
                 folio, look_around, ..
@@ -149,8 +154,9 @@ impl Host {
                 self.seen.flushes_for_write += u64::from(for_write);
                 None
             }
-            Work::FreeSwap { slot, .. } => {
-                self.give_slot(slot);
+            Work::Split { folio } => Some(Answer::Split(self.split(folio, pieces))),
+            Work::FreeSwap { folio, slot } => {
+                self.give_slots(slot, self.folio(folio).nr_pages());
                 None
             }
             Work::WaitWriteback { folio } => {
@@ -300,8 +306,10 @@ impl Host {
 
     fn write(&mut self, id: FolioId) -> Answer {
         self.seen.writes.push(id);
+        let large = self.folio(id).nr_pages() > 1;
         Answer::Written(match self.script(id).write {
-            WriteAs::InFlight => {
+            WriteAs::NoRoom if large => Written::NoRoom,
+            WriteAs::InFlight | WriteAs::NoRoom => {
                 self.eng.writeback_start(id);
                 self.in_flight.push(id);
                 Written::Submitted
@@ -315,12 +323,37 @@ impl Host {
     fn alloc_swap(&mut self, id: FolioId) -> Answer {
         let n = self.folio(id).nr_pages();
         let (free, total) = (self.eng.swap_free, self.eng.swap_total);
-        if free < n {
+        if free < n || n > self.swap_run {
             return Answer::Slot(None);
         }
         self.eng.set_swap(free - n, total);
         let slot = self.next_slot;
         self.next_slot += n as u32;
         Answer::Slot(Some(slot))
+    }
+
+    /// Each mapping of the folio maps all of its pages that are still present.
+    fn split(&mut self, id: FolioId, pieces: &[FolioId]) -> bool {
+        self.seen.splits.push(id);
+        let s = *self.script(id);
+        if s.refuses_split {
+            return false;
+        }
+        let maps = self.folio(id).mapcount();
+        let anon = self.folio(id).has(Flags::ANON);
+        let present = s.present.unwrap_or(usize::MAX);
+        self.script(id).present = None;
+        for (i, &piece) in pieces.iter().enumerate() {
+            self.scripts.insert(piece, Script { present: None, ..s });
+            if i + 1 < present {
+                for _ in 0..maps {
+                    self.eng.folio_map(piece);
+                }
+            }
+            if i + 1 < present || !anon {
+                self.alive.insert(self.folio(piece).index, piece);
+            }
+        }
+        true
     }
 }

@@ -38,6 +38,15 @@ impl Spec {
         Self::of(Flags::OWNED.union(Flags::UPTODATE), maps)
     }
 
+    /// Shared memory, dirty, not mapped: its object's slots hold it, and it needs swap.
+    pub(crate) const fn shmem() -> Self {
+        Self::of(
+            Flags::OWNED.union(Flags::SWAPBACKED).union(Flags::UPTODATE),
+            0,
+        )
+        .dirty()
+    }
+
     /// Anonymous memory mapped once: its mapping holds the only reference.
     pub(crate) const fn anon() -> Self {
         Self::of(

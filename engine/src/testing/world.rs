@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(super) next_index: u32,
     pub(super) in_flight: Vec<FolioId>,
     pub(super) next_slot: u32,
+    /// Longest run of free swap slots, however many are free.
+    pub(crate) swap_run: u64,
     /// Folios out of their slots that have not been freed yet.
     pub(super) detached: usize,
 }
@@ -61,6 +63,7 @@ impl Host {
             next_index: 0,
             in_flight: Vec::new(),
             next_slot: 0,
+            swap_run: u64::MAX,
             detached: 0,
         }
     }
@@ -73,7 +76,7 @@ impl Host {
             .memcgs
             .charge_forced(self.memcg, CounterKind::Memory, n);
         let index = self.next_index;
-        self.next_index += 1;
+        self.next_index += n as u32;
         let id = self.eng.folio_alloc(NewFolio {
             lruvec: self.lruvec,
             object: OBJECT,
@@ -186,7 +189,7 @@ impl Host {
         }
         if let Some(slot) = self.eng.folio(id).swap_slot() {
             self.eng.leave_swap_cache(id);
-            self.give_slot(slot);
+            self.give_slots(slot, self.eng.folio(id).nr_pages());
         }
         if self.eng.folio(id).has(Flags::OWNED) {
             let n = self.eng.folio(id).nr_pages() as u32;
@@ -211,9 +214,9 @@ impl Host {
         }
     }
 
-    pub(super) fn give_slot(&mut self, slot: u32) {
+    pub(super) fn give_slots(&mut self, slot: u32, n: u64) {
         self.seen.slots_freed.push(slot);
         let (free, total) = (self.eng.swap_free, self.eng.swap_total);
-        self.eng.set_swap(free + 1, total);
+        self.eng.set_swap(free + n, total);
     }
 }

@@ -9,6 +9,7 @@
 use super::phone::app::{sizes, App, AppSizes};
 use super::phone::background::{spawn_all, ANON_MIB, FILES_MIB};
 use super::phone::meter::Meter;
+use super::phone::params::{self, cpu_ms, hardware};
 use super::phone::{build, Ending, Hardware, Phone, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
@@ -46,56 +47,20 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 pub(super) const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "ram_mib",
-        default: "8192",
-        doc: "RAM, MiB",
-    },
-    ParamDoc {
-        name: "firmware_mib",
-        default: "1638",
-        doc: "what kernel and firmware hold of it, MiB",
-    },
-    ParamDoc {
-        name: "zram_mib",
-        default: "8192",
-        doc: "compressed swap, MiB",
-    },
-    ParamDoc {
-        name: "apps",
-        default: "20",
-        doc: "apps, not scaled",
-    },
+    params::RAM_MIB,
+    params::FIRMWARE_MIB,
+    params::ZRAM_MIB,
+    params::APPS,
     ParamDoc {
         name: "rounds",
         default: "100",
         doc: "rounds over all apps, before effort (a fifth of them by default)",
     },
-    ParamDoc {
-        name: "cpus",
-        default: "8",
-        doc: "CPUs, not scaled",
-    },
-    ParamDoc {
-        name: "swappiness",
-        default: "60",
-        doc: "vm.swappiness",
-    },
-    ParamDoc {
-        name: "device",
-        default: "ufs",
-        doc: "storage",
-    },
-    ParamDoc {
-        name: "touched",
-        default: "hot",
-        doc: "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)",
-    },
-    ParamDoc {
-        name: "memcgs",
-        default: "off",
-        doc: "a memcg for every app (on, off)",
-    },
+    params::CPUS,
+    params::SWAPPINESS,
+    params::DEVICE,
+    params::TOUCHED,
+    params::MEMCGS,
 ];
 
 /// A fifth of the published rounds by default.
@@ -110,50 +75,6 @@ const SIZES: AppSizes = AppSizes {
     files: (90, 260),
     anon: (120, 420),
 };
-
-/// The hardware that the parameters describe.
-pub(super) fn hardware(
-    input: &RunInput,
-    docs: &'static [ParamDoc],
-) -> Result<Hardware, ExperimentError> {
-    let n = |name| input.number(docs, name);
-    let wrong = |name: &str, expected| ExperimentError::Param {
-        name: name.into(),
-        value: input.text(docs, name).into(),
-        expected,
-    };
-    Ok(Hardware {
-        ram_mib: n("ram_mib")?,
-        firmware_mib: n("firmware_mib")?,
-        zram_mib: n("zram_mib")?,
-        cpus: n("cpus")?,
-        swappiness: n("swappiness")?,
-        device: input
-            .text(docs, "device")
-            .parse()
-            .map_err(|_| wrong("device", "a device of `coldset lab list`"))?,
-        memcgs: match input.text(docs, "memcgs") {
-            "on" => true,
-            "off" => false,
-            _ => return Err(wrong("memcgs", "on or off")),
-        },
-        touched_hot: match input.text(docs, "touched") {
-            "rate" => false,
-            "hot" => true,
-            _ => return Err(wrong("touched", "rate or hot")),
-        },
-    })
-}
-
-/// Milliseconds of CPU that a start may need.
-pub(super) fn cpu_ms(input: &RunInput) -> (u64, u64) {
-    let ms = |ns| ns / 1_000_000;
-    let (min, max) = (
-        ms(input.costs.app_start_min_ns),
-        ms(input.costs.app_start_max_ns),
-    );
-    (min, max.max(min))
-}
 
 /// Sizes of the apps: all files together are a fifth more than the page cache can hold beside the
 /// anonymous memory of one app and of everything that stays.

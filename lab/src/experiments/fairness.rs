@@ -1,7 +1,7 @@
 //! Browsers and servers in 32 memcgs, twice as much as fits (`workloads.md` 3): does reclaim of the
 //! whole machine still treat all memcgs alike after the series?
 
-use super::browser::{self, Shape};
+use super::browser::{self, params, Shape};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::{Band, Claim, RunResult};
 
@@ -34,66 +34,18 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "ram_mib",
-        default: "131072",
-        doc: "RAM of the host, MiB",
-    },
-    ParamDoc {
-        name: "nodes",
-        default: "2",
-        doc: "NUMA nodes, not scaled",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs of all nodes, not scaled",
-    },
-    ParamDoc {
-        name: "memcgs",
-        default: "32",
-        doc: "memcgs, each with a worker on every node, not scaled",
-    },
-    ParamDoc {
-        name: "chunks",
-        default: "8",
-        doc: "buffers of a server",
-    },
-    ParamDoc {
-        name: "chunk_mib",
-        default: "512",
-        doc: "size of a buffer, MiB",
-    },
-    ParamDoc {
-        name: "stride",
-        default: "512",
-        doc: "bytes from one store to the next",
-    },
-    ParamDoc {
-        name: "fill",
-        default: "zero",
-        doc: "contents of the buffers: zero or random",
-    },
-    ParamDoc {
-        name: "browser_cpu_ms",
-        default: "0",
-        doc: "CPU time of a request without faults, ms; 0 = the cost browser_request_ns",
-    },
-    ParamDoc {
-        name: "swap",
-        default: "zram",
-        doc: "none, zram or disk",
-    },
-    ParamDoc {
-        name: "swap_mib",
-        default: "262144",
-        doc: "size of swap, MiB",
-    },
-    ParamDoc {
-        name: "duration_s",
-        default: "3600",
-        doc: "measured time, s, before effort",
-    },
+    params::RAM_MIB,
+    params::NODES,
+    params::CPUS,
+    params::MEMCGS,
+    params::CHUNKS,
+    params::CHUNK_MIB,
+    params::STRIDE,
+    params::FILL,
+    params::BROWSER_CPU_MS,
+    params::SWAP,
+    params::SWAP_MIB,
+    params::DURATION_S,
 ];
 
 /// The measured time is that much shorter than the published one: about 80 requests of each worker,

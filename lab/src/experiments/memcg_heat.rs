@@ -1,7 +1,7 @@
 //! The two-hour test of memcg heat levels (`workloads.md` 13): browsers and servers, a little more than
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
-use super::browser::{self, Shape};
+use super::browser::{self, params, Shape};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::{Band, Claim, RunResult};
 
@@ -37,66 +37,18 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "ram_mib",
-        default: "1028608",
-        doc: "RAM of the host, MiB",
-    },
-    ParamDoc {
-        name: "nodes",
-        default: "4",
-        doc: "NUMA nodes, not scaled",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "128",
-        doc: "CPUs of all nodes, not scaled",
-    },
-    ParamDoc {
-        name: "memcgs",
-        default: "32",
-        doc: "memcgs, each with a worker on every node, not scaled",
-    },
-    ParamDoc {
-        name: "chunks",
-        default: "16",
-        doc: "buffers of a server",
-    },
-    ParamDoc {
-        name: "chunk_mib",
-        default: "512",
-        doc: "size of a buffer, MiB",
-    },
-    ParamDoc {
-        name: "stride",
-        default: "512",
-        doc: "bytes from one store to the next",
-    },
-    ParamDoc {
-        name: "fill",
-        default: "zero",
-        doc: "contents of the buffers: zero or random",
-    },
-    ParamDoc {
-        name: "browser_cpu_ms",
-        default: "0",
-        doc: "CPU time of a request without faults, ms; 0 = the cost browser_request_ns",
-    },
-    ParamDoc {
-        name: "swap",
-        default: "disk",
-        doc: "none, zram or disk",
-    },
-    ParamDoc {
-        name: "swap_mib",
-        default: "524288",
-        doc: "size of swap, MiB",
-    },
-    ParamDoc {
-        name: "duration_s",
-        default: "7200",
-        doc: "measured time, s, before effort",
-    },
+    params::RAM_MIB.or("1028608"),
+    params::NODES.or("4"),
+    params::CPUS.or("128"),
+    params::MEMCGS,
+    params::CHUNKS.or("16"),
+    params::CHUNK_MIB,
+    params::STRIDE,
+    params::FILL,
+    params::BROWSER_CPU_MS,
+    params::SWAP.or("disk"),
+    params::SWAP_MIB.or("524288"),
+    params::DURATION_S.or("7200"),
 ];
 
 /// The measured time is a sixteenth of the published one (`workloads.md` 13.2, effort 1/16).

@@ -35,6 +35,14 @@ pub struct ParamDoc {
     pub doc: &'static str,
 }
 
+impl ParamDoc {
+    /// The same parameter with another default.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+}
+
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {

@@ -59,51 +59,15 @@ const PARAMS: &[ParamDoc] = &[
         default: "8",
         doc: "operations of a cell, by blocks of data",
     },
-    ParamDoc {
-        name: "limit_mib",
-        default: "10240",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "cache_mib",
-        default: "4608",
-        doc: "cache of the storage engine, MiB",
-    },
-    ParamDoc {
-        name: "heap_mib",
-        default: "358",
-        doc: "other anonymous memory, MiB",
-    },
-    ParamDoc {
-        name: "threads",
-        default: "32",
-        doc: "workers, not scaled",
-    },
-    ParamDoc {
-        name: "dist",
-        default: "scale-true",
-        doc: "record choice: scale-true or literal",
-    },
-    ParamDoc {
-        name: "checkpoint_s",
-        default: "60",
-        doc: "seconds between checkpoints",
-    },
-    ParamDoc {
-        name: "cgroup",
-        default: "v2",
-        doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
-    },
-    ParamDoc {
-        name: "ram_mib",
-        default: "131072",
-        doc: "RAM of the host, MiB",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs, not scaled",
-    },
+    mongodb::LIMIT_MIB,
+    mongodb::CACHE_MIB,
+    mongodb::HEAP_MIB,
+    mongodb::THREADS,
+    mongodb::DIST,
+    mongodb::CHECKPOINT_S,
+    mongodb::CGROUP,
+    mongodb::RAM_MIB,
+    mongodb::CPUS,
 ];
 
 /// Parameters of this experiment that the server does not know.
@@ -114,8 +78,6 @@ const OF_THE_GRID: &[&str] = &[
     "reference",
     "ops_per_block",
 ];
-/// Records of a block (`workloads.md` 2.2).
-const RECORDS_PER_BLOCK: u64 = 27;
 /// What is kept of each cell.
 const KEPT: &[&str] = &[
     "throughput",
@@ -204,7 +166,7 @@ fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut all = RunResult::new(&input.variant, input.seed);
     for cell in cells(input)? {
-        let blocks = cell.records / RECORDS_PER_BLOCK;
+        let blocks = cell.records / mongodb::RECORDS_PER_BLOCK;
         let operations = blocks * input.number(PARAMS, "ops_per_block")?;
         let mut own = input.clone();
         own.params

@@ -4,9 +4,9 @@
 //! A model of the protocol, not the code of the engine: the engine runs one step at a time, and
 //! what is in question here is what others may do between two of them. Folios, page table, cached
 //! translations, reference counts, locks, index, blocks and the actors are a few dozen bytes of
-//! state ([`state`]); actors change them by micro-steps ([`next`]); the search visits all states
-//! that any order of micro-steps can reach ([`search`]) and compares each with what must hold
-//! ([`alarm`]). Protocols and planted bugs are switches of one program ([`protocol`]).
+//! state (`state`); actors change them by micro-steps (`next`); the search visits all states
+//! that any order of micro-steps can reach (`search`) and compares each with what must hold
+//! (`alarm`). Protocols and planted bugs are switches of one program (`protocol`).
 
 mod alarm;
 mod next;

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::memcg::{after_visit, LruOp, LruSeg};
-use crate::reclaim::ScanControl;
-use crate::testing::{Host, Spec};
+use crate::reclaim::{ReclaimKind, ScanControl};
+use crate::testing::{Host, Spec, WriteAs};
 use crate::{Counter, LruType::File, MemcgId};
 
 /// Generations 7 to 10 with 1,000,000 pages, 2112 of them in single-page folios of the oldest.
@@ -181,4 +181,39 @@ fn v1_limit_reclaim_sleeps_when_it_meets_only_dirty_folios() {
         reasons.len(),
         "counted like every other sleep"
     );
+}
+
+#[test]
+fn anonymous_memory_only_means_no_files_in_the_merged_form() {
+    for (preset, swap, may_swap, freed) in [
+        ("base", 0, true, 'f'),
+        ("v5", 0, true, 'f'),
+        ("merged", 0, true, '-'),
+        ("merged", 63, true, '-'),
+        ("merged", 1000, false, '-'),
+        ("merged", 1000, true, 'a'),
+        ("v5", 1000, true, 'a'),
+    ] {
+        let mut h = Host::new(preset);
+        h.set_seqs(10, [7, 7]);
+        h.eng.set_swap(swap, 1000);
+        for id in h.fill(7, 100, Spec::anon()) {
+            h.script(id).write = WriteAs::Finished;
+        }
+        h.fill(7, 100, Spec::file());
+        let mut sc = h.request(32);
+        sc.kind = ReclaimKind::Proactive;
+        (sc.priority, sc.may_swap, sc.swappiness) = (1, may_swap, Some(201));
+        h.visit(&mut sc);
+        let of = |swapped: bool| {
+            let freed = &h.seen.freed;
+            freed.iter().filter(|f| f.swap.is_some() == swapped).count() as u64
+        };
+        let case = format!("{preset}, {swap} free slots, {may_swap}");
+        assert_eq!(of(true) > 0, freed == 'a', "{case}");
+        assert_eq!(of(false) > 0, freed == 'f', "{case}");
+        assert_eq!(of(true) + of(false), sc.nr_reclaimed, "{case}");
+        assert_eq!(sc.nr_scanned == 0, freed == '-', "{case}");
+        h.eng.check();
+    }
 }

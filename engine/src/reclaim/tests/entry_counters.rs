@@ -106,7 +106,7 @@ fn k2_multi_gen_kswapd_batch() {
         let Some(work) = visit.step(&mut h.eng, &mut cx) else {
             break;
         };
-        answer = h.serve(work, &list.freed);
+        answer = h.serve(work, &list.freed, &list.pieces);
         if steals.last() != Some(&h.vm(PgstealKswapd)) {
             steals.push(h.vm(PgstealKswapd));
         }

@@ -49,7 +49,7 @@ fn kswapd(h: &mut Host, order: u8) -> (ReclaimTask, Vec<Round>) {
                 reclaimed: task.sc.nr_reclaimed,
             }),
             work => {
-                if let Some(answer) = h.serve(work, task.freed()) {
+                if let Some(answer) = h.serve(work, task.freed(), task.pieces()) {
                     task.answer(answer);
                 }
             }
@@ -115,7 +115,7 @@ fn r2_enough_scanned_with_some_progress_keeps_the_priority() {
                 }
             }
             work => {
-                if let Some(answer) = h.serve(work, task.freed()) {
+                if let Some(answer) = h.serve(work, task.freed(), task.pieces()) {
                     task.answer(answer);
                 }
             }

@@ -136,7 +136,7 @@ fn victims(h: &mut Host, task: &mut ReclaimTask, stop_at_first: bool) -> Vec<Lru
                 out.push(f.lruvec);
             }
         }
-        if let Some(answer) = h.serve(work, task.freed()) {
+        if let Some(answer) = h.serve(work, task.freed(), task.pieces()) {
             task.answer(answer);
         }
         if stop_at_first && !out.is_empty() {

@@ -46,7 +46,7 @@ fn visit(h: &mut Host, sc: &mut ScanControl) {
         };
         match visit.step(&mut h.eng, &mut cx) {
             None => return,
-            Some(work) => answer = h.serve(work, &list.freed),
+            Some(work) => answer = h.serve(work, &list.freed, &list.pieces),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! S1 to S7, S11 and S12.
+//! S1 to S4, S6, S7, S11 and S12.
 
 use super::{direct, kswapd};
 use crate::config::Config;
@@ -158,25 +158,6 @@ fn s4_file_folio_under_writeback() {
         "v1: waits, then meets it again"
     );
     assert_eq!(s.stat.reclaimed, 1);
-}
-
-#[test]
-fn s5_large_anonymous_folio_without_swap() {
-    // Splitting is the host's business and not requested: the folio is activated as a whole.
-    for order in [4, 9] {
-        let mut h = Host::new("base");
-        h.eng.set_swap(0, 100);
-        let id = h.add(Spec::anon().order(order));
-        let mut sc = direct();
-        let s = h.shrink(&mut sc, &[id]);
-        assert_eq!(
-            (sc.nr_scanned, s.stat.activate),
-            (1 << order, [1 << order, 0])
-        );
-        let fallback = i64::from(order == 9);
-        assert_eq!(h.vm(Counter::ThpSwpoutFallback), fallback);
-        assert_eq!(h.count(Counter::ThpSwpoutFallback), fallback);
-    }
 }
 
 #[test]

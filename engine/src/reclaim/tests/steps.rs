@@ -27,8 +27,58 @@ const PLAIN: Script = Script {
     pte_dirty: false,
     uncached: false,
     keeps_mapping: false,
+    refuses_split: false,
+    present: None,
     write: WriteAs::InFlight,
 };
+
+#[test]
+fn step_2_poisoned_folios_leave() {
+    let poison = |spec: Spec| spec.with(Flags::POISONED | Flags::ACTIVE);
+    for (p, spec, unmaps) in [
+        ("classic", Spec::file(), 0),
+        ("base", Spec::mapped(2), 1),
+        ("base", Spec::file().dirty(), 0),
+        ("base", Spec::anon(), 1),
+        ("v612", Spec::anon(), 1),
+    ] {
+        let mut h = Host::new(p);
+        let ids = [h.add(poison(spec)), h.add(Spec::file())];
+        // Whoever has poisoned it.
+        h.eng.folio_get(ids[0], 1);
+        let mut sc = direct();
+        let s = h.shrink_at(&mut sc, &ids, |h, _| h.eng.check());
+        assert_eq!((sc.nr_scanned, s.stat.reclaimed), (1, 1), "{p}: the other");
+        assert_eq!((s.kept, s.stat.activate), (vec![], [0, 0]));
+        assert_eq!((h.seen.unmaps, h.seen.flushes), (unmaps, unmaps), "{p}");
+        assert!(!h.any(ids[0], Flags::LRU | Flags::LOCKED) && !h.folio(ids[0]).mapped());
+        h.eng.check();
+        h.truncate(ids[0]);
+        h.eng.folio_put(ids[0], 1);
+        assert!(h.gone(ids[0]), "{p}");
+        h.eng.check();
+    }
+    // Held by nobody: gone at once, after the flush, and its page never comes back.
+    let mut h = Host::new("base");
+    h.eng.zones = vec![crate::zone::Zone::new(
+        crate::ids::NodeId(0),
+        crate::zone::ZoneClass::Normal,
+        100,
+    )];
+    h.eng.zones[0].free = 10;
+    let ids = [h.add(poison(Spec::anon())), h.add(Spec::file())];
+    h.shrink_at(&mut direct(), &ids, |h, work| {
+        assert!(!h.gone(ids[0]) || h.seen.flushes == 1, "{work:?}");
+    });
+    assert!(h.gone(ids[0]) && h.gone(ids[1]));
+    assert_eq!(h.eng.zones[0].free, 11);
+    // Large: kept as it is, not counted.
+    let id = h.add(poison(Spec::mapped(1).order(3)));
+    let mut sc = direct();
+    let s = h.shrink(&mut sc, &[id]);
+    assert_eq!((sc.nr_scanned, s.kept, h.seen.unmaps), (0, vec![id], 1));
+    h.eng.check();
+}
 
 #[test]
 fn step_4_mlocked_folios_are_culled_not_activated() {

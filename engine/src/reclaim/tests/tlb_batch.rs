@@ -321,7 +321,7 @@ fn killed_while_others_run() {
                 break;
             }
         }
-        if let Some(answer) = h.serve(work, task.freed()) {
+        if let Some(answer) = h.serve(work, task.freed(), task.pieces()) {
             task.answer(answer);
         }
     }

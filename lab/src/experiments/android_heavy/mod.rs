@@ -4,11 +4,11 @@
 
 mod claims;
 
-use super::android_cold_start::{cpu_ms, hardware};
 use super::phone::app::{sizes, App, AppSizes, Running};
 use super::phone::background::{spawn_all, Busy, Log, NAVIGATION_WRITES};
 use super::phone::killer::{self, Kept};
 use super::phone::meter::Meter;
+use super::phone::params::{self, cpu_ms, hardware};
 use super::phone::{build, Ending, Process, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
@@ -50,26 +50,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "ram_mib",
-        default: "16384",
-        doc: "RAM, MiB",
-    },
-    ParamDoc {
-        name: "firmware_mib",
-        default: "1638",
-        doc: "what kernel and firmware hold of it, MiB",
-    },
-    ParamDoc {
-        name: "zram_mib",
-        default: "16384",
-        doc: "compressed swap, MiB",
-    },
-    ParamDoc {
-        name: "apps",
-        default: "23",
-        doc: "apps, not scaled",
-    },
+    params::RAM_MIB.or("16384"),
+    params::FIRMWARE_MIB,
+    params::ZRAM_MIB.or("16384"),
+    params::APPS.or("23"),
     ParamDoc {
         name: "use_s",
         default: "25",
@@ -85,31 +69,11 @@ const PARAMS: &[ParamDoc] = &[
         default: "350",
         doc: "files of the camera, MiB",
     },
-    ParamDoc {
-        name: "cpus",
-        default: "8",
-        doc: "CPUs, not scaled",
-    },
-    ParamDoc {
-        name: "swappiness",
-        default: "60",
-        doc: "vm.swappiness",
-    },
-    ParamDoc {
-        name: "device",
-        default: "ufs",
-        doc: "storage",
-    },
-    ParamDoc {
-        name: "touched",
-        default: "hot",
-        doc: "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)",
-    },
-    ParamDoc {
-        name: "memcgs",
-        default: "off",
-        doc: "a memcg for every app (on, off)",
-    },
+    params::CPUS,
+    params::SWAPPINESS,
+    params::DEVICE,
+    params::TOUCHED,
+    params::MEMCGS,
     ParamDoc {
         name: "background_reclaim_percent",
         default: "0",

@@ -7,6 +7,7 @@
 //! inequality there is comes from reclaim.
 
 mod outcome;
+pub mod params;
 mod shape;
 mod worker;
 

@@ -40,23 +40,60 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
 };
 
+pub(super) const LIMIT_MIB: ParamDoc = ParamDoc {
+    name: "limit_mib",
+    default: "10240",
+    doc: "limit of the memcg, MiB",
+};
+pub(super) const CACHE_MIB: ParamDoc = ParamDoc {
+    name: "cache_mib",
+    default: "4608",
+    doc: "cache of the storage engine, MiB",
+};
+pub(super) const HEAP_MIB: ParamDoc = ParamDoc {
+    name: "heap_mib",
+    default: "358",
+    doc: "other anonymous memory, MiB",
+};
+pub(super) const THREADS: ParamDoc = ParamDoc {
+    name: "threads",
+    default: "32",
+    doc: "workers, not scaled",
+};
+pub(super) const DIST: ParamDoc = ParamDoc {
+    name: "dist",
+    default: "scale-true",
+    doc: "record choice: scale-true or literal",
+};
+pub(super) const CHECKPOINT_S: ParamDoc = ParamDoc {
+    name: "checkpoint_s",
+    default: "60",
+    doc: "seconds between checkpoints",
+};
+pub(super) const CGROUP: ParamDoc = ParamDoc {
+    name: "cgroup",
+    default: "v2",
+    doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
+};
+pub(super) const RAM_MIB: ParamDoc = ParamDoc {
+    name: "ram_mib",
+    default: "131072",
+    doc: "RAM of the host, MiB",
+};
+pub(super) const CPUS: ParamDoc = ParamDoc {
+    name: "cpus",
+    default: "96",
+    doc: "CPUs, not scaled",
+};
+
+/// Records of a block (`workloads.md` 2.2).
+pub(super) const RECORDS_PER_BLOCK: u64 = 27;
+
 /// Parameters at scale 1; times shrink with the scale.
 pub const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "10240",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "cache_mib",
-        default: "4608",
-        doc: "cache of the storage engine, MiB",
-    },
-    ParamDoc {
-        name: "heap_mib",
-        default: "358",
-        doc: "other anonymous memory, MiB",
-    },
+    LIMIT_MIB,
+    CACHE_MIB,
+    HEAP_MIB,
     ParamDoc {
         name: "records",
         default: "20000000",
@@ -67,46 +104,22 @@ pub const PARAMS: &[ParamDoc] = &[
         default: "6000000",
         doc: "operations",
     },
-    ParamDoc {
-        name: "threads",
-        default: "32",
-        doc: "workers, not scaled",
-    },
+    THREADS,
     ParamDoc {
         name: "update_percent",
         default: "5",
         doc: "share of updates, per cent",
     },
-    ParamDoc {
-        name: "dist",
-        default: "scale-true",
-        doc: "record choice: scale-true or literal",
-    },
+    DIST,
     ParamDoc {
         name: "device",
         default: "nvme",
         doc: "device of the data",
     },
-    ParamDoc {
-        name: "checkpoint_s",
-        default: "60",
-        doc: "seconds between checkpoints",
-    },
-    ParamDoc {
-        name: "cgroup",
-        default: "v2",
-        doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
-    },
-    ParamDoc {
-        name: "ram_mib",
-        default: "131072",
-        doc: "RAM of the host, MiB",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs, not scaled",
-    },
+    CHECKPOINT_S,
+    CGROUP,
+    RAM_MIB,
+    CPUS,
 ];
 
 /// Runs the server once; [`PARAMS`] are its parameters.

@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Lookup, BLOCK_PAGES};
 use super::layout::Layout;
-use super::PARAMS;
+use super::{PARAMS, RECORDS_PER_BLOCK};
 use crate::draw::{BlockChoice, ScrambledZipf, Stream};
 use crate::experiments::{ExperimentError, RunInput};
 use crate::report::RunResult;
@@ -19,8 +19,6 @@ use std::rc::Rc;
 
 /// Pages of a MiB.
 const MIB: u64 = 256;
-/// Records of a block.
-const RECORDS_PER_BLOCK: u64 = 27;
 /// Keys of an index block.
 const KEYS_PER_BLOCK: u64 = 1000;
 /// Bytes of the journal for an update.

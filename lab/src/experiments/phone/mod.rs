@@ -7,6 +7,7 @@ pub mod app;
 pub mod background;
 pub mod killer;
 pub mod meter;
+pub mod params;
 
 use super::{ExperimentError, RunInput};
 use crate::draw::Stream;

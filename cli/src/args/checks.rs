@@ -1,0 +1,87 @@
+//! Checks of the model itself: `fidelity`, `fuzz`, `races`.
+
+use super::jobs;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `fidelity`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab fidelity
+  coldset lab fidelity --cases d_pread_cyc,a_mmap_z099 --policies mglru-0x7
+  coldset lab fidelity path/to/tables --phases 16 --json -
+
+Judged are refaults, misses, pgscan and pgsteal: multi-gen within 0.5 %, classic, over the phases
+of the statistics fold, within 2 %, and in any case within 32 pages. Exit code 1: a case is out.")]
+pub struct FidelityArgs {
+    /// Reference tables: a file, or a folder with golden.json [default: the built-in ones]
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Cases, separated by commas [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub cases: Vec<String>,
+    /// Recorded policies, separated by commas: mglru-0x7, mglru-0x1, classic [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub policies: Vec<String>,
+    /// Phases of the statistics fold over which classic results are averaged
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub phases: u64,
+    /// Tolerance of all counters, for example 1% [default: 0.5% multi-gen, 2% classic]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
+    pub tolerance: Option<String>,
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+}
+/// Arguments of `fuzz`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab fuzz --seed 7
+  coldset lab fuzz --seed 7 --ops 1000000
+
+Exit code 1: something broke; the message says how to see it again.")]
+pub struct FuzzArgs {
+    /// Seed of everything random: the machine, its faults, the operations
+    #[arg(long, value_name = "N")]
+    pub seed: u64,
+    /// Operations
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub ops: u64,
+}
+
+/// Arguments of `races`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab races                                  all protocols, then all planted bugs
+  coldset lab races --protocols batched-v2 --json -
+  coldset lab races --plant item-8                   how a store is lost, step by step
+  coldset lab races --protocols unbatched --against stale-writer,pin,async-writer
+  coldset lab races --list                           protocols, adversaries, planted bugs
+
+Exit code 1: a protocol is broken, a planted bug is not found, or --plant shows its bug.")]
+pub struct RacesArgs {
+    /// Plant this bug and show a shortest way to what it breaks
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["protocols", "against"])]
+    pub plant: Option<String>,
+    /// Only these protocols, without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub protocols: Vec<String>,
+    /// Only against these adversaries, all at once (at most 3), without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// List protocols, adversaries and planted bugs
+    #[arg(long, conflicts_with_all = ["plant", "protocols", "against", "json"])]
+    pub list: bool,
+    /// Write the result as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+}

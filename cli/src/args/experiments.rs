@@ -1,0 +1,142 @@
+//! Running experiments: `run`, `verify`, `ablate`.
+
+use super::{jobs, OutArgs};
+use clap::{Args, ValueEnum};
+
+/// The runs of each variant.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// Set a parameter of the experiment (see: coldset lab list --params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub param: Vec<String>,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
+    /// Size of memory and data as a share of the original's [default: the experiment's]
+    #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
+    pub scale: Option<String>,
+    /// Runs of each variant, with seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// Factor on the number of operations
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    pub effort: String,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab run mongodb
+  coldset lab run mongodb --seeds 3 --scale 1/256 --effort 0.25
+  coldset lab run mongodb --variants base,base+smaller_batch=on,v5 --json result.json
+  coldset lab run mongodb --cost nvme_read_lat_ns=20000
+
+The first variant is \"before\", the last one \"after\". A variant may carry switches of its own:
+NAME+SWITCH=VALUE+... Exit code 1: a claim of class A, B or N is out of its band.")]
+pub struct RunArgs {
+    /// Experiment (see: coldset lab list)
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: String,
+    /// Variants, separated by commas [default: the experiment's before and after]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub variants: Vec<String>,
+    /// Set a switch in all variants (see: coldset lab list --switches)
+    #[arg(long, value_name = "SWITCH=VALUE")]
+    pub set: Vec<String>,
+    /// What is run.
+    #[command(flatten)]
+    pub what: PlanArgs,
+    /// Also write the series over time as CSV
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Output and threads.
+    #[command(flatten)]
+    pub out: OutArgs,
+}
+
+/// Arguments of `verify`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab verify
+  coldset lab verify --quick
+  coldset lab verify --only mongodb,fio-mmap --json verify.json
+  coldset lab verify --only mongodb --sensitivity
+  coldset lab verify --only mongodb --seeds 1 --sensitivity each
+
+Exit code 1: a claim of class A or B is out, or an experiment gave no result.")]
+pub struct VerifyArgs {
+    /// Experiments, separated by commas [default: all; see: coldset lab list]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Runs of each variant, with seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// One seed: a first look in a few minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Rerun with the assumed costs halved and doubled: all together, or each by itself
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "all")]
+    pub sensitivity: Option<SensitivityArg>,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+}
+
+/// How the assumed costs vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SensitivityArg {
+    /// All together
+    All,
+    /// Each by itself (two reruns a cost)
+    Each,
+}
+
+/// Arguments of `ablate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab ablate mongodb
+  coldset lab ablate mongodb --seeds 3 --scale 1/256
+  coldset lab ablate aging-oom --variants base,v2 --json ablation.json
+
+A change is a patch of the series (all its switches), or a switch that belongs to none. Exit code 0:
+a table, whatever it says.")]
+pub struct AblateArgs {
+    /// Experiment (see: coldset lab list)
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: String,
+    /// Before and after [default: the experiment's]
+    #[arg(long, value_name = "BEFORE,AFTER", value_delimiter = ',')]
+    pub variants: Vec<String>,
+    /// What is run.
+    #[command(flatten)]
+    pub what: PlanArgs,
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+}

@@ -1,0 +1,199 @@
+//! The command line.
+
+mod checks;
+mod experiments;
+mod traces;
+
+pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
+pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
+
+use clap::{Args, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Page reclaim as a library: experiments, replays and checks.
+#[derive(Parser, Debug)]
+#[command(
+    name = "coldset",
+    version,
+    propagate_version = true,
+    after_help = "\
+Examples:
+  coldset lab list
+  coldset lab run mongodb
+  coldset lab replay data/sqlite.pageops.zst --memory 25%
+
+Exit codes: 0 good, 1 a claim or a case is out of band, 2 usage, 3 environment."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Groups of commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// The lab: policies side by side on a simulated machine
+    #[command(after_help = "\
+Examples:
+  coldset lab run mongodb --seeds 3             an experiment, before and after
+  coldset lab run mongodb --variants base,base+smaller_batch=on,v5
+  coldset lab replay TRACE --memory 64MiB       a recorded trace over the policies
+  coldset lab fidelity                          beside the counters of a real kernel")]
+    Lab {
+        /// What to do in the lab.
+        #[command(subcommand)]
+        command: LabCommand,
+    },
+}
+
+/// Commands of the lab.
+#[derive(Subcommand, Debug)]
+pub enum LabCommand {
+    /// List experiments, variants, switches, trace formats and devices
+    List(ListArgs),
+    /// Run an experiment over variants and seeds and judge its claims
+    Run(RunArgs),
+    /// Run all experiments and print one acceptance table
+    Verify(VerifyArgs),
+    /// Which change carries the gain: each patch alone, and each taken away
+    Ablate(AblateArgs),
+    /// Replay a trace over variants, beside exact LRU and OPT
+    Replay(ReplayArgs),
+    /// Replay a trace and show what the lists hold at a point of it
+    Inspect(InspectArgs),
+    /// Replay what ran on a real kernel and compare the counters
+    Fidelity(FidelityArgs),
+    /// List the costs of the simulated machine, or the switches of a variant
+    Params(ParamsArgs),
+    /// Convert a trace of any known format to pageops
+    Convert(ConvertArgs),
+    /// Throw random operations at a simulated machine and check it all the time
+    Fuzz(FuzzArgs),
+    /// Explore all interleavings of dirty eviction with writers, pins, truncation and others
+    Races(RacesArgs),
+}
+
+/// Arguments of `list`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab list
+  coldset lab list --params            experiments with their parameters
+  coldset lab list --switches          every switch, with its values
+  coldset lab list --json | jq .variants")]
+pub struct ListArgs {
+    /// Also list the parameters of the experiments
+    #[arg(long)]
+    pub params: bool,
+    /// Also list every switch with the values it takes
+    #[arg(long)]
+    pub switches: bool,
+    /// As JSON, with everything
+    #[arg(long)]
+    pub json: bool,
+}
+/// Where results go, and threads.
+#[derive(Args, Debug)]
+pub struct OutArgs {
+    /// Write the result as JSON ("-": to standard output, in place of the table)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Write all values as CSV, one a line ("-": to standard output, in place of the table)
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<String>,
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+}
+/// Arguments of `params`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab params
+  coldset lab params nvme                  costs with \"nvme\" in their name
+  coldset lab params --switches v5         what variant v5 is made of
+  coldset lab params --switches base,v5    the switches in which they differ
+
+Marks: P published, A assumed (claims must not depend on it), S a setting of the model.")]
+pub struct ParamsArgs {
+    /// Only those with this in their name
+    #[arg(value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Switches of a variant; of several, those in which they differ
+    #[arg(long, value_name = "VARIANT,...", value_delimiter = ',')]
+    pub switches: Vec<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=1024).contains(&n) => Ok(n),
+        _ => Err("write a number from 1 to 1024".into()),
+    }
+}
+
+/// Parses the arguments. Help goes to standard output; a mistake is one line.
+///
+/// # Errors
+/// The exit code, everything said.
+pub fn parse() -> Result<Cli, ExitCode> {
+    use clap::error::ErrorKind;
+    Cli::try_parse().map_err(|error| {
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                // A closed pipe is no failure.
+                let _ = error.print();
+                ExitCode::SUCCESS
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                let _ = error.print();
+                ExitCode::from(2)
+            }
+            _ => {
+                eprintln!("coldset: {}", one_line(&error));
+                ExitCode::from(2)
+            }
+        }
+    })
+}
+
+/// The message of the parser without its usage text.
+fn one_line(error: &clap::Error) -> String {
+    let message = error.to_string();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let parts: Vec<&str> = message
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let line = parts.join("; ").replace(":; ", ": ").replace("tip: ", "");
+    format!("{line} (see --help)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn mistakes_take_one_line() {
+        let message = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err());
+        assert_eq!(
+            message(&["coldset", "lab", "run"]),
+            "the following required arguments were not provided: <EXPERIMENT> (see --help)"
+        );
+        let near = message(&["coldset", "lab", "run", "x", "--sedes", "3"]);
+        assert!(near.contains("--seeds") && !near.contains('\n'), "{near}");
+        let near = message(&["coldset", "lab", "replya"]);
+        assert!(near.contains("'replay'") && !near.contains('\n'), "{near}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Traces: `replay`, `inspect`, `convert`.
+
+use super::OutArgs;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// How reads of files are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccessArg {
+    /// As pread calls
+    Read,
+    /// Through a mapping
+    Mapped,
+}
+
+/// Which bounds to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BoundsArg {
+    /// Exact LRU and OPT
+    Exact,
+    /// None
+    None,
+}
+
+/// How a trace is read.
+#[derive(Args, Debug)]
+pub struct TraceArgs {
+    /// Format of the trace [default: recognised by name and content; see: coldset lab list]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    /// ARC traces: blocks in a page (1 for OLTP, 8 for P3 and P6)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub blocks_per_page: u32,
+    /// How reads of files are done (no effect on pageops, which says so itself)
+    #[arg(long, value_enum, default_value = "read")]
+    pub access: AccessArg,
+}
+
+/// Arguments of `replay`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab replay data/sqlite.pageops.zst
+  coldset lab replay data/sqlite.pageops.zst --memory 25% --variants classic,base,v5,fifo
+  coldset lab replay P6.lis --blocks-per-page 8 --memory 64MiB --json -
+  coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
+  zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
+
+Sizes: 64MiB, 512KiB, 1.5GiB, 300pages; 25% is a share of the different pages of the trace.
+Swap: none, zram:SIZE[:lz4|lzo|lzo-rle|zstd], or a device (nvme:1GiB; see: coldset lab list).
+JSON: {\"variants\": {NAME: {COUNTER: {\"mean\", \"ci95\", \"per_seed\"}}}, \"bounds\": {...}}; with several
+limits, {\"replays\": [...]}. per_seed lists the phases of --fold-phases.")]
+pub struct ReplayArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Variants, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "classic,base,v5"
+    )]
+    pub variants: Vec<String>,
+    /// Set a switch in all variants (see: coldset lab list --switches)
+    #[arg(long, value_name = "SWITCH=VALUE")]
+    pub set: Vec<String>,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Limits, separated by commas: a size or a share of the pages [default: 10%,25%,50%]
+    #[arg(
+        long,
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub memory: Vec<String>,
+    /// Index nodes and page tables count against the limit
+    #[arg(long, value_enum, default_value = "on")]
+    pub kernel_memory: OnOff,
+    /// Anonymous pages of the program itself, always in use
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    pub own_pages: u32,
+    /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
+    #[arg(long, value_name = "none|KIND:SIZE")]
+    pub swap: Option<String>,
+    /// 0 (only file pages) to 200 (only anonymous pages)
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
+    pub swappiness: u16,
+    /// Window mapped round a file fault, a power of two of pages; 4KiB is none
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "4KiB",
+        allow_hyphen_values = true
+    )]
+    pub fault_around: String,
+    /// Read ahead beyond each request
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub read_ahead: String,
+    /// Time of accesses in seconds, linear between the points; statistics are read at each
+    #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
+    pub clock: Option<String>,
+    /// Replays with phases of the statistics fold spread over its interval (2 s); means over them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub fold_phases: u64,
+    /// Without --clock: misses from one statistics fold to the next [default: an eighth of the limit]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        conflicts_with = "clock",
+        allow_hyphen_values = true
+    )]
+    pub fold_every: Option<String>,
+    /// Exact LRU and OPT beside the policies
+    #[arg(long, value_enum, default_value = "exact")]
+    pub bounds: BoundsArg,
+    /// Protection (memory.low) of a task's memcg; every task then has its own
+    #[arg(long, value_name = "TASK=SIZE")]
+    pub low: Vec<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Output and threads.
+    #[command(flatten)]
+    pub out: OutArgs,
+}
+
+/// Arguments of `inspect`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab inspect data/sqlite.pageops.zst
+  coldset lab inspect data/sqlite.pageops.zst --variants classic,v5 --memory 10% --at 50000
+  coldset lab inspect trace.pageops --age 1 --evict 3:1000 --json -
+
+A generation's line: number, time since its birth, anonymous and file pages (- : the type has no
+such generation any more). --age and --evict apply to every memcg, aging first; they need multi-gen
+variants.")]
+pub struct InspectArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Variants, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "base"
+    )]
+    pub variants: Vec<String>,
+    /// Set a switch in all variants (see: coldset lab list --switches)
+    #[arg(long, value_name = "SWITCH=VALUE")]
+    pub set: Vec<String>,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Limit: a size or a share of the pages
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "25%",
+        allow_hyphen_values = true
+    )]
+    pub memory: String,
+    /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
+    #[arg(long, value_name = "none|KIND:SIZE")]
+    pub swap: Option<String>,
+    /// 0 (only file pages) to 200 (only anonymous pages)
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
+    pub swappiness: u16,
+    /// Look after so many accesses [default: all]
+    #[arg(long, value_name = "ACCESSES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub at: Option<u64>,
+    /// Create so many youngest generations before looking
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
+    pub age: u8,
+    /// Evict generations up to SEQ, at most PAGES, before looking
+    #[arg(long, value_name = "SEQ:PAGES", value_parser = evict)]
+    pub evict: Vec<(u64, u64)>,
+    /// Write the result as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+}
+
+fn evict(text: &str) -> Result<(u64, u64), String> {
+    text.split_once(':')
+        .and_then(|(seq, pages)| Some((seq.parse().ok()?, pages.parse().ok()?)))
+        .ok_or_else(|| "write a generation and a number of pages, for example 3:1000".into())
+}
+/// Arguments of `convert`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab convert P6.lis P6.pageops.zst --blocks-per-page 8
+  xzcat trace.xz | coldset lab convert - trace.pageops --format lirs")]
+pub struct ConvertArgs {
+    /// Trace of any known format; \"-\" reads standard input
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// File to write, packed if its name ends in .zst
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+}

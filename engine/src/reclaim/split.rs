@@ -1,0 +1,79 @@
+//! Steps 10c, 10d and 11 of the path of one folio: large folios that cannot leave memory as a whole
+//! (`shrink-folio-list.md` 2).
+//!
+//! The first page goes on where the whole stopped. The other pages are input of the same list: they
+//! are next, in the order of their addresses, so that neighbours get neighbouring slots. Each of them
+//! counts as scanned when its turn comes, so what the whole has counted for them is taken back.
+
+use super::scan_control::ScanControl;
+use super::shrink_list::{At, ShrinkList};
+use super::work::Work;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::split::HUGE_ORDER;
+use crate::folio::Flags;
+
+/// Why a folio is split, hence where its first page goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SplitFor {
+    /// 10c: parts of it are not mapped any more and need no swap.
+    Unmapped,
+    /// 10d: no run of swap slots for the whole.
+    Slots,
+    /// Section 6: its writer has no room for the whole.
+    Write,
+}
+
+impl ShrinkList {
+    /// Splits the folio at hand, or activates it.
+    pub(super) fn split(&mut self, eng: &mut Engine, why: SplitFor) -> Option<Work> {
+        if !eng.split_begin(self.folio, &mut self.pieces) {
+            return self.activate(eng);
+        }
+        self.at = At::Split(why);
+        Some(Work::Split { folio: self.folio })
+    }
+
+    /// The host has answered.
+    pub(super) fn split_over(
+        &mut self,
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        why: SplitFor,
+        done: bool,
+    ) -> Option<Work> {
+        if !done {
+            eng.split_undo(self.folio, &mut self.pieces);
+            return self.activate(eng);
+        }
+        eng.split_commit(self.folio, &self.pieces);
+        let n = self.pieces.len() as u64 + 1;
+        // 11
+        sc.nr_scanned -= n - 1;
+        if self.batch.last {
+            self.ret.append(&mut self.pieces);
+        } else {
+            let next = self.next;
+            self.input.splice(next..next, self.pieces.drain(..));
+        }
+        match why {
+            SplitFor::Unmapped => self.take_slot(eng, sc),
+            SplitFor::Slots => {
+                let order = n.ilog2() as u8;
+                eng.count_swpout_fallback(order);
+                if order >= HUGE_ORDER {
+                    let lruvec = eng.folios[self.folio].lruvec;
+                    eng.count_event(lruvec, Counter::ThpSwpoutFallback, 1);
+                }
+                self.at = At::Slot;
+                Some(Work::AllocSwap { folio: self.folio })
+            }
+            SplitFor::Write => {
+                eng.clear_dirty(self.folio);
+                eng.folios[self.folio].word.set(Flags::RECLAIM);
+                self.at = At::Write;
+                Some(Work::Write { folio: self.folio })
+            }
+        }
+    }
+}

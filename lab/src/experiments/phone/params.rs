@@ -1,0 +1,94 @@
+//! The parameters of a phone, with the defaults of `workloads.md` 11. Values at scale 1.
+
+use super::Hardware;
+use crate::experiments::{ExperimentError, ParamDoc, RunInput};
+
+pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc {
+    name: "ram_mib",
+    default: "8192",
+    doc: "RAM, MiB",
+};
+pub(in crate::experiments) const FIRMWARE_MIB: ParamDoc = ParamDoc {
+    name: "firmware_mib",
+    default: "1638",
+    doc: "what kernel and firmware hold of it, MiB",
+};
+pub(in crate::experiments) const ZRAM_MIB: ParamDoc = ParamDoc {
+    name: "zram_mib",
+    default: "8192",
+    doc: "compressed swap, MiB",
+};
+pub(in crate::experiments) const APPS: ParamDoc = ParamDoc {
+    name: "apps",
+    default: "20",
+    doc: "apps, not scaled",
+};
+pub(in crate::experiments) const CPUS: ParamDoc = ParamDoc {
+    name: "cpus",
+    default: "8",
+    doc: "CPUs, not scaled",
+};
+pub(in crate::experiments) const SWAPPINESS: ParamDoc = ParamDoc {
+    name: "swappiness",
+    default: "60",
+    doc: "vm.swappiness",
+};
+pub(in crate::experiments) const DEVICE: ParamDoc = ParamDoc {
+    name: "device",
+    default: "ufs",
+    doc: "storage",
+};
+pub(in crate::experiments) const TOUCHED: ParamDoc = ParamDoc {
+    name: "touched",
+    default: "hot",
+    doc: "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)",
+};
+pub(in crate::experiments) const MEMCGS: ParamDoc = ParamDoc {
+    name: "memcgs",
+    default: "off",
+    doc: "a memcg for every app (on, off)",
+};
+
+/// The hardware that the parameters describe.
+pub(in crate::experiments) fn hardware(
+    input: &RunInput,
+    docs: &'static [ParamDoc],
+) -> Result<Hardware, ExperimentError> {
+    let n = |name| input.number(docs, name);
+    let wrong = |name: &str, expected| ExperimentError::Param {
+        name: name.into(),
+        value: input.text(docs, name).into(),
+        expected,
+    };
+    Ok(Hardware {
+        ram_mib: n("ram_mib")?,
+        firmware_mib: n("firmware_mib")?,
+        zram_mib: n("zram_mib")?,
+        cpus: n("cpus")?,
+        swappiness: n("swappiness")?,
+        device: input
+            .text(docs, "device")
+            .parse()
+            .map_err(|_| wrong("device", "a device of `coldset lab list`"))?,
+        memcgs: match input.text(docs, "memcgs") {
+            "on" => true,
+            "off" => false,
+            _ => return Err(wrong("memcgs", "on or off")),
+        },
+        touched_hot: match input.text(docs, "touched") {
+            "rate" => false,
+            "hot" => true,
+            _ => return Err(wrong("touched", "rate or hot")),
+        },
+    })
+}
+
+/// Milliseconds of CPU that a start may need.
+pub(in crate::experiments) fn cpu_ms(input: &RunInput) -> (u64, u64) {
+    let ms = |ns| ns / 1_000_000;
+    let (min, max) = (
+        ms(input.costs.app_start_min_ns),
+        ms(input.costs.app_start_max_ns),
+    );
+    (min, max.max(min))
+}
