@@ -872,11 +872,13 @@ fn pack_answer(a: Option<&Answer>) -> (u64, u64) {
                 Written::Submitted => 0,
                 Written::Activate => 1,
                 Written::Failed => 2,
+                Written::NoRoom => unreachable!("the pager's folios are single pages"),
             },
         ),
         Some(Answer::Slot(s)) => (5, s.map_or(0, |s| u64::from(s) + 1)),
         Some(Answer::Slab(n)) => (6, *n),
         Some(Answer::Stretch { .. }) => unreachable!("the pager walks in one go"),
+        Some(Answer::Split(_)) => unreachable!("the pager's folios are single pages"),
     }
 }
 

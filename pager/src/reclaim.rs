@@ -102,6 +102,7 @@ impl PoolInner {
                     task.answer(Answer::Written(written));
                 }
                 Work::Detach | Work::Free => self.collect(&mut core, &mut run, &task),
+                Work::Split { .. } => unreachable!("the pager's folios are single pages"),
                 Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => run.flush = true,
                 Work::Throttle { ticks, .. } => {
