@@ -1,5 +1,6 @@
 //! What is known of the pages of a region, and how pages come and go.
 
+use crate::error::{Error, Result};
 use crate::sys::memory::Table;
 use coldset_engine::{FolioId, LruvecId, MemcgId, MmId, ObjectId};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -23,6 +24,26 @@ pub(crate) struct Book {
 }
 
 impl Book {
+    /// Of a new region, called by these names. An error: address space for the tables.
+    pub(super) fn new(
+        (object, memcg, lruvec, mm): (ObjectId, MemcgId, LruvecId, MmId),
+        pages: usize,
+        anon: bool,
+    ) -> Result<Self> {
+        let sys = Error::sys("tables of a region");
+        Ok(Self {
+            object,
+            memcg,
+            lruvec,
+            mm,
+            anon,
+            pages,
+            folio: Table::new(pages).map_err(&sys)?,
+            slot: Table::new(pages).map_err(&sys)?,
+            shadow: Table::new(pages).map_err(&sys)?,
+        })
+    }
+
     /// The folio of a page.
     pub(crate) fn folio(&self, page: usize) -> Option<FolioId> {
         let f = self.folio[page].load(Relaxed);

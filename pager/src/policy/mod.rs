@@ -12,12 +12,14 @@
 //! | `limits.rs` | groups, limits, charges |
 //! | `pages.rs` | pages that come, go and become dirty |
 //! | `slots.rs` | swap slots |
+//! | `state.rs` | all of it as bytes |
 //! | `task.rs` | reclaim, and what it learns of references |
 
 mod book;
 mod limits;
 mod pages;
 mod slots;
+mod state;
 mod task;
 
 pub(crate) use book::{Arrival, Book, Left};
@@ -101,6 +103,26 @@ impl Policy {
     /// The engine, to be looked at.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The books of all regions.
+    pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
+        self.books.values().map(|b| &**b)
+    }
+
+    /// The time told last, nanoseconds, and the name of the next task.
+    pub(crate) fn clock_and_task(&self) -> (u64, u64) {
+        (self.told, self.next_task)
+    }
+
+    /// Writes down all that comes from now on; what was kept before.
+    pub(crate) fn record(&mut self, to: Option<Recorder>) -> Option<Recorder> {
+        std::mem::replace(&mut self.recorder, to)
+    }
+
+    /// Is a journal being kept?
+    pub(crate) fn records(&self) -> bool {
+        self.recorder.is_some()
     }
 
     /// The time of what comes next, nanoseconds.

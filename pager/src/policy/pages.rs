@@ -1,38 +1,24 @@
 //! Regions, and their pages: in, out, dirty.
 
 use super::{Arrival, Book, Left, Policy, CPU};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::Op;
 use crate::store::Swap;
-use crate::sys::memory::Table;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
-use coldset_engine::{Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
+use coldset_engine::{Flags, FolioId, MemcgId, MmId, NewFolio, NodeId, ObjectId};
 use std::sync::Arc;
 
 impl Policy {
     /// A new region, with its book.
     pub(crate) fn open(&mut self, memcg: MemcgId, pages: usize, anon: bool) -> Result<Arc<Book>> {
-        let sys = Error::sys("tables of a region");
-        let (folio, slot) = (
-            Table::new(pages).map_err(&sys)?,
-            Table::new(pages).map_err(&sys)?,
-        );
-        let shadow = Table::new(pages).map_err(&sys)?;
-        self.note(Op::Open, &[memcg.0.into(), pages as u64, anon.into()]);
         let object = ObjectId(self.next_object);
+        let lruvec = self.engine.lruvec_id(memcg, NodeId(0));
+        let mut book = Book::new((object, memcg, lruvec, MmId::NONE), pages, anon)?;
+        self.note(Op::Open, &[memcg.0.into(), pages as u64, anon.into()]);
         self.next_object += 1;
-        let book = Arc::new(Book {
-            object,
-            memcg,
-            lruvec: self.engine.lruvec_id(memcg, NodeId(0)),
-            mm: self.engine.mm_create(memcg),
-            anon,
-            pages,
-            folio,
-            slot,
-            shadow,
-        });
+        book.mm = self.engine.mm_create(memcg);
+        let book = Arc::new(book);
         self.books.insert(object, book.clone());
         Ok(book)
     }
