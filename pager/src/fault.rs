@@ -149,7 +149,7 @@ impl RegionInner {
         let s = self.stream.load(Relaxed);
         let (next, window) = ((s >> 8) as usize, (s & 0xFF) as usize);
         let window = if next == page && page > 0 {
-            (window * 2).clamp(2, most)
+            (window * 2).max(2)
         } else {
             1
         };

@@ -40,6 +40,7 @@
 //! | `stat.rs` | counters |
 //! | `sys/` | the kernel's calls |
 
+mod check;
 mod config;
 mod core;
 mod error;
