@@ -45,8 +45,8 @@ struct Recorded {
 }
 
 /// A journal that begins in the middle.
-fn recorded(policy: &str) -> Recorded {
-    let path = temporary(&format!("{policy}.journal"));
+fn recorded(policy: &str, name: &str) -> Recorded {
+    let path = temporary(name);
     let pool = pool(policy);
     let region = pool.anonymous(16 << 20).unwrap();
     skewed(&region, 20_000);
@@ -65,7 +65,7 @@ fn name(path: &Path) -> &str {
 #[test]
 fn a_journal_is_replayed_exactly_and_over_other_policies() {
     for policy in ["v5", "classic"] {
-        let r = recorded(policy);
+        let r = recorded(policy, policy);
         let arguments = [
             "replay",
             name(&r.path),
@@ -149,7 +149,7 @@ fn text_says_what_was_found_and_what_is_lost() {
 
 #[test]
 fn bad_journals_are_named() {
-    let r = recorded("v5");
+    let r = recorded("v5", "whole.journal");
     let whole = std::fs::read(&r.path).unwrap();
     let bad = temporary("bad.journal");
     let try_with = |bytes: &[u8], code| {

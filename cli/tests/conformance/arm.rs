@@ -74,10 +74,7 @@ pub trait Arm: Sized {
 
     /// Refaults of both types.
     fn refaults(&self) -> u64 {
-        let both = [
-            Counter::WorkingsetRefaultAnon,
-            Counter::WorkingsetRefaultFile,
-        ];
+        let both = [Counter::RefaultAnon, Counter::RefaultFile];
         both.iter().map(|&c| self.counter(c) as u64).sum()
     }
 }

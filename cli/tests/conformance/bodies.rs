@@ -97,9 +97,9 @@ fn flat<A: Arm>(arm: &mut A, plan: &Plan, ops: &[Op]) {
     };
     for op in ops {
         match *op {
-            Op::Load(r, p) => drop(one(arm, r, p, false, &max)),
-            Op::Store(r, p) => drop(one(arm, r, p, true, &max)),
-            Op::Run(r, p, n, w) => (p..p + n).for_each(|p| drop(one(arm, r, p, w, &max))),
+            Op::Load(r, p) => _ = one(arm, r, p, false, &max),
+            Op::Store(r, p) => _ = one(arm, r, p, true, &max),
+            Op::Run(r, p, n, w) => (p..p + n).for_each(|p| _ = one(arm, r, p, w, &max)),
             Op::Sync(r) => {
                 assert!(arm.sync(r));
                 for p in 0..plan.regions[r].pages {
@@ -124,7 +124,7 @@ fn flat<A: Arm>(arm: &mut A, plan: &Plan, ops: &[Op]) {
         arm.check();
     }
     for (r, region) in plan.regions.iter().enumerate() {
-        (0..region.pages).for_each(|p| drop(one(arm, r, p, false, &max)));
+        (0..region.pages).for_each(|p| _ = one(arm, r, p, false, &max));
     }
     arm.check();
 }
@@ -149,7 +149,7 @@ pub fn protected<A: Arm>() {
         // Without it they go.
         arm.set(0, Limits::default());
         for _ in 0..3 {
-            (0..3000).for_each(|p| drop(arm.load(1, p)));
+            (0..3000).for_each(|p| _ = arm.load(1, p));
         }
         assert!(arm.usage(0) < 120, "{policy}: {} pages stay", arm.usage(0));
         arm.check();
@@ -171,7 +171,7 @@ pub fn limited<A: Arm>() {
             assert!(arm.usage(0) <= 80, "{policy}: {}", arm.usage(0));
         }
         // The other group has all the rest.
-        (0..170).for_each(|p| drop(arm.load(1, p)));
+        (0..170).for_each(|p| _ = arm.load(1, p));
         assert!(arm.usage(1) >= 165, "{policy}: {}", arm.usage(1));
         (0..200).for_each(|p| assert_eq!(arm.load(0, p), 1, "{policy}"));
         arm.check();
