@@ -10,15 +10,18 @@ const BUDGET: u64 = 4 << 20;
 
 /// A pool that works the same on any kernel, with nothing that is left to chance: one thread, no
 /// read-ahead, compressed memory aside as in the lab.
-fn pool(policy: &str) -> Pool {
-    let config = PoolConfig::new(BUDGET)
+fn config(policy: &str) -> PoolConfig {
+    PoolConfig::new(BUDGET)
         .policy(policy)
         .unwrap()
         .fault_mode(FaultMode::Explicit)
         .read_ahead(1)
         .store_outside_budget()
-        .swap(SwapConfig::lz4(64 << 20));
-    Pool::new(config).unwrap()
+        .swap(SwapConfig::lz4(64 << 20))
+}
+
+fn pool(policy: &str) -> Pool {
+    Pool::new(config(policy)).unwrap()
 }
 
 /// Skewed reads and a few stores; small page numbers more often.
@@ -86,7 +89,7 @@ fn a_journal_is_replayed_exactly_and_over_other_policies() {
         let bounds = &json["bounds"];
         assert_eq!(bounds["memory_pages"], BUDGET / 4096);
         let accesses = bounds["accesses"].as_u64().unwrap();
-        assert!(accesses > r.misses && accesses < 200_000);
+        assert!(accesses > r.misses);
         // The stream over the policy that it comes from: what was in memory before is no miss, and
         // neither is a page never seen.
         let mean = |v: &str| json["variants"][v]["misses"]["mean"].as_f64().unwrap();
@@ -125,7 +128,7 @@ fn text_says_what_was_found_and_what_is_lost() {
     drop((x, y, a, b, pool));
     let text = stdout_of(&["replay", name(&path), "--variants", "v5"], 0);
     for part in [
-        "journal of a pool of 1,024 pages (4.00 MiB) under v5+stale_stats=off",
+        "journal of a pool of 1,024 pages (4 MiB) under v5+stale_stats=off",
         "identical\n",
         "2 groups are tasks",
         "not replayed of groups: high, nesting",
@@ -167,18 +170,18 @@ fn bad_journals_are_named() {
     let first = zstd::encode_all(&b"coldset-journal 7\n\n"[..], 1).unwrap();
     let message = try_with(&first, 2);
     assert!(message.contains("has format 7"), "{message}");
-    // Another engine's decisions: the same journal, under another policy.
+    // Another engine's decisions: a journal of a whole life, under another policy.
+    let pool = Pool::new(config("v5").journal(&r.path)).unwrap();
+    let region = pool.anonymous(16 << 20).unwrap();
+    skewed(&region, 20_000);
+    drop((region, pool));
     let mut plain = Vec::new();
-    let mut from = &whole[..];
-    while !from.is_empty() {
-        let mut z = zstd::Decoder::with_buffer(&mut from)
-            .unwrap()
-            .single_frame();
-        std::io::Read::read_to_end(&mut z, &mut plain).unwrap();
-    }
-    // A request that was never made: the first `Did` after the state has another digest.
-    let end = plain.len();
-    plain[end - 1 - end / 100..end - 1].fill(0);
+    let whole = std::fs::read(&r.path).unwrap();
+    let z = zstd::Decoder::new(&whole[..]).unwrap();
+    std::io::Read::read_to_end(&mut { z }, &mut plain).unwrap();
+    let name_of_policy = b"switch policy=mglru";
+    let at = plain.windows(19).position(|w| w == name_of_policy).unwrap();
+    plain.splice(at..at + 19, *b"switch policy=classic");
     let other = zstd::encode_all(&plain[..], 1).unwrap();
     std::fs::write(&bad, other).unwrap();
     let out = lab(&["replay", name(&bad)]);

@@ -162,7 +162,8 @@ pub fn limited<A: Arm>() {
         let plan = plan(policy);
         let Some(mut arm) = A::new(&plan) else { return };
         (0..200).for_each(|p| arm.store(0, p));
-        assert_eq!(arm.usage(0), 200, "{policy}");
+        // A charge takes a few pages more than it needs, for the next ones.
+        assert!((200..264).contains(&arm.usage(0)), "{policy}");
         let max = Some(80);
         arm.set(0, Limits { low: 0, max });
         assert!(arm.usage(0) <= 80, "{policy}: {}", arm.usage(0));

@@ -145,3 +145,14 @@ fn phase_change_refaults_alike() {
 fn sample_refaults_alike() {
     compare("sqlite", &sample(), 553);
 }
+
+/// The comparison can fail: a policy is not like another.
+#[test]
+fn another_policy_is_told_apart() {
+    let pages = scan();
+    let plan = |policy| Plan::one(policy, BUDGET, false, PAGES);
+    let machine = run::<Machine>(&plan("v5"), &pages).expect("a machine");
+    let pager = run::<Pager>(&plan("fifo"), &pages).expect("guards work everywhere");
+    let ratio = pager.refaults as f64 / machine.refaults as f64;
+    assert!(ratio > 1.1, "{ratio}");
+}

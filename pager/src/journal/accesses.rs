@@ -1,7 +1,8 @@
 //! What a journal shows of the program's accesses, so that other policies can be tried on them.
 //!
 //! A miss is an access. A hit is seen by the policy only, when it asks: a page found young by a walk
-//! or a test has been used since it was asked about last, once or a thousand times. Hits of pages
+//! or a test has been used since it was asked about last, once or a thousand times. The first such
+//! sight after a miss may be of the miss itself and is left out. Hits of pages
 //! that nobody asked about are not in the stream, and a journal of another policy shows other hits.
 
 use super::replay::run;
@@ -138,6 +139,8 @@ pub(super) struct Stream {
     regions: Vec<RegionInfo>,
     /// The root group's memcg.
     top: u32,
+    /// By region, one bit a page: it has missed, and nobody has asked about it since.
+    fresh: Vec<Vec<u64>>,
 }
 
 impl Stream {
@@ -182,12 +185,25 @@ impl Stream {
         });
     }
 
+    /// Sets or clears; what it was.
+    fn set_fresh(&mut self, object: u32, page: u32, fresh: bool) -> bool {
+        let bits = &mut self.fresh[object as usize - 1];
+        let (word, bit) = (page as usize / 64, page % 64);
+        if bits.len() <= word {
+            bits.resize(word + 1, 0);
+        }
+        let was = bits[word] >> bit & 1 == 1;
+        bits[word] = bits[word] & !(1 << bit) | u64::from(fresh) << bit;
+        was
+    }
+
     pub(super) fn opened(&mut self, group: MemcgId, pages: u64, anonymous: bool) {
         self.regions.push(RegionInfo {
             pages,
             anonymous,
             group: group.0 - self.top,
         });
+        self.fresh.push(Vec::new());
     }
 
     pub(super) fn arrived(&mut self, book: &Book, page: usize, how: Arrival, now: u64) {
@@ -195,10 +211,16 @@ impl Stream {
         if how.wanted && !how.returned {
             self.push(now, book.object.0, page as u32, how.write, true);
         }
+        self.set_fresh(book.object.0, page as u32, how.wanted && !how.returned);
     }
 
     pub(super) fn young(&mut self, policy: &Policy, id: FolioId, now: u64) {
         let (object, page) = policy.engine().folio(id).owner();
+        // What is seen first of a page that has missed may be the miss itself: the other policy
+        // will see as much when it asks.
+        if self.set_fresh(object.0, page, false) {
+            return;
+        }
         let told = self.accesses.last().is_some_and(|a| {
             (a.at, a.region, a.page) == (now, object.0 - 1, page) && a.store && !a.missed
         });
