@@ -289,8 +289,7 @@ pub const NR_COUNTERS: usize = Counter::ALL.len();
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct CounterSet(
-    #[cfg_attr(feature = "state", serde(with = "crate::state::array"))]
-    pub [i64; NR_COUNTERS],
+    #[cfg_attr(feature = "state", serde(with = "crate::state::array"))] pub [i64; NR_COUNTERS],
 );
 
 impl Default for CounterSet {

@@ -265,10 +265,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         }
         let object = objects[op.object as usize];
         let done = match op.kind {
-            OpKind::MappedRead
-            | OpKind::AnonRead
-            | OpKind::AnonWrite
-            | OpKind::MappedWrite => {
+            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                 let mapping = player.mappings[op.object as usize].expect("mapped by the hit path");
                 let write = op.kind.is_write();
                 run.drive(ctx, machine.access(ctx, mapping, op.page, write))
@@ -360,10 +357,7 @@ fn hits(
                 }
                 false
             }
-            OpKind::MappedRead
-            | OpKind::AnonRead
-            | OpKind::AnonWrite
-            | OpKind::MappedWrite => {
+            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                 let Some(mapping) = player.mappings[op.object as usize] else {
                     drop(w);
                     let object = objects[op.object as usize];
