@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
 //! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
-//! | `policy.rs` | the engine, slots and books: all that decides, without any memory |
+//! | `policy/` | the engine, slots and books: all that decides, without any memory |
 //! | `journal/` | writing down what the engine is told, and telling it again |
 //! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
