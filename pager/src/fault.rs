@@ -273,15 +273,15 @@ impl RegionInner {
 
     fn tell_engine(&self, first: usize, n: usize, write: bool) {
         let swap = self.pool.swap.as_ref();
-        let plenty = swap.is_some_and(|s| s.bytes() * 2 <= s.limit());
         let mut core = self.pool.core();
+        let keep = swap.is_some_and(|s| core.keeps_copies(s, self.book.memcg));
         for i in 0..n {
             let how = Arrival {
                 wanted: i == 0,
                 write: write && i == 0,
                 returned: false,
             };
-            core.policy.insert(&self.book, swap, first + i, how, plenty);
+            core.policy.insert(&self.book, swap, first + i, how, keep);
             self.count_in(first + i);
         }
         if write && self.writable_file().is_some() {
