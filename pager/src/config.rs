@@ -120,6 +120,7 @@ pub struct PoolConfig {
     pub(crate) read_ahead: usize,
     pub(crate) flush: FlushConfig,
     pub(crate) store_outside: bool,
+    pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
 }
@@ -137,6 +138,7 @@ impl PoolConfig {
             read_ahead: 32,
             flush: FlushConfig::default(),
             store_outside: false,
+            background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
             journal: None,
         }
@@ -195,6 +197,13 @@ impl PoolConfig {
     /// When dirty pages are written.
     pub fn flush(mut self, flush: FlushConfig) -> Self {
         self.flush = flush;
+        self
+    }
+
+    /// A thread keeps up to three batches of the budget free, so that misses rarely wait for room. On
+    /// by default where there is more than one CPU.
+    pub fn background(mut self, on: bool) -> Self {
+        self.background = on;
         self
     }
 

@@ -55,6 +55,11 @@ impl Gate {
         self.used.load(Relaxed).saturating_sub(store)
     }
 
+    /// Pages that may still come in.
+    pub(crate) fn free(&self) -> u64 {
+        self.budget.saturating_sub(self.used.load(Relaxed))
+    }
+
     pub(crate) fn store(&self) -> u64 {
         self.store.load(Relaxed)
     }

@@ -150,6 +150,9 @@ impl Group {
         if backing.as_ref().is_some_and(|b| b.writable) {
             self.pool.flusher.start(&self.pool)?;
         }
+        if self.pool.config.background {
+            self.pool.background.start(&self.pool)?;
+        }
         let pages = bytes.div_ceil(PAGE);
         let book = self
             .pool

@@ -31,7 +31,7 @@
 //! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
 //! | `fault.rs` | a miss |
-//! | `reclaim.rs` | doing what the engine asks for |
+//! | `reclaim.rs`, `background.rs` | doing what the engine asks for; doing it ahead of need |
 //! | `sweep.rs` | where references come from |
 //! | `evict.rs` | taking pages out |
 //! | `writeback.rs` | dirty pages of files |
@@ -39,6 +39,7 @@
 //! | `stat.rs` | counters |
 //! | `sys/` | the kernel's calls |
 
+mod background;
 mod config;
 mod core;
 mod error;

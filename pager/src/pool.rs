@@ -1,5 +1,6 @@
 //! The pool: a budget, an engine, a swap, and the regions that share them.
 
+use crate::background::Background;
 use crate::config::{FaultMode, PoolConfig, SwapFile};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -40,6 +41,7 @@ pub(crate) struct PoolInner {
     pub(crate) missing: Option<Missing>,
     pub(crate) counts: Counts,
     pub(crate) flusher: Flusher,
+    pub(crate) background: Background,
     /// One sweep at a time; others use what it finds.
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
@@ -95,6 +97,7 @@ impl Pool {
             missing,
             counts: Counts::default(),
             flusher: Flusher::default(),
+            background: Background::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
@@ -322,6 +325,7 @@ impl PoolInner {
                 return Ok(false);
             }
             if self.gate.enter(pages).is_ok() {
+                self.ahead();
                 return Ok(true);
             }
             // The store has grown since the charge: make room for both.

@@ -420,5 +420,6 @@ impl RegionInner {
 impl Drop for PoolInner {
     fn drop(&mut self) {
         self.flusher.stop();
+        self.background.stop();
     }
 }
