@@ -25,6 +25,8 @@ pub struct Job {
     pub pattern: Pattern,
     pub threads: usize,
     pub stores: u32,
+    /// The program says that its accesses are random.
+    pub advice: bool,
     pub mib: usize,
     pub budget_mib: usize,
     pub ops: usize,
@@ -43,6 +45,8 @@ pub struct Outcome {
     pub cpu: f64,
     /// Operations that had to wait for contents.
     pub misses: u64,
+    /// Those of them for a page that had been in memory before.
+    pub again: u64,
     /// Pages taken out of memory.
     pub evicted: u64,
     /// Interrupts to flush translations, of the whole machine.
@@ -122,6 +126,12 @@ impl Job {
             Arm::Kernel => self.kernel(&work, &sequences)?,
             Arm::Pager => self.pager(&work, &sequences)?,
         };
+        let first = match self.backing {
+            Backing::File => work.distinct(&sequences),
+            // All of it has been filled.
+            Backing::Anonymous => 0,
+        };
+        outcome.again = outcome.misses.saturating_sub(first);
         let nth = (outcome.misses / 100) as usize;
         if nth < took.len() {
             let n = took.len();
@@ -140,8 +150,19 @@ impl Job {
 
     fn kernel(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
         let map = match self.backing {
-            Backing::File => Map::file(&self.file, self.bytes(), self.stores > 0)?,
-            Backing::Anonymous => Map::anonymous(self.bytes())?,
+            Backing::File => {
+                let map = Map::file(&self.file, self.bytes(), self.stores > 0)?;
+                if self.advice {
+                    map.advise(libc::MADV_RANDOM);
+                }
+                map
+            }
+            Backing::Anonymous => {
+                let map = Map::anonymous(self.bytes())?;
+                // Single pages, as the pager has them.
+                map.advise(libc::MADV_NOHUGEPAGE);
+                map
+            }
         };
         if self.backing == Backing::Anonymous {
             fill_all(map.bytes());
@@ -159,7 +180,9 @@ impl Job {
         }
         let pool = Pool::new(config)?;
         let mut region = self.region(&pool)?;
-        region.advise(0..region.len(), Advice::Random)?;
+        if self.advice {
+            region.advise(0..region.len(), Advice::Random)?;
+        }
         if self.backing == Backing::Anonymous {
             fill_all(region.bytes_mut());
         }
@@ -198,31 +221,27 @@ impl Map {
     fn file(path: &Path, len: usize, writable: bool) -> Result<Self> {
         let f = OpenOptions::new().read(true).write(writable).open(path)?;
         let write = if writable { libc::PROT_WRITE } else { 0 };
-        Self::new(
-            len,
-            write,
-            libc::MAP_SHARED,
-            f.as_raw_fd(),
-            libc::MADV_RANDOM,
-        )
+        Self::new(len, write, libc::MAP_SHARED, f.as_raw_fd())
     }
 
     fn anonymous(len: usize) -> Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // Single pages, as the pager has them.
-        Self::new(len, libc::PROT_WRITE, flags, -1, libc::MADV_NOHUGEPAGE)
+        Self::new(len, libc::PROT_WRITE, flags, -1)
     }
 
-    fn new(len: usize, prot: i32, flags: i32, fd: i32, advice: i32) -> Result<Self> {
+    fn new(len: usize, prot: i32, flags: i32, fd: i32) -> Result<Self> {
         let prot = prot | libc::PROT_READ;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, fd, 0) };
         if at == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error().into());
         }
-        // SAFETY: advice on the mapping just made.
-        unsafe { libc::madvise(at, len, advice) };
         Ok(Self { at, len })
+    }
+
+    fn advise(&self, advice: i32) {
+        // SAFETY: advice on a mapping of our own that does not change contents.
+        unsafe { libc::madvise(self.at, self.len, advice) };
     }
 
     fn bytes(&self) -> &mut [u8] {

@@ -3,7 +3,7 @@
 //! `make bench-pager`, or `cargo bench -p coldset-pager --bench kernel -- --help`.
 //!
 //! Every measurement is a process of its own: it draws its sequence, joins a memory cgroup, maps the
-//! data and runs. The kernel's arm is limited to the budget plus 8 MiB for page tables; the pager's
+//! data and runs. The kernel's arm is limited to the budget plus what page tables and the program take; the pager's
 //! arm is not limited, and what its cgroup has held at most is printed. Rounds alternate between the
 //! arms; figures are medians, ratios come from the medians of one run.
 #![allow(unsafe_code, reason = "threads read and write a shared mapping")]

@@ -23,8 +23,11 @@ struct Measured {
     pager: Vec<Outcome>,
 }
 
-/// Page tables of the kernel's arm are charged to its cgroup; so much is added to the budget.
-const EXTRA_MIB: usize = 8;
+/// What the cgroup of the kernel's arm gets beyond the budget: page tables and the program are charged
+/// to it.
+fn extra_mib(o: &Options) -> usize {
+    4 + o.mib / 256
+}
 
 /// Runs everything and prints the table.
 pub fn run(o: &Options) -> Result<()> {
@@ -41,14 +44,15 @@ pub fn run(o: &Options) -> Result<()> {
     let data = Data::new(&dir, o.mib).map_err(|e| format!("a file in {}: {e}", dir.display()))?;
     println!(
         "{} MiB of data, {} MiB budget, {} operations of 64 bytes, policy {}; kernel {}, memory \
-         cgroup v{} of {} MiB; read-ahead of the device {} (off for both: MADV_RANDOM)",
+         cgroup v{} of {} MiB; read-ahead of the device {} (off in both arms where a row does not say \
+         'no advice')",
         o.mib,
         o.budget_mib,
         o.ops,
         o.policy,
         rustix::system::uname().release().to_string_lossy(),
         version.map_or("-".into(), |v| v.to_string()),
-        o.budget_mib + EXTRA_MIB,
+        o.budget_mib + extra_mib(o),
         read_ahead(&data.0),
     );
     let zram = rows.iter().any(|r| r.backing == Backing::Anonymous) && version.is_some();
@@ -91,7 +95,8 @@ pub fn run(o: &Options) -> Result<()> {
     bar.finish_and_clear();
     println!("{}", table(&all));
     println!(
-        "Medians of {} rounds. op/s and misses of the kernel, then of the pager; p99 of a miss: of the \
+        "Medians of {} rounds. Pairs: the kernel's, then the pager's. \
+         again: misses of pages that had been in memory before, which a better choice avoids; p99 of a miss: of the \
          slowest operations, as many as missed. TLB: interrupts that flush translations, a page \
          taken out. Peak: the most that the pager's cgroup held, without any limit.",
         o.rounds
@@ -130,7 +135,7 @@ fn progress(steps: u64) -> ProgressBar {
 }
 
 fn limit_for(o: &Options, arm: Arm) -> std::io::Result<Limit> {
-    let bytes = ((o.budget_mib + EXTRA_MIB) as u64) << 20;
+    let bytes = ((o.budget_mib + extra_mib(o)) as u64) << 20;
     Limit::new((arm == Arm::Kernel).then_some(bytes))
 }
 
@@ -144,6 +149,7 @@ fn one(o: &Options, row: &Row, arm: Arm, file: &Path) -> Result<Outcome> {
         pattern: row.pattern,
         threads: row.threads,
         stores: row.stores,
+        advice: row.advice,
         mib: o.mib,
         budget_mib: o.budget_mib,
         ops: o.ops_of(row),
@@ -238,6 +244,7 @@ fn table(all: &[Measured]) -> Table {
         "ratio",
         "goal",
         "misses/op",
+        "again/op",
         "p99 of a miss, us",
         "CPU s per M op",
         "TLB/page",
@@ -262,13 +269,14 @@ fn table(all: &[Measured]) -> Table {
             text(p.zip(k).map(|(p, k)| p / k), 2),
             format!("{:.2}", m.goal),
             both(3, &|c| c.misses as f64 / n),
+            both(3, &|c| c.again as f64 / n),
             both(0, &|c| c.miss_p99_us),
             both(2, &|c| c.cpu / n * 1e6),
             both(2, &|c| c.shootdowns as f64 / c.evicted as f64),
             text(median(&m.pager, |c| c.peak as f64 / (1u64 << 20) as f64), 0),
         ]);
     }
-    for i in 1..10 {
+    for i in 1..11 {
         let column = t.column_mut(i).expect("a column");
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What is behind the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Backing {
-    /// A file, mapped shared, without read-ahead.
+    /// A file, mapped shared.
     File,
     /// Anonymous memory: zram with lz4, or the pager's own lz4 store; neither counts to the limit.
     Anonymous,
@@ -21,8 +21,10 @@ pub enum Pattern {
     /// Half of the operations go to a hot set of half the budget, each page alike; the other half walks
     /// through all of the data in order.
     HotAndScan,
-    /// Zipf 0.99, whose ranks lie elsewhere in the second half.
+    /// Three quarters of the budget, each page alike; other pages after each quarter of the operations.
     Phases,
+    /// All pages in order, over and over.
+    Scan,
     /// Half the budget, each page alike, all of it in memory before the clock starts.
     Resident,
 }
@@ -36,6 +38,8 @@ pub struct Row {
     pub threads: usize,
     /// Percent of the operations that store.
     pub stores: u32,
+    /// The program says that its accesses are random, so that nobody reads ahead.
+    pub advice: bool,
     /// Throughput beside the kernel's that we want.
     pub goal: f64,
 }
@@ -54,6 +58,7 @@ const fn row(
         pattern,
         threads,
         stores,
+        advice: !matches!(pattern, Pattern::Scan),
         goal,
     }
 }
@@ -72,6 +77,7 @@ pub fn all() -> Vec<Row> {
         row("anonymous zipf, 20 % stores", Anonymous, Zipf, 1, 20, 1.0),
         row("file hot set and scan", File, HotAndScan, 1, 0, 1.3),
         row("file phase change", File, Phases, 1, 0, 1.3),
+        row("file scan in order, no advice", File, Scan, 1, 0, 1.0),
         row("all resident, 1 thread", Anonymous, Resident, 1, 20, 1.0),
     ]
 }

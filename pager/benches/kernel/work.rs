@@ -84,13 +84,18 @@ impl Work {
         let hot = self.budget / 2;
         match self.pattern {
             Pattern::Uniform => (0..ops).map(|_| d.below(self.pages) as u32).collect(),
+            Pattern::Scan => (0..ops).map(|i| (i % self.pages) as u32).collect(),
             Pattern::Resident => (0..ops).map(|_| d.below(hot) as u32).collect(),
-            Pattern::Zipf | Pattern::Phases => {
+            Pattern::Zipf => {
                 let zipf = Zipf::new(self.pages);
-                let lies = [scattered(self.pages, 1), scattered(self.pages, 2)];
-                let second = |i: usize| self.pattern == Pattern::Phases && i >= ops / 2;
+                let lies = scattered(self.pages, 1);
+                (0..ops).map(|_| lies[zipf.rank(&mut d)]).collect()
+            }
+            Pattern::Phases => {
+                let lies = scattered(self.pages, 1);
+                let set = (self.budget * 3 / 4).min(self.pages / 4);
                 (0..ops)
-                    .map(|i| lies[usize::from(second(i))][zipf.rank(&mut d)])
+                    .map(|i| lies[i * 4 / ops * set + d.below(set)])
                     .collect()
             }
             Pattern::HotAndScan => {
@@ -107,6 +112,14 @@ impl Work {
                     .collect()
             }
         }
+    }
+
+    /// Pages that occur at all.
+    pub fn distinct(&self, sequences: &[Vec<u32>]) -> u64 {
+        let mut seen = vec![false; self.pages];
+        let all = sequences.iter().flatten();
+        all.filter(|&&p| !std::mem::replace(&mut seen[p as usize], true))
+            .count() as u64
     }
 
     /// Runs the sequences on memory. Returns wall seconds, and nanoseconds of each operation.
