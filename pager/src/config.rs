@@ -16,9 +16,14 @@ pub enum FaultMode {
     /// In the faulting thread, by SIGBUS; an error if the kernel cannot.
     #[default]
     Sigbus,
+    /// By threads of the pool, which a full `userfaultfd` tells of misses: slower, but system calls
+    /// may use evicted pages, and threads may block SIGBUS. Needs privilege (root, CAP_SYS_PTRACE,
+    /// `vm.unprivileged_userfaultfd=1` or access to `/dev/userfaultfd`); an error without it. For
+    /// single regions: [`Group::with_handler_threads`](crate::Group::with_handler_threads).
+    Thread,
     /// Regions are used through `fix` and `fix_mut` only; works on any kernel.
     Explicit,
-    /// The first if the kernel can, else the second.
+    /// [`Self::Sigbus`] if the kernel can, else [`Self::Explicit`].
     Auto,
 }
 
@@ -118,6 +123,7 @@ pub struct PoolConfig {
     pub(crate) denied: Vec<Feature>,
     pub(crate) batch: usize,
     pub(crate) read_ahead: usize,
+    pub(crate) handler_threads: usize,
     pub(crate) flush: FlushConfig,
     pub(crate) store_outside: bool,
     pub(crate) copy_then_punch: bool,
@@ -135,6 +141,7 @@ impl PoolConfig {
             denied: Vec::new(),
             batch: 64,
             read_ahead: 32,
+            handler_threads: 2,
             flush: FlushConfig::default(),
             store_outside: false,
             copy_then_punch: false,
@@ -189,6 +196,13 @@ impl PoolConfig {
     /// Most pages read ahead of a sequential reader, 1 (none) to 32.
     pub fn read_ahead(mut self, pages: usize) -> Self {
         self.read_ahead = pages;
+        self
+    }
+
+    /// Threads that handle misses in [`FaultMode::Thread`], 1 to 64; two by default. As many misses
+    /// can wait for a device at the same time.
+    pub fn handler_threads(mut self, threads: usize) -> Self {
+        self.handler_threads = threads;
         self
     }
 
@@ -253,6 +267,10 @@ impl PoolConfig {
                 self.read_ahead.to_string(),
                 "use 1 to 32 pages",
             );
+        }
+        if !(1..=64).contains(&self.handler_threads) {
+            let value = self.handler_threads.to_string();
+            return setting("the number of handler threads", value, "use 1 to 64");
         }
         if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
             let value = format!("{} bytes", self.swap.capacity());

@@ -39,7 +39,8 @@ pub(crate) fn unregister(region: &RegionInner) {
     all.retain(|r| r.map.addr() != region.map.addr());
 }
 
-fn find(addr: usize) -> Option<Arc<RegionInner>> {
+/// The region that holds an address.
+pub(crate) fn find(addr: usize) -> Option<Arc<RegionInner>> {
     let all = REGISTRY.read().ok()?;
     let at = all
         .partition_point(|r| r.map.addr() <= addr)
@@ -82,7 +83,7 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
 }
 
 /// To standard error by its descriptor: the thread that missed may hold the lock of Rust's.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 

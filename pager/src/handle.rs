@@ -150,6 +150,10 @@ impl Group {
         if backing.as_ref().is_some_and(|b| b.writable) {
             self.pool.flusher.start(&self.pool)?;
         }
+        let messages = match self.threads {
+            true => Some(self.pool.messages()?),
+            false => None,
+        };
         let pages = bytes.div_ceil(PAGE);
         let book = self
             .pool
@@ -163,6 +167,7 @@ impl Group {
                 book: book.clone(),
                 backing,
                 explicit: self.pool.pagemap.is_none(),
+                messages,
             },
         );
         let inner = match made {

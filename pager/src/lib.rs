@@ -31,6 +31,7 @@
 //! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
 //! | `fault.rs` | a miss |
+//! | `handler.rs` | threads that handle misses, where system calls must be able to miss |
 //! | `reclaim.rs` | doing what the engine asks for |
 //! | `sweep.rs` | where references come from |
 //! | `evict.rs` | taking pages out |
@@ -48,6 +49,7 @@ mod fault;
 mod gate;
 mod group;
 mod handle;
+mod handler;
 pub mod journal;
 mod page;
 mod policy;

@@ -6,13 +6,15 @@ use crate::error::{Error, Result};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
+use crate::handler::Handlers;
 use crate::journal::Recorder;
 use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::pagemap::Pagemap;
-use crate::sys::probe::{probe, Missing};
+use crate::sys::probe::{probe, probe_threads, Missing};
 use crate::sys::signals::Shield;
+use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::writeback::Flusher;
 use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
@@ -46,6 +48,8 @@ pub(crate) struct PoolInner {
     pub(crate) since_sweep: AtomicU64,
     evictors: Mutex<Vec<Evictor>>,
     bounces: Mutex<Vec<Bounce>>,
+    /// Threads that handle misses, once a region asks for them.
+    handlers: Mutex<Option<Handlers>>,
     pid: u32,
 }
 
@@ -63,11 +67,17 @@ impl Pool {
                 probe(&config.denied)?;
                 None
             }
+            FaultMode::Thread => {
+                probe_threads(&config.denied)?;
+                None
+            }
             FaultMode::Auto => probe(&config.denied).err(),
         };
         let faulting = config.fault != FaultMode::Explicit && missing.is_none();
         let pagemap = if faulting {
-            sigbus::install(crate::fault::on_miss)?;
+            if config.fault != FaultMode::Thread {
+                sigbus::install(crate::fault::on_miss)?;
+            }
             Some(Pagemap::open().map_err(Error::sys("opening /proc/self/pagemap"))?)
         } else {
             None
@@ -99,6 +109,7 @@ impl Pool {
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
             bounces: Mutex::new(Vec::new()),
+            handlers: Mutex::new(None),
             pid: std::process::id(),
             config,
         });
@@ -160,6 +171,16 @@ impl PoolInner {
             return Err(Error::Forked);
         }
         Ok(Shield::new())
+    }
+
+    /// Where misses of a region become messages to threads of the pool.
+    pub(crate) fn messages(&self) -> Result<Arc<Userfaultfd>> {
+        let mut handlers = self.handlers.lock().expect("handlers");
+        let h = match handlers.take() {
+            Some(h) => h,
+            None => Handlers::start(self.config.handler_threads)?,
+        };
+        Ok(handlers.insert(h).uffd())
     }
 
     pub(crate) fn evictor(&self) -> Result<Evictor> {
