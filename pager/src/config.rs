@@ -125,6 +125,7 @@ pub struct PoolConfig {
     pub(crate) read_ahead: usize,
     pub(crate) handler_threads: usize,
     pub(crate) flush: FlushConfig,
+    pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
@@ -143,6 +144,7 @@ impl PoolConfig {
             read_ahead: 32,
             handler_threads: 2,
             flush: FlushConfig::default(),
+            exit_limit: crate::exit::LIMIT,
             store_outside: false,
             copy_then_punch: false,
             journal: None,
@@ -209,6 +211,13 @@ impl PoolConfig {
     /// When dirty pages are written.
     pub fn flush(mut self, flush: FlushConfig) -> Self {
         self.flush = flush;
+        self
+    }
+
+    /// A normal exit of the process (`main` returns, `exit`) writes dirty pages of files and waits
+    /// that long for it, 60 s by default; zero: it writes nothing.
+    pub fn exit_limit(mut self, limit: Duration) -> Self {
+        self.exit_limit = limit;
         self
     }
 

@@ -149,6 +149,7 @@ impl Group {
         let _shield = self.pool.enter()?;
         if backing.as_ref().is_some_and(|b| b.writable) {
             self.pool.flusher.start(&self.pool)?;
+            crate::exit::remember(&self.pool);
         }
         let messages = match self.threads {
             true => Some(self.pool.messages()?),

@@ -36,6 +36,7 @@
 //! | `sweep.rs` | where references come from |
 //! | `evict.rs` | taking pages out |
 //! | `writeback.rs` | dirty pages of files |
+//! | `exit.rs` | dirty pages when the process ends |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `stat.rs` | counters |
 //! | `sys/` | the kernel's calls |
@@ -44,6 +45,7 @@ mod config;
 mod core;
 mod error;
 mod evict;
+mod exit;
 mod explicit;
 mod fault;
 mod gate;

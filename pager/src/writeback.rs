@@ -180,12 +180,18 @@ impl PoolInner {
         }
     }
 
-    /// Writes everything dirty and makes it durable.
-    pub(crate) fn sync_all(&self) -> Result<()> {
+    /// Writes all dirty pages of files and makes them durable.
+    pub(crate) fn sync_files(&self) -> Result<()> {
         let mut result = Ok(());
         for r in self.writable_regions() {
             result = result.and(r.sync(0, r.pages()));
         }
+        result
+    }
+
+    /// As [`Self::sync_files`]; also tells of errors of the swap.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let result = self.sync_files();
         match self.flusher.take_error() {
             Some(e) => result.and(Err(Error::io("writing swap")(e))),
             None => result,

@@ -11,10 +11,12 @@
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `futex.rs` | waiting for a page word |
 //! | `clock.rs` | time |
+//! | `exit.rs` | the end of the process |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
 pub mod clock;
+pub mod exit;
 pub mod futex;
 pub mod memfd;
 pub mod memory;
