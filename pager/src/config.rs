@@ -1,7 +1,7 @@
 //! What a pool is made of.
 
 use crate::error::{Error, Result};
-use crate::store::Storage;
+use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
 use coldset_engine::switches::DirtyFlush;
 use coldset_engine::{presets, Switches};
@@ -38,6 +38,7 @@ pub(crate) enum SwapFile {
 #[derive(Clone, Debug, Default)]
 pub struct SwapConfig {
     pub(crate) compressed: u64,
+    pub(crate) codec: Codec,
     /// Most bytes of memory for compressed contents; 0 = half the budget.
     pub(crate) memory: u64,
     pub(crate) file_bytes: u64,
@@ -56,6 +57,27 @@ impl SwapConfig {
             compressed: bytes,
             ..Self::default()
         }
+    }
+
+    /// `bytes` bytes of contents in Zstandard-compressed memory: smaller than LZ4, and slower both
+    /// ways. [`Self::and_zstd`] has the better of both.
+    pub fn zstd(bytes: u64) -> Self {
+        Self {
+            codec: Codec::Zstd,
+            ..Self::lz4(bytes)
+        }
+    }
+
+    /// Pages that have been in LZ4-compressed memory for 10 s, or that are the oldest when it gets
+    /// full, are recompressed with Zstandard in the background, if that makes them smaller.
+    pub fn and_zstd(self) -> Self {
+        self.and_zstd_after(Duration::from_secs(10))
+    }
+
+    /// As [`Self::and_zstd`], after another time (whole seconds).
+    pub fn and_zstd_after(mut self, cold: Duration) -> Self {
+        self.codec = Codec::Lz4ThenZstd(cold);
+        self
     }
 
     /// `bytes` bytes of contents in a file, which is created or emptied.

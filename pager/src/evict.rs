@@ -242,6 +242,9 @@ impl PoolInner {
         }
         if let Some(swap) = self.swap.as_ref().filter(|_| !puts.is_empty()) {
             swap.put_all(&mut puts, &e.pages, &mut e.run);
+            if swap.crowded() {
+                self.recompressor.wake();
+            }
             for p in puts {
                 match p.result {
                     Ok(()) => {

@@ -37,6 +37,7 @@
 //! | `evict.rs` | taking pages out |
 //! | `writeback.rs` | dirty pages of files |
 //! | `exit.rs` | dirty pages when the process ends |
+//! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `stat.rs` | counters |
 //! | `sys/` | the kernel's calls |
@@ -57,6 +58,7 @@ mod page;
 mod policy;
 mod pool;
 mod reclaim;
+mod recompress;
 mod region;
 mod stat;
 pub mod store;

@@ -9,6 +9,7 @@ use crate::gate::Gate;
 use crate::handler::Handlers;
 use crate::journal::Recorder;
 use crate::policy::{Fed, Policy, PolicyConfig};
+use crate::recompress::Recompressor;
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::pagemap::Pagemap;
@@ -42,6 +43,7 @@ pub(crate) struct PoolInner {
     pub(crate) missing: Option<Missing>,
     pub(crate) counts: Counts,
     pub(crate) flusher: Flusher,
+    pub(crate) recompressor: Recompressor,
     /// One sweep at a time; others use what it finds.
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
@@ -105,6 +107,7 @@ impl Pool {
             missing,
             counts: Counts::default(),
             flusher: Flusher::default(),
+            recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
@@ -113,6 +116,7 @@ impl Pool {
             pid: std::process::id(),
             config,
         });
+        Recompressor::start(&inner)?;
         Ok(Self { inner })
     }
 
@@ -142,7 +146,7 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         } else {
             config.budget / 2
         };
-        Some(Compressed::new(slots, limit).map_err(&io)?)
+        Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
     } else {
         None
     };

@@ -426,5 +426,6 @@ impl RegionInner {
 impl Drop for PoolInner {
     fn drop(&mut self) {
         self.flusher.stop();
+        self.recompressor.stop();
     }
 }

@@ -1,12 +1,13 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
-use super::compressed::{Compressed, SCRATCH};
+use super::compressed::{Codec, Compressed, Recompressed, Tiers, SCRATCH};
 use super::storage::{read_exact, write_full, Storage};
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::Duration;
 
 const IN_MEMORY: u8 = 1;
 const IN_FILE: u8 = 2;
@@ -17,6 +18,7 @@ pub struct Swap {
     memory: Option<Compressed>,
     file: Option<Arc<dyn Storage>>,
     tier: Table<AtomicU8>,
+    in_file: AtomicU64,
     slots: u32,
 }
 
@@ -45,6 +47,7 @@ impl Swap {
             memory,
             file,
             tier: Table::new(slots as usize)?,
+            in_file: AtomicU64::new(0),
             slots,
         })
     }
@@ -64,20 +67,79 @@ impl Swap {
         self.memory.as_ref().map_or(0, Compressed::limit)
     }
 
+    /// What is where.
+    pub fn tiers(&self) -> Tiers {
+        Tiers {
+            file_pages: self.in_file.load(Relaxed),
+            ..self
+                .memory
+                .as_ref()
+                .map(Compressed::tiers)
+                .unwrap_or_default()
+        }
+    }
+
+    /// How long a page stays in the first tier; none if there is no second.
+    pub fn cold_after(&self) -> Option<Duration> {
+        match self.memory.as_ref()?.codec() {
+            Codec::Lz4ThenZstd(after) => Some(after),
+            _ => None,
+        }
+    }
+
+    /// The second tier should be used soon.
+    pub fn crowded(&self) -> bool {
+        self.memory.as_ref().is_some_and(Compressed::crowded)
+    }
+
+    /// One page of that age to the second tier.
+    pub fn recompress(&self, age: Duration) -> Recompressed {
+        let m = self.memory.as_ref();
+        m.map_or(Recompressed::Nothing, |m| m.recompress(age))
+    }
+
+    /// Into compressed memory. Without a file for what does not fit, some pages go to the second
+    /// tier first if they must.
+    fn put_in_memory(&self, slot: u32, page: &[u8], scratch: &mut [u8]) -> io::Result<()> {
+        let Some(m) = &self.memory else {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        };
+        let mut result = m.put(slot, page, scratch);
+        for _ in 0..ROUNDS {
+            if result.is_ok() || self.file.is_some() {
+                break;
+            }
+            let batch = (0..BATCH).map(|_| m.recompress(Duration::ZERO));
+            if batch.take_while(|&r| r == Recompressed::Page).count() == 0 {
+                break;
+            }
+            result = m.put(slot, page, scratch);
+        }
+        result
+    }
+
+    fn set_tier(&self, slot: u32, tier: u8) -> u8 {
+        let was = self.tier[slot as usize].swap(tier, Relaxed);
+        match (was == IN_FILE, tier == IN_FILE) {
+            (false, true) => self.in_file.fetch_add(1, Relaxed),
+            (true, false) => self.in_file.fetch_sub(1, Relaxed),
+            _ => 0,
+        };
+        was
+    }
+
     /// Stores pages of `buf`. `run` gathers pages whose slots follow each other for one write.
     pub fn put_all(&self, puts: &mut [Put], buf: &PageBuf, run: &mut PageBuf) {
         let mut to_file: Vec<usize> = Vec::new();
         for (i, p) in puts.iter_mut().enumerate() {
-            p.result = match &self.memory {
-                Some(m) => m.put(p.slot, buf.page(p.at), &mut run.bytes_mut()[..SCRATCH]),
-                None => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
-            };
+            let scratch = &mut run.bytes_mut()[..SCRATCH];
+            p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch);
             if p.result.is_ok() {
-                self.tier[p.slot as usize].store(IN_MEMORY, Relaxed);
+                self.set_tier(p.slot, IN_MEMORY);
             } else if self.file.is_some() {
                 to_file.push(i);
             } else {
-                self.tier[p.slot as usize].store(0, Relaxed);
+                self.set_tier(p.slot, 0);
             }
         }
         let Some(file) = &self.file else { return };
@@ -99,8 +161,7 @@ impl Swap {
                     Ok(()) => Ok(()),
                     Err(e) => Err(clone(e)),
                 };
-                let tier = if done.is_ok() { IN_FILE } else { 0 };
-                self.tier[puts[i].slot as usize].store(tier, Relaxed);
+                self.set_tier(puts[i].slot, if done.is_ok() { IN_FILE } else { 0 });
             }
             rest = &rest[n..];
         }
@@ -127,13 +188,17 @@ impl Swap {
 
     /// Empties a slot.
     pub fn remove(&self, slot: u32) {
-        if self.tier[slot as usize].swap(0, Relaxed) == IN_MEMORY {
+        if self.set_tier(slot, 0) == IN_MEMORY {
             if let Some(m) = &self.memory {
                 m.remove(slot);
             }
         }
     }
 }
+
+/// Pages recompressed at once for want of room, and how often before a page is refused.
+const BATCH: usize = 32;
+const ROUNDS: usize = 32;
 
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * PAGE as u64
