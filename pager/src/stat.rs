@@ -93,6 +93,8 @@ pub struct Stats {
     pub store_bytes: u64,
     /// What swap keeps where, and what recompression has saved.
     pub swap: Tiers,
+    /// Batches of transfers to files go through io_uring; else one transfer after the other.
+    pub io_uring: bool,
     /// Swap slots in use and in all.
     pub swap_slots: (u64, u64),
     /// Dirty pages of files, as far as known.
@@ -166,6 +168,7 @@ impl PoolInner {
             peak_pages: self.gate.peak(),
             store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
             swap: self.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
+            io_uring: crate::sys::ring::available().is_ok(),
             swap_slots: slots,
             dirty_pages: self.dirty_pages(),
             misses: get(&c.misses),

@@ -1,7 +1,7 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
 use super::compressed::{Codec, Compressed, Recompressed, Tiers, SCRATCH};
-use super::storage::{read_exact, write_full, Storage};
+use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
@@ -145,25 +145,43 @@ impl Swap {
         let Some(file) = &self.file else { return };
         to_file.sort_unstable_by_key(|&i| puts[i].slot);
         let most = run.bytes().len() / PAGE;
-        let mut rest = &to_file[..];
-        while let Some(&first) = rest.first() {
-            let slot = puts[first].slot;
-            let n = (1..rest.len().min(most))
-                .take_while(|&k| puts[rest[k]].slot == slot + k as u32)
-                .count()
-                + 1;
-            for (k, &i) in rest[..n].iter().enumerate() {
-                run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
+        for part in to_file.chunks(most) {
+            self.put_in_file(&**file, puts, part, buf, run);
+        }
+    }
+
+    /// Pages in the order of their slots: neighbours in one write, all writes together.
+    fn put_in_file(
+        &self,
+        file: &dyn Storage,
+        puts: &mut [Put],
+        part: &[usize],
+        buf: &PageBuf,
+        run: &mut PageBuf,
+    ) {
+        for (k, &i) in part.iter().enumerate() {
+            run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
+        }
+        let mut writes: Vec<Write<'_>> = Vec::new();
+        let mut k = 0;
+        while k < part.len() {
+            let (from, slot) = (k, puts[part[k]].slot);
+            while k < part.len() && puts[part[k]].slot == slot + (k - from) as u32 {
+                k += 1;
             }
-            let done = write_full(&**file, &run.bytes()[..n * PAGE], offset(slot));
-            for &i in &rest[..n] {
-                puts[i].result = match &done {
-                    Ok(()) => Ok(()),
+            let bytes = &run.bytes()[from * PAGE..k * PAGE];
+            writes.push(Write::new(bytes, offset(slot)));
+        }
+        write_all(file, &mut writes);
+        let mut pages = part.iter();
+        for w in &writes {
+            for &i in pages.by_ref().take(w.buf.len() / PAGE) {
+                puts[i].result = match &w.done {
+                    Ok(_) => Ok(()),
                     Err(e) => Err(clone(e)),
                 };
-                self.set_tier(puts[i].slot, if done.is_ok() { IN_FILE } else { 0 });
+                self.set_tier(puts[i].slot, if w.done.is_ok() { IN_FILE } else { 0 });
             }
-            rest = &rest[n..];
         }
     }
 
@@ -184,6 +202,35 @@ impl Swap {
                 format!("swap slot {slot} is empty"),
             )),
         }
+    }
+
+    /// Brings several pages back, those of the file together: `slots` names the slot of each page of
+    /// `pages`; pages without one are left alone.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; what the pages hold then is undefined.
+    pub fn get_many(
+        &self,
+        slots: &[Option<u32>],
+        pages: &mut [u8],
+        scratch: &mut [u8],
+    ) -> io::Result<()> {
+        let mut from_file: Vec<Read<'_>> = Vec::new();
+        for (page, slot) in pages.chunks_exact_mut(PAGE).zip(slots) {
+            let Some(slot) = *slot else { continue };
+            if self.tier[slot as usize].load(Relaxed) == IN_FILE {
+                from_file.push(Read::new(page, offset(slot)));
+            } else {
+                self.get(slot, page, scratch)?;
+            }
+        }
+        if let Some(file) = self.file.as_ref().filter(|_| !from_file.is_empty()) {
+            read_all(&**file, &mut from_file);
+            for r in from_file {
+                r.done?;
+            }
+        }
+        Ok(())
     }
 
     /// Empties a slot.
