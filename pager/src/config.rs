@@ -1,7 +1,7 @@
 //! What a pool is made of.
 
 use crate::error::{Error, Result};
-use crate::store::Storage;
+use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
 use coldset_engine::switches::DirtyFlush;
 use coldset_engine::{presets, Switches};
@@ -16,9 +16,14 @@ pub enum FaultMode {
     /// In the faulting thread, by SIGBUS; an error if the kernel cannot.
     #[default]
     Sigbus,
+    /// By threads of the pool, which a full `userfaultfd` tells of misses: slower, but system calls
+    /// may use evicted pages, and threads may block SIGBUS. Needs privilege (root, CAP_SYS_PTRACE,
+    /// `vm.unprivileged_userfaultfd=1` or access to `/dev/userfaultfd`); an error without it. For
+    /// single regions: [`Group::with_handler_threads`](crate::Group::with_handler_threads).
+    Thread,
     /// Regions are used through `fix` and `fix_mut` only; works on any kernel.
     Explicit,
-    /// The first if the kernel can, else the second.
+    /// [`Self::Sigbus`] if the kernel can, else [`Self::Explicit`].
     Auto,
 }
 
@@ -33,6 +38,7 @@ pub(crate) enum SwapFile {
 #[derive(Clone, Debug, Default)]
 pub struct SwapConfig {
     pub(crate) compressed: u64,
+    pub(crate) codec: Codec,
     /// Most bytes of memory for compressed contents; 0 = half the budget.
     pub(crate) memory: u64,
     pub(crate) file_bytes: u64,
@@ -51,6 +57,27 @@ impl SwapConfig {
             compressed: bytes,
             ..Self::default()
         }
+    }
+
+    /// `bytes` bytes of contents in Zstandard-compressed memory: smaller than LZ4, and slower both
+    /// ways. [`Self::and_zstd`] has the better of both.
+    pub fn zstd(bytes: u64) -> Self {
+        Self {
+            codec: Codec::Zstd,
+            ..Self::lz4(bytes)
+        }
+    }
+
+    /// Pages that have been in LZ4-compressed memory for 10 s, or that are the oldest when it gets
+    /// full, are recompressed with Zstandard in the background, if that makes them smaller.
+    pub fn and_zstd(self) -> Self {
+        self.and_zstd_after(Duration::from_secs(10))
+    }
+
+    /// As [`Self::and_zstd`], after another time (whole seconds).
+    pub fn and_zstd_after(mut self, cold: Duration) -> Self {
+        self.codec = Codec::Lz4ThenZstd(cold);
+        self
     }
 
     /// `bytes` bytes of contents in a file, which is created or emptied.
@@ -118,7 +145,9 @@ pub struct PoolConfig {
     pub(crate) denied: Vec<Feature>,
     pub(crate) batch: usize,
     pub(crate) read_ahead: usize,
+    pub(crate) handler_threads: usize,
     pub(crate) flush: FlushConfig,
+    pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
     pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
@@ -136,7 +165,9 @@ impl PoolConfig {
             denied: Vec::new(),
             batch: 64,
             read_ahead: 32,
+            handler_threads: 2,
             flush: FlushConfig::default(),
+            exit_limit: crate::exit::LIMIT,
             store_outside: false,
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
@@ -194,6 +225,13 @@ impl PoolConfig {
         self
     }
 
+    /// Threads that handle misses in [`FaultMode::Thread`], 1 to 64; two by default. As many misses
+    /// can wait for a device at the same time.
+    pub fn handler_threads(mut self, threads: usize) -> Self {
+        self.handler_threads = threads;
+        self
+    }
+
     /// When dirty pages are written.
     pub fn flush(mut self, flush: FlushConfig) -> Self {
         self.flush = flush;
@@ -204,6 +242,13 @@ impl PoolConfig {
     /// by default where there is more than one CPU.
     pub fn background(mut self, on: bool) -> Self {
         self.background = on;
+        self
+    }
+
+    /// A normal exit of the process (`main` returns, `exit`) writes dirty pages of files and waits
+    /// that long for it, 60 s by default; zero: it writes nothing.
+    pub fn exit_limit(mut self, limit: Duration) -> Self {
+        self.exit_limit = limit;
         self
     }
 
@@ -262,6 +307,10 @@ impl PoolConfig {
                 self.read_ahead.to_string(),
                 "use 1 to 32 pages",
             );
+        }
+        if !(1..=64).contains(&self.handler_threads) {
+            let value = self.handler_threads.to_string();
+            return setting("the number of handler threads", value, "use 1 to 64");
         }
         if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
             let value = format!("{} bytes", self.swap.capacity());

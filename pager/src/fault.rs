@@ -7,7 +7,6 @@ use crate::policy::Arrival;
 use crate::region::RegionInner;
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
-use crate::store::swap::clone;
 use crate::sys::memory::PageBuf;
 use crate::sys::sigbus::{Miss, Verdict};
 use crate::sys::{clock, PAGE};
@@ -39,7 +38,8 @@ pub(crate) fn unregister(region: &RegionInner) {
     all.retain(|r| r.map.addr() != region.map.addr());
 }
 
-fn find(addr: usize) -> Option<Arc<RegionInner>> {
+/// The region that holds an address.
+pub(crate) fn find(addr: usize) -> Option<Arc<RegionInner>> {
     let all = REGISTRY.read().ok()?;
     let at = all
         .partition_point(|r| r.map.addr() <= addr)
@@ -82,7 +82,7 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
 }
 
 /// To standard error by its descriptor: the thread that missed may hold the lock of Rust's.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
@@ -251,24 +251,23 @@ impl RegionInner {
             c.read_file.fetch_add(n as u64, Relaxed);
             return Ok(false);
         }
-        let mut fresh = true;
-        for i in 0..n {
-            let page = b.pages.page_mut(i);
-            match self.slot(first + i) {
-                None => page.fill(0),
-                Some(slot) => {
-                    fresh = false;
-                    let swap = self.pool.swap.as_ref().expect("slot of a swap");
-                    swap.get(slot, page, b.scratch.bytes_mut())
-                        .map_err(|e| Error::Io {
-                            what: "reading swap",
-                            source: clone(&e),
-                        })?;
-                    c.swapped_in.fetch_add(1, Relaxed);
-                }
+        let mut slots = [None; MAX_READ_AHEAD];
+        let mut stored = 0;
+        for (i, s) in slots[..n].iter_mut().enumerate() {
+            *s = self.slot(first + i);
+            match s {
+                None => b.pages.page_mut(i).fill(0),
+                Some(_) => stored += 1,
             }
         }
-        Ok(fresh)
+        if stored > 0 {
+            let swap = self.pool.swap.as_ref().expect("slot of a swap");
+            let pages = &mut b.pages.bytes_mut()[..n * PAGE];
+            let done = swap.get_many(&slots[..n], pages, b.scratch.bytes_mut());
+            done.map_err(Error::io("reading swap"))?;
+            c.swapped_in.fetch_add(stored, Relaxed);
+        }
+        Ok(stored == 0)
     }
 
     fn tell_engine(&self, first: usize, n: usize, write: bool) {

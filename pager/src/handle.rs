@@ -149,10 +149,15 @@ impl Group {
         let _shield = self.pool.enter()?;
         if backing.as_ref().is_some_and(|b| b.writable) {
             self.pool.flusher.start(&self.pool)?;
+            crate::exit::remember(&self.pool);
         }
         if self.pool.config.background {
             self.pool.background.start(&self.pool)?;
         }
+        let messages = match self.threads {
+            true => Some(self.pool.messages()?),
+            false => None,
+        };
         let pages = bytes.div_ceil(PAGE);
         let book = self
             .pool
@@ -166,6 +171,7 @@ impl Group {
                 book: book.clone(),
                 backing,
                 explicit: self.pool.pagemap.is_none(),
+                messages,
             },
         );
         let inner = match made {

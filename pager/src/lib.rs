@@ -32,9 +32,12 @@
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
 //! | `fault.rs` | a miss |
 //! | `reclaim.rs`, `background.rs` | doing what the engine asks for; doing it ahead of need |
+//! | `handler.rs` | threads that handle misses, where system calls must be able to miss |
 //! | `sweep.rs` | where references come from |
 //! | `evict.rs` | taking pages out |
 //! | `writeback.rs` | dirty pages of files |
+//! | `exit.rs` | dirty pages when the process ends |
+//! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `stat.rs` | counters |
 //! | `sys/` | the kernel's calls |
@@ -44,16 +47,19 @@ mod config;
 mod core;
 mod error;
 mod evict;
+mod exit;
 mod explicit;
 mod fault;
 mod gate;
 mod group;
 mod handle;
+mod handler;
 pub mod journal;
 mod page;
 mod policy;
 mod pool;
 mod reclaim;
+mod recompress;
 mod region;
 mod stat;
 pub mod store;

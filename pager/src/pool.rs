@@ -7,13 +7,16 @@ use crate::error::{Error, Result};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
+use crate::handler::Handlers;
 use crate::journal::Recorder;
 use crate::policy::{Fed, Policy, PolicyConfig};
+use crate::recompress::Recompressor;
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::pagemap::Pagemap;
-use crate::sys::probe::{probe, Missing};
+use crate::sys::probe::{probe, probe_threads, Missing};
 use crate::sys::signals::Shield;
+use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::writeback::Flusher;
 use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
@@ -42,12 +45,15 @@ pub(crate) struct PoolInner {
     pub(crate) counts: Counts,
     pub(crate) flusher: Flusher,
     pub(crate) background: Background,
+    pub(crate) recompressor: Recompressor,
     /// One sweep at a time; others use what it finds.
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
     pub(crate) since_sweep: AtomicU64,
     evictors: Mutex<Vec<Evictor>>,
     bounces: Mutex<Vec<Bounce>>,
+    /// Threads that handle misses, once a region asks for them.
+    handlers: Mutex<Option<Handlers>>,
     pid: u32,
 }
 
@@ -65,11 +71,17 @@ impl Pool {
                 probe(&config.denied)?;
                 None
             }
+            FaultMode::Thread => {
+                probe_threads(&config.denied)?;
+                None
+            }
             FaultMode::Auto => probe(&config.denied).err(),
         };
         let faulting = config.fault != FaultMode::Explicit && missing.is_none();
         let pagemap = if faulting {
-            sigbus::install(crate::fault::on_miss)?;
+            if config.fault != FaultMode::Thread {
+                sigbus::install(crate::fault::on_miss)?;
+            }
             Some(Pagemap::open().map_err(Error::sys("opening /proc/self/pagemap"))?)
         } else {
             None
@@ -98,13 +110,16 @@ impl Pool {
             counts: Counts::default(),
             flusher: Flusher::default(),
             background: Background::default(),
+            recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
             bounces: Mutex::new(Vec::new()),
+            handlers: Mutex::new(None),
             pid: std::process::id(),
             config,
         });
+        Recompressor::start(&inner)?;
         Ok(Self { inner })
     }
 
@@ -134,7 +149,7 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         } else {
             config.budget / 2
         };
-        Some(Compressed::new(slots, limit).map_err(&io)?)
+        Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
     } else {
         None
     };
@@ -163,6 +178,16 @@ impl PoolInner {
             return Err(Error::Forked);
         }
         Ok(Shield::new())
+    }
+
+    /// Where misses of a region become messages to threads of the pool.
+    pub(crate) fn messages(&self) -> Result<Arc<Userfaultfd>> {
+        let mut handlers = self.handlers.lock().expect("handlers");
+        let h = match handlers.take() {
+            Some(h) => h,
+            None => Handlers::start(self.config.handler_threads)?,
+        };
+        Ok(handlers.insert(h).uffd())
     }
 
     pub(crate) fn evictor(&self) -> Result<Evictor> {

@@ -13,6 +13,7 @@ use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
 use coldset_engine::FolioId;
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -38,8 +39,8 @@ pub(crate) enum Memory {
     Faulting {
         /// Holds the pages.
         file: Memfd,
-        /// Puts them in.
-        uffd: Userfaultfd,
+        /// Puts them in. Of the region's own, or with messages, of the pool's.
+        uffd: Arc<Userfaultfd>,
     },
     /// Pages are used only while pinned; private memory.
     Explicit,
@@ -72,6 +73,8 @@ pub(crate) struct NewRegion {
     pub(crate) book: Arc<Book>,
     pub(crate) backing: Option<Backing>,
     pub(crate) explicit: bool,
+    /// Misses are messages of this one.
+    pub(crate) messages: Option<Arc<Userfaultfd>>,
 }
 
 impl RegionInner {
@@ -88,7 +91,10 @@ impl RegionInner {
             let file = Memfd::new(pages).map_err(&sys)?;
             let writable = new.backing.as_ref().is_none_or(|b| b.writable);
             let map = Mapping::shared(file.as_fd(), pages * PAGE, writable).map_err(&sys)?;
-            let uffd = Userfaultfd::full().map_err(&sys)?;
+            let uffd = match new.messages {
+                Some(shared) => shared,
+                None => Arc::new(Userfaultfd::full().map_err(&sys)?),
+            };
             uffd.register(&map).map_err(&sys)?;
             (Memory::Faulting { file, uffd }, map)
         };
@@ -175,6 +181,12 @@ impl RegionInner {
                         Ok(Copied::All) => break,
                         // The address space is changing (fork, mremap elsewhere): again.
                         Ok(Copied::Some(n)) => done += n,
+                        // The pages are ours and not there: what is, is the mark of a miss that
+                        // failed (`handler.rs`).
+                        Err(Errno::EXIST) => self
+                            .map
+                            .zap(first * PAGE + done, src.len() - done)
+                            .map_err(Error::sys("zapping a region"))?,
                         Err(e) => return Err(Error::sys("UFFDIO_COPY")(e)),
                     }
                 }
