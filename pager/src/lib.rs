@@ -67,7 +67,7 @@ pub use config::{
 pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
-pub use handle::{Advice, Pin, Region};
+pub use handle::{Advice, Pin, Region, SharedPin};
 pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
