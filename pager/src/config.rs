@@ -113,6 +113,7 @@ impl Default for FlushConfig {
 pub struct PoolConfig {
     pub(crate) budget: u64,
     pub(crate) switches: Switches,
+    pub(crate) policy_name: String,
     pub(crate) swap: SwapConfig,
     pub(crate) fault: FaultMode,
     pub(crate) denied: Vec<Feature>,
@@ -130,6 +131,7 @@ impl PoolConfig {
         Self {
             budget,
             switches: live(presets::preset("v5").expect("a preset")),
+            policy_name: "v5".into(),
             swap: SwapConfig::none(),
             fault: FaultMode::default(),
             denied: Vec::new(),
@@ -150,6 +152,7 @@ impl PoolConfig {
     /// An unknown name.
     pub fn policy(mut self, name: &str) -> Result<Self> {
         self.switches = live(presets::preset(name)?);
+        self.policy_name = name.into();
         Ok(self)
     }
 
@@ -159,6 +162,7 @@ impl PoolConfig {
     /// An unknown switch or value.
     pub fn switch(mut self, assignment: &str) -> Result<Self> {
         self.switches.assign(assignment)?;
+        self.policy_name = format!("{}+{assignment}", self.policy_name);
         Ok(self)
     }
 

@@ -4,7 +4,7 @@
 
 use crate::policy::Policy;
 use crate::region::RegionInner;
-use coldset_engine::{MmId, ObjectId};
+use coldset_engine::{MemcgId, MmId, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub(crate) struct Core {
     pub(crate) regions: BTreeMap<ObjectId, Arc<RegionInner>>,
     /// Anonymous bytes promised to regions.
     pub(crate) promised: u64,
+    /// Paths of the groups, without the root's.
+    pub(crate) group_names: BTreeMap<MemcgId, String>,
 }
 
 impl Core {
@@ -23,6 +25,7 @@ impl Core {
             policy,
             regions: BTreeMap::new(),
             promised: 0,
+            group_names: BTreeMap::new(),
         }
     }
 

@@ -37,6 +37,7 @@
 //! | `writeback.rs` | dirty pages of files |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `stat.rs` | counters |
+//! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
 mod config;
@@ -49,6 +50,7 @@ mod gate;
 mod group;
 mod handle;
 pub mod journal;
+pub mod observe;
 mod page;
 mod policy;
 mod pool;
@@ -65,6 +67,7 @@ pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
 pub use handle::{Advice, Pin, Region};
+pub use observe::Snapshot;
 pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};

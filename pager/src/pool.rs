@@ -7,6 +7,7 @@ use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
 use crate::journal::Recorder;
+use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
@@ -19,7 +20,7 @@ use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::MemcgId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
@@ -47,6 +48,9 @@ pub(crate) struct PoolInner {
     evictors: Mutex<Vec<Evictor>>,
     bounces: Mutex<Vec<Bounce>>,
     pid: u32,
+    /// Number in the process.
+    pub(crate) id: u64,
+    pub(crate) born_ns: u64,
 }
 
 impl Pool {
@@ -100,8 +104,11 @@ impl Pool {
             evictors: Mutex::new(Vec::new()),
             bounces: Mutex::new(Vec::new()),
             pid: std::process::id(),
+            id: observe::registry::next_id(),
+            born_ns: clock::now(),
             config,
         });
+        observe::registry::add(&inner);
         Ok(Self { inner })
     }
 
@@ -149,9 +156,26 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
 impl PoolInner {
     /// The lock. A panic while it was held has left the engine in an unknown state.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        let mut core = self.core.lock().expect("the pager has failed before");
-        core.policy.set_now(clock::now());
-        core
+        let core = self.core_unless_failed();
+        core.expect("the pager has failed before")
+    }
+
+    /// The lock, unless a panic has left the engine in an unknown state.
+    pub(crate) fn core_unless_failed(&self) -> Option<MutexGuard<'_, Core>> {
+        let (mut core, asked) = match self.core.try_lock() {
+            Ok(core) => (core, None),
+            Err(TryLockError::Poisoned(_)) => return None,
+            Err(TryLockError::WouldBlock) => {
+                let asked = clock::now();
+                (self.core.lock().ok()?, Some(asked))
+            }
+        };
+        let now = clock::now();
+        if let Some(asked) = asked {
+            self.counts.lock_ns.add(now - asked);
+        }
+        core.policy.set_now(now);
+        Some(core)
     }
 
     /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.

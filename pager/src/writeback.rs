@@ -343,6 +343,7 @@ impl RegionInner {
         n: usize,
         buf: &mut PageBuf,
     ) -> io::Result<()> {
+        let start = clock::now();
         {
             let mut core = self.pool.core();
             for p in first..first + n {
@@ -371,6 +372,7 @@ impl RegionInner {
             }
         }
         (first..first + n).for_each(|p| self.release(p, done.is_err()));
+        self.pool.counts.writeback_ns.add(clock::now() - start);
         match &done {
             Ok(()) => {
                 self.pool.counts.written_back.fetch_add(n as u64, Relaxed);
