@@ -123,6 +123,8 @@ pub struct PoolConfig {
     pub(crate) store_outside: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
+    pub(crate) observe: Option<bool>,
+    pub(crate) metrics: Option<String>,
 }
 
 impl PoolConfig {
@@ -141,6 +143,8 @@ impl PoolConfig {
             store_outside: false,
             copy_then_punch: false,
             journal: None,
+            observe: None,
+            metrics: None,
         }
     }
 
@@ -214,6 +218,21 @@ impl PoolConfig {
     /// `COLDSET_JOURNAL` names the file: of the first pool as it is, of the nth with `.n` appended.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.journal = Some(path.into());
+        self
+    }
+
+    /// Lets `coldset top` look at the process, by a socket that only its user (and root) can reach
+    /// ([`crate::observe`]). Without this, `COLDSET_OBSERVE=1` does it; else nothing is made.
+    pub fn observe(mut self, on: bool) -> Self {
+        self.observe = Some(on);
+        self
+    }
+
+    /// Answers Prometheus at `address`, as `127.0.0.1:9100`; port 0 takes a free one
+    /// ([`crate::Pool::metrics_address`]). For all pools of the process. Without this,
+    /// `COLDSET_METRICS` is the address; else nothing listens.
+    pub fn metrics(mut self, address: impl Into<String>) -> Self {
+        self.metrics = Some(address.into());
         self
     }
 

@@ -51,6 +51,7 @@ pub(crate) struct PoolInner {
     /// Number in the process.
     pub(crate) id: u64,
     pub(crate) born_ns: u64,
+    metrics_at: Option<std::net::SocketAddr>,
 }
 
 impl Pool {
@@ -61,6 +62,7 @@ impl Pool {
     /// fallback); the swap file.
     pub fn new(config: PoolConfig) -> Result<Self> {
         config.check()?;
+        let metrics_at = observe::begin(&config)?;
         let missing = match config.fault {
             FaultMode::Explicit => None,
             FaultMode::Sigbus => {
@@ -105,6 +107,7 @@ impl Pool {
             bounces: Mutex::new(Vec::new()),
             pid: std::process::id(),
             id: observe::registry::next_id(),
+            metrics_at,
             born_ns: clock::now(),
             config,
         });
@@ -115,6 +118,11 @@ impl Pool {
     /// Why the pool fell back to explicit mode; none if it did not.
     pub fn fallback(&self) -> Option<&Missing> {
         self.inner.missing.as_ref()
+    }
+
+    /// Where the process answers Prometheus; none if the pool was not asked to.
+    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
+        self.inner.metrics_at
     }
 
     /// Bytes that pages in memory and compressed contents may take together.

@@ -11,9 +11,11 @@
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `futex.rs` | waiting for a page word |
 //! | `clock.rs` | time |
+//! | `atexit.rs` | a function that runs when the process ends |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
+pub mod atexit;
 pub mod clock;
 pub mod futex;
 pub mod memfd;

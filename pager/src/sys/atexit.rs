@@ -1,0 +1,7 @@
+//! Doing something when the process ends normally.
+
+/// Calls `f` when the process returns from `main` or calls `exit`. False if the C library has no room.
+pub fn at_exit(f: extern "C" fn()) -> bool {
+    // SAFETY: the function is static, takes nothing and returns nothing.
+    unsafe { libc::atexit(f) == 0 }
+}
