@@ -144,6 +144,7 @@ impl Default for FlushConfig {
 pub struct PoolConfig {
     pub(crate) budget: u64,
     pub(crate) switches: Switches,
+    pub(crate) policy_name: String,
     pub(crate) swap: SwapConfig,
     pub(crate) fault: FaultMode,
     pub(crate) denied: Vec<Feature>,
@@ -156,6 +157,8 @@ pub struct PoolConfig {
     pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
+    pub(crate) observe: Option<bool>,
+    pub(crate) metrics: Option<String>,
 }
 
 impl PoolConfig {
@@ -164,6 +167,7 @@ impl PoolConfig {
         Self {
             budget,
             switches: live(presets::preset("v5").expect("a preset")),
+            policy_name: "v5".into(),
             swap: SwapConfig::none(),
             fault: FaultMode::default(),
             denied: Vec::new(),
@@ -176,6 +180,8 @@ impl PoolConfig {
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
             journal: None,
+            observe: None,
+            metrics: None,
         }
     }
 
@@ -187,6 +193,7 @@ impl PoolConfig {
     /// An unknown name.
     pub fn policy(mut self, name: &str) -> Result<Self> {
         self.switches = live(presets::preset(name)?);
+        self.policy_name = name.into();
         Ok(self)
     }
 
@@ -196,6 +203,7 @@ impl PoolConfig {
     /// An unknown switch or value.
     pub fn switch(mut self, assignment: &str) -> Result<Self> {
         self.switches.assign(assignment)?;
+        self.policy_name = format!("{}+{assignment}", self.policy_name);
         Ok(self)
     }
 
@@ -268,6 +276,21 @@ impl PoolConfig {
     /// `COLDSET_JOURNAL` names the file: of the first pool as it is, of the nth with `.n` appended.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.journal = Some(path.into());
+        self
+    }
+
+    /// Lets `coldset top` look at the process, by a socket that only its user (and root) can reach
+    /// ([`crate::observe`]). Without this, `COLDSET_OBSERVE=1` does it; else nothing is made.
+    pub fn observe(mut self, on: bool) -> Self {
+        self.observe = Some(on);
+        self
+    }
+
+    /// Answers Prometheus at `address`, as `127.0.0.1:9100`; port 0 takes a free one
+    /// ([`crate::Pool::metrics_address`]). For all pools of the process. Without this,
+    /// `COLDSET_METRICS` is the address; else nothing listens.
+    pub fn metrics(mut self, address: impl Into<String>) -> Self {
+        self.metrics = Some(address.into());
         self
     }
 

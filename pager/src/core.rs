@@ -17,6 +17,8 @@ pub(crate) struct Core {
     pub(crate) regions: BTreeMap<ObjectId, Arc<RegionInner>>,
     /// Anonymous bytes promised to regions.
     pub(crate) promised: u64,
+    /// Paths of the groups, without the root's.
+    pub(crate) group_names: BTreeMap<MemcgId, String>,
 }
 
 impl Core {
@@ -25,6 +27,7 @@ impl Core {
             policy,
             regions: BTreeMap::new(),
             promised: 0,
+            group_names: BTreeMap::new(),
         }
     }
 

@@ -90,9 +90,9 @@ impl PoolInner {
         for chunk in victims.chunks(e.capacity) {
             let start = clock::now();
             let done = self.evict_chunk(&mut e, chunk);
-            self.counts
-                .evict_ns
-                .add((clock::now() - start) / chunk.len() as u64);
+            let n = chunk.len() as u64;
+            let ns = (clock::now() - start) / n;
+            self.counts.evict_ns.add_many(ns, n);
             result = result.and(done);
         }
         self.keep_evictor(e);

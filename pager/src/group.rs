@@ -98,7 +98,12 @@ impl Group {
         // The name may lie in managed memory: copied before any lock is taken.
         let name = format!("{}/{name}", self.name.trim_end_matches('/'));
         let _shield = self.pool.enter()?;
-        let memcg = self.pool.core().policy.group(self.memcg)?;
+        let memcg = {
+            let mut core = self.pool.core();
+            let memcg = core.policy.group(self.memcg)?;
+            core.group_names.insert(memcg, name.clone());
+            memcg
+        };
         let group = Group {
             pool: self.pool.clone(),
             memcg,

@@ -41,6 +41,7 @@
 //! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `stat.rs` | counters |
+//! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
 mod background;
@@ -56,6 +57,7 @@ mod group;
 mod handle;
 mod handler;
 pub mod journal;
+pub mod observe;
 mod page;
 mod policy;
 mod pool;
@@ -75,6 +77,7 @@ pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
 pub use handle::{Advice, Pin, Region, SharedPin};
+pub use observe::Snapshot;
 pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};

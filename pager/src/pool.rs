@@ -9,6 +9,7 @@ use crate::fault::Bounce;
 use crate::gate::Gate;
 use crate::handler::Handlers;
 use crate::journal::Recorder;
+use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::recompress::Recompressor;
 use crate::stat::Counts;
@@ -23,7 +24,7 @@ use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::MemcgId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
@@ -55,6 +56,10 @@ pub(crate) struct PoolInner {
     /// Threads that handle misses, once a region asks for them.
     handlers: Mutex<Option<Handlers>>,
     pid: u32,
+    /// Number in the process.
+    pub(crate) id: u64,
+    pub(crate) born_ns: u64,
+    metrics_at: Option<std::net::SocketAddr>,
 }
 
 impl Pool {
@@ -65,6 +70,7 @@ impl Pool {
     /// fallback); the swap file.
     pub fn new(config: PoolConfig) -> Result<Self> {
         config.check()?;
+        let metrics_at = observe::begin(&config)?;
         let missing = match config.fault {
             FaultMode::Explicit => None,
             FaultMode::Sigbus => {
@@ -117,15 +123,24 @@ impl Pool {
             bounces: Mutex::new(Vec::new()),
             handlers: Mutex::new(None),
             pid: std::process::id(),
+            id: observe::registry::next_id(),
+            metrics_at,
+            born_ns: clock::now(),
             config,
         });
         Recompressor::start(&inner)?;
+        observe::registry::add(&inner);
         Ok(Self { inner })
     }
 
     /// Why the pool fell back to explicit mode; none if it did not.
     pub fn fallback(&self) -> Option<&Missing> {
         self.inner.missing.as_ref()
+    }
+
+    /// Where the process answers Prometheus; none if the pool was not asked to.
+    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
+        self.inner.metrics_at
     }
 
     /// Bytes that pages in memory and compressed contents may take together.
@@ -167,9 +182,26 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
 impl PoolInner {
     /// The lock. A panic while it was held has left the engine in an unknown state.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        let mut core = self.core.lock().expect("the pager has failed before");
-        core.policy.set_now(clock::now());
-        core
+        let core = self.core_unless_failed();
+        core.expect("the pager has failed before")
+    }
+
+    /// The lock, unless a panic has left the engine in an unknown state.
+    pub(crate) fn core_unless_failed(&self) -> Option<MutexGuard<'_, Core>> {
+        let (mut core, asked) = match self.core.try_lock() {
+            Ok(core) => (core, None),
+            Err(TryLockError::Poisoned(_)) => return None,
+            Err(TryLockError::WouldBlock) => {
+                let asked = clock::now();
+                (self.core.lock().ok()?, Some(asked))
+            }
+        };
+        let now = clock::now();
+        if let Some(asked) = asked {
+            self.counts.lock_ns.add(now - asked);
+        }
+        core.policy.set_now(now);
+        Some(core)
     }
 
     /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.

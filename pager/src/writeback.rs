@@ -352,6 +352,7 @@ impl RegionInner {
         runs: &[Range<usize>],
         buf: &mut PageBuf,
     ) -> (u64, io::Result<()>) {
+        let start = clock::now();
         {
             let mut core = self.pool.core();
             for id in runs
@@ -379,6 +380,7 @@ impl RegionInner {
             })
             .collect();
         write_all(&*file.storage, &mut writes);
+        self.pool.counts.writeback_ns.add(clock::now() - start);
         let mut written = 0;
         let mut result = Ok(());
         for ((run, read), w) in runs.iter().zip(read).zip(writes) {
