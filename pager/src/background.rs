@@ -102,7 +102,7 @@ impl PoolInner {
     }
 
     /// Wakes the thread if there is little room.
-    pub(crate) fn ahead(&self) {
+    pub(crate) fn keep_ahead(&self) {
         if self.config.background && self.gate.free() < self.watermarks().low {
             self.background.wake();
         }

@@ -105,7 +105,7 @@ impl Bounce {
 
 impl RegionInner {
     /// Makes sure that a page was in memory at some moment during the call.
-    pub(crate) fn bring_in(&self, page: usize, write: bool) -> Result<()> {
+    pub(crate) fn bring_in(self: &Arc<Self>, page: usize, write: bool) -> Result<()> {
         loop {
             match self.words.get(page).state() {
                 State::Resident | State::Writeback => return Ok(()),
@@ -113,7 +113,11 @@ impl RegionInner {
                 State::Evicted => {
                     if self.words.try_fill(page) {
                         let most = self.window(page);
-                        self.fill(page, most, write)?;
+                        let filled = self.fill(page, most, write)?;
+                        self.stream.filled(page + filled, most);
+                        if most == self.pool.config.read_ahead {
+                            self.hand_over(page + filled);
+                        }
                         if write && self.writable_file().is_some() {
                             self.pool.balance_dirty();
                         }
@@ -145,42 +149,50 @@ impl RegionInner {
             2 => return most,
             _ => {}
         }
-        let s = self.stream.load(Relaxed);
-        let (next, window) = ((s >> 8) as usize, (s & 0xFF) as usize);
-        let window = if next == page && page > 0 {
-            (window * 2).clamp(2, most)
-        } else {
-            1
-        };
-        window.min(most)
+        self.stream.window(page, most)
     }
 
-    /// Fills a page that the caller owns, and up to `most` - 1 evicted neighbours after it.
-    fn fill(&self, first: usize, most: usize, write: bool) -> Result<()> {
+    /// Takes the pages from `first` on that are evicted, up to `end`. Returns how many.
+    pub(crate) fn claim_evicted(&self, first: usize, end: usize) -> usize {
+        (first..end).take_while(|&p| self.words.try_fill(p)).count()
+    }
+
+    /// Fills pages that the caller owns, if there is room. False: they have been given back.
+    pub(crate) fn fill_or_leave(&self, first: usize, n: usize) -> bool {
+        match self.fill_owned(first, n, false) {
+            Ok(filled) if filled > 0 => {
+                self.pool.counts.filled.fetch_add(n as u64, Relaxed);
+                true
+            }
+            // Whoever needs them will miss, and meet the error, if it is one.
+            _ => {
+                (first..first + n).for_each(|p| self.words.emptied(p));
+                false
+            }
+        }
+    }
+
+    /// Fills a page that the caller owns, and up to `most` - 1 evicted neighbours after it. Returns
+    /// pages filled.
+    fn fill(&self, first: usize, most: usize, write: bool) -> Result<usize> {
         let start = clock::now();
         let end = (first + most.max(1)).min(self.pages());
-        let mut n = 1;
-        while first + n < end && self.words.try_fill(first + n) {
-            n += 1;
-        }
+        let mut n = 1 + self.claim_evicted(first + 1, end);
         let mut done = self.fill_owned(first, n, write);
-        if n > 1 && !matches!(done, Ok(filled) if filled > 0) {
+        while n > 1 && !matches!(done, Ok(filled) if filled > 0) {
             // No room for all of them, or it is a neighbour that cannot be read.
-            for p in first + 1..first + n {
-                self.words.emptied(p);
-            }
-            n = 1;
-            done = self.fill_owned(first, 1, write);
+            let less = n / 2;
+            (first + less..first + n).for_each(|p| self.words.emptied(p));
+            n = less;
+            done = self.fill_owned(first, n, write);
         }
         match done {
             Ok(filled) => {
-                self.stream
-                    .store((((first + filled) as u64) << 8) | filled as u64, Relaxed);
                 let c = &self.pool.counts;
                 c.misses.fetch_add(1, Relaxed);
                 c.filled.fetch_add(filled as u64, Relaxed);
                 c.miss_ns.add(clock::now() - start);
-                Ok(())
+                Ok(filled)
             }
             Err(e) => {
                 (first..first + n).for_each(|p| self.words.emptied(p));

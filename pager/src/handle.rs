@@ -153,6 +153,7 @@ impl Group {
         }
         if self.pool.config.background {
             self.pool.background.start(&self.pool)?;
+            self.pool.ahead.start()?;
         }
         let messages = match self.threads {
             true => Some(self.pool.messages()?),
@@ -365,6 +366,7 @@ impl Region {
         let _shield = r.pool.enter()?;
         let synced = r.sync(0, r.pages());
         unregister(r);
+        r.close_stream();
         let mut gone = Ok(());
         for b in 0..r.blocks() {
             if r.in_block(b) == 0 && r.is_clean_file() {

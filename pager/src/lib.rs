@@ -31,7 +31,7 @@
 //! | `journal/` | writing down what the engine is told, and telling it again |
 //! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
-//! | `fault.rs` | a miss |
+//! | `fault.rs`, `ahead.rs` | a miss; reading ahead of misses in order |
 //! | `reclaim.rs`, `background.rs` | doing what the engine asks for; doing it ahead of need |
 //! | `handler.rs` | threads that handle misses, where system calls must be able to miss |
 //! | `sweep.rs` | where references come from |
@@ -44,6 +44,7 @@
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
+mod ahead;
 mod background;
 mod config;
 mod core;

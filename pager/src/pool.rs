@@ -1,5 +1,6 @@
 //! The pool: a budget, an engine, a swap, and the regions that share them.
 
+use crate::ahead::Ahead;
 use crate::background::Background;
 use crate::config::{FaultMode, PoolConfig, SwapFile};
 use crate::core::Core;
@@ -46,6 +47,7 @@ pub(crate) struct PoolInner {
     pub(crate) counts: Counts,
     pub(crate) flusher: Flusher,
     pub(crate) background: Background,
+    pub(crate) ahead: Ahead,
     pub(crate) recompressor: Recompressor,
     /// One sweep at a time; others use what it finds.
     pub(crate) sweeping: Mutex<()>,
@@ -116,6 +118,7 @@ impl Pool {
             counts: Counts::default(),
             flusher: Flusher::default(),
             background: Background::default(),
+            ahead: Ahead::default(),
             recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
@@ -382,7 +385,7 @@ impl PoolInner {
                 return Ok(false);
             }
             if self.gate.enter(pages).is_ok() {
-                self.ahead();
+                self.keep_ahead();
                 return Ok(true);
             }
             // The store has grown since the charge: make room for both.

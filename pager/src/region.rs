@@ -2,6 +2,7 @@
 //!
 //! Anonymous regions and files are the same thing with another backing store.
 
+use crate::ahead::Stream;
 use crate::error::{Error, Result};
 use crate::page::PageTable;
 use crate::policy::Book;
@@ -59,8 +60,8 @@ pub(crate) struct RegionInner {
     in_block: Table<AtomicU32>,
     /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
     pub(crate) dirty_since: Table<AtomicU64>,
-    /// Read-ahead: page after the last miss << 8 | window.
-    pub(crate) stream: AtomicU64,
+    /// Whoever reads it in order.
+    pub(crate) stream: Stream,
     /// An `Advice`.
     pub(crate) advice: AtomicU8,
     /// Sweeps of this region that have ended.
@@ -111,7 +112,7 @@ impl RegionInner {
             words: PageTable::new(pages).map_err(&sys)?,
             in_block: table(blocks)?,
             dirty_since: Table::new(blocks).map_err(&sys)?,
-            stream: AtomicU64::new(0),
+            stream: Stream::default(),
             advice: AtomicU8::new(0),
             sweeps: AtomicU64::new(0),
         })

@@ -457,6 +457,7 @@ impl Drop for PoolInner {
     fn drop(&mut self) {
         self.flusher.stop();
         self.background.stop();
+        self.ahead.stop();
         self.recompressor.stop();
     }
 }
