@@ -37,8 +37,8 @@ impl Watermarks {
     /// One batch, and three; of a small budget a share.
     fn new(budget: u64, batch: u64) -> Self {
         Self {
-            low: batch.min(budget / 32),
-            high: (3 * batch).min(budget / 16),
+            low: batch.min(budget / 64),
+            high: (3 * batch).min(budget / 32),
         }
     }
 }
@@ -129,6 +129,6 @@ mod tests {
     fn a_small_budget_keeps_a_small_share_free() {
         let w = |budget, batch| Watermarks::new(budget, batch);
         assert_eq!(w(65536, 64), Watermarks { low: 64, high: 192 });
-        assert_eq!(w(256, 64), Watermarks { low: 8, high: 16 });
+        assert_eq!(w(256, 64), Watermarks { low: 4, high: 8 });
     }
 }

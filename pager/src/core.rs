@@ -34,12 +34,13 @@ impl Core {
     /// May pages that come back keep their copies in the swap, so that they need not be stored again?
     /// A kernel stops that when half of the slots are used, because others may need them. Here it is
     /// known what others may need at most: all of it may be kept if there is room for that, too.
-    pub(crate) fn keeps_copies(&self, swap: &Swap, memcg: MemcgId) -> bool {
+    /// `counts`: copies take memory that pages could have.
+    pub(crate) fn keeps_copies(&self, swap: &Swap, counts: bool, memcg: MemcgId) -> bool {
         let (used, total) = self.policy.slots();
         let missing = self.promised.saturating_sub(used * PAGE as u64);
         let room = swap.limit().saturating_sub(swap.bytes());
         let slots_suffice = total * PAGE as u64 >= self.promised;
-        let plenty = swap.bytes() * 2 <= swap.limit() || missing <= room;
+        let plenty = swap.bytes() * 2 <= swap.limit() || (!counts && missing <= room);
         plenty && (slots_suffice || !self.policy.swap_full(memcg))
     }
 

@@ -285,7 +285,8 @@ impl RegionInner {
     fn tell_engine(&self, first: usize, n: usize, write: bool) {
         let swap = self.pool.swap.as_ref();
         let mut core = self.pool.core();
-        let keep = swap.is_some_and(|s| core.keeps_copies(s, self.book.memcg));
+        let counts = !self.pool.config.store_outside;
+        let keep = swap.is_some_and(|s| core.keeps_copies(s, counts, self.book.memcg));
         for i in 0..n {
             let how = Arrival {
                 wanted: i == 0,

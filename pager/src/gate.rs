@@ -72,6 +72,11 @@ impl Gate {
         self.waits.load(Relaxed)
     }
 
+    /// Somebody is evicting at this moment.
+    pub(crate) fn any_leaving(&self) -> bool {
+        self.leaving.load(Acquire) > 0
+    }
+
     /// Room for pages that the engine has charged.
     pub(crate) fn enter(&self, pages: u64) -> Result<(), Full> {
         let mut last_look = false;

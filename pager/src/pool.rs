@@ -319,10 +319,11 @@ impl PoolInner {
                     task.feed(Fed::Reclaimed(self.reclaim_or_flush(over, nr)?));
                 }
                 ChargeStep::Oom { .. } => {
-                    // Nobody is killed here. As long as anything leaves memory, by whomever, it is
-                    // worth going on.
+                    // Nobody is killed here. As long as anything leaves memory, or is about to, by
+                    // whomever, it is worth going on.
                     let now = self.counts.evicted.load(Relaxed);
-                    idle = if now == evicted { idle + 1 } else { 0 };
+                    let nothing = now == evicted && !self.gate.any_leaving();
+                    idle = if nothing { idle + 1 } else { 0 };
                     evicted = now;
                     task.feed(Fed::Oom(idle < IDLE_ROUNDS));
                     std::thread::sleep(Duration::from_millis(1));
