@@ -71,6 +71,8 @@ pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
 pub use handle::{Advice, Pin, Region};
+#[cfg(feature = "remote")]
+pub use opendal;
 pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
