@@ -1,5 +1,9 @@
 //! What a pool is made of.
 
+mod parse;
+
+pub use parse::parse_size;
+
 use crate::error::{Error, Result};
 use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;

@@ -232,6 +232,16 @@ impl Region {
         self.len
     }
 
+    /// True if stores are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.backing.as_ref().is_some_and(|b| !b.writable)
+    }
+
+    /// True if the region is used through `fix` and `fix_mut`, and has no address.
+    pub fn is_explicit(&self) -> bool {
+        self.inner.is_explicit()
+    }
+
     /// Never: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -484,14 +494,55 @@ impl Pin<'_> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        for p in self.pages.clone() {
+        self.region.unpin(self.pages.clone(), self.write);
+    }
+}
+
+/// A [`Pin`] that shares the region instead of borrowing it, for callers that cannot name a lifetime.
+#[derive(Debug)]
+pub struct SharedPin {
+    region: Arc<Region>,
+    pages: Range<usize>,
+    write: bool,
+}
+
+impl SharedPin {
+    /// Bytes it keeps, whole pages.
+    pub fn range(&self) -> Range<usize> {
+        self.pages.start * PAGE..self.pages.end * PAGE
+    }
+}
+
+impl Drop for SharedPin {
+    fn drop(&mut self) {
+        self.region.unpin(self.pages.clone(), self.write);
+    }
+}
+
+impl Region {
+    /// As [`Self::pin`]; the region lives at least as long as the pin.
+    ///
+    /// # Errors
+    /// As [`Self::pin`].
+    pub fn pin_shared(self: &Arc<Self>, range: Range<usize>, write: bool) -> Result<SharedPin> {
+        let pin = self.pin(range, write)?;
+        let pages = pin.pages.clone();
+        // The shared pin lets the pages go instead.
+        std::mem::forget(pin);
+        Ok(SharedPin {
+            region: self.clone(),
+            pages,
+            write,
+        })
+    }
+
+    fn unpin(&self, pages: Range<usize>, write: bool) {
+        for p in pages.clone() {
             // A store through a descriptor may come after the kernel last looked at the entry.
-            self.region.inner.words.unpin(p, self.write);
+            self.inner.words.unpin(p, write);
         }
-        if self.write && !self.pages.is_empty() {
-            self.pages
-                .clone()
-                .for_each(|p| self.region.inner.note_dirty(p));
+        if write {
+            pages.for_each(|p| self.inner.note_dirty(p));
         }
     }
 }

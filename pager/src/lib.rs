@@ -25,6 +25,7 @@
 //! | file | what |
 //! |---|---|
 //! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
+//! | `config/parse.rs` | settings as text |
 //! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
 //! | `policy.rs` | the engine, slots and books: all that decides, without any memory |
 //! | `journal/` | writing down what the engine is told, and telling it again |
@@ -66,11 +67,13 @@ mod sweep;
 pub mod sys;
 mod writeback;
 
-pub use config::{FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET};
+pub use config::{
+    parse_size, FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET,
+};
 pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
-pub use handle::{Advice, Pin, Region};
+pub use handle::{Advice, Pin, Region, SharedPin};
 #[cfg(feature = "remote")]
 pub use opendal;
 pub use pool::Pool;
