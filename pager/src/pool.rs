@@ -155,7 +155,7 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         None => None,
         Some(SwapFile::Storage(f)) => Some(f.clone()),
         Some(SwapFile::Path(p)) => Some(Arc::new(
-            FileStorage::create(p, bytes).map_err(Error::io("creating the swap file"))?,
+            FileStorage::create_allocated(p, bytes).map_err(Error::io("creating the swap file"))?,
         )),
     };
     Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))

@@ -111,7 +111,8 @@ fn a_service_that_fails_now_and_then_is_asked_again() {
         retries: 1,
         ..RemoteOptions::default()
     };
-    let failed = RemoteStorage::open(&never, "some/object", options).unwrap_err();
+    let object = RemoteStorage::open(&never, "some/object", options).unwrap();
+    let failed = object.read_at(&mut back, 0).unwrap_err();
     assert!(failed.to_string().contains("some/object"), "{failed}");
 }
 

@@ -142,7 +142,12 @@ impl Client {
             // Retries go round timeouts: a try that takes too long is one more to be repeated.
             operator: operator.clone().layer(timeout).layer(retry),
             path: path.to_owned(),
-            name: format!("{}:{}{path}", info.scheme(), info.root()),
+            name: format!(
+                "{}:{}/{}",
+                info.scheme(),
+                info.root().trim_end_matches('/'),
+                path.trim_start_matches('/')
+            ),
         };
         let name = object.name.clone();
         let (requests, inbox) = unbounded_channel();
