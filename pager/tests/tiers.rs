@@ -76,7 +76,7 @@ fn no_store_is_lost_while_pages_are_recompressed() {
     let swap = SwapConfig::lz4(64 * MIB)
         .memory_limit(7 * MIB)
         .and_zstd_after(Duration::ZERO);
-    if let Some(s) = stressed(swap, soak(4.0)) {
+    if let Some(s) = stressed(swap, soak(3.0)) {
         assert!(s.swap.recompressed > 1000, "{s:?}");
     }
 }
@@ -89,7 +89,7 @@ fn no_store_is_lost_while_recompressed_memory_overflows_into_a_file() {
         .memory_limit(2 * MIB)
         .and_zstd()
         .and_file(&path, 64 * MIB);
-    let stats = stressed(swap, soak(4.0));
+    let stats = stressed(swap, soak(3.0));
     // Not made where the test is skipped.
     let _ = std::fs::remove_file(path);
     if let Some(s) = stats {
@@ -100,7 +100,7 @@ fn no_store_is_lost_while_recompressed_memory_overflows_into_a_file() {
 
 #[test]
 fn no_store_is_lost_with_zstd_alone() {
-    if let Some(s) = stressed(SwapConfig::zstd(64 * MIB), soak(2.0)) {
+    if let Some(s) = stressed(SwapConfig::zstd(64 * MIB), soak(1.5)) {
         assert!(s.swap.zstd_pages > 1000 && s.swap.lz4_pages == 0, "{s:?}");
     }
 }
