@@ -139,6 +139,9 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
     let file: Option<Arc<dyn Storage>> = match &s.file {
         None => None,
         Some(SwapFile::Storage(f)) => Some(f.clone()),
+        Some(SwapFile::Temporary) => Some(Arc::new(
+            FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
+        )),
         Some(SwapFile::Path(p)) => Some(Arc::new(
             FileStorage::create(p, bytes).map_err(Error::io("creating the swap file"))?,
         )),

@@ -4,7 +4,8 @@ use crate::sys::PAGE;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Something read and written at byte offsets. Transfers may be short.
 pub trait Storage: Send + Sync + std::fmt::Debug {
@@ -106,6 +107,29 @@ impl FileStorage {
         f.set_len(bytes)?;
         drop(f);
         Self::open(path, true)
+    }
+
+    /// Creates a file of `bytes` bytes without a name, in `$TMPDIR` or else `/var/tmp` (`/tmp` often
+    /// is memory).
+    ///
+    /// # Errors
+    /// Those of creating it.
+    pub fn temporary(bytes: u64) -> io::Result<Self> {
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let folder = std::env::var_os("TMPDIR").filter(|v| !v.is_empty());
+        let folder = PathBuf::from(folder.unwrap_or_else(|| "/var/tmp".into()));
+        loop {
+            let n = FILES.fetch_add(1, Relaxed);
+            let path = folder.join(format!("coldset-swap.{}.{n}", std::process::id()));
+            // Nobody else's file, and none that a link points at.
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                other => other?,
+            };
+            let made = Self::create(&path, bytes);
+            std::fs::remove_file(&path)?;
+            return made;
+        }
     }
 
     /// Size now.
