@@ -3,7 +3,7 @@
 //! | what | for example |
 //! |---|---|
 //! | a size | `4096`, `512M`, `2GiB`, `1.5 GB` |
-//! | a swap | `none`, `lz4:8GiB`, `lz4:8GiB+zstd`, `file:/path:8GiB`, `lz4:2GiB+file:/path:8GiB` |
+//! | a swap | `none`, `lz4:8GiB`, `lz4:8GiB+zstd`, `file:/path:8GiB`, `temp:8GiB`, `lz4:2GiB+file:/path:8GiB` |
 //! | a setting | `policy` = `v5`, see [`PoolConfig::set`] |
 
 use super::{FaultMode, PoolConfig, SwapConfig};
@@ -79,7 +79,7 @@ fn wrong(text: &str, part: &str, expected: &'static str, example: &'static str) 
 }
 
 const SWAP_EXAMPLE: &str =
-    "none, lz4:8GiB, lz4:8GiB+zstd, file:/path:8GiB or lz4:2GiB+file:/path:8GiB";
+    "none, lz4:8GiB, lz4:8GiB+zstd, file:/path:8GiB, temp:8GiB or lz4:2GiB+file:/path:8GiB";
 
 /// A word of the swap's grammar: takes what follows its colon, if there is one.
 struct Word {
@@ -139,6 +139,13 @@ const WORDS: &[Word] = &[
             }
         },
     },
+    Word {
+        name: "temp",
+        form: "temp:SIZE",
+        apply: |swap, text, rest| {
+            Ok(swap.and_temporary(some_size(text, rest.unwrap_or(""), "temp:SIZE")?))
+        },
+    },
 ];
 
 fn some_size(text: &str, part: &str, form: &'static str) -> Result<u64> {
@@ -167,12 +174,13 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 impl SwapConfig {
-    /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, or what takes pages first and
-    /// what takes the rest: `lz4:2GiB+file:/path:8GiB`. `lz4:8GiB+zstd` is [`Self::and_zstd`],
-    /// `zstd:8GiB` is [`Self::zstd`]. Sizes as in [`parse_size`].
+    /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, `temp:8GiB` (a temporary
+    /// file), or what takes pages first and what takes the rest: `lz4:2GiB+file:/path:8GiB`.
+    /// `lz4:8GiB+zstd` is [`Self::and_zstd`], `zstd:8GiB` is [`Self::zstd`]. Sizes as in
+    /// [`parse_size`].
     ///
     /// # Errors
-    /// [`Error::Parse`].
+    /// [`Error::Parse`], also for two files.
     ///
     /// ```
     /// use coldset_pager::SwapConfig;
@@ -203,7 +211,8 @@ impl SwapConfig {
                     SWAP_EXAMPLE,
                 ));
             };
-            if seen.contains(&name) {
+            let file = |n: &str| n == "file" || n == "temp";
+            if seen.iter().any(|&s| s == name || (file(s) && file(name))) {
                 return Err(wrong(text, part, "given once only", SWAP_EXAMPLE));
             }
             if rest.is_none() && word.form.contains(':') {
@@ -358,6 +367,9 @@ mod tests {
             panic!()
         };
         assert_eq!(p, Path::new("rel"));
+        let temporary = SwapConfig::parse("lz4:1G+temp:2G").unwrap();
+        assert!(matches!(temporary.file, Some(SwapFile::Temporary)));
+        assert_eq!(temporary.capacity(), 2 * GIB);
     }
 
     #[test]
@@ -377,6 +389,8 @@ mod tests {
             ("zstd:1G+lz4:1G", "\"lz4\""),
             ("zstd:", "zstd:SIZE"),
             ("lz4:1G+none", "\"none\""),
+            ("temp:1G+file:/a:1G", "\"file:/a:1G\""),
+            ("temp", "\"temp\""),
             ("lz4:1G+", "\"\""),
             ("file:8GiB", "\"8GiB\""),
             ("file::8GiB", "\":8GiB\""),

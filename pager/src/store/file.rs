@@ -10,8 +10,8 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// The magic number of tmpfs: reserving there takes memory at once.
 const TMPFS: i64 = 0x0102_1994;
@@ -115,6 +115,29 @@ impl FileStorage {
             let _ = std::fs::remove_file(path);
         })?;
         Ok(f)
+    }
+
+    /// Creates a file of `bytes` bytes without a name, in `$TMPDIR` or else `/var/tmp` (`/tmp` often
+    /// is memory), as [`Self::create_allocated`] does.
+    ///
+    /// # Errors
+    /// Those of creating it.
+    pub fn temporary(bytes: u64) -> io::Result<Self> {
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let folder = std::env::var_os("TMPDIR").filter(|v| !v.is_empty());
+        let folder = PathBuf::from(folder.unwrap_or_else(|| "/var/tmp".into()));
+        loop {
+            let n = FILES.fetch_add(1, Relaxed);
+            let path = folder.join(format!("coldset-swap.{}.{n}", std::process::id()));
+            // Nobody else's file, and none that a link points at.
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                other => other?,
+            };
+            let made = Self::create_allocated(&path, bytes)?;
+            std::fs::remove_file(&path)?;
+            return Ok(made);
+        }
     }
 
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
