@@ -3,7 +3,7 @@
 
 mod common;
 
-use coldset_pager::opendal::layers::ChaosLayer;
+use coldset_pager::opendal::layers::{ChaosLayer, ConcurrentLimitLayer};
 use coldset_pager::opendal::services::{Fs, Memory};
 use coldset_pager::opendal::Operator;
 use coldset_pager::store::{RemoteOptions, RemoteStorage, Storage};
@@ -12,6 +12,7 @@ use common::*;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Not a multiple of anything.
 const LEN: usize = 9 * MIB as usize + 12_345;
@@ -116,6 +117,24 @@ fn a_service_that_fails_now_and_then_is_asked_again() {
     assert!(failed.to_string().contains("some/object"), "{failed}");
 }
 
+/// A service that never answers is given up.
+#[test]
+fn a_service_that_hangs_is_an_error() {
+    let nobody_may = in_memory().layer(ConcurrentLimitLayer::new(0));
+    let options = RemoteOptions {
+        timeout: Duration::from_millis(100),
+        retries: 2,
+        ..RemoteOptions::default()
+    };
+    let failed = RemoteStorage::open(&nobody_may, "some/object", options)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        failed.contains("some/object") && failed.contains("timeout"),
+        "{failed}"
+    );
+}
+
 #[test]
 fn a_missing_object_is_an_error_that_names_it() {
     let pool = Pool::new(PoolConfig::new(MIB).fault_mode(FaultMode::Explicit)).unwrap();
@@ -164,7 +183,7 @@ fn a_changed_or_vanished_object_is_an_error() {
     std::fs::write(&file, contents()).unwrap();
     let same = fix(&|| {
         let f = std::fs::File::options().write(true).open(&file).unwrap();
-        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(1000);
+        let then = std::time::SystemTime::now() - Duration::from_secs(1000);
         f.set_modified(then).unwrap();
     });
     assert!(
