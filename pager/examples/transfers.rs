@@ -31,7 +31,7 @@ fn main() {
     let one_by_one = FileStorage::open_with(&path, true, options).unwrap();
     let mut buf = PageBuf::new(1024).unwrap();
     for (i, b) in buf.bytes_mut().iter_mut().enumerate() {
-        *b = (i * 31 >> 3) as u8;
+        *b = ((i * 31) >> 3) as u8;
     }
     for at in (0..FILE).step_by(buf.bytes().len()) {
         ring.write_at(buf.bytes(), at).unwrap();

@@ -35,6 +35,8 @@ pub enum FaultMode {
 #[derive(Clone, Debug)]
 pub(crate) enum SwapFile {
     Path(PathBuf),
+    /// Of no name, in the directory for temporary files that may be large.
+    Temporary,
     Storage(Arc<dyn Storage>),
 }
 
@@ -92,6 +94,14 @@ impl SwapConfig {
     /// Adds a file for what compressed memory cannot take.
     pub fn and_file(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
         self.file = Some(SwapFile::Path(path.into()));
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// As [`Self::and_file`], with a file without a name that goes away with the pool, in `$TMPDIR` or
+    /// else `/var/tmp`.
+    pub fn and_temporary(mut self, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Temporary);
         self.file_bytes = bytes;
         self
     }

@@ -8,16 +8,12 @@
 use crate::error::Result;
 use crate::fault::say;
 use crate::pool::PoolInner;
-use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::sync::{Arc, Mutex, Once, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 /// Pools with writable files, living or not.
 static POOLS: Mutex<Vec<Weak<PoolInner>>> = Mutex::new(Vec::new());
-/// The process that registered the hook.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-
 /// The pool has a writable file: a normal exit syncs it.
 pub(crate) fn remember(pool: &Arc<PoolInner>) {
     let mut pools = POOLS.lock().expect("pools");
@@ -29,22 +25,21 @@ pub(crate) fn remember(pool: &Arc<PoolInner>) {
         pools.push(Arc::downgrade(pool));
     }
     static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        PROCESS.store(std::process::id(), Relaxed);
-        crate::sys::exit::at_exit(hook);
-    });
+    // A child of fork inherits it.
+    HOOK.call_once(|| crate::sys::exit::at_exit(hook));
 }
 
 /// Runs in the thread that exits, while others may go on. They may exit too, or hold what a sync
 /// waits for: so the work is done by a thread of its own, and waited for no longer than was agreed.
 extern "C" fn hook() {
-    if PROCESS.load(Relaxed) != std::process::id() {
-        return;
-    }
-    let pools: Vec<Arc<PoolInner>> = match POOLS.lock() {
-        Ok(all) => all.iter().filter_map(Weak::upgrade).collect(),
-        Err(_) => return,
-    };
+    let Some(all) = names() else { return };
+    // A child of fork has no right to the pools of its parent.
+    let (pools, foreign): (Vec<_>, Vec<_>) = all
+        .iter()
+        .filter_map(Weak::upgrade)
+        .partition(|p| p.pid == std::process::id());
+    drop(all);
+    leave(foreign);
     let limit = pools.iter().map(|p| p.config.exit_limit).max();
     let Some(limit) = limit.filter(|l| !l.is_zero()) else {
         return leave(pools);
@@ -86,6 +81,18 @@ extern "C" fn hook() {
         ));
     }
     leave(pools);
+}
+
+/// The list; none if it stays locked: in a child of fork, for ever if another thread had it then.
+fn names() -> Option<MutexGuard<'static, Vec<Weak<PoolInner>>>> {
+    for _ in 0..100 {
+        match POOLS.try_lock() {
+            Ok(all) => return Some(all),
+            Err(TryLockError::Poisoned(_)) => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    None
 }
 
 /// The process is ending: a pool must not be taken apart now by whoever names it last.

@@ -11,7 +11,7 @@ use crate::sys::memory::PageBuf;
 use crate::sys::sigbus::{Miss, Verdict};
 use crate::sys::{clock, PAGE};
 use std::cell::Cell;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 /// Regions by address, for the handler.
@@ -25,9 +25,17 @@ thread_local! {
     static AGAIN: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
+/// The process that the regions in the registry belong to.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
 /// Makes a region known to the handler.
 pub(crate) fn register(region: Arc<RegionInner>) {
     let mut all = REGISTRY.write().expect("registry");
+    let pid = std::process::id();
+    if OWNER.swap(pid, Relaxed) != pid {
+        // A child of fork has none of its parent's regions, and may have got their addresses.
+        std::mem::forget(std::mem::take(&mut *all));
+    }
     let at = all.partition_point(|r| r.map.addr() < region.map.addr());
     all.insert(at, region);
 }

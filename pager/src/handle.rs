@@ -63,6 +63,15 @@ impl Pool {
         self.root().file_read_only(path)
     }
 
+    /// A read-only map of a whole remote object, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::remote`].
+    #[cfg(feature = "remote")]
+    pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
+        self.root().remote(operator, path)
+    }
+
     /// Writes all dirty pages of files and makes them durable.
     ///
     /// # Errors
@@ -122,6 +131,20 @@ impl Group {
         let f = FileStorage::open(path, writable).map_err(Error::io("opening a file"))?;
         let len = f.len().map_err(Error::io("asking for a file's size"))?;
         self.storage(Arc::new(f), len, writable)
+    }
+
+    /// A read-only map of a whole remote object, which must not change while it is mapped. With other
+    /// options: [`RemoteStorage`](crate::store::RemoteStorage) and [`Self::storage`].
+    ///
+    /// # Errors
+    /// Those of the service; an empty object; address space.
+    #[cfg(feature = "remote")]
+    pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
+        use crate::store::{RemoteOptions, RemoteStorage};
+        let object = RemoteStorage::open(operator, path, RemoteOptions::default())
+            .map_err(Error::io("opening a remote object"))?;
+        let len = object.len();
+        self.storage(Arc::new(object), len, false)
     }
 
     /// A map of the first `len` bytes of any storage.

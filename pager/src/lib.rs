@@ -79,6 +79,8 @@ pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
 pub use handle::{Advice, Pin, Region, SharedPin};
 pub use observe::Snapshot;
+#[cfg(feature = "remote")]
+pub use opendal;
 pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};

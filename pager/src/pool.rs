@@ -57,7 +57,7 @@ pub(crate) struct PoolInner {
     bounces: Mutex<Vec<Bounce>>,
     /// Threads that handle misses, once a region asks for them.
     handlers: Mutex<Option<Handlers>>,
-    pid: u32,
+    pub(crate) pid: u32,
     /// Number in the process.
     pub(crate) id: u64,
     pub(crate) born_ns: u64,
@@ -175,8 +175,11 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
     let file: Option<Arc<dyn Storage>> = match &s.file {
         None => None,
         Some(SwapFile::Storage(f)) => Some(f.clone()),
+        Some(SwapFile::Temporary) => Some(Arc::new(
+            FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
+        )),
         Some(SwapFile::Path(p)) => Some(Arc::new(
-            FileStorage::create(p, bytes).map_err(Error::io("creating the swap file"))?,
+            FileStorage::create_allocated(p, bytes).map_err(Error::io("creating the swap file"))?,
         )),
     };
     Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))

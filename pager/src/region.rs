@@ -176,7 +176,7 @@ impl RegionInner {
                 Ok(())
             }
             Memory::Faulting { uffd, .. } => {
-                let mut done = 0;
+                let (mut done, mut zapped) = (0, 0);
                 while done < src.len() {
                     match uffd.copy(&self.map, first * PAGE + done, &src[done..], protect) {
                         Ok(Copied::All) => break,
@@ -184,10 +184,12 @@ impl RegionInner {
                         Ok(Copied::Some(n)) => done += n,
                         // The pages are ours and not there: what is, is the mark of a miss that
                         // failed (`handler.rs`).
-                        Err(Errno::EXIST) => self
-                            .map
-                            .zap(first * PAGE + done, src.len() - done)
-                            .map_err(Error::sys("zapping a region"))?,
+                        Err(Errno::EXIST) if zapped <= src.len() / PAGE => {
+                            zapped += 1;
+                            self.map
+                                .zap(first * PAGE + done, src.len() - done)
+                                .map_err(Error::sys("zapping a region"))?;
+                        }
                         Err(e) => return Err(Error::sys("UFFDIO_COPY")(e)),
                     }
                 }

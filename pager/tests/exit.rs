@@ -67,10 +67,16 @@ fn act(role: &str, paths: &[&str]) {
         }
         // SAFETY: ends the process at once.
         "underscore" => unsafe { libc::_exit(CODE) },
-        "fork" => {
+        "fork" | "fork-pool" => {
             // SAFETY: the child exits the normal way, with the hook registered.
             let pid = unsafe { libc::fork() };
             if pid == 0 {
+                if role == "fork-pool" {
+                    let own = Pool::new(idle()).unwrap();
+                    let mut s = own.file(paths[1]).unwrap();
+                    dirty(&own, &mut s, 9);
+                    std::mem::forget((own, s));
+                }
                 // SAFETY: as the C library does it; the child of this test owns nothing else.
                 unsafe { libc::exit(0) };
             }
@@ -174,6 +180,9 @@ fn what_is_not_a_normal_exit_writes_nothing() {
     }
     let (_, a, b) = play(NAME, "off");
     assert_eq!((a, b), (vec![7; PAGES], vec![0; PAGES]));
+    // A child's own pool is its own affair.
+    let (_, a, b) = play(NAME, "fork-pool");
+    assert_eq!((a, b), (vec![0; PAGES], vec![9; PAGES]));
 }
 
 /// One line, and the exit code stays what it was; other pools are written nevertheless.

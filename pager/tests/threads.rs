@@ -172,6 +172,39 @@ fn system_calls_use_evicted_pages() {
     assert_eq!(pages_in_memory(), 0);
 }
 
+/// What system calls store into a map of a file is dirty like any other store.
+#[test]
+fn what_system_calls_store_reaches_the_file() {
+    let _one = alone();
+    let Some(pool) = privileged(config(2 * MIB)) else {
+        return;
+    };
+    const PAGES: usize = 1024;
+    let path = temp("stored");
+    std::fs::write(&path, vec![0; PAGES * PAGE]).unwrap();
+    let mut r = pool.file(&path).unwrap();
+    let (from, to) = rustix::pipe::pipe().unwrap();
+    for round in 1..4u8 {
+        for i in 0..PAGES {
+            rustix::io::write(&to, &[round ^ i as u8; 64]).unwrap();
+            let here = &mut r.bytes_mut()[i * PAGE + 100..][..64];
+            assert_eq!(rustix::io::read(&from, here).unwrap(), 64);
+        }
+        r.sync(0..r.len()).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for (i, p) in bytes.chunks(PAGE).enumerate() {
+            assert!(
+                p[100..164].iter().all(|&b| b == round ^ i as u8),
+                "page {i}"
+            );
+            assert_eq!((p[99], p[164]), (0, 0), "page {i}");
+        }
+    }
+    assert!(pool.stats().evicted > 1000);
+    r.close().unwrap();
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn threads_may_block_sigbus() {
     let _one = alone();

@@ -19,6 +19,22 @@ Path = Union[str, "os.PathLike[str]"]
 CHUNK = 1 << 20
 
 
+def _copies(a: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """Copies of an array's parts, in order. Each is made in the order of memory, so that a page is
+    not brought in again for every item."""
+    if a.ndim == 0 or a.nbytes <= CHUNK:
+        yield np.array(a, order="K")
+        return
+    row = a.nbytes // len(a)
+    if row > CHUNK:
+        for part in a:
+            yield from _copies(part)
+        return
+    step = CHUNK // row
+    for first in range(0, len(a), step):
+        yield np.array(a[first : first + step], order="K")
+
+
 class Array(np.ndarray[Any, np.dtype[Any]]):
     """A `numpy.ndarray` whose memory belongs to a pool.
 
@@ -158,13 +174,8 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
                 self.tofile(file)
             return
         # By way of ordinary memory: the kernel may not find ours.
-        for chunk in np.nditer(
-            self.view(np.ndarray),
-            flags=["external_loop", "buffered", "zerosize_ok"],
-            order="C",
-            buffersize=max(1, CHUNK // max(1, self.itemsize)),
-        ):
-            np.array(chunk).tofile(fid)
+        for part in _copies(self.view(np.ndarray)):
+            part.tofile(fid)
 
     def readfrom(self, file: BinaryIO) -> int:
         """Fills the array from a binary file, as `file.readinto` does. Returns bytes read: less than

@@ -3,11 +3,12 @@
 //! | what | for example |
 //! |---|---|
 //! | a size | `4096`, `512M`, `2GiB`, `1.5 GB` |
-//! | a swap | `none`, `lz4:8GiB`, `file:/path:8GiB`, `lz4:2GiB+file:/path:8GiB` |
+//! | a swap | `none`, `lz4:8GiB`, `lz4:8GiB+zstd`, `file:/path:8GiB`, `temp:8GiB`, `lz4:2GiB+file:/path:8GiB` |
 //! | a setting | `policy` = `v5`, see [`PoolConfig::set`] |
 
 use super::{FaultMode, PoolConfig, SwapConfig};
 use crate::error::{Error, Result};
+use crate::store::Codec;
 
 /// Powers of 1024 by one letter or with `iB`, of 1000 with `B`, as GNU's tools have it.
 const UNITS: &[(&str, u64)] = &[
@@ -77,7 +78,8 @@ fn wrong(text: &str, part: &str, expected: &'static str, example: &'static str) 
     }
 }
 
-const SWAP_EXAMPLE: &str = "none, lz4:8GiB, file:/path:8GiB or lz4:2GiB+file:/path:8GiB";
+const SWAP_EXAMPLE: &str =
+    "none, lz4:8GiB, lz4:8GiB+zstd, file:/path:8GiB, temp:8GiB or lz4:2GiB+file:/path:8GiB";
 
 /// A word of the swap's grammar: takes what follows its colon, if there is one.
 struct Word {
@@ -94,7 +96,33 @@ const WORDS: &[Word] = &[
         form: "lz4:SIZE",
         apply: |swap, text, rest| {
             let compressed = some_size(text, rest.unwrap_or(""), "lz4:SIZE")?;
+            if swap.compressed > 0 {
+                return Err(wrong(text, "lz4", "not after zstd:SIZE", SWAP_EXAMPLE));
+            }
             Ok(SwapConfig { compressed, ..swap })
+        },
+    },
+    // After LZ4 the second tier; with a size of its own all there is.
+    Word {
+        name: "zstd",
+        form: "zstd",
+        apply: |swap, text, rest| match rest {
+            None if swap.compressed > 0 => Ok(swap.and_zstd()),
+            Some(size) if swap.compressed == 0 => {
+                let compressed = some_size(text, size, "zstd:SIZE")?;
+                let codec = Codec::Zstd;
+                Ok(SwapConfig {
+                    compressed,
+                    codec,
+                    ..swap
+                })
+            }
+            _ => Err(wrong(
+                text,
+                "zstd",
+                "zstd after lz4:SIZE, or zstd:SIZE alone",
+                SWAP_EXAMPLE,
+            )),
         },
     },
     Word {
@@ -109,6 +137,13 @@ const WORDS: &[Word] = &[
                 }
                 _ => Err(wrong(text, rest, "PATH:SIZE after file:", SWAP_EXAMPLE)),
             }
+        },
+    },
+    Word {
+        name: "temp",
+        form: "temp:SIZE",
+        apply: |swap, text, rest| {
+            Ok(swap.and_temporary(some_size(text, rest.unwrap_or(""), "temp:SIZE")?))
         },
     },
 ];
@@ -139,11 +174,13 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 impl SwapConfig {
-    /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, or what takes pages first and
-    /// what takes the rest: `lz4:2GiB+file:/path:8GiB`. Sizes as in [`parse_size`].
+    /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, `temp:8GiB` (a temporary
+    /// file), or what takes pages first and what takes the rest: `lz4:2GiB+file:/path:8GiB`.
+    /// `lz4:8GiB+zstd` is [`Self::and_zstd`], `zstd:8GiB` is [`Self::zstd`]. Sizes as in
+    /// [`parse_size`].
     ///
     /// # Errors
-    /// [`Error::Parse`].
+    /// [`Error::Parse`], also for two files.
     ///
     /// ```
     /// use coldset_pager::SwapConfig;
@@ -174,7 +211,8 @@ impl SwapConfig {
                     SWAP_EXAMPLE,
                 ));
             };
-            if seen.contains(&name) {
+            let file = |n: &str| n == "file" || n == "temp";
+            if seen.iter().any(|&s| s == name || (file(s) && file(name))) {
                 return Err(wrong(text, part, "given once only", SWAP_EXAMPLE));
             }
             if rest.is_none() && word.form.contains(':') {
@@ -202,10 +240,11 @@ impl FaultMode {
 
 const FAULT_MODES: &[(&str, FaultMode)] = &[
     ("sigbus", FaultMode::Sigbus),
+    ("thread", FaultMode::Thread),
     ("explicit", FaultMode::Explicit),
     ("auto", FaultMode::Auto),
 ];
-const FAULT_MODE_EXAMPLE: &str = "sigbus, explicit or auto";
+const FAULT_MODE_EXAMPLE: &str = "sigbus, thread, explicit or auto";
 
 type Set = fn(PoolConfig, &str) -> Result<PoolConfig>;
 
@@ -312,6 +351,14 @@ mod tests {
         let both = (2 * GIB, Some(("/a".into(), 8 * GIB)));
         assert_eq!(swap("lz4:2GiB+file:/a:8GiB"), both);
         assert_eq!(swap(" lz4:2GiB + file:/a:8GiB "), both);
+        let codec = |text: &str| SwapConfig::parse(text).unwrap().codec;
+        assert_eq!(codec("lz4:8GiB"), Codec::Lz4);
+        for text in ["lz4:2GiB+zstd+file:/a:8GiB", "lz4:2GiB+file:/a:8GiB+zstd"] {
+            assert_eq!(swap(text), both);
+            assert_eq!(codec(text), SwapConfig::lz4(1).and_zstd().codec);
+        }
+        assert_eq!(swap("zstd:8GiB"), (8 * GIB, None));
+        assert_eq!(codec("zstd:8GiB"), Codec::Zstd);
         // Colons, plus signs and spaces in a path.
         let odd = (0, Some(("/a:b+c d/e".into(), GIB)));
         assert_eq!(swap("file:/a:b+c d/e:1GiB"), odd);
@@ -320,6 +367,9 @@ mod tests {
             panic!()
         };
         assert_eq!(p, Path::new("rel"));
+        let temporary = SwapConfig::parse("lz4:1G+temp:2G").unwrap();
+        assert!(matches!(temporary.file, Some(SwapFile::Temporary)));
+        assert_eq!(temporary.capacity(), 2 * GIB);
     }
 
     #[test]
@@ -333,7 +383,14 @@ mod tests {
             ("8GiB", "\"8GiB\""),
             ("lz4:8XB", "\"XB\""),
             ("lz4:1G+lz4:2G", "\"lz4:2G\""),
+            ("zstd", "\"zstd\""),
+            ("zstd+lz4:1G", "\"zstd\""),
+            ("lz4:1G+zstd:1G", "\"zstd\""),
+            ("zstd:1G+lz4:1G", "\"lz4\""),
+            ("zstd:", "zstd:SIZE"),
             ("lz4:1G+none", "\"none\""),
+            ("temp:1G+file:/a:1G", "\"file:/a:1G\""),
+            ("temp", "\"temp\""),
             ("lz4:1G+", "\"\""),
             ("file:8GiB", "\"8GiB\""),
             ("file::8GiB", "\":8GiB\""),

@@ -12,7 +12,7 @@ use super::slab::{class_of, Slab, CHUNK};
 use crate::sys::memory::Table;
 use crate::sys::{clock, PAGE};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -118,6 +118,8 @@ pub struct Compressed {
     bytes: AtomicU64,
     same: AtomicU64,
     limit: u64,
+    /// There may be pages that Zstandard has not been tried on.
+    untried: AtomicBool,
     /// Of the limit, what first-tier pages leave to recompression.
     reserve: u64,
     zstd: Zstd,
@@ -151,6 +153,7 @@ impl Compressed {
             }),
             bytes: AtomicU64::new(0),
             same: AtomicU64::new(0),
+            untried: AtomicBool::new(false),
             limit,
             reserve: if two {
                 (limit / 8).min(16 * CHUNK as u64)
@@ -235,6 +238,7 @@ impl Compressed {
         inner.tiers.count(e, 1);
         if let Some(ages) = &mut inner.ages {
             ages.push(slot, seconds());
+            self.untried.store(true, Relaxed);
         }
         self.set(slot, e);
         Ok(())
@@ -315,10 +319,10 @@ impl Compressed {
         self.set(slot, Entry::Empty);
     }
 
-    /// First-tier pages use more than seven eighths of what they may.
+    /// First-tier pages use more than seven eighths of what they may, and some could be smaller.
     pub fn crowded(&self) -> bool {
         let may = self.limit - self.reserve;
-        self.reserve > 0 && self.bytes() > may - may / 8
+        self.reserve > 0 && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
     }
 
     /// Recompresses the page that has been here longest, if that is at least `age`.
@@ -330,6 +334,9 @@ impl Compressed {
             let mut inner = self.lock();
             let popped = inner.ages.as_mut().and_then(|a| a.pop(before));
             let Some(slot) = popped else {
+                if age.is_zero() {
+                    self.untried.store(false, Relaxed);
+                }
                 return Recompressed::Nothing;
             };
             let old = self.entry(slot);

@@ -3,14 +3,18 @@
 use super::storage::{Read, Storage, Write};
 use crate::sys::ring::{self, Transfer};
 use crate::sys::PAGE;
-use rustix::fs::{fadvise, Advice};
+use rustix::fs::{fadvise, fallocate, fstatfs, fstatvfs, Advice, FallocateFlags};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// The magic number of tmpfs: reserving there takes memory at once.
+const TMPFS: i64 = 0x0102_1994;
 
 /// How transfers are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +102,65 @@ impl FileStorage {
         f.set_len(bytes)?;
         drop(f);
         Self::open(path, true)
+    }
+
+    /// As [`Self::create`], with all the space it will need: writes cannot fail for want of it later.
+    /// File systems that cannot reserve, and those in memory, are only asked if they have as much.
+    ///
+    /// # Errors
+    /// Not enough space: the text says how much there is, and no file is left behind.
+    pub fn create_allocated(path: &Path, bytes: u64) -> io::Result<Self> {
+        let f = Self::create(path, bytes)?;
+        f.reserve(path, bytes).inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })?;
+        Ok(f)
+    }
+
+    /// Creates a file of `bytes` bytes without a name, in `$TMPDIR` or else `/var/tmp` (`/tmp` often
+    /// is memory), as [`Self::create_allocated`] does.
+    ///
+    /// # Errors
+    /// Those of creating it.
+    pub fn temporary(bytes: u64) -> io::Result<Self> {
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let folder = std::env::var_os("TMPDIR").filter(|v| !v.is_empty());
+        let folder = PathBuf::from(folder.unwrap_or_else(|| "/var/tmp".into()));
+        loop {
+            let n = FILES.fetch_add(1, Relaxed);
+            let path = folder.join(format!("coldset-swap.{}.{n}", std::process::id()));
+            // Nobody else's file, and none that a link points at.
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                other => other?,
+            };
+            let made = Self::create_allocated(&path, bytes)?;
+            std::fs::remove_file(&path)?;
+            return Ok(made);
+        }
+    }
+
+    fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let space = fstatvfs(&self.plain)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        let full = || {
+            let text = format!(
+                "{} needs {bytes} bytes, and its file system has {free} bytes free",
+                path.display()
+            );
+            io::Error::new(io::ErrorKind::StorageFull, text)
+        };
+        if bytes > free {
+            return Err(full());
+        }
+        if fstatfs(&self.plain)?.f_type == TMPFS {
+            return Ok(());
+        }
+        match fallocate(&self.plain, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::NOSPC) => Err(full()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Size now.

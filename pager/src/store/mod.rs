@@ -7,6 +7,7 @@
 //! | `compressed.rs` | compressed memory: slots, tiers, recompression |
 //! | `entry.rs`, `slab.rs`, `age.rs`, `codec.rs` | what a slot holds, where, since when, and how |
 //! | `swap.rs` | anonymous pages by slot: compressed memory first, then a file |
+//! | `remote/` | objects of remote services, with the feature `remote` |
 //! | `faulty.rs` | a storage that fails on demand, for tests |
 
 pub(crate) mod age;
@@ -15,6 +16,8 @@ pub mod compressed;
 pub(crate) mod entry;
 pub mod faulty;
 pub mod file;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub(crate) mod slab;
 pub mod storage;
 pub mod swap;
@@ -22,5 +25,7 @@ pub mod swap;
 pub use compressed::{Codec, Compressed, Tiers};
 pub use faulty::{FaultPlan, FaultyStorage};
 pub use file::{FileOptions, FileStorage};
+#[cfg(feature = "remote")]
+pub use remote::{RemoteOptions, RemoteStorage};
 pub use storage::{Read, Storage, Write};
 pub use swap::Swap;
