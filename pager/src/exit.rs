@@ -26,7 +26,9 @@ pub(crate) fn remember(pool: &Arc<PoolInner>) {
     }
     static HOOK: Once = Once::new();
     // A child of fork inherits it.
-    HOOK.call_once(|| crate::sys::exit::at_exit(hook));
+    HOOK.call_once(|| {
+        let _ = crate::sys::exit::at_exit(hook);
+    });
 }
 
 /// Runs in the thread that exits, while others may go on. They may exit too, or hold what a sync
