@@ -16,6 +16,7 @@ fn config(policy: &str) -> PoolConfig {
         .unwrap()
         .fault_mode(FaultMode::Explicit)
         .read_ahead(1)
+        .background(false)
         .store_outside_budget()
         .swap(SwapConfig::lz4(64 << 20))
 }

@@ -1,18 +1,24 @@
 //! The pool: a budget, an engine, a swap, and the regions that share them.
 
+use crate::ahead::Ahead;
+use crate::background::Background;
 use crate::config::{FaultMode, PoolConfig, SwapFile};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
+use crate::handler::Handlers;
 use crate::journal::NewJournal;
+use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
+use crate::recompress::Recompressor;
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::pagemap::Pagemap;
-use crate::sys::probe::{probe, Missing};
+use crate::sys::probe::{probe, probe_threads, Missing};
 use crate::sys::signals::Shield;
+use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::traffic::{Passage, Traffic};
 use crate::writeback::Flusher;
@@ -20,7 +26,7 @@ use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::MemcgId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
@@ -41,6 +47,9 @@ pub(crate) struct PoolInner {
     pub(crate) missing: Option<Missing>,
     pub(crate) counts: Counts,
     pub(crate) flusher: Flusher,
+    pub(crate) background: Background,
+    pub(crate) ahead: Ahead,
+    pub(crate) recompressor: Recompressor,
     /// One sweep at a time; others use what it finds.
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
@@ -51,7 +60,13 @@ pub(crate) struct PoolInner {
     pub(crate) traffic: Traffic,
     /// One beginning of a journal at a time.
     pub(crate) recording: Mutex<()>,
-    pid: u32,
+    /// Threads that handle misses, once a region asks for them.
+    handlers: Mutex<Option<Handlers>>,
+    pub(crate) pid: u32,
+    /// Number in the process.
+    pub(crate) id: u64,
+    pub(crate) born_ns: u64,
+    metrics_at: Option<std::net::SocketAddr>,
 }
 
 /// A call into the pool: no handlers meanwhile, and counted.
@@ -69,17 +84,24 @@ impl Pool {
     /// fallback); the swap file.
     pub fn new(config: PoolConfig) -> Result<Self> {
         config.check()?;
+        let metrics_at = observe::begin(&config)?;
         let missing = match config.fault {
             FaultMode::Explicit => None,
             FaultMode::Sigbus => {
                 probe(&config.denied)?;
                 None
             }
+            FaultMode::Thread => {
+                probe_threads(&config.denied)?;
+                None
+            }
             FaultMode::Auto => probe(&config.denied).err(),
         };
         let faulting = config.fault != FaultMode::Explicit && missing.is_none();
         let pagemap = if faulting {
-            sigbus::install(crate::fault::on_miss)?;
+            if config.fault != FaultMode::Thread {
+                sigbus::install(crate::fault::on_miss)?;
+            }
             Some(Pagemap::open().map_err(Error::sys("opening /proc/self/pagemap"))?)
         } else {
             None
@@ -107,21 +129,35 @@ impl Pool {
             missing,
             counts: Counts::default(),
             flusher: Flusher::default(),
+            background: Background::default(),
+            ahead: Ahead::default(),
+            recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
             bounces: Mutex::new(Vec::new()),
             traffic: Traffic::default(),
             recording: Mutex::new(()),
+            handlers: Mutex::new(None),
             pid: std::process::id(),
+            id: observe::registry::next_id(),
+            metrics_at,
+            born_ns: clock::now(),
             config,
         });
+        Recompressor::start(&inner)?;
+        observe::registry::add(&inner);
         Ok(Self { inner })
     }
 
     /// Why the pool fell back to explicit mode; none if it did not.
     pub fn fallback(&self) -> Option<&Missing> {
         self.inner.missing.as_ref()
+    }
+
+    /// Where the process answers Prometheus; none if the pool was not asked to.
+    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
+        self.inner.metrics_at
     }
 
     /// Bytes that pages in memory and compressed contents may take together.
@@ -145,7 +181,7 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         } else {
             config.budget / 2
         };
-        Some(Compressed::new(slots, limit).map_err(&io)?)
+        Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
     } else {
         None
     };
@@ -153,8 +189,11 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
     let file: Option<Arc<dyn Storage>> = match &s.file {
         None => None,
         Some(SwapFile::Storage(f)) => Some(f.clone()),
+        Some(SwapFile::Temporary) => Some(Arc::new(
+            FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
+        )),
         Some(SwapFile::Path(p)) => Some(Arc::new(
-            FileStorage::create(p, bytes).map_err(Error::io("creating the swap file"))?,
+            FileStorage::create_allocated(p, bytes).map_err(Error::io("creating the swap file"))?,
         )),
     };
     Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))
@@ -163,9 +202,26 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
 impl PoolInner {
     /// The lock. A panic while it was held has left the engine in an unknown state.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        let mut core = self.core.lock().expect("the pager has failed before");
-        core.policy.set_now(clock::now());
-        core
+        let core = self.core_unless_failed();
+        core.expect("the pager has failed before")
+    }
+
+    /// The lock, unless a panic has left the engine in an unknown state.
+    pub(crate) fn core_unless_failed(&self) -> Option<MutexGuard<'_, Core>> {
+        let (mut core, asked) = match self.core.try_lock() {
+            Ok(core) => (core, None),
+            Err(TryLockError::Poisoned(_)) => return None,
+            Err(TryLockError::WouldBlock) => {
+                let asked = clock::now();
+                (self.core.lock().ok()?, Some(asked))
+            }
+        };
+        let now = clock::now();
+        if let Some(asked) = asked {
+            self.counts.lock_ns.add(now - asked);
+        }
+        core.policy.set_now(now);
+        Some(core)
     }
 
     /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.
@@ -190,6 +246,16 @@ impl PoolInner {
             budget: self.gate.budget(),
             slots: self.swap.as_ref().map_or(0, Swap::slots),
         }
+    }
+
+    /// Where misses of a region become messages to threads of the pool.
+    pub(crate) fn messages(&self) -> Result<Arc<Userfaultfd>> {
+        let mut handlers = self.handlers.lock().expect("handlers");
+        let h = match handlers.take() {
+            Some(h) => h,
+            None => Handlers::start(self.config.handler_threads)?,
+        };
+        Ok(handlers.insert(h).uffd())
     }
 
     pub(crate) fn evictor(&self) -> Result<Evictor> {
@@ -286,10 +352,11 @@ impl PoolInner {
                     task.feed(Fed::Reclaimed(self.reclaim_or_flush(over, nr)?));
                 }
                 ChargeStep::Oom { .. } => {
-                    // Nobody is killed here. As long as anything leaves memory, by whomever, it is
-                    // worth going on.
+                    // Nobody is killed here. As long as anything leaves memory, or is about to, by
+                    // whomever, it is worth going on.
                     let now = self.counts.evicted.load(Relaxed);
-                    idle = if now == evicted { idle + 1 } else { 0 };
+                    let nothing = now == evicted && !self.gate.any_leaving();
+                    idle = if nothing { idle + 1 } else { 0 };
                     evicted = now;
                     task.feed(Fed::Oom(idle < IDLE_ROUNDS));
                     std::thread::sleep(Duration::from_millis(1));
@@ -352,6 +419,7 @@ impl PoolInner {
                 return Ok(false);
             }
             if self.gate.enter(pages).is_ok() {
+                self.keep_ahead();
                 return Ok(true);
             }
             // The store has grown since the charge: make room for both.

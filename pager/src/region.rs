@@ -2,6 +2,7 @@
 //!
 //! Anonymous regions and files are the same thing with another backing store.
 
+use crate::ahead::Stream;
 use crate::error::{Error, Result};
 use crate::page::PageTable;
 use crate::policy::Book;
@@ -13,6 +14,7 @@ use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
 use coldset_engine::FolioId;
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -38,8 +40,8 @@ pub(crate) enum Memory {
     Faulting {
         /// Holds the pages.
         file: Memfd,
-        /// Puts them in.
-        uffd: Userfaultfd,
+        /// Puts them in. Of the region's own, or with messages, of the pool's.
+        uffd: Arc<Userfaultfd>,
     },
     /// Pages are used only while pinned; private memory.
     Explicit,
@@ -58,8 +60,8 @@ pub(crate) struct RegionInner {
     in_block: Table<AtomicU32>,
     /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
     pub(crate) dirty_since: Table<AtomicU64>,
-    /// Read-ahead: page after the last miss << 8 | window.
-    pub(crate) stream: AtomicU64,
+    /// Whoever reads it in order.
+    pub(crate) stream: Stream,
     /// An `Advice`.
     pub(crate) advice: AtomicU8,
     /// Sweeps of this region that have ended.
@@ -72,6 +74,8 @@ pub(crate) struct NewRegion {
     pub(crate) book: Arc<Book>,
     pub(crate) backing: Option<Backing>,
     pub(crate) explicit: bool,
+    /// Misses are messages of this one.
+    pub(crate) messages: Option<Arc<Userfaultfd>>,
 }
 
 impl RegionInner {
@@ -88,7 +92,10 @@ impl RegionInner {
             let file = Memfd::new(pages).map_err(&sys)?;
             let writable = new.backing.as_ref().is_none_or(|b| b.writable);
             let map = Mapping::shared(file.as_fd(), pages * PAGE, writable).map_err(&sys)?;
-            let uffd = Userfaultfd::full().map_err(&sys)?;
+            let uffd = match new.messages {
+                Some(shared) => shared,
+                None => Arc::new(Userfaultfd::full().map_err(&sys)?),
+            };
             uffd.register(&map).map_err(&sys)?;
             (Memory::Faulting { file, uffd }, map)
         };
@@ -105,7 +112,7 @@ impl RegionInner {
             words: PageTable::new(pages).map_err(&sys)?,
             in_block: table(blocks)?,
             dirty_since: Table::new(blocks).map_err(&sys)?,
-            stream: AtomicU64::new(0),
+            stream: Stream::default(),
             advice: AtomicU8::new(0),
             sweeps: AtomicU64::new(0),
         })
@@ -169,12 +176,20 @@ impl RegionInner {
                 Ok(())
             }
             Memory::Faulting { uffd, .. } => {
-                let mut done = 0;
+                let (mut done, mut zapped) = (0, 0);
                 while done < src.len() {
                     match uffd.copy(&self.map, first * PAGE + done, &src[done..], protect) {
                         Ok(Copied::All) => break,
                         // The address space is changing (fork, mremap elsewhere): again.
                         Ok(Copied::Some(n)) => done += n,
+                        // The pages are ours and not there: what is, is the mark of a miss that
+                        // failed (`handler.rs`).
+                        Err(Errno::EXIST) if zapped <= src.len() / PAGE => {
+                            zapped += 1;
+                            self.map
+                                .zap(first * PAGE + done, src.len() - done)
+                                .map_err(Error::sys("zapping a region"))?;
+                        }
                         Err(e) => return Err(Error::sys("UFFDIO_COPY")(e)),
                     }
                 }

@@ -1,7 +1,11 @@
 //! What a pool has done and where it stands.
 
+use crate::observe::histogram::Histogram;
+use crate::observe::Distribution;
 use crate::pool::{Pool, PoolInner};
+use crate::store::Tiers;
 use crate::sys::PAGE;
+use coldset_engine::Counter;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters of the pager itself; the engine has its own.
@@ -24,47 +28,12 @@ pub(crate) struct Counts {
     pub(crate) dirty_blocks: AtomicU64,
     pub(crate) miss_ns: Histogram,
     pub(crate) evict_ns: Histogram,
+    pub(crate) writeback_ns: Histogram,
+    /// Waits for the lock; a lock that was free is not timed.
+    pub(crate) lock_ns: Histogram,
 }
 
-/// Counts by power of two.
-#[derive(Debug)]
-pub(crate) struct Histogram([AtomicU64; 40]);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; 40])
-    }
-}
-
-impl Histogram {
-    pub(crate) fn add(&self, ns: u64) {
-        let bucket = (64 - ns.leading_zeros() as usize).min(39);
-        self.0[bucket].fetch_add(1, Relaxed);
-    }
-
-    fn read(&self) -> Latency {
-        let counts: Vec<u64> = self.0.iter().map(|c| c.load(Relaxed)).collect();
-        let all: u64 = counts.iter().sum();
-        let upto = |permille: u64| {
-            let mut left = (all * permille).div_ceil(1000);
-            for (i, &n) in counts.iter().enumerate() {
-                if n >= left && all > 0 {
-                    return 1u64 << i;
-                }
-                left -= n.min(left);
-            }
-            0
-        };
-        Latency {
-            count: all,
-            median_ns: upto(500),
-            p99_ns: upto(990),
-            max_ns: upto(1000),
-        }
-    }
-}
-
-/// Latencies, each rounded up to a power of two.
+/// Latencies, each at most 1/16 above the truth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Latency {
     /// Events.
@@ -75,6 +44,17 @@ pub struct Latency {
     pub p99_ns: u64,
     /// All of them took at most this long.
     pub max_ns: u64,
+}
+
+impl From<Distribution> for Latency {
+    fn from(d: Distribution) -> Self {
+        Self {
+            count: d.count,
+            median_ns: d.median_ns(),
+            p99_ns: d.p99_ns(),
+            max_ns: d.max_ns,
+        }
+    }
 }
 
 /// A snapshot. Pages are 4 KiB.
@@ -90,6 +70,10 @@ pub struct Stats {
     pub peak_pages: u64,
     /// Bytes of memory of compressed contents, counted to the budget or not.
     pub store_bytes: u64,
+    /// What swap keeps where, and what recompression has saved.
+    pub swap: Tiers,
+    /// Batches of transfers to files go through io_uring; else one transfer after the other.
+    pub io_uring: bool,
     /// Swap slots in use and in all.
     pub swap_slots: (u64, u64),
     /// Dirty pages of files, as far as known.
@@ -135,35 +119,33 @@ pub struct Stats {
 impl Pool {
     /// Where the pool stands.
     pub fn stats(&self) -> Stats {
-        self.inner.stats()
+        let stats = self.inner.stats_unless_failed();
+        stats.expect("the pager has failed before")
     }
 }
 
 impl PoolInner {
-    fn stats(&self) -> Stats {
+    /// None if a panic has left the engine in an unknown state.
+    pub(crate) fn stats_unless_failed(&self) -> Option<Stats> {
         let c = &self.counts;
         let get = |a: &AtomicU64| a.load(Relaxed);
-        let (slots, engine) = {
-            let core = self.core();
-            let engine = coldset_engine::Counter::ALL
-                .iter()
-                .map(|&k| {
-                    (
-                        k.name(),
-                        core.policy.engine().memcgs.live(core.policy.top, k),
-                    )
-                })
-                .collect();
-            (core.policy.slots(), engine)
+        let (slots, engine, dirty) = {
+            let core = self.core_unless_failed()?;
+            let live = |k| core.policy.engine().memcgs.live(core.policy.top, k);
+            let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
+            let dirty = live(Counter::FileDirty).max(0) as u64;
+            (core.policy.slots(), engine.collect(), dirty)
         };
-        Stats {
+        Some(Stats {
             budget_pages: self.gate.budget(),
             resident_pages: self.gate.resident(),
             store_pages: self.gate.store(),
             peak_pages: self.gate.peak(),
             store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
+            swap: self.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
+            io_uring: crate::sys::ring::available().is_ok(),
             swap_slots: slots,
-            dirty_pages: self.dirty_pages(),
+            dirty_pages: dirty,
             misses: get(&c.misses),
             filled: get(&c.filled),
             failed_misses: get(&c.failed_misses),
@@ -179,10 +161,10 @@ impl PoolInner {
             sweeps: get(&c.sweeps),
             swept: get(&c.swept),
             gate_waits: self.gate.waits(),
-            miss: c.miss_ns.read(),
-            evict: c.evict_ns.read(),
+            miss: c.miss_ns.read().into(),
+            evict: c.evict_ns.read().into(),
             engine,
-        }
+        })
     }
 }
 
@@ -190,6 +172,27 @@ impl Stats {
     /// Bytes in memory that count to the budget.
     pub fn resident_bytes(&self) -> u64 {
         (self.resident_pages + self.store_pages) * PAGE as u64
+    }
+
+    /// Counters of events, by the names of their fields.
+    pub fn counters(&self) -> [(&'static str, u64); 15] {
+        [
+            ("misses", self.misses),
+            ("filled", self.filled),
+            ("failed_misses", self.failed_misses),
+            ("evicted", self.evicted),
+            ("swapped_in", self.swapped_in),
+            ("swapped_out", self.swapped_out),
+            ("read_file", self.read_file),
+            ("written_back", self.written_back),
+            ("written_inline", self.written_inline),
+            ("throttled_writes", self.throttled_writes),
+            ("store_errors", self.store_errors),
+            ("reclaims", self.reclaims),
+            ("sweeps", self.sweeps),
+            ("swept", self.swept),
+            ("gate_waits", self.gate_waits),
+        ]
     }
 
     /// A counter of the engine by its name.

@@ -43,6 +43,7 @@ impl Pager {
             .fault_mode(mode)
             .read_ahead(1)
             .batch(32)
+            .background(false)
             .store_outside_budget()
             .flush(FlushConfig {
                 interval: soon,

@@ -35,22 +35,22 @@ impl Policy {
         self.books.get(&object).cloned()
     }
 
-    /// A charged page of a region is in memory: the engine gets to know it. It keeps its swap slot,
-    /// as a clean copy, while there is plenty of swap; `plenty` is the store's opinion.
+    /// A charged page of a region is in memory: the engine gets to know it. `keep`: its swap slot
+    /// stays with it as a clean copy, unless it is about to be stored to.
     pub(crate) fn insert(
         &mut self,
         book: &Book,
         swap: Option<&Swap>,
         page: usize,
         how: Arrival,
-        plenty: bool,
+        keep: bool,
     ) {
         let bits = u64::from(how.wanted)
             | u64::from(how.write) << 1
             | u64::from(how.returned) << 2
-            | u64::from(plenty) << 3;
+            | u64::from(keep) << 3;
         self.note(Op::Insert, &[book.object.0.into(), page as u64, bits]);
-        self.insert_noted(book, swap, page, how, plenty);
+        self.insert_noted(book, swap, page, how, keep);
     }
 
     fn insert_noted(
@@ -59,7 +59,7 @@ impl Policy {
         swap: Option<&Swap>,
         page: usize,
         how: Arrival,
-        plenty: bool,
+        keep: bool,
     ) {
         let flags = if book.anon {
             Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE
@@ -86,11 +86,8 @@ impl Policy {
         }
         if let Some(slot) = book.slot(page) {
             book.set_slot(page, None);
-            let (used, total) = self.slots();
-            let tree = &self.engine.memcgs;
-            let full = tree.swap_full(book.memcg, total - used, total);
             // A copy that is about to grow old is only in the way.
-            if !how.write && !how.returned && !full && plenty {
+            if !how.write && !how.returned && keep {
                 self.engine.enter_swap_cache(id, slot);
             } else {
                 self.give_slot(swap, slot);

@@ -20,6 +20,13 @@ impl Policy {
         s.map_or((0, 0), |s| (s.total() - s.free(), s.total()))
     }
 
+    /// More than half of the swap is used, of all of it or of what a group may have.
+    pub(crate) fn swap_full(&self, memcg: MemcgId) -> bool {
+        let (used, total) = self.slots();
+        let tree = &self.engine.memcgs;
+        tree.swap_full(memcg, total - used, total)
+    }
+
     /// A slot for a folio, charged to its memcg.
     pub(crate) fn alloc_slot(&mut self, folio: FolioId) -> Option<u32> {
         self.note(Op::AllocSlot, &[folio.0.into()]);

@@ -1,0 +1,353 @@
+//! Snapshots in the text form of Prometheus (OpenMetrics 1.0).
+
+use super::histogram::Distribution;
+use super::registry::{snapshot_all, ProcessSnapshot};
+use super::snapshot::{GroupSnapshot, Lists, RegionKind, Snapshot};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{text, DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+
+/// Bounds of the buckets told: powers of two from 1 us to 17 s. The finer ones would be 600 lines.
+const OCTAVES: std::ops::RangeInclusive<u32> = 10..=34;
+
+/// Where all pools of this process stand, in that form.
+pub(crate) fn exposition() -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(snapshot_all())));
+    let mut text = String::new();
+    text::encode(&mut text, &registry).expect("writing to a string");
+    text
+}
+
+#[derive(Debug)]
+struct Scrape(ProcessSnapshot);
+
+type Labels = Vec<(&'static str, String)>;
+
+impl Scrape {
+    /// One line for each pool, group, or whatever `rows` makes of a pool.
+    fn gauge(
+        &self,
+        to: &mut DescriptorEncoder<'_>,
+        (name, help, unit): (&str, &str, Option<Unit>),
+        rows: impl Fn(&Snapshot) -> Vec<(Labels, i64)>,
+    ) -> fmt::Result {
+        let mut e = to.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        for pool in &self.0.pools {
+            for (labels, v) in rows(pool) {
+                let labels = with_pool(pool, labels);
+                e.encode_family(&labels)?.encode_gauge(&v)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counter(
+        &self,
+        to: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        rows: impl Fn(&Snapshot) -> Vec<(Labels, u64)>,
+    ) -> fmt::Result {
+        let mut e = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for pool in &self.0.pools {
+            for (labels, v) in rows(pool) {
+                let labels = with_pool(pool, labels);
+                let none: Option<&prometheus_client::metrics::exemplar::Exemplar<Labels, f64>> =
+                    None;
+                e.encode_family(&labels)?.encode_counter(&v, none)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn histogram(&self, to: &mut DescriptorEncoder<'_>, name: &str, help: &str) -> fmt::Result {
+        let full = format!("{name}_duration");
+        let mut e =
+            to.encode_descriptor(&full, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for pool in &self.0.pools {
+            let key = name.strip_prefix("coldset_").unwrap_or(name);
+            let Some(d) = pool.latency.get(key) else {
+                continue;
+            };
+            let labels = with_pool(pool, Vec::new());
+            e.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                d.sum_ns as f64 / 1e9,
+                d.count,
+                &buckets(d),
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Bounds in seconds, and what lies between each and the one before.
+fn buckets(d: &Distribution) -> Vec<(f64, u64)> {
+    let mut before = 0;
+    let mut all: Vec<(f64, u64)> = OCTAVES
+        .map(|o| {
+            let ns = (1u64 << o) - 1;
+            let upto = d.upto(ns);
+            let n = upto - before;
+            before = upto;
+            (ns as f64 / 1e9, n)
+        })
+        .collect();
+    all.push((f64::INFINITY, d.count - before));
+    all
+}
+
+fn with_pool(pool: &Snapshot, mut labels: Labels) -> Labels {
+    labels.insert(0, ("pool", pool.pool.to_string()));
+    labels
+}
+
+fn one(v: u64) -> Vec<(Labels, i64)> {
+    vec![(Vec::new(), v as i64)]
+}
+
+/// A group and all below it.
+fn each_group<'a>(g: &'a GroupSnapshot, to: &mut Vec<&'a GroupSnapshot>) {
+    to.push(g);
+    g.children.iter().for_each(|c| each_group(c, to));
+}
+
+fn of_groups<T>(pool: &Snapshot, f: impl Fn(&GroupSnapshot) -> Option<T>) -> Vec<(Labels, T)> {
+    let mut all = Vec::new();
+    each_group(&pool.groups, &mut all);
+    let rows = all.into_iter();
+    rows.filter_map(|g| Some((vec![("group", g.name.clone())], f(g)?)))
+        .collect()
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let to = &mut to;
+        let bytes = || Some(Unit::Bytes);
+        self.gauge(
+            to,
+            (
+                "coldset_pool",
+                "A pool, with its policy and how misses reach it.",
+                None,
+            ),
+            |p| {
+                vec![(
+                    vec![
+                        ("policy", p.policy.clone()),
+                        ("fault_mode", p.fault_mode.clone()),
+                    ],
+                    1,
+                )]
+            },
+        )?;
+        type Field = fn(&Snapshot) -> u64;
+        let fields: [(&str, &str, Field); 8] = [
+            (
+                "coldset_budget",
+                "What pages in memory and compressed contents may take.",
+                |p| p.budget_bytes,
+            ),
+            ("coldset_resident", "Pages in memory.", |p| p.resident_bytes),
+            (
+                "coldset_store",
+                "Memory of compressed contents that counts to the budget.",
+                |p| p.store_bytes,
+            ),
+            (
+                "coldset_store_memory",
+                "Memory of compressed contents, counted to the budget or not.",
+                |p| p.store_memory_bytes,
+            ),
+            ("coldset_peak", "Highest sum of resident and store.", |p| {
+                p.peak_bytes
+            }),
+            ("coldset_dirty", "Dirty pages of files, as known.", |p| {
+                p.dirty_bytes
+            }),
+            ("coldset_swap_used", "Contents in swap.", |p| {
+                p.swap_used_bytes
+            }),
+            ("coldset_swap_size", "Contents that swap can hold.", |p| {
+                p.swap_bytes
+            }),
+        ];
+        for (name, help, f) in fields {
+            self.gauge(to, (name, help, bytes()), |p| one(f(p)))?;
+        }
+        for (name, help) in [
+            ("coldset_miss", "From a miss to the page."),
+            (
+                "coldset_evict",
+                "Taking a page out: its share of its batch.",
+            ),
+            (
+                "coldset_writeback",
+                "Writing a run of dirty pages to a file.",
+            ),
+            (
+                "coldset_lock_wait",
+                "Waiting for the engine's lock where it was not free.",
+            ),
+        ] {
+            self.histogram(to, name, help)?;
+        }
+        self.counter(
+            to,
+            (
+                "coldset_pager_events",
+                "Counters of the pager (coldset_pager::Stats).",
+            ),
+            |p| {
+                let all = p.counters.iter();
+                all.map(|(k, &v)| (vec![("event", k.clone())], v)).collect()
+            },
+        )?;
+        let named = |k: &str| vec![("name", k.to_string())];
+        self.counter(
+            to,
+            (
+                "coldset_engine_events",
+                "Events of the engine, by the kernel's names.",
+            ),
+            |p| {
+                let all = p.events.iter();
+                all.map(|(k, &v)| (named(k), v.max(0) as u64)).collect()
+            },
+        )?;
+        self.gauge(
+            to,
+            (
+                "coldset_engine_level_pages",
+                "Levels of the engine, by the kernel's names.",
+                None,
+            ),
+            |p| p.levels.iter().map(|(k, &v)| (named(k), v)).collect(),
+        )?;
+        type Limit = fn(&GroupSnapshot) -> Option<u64>;
+        let limits: [(&str, &str, Limit); 6] = [
+            (
+                "coldset_group_usage",
+                "Pages charged to a group and below.",
+                |g| Some(g.usage_bytes),
+            ),
+            ("coldset_group_swap", "Contents of a group in swap.", |g| {
+                Some(g.swap_bytes)
+            }),
+            ("coldset_group_min", "memory.min of a group.", |g| {
+                Some(g.min_bytes)
+            }),
+            ("coldset_group_low", "memory.low of a group.", |g| {
+                Some(g.low_bytes)
+            }),
+            (
+                "coldset_group_high",
+                "memory.high of a group that has one.",
+                |g| g.high_bytes,
+            ),
+            (
+                "coldset_group_max",
+                "memory.max of a group that has one.",
+                |g| g.max_bytes,
+            ),
+        ];
+        for (name, help, f) in limits {
+            self.gauge(to, (name, help, bytes()), |p| {
+                of_groups(p, |g| f(g).map(|v| v as i64))
+            })?;
+        }
+        self.counter(
+            to,
+            (
+                "coldset_group_events",
+                "Events of a group and below, by the kernel's names.",
+            ),
+            |p| {
+                let mut rows = Vec::new();
+                for (labels, events) in of_groups(p, |g| Some(g.events.clone())) {
+                    for (k, v) in events {
+                        let mut labels = labels.clone();
+                        labels.push(("name", k));
+                        rows.push((labels, v.max(0) as u64));
+                    }
+                }
+                rows
+            },
+        )?;
+        self.generations(to)?;
+        self.gauge(
+            to,
+            (
+                "coldset_regions",
+                "Bytes of all regions of a kind.",
+                bytes(),
+            ),
+            |p| of_regions(p, |r| r.bytes),
+        )?;
+        self.gauge(
+            to,
+            (
+                "coldset_regions_resident",
+                "Bytes of all regions of a kind that are in memory.",
+                bytes(),
+            ),
+            |p| of_regions(p, |r| r.resident_bytes),
+        )
+    }
+}
+
+impl Scrape {
+    /// Pages of a generation go by its age, 0 = the youngest: numbers would make new series for ever.
+    fn generations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        self.gauge(
+            to,
+            (
+                "coldset_group_generation_pages",
+                "Pages of a group by generation, counted from the youngest (0), and type.",
+                None,
+            ),
+            |p| {
+                let mut rows = Vec::new();
+                for (labels, lists) in of_groups(p, |g| Some(g.lists.clone())) {
+                    let Lists::Generations {
+                        max_seq,
+                        generations,
+                        ..
+                    } = lists
+                    else {
+                        continue;
+                    };
+                    for g in generations {
+                        for (kind, pages) in [("anon", g.anon_pages), ("file", g.file_pages)] {
+                            let mut labels = labels.clone();
+                            labels.push(("age", (max_seq - g.seq).to_string()));
+                            labels.push(("type", kind.into()));
+                            rows.push((labels, pages as i64));
+                        }
+                    }
+                }
+                rows
+            },
+        )
+    }
+}
+
+fn of_regions(
+    p: &Snapshot,
+    f: impl Fn(&super::snapshot::RegionSnapshot) -> u64,
+) -> Vec<(Labels, i64)> {
+    [
+        ("anonymous", RegionKind::Anonymous),
+        ("file", RegionKind::File),
+        ("file_read_only", RegionKind::FileReadOnly),
+    ]
+    .into_iter()
+    .map(|(name, kind)| {
+        let of_kind = p.regions.iter().filter(|r| r.kind == kind);
+        let sum: u64 = of_kind.map(&f).sum();
+        (vec![("kind", name.to_string())], sum as i64)
+    })
+    .collect()
+}

@@ -1,0 +1,78 @@
+//! What can be seen of a pool from outside.
+//!
+//! | file | what |
+//! |---|---|
+//! | `histogram.rs` | latencies: recorded by atomics, read as percentiles |
+//! | `snapshot.rs` | where a pool stands, with all counters, as data that can be written down |
+//! | `registry.rs` | the pools of this process |
+//! | `socket.rs`, `client.rs` | a socket that answers with snapshots, and its readers |
+//! | `metrics.rs`, `http.rs` | the same for Prometheus |
+
+mod client;
+pub(crate) mod histogram;
+#[cfg(feature = "metrics")]
+mod http;
+#[cfg(feature = "metrics")]
+mod metrics;
+pub(crate) mod registry;
+pub(crate) mod snapshot;
+mod socket;
+
+pub use client::{processes, read, ObserveError};
+pub use histogram::Distribution;
+pub use registry::{snapshot_all, ProcessSnapshot};
+pub use snapshot::{Generation, GroupSnapshot, Lists, RegionKind, RegionSnapshot, Snapshot};
+pub use socket::socket_path;
+
+use crate::config::PoolConfig;
+use crate::error::{Error, Result};
+use std::net::SocketAddr;
+
+/// Begins what the settings of a new pool ask for, or the environment. Where the endpoint listens.
+///
+/// # Errors
+/// What the program has asked for and cannot be had. What only the environment asks for is no reason
+/// to fail: that is one line on standard error.
+pub(crate) fn begin(config: &PoolConfig) -> Result<Option<SocketAddr>> {
+    let asked = config.observe.unwrap_or(false);
+    if asked || (config.observe.is_none() && set("COLDSET_OBSERVE").is_some()) {
+        let done = socket::open().map_err(Error::io("making a socket to be observed by"));
+        unless_asked(asked, done)?;
+    }
+    let from_outside = set("COLDSET_METRICS");
+    let Some(address) = config.metrics.as_ref().or(from_outside.as_ref()) else {
+        return Ok(None);
+    };
+    let done = metrics_at(address);
+    Ok(unless_asked(config.metrics.is_some(), done)?.flatten())
+}
+
+#[cfg(feature = "metrics")]
+fn metrics_at(address: &str) -> Result<Option<SocketAddr>> {
+    let done = http::open(address).map(Some);
+    done.map_err(Error::io("listening for Prometheus (COLDSET_METRICS)"))
+}
+
+#[cfg(not(feature = "metrics"))]
+fn metrics_at(_: &str) -> Result<Option<SocketAddr>> {
+    Err(Error::Mode(
+        "metrics need the crate's feature `metrics`, which this program was built without",
+    ))
+}
+
+fn unless_asked<T>(asked: bool, done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Ok(v) => Ok(Some(v)),
+        Err(e) if asked => Err(e),
+        Err(e) => {
+            eprintln!("coldset: {e}");
+            Ok(None)
+        }
+    }
+}
+
+/// A variable that is neither empty nor 0.
+fn set(name: &str) -> Option<String> {
+    let v = std::env::var(name).ok();
+    v.filter(|v| !v.is_empty() && v != "0")
+}
