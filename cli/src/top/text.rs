@@ -80,7 +80,7 @@ pub fn budget(p: &Snapshot) -> String {
 /// Dirty pages and swap.
 pub fn elsewhere(p: &Snapshot) -> String {
     format!(
-        "dirty {}; swap {} of {}; {} regions of {}",
+        "dirty {}; swap {} of {}; regions: {}, {}",
         bytes(p.dirty_bytes),
         bytes(p.swap_used_bytes),
         bytes(p.swap_bytes),
