@@ -63,11 +63,14 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
         let (addr, n) = AGAIN.get();
         let n = if addr == miss.addr { n + 1 } else { 0 };
         AGAIN.set((miss.addr, n));
-        return if n < SPURIOUS {
-            Verdict::Handled
-        } else {
-            Verdict::Pass
-        };
+        if n < SPURIOUS {
+            return Verdict::Handled;
+        }
+        say(&format!(
+            "coldset: page {page} of a region is in memory and cannot be used: broken memory, or the \
+             program has removed it (MADV_REMOVE)\n"
+        ));
+        return Verdict::Pass;
     }
     match region.bring_in(page, miss.write) {
         Ok(()) => Verdict::Handled,
@@ -82,7 +85,7 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
 }
 
 /// To standard error by its descriptor: the thread that missed may hold the lock of Rust's.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 

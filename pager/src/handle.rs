@@ -344,6 +344,9 @@ impl Region {
         let r = &self.inner;
         // A child of fork has neither the range nor the pages.
         let _shield = r.pool.enter()?;
+        if let Some(pm) = r.pool.pagemap.as_ref().filter(|_| !r.is_explicit()) {
+            r.check_all(pm);
+        }
         let synced = r.sync(0, r.pages());
         unregister(r);
         let mut gone = Ok(());

@@ -36,6 +36,7 @@
 //! | `evict.rs` | taking pages out |
 //! | `writeback.rs` | dirty pages of files |
 //! | `store/` | compressed memory, swap, files, injected faults |
+//! | `torn.rs` | regions that the program has changed by system calls |
 //! | `stat.rs` | counters |
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
@@ -60,6 +61,7 @@ mod stat;
 pub mod store;
 mod sweep;
 pub mod sys;
+mod torn;
 mod writeback;
 
 pub use config::{FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET};

@@ -14,7 +14,7 @@ use crate::sys::PAGE;
 use coldset_engine::FolioId;
 use rustix::fd::AsFd;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Pages of a block: what one leaf table maps, and what a sweep looks at together.
@@ -64,6 +64,8 @@ pub(crate) struct RegionInner {
     pub(crate) advice: AtomicU8,
     /// Sweeps of this region that have ended.
     pub(crate) sweeps: AtomicU64,
+    /// The program has unmapped, moved or replaced a part of it.
+    pub(crate) torn: AtomicBool,
 }
 
 /// What a region is made from.
@@ -108,6 +110,7 @@ impl RegionInner {
             stream: AtomicU64::new(0),
             advice: AtomicU8::new(0),
             sweeps: AtomicU64::new(0),
+            torn: AtomicBool::new(false),
         })
     }
 

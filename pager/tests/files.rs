@@ -215,7 +215,8 @@ fn count_and_sync(path: &Path) {
             page[PAGE - 8..].copy_from_slice(&round.to_ne_bytes());
         }
         region.sync(0..region.len()).unwrap();
-        println!("acknowledged {round}");
+        // A line of its own: the test harness has begun one.
+        println!("\nacknowledged {round}");
         std::io::stdout().flush().unwrap();
     }
 }

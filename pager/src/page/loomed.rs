@@ -2,6 +2,7 @@
 //! order of its threads and with every value that a load may see. Contents of a page are a cell that
 //! reports any access that is not ordered after the last one by somebody else.
 #![allow(unsafe_code, reason = "cells that loom watches")]
+#![allow(clippy::duplicate_mod, reason = "the very same code, on other atomics")]
 
 #[path = "table.rs"]
 #[allow(dead_code, reason = "not every transition is tried here")]
