@@ -13,12 +13,16 @@ use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
 use coldset_engine::FolioId;
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Pages of a block: what one leaf table maps, and what a sweep looks at together.
 pub(crate) const BLOCK: usize = 512;
+
+/// Attempts, a millisecond apart, to get a page from a kernel that has none.
+const SHORT_RETRIES: u32 = 2000;
 
 /// A file behind a region.
 #[derive(Debug)]
@@ -172,12 +176,22 @@ impl RegionInner {
                 Ok(())
             }
             Memory::Faulting { uffd, .. } => {
-                let mut done = 0;
+                let (mut done, mut most, mut short) = (0, src.len(), 0);
                 while done < src.len() {
-                    match uffd.copy(&self.map, first * PAGE + done, &src[done..], protect) {
+                    let part = &src[done..src.len().min(done + most)];
+                    match uffd.copy(&self.map, first * PAGE + done, part, protect) {
+                        Ok(Copied::All) if done + part.len() < src.len() => done += part.len(),
                         Ok(Copied::All) => break,
                         // The address space is changing (fork, mremap elsewhere): again.
                         Ok(Copied::Some(n)) => done += n,
+                        // The program's own madvise has split the range: one call cannot go across.
+                        Err(Errno::NOENT) if part.len() > PAGE => most = PAGE,
+                        // The kernel's own memory is short (a cgroup's limit): the contents exist only
+                        // here, so it is worth waiting.
+                        Err(Errno::NOMEM) if short < SHORT_RETRIES => {
+                            short += 1;
+                            std::thread::sleep(std::time::Duration::from_millis(1));
+                        }
                         Err(e) => return Err(Error::sys("UFFDIO_COPY")(e)),
                     }
                 }

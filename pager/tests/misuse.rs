@@ -208,6 +208,39 @@ fn advice_to_the_kernel_is_harmless() {
     assert!(peak <= stats.budget_pages + STORE_SLACK, "{peak}");
 }
 
+/// The program's advice for parts of a region splits the kernel's record of the range. Read-ahead goes
+/// across.
+#[test]
+fn read_ahead_crosses_a_split_range() {
+    let _one = alone();
+    let Some(pool) = faulting(lz4(4 * MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(16 * MIB as usize).unwrap();
+    let value = |i: usize| {
+        (i as u64 + 1)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .to_ne_bytes()
+    };
+    for (i, page) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+        page[8..16].copy_from_slice(&value(i));
+    }
+    for first in (3..region.len() / PAGE).step_by(11) {
+        // SAFETY: advice about read-ahead of the kernel's, which has none here.
+        unsafe {
+            let at = region.as_ptr().add(first * PAGE).cast();
+            assert_eq!(libc::madvise(at, PAGE, libc::MADV_RANDOM), 0);
+        }
+    }
+    for _ in 0..2 {
+        for (i, page) in region.bytes().chunks(PAGE).enumerate() {
+            assert_eq!(page[8..16], value(i), "page {i}");
+        }
+    }
+    let stats = pool.stats();
+    assert!(stats.filled > 2 * stats.misses, "not batched: {stats:?}");
+}
+
 fn block_sigbus() {
     // SAFETY: changes the mask of this thread.
     unsafe {
