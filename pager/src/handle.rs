@@ -427,7 +427,8 @@ impl RegionInner {
         }
     }
 
-    fn take_away(&self, p: usize) -> Result<()> {
+    /// Takes a page that the caller owns out of memory.
+    pub(crate) fn take_away(&self, p: usize) -> Result<()> {
         use crate::region::Memory;
         match &self.memory {
             Memory::Faulting { file, .. } => {

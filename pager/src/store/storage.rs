@@ -134,15 +134,27 @@ impl FileStorage {
     }
 }
 
+/// Transfers past the page cache have rules of their own: a device with larger blocks, a limit on the
+/// size of files that is no multiple of a block. The page cache knows no such rules.
+fn refused(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EINVAL)
+}
+
 impl Storage for FileStorage {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let f = self.file_for(buf.as_ptr(), buf.len(), offset);
-        f.read_at(buf, offset)
+        match f.read_at(buf, offset) {
+            Err(e) if refused(&e) => self.plain.read_at(buf, offset),
+            done => done,
+        }
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let f = self.file_for(buf.as_ptr(), buf.len(), offset);
-        f.write_at(buf, offset)
+        match f.write_at(buf, offset) {
+            Err(e) if refused(&e) => self.plain.write_at(buf, offset),
+            done => done,
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
