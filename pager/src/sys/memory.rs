@@ -25,6 +25,17 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Private anonymous memory.
+    #[cfg(miri)]
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let layout =
+            std::alloc::Layout::from_size_align(len, PAGE).map_err(|_| io::Errno::INVAL)?;
+        // SAFETY: no range is empty.
+        let p = unsafe { std::alloc::alloc_zeroed(layout) };
+        Ok(Self::own(p, len))
+    }
+
+    /// Private anonymous memory.
+    #[cfg(not(miri))]
     pub fn anonymous(len: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
@@ -119,6 +130,13 @@ impl Drop for Mapping {
         if self.disowned.load(Relaxed) {
             return;
         }
+        #[cfg(miri)]
+        // SAFETY: under Miri all memory comes from the allocator, with this layout.
+        unsafe {
+            let layout = std::alloc::Layout::from_size_align_unchecked(self.len, PAGE);
+            std::alloc::dealloc(self.start.as_ptr(), layout);
+        }
+        #[cfg(not(miri))]
         // SAFETY: the range is ours and nobody can name it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
