@@ -3,7 +3,9 @@
 mod common;
 
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
-use coldset_pager::{Error, FaultMode, Feature, FlushConfig, Limits, Pool, PoolConfig, SwapConfig};
+use coldset_pager::{
+    probe, Error, FaultMode, Feature, FlushConfig, Limits, Pool, PoolConfig, SwapConfig,
+};
 use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::Arc;
@@ -130,10 +132,15 @@ fn guards_keep_pages_and_exclude_writers() {
 fn a_missing_feature_is_one_clear_error_or_the_fallback() {
     for feature in Feature::ALL {
         let config = PoolConfig::new(MIB).deny(feature);
-        let Err(e @ Error::Missing(_)) = Pool::new(config.clone()) else {
+        let Err(Error::Missing(missing)) = Pool::new(config.clone()) else {
             panic!("{feature:?} was denied");
         };
-        let text = e.to_string();
+        let text = missing.to_string();
+        // Unless this very machine lacks one that is tried before.
+        if probe(&[]).is_ok() {
+            assert_eq!(missing.feature, feature);
+        }
+        assert!(text.contains(missing.feature.name()), "{text}");
         assert!(
             text.contains("FaultMode::Explicit") && text.lines().count() == 1,
             "{text}"
