@@ -29,6 +29,7 @@ demo: setup ## build, then the MongoDB experiment and the sample trace over the 
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace
+	$(CARGO) test -p coldset-pager --features remote-tests --test remote
 	$(CARGO) build --release -p coldset
 	target/release/coldset lab fidelity
 

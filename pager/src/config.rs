@@ -1,7 +1,11 @@
 //! What a pool is made of.
 
+mod parse;
+
+pub use parse::parse_size;
+
 use crate::error::{Error, Result};
-use crate::store::Storage;
+use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
 use coldset_engine::switches::DirtyFlush;
 use coldset_engine::{presets, Switches};
@@ -16,9 +20,14 @@ pub enum FaultMode {
     /// In the faulting thread, by SIGBUS; an error if the kernel cannot.
     #[default]
     Sigbus,
+    /// By threads of the pool, which a full `userfaultfd` tells of misses: slower, but system calls
+    /// may use evicted pages, and threads may block SIGBUS. Needs privilege (root, CAP_SYS_PTRACE,
+    /// `vm.unprivileged_userfaultfd=1` or access to `/dev/userfaultfd`); an error without it. For
+    /// single regions: [`Group::with_handler_threads`](crate::Group::with_handler_threads).
+    Thread,
     /// Regions are used through `fix` and `fix_mut` only; works on any kernel.
     Explicit,
-    /// The first if the kernel can, else the second.
+    /// [`Self::Sigbus`] if the kernel can, else [`Self::Explicit`].
     Auto,
 }
 
@@ -26,6 +35,8 @@ pub enum FaultMode {
 #[derive(Clone, Debug)]
 pub(crate) enum SwapFile {
     Path(PathBuf),
+    /// Of no name, in the directory for temporary files that may be large.
+    Temporary,
     Storage(Arc<dyn Storage>),
 }
 
@@ -33,6 +44,7 @@ pub(crate) enum SwapFile {
 #[derive(Clone, Debug, Default)]
 pub struct SwapConfig {
     pub(crate) compressed: u64,
+    pub(crate) codec: Codec,
     /// Most bytes of memory for compressed contents; 0 = half the budget.
     pub(crate) memory: u64,
     pub(crate) file_bytes: u64,
@@ -53,6 +65,27 @@ impl SwapConfig {
         }
     }
 
+    /// `bytes` bytes of contents in Zstandard-compressed memory: smaller than LZ4, and slower both
+    /// ways. [`Self::and_zstd`] has the better of both.
+    pub fn zstd(bytes: u64) -> Self {
+        Self {
+            codec: Codec::Zstd,
+            ..Self::lz4(bytes)
+        }
+    }
+
+    /// Pages that have been in LZ4-compressed memory for 10 s, or that are the oldest when it gets
+    /// full, are recompressed with Zstandard in the background, if that makes them smaller.
+    pub fn and_zstd(self) -> Self {
+        self.and_zstd_after(Duration::from_secs(10))
+    }
+
+    /// As [`Self::and_zstd`], after another time (whole seconds).
+    pub fn and_zstd_after(mut self, cold: Duration) -> Self {
+        self.codec = Codec::Lz4ThenZstd(cold);
+        self
+    }
+
     /// `bytes` bytes of contents in a file, which is created or emptied.
     pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Self {
         Self::default().and_file(path, bytes)
@@ -61,6 +94,14 @@ impl SwapConfig {
     /// Adds a file for what compressed memory cannot take.
     pub fn and_file(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
         self.file = Some(SwapFile::Path(path.into()));
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// As [`Self::and_file`], with a file without a name that goes away with the pool, in `$TMPDIR` or
+    /// else `/var/tmp`.
+    pub fn and_temporary(mut self, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Temporary);
         self.file_bytes = bytes;
         self
     }
@@ -119,8 +160,11 @@ pub struct PoolConfig {
     pub(crate) denied: Vec<Feature>,
     pub(crate) batch: usize,
     pub(crate) read_ahead: usize,
+    pub(crate) handler_threads: usize,
     pub(crate) flush: FlushConfig,
+    pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
+    pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
     pub(crate) observe: Option<bool>,
@@ -139,8 +183,11 @@ impl PoolConfig {
             denied: Vec::new(),
             batch: 64,
             read_ahead: 32,
+            handler_threads: 2,
             flush: FlushConfig::default(),
+            exit_limit: crate::exit::LIMIT,
             store_outside: false,
+            background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
             journal: None,
             observe: None,
@@ -200,9 +247,30 @@ impl PoolConfig {
         self
     }
 
+    /// Threads that handle misses in [`FaultMode::Thread`], 1 to 64; two by default. As many misses
+    /// can wait for a device at the same time.
+    pub fn handler_threads(mut self, threads: usize) -> Self {
+        self.handler_threads = threads;
+        self
+    }
+
     /// When dirty pages are written.
     pub fn flush(mut self, flush: FlushConfig) -> Self {
         self.flush = flush;
+        self
+    }
+
+    /// A thread keeps up to three batches of the budget free, so that misses rarely wait for room. On
+    /// by default where there is more than one CPU.
+    pub fn background(mut self, on: bool) -> Self {
+        self.background = on;
+        self
+    }
+
+    /// A normal exit of the process (`main` returns, `exit`) writes dirty pages of files and waits
+    /// that long for it, 60 s by default; zero: it writes nothing.
+    pub fn exit_limit(mut self, limit: Duration) -> Self {
+        self.exit_limit = limit;
         self
     }
 
@@ -276,6 +344,10 @@ impl PoolConfig {
                 self.read_ahead.to_string(),
                 "use 1 to 32 pages",
             );
+        }
+        if !(1..=64).contains(&self.handler_threads) {
+            let value = self.handler_threads.to_string();
+            return setting("the number of handler threads", value, "use 1 to 64");
         }
         if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
             let value = format!("{} bytes", self.swap.capacity());

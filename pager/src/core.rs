@@ -4,6 +4,8 @@
 
 use crate::policy::Policy;
 use crate::region::RegionInner;
+use crate::store::Swap;
+use crate::sys::PAGE;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +29,19 @@ impl Core {
             promised: 0,
             group_names: BTreeMap::new(),
         }
+    }
+
+    /// May pages that come back keep their copies in the swap, so that they need not be stored again?
+    /// A kernel stops that when half of the slots are used, because others may need them. Here it is
+    /// known what others may need at most: all of it may be kept if there is room for that, too.
+    /// `counts`: copies take memory that pages could have.
+    pub(crate) fn keeps_copies(&self, swap: &Swap, counts: bool, memcg: MemcgId) -> bool {
+        let (used, total) = self.policy.slots();
+        let missing = self.promised.saturating_sub(used * PAGE as u64);
+        let room = swap.limit().saturating_sub(swap.bytes());
+        let slots_suffice = total * PAGE as u64 >= self.promised;
+        let plenty = swap.bytes() * 2 <= swap.limit() || (!counts && missing <= room);
+        plenty && (slots_suffice || !self.policy.swap_full(memcg))
     }
 
     /// The region of an address space.

@@ -31,6 +31,18 @@ pub enum Error {
         /// What is allowed.
         range: &'static str,
     },
+    /// A setting that was given as text.
+    #[error("cannot read {text:?}: {part:?} is not {expected}; write for example {example}")]
+    Parse {
+        /// What was given.
+        text: String,
+        /// The part of it that is wrong.
+        part: String,
+        /// What that part should be.
+        expected: &'static str,
+        /// Good ones.
+        example: &'static str,
+    },
     /// The kernel or a device refused.
     #[error("{what}: {source}")]
     Io {

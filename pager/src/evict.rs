@@ -8,9 +8,9 @@
 use crate::error::{Error, Result};
 use crate::policy::Left;
 use crate::pool::PoolInner;
-use crate::region::{Memory, RegionInner};
+use crate::region::{Backing, Memory, RegionInner};
 use crate::store::compressed::same_filled;
-use crate::store::storage::write_full;
+use crate::store::storage::{write_all, Write};
 use crate::store::swap::{clone, Put};
 use crate::sys::memory::PageBuf;
 use crate::sys::pipe::PinPipe;
@@ -242,6 +242,9 @@ impl PoolInner {
         }
         if let Some(swap) = self.swap.as_ref().filter(|_| !puts.is_empty()) {
             swap.put_all(&mut puts, &e.pages, &mut e.run);
+            if swap.crowded() {
+                self.recompressor.wake();
+            }
             for p in puts {
                 match p.result {
                     Ok(()) => {
@@ -254,41 +257,67 @@ impl PoolInner {
                 }
             }
         }
-        // Files: runs of neighbours in one write.
+        // Files: runs of neighbours in one write, all writes to a file together.
         let mut at = 0;
         while at < victims.len() {
-            let v = &victims[at];
-            let Some(file) = v
-                .region
-                .writable_file()
-                .filter(|_| fates[at] == Fate::Write)
-            else {
-                at += 1;
-                continue;
-            };
-            let mut end = at + 1;
-            while end < victims.len()
-                && fates[end] == Fate::Write
-                && follows(&victims[end - 1], &victims[end])
-            {
-                end += 1;
+            let region = &victims[at].region;
+            let same = |v: &Victim| Arc::ptr_eq(&v.region, region);
+            let end = at + victims[at..].iter().take_while(|v| same(v)).count();
+            if let Some(file) = region.writable_file() {
+                let done = self.store_in_file(e, file, at, &victims[at..end], &mut fates[at..end]);
+                failure = failure.or(done);
             }
-            let from = (v.page * PAGE) as u64;
-            let len = ((end - at) * PAGE).min(file.len.saturating_sub(from) as usize);
-            let bytes = &e.pages.bytes()[at * PAGE..at * PAGE + len];
-            match write_full(&*file.storage, bytes, from) {
-                Ok(()) => {
-                    let n = (end - at) as u64;
+            at = end;
+        }
+        failure
+    }
+
+    /// Pages of one file, the first of which is page `at` of the buffer. The first error, if any.
+    fn store_in_file(
+        &self,
+        e: &Evictor,
+        file: &Backing,
+        at: usize,
+        victims: &[Victim],
+        fates: &mut [Fate],
+    ) -> Option<io::Error> {
+        let mut writes: Vec<Write<'_>> = Vec::new();
+        let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
+        let mut i = 0;
+        while i < victims.len() {
+            if fates[i] != Fate::Write {
+                i += 1;
+                continue;
+            }
+            let start = i;
+            i += 1;
+            while i < victims.len()
+                && fates[i] == Fate::Write
+                && follows(&victims[i - 1], &victims[i])
+            {
+                i += 1;
+            }
+            let from = (victims[start].page * PAGE) as u64;
+            let len = ((i - start) * PAGE).min(file.len.saturating_sub(from) as usize);
+            let first = (at + start) * PAGE;
+            writes.push(Write::new(&e.pages.bytes()[first..first + len], from));
+            ranges.push(start..i);
+        }
+        write_all(&*file.storage, &mut writes);
+        let mut failure = None;
+        for (w, range) in writes.into_iter().zip(ranges) {
+            match w.done {
+                Ok(_) => {
+                    let n = range.len() as u64;
                     self.counts.written_inline.fetch_add(n, Relaxed);
                 }
                 Err(err) => {
-                    fates[at..end].fill(Fate::Failed);
+                    fates[range].fill(Fate::Failed);
                     let mut kept = file.error.lock().expect("error of a file");
                     kept.get_or_insert(clone(&err));
                     failure.get_or_insert(err);
                 }
             }
-            at = end;
         }
         failure
     }

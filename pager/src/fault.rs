@@ -7,12 +7,11 @@ use crate::policy::Arrival;
 use crate::region::RegionInner;
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
-use crate::store::swap::clone;
 use crate::sys::memory::PageBuf;
 use crate::sys::sigbus::{Miss, Verdict};
 use crate::sys::{clock, PAGE};
 use std::cell::Cell;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 /// Regions by address, for the handler.
@@ -26,9 +25,17 @@ thread_local! {
     static AGAIN: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
+/// The process that the regions in the registry belong to.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
 /// Makes a region known to the handler.
 pub(crate) fn register(region: Arc<RegionInner>) {
     let mut all = REGISTRY.write().expect("registry");
+    let pid = std::process::id();
+    if OWNER.swap(pid, Relaxed) != pid {
+        // A child of fork has none of its parent's regions, and may have got their addresses.
+        std::mem::forget(std::mem::take(&mut *all));
+    }
     let at = all.partition_point(|r| r.map.addr() < region.map.addr());
     all.insert(at, region);
 }
@@ -39,7 +46,8 @@ pub(crate) fn unregister(region: &RegionInner) {
     all.retain(|r| r.map.addr() != region.map.addr());
 }
 
-fn find(addr: usize) -> Option<Arc<RegionInner>> {
+/// The region that holds an address.
+pub(crate) fn find(addr: usize) -> Option<Arc<RegionInner>> {
     let all = REGISTRY.read().ok()?;
     let at = all
         .partition_point(|r| r.map.addr() <= addr)
@@ -108,7 +116,7 @@ impl Bounce {
 
 impl RegionInner {
     /// Makes sure that a page was in memory at some moment during the call.
-    pub(crate) fn bring_in(&self, page: usize, write: bool) -> Result<()> {
+    pub(crate) fn bring_in(self: &Arc<Self>, page: usize, write: bool) -> Result<()> {
         loop {
             match self.words.get(page).state() {
                 State::Resident | State::Writeback => return Ok(()),
@@ -116,7 +124,11 @@ impl RegionInner {
                 State::Evicted => {
                     if self.words.try_fill(page) {
                         let most = self.window(page);
-                        self.fill(page, most, write)?;
+                        let filled = self.fill(page, most, write)?;
+                        self.stream.filled(page + filled, most);
+                        if most == self.pool.config.read_ahead {
+                            self.hand_over(page + filled);
+                        }
                         if write && self.writable_file().is_some() {
                             self.pool.balance_dirty();
                         }
@@ -148,42 +160,50 @@ impl RegionInner {
             2 => return most,
             _ => {}
         }
-        let s = self.stream.load(Relaxed);
-        let (next, window) = ((s >> 8) as usize, (s & 0xFF) as usize);
-        let window = if next == page && page > 0 {
-            (window * 2).clamp(2, most)
-        } else {
-            1
-        };
-        window.min(most)
+        self.stream.window(page, most)
     }
 
-    /// Fills a page that the caller owns, and up to `most` - 1 evicted neighbours after it.
-    fn fill(&self, first: usize, most: usize, write: bool) -> Result<()> {
+    /// Takes the pages from `first` on that are evicted, up to `end`. Returns how many.
+    pub(crate) fn claim_evicted(&self, first: usize, end: usize) -> usize {
+        (first..end).take_while(|&p| self.words.try_fill(p)).count()
+    }
+
+    /// Fills pages that the caller owns, if there is room. False: they have been given back.
+    pub(crate) fn fill_or_leave(&self, first: usize, n: usize) -> bool {
+        match self.fill_owned(first, n, false) {
+            Ok(filled) if filled > 0 => {
+                self.pool.counts.filled.fetch_add(n as u64, Relaxed);
+                true
+            }
+            // Whoever needs them will miss, and meet the error, if it is one.
+            _ => {
+                (first..first + n).for_each(|p| self.words.emptied(p));
+                false
+            }
+        }
+    }
+
+    /// Fills a page that the caller owns, and up to `most` - 1 evicted neighbours after it. Returns
+    /// pages filled.
+    fn fill(&self, first: usize, most: usize, write: bool) -> Result<usize> {
         let start = clock::now();
         let end = (first + most.max(1)).min(self.pages());
-        let mut n = 1;
-        while first + n < end && self.words.try_fill(first + n) {
-            n += 1;
-        }
+        let mut n = 1 + self.claim_evicted(first + 1, end);
         let mut done = self.fill_owned(first, n, write);
-        if n > 1 && !matches!(done, Ok(filled) if filled > 0) {
+        while n > 1 && !matches!(done, Ok(filled) if filled > 0) {
             // No room for all of them, or it is a neighbour that cannot be read.
-            for p in first + 1..first + n {
-                self.words.emptied(p);
-            }
-            n = 1;
-            done = self.fill_owned(first, 1, write);
+            let less = n / 2;
+            (first + less..first + n).for_each(|p| self.words.emptied(p));
+            n = less;
+            done = self.fill_owned(first, n, write);
         }
         match done {
             Ok(filled) => {
-                self.stream
-                    .store((((first + filled) as u64) << 8) | filled as u64, Relaxed);
                 let c = &self.pool.counts;
                 c.misses.fetch_add(1, Relaxed);
                 c.filled.fetch_add(filled as u64, Relaxed);
                 c.miss_ns.add(clock::now() - start);
-                Ok(())
+                Ok(filled)
             }
             Err(e) => {
                 (first..first + n).for_each(|p| self.words.emptied(p));
@@ -256,37 +276,37 @@ impl RegionInner {
             c.read_file.fetch_add(n as u64, Relaxed);
             return Ok(false);
         }
-        let mut fresh = true;
-        for i in 0..n {
-            let page = b.pages.page_mut(i);
-            match self.slot(first + i) {
-                None => page.fill(0),
-                Some(slot) => {
-                    fresh = false;
-                    let swap = self.pool.swap.as_ref().expect("slot of a swap");
-                    swap.get(slot, page, b.scratch.bytes_mut())
-                        .map_err(|e| Error::Io {
-                            what: "reading swap",
-                            source: clone(&e),
-                        })?;
-                    c.swapped_in.fetch_add(1, Relaxed);
-                }
+        let mut slots = [None; MAX_READ_AHEAD];
+        let mut stored = 0;
+        for (i, s) in slots[..n].iter_mut().enumerate() {
+            *s = self.slot(first + i);
+            match s {
+                None => b.pages.page_mut(i).fill(0),
+                Some(_) => stored += 1,
             }
         }
-        Ok(fresh)
+        if stored > 0 {
+            let swap = self.pool.swap.as_ref().expect("slot of a swap");
+            let pages = &mut b.pages.bytes_mut()[..n * PAGE];
+            let done = swap.get_many(&slots[..n], pages, b.scratch.bytes_mut());
+            done.map_err(Error::io("reading swap"))?;
+            c.swapped_in.fetch_add(stored, Relaxed);
+        }
+        Ok(stored == 0)
     }
 
     fn tell_engine(&self, first: usize, n: usize, write: bool) {
         let swap = self.pool.swap.as_ref();
-        let plenty = swap.is_some_and(|s| s.bytes() * 2 <= s.limit());
         let mut core = self.pool.core();
+        let counts = !self.pool.config.store_outside;
+        let keep = swap.is_some_and(|s| core.keeps_copies(s, counts, self.book.memcg));
         for i in 0..n {
             let how = Arrival {
                 wanted: i == 0,
                 write: write && i == 0,
                 returned: false,
             };
-            core.policy.insert(&self.book, swap, first + i, how, plenty);
+            core.policy.insert(&self.book, swap, first + i, how, keep);
             self.count_in(first + i);
         }
         if write && self.writable_file().is_some() {

@@ -55,6 +55,11 @@ impl Gate {
         self.used.load(Relaxed).saturating_sub(store)
     }
 
+    /// Pages that may still come in.
+    pub(crate) fn free(&self) -> u64 {
+        self.budget.saturating_sub(self.used.load(Relaxed))
+    }
+
     pub(crate) fn store(&self) -> u64 {
         self.store.load(Relaxed)
     }
@@ -65,6 +70,11 @@ impl Gate {
 
     pub(crate) fn waits(&self) -> u64 {
         self.waits.load(Relaxed)
+    }
+
+    /// Somebody is evicting at this moment.
+    pub(crate) fn any_leaving(&self) -> bool {
+        self.leaving.load(Acquire) > 0
     }
 
     /// Room for pages that the engine has charged.

@@ -1,8 +1,10 @@
 //! Groups: the engine's memcgs, as a tree below the budget.
 
+use crate::config::FaultMode;
 use crate::error::{Error, Result};
 use crate::policy::{Fed, LimitWrite, Stepped};
 use crate::pool::{Pool, PoolInner};
+use crate::sys::probe::probe_threads;
 use crate::sys::PAGE;
 use coldset_engine::memcg::{WriteStep, UNLIMITED};
 use coldset_engine::{Counter, MemcgId};
@@ -15,6 +17,8 @@ pub struct Group {
     pub(crate) pool: Arc<PoolInner>,
     pub(crate) memcg: MemcgId,
     name: String,
+    /// Misses of regions made through this handle are handled by threads.
+    pub(crate) threads: bool,
 }
 
 /// Limits of a group in bytes, rounded down to pages. `None` leaves a value as it is.
@@ -72,6 +76,7 @@ impl Pool {
             pool: self.inner.clone(),
             memcg: self.inner.core().policy.top,
             name: "/".into(),
+            threads: self.inner.config.fault == FaultMode::Thread,
         }
     }
 
@@ -103,9 +108,29 @@ impl Group {
             pool: self.pool.clone(),
             memcg,
             name,
+            threads: self.threads,
         };
         group.set(limits)?;
         Ok(group)
+    }
+
+    /// The same group, but misses of regions made through it (and through groups below it) are
+    /// handled by threads of the pool, as [`FaultMode::Thread`] does it for all regions.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] names the privilege that is missing; a pool in explicit mode.
+    pub fn with_handler_threads(&self) -> Result<Group> {
+        let _shield = self.pool.enter()?;
+        if self.pool.pagemap.is_none() {
+            return Err(Error::Mode(
+                "a pool in explicit mode has no misses to handle",
+            ));
+        }
+        probe_threads(&self.pool.config.denied)?;
+        Ok(Group {
+            threads: true,
+            ..self.clone()
+        })
     }
 
     /// Path of names from the pool's root.

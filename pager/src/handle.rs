@@ -63,6 +63,15 @@ impl Pool {
         self.root().file_read_only(path)
     }
 
+    /// A read-only map of a whole remote object, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::remote`].
+    #[cfg(feature = "remote")]
+    pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
+        self.root().remote(operator, path)
+    }
+
     /// Writes all dirty pages of files and makes them durable.
     ///
     /// # Errors
@@ -124,6 +133,20 @@ impl Group {
         self.storage(Arc::new(f), len, writable)
     }
 
+    /// A read-only map of a whole remote object, which must not change while it is mapped. With other
+    /// options: [`RemoteStorage`](crate::store::RemoteStorage) and [`Self::storage`].
+    ///
+    /// # Errors
+    /// Those of the service; an empty object; address space.
+    #[cfg(feature = "remote")]
+    pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
+        use crate::store::{RemoteOptions, RemoteStorage};
+        let object = RemoteStorage::open(operator, path, RemoteOptions::default())
+            .map_err(Error::io("opening a remote object"))?;
+        let len = object.len();
+        self.storage(Arc::new(object), len, false)
+    }
+
     /// A map of the first `len` bytes of any storage.
     ///
     /// # Errors
@@ -149,7 +172,16 @@ impl Group {
         let _shield = self.pool.enter()?;
         if backing.as_ref().is_some_and(|b| b.writable) {
             self.pool.flusher.start(&self.pool)?;
+            crate::exit::remember(&self.pool);
         }
+        if self.pool.config.background {
+            self.pool.background.start(&self.pool)?;
+            self.pool.ahead.start()?;
+        }
+        let messages = match self.threads {
+            true => Some(self.pool.messages()?),
+            false => None,
+        };
         let pages = bytes.div_ceil(PAGE);
         let book = self
             .pool
@@ -163,6 +195,7 @@ impl Group {
                 book: book.clone(),
                 backing,
                 explicit: self.pool.pagemap.is_none(),
+                messages,
             },
         );
         let inner = match made {
@@ -201,6 +234,16 @@ impl Region {
     /// Bytes.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// True if stores are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.backing.as_ref().is_some_and(|b| !b.writable)
+    }
+
+    /// True if the region is used through `fix` and `fix_mut`, and has no address.
+    pub fn is_explicit(&self) -> bool {
+        self.inner.is_explicit()
     }
 
     /// Never: a region has at least one byte.
@@ -349,6 +392,7 @@ impl Region {
         }
         let synced = r.sync(0, r.pages());
         unregister(r);
+        r.close_stream();
         let mut gone = Ok(());
         for b in 0..r.blocks() {
             if r.in_block(b) == 0 && r.is_clean_file() {
@@ -459,14 +503,55 @@ impl Pin<'_> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        for p in self.pages.clone() {
+        self.region.unpin(self.pages.clone(), self.write);
+    }
+}
+
+/// A [`Pin`] that shares the region instead of borrowing it, for callers that cannot name a lifetime.
+#[derive(Debug)]
+pub struct SharedPin {
+    region: Arc<Region>,
+    pages: Range<usize>,
+    write: bool,
+}
+
+impl SharedPin {
+    /// Bytes it keeps, whole pages.
+    pub fn range(&self) -> Range<usize> {
+        self.pages.start * PAGE..self.pages.end * PAGE
+    }
+}
+
+impl Drop for SharedPin {
+    fn drop(&mut self) {
+        self.region.unpin(self.pages.clone(), self.write);
+    }
+}
+
+impl Region {
+    /// As [`Self::pin`]; the region lives at least as long as the pin.
+    ///
+    /// # Errors
+    /// As [`Self::pin`].
+    pub fn pin_shared(self: &Arc<Self>, range: Range<usize>, write: bool) -> Result<SharedPin> {
+        let pin = self.pin(range, write)?;
+        let pages = pin.pages.clone();
+        // The shared pin lets the pages go instead.
+        std::mem::forget(pin);
+        Ok(SharedPin {
+            region: self.clone(),
+            pages,
+            write,
+        })
+    }
+
+    fn unpin(&self, pages: Range<usize>, write: bool) {
+        for p in pages.clone() {
             // A store through a descriptor may come after the kernel last looked at the entry.
-            self.region.inner.words.unpin(p, self.write);
+            self.inner.words.unpin(p, write);
         }
-        if self.write && !self.pages.is_empty() {
-            self.pages
-                .clone()
-                .for_each(|p| self.region.inner.note_dirty(p));
+        if write {
+            pages.for_each(|p| self.inner.note_dirty(p));
         }
     }
 }

@@ -25,37 +25,46 @@
 //! | file | what |
 //! |---|---|
 //! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
+//! | `config/parse.rs` | settings as text |
 //! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
-//! | `policy.rs` | the engine, slots and books: all that decides, without any memory |
+//! | `policy/` | the engine, slots and books: all that decides, without any memory |
 //! | `journal/` | writing down what the engine is told, and telling it again |
 //! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
-//! | `fault.rs` | a miss |
-//! | `reclaim.rs` | doing what the engine asks for |
+//! | `fault.rs`, `ahead.rs` | a miss; reading ahead of misses in order |
+//! | `reclaim.rs`, `background.rs` | doing what the engine asks for; doing it ahead of need |
+//! | `handler.rs` | threads that handle misses, where system calls must be able to miss |
 //! | `sweep.rs` | where references come from |
 //! | `evict.rs` | taking pages out |
 //! | `writeback.rs` | dirty pages of files |
+//! | `exit.rs` | dirty pages when the process ends |
+//! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `torn.rs` | regions that the program has changed by system calls |
 //! | `stat.rs` | counters |
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
+mod ahead;
+mod background;
 mod config;
 mod core;
 mod error;
 mod evict;
+mod exit;
 mod explicit;
 mod fault;
 mod gate;
 mod group;
 mod handle;
+mod handler;
 pub mod journal;
 pub mod observe;
 mod page;
 mod policy;
 mod pool;
 mod reclaim;
+mod recompress;
 mod region;
 mod stat;
 pub mod store;
@@ -64,12 +73,16 @@ pub mod sys;
 mod torn;
 mod writeback;
 
-pub use config::{FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET};
+pub use config::{
+    parse_size, FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET,
+};
 pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
 pub use group::{Group, Limits};
-pub use handle::{Advice, Pin, Region};
+pub use handle::{Advice, Pin, Region, SharedPin};
 pub use observe::Snapshot;
+#[cfg(feature = "remote")]
+pub use opendal;
 pub use pool::Pool;
 pub use stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};

@@ -1,19 +1,24 @@
 //! The pool: a budget, an engine, a swap, and the regions that share them.
 
+use crate::ahead::Ahead;
+use crate::background::Background;
 use crate::config::{FaultMode, PoolConfig, SwapFile};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
+use crate::handler::Handlers;
 use crate::journal::Recorder;
 use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
+use crate::recompress::Recompressor;
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::pagemap::Pagemap;
-use crate::sys::probe::{probe, Missing};
+use crate::sys::probe::{probe, probe_threads, Missing};
 use crate::sys::signals::Shield;
+use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::writeback::Flusher;
 use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
@@ -41,13 +46,18 @@ pub(crate) struct PoolInner {
     pub(crate) missing: Option<Missing>,
     pub(crate) counts: Counts,
     pub(crate) flusher: Flusher,
+    pub(crate) background: Background,
+    pub(crate) ahead: Ahead,
+    pub(crate) recompressor: Recompressor,
     /// One sweep at a time; others use what it finds.
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
     pub(crate) since_sweep: AtomicU64,
     evictors: Mutex<Vec<Evictor>>,
     bounces: Mutex<Vec<Bounce>>,
-    pid: u32,
+    /// Threads that handle misses, once a region asks for them.
+    handlers: Mutex<Option<Handlers>>,
+    pub(crate) pid: u32,
     /// Number in the process.
     pub(crate) id: u64,
     pub(crate) born_ns: u64,
@@ -69,11 +79,17 @@ impl Pool {
                 probe(&config.denied)?;
                 None
             }
+            FaultMode::Thread => {
+                probe_threads(&config.denied)?;
+                None
+            }
             FaultMode::Auto => probe(&config.denied).err(),
         };
         let faulting = config.fault != FaultMode::Explicit && missing.is_none();
         let pagemap = if faulting {
-            sigbus::install(crate::fault::on_miss)?;
+            if config.fault != FaultMode::Thread {
+                sigbus::install(crate::fault::on_miss)?;
+            }
             Some(Pagemap::open().map_err(Error::sys("opening /proc/self/pagemap"))?)
         } else {
             None
@@ -101,16 +117,21 @@ impl Pool {
             missing,
             counts: Counts::default(),
             flusher: Flusher::default(),
+            background: Background::default(),
+            ahead: Ahead::default(),
+            recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
             bounces: Mutex::new(Vec::new()),
+            handlers: Mutex::new(None),
             pid: std::process::id(),
             id: observe::registry::next_id(),
             metrics_at,
             born_ns: clock::now(),
             config,
         });
+        Recompressor::start(&inner)?;
         observe::registry::add(&inner);
         Ok(Self { inner })
     }
@@ -146,7 +167,7 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         } else {
             config.budget / 2
         };
-        Some(Compressed::new(slots, limit).map_err(&io)?)
+        Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
     } else {
         None
     };
@@ -154,8 +175,11 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
     let file: Option<Arc<dyn Storage>> = match &s.file {
         None => None,
         Some(SwapFile::Storage(f)) => Some(f.clone()),
+        Some(SwapFile::Temporary) => Some(Arc::new(
+            FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
+        )),
         Some(SwapFile::Path(p)) => Some(Arc::new(
-            FileStorage::create(p, bytes).map_err(Error::io("creating the swap file"))?,
+            FileStorage::create_allocated(p, bytes).map_err(Error::io("creating the swap file"))?,
         )),
     };
     Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))
@@ -192,6 +216,16 @@ impl PoolInner {
             return Err(Error::Forked);
         }
         Ok(Shield::new())
+    }
+
+    /// Where misses of a region become messages to threads of the pool.
+    pub(crate) fn messages(&self) -> Result<Arc<Userfaultfd>> {
+        let mut handlers = self.handlers.lock().expect("handlers");
+        let h = match handlers.take() {
+            Some(h) => h,
+            None => Handlers::start(self.config.handler_threads)?,
+        };
+        Ok(handlers.insert(h).uffd())
     }
 
     pub(crate) fn evictor(&self) -> Result<Evictor> {
@@ -288,10 +322,11 @@ impl PoolInner {
                     task.feed(Fed::Reclaimed(self.reclaim_or_flush(over, nr)?));
                 }
                 ChargeStep::Oom { .. } => {
-                    // Nobody is killed here. As long as anything leaves memory, by whomever, it is
-                    // worth going on.
+                    // Nobody is killed here. As long as anything leaves memory, or is about to, by
+                    // whomever, it is worth going on.
                     let now = self.counts.evicted.load(Relaxed);
-                    idle = if now == evicted { idle + 1 } else { 0 };
+                    let nothing = now == evicted && !self.gate.any_leaving();
+                    idle = if nothing { idle + 1 } else { 0 };
                     evicted = now;
                     task.feed(Fed::Oom(idle < IDLE_ROUNDS));
                     std::thread::sleep(Duration::from_millis(1));
@@ -363,6 +398,7 @@ impl PoolInner {
                 return Ok(false);
             }
             if self.gate.enter(pages).is_ok() {
+                self.keep_ahead();
                 return Ok(true);
             }
             // The store has grown since the charge: make room for both.

@@ -52,6 +52,7 @@ impl PoolInner {
             flush: false,
         };
         self.counts.reclaims.fetch_add(1, Relaxed);
+        let evicted = self.counts.evicted.load(Relaxed);
         let mut result = Ok(());
         let mut core = self.core();
         let mut task = core.policy.reclaim(memcg, nr, asked);
@@ -143,7 +144,12 @@ impl PoolInner {
         if run.flush {
             self.flusher.wake();
         }
-        result.map(|()| task.outcome())
+        // What could not be stored has come back: the engine has counted it, but nothing is free. A
+        // caller told otherwise would try for ever.
+        let moved = self.counts.evicted.load(Relaxed).wrapping_sub(evicted);
+        let mut outcome = task.outcome();
+        outcome.reclaimed = outcome.reclaimed.min(moved);
+        result.map(|()| outcome)
     }
 
     fn evict_all(&self, run: &mut Run) -> Result<()> {

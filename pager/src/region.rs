@@ -2,6 +2,7 @@
 //!
 //! Anonymous regions and files are the same thing with another backing store.
 
+use crate::ahead::Stream;
 use crate::error::{Error, Result};
 use crate::page::PageTable;
 use crate::policy::Book;
@@ -42,8 +43,8 @@ pub(crate) enum Memory {
     Faulting {
         /// Holds the pages.
         file: Memfd,
-        /// Puts them in.
-        uffd: Userfaultfd,
+        /// Puts them in. Of the region's own, or with messages, of the pool's.
+        uffd: Arc<Userfaultfd>,
     },
     /// Pages are used only while pinned; private memory.
     Explicit,
@@ -62,8 +63,8 @@ pub(crate) struct RegionInner {
     in_block: Table<AtomicU32>,
     /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
     pub(crate) dirty_since: Table<AtomicU64>,
-    /// Read-ahead: page after the last miss << 8 | window.
-    pub(crate) stream: AtomicU64,
+    /// Whoever reads it in order.
+    pub(crate) stream: Stream,
     /// An `Advice`.
     pub(crate) advice: AtomicU8,
     /// Sweeps of this region that have ended.
@@ -78,6 +79,8 @@ pub(crate) struct NewRegion {
     pub(crate) book: Arc<Book>,
     pub(crate) backing: Option<Backing>,
     pub(crate) explicit: bool,
+    /// Misses are messages of this one.
+    pub(crate) messages: Option<Arc<Userfaultfd>>,
 }
 
 impl RegionInner {
@@ -94,7 +97,10 @@ impl RegionInner {
             let file = Memfd::new(pages).map_err(&sys)?;
             let writable = new.backing.as_ref().is_none_or(|b| b.writable);
             let map = Mapping::shared(file.as_fd(), pages * PAGE, writable).map_err(&sys)?;
-            let uffd = Userfaultfd::full().map_err(&sys)?;
+            let uffd = match new.messages {
+                Some(shared) => shared,
+                None => Arc::new(Userfaultfd::full().map_err(&sys)?),
+            };
             uffd.register(&map).map_err(&sys)?;
             (Memory::Faulting { file, uffd }, map)
         };
@@ -111,7 +117,7 @@ impl RegionInner {
             words: PageTable::new(pages).map_err(&sys)?,
             in_block: table(blocks)?,
             dirty_since: Table::new(blocks).map_err(&sys)?,
-            stream: AtomicU64::new(0),
+            stream: Stream::default(),
             advice: AtomicU8::new(0),
             sweeps: AtomicU64::new(0),
             torn: AtomicBool::new(false),
@@ -176,7 +182,8 @@ impl RegionInner {
                 Ok(())
             }
             Memory::Faulting { uffd, .. } => {
-                let (mut done, mut most, mut short) = (0, src.len(), 0);
+                let (mut done, mut most) = (0, src.len());
+                let (mut zapped, mut short) = (0, 0);
                 while done < src.len() {
                     let part = &src[done..src.len().min(done + most)];
                     match uffd.copy(&self.map, first * PAGE + done, part, protect) {
@@ -191,6 +198,14 @@ impl RegionInner {
                         Err(Errno::NOMEM) if short < SHORT_RETRIES => {
                             short += 1;
                             std::thread::sleep(std::time::Duration::from_millis(1));
+                        }
+                        // The pages are ours and not there: what is, is the mark of a miss that
+                        // failed (`handler.rs`).
+                        Err(Errno::EXIST) if zapped <= src.len() / PAGE => {
+                            zapped += 1;
+                            self.map
+                                .zap(first * PAGE + done, src.len() - done)
+                                .map_err(Error::sys("zapping a region"))?;
                         }
                         Err(e) => return Err(Error::sys("UFFDIO_COPY")(e)),
                     }

@@ -3,6 +3,7 @@
 use crate::observe::histogram::Histogram;
 use crate::observe::Distribution;
 use crate::pool::{Pool, PoolInner};
+use crate::store::Tiers;
 use crate::sys::PAGE;
 use coldset_engine::Counter;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -69,6 +70,10 @@ pub struct Stats {
     pub peak_pages: u64,
     /// Bytes of memory of compressed contents, counted to the budget or not.
     pub store_bytes: u64,
+    /// What swap keeps where, and what recompression has saved.
+    pub swap: Tiers,
+    /// Batches of transfers to files go through io_uring; else one transfer after the other.
+    pub io_uring: bool,
     /// Swap slots in use and in all.
     pub swap_slots: (u64, u64),
     /// Dirty pages of files, as far as known.
@@ -137,6 +142,8 @@ impl PoolInner {
             store_pages: self.gate.store(),
             peak_pages: self.gate.peak(),
             store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
+            swap: self.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
+            io_uring: crate::sys::ring::available().is_ok(),
             swap_slots: slots,
             dirty_pages: dirty,
             misses: get(&c.misses),

@@ -8,12 +8,13 @@ use crate::error::{Error, Result};
 use crate::page::{State, Word};
 use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner, BLOCK};
-use crate::store::storage::write_full;
+use crate::store::storage::{write_all, Write};
 use crate::store::swap::clone;
 use crate::sys::memory::PageBuf;
 use crate::sys::{clock, signals, PAGE};
 use coldset_engine::Counter;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
@@ -180,12 +181,18 @@ impl PoolInner {
         }
     }
 
-    /// Writes everything dirty and makes it durable.
-    pub(crate) fn sync_all(&self) -> Result<()> {
+    /// Writes all dirty pages of files and makes them durable.
+    pub(crate) fn sync_files(&self) -> Result<()> {
         let mut result = Ok(());
         for r in self.writable_regions() {
             result = result.and(r.sync(0, r.pages()));
         }
+        result
+    }
+
+    /// As [`Self::sync_files`]; also tells of errors of the swap.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let result = self.sync_files();
         match self.flusher.take_error() {
             Some(e) => result.and(Err(Error::io("writing swap")(e))),
             None => result,
@@ -269,21 +276,22 @@ impl RegionInner {
             }
             let n = at - first;
             let dirty = self.arm(first, n, &mut dirtied[..n]);
+            let mut runs = Vec::new();
             let mut i = 0;
             while i < n {
                 let from = i;
                 while i < n && dirtied[i] == dirtied[from] {
                     i += 1;
                 }
-                if !dirtied[from] || !dirty {
+                if dirtied[from] && dirty {
+                    runs.push(from..i);
+                } else {
                     (from..i).for_each(|k| self.release(first + k, false));
-                    continue;
-                }
-                match self.write_run(file, first + from, i - from, &mut buf) {
-                    Ok(()) => written += (i - from) as u64,
-                    Err(e) => result = result.and(Err(e)),
                 }
             }
+            let (pages, done) = self.write_runs(file, first, &runs, &mut buf);
+            written += pages;
+            result = result.and(done);
         }
         result.map(|()| written)
     }
@@ -335,58 +343,84 @@ impl RegionInner {
         }
     }
 
-    /// Writes neighbours that are claimed and armed.
-    fn write_run(
+    /// Writes runs of pages that are claimed and armed, counted from `first`, all together. Returns
+    /// pages written, and the first error.
+    fn write_runs(
         &self,
         file: &Backing,
         first: usize,
-        n: usize,
+        runs: &[Range<usize>],
         buf: &mut PageBuf,
-    ) -> io::Result<()> {
+    ) -> (u64, io::Result<()>) {
         let start = clock::now();
         {
             let mut core = self.pool.core();
-            for p in first..first + n {
-                if let Some(id) = self.folio(p) {
-                    core.policy.writeback_start(id);
-                }
+            for id in runs
+                .iter()
+                .cloned()
+                .flatten()
+                .filter_map(|p| self.folio(first + p))
+            {
+                core.policy.writeback_start(id);
             }
         }
-        let bytes = &mut buf.bytes_mut()[..n * PAGE];
-        let read = match &self.memory {
-            Memory::Faulting { file, .. } => file.read(first, bytes).map_err(io::Error::from),
-            Memory::Explicit => {
-                self.load_explicit(first, bytes);
-                Ok(())
-            }
-        };
-        let from = (first * PAGE) as u64;
-        let len = bytes.len().min(file.len.saturating_sub(from) as usize);
-        let done = read.and_then(|()| write_full(&*file.storage, &bytes[..len], from));
-        {
-            let mut core = self.pool.core();
-            for p in first..first + n {
-                if let Some(id) = self.folio(p) {
+        let read: Vec<io::Result<()>> = runs
+            .iter()
+            .map(|run| self.copy_out(first + run.start, buf, run))
+            .collect();
+        let mut writes: Vec<Write<'_>> = runs
+            .iter()
+            .zip(&read)
+            .map(|(run, read)| {
+                let from = ((first + run.start) * PAGE) as u64;
+                let len = (run.len() * PAGE).min(file.len.saturating_sub(from) as usize);
+                // Nothing of what could not be read.
+                let len = if read.is_ok() { len } else { 0 };
+                Write::new(&buf.bytes()[run.start * PAGE..][..len], from)
+            })
+            .collect();
+        write_all(&*file.storage, &mut writes);
+        self.pool.counts.writeback_ns.add(clock::now() - start);
+        let mut written = 0;
+        let mut result = Ok(());
+        for ((run, read), w) in runs.iter().zip(read).zip(writes) {
+            let done = read.and(w.done.map(drop));
+            let pages = first + run.start..first + run.end;
+            {
+                let mut core = self.pool.core();
+                for id in pages.clone().filter_map(|p| self.folio(p)) {
                     core.policy.writeback_end(id, done.is_err());
                 }
             }
-        }
-        (first..first + n).for_each(|p| self.release(p, done.is_err()));
-        self.pool.counts.writeback_ns.add(clock::now() - start);
-        match &done {
-            Ok(()) => {
-                self.pool.counts.written_back.fetch_add(n as u64, Relaxed);
+            pages.for_each(|p| self.release(p, done.is_err()));
+            match done {
+                Ok(()) => {
+                    let n = run.len() as u64;
+                    self.pool.counts.written_back.fetch_add(n, Relaxed);
+                    written += n;
+                }
+                Err(e) => {
+                    self.pool.counts.store_errors.fetch_add(1, Relaxed);
+                    self.note_dirty(first + run.start);
+                    let mut kept = file.error.lock().expect("error of a file");
+                    kept.get_or_insert(clone(&e));
+                    result = result.and(Err(e));
+                }
             }
-            Err(e) => {
-                self.pool.counts.store_errors.fetch_add(1, Relaxed);
-                self.note_dirty(first);
-                file.error
-                    .lock()
-                    .expect("error of a file")
-                    .get_or_insert(clone(e));
+        }
+        (written, result)
+    }
+
+    /// Copies neighbours to their places in the buffer.
+    fn copy_out(&self, page: usize, buf: &mut PageBuf, at: &Range<usize>) -> io::Result<()> {
+        let bytes = &mut buf.bytes_mut()[at.start * PAGE..at.end * PAGE];
+        match &self.memory {
+            Memory::Faulting { file, .. } => file.read(page, bytes).map_err(io::Error::from),
+            Memory::Explicit => {
+                self.load_explicit(page, bytes);
+                Ok(())
             }
         }
-        done
     }
 
     /// Writes what is dirty in a range and makes it durable. An error since the last sync is
@@ -426,5 +460,8 @@ impl RegionInner {
 impl Drop for PoolInner {
     fn drop(&mut self) {
         self.flusher.stop();
+        self.background.stop();
+        self.ahead.stop();
+        self.recompressor.stop();
     }
 }

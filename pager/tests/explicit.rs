@@ -71,6 +71,35 @@ fn no_store_is_lost_with_guards_while_swap_fails() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// Compressed memory cannot take what does not compress: that ends in an error, not in waiting.
+#[test]
+fn contents_that_do_not_compress_run_out_of_memory() {
+    let _one = alone();
+    let pool = Pool::new(config(4 * MIB).swap(SwapConfig::lz4(64 * MIB))).unwrap();
+    let region = pool.anonymous(16 * MIB as usize).unwrap();
+    let mut x = 1u64;
+    let mut noise = |page: &mut [u8]| {
+        for b in page {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1);
+            *b = (x >> 56) as u8;
+        }
+    };
+    let mut failed = None;
+    for p in 0..region.len() / PAGE {
+        match region.fix_mut(p) {
+            Ok(mut page) => noise(&mut page),
+            Err(e) => {
+                failed = Some((p, e));
+                break;
+            }
+        }
+    }
+    let (page, e) = failed.expect("16 MiB of noise do not fit into 4 MiB");
+    assert!(matches!(e, Error::NoMemory { .. }), "{e}");
+    assert!(page >= 512, "only {page} pages did fit");
+    assert_eq!(pool.root().reclaim(4 * MIB).unwrap(), 0);
+}
+
 #[test]
 fn no_store_to_a_file_is_lost_with_guards() {
     let _one = alone();

@@ -247,7 +247,8 @@ fn what_sync_has_acknowledged_survives_sigkill() {
         let reader = std::thread::spawn(move || {
             lines
                 .map_while(Result::ok)
-                .filter_map(|l| l.strip_prefix("acknowledged ")?.parse::<u64>().ok())
+                // The first follows the name of the test on its line.
+                .filter_map(|l| l.split_once("acknowledged ")?.1.parse::<u64>().ok())
                 .last()
         });
         std::thread::sleep(Duration::from_millis(60 + r.below(200)));

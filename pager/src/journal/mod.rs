@@ -5,9 +5,11 @@
 //! arguments as LEB128 numbers. `Op` has them all. `Did` and `Victim` are not told but expected:
 //! what the engine asked for and which pages it gave up, in order.
 
+mod encode;
 mod replay;
 mod write;
 
+pub(crate) use encode::{digest, pack_answer, unpack_answer, victim};
 pub use replay::{replay, JournalError, Replayed, Victim};
 pub(crate) use write::Recorder;
 

@@ -1,10 +1,7 @@
 //! Telling the engine everything again, without any memory.
 
-use super::{Op, MAGIC};
-use crate::policy::{
-    digest, unpack_answer, victim, Arrival, Book, Fed, Left, LimitWrite, Policy, PolicyConfig,
-    Stepped, Task,
-};
+use super::{digest, unpack_answer, victim, Op, MAGIC};
+use crate::policy::{Arrival, Book, Fed, Left, LimitWrite, Policy, PolicyConfig, Stepped, Task};
 use coldset_engine::memcg::{ChargeTask, HighTask, TaskMemcg};
 use coldset_engine::reclaim::Freed;
 use coldset_engine::{presets, FolioId, MemcgId, ObjectId};

@@ -5,7 +5,7 @@
 //! tables and never managed memory, and the program's signal handlers do not run on it.
 
 use super::registry::snapshot_all;
-use crate::sys::atexit::at_exit;
+use crate::sys::exit::at_exit;
 use crate::sys::signals::Shield;
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind, Write};

@@ -1,70 +1,137 @@
-//! Compressed memory: LZ4, a page of one repeated word as that word, hardly compressible pages as
-//! they are.
+//! Compressed memory: LZ4, Zstandard, or the first and for what stays long the second; a page of one
+//! repeated word as that word, hardly compressible pages as they are.
+//!
+//! A slot belongs to one caller at a time, the owner of its page, except for recompression: it copies
+//! a page, works without a lock, and replaces the object only if the owner has not touched the slot
+//! meanwhile. `recompressing` says whose copy is on its way; an owner who empties the slot clears it.
 
-use super::slab::{Handle, Slab};
+use super::age::Ages;
+use super::codec::{lz4, unlz4, Zstd};
+use super::entry::Entry;
+use super::slab::{class_of, Slab, CHUNK};
 use crate::sys::memory::Table;
-use crate::sys::PAGE;
+use crate::sys::{clock, PAGE};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+pub use super::codec::same_filled;
 
 /// Bytes a buffer for [`Compressed::put`] and [`Compressed::get`] must have.
 pub const SCRATCH: usize = 2 * PAGE;
 
-/// From this size on a page is kept as it is.
-const HARDLY: usize = PAGE - PAGE / 8;
-
-/// What a slot holds, packed into 64 bits: kind, length, chunk and object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Entry {
-    Empty,
-    Same,
-    Lz4(Handle, usize),
-    Raw(Handle),
+/// How pages are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Codec {
+    /// LZ4: fast.
+    #[default]
+    Lz4,
+    /// LZ4 first, Zstandard for what has been in the store for so long, or sooner when it gets full.
+    Lz4ThenZstd(Duration),
+    /// Zstandard: smaller, and slower in both directions.
+    Zstd,
 }
 
-impl Entry {
-    fn pack(self) -> u64 {
-        let at = |h: Handle| u64::from(h.chunk) << 16 | u64::from(h.object);
-        match self {
-            Entry::Empty => 0,
-            Entry::Same => 1,
-            Entry::Raw(h) => 2 | at(h) << 16,
-            Entry::Lz4(h, len) => 3 | (len as u64) << 2 | at(h) << 16,
-        }
+/// What the store holds, exactly, and what recompression has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tiers {
+    /// Pages of one repeated word: they take no memory.
+    pub same_pages: u64,
+    /// Pages kept as they are, of 4096 bytes.
+    pub raw_pages: u64,
+    /// Pages compressed by LZ4.
+    pub lz4_pages: u64,
+    /// Bytes of those.
+    pub lz4_bytes: u64,
+    /// Pages compressed by Zstandard.
+    pub zstd_pages: u64,
+    /// Bytes of those.
+    pub zstd_bytes: u64,
+    /// Pages in the file.
+    pub file_pages: u64,
+    /// Pages that went from LZ4, or from as they are, to Zstandard, ever.
+    pub recompressed: u64,
+    /// Bytes that has saved, ever.
+    pub saved_bytes: u64,
+    /// Pages that Zstandard would not have made smaller, ever.
+    pub not_smaller: u64,
+}
+
+impl Tiers {
+    /// Bytes of contents, without the rounding of the allocator.
+    pub fn bytes(&self) -> u64 {
+        self.raw_pages * PAGE as u64 + self.lz4_bytes + self.zstd_bytes
     }
 
-    fn unpack(v: u64) -> Self {
-        let h = Handle {
-            chunk: (v >> 32) as u32,
-            object: (v >> 16) as u16,
+    fn count(&mut self, e: Entry, sign: i64) {
+        let (pages, bytes, len) = match e {
+            Entry::Empty | Entry::Same => return,
+            Entry::Raw(_) => {
+                self.raw_pages = self.raw_pages.wrapping_add_signed(sign);
+                return;
+            }
+            Entry::Lz4(_, n) => (&mut self.lz4_pages, &mut self.lz4_bytes, n),
+            Entry::Zstd(_, n) => (&mut self.zstd_pages, &mut self.zstd_bytes, n),
         };
-        match v & 3 {
-            0 => Entry::Empty,
-            1 => Entry::Same,
-            2 => Entry::Raw(h),
-            _ => Entry::Lz4(h, (v as u16 >> 2) as usize),
-        }
+        *pages = pages.wrapping_add_signed(sign);
+        *bytes = bytes.wrapping_add_signed(sign * len as i64);
     }
+}
+
+/// What a try to recompress came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recompressed {
+    /// A page is smaller now, or was tried in vain, or left meanwhile: there may be more.
+    Page,
+    /// There is no page as old as that.
+    Nothing,
+    /// The result does not fit in, even for a moment.
+    NoRoom,
+}
+
+#[derive(Debug)]
+struct Inner {
+    slab: Slab,
+    tiers: Tiers,
+    /// Pages that Zstandard has not been tried on, oldest first.
+    ages: Option<Ages>,
+    /// The slot whose copy is being recompressed.
+    recompressing: Option<u32>,
+}
+
+/// Buffers of recompression, for one at a time.
+#[derive(Debug)]
+struct Bench {
+    packed: Vec<u8>,
+    page: Vec<u8>,
+    out: Vec<u8>,
 }
 
 /// Pages by slot. A slot is used by one caller at a time (the owner of the page).
 #[derive(Debug)]
 pub struct Compressed {
+    codec: Codec,
     entries: Table<AtomicU64>,
     words: Table<AtomicU64>,
-    slab: Mutex<Slab>,
+    inner: Mutex<Inner>,
     bytes: AtomicU64,
+    same: AtomicU64,
     limit: u64,
+    /// There may be pages that Zstandard has not been tried on.
+    untried: AtomicBool,
+    /// Of the limit, what first-tier pages leave to recompression.
+    reserve: u64,
+    zstd: Zstd,
+    bench: Mutex<Bench>,
 }
 
-/// The word a page repeats, if it does.
-pub fn same_filled(page: &[u8]) -> Option<u64> {
-    let mut words = page
-        .chunks_exact(8)
-        .map(|w| u64::from_ne_bytes(w.try_into().expect("8 bytes")));
-    let first = words.next()?;
-    words.all(|w| w == first).then_some(first)
+fn seconds() -> u32 {
+    (clock::now() / 1_000_000_000) as u32
+}
+
+fn full() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOSPC)
 }
 
 impl Compressed {
@@ -72,14 +139,39 @@ impl Compressed {
     ///
     /// # Errors
     /// Address space for the tables.
-    pub fn new(slots: u32, limit: u64) -> io::Result<Self> {
+    pub fn new(slots: u32, limit: u64, codec: Codec) -> io::Result<Self> {
+        let two = matches!(codec, Codec::Lz4ThenZstd(_));
         Ok(Self {
+            codec,
             entries: Table::new(slots as usize)?,
             words: Table::new(slots as usize)?,
-            slab: Mutex::new(Slab::new()),
+            inner: Mutex::new(Inner {
+                slab: Slab::new(),
+                tiers: Tiers::default(),
+                ages: if two { Some(Ages::new(slots)?) } else { None },
+                recompressing: None,
+            }),
             bytes: AtomicU64::new(0),
+            same: AtomicU64::new(0),
+            untried: AtomicBool::new(false),
             limit,
+            reserve: if two {
+                (limit / 8).min(16 * CHUNK as u64)
+            } else {
+                0
+            },
+            zstd: Zstd::default(),
+            bench: Mutex::new(Bench {
+                packed: vec![0; SCRATCH],
+                page: vec![0; PAGE],
+                out: vec![0; SCRATCH],
+            }),
         })
+    }
+
+    /// How it compresses.
+    pub fn codec(&self) -> Codec {
+        self.codec
     }
 
     /// Bytes of memory it takes.
@@ -92,9 +184,29 @@ impl Compressed {
         self.limit
     }
 
+    /// What it holds.
+    pub fn tiers(&self) -> Tiers {
+        Tiers {
+            same_pages: self.same.load(Relaxed),
+            ..self.lock().tiers
+        }
+    }
+
     /// True if the slot holds a page.
     pub fn has(&self, slot: u32) -> bool {
         self.entries[slot as usize].load(Relaxed) != 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("compressed memory")
+    }
+
+    fn entry(&self, slot: u32) -> Entry {
+        Entry::unpack(self.entries[slot as usize].load(Relaxed))
+    }
+
+    fn set(&self, slot: u32, e: Entry) {
+        self.entries[slot as usize].store(e.pack(), Relaxed);
     }
 
     /// Keeps a page, in place of what the slot held.
@@ -103,25 +215,44 @@ impl Compressed {
     /// `StorageFull` at the limit; the slot is empty then.
     pub fn put(&self, slot: u32, page: &[u8], scratch: &mut [u8]) -> io::Result<()> {
         self.remove(slot);
-        let entry = match same_filled(page) {
-            Some(word) => {
-                self.words[slot as usize].store(word, Relaxed);
-                Entry::Same
-            }
-            None => match lz4_flex::block::compress_into(page, scratch) {
-                Ok(len) if len < HARDLY => Entry::Lz4(self.insert(&scratch[..len])?, len),
-                _ => Entry::Raw(self.insert(page)?),
-            },
+        if let Some(word) = same_filled(page) {
+            self.words[slot as usize].store(word, Relaxed);
+            self.same.fetch_add(1, Relaxed);
+            self.set(slot, Entry::Same);
+            return Ok(());
+        }
+        let by_zstd = self.codec == Codec::Zstd;
+        let len = if by_zstd {
+            self.zstd.compress(page, scratch)
+        } else {
+            lz4(page, scratch)
         };
-        self.entries[slot as usize].store(entry.pack(), Relaxed);
+        let data = len.map_or(page, |n| &scratch[..n]);
+        let mut inner = self.lock();
+        let h = self.insert(&mut inner, data, self.limit - self.reserve)?;
+        let e = match len {
+            None => Entry::Raw(h),
+            Some(n) if by_zstd => Entry::Zstd(h, n),
+            Some(n) => Entry::Lz4(h, n),
+        };
+        inner.tiers.count(e, 1);
+        if let Some(ages) = &mut inner.ages {
+            ages.push(slot, seconds());
+            self.untried.store(true, Relaxed);
+        }
+        self.set(slot, e);
         Ok(())
     }
 
-    fn insert(&self, data: &[u8]) -> io::Result<Handle> {
-        let mut slab = self.slab.lock().expect("slab");
-        let full = slab.bytes() + super::slab::CHUNK as u64 > self.limit;
-        if full && slab.must_grow(data.len()) {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+    fn insert(
+        &self,
+        inner: &mut Inner,
+        data: &[u8],
+        limit: u64,
+    ) -> io::Result<super::slab::Handle> {
+        let slab = &mut inner.slab;
+        if slab.bytes() + CHUNK as u64 > limit && slab.must_grow(data.len()) {
+            return Err(full());
         }
         let h = slab.insert(data);
         self.bytes.store(slab.bytes(), Relaxed);
@@ -133,102 +264,123 @@ impl Compressed {
     /// # Errors
     /// The slot is empty or its contents are damaged.
     pub fn get(&self, slot: u32, page: &mut [u8], scratch: &mut [u8]) -> io::Result<()> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("swap slot {slot}"));
-        match Entry::unpack(self.entries[slot as usize].load(Relaxed)) {
-            Entry::Empty => Err(damaged()),
-            Entry::Same => {
-                let word = self.words[slot as usize].load(Relaxed).to_ne_bytes();
-                page.chunks_exact_mut(8)
-                    .for_each(|c| c.copy_from_slice(&word));
-                Ok(())
-            }
-            Entry::Raw(h) => {
-                let slab = self.slab.lock().expect("slab");
-                page.copy_from_slice(slab.get(h, PAGE));
-                Ok(())
-            }
-            Entry::Lz4(h, len) => {
-                // Copied out, so that nobody waits for the decompression.
-                let slab = self.slab.lock().expect("slab");
-                scratch[..len].copy_from_slice(slab.get(h, len));
-                drop(slab);
-                match lz4_flex::block::decompress_into(&scratch[..len], page) {
-                    Ok(PAGE) => Ok(()),
-                    _ => Err(damaged()),
+        let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, format!("swap slot {slot}"));
+        let word = match self.entry(slot) {
+            Entry::Empty => return Err(damaged(full())),
+            Entry::Same => self.words[slot as usize].load(Relaxed),
+            _ => {
+                // Looked at again with the lock: recompression may have moved it. Copied out, so
+                // that nobody waits for the decompression.
+                let inner = self.lock();
+                let e = self.entry(slot);
+                let (h, len) = e.object().expect("only the owner empties a slot");
+                let data = inner.slab.get(h, len);
+                if let Entry::Raw(_) = e {
+                    page.copy_from_slice(data);
+                    return Ok(());
                 }
+                scratch[..len].copy_from_slice(data);
+                drop(inner);
+                let from = &scratch[..len];
+                return match e {
+                    Entry::Zstd(..) => self.zstd.decompress(from, page),
+                    _ => unlz4(from, page),
+                }
+                .map_err(damaged);
             }
-        }
+        };
+        let words = page.chunks_exact_mut(8);
+        words.for_each(|c| c.copy_from_slice(&word.to_ne_bytes()));
+        Ok(())
     }
 
     /// Empties a slot.
     pub fn remove(&self, slot: u32) {
-        let e = &self.entries[slot as usize];
-        match Entry::unpack(e.load(Relaxed)) {
+        match self.entry(slot) {
             Entry::Empty => return,
-            Entry::Same => {}
-            Entry::Raw(h) | Entry::Lz4(h, _) => {
-                let mut slab = self.slab.lock().expect("slab");
-                slab.remove(h);
-                self.bytes.store(slab.bytes(), Relaxed);
+            Entry::Same => {
+                self.same.fetch_sub(1, Relaxed);
+            }
+            _ => {
+                let mut inner = self.lock();
+                let e = self.entry(slot);
+                let (h, _) = e.object().expect("only the owner empties a slot");
+                inner.slab.remove(h);
+                inner.tiers.count(e, -1);
+                if let Some(ages) = &mut inner.ages {
+                    ages.remove(slot);
+                }
+                if inner.recompressing == Some(slot) {
+                    inner.recompressing = None;
+                }
+                self.bytes.store(inner.slab.bytes(), Relaxed);
             }
         }
-        e.store(0, Relaxed);
+        self.set(slot, Entry::Empty);
+    }
+
+    /// First-tier pages use more than seven eighths of what they may, and some could be smaller.
+    pub fn crowded(&self) -> bool {
+        let may = self.limit - self.reserve;
+        self.reserve > 0 && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
+    }
+
+    /// Recompresses the page that has been here longest, if that is at least `age`.
+    pub fn recompress(&self, age: Duration) -> Recompressed {
+        let mut bench = self.bench.lock().expect("recompression");
+        let Bench { packed, page, out } = &mut *bench;
+        let before = seconds().saturating_sub(age.as_secs() as u32);
+        let (slot, old) = {
+            let mut inner = self.lock();
+            let popped = inner.ages.as_mut().and_then(|a| a.pop(before));
+            let Some(slot) = popped else {
+                if age.is_zero() {
+                    self.untried.store(false, Relaxed);
+                }
+                return Recompressed::Nothing;
+            };
+            let old = self.entry(slot);
+            let (h, len) = old.object().expect("listed slots have an object");
+            packed[..len].copy_from_slice(inner.slab.get(h, len));
+            inner.recompressing = Some(slot);
+            (slot, old)
+        };
+        let plain = match old {
+            Entry::Lz4(_, n) => unlz4(&packed[..n], page).map(|()| &page[..]),
+            _ => Ok(&packed[..PAGE]),
+        };
+        // A damaged page stays as it is, for its reader to find out.
+        let len = plain.ok().and_then(|p| self.zstd.compress(p, out));
+        let mut inner = self.lock();
+        if inner.recompressing.take() != Some(slot) {
+            return Recompressed::Page;
+        }
+        let (h, had) = old.object().expect("as above");
+        // The allocator's steps are what counts: less within one saves nothing.
+        let smaller = len.filter(|&n| class_of(n) < class_of(had));
+        let Some(n) = smaller else {
+            inner.tiers.not_smaller += 1;
+            return Recompressed::Page;
+        };
+        let Ok(new) = self.insert(&mut inner, &out[..n], self.limit) else {
+            // Tried again when others have left.
+            if let Some(ages) = &mut inner.ages {
+                ages.push(slot, seconds());
+            }
+            return Recompressed::NoRoom;
+        };
+        inner.slab.remove(h);
+        self.bytes.store(inner.slab.bytes(), Relaxed);
+        let new = Entry::Zstd(new, n);
+        inner.tiers.count(old, -1);
+        inner.tiers.count(new, 1);
+        inner.tiers.recompressed += 1;
+        inner.tiers.saved_bytes += (had - n) as u64;
+        self.set(slot, new);
+        Recompressed::Page
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn noise(seed: u64) -> Vec<u8> {
-        let mut x = seed | 1;
-        (0..PAGE)
-            .map(|_| {
-                x ^= x << 13;
-                x ^= x >> 7;
-                x ^= x << 17;
-                x as u8
-            })
-            .collect()
-    }
-
-    #[test]
-    fn pages_come_back_as_they_were() {
-        let c = Compressed::new(8, 1 << 20).unwrap();
-        let mut scratch = vec![0; SCRATCH];
-        let text: Vec<u8> = b"the quick brown fox "
-            .iter()
-            .copied()
-            .cycle()
-            .take(PAGE)
-            .collect();
-        let pages = [vec![0; PAGE], vec![0xAB; PAGE], text, noise(7)];
-        for (i, p) in pages.iter().enumerate() {
-            c.put(i as u32, p, &mut scratch).unwrap();
-        }
-        let mut back = vec![1; PAGE];
-        for (i, p) in pages.iter().enumerate() {
-            c.get(i as u32, &mut back, &mut scratch).unwrap();
-            assert_eq!(&back, p, "page {i}");
-        }
-        assert!(c.bytes() > 0);
-        (0..4).for_each(|i| c.remove(i));
-        assert_eq!(c.bytes(), 0);
-        assert!(c.get(1, &mut back, &mut scratch).is_err());
-    }
-
-    #[test]
-    fn a_full_store_says_so_and_forgets_nothing_else() {
-        let c = Compressed::new(64, 2 * super::super::slab::CHUNK as u64).unwrap();
-        let mut scratch = vec![0; SCRATCH];
-        let stored = (0..64)
-            .take_while(|&i| c.put(i, &noise(u64::from(i) + 1), &mut scratch).is_ok())
-            .count();
-        assert_eq!(stored, 32, "two chunks of sixteen raw pages");
-        let mut back = vec![0; PAGE];
-        for i in 0..32 {
-            c.get(i, &mut back, &mut scratch).unwrap();
-            assert_eq!(back, noise(u64::from(i) + 1));
-        }
-    }
-}
+#[path = "compressed_tests.rs"]
+mod tests;

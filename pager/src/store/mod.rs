@@ -2,18 +2,30 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `storage.rs` | a file or device read and written at offsets; complete transfers |
-//! | `slab.rs`, `compressed.rs` | compressed memory |
+//! | `storage.rs` | something read and written at offsets; complete transfers |
+//! | `file.rs` | files and devices |
+//! | `compressed.rs` | compressed memory: slots, tiers, recompression |
+//! | `entry.rs`, `slab.rs`, `age.rs`, `codec.rs` | what a slot holds, where, since when, and how |
 //! | `swap.rs` | anonymous pages by slot: compressed memory first, then a file |
+//! | `remote/` | objects of remote services, with the feature `remote` |
 //! | `faulty.rs` | a storage that fails on demand, for tests |
 
+pub(crate) mod age;
+pub(crate) mod codec;
 pub mod compressed;
+pub(crate) mod entry;
 pub mod faulty;
+pub mod file;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub(crate) mod slab;
 pub mod storage;
 pub mod swap;
 
-pub use compressed::Compressed;
+pub use compressed::{Codec, Compressed, Tiers};
 pub use faulty::{FaultPlan, FaultyStorage};
-pub use storage::{FileStorage, Storage};
+pub use file::{FileOptions, FileStorage};
+#[cfg(feature = "remote")]
+pub use remote::{RemoteOptions, RemoteStorage};
+pub use storage::{Read, Storage, Write};
 pub use swap::Swap;

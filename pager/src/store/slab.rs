@@ -145,7 +145,8 @@ impl Slab {
     }
 }
 
-fn class_of(len: usize) -> usize {
+/// The step of an object of so many bytes: objects of one step take the same memory.
+pub fn class_of(len: usize) -> usize {
     assert!((1..=4096).contains(&len), "object of {len} bytes");
     (len - 1) / STEP
 }

@@ -1,12 +1,48 @@
-//! Files and devices, and transfers that are complete or an error.
+//! Something read and written at offsets, and transfers that are complete or an error.
 
-use crate::sys::PAGE;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
 
-/// Something read and written at byte offsets. Transfers may be short.
+/// One of many reads.
+#[derive(Debug)]
+pub struct Read<'a> {
+    /// To be filled.
+    pub buf: &'a mut [u8],
+    /// Where in the storage.
+    pub offset: u64,
+    /// Bytes read; set by [`Storage::read_many`].
+    pub done: io::Result<usize>,
+}
+
+impl<'a> Read<'a> {
+    /// A read that has not been done.
+    pub fn new(buf: &'a mut [u8], offset: u64) -> Self {
+        let done = Ok(0);
+        Self { buf, offset, done }
+    }
+}
+
+/// One of many writes.
+#[derive(Debug)]
+pub struct Write<'a> {
+    /// To be written.
+    pub buf: &'a [u8],
+    /// Where in the storage.
+    pub offset: u64,
+    /// Bytes written; set by [`Storage::write_many`].
+    pub done: io::Result<usize>,
+}
+
+impl<'a> Write<'a> {
+    /// A write that has not been done.
+    pub fn new(buf: &'a [u8], offset: u64) -> Self {
+        let done = Ok(0);
+        Self { buf, offset, done }
+    }
+}
+
+/// Something read and written at byte offsets. Transfers may be short. Buffers are never managed
+/// memory. All methods are called by whatever thread misses or evicts, inside a signal handler too:
+/// they must not use managed memory, and not wait for a thread that does.
 pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Reads into `buf`. 0 = the end of the storage.
     ///
@@ -25,6 +61,20 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Those of the device.
     fn sync(&self) -> io::Result<()>;
+
+    /// As [`Self::read_at`] for each, in any order; together where that is faster.
+    fn read_many(&self, reads: &mut [Read<'_>]) {
+        for r in reads {
+            r.done = self.read_at(r.buf, r.offset);
+        }
+    }
+
+    /// As [`Self::write_at`] for each, in any order; together where that is faster.
+    fn write_many(&self, writes: &mut [Write<'_>]) {
+        for w in writes {
+            w.done = self.write_at(w.buf, w.offset);
+        }
+    }
 }
 
 /// Reads into all of `buf`, of which the first `have` bytes must exist; beyond them it is zeroed. All
@@ -33,7 +83,23 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 /// # Errors
 /// Those of the storage; `UnexpectedEof` if it ends early, as a file that was truncated does.
 pub fn read_exact(s: &dyn Storage, buf: &mut [u8], have: usize, offset: u64) -> io::Result<()> {
-    let mut done = 0;
+    read_rest(s, buf, have, offset, Ok(0))?;
+    buf[have..].fill(0);
+    Ok(())
+}
+
+/// Goes on after a first try that had this result.
+fn read_rest(
+    s: &dyn Storage,
+    buf: &mut [u8],
+    have: usize,
+    offset: u64,
+    first: io::Result<usize>,
+) -> io::Result<()> {
+    let mut done = match first {
+        Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
+        first => first.unwrap_or(0),
+    };
     while done < have {
         match s.read_at(&mut buf[done..], offset + done as u64) {
             Ok(0) => {
@@ -46,8 +112,20 @@ pub fn read_exact(s: &dyn Storage, buf: &mut [u8], have: usize, offset: u64) -> 
             Err(e) => return Err(e),
         }
     }
-    buf[have..].fill(0);
     Ok(())
+}
+
+/// Reads into all of every buffer. `done` is the length of the buffer, or the error.
+pub fn read_all(s: &dyn Storage, reads: &mut [Read<'_>]) {
+    if let [one] = reads {
+        one.done = Ok(0);
+    } else {
+        s.read_many(reads);
+    }
+    for r in reads {
+        let (len, first) = (r.buf.len(), std::mem::replace(&mut r.done, Ok(0)));
+        r.done = read_rest(s, r.buf, len, r.offset, first).map(|()| len);
+    }
 }
 
 /// Writes all of `buf`.
@@ -55,7 +133,10 @@ pub fn read_exact(s: &dyn Storage, buf: &mut [u8], have: usize, offset: u64) -> 
 /// # Errors
 /// Those of the storage; a write that transfers nothing is `WriteZero`.
 pub fn write_full(s: &dyn Storage, buf: &[u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
+    write_rest(s, buf, offset, 0)
+}
+
+fn write_rest(s: &dyn Storage, buf: &[u8], offset: u64, mut done: usize) -> io::Result<()> {
     while done < buf.len() {
         match s.write_at(&buf[done..], offset + done as u64) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -67,97 +148,19 @@ pub fn write_full(s: &dyn Storage, buf: &[u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file. Whole, aligned pages go past the kernel's page cache where the file system allows it, so
-/// that the budget is not spent a second time there.
-#[derive(Debug)]
-pub struct FileStorage {
-    plain: File,
-    direct: Option<File>,
-}
-
-impl FileStorage {
-    /// Opens an existing file.
-    ///
-    /// # Errors
-    /// Those of opening it.
-    pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
-        let plain = OpenOptions::new().read(true).write(writable).open(path)?;
-        let direct = OpenOptions::new()
-            .read(true)
-            .write(writable)
-            .custom_flags(libc::O_DIRECT)
-            .open(path)
-            .ok();
-        Ok(Self { plain, direct })
+/// Writes all of every buffer. `done` is the length of the buffer, or the error.
+pub fn write_all(s: &dyn Storage, writes: &mut [Write<'_>]) {
+    if let [one] = writes {
+        one.done = Ok(0);
+    } else {
+        s.write_many(writes);
     }
-
-    /// Creates (or empties) a file of `bytes` bytes, readable by its owner only.
-    ///
-    /// # Errors
-    /// Those of creating it.
-    pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
-        let f = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        f.set_len(bytes)?;
-        drop(f);
-        Self::open(path, true)
-    }
-
-    /// Size now.
-    ///
-    /// # Errors
-    /// Those of asking the file system.
-    pub fn len(&self) -> io::Result<u64> {
-        Ok(self.plain.metadata()?.len())
-    }
-
-    /// True if it has no bytes.
-    ///
-    /// # Errors
-    /// As [`Self::len`].
-    pub fn is_empty(&self) -> io::Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    fn file_for(&self, at: *const u8, len: usize, offset: u64) -> &File {
-        let aligned =
-            len % PAGE == 0 && offset % PAGE as u64 == 0 && at as usize % PAGE == 0 && len > 0;
-        self.direct
-            .as_ref()
-            .filter(|_| aligned)
-            .unwrap_or(&self.plain)
-    }
-}
-
-/// Transfers past the page cache have rules of their own: a device with larger blocks, a limit on the
-/// size of files that is no multiple of a block. The page cache knows no such rules.
-fn refused(e: &io::Error) -> bool {
-    e.raw_os_error() == Some(libc::EINVAL)
-}
-
-impl Storage for FileStorage {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let f = self.file_for(buf.as_ptr(), buf.len(), offset);
-        match f.read_at(buf, offset) {
-            Err(e) if refused(&e) => self.plain.read_at(buf, offset),
-            done => done,
-        }
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        let f = self.file_for(buf.as_ptr(), buf.len(), offset);
-        match f.write_at(buf, offset) {
-            Err(e) if refused(&e) => self.plain.write_at(buf, offset),
-            done => done,
-        }
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.plain.sync_data()
+    for w in writes {
+        let first = match std::mem::replace(&mut w.done, Ok(0)) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
+            first => Ok(first.unwrap_or(0)),
+        };
+        let rest = first.and_then(|n| write_rest(s, w.buf, w.offset, n));
+        w.done = rest.map(|()| w.buf.len());
     }
 }

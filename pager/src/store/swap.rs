@@ -1,12 +1,13 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
-use super::compressed::{Compressed, SCRATCH};
-use super::storage::{read_exact, write_full, Storage};
+use super::compressed::{Codec, Compressed, Recompressed, Tiers, SCRATCH};
+use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::Duration;
 
 const IN_MEMORY: u8 = 1;
 const IN_FILE: u8 = 2;
@@ -17,6 +18,7 @@ pub struct Swap {
     memory: Option<Compressed>,
     file: Option<Arc<dyn Storage>>,
     tier: Table<AtomicU8>,
+    in_file: AtomicU64,
     slots: u32,
 }
 
@@ -45,6 +47,7 @@ impl Swap {
             memory,
             file,
             tier: Table::new(slots as usize)?,
+            in_file: AtomicU64::new(0),
             slots,
         })
     }
@@ -64,45 +67,121 @@ impl Swap {
         self.memory.as_ref().map_or(0, Compressed::limit)
     }
 
+    /// What is where.
+    pub fn tiers(&self) -> Tiers {
+        Tiers {
+            file_pages: self.in_file.load(Relaxed),
+            ..self
+                .memory
+                .as_ref()
+                .map(Compressed::tiers)
+                .unwrap_or_default()
+        }
+    }
+
+    /// How long a page stays in the first tier; none if there is no second.
+    pub fn cold_after(&self) -> Option<Duration> {
+        match self.memory.as_ref()?.codec() {
+            Codec::Lz4ThenZstd(after) => Some(after),
+            _ => None,
+        }
+    }
+
+    /// The second tier should be used soon.
+    pub fn crowded(&self) -> bool {
+        self.memory.as_ref().is_some_and(Compressed::crowded)
+    }
+
+    /// One page of that age to the second tier.
+    pub fn recompress(&self, age: Duration) -> Recompressed {
+        let m = self.memory.as_ref();
+        m.map_or(Recompressed::Nothing, |m| m.recompress(age))
+    }
+
+    /// Into compressed memory. Without a file for what does not fit, some pages go to the second
+    /// tier first if they must.
+    fn put_in_memory(&self, slot: u32, page: &[u8], scratch: &mut [u8]) -> io::Result<()> {
+        let Some(m) = &self.memory else {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        };
+        let mut result = m.put(slot, page, scratch);
+        for _ in 0..ROUNDS {
+            if result.is_ok() || self.file.is_some() {
+                break;
+            }
+            let batch = (0..BATCH).map(|_| m.recompress(Duration::ZERO));
+            if batch.take_while(|&r| r == Recompressed::Page).count() == 0 {
+                break;
+            }
+            result = m.put(slot, page, scratch);
+        }
+        result
+    }
+
+    fn set_tier(&self, slot: u32, tier: u8) -> u8 {
+        let was = self.tier[slot as usize].swap(tier, Relaxed);
+        match (was == IN_FILE, tier == IN_FILE) {
+            (false, true) => self.in_file.fetch_add(1, Relaxed),
+            (true, false) => self.in_file.fetch_sub(1, Relaxed),
+            _ => 0,
+        };
+        was
+    }
+
     /// Stores pages of `buf`. `run` gathers pages whose slots follow each other for one write.
     pub fn put_all(&self, puts: &mut [Put], buf: &PageBuf, run: &mut PageBuf) {
         let mut to_file: Vec<usize> = Vec::new();
         for (i, p) in puts.iter_mut().enumerate() {
-            p.result = match &self.memory {
-                Some(m) => m.put(p.slot, buf.page(p.at), &mut run.bytes_mut()[..SCRATCH]),
-                None => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
-            };
+            let scratch = &mut run.bytes_mut()[..SCRATCH];
+            p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch);
             if p.result.is_ok() {
-                self.tier[p.slot as usize].store(IN_MEMORY, Relaxed);
+                self.set_tier(p.slot, IN_MEMORY);
             } else if self.file.is_some() {
                 to_file.push(i);
             } else {
-                self.tier[p.slot as usize].store(0, Relaxed);
+                self.set_tier(p.slot, 0);
             }
         }
         let Some(file) = &self.file else { return };
         to_file.sort_unstable_by_key(|&i| puts[i].slot);
         let most = run.bytes().len() / PAGE;
-        let mut rest = &to_file[..];
-        while let Some(&first) = rest.first() {
-            let slot = puts[first].slot;
-            let n = (1..rest.len().min(most))
-                .take_while(|&k| puts[rest[k]].slot == slot + k as u32)
-                .count()
-                + 1;
-            for (k, &i) in rest[..n].iter().enumerate() {
-                run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
+        for part in to_file.chunks(most) {
+            self.put_in_file(&**file, puts, part, buf, run);
+        }
+    }
+
+    /// Pages in the order of their slots: neighbours in one write, all writes together.
+    fn put_in_file(
+        &self,
+        file: &dyn Storage,
+        puts: &mut [Put],
+        part: &[usize],
+        buf: &PageBuf,
+        run: &mut PageBuf,
+    ) {
+        for (k, &i) in part.iter().enumerate() {
+            run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
+        }
+        let mut writes: Vec<Write<'_>> = Vec::new();
+        let mut k = 0;
+        while k < part.len() {
+            let (from, slot) = (k, puts[part[k]].slot);
+            while k < part.len() && puts[part[k]].slot == slot + (k - from) as u32 {
+                k += 1;
             }
-            let done = write_full(&**file, &run.bytes()[..n * PAGE], offset(slot));
-            for &i in &rest[..n] {
-                puts[i].result = match &done {
-                    Ok(()) => Ok(()),
+            let bytes = &run.bytes()[from * PAGE..k * PAGE];
+            writes.push(Write::new(bytes, offset(slot)));
+        }
+        write_all(file, &mut writes);
+        let mut pages = part.iter();
+        for w in &writes {
+            for &i in pages.by_ref().take(w.buf.len() / PAGE) {
+                puts[i].result = match &w.done {
+                    Ok(_) => Ok(()),
                     Err(e) => Err(clone(e)),
                 };
-                let tier = if done.is_ok() { IN_FILE } else { 0 };
-                self.tier[puts[i].slot as usize].store(tier, Relaxed);
+                self.set_tier(puts[i].slot, if w.done.is_ok() { IN_FILE } else { 0 });
             }
-            rest = &rest[n..];
         }
     }
 
@@ -125,15 +204,48 @@ impl Swap {
         }
     }
 
+    /// Brings several pages back, those of the file together: `slots` names the slot of each page of
+    /// `pages`; pages without one are left alone.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; what the pages hold then is undefined.
+    pub fn get_many(
+        &self,
+        slots: &[Option<u32>],
+        pages: &mut [u8],
+        scratch: &mut [u8],
+    ) -> io::Result<()> {
+        let mut from_file: Vec<Read<'_>> = Vec::new();
+        for (page, slot) in pages.chunks_exact_mut(PAGE).zip(slots) {
+            let Some(slot) = *slot else { continue };
+            if self.tier[slot as usize].load(Relaxed) == IN_FILE {
+                from_file.push(Read::new(page, offset(slot)));
+            } else {
+                self.get(slot, page, scratch)?;
+            }
+        }
+        if let Some(file) = self.file.as_ref().filter(|_| !from_file.is_empty()) {
+            read_all(&**file, &mut from_file);
+            for r in from_file {
+                r.done?;
+            }
+        }
+        Ok(())
+    }
+
     /// Empties a slot.
     pub fn remove(&self, slot: u32) {
-        if self.tier[slot as usize].swap(0, Relaxed) == IN_MEMORY {
+        if self.set_tier(slot, 0) == IN_MEMORY {
             if let Some(m) = &self.memory {
                 m.remove(slot);
             }
         }
     }
 }
+
+/// Pages recompressed at once for want of room, and how often before a page is refused.
+const BATCH: usize = 32;
+const ROUNDS: usize = 32;
 
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * PAGE as u64

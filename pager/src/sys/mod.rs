@@ -7,22 +7,24 @@
 //! | `userfaultfd.rs` | misses and write protection of a region |
 //! | `pagemap.rs` | which pages are mapped, which have been written |
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
+//! | `ring.rs` | many transfers at once |
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `futex.rs` | waiting for a page word |
 //! | `clock.rs` | time |
-//! | `atexit.rs` | a function that runs when the process ends |
+//! | `exit.rs` | the end of the process |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
-pub mod atexit;
 pub mod clock;
+pub mod exit;
 pub mod futex;
 pub mod memfd;
 pub mod memory;
 pub mod pagemap;
 pub mod pipe;
 pub mod probe;
+pub mod ring;
 pub mod sigbus;
 pub mod signals;
 pub mod userfaultfd;

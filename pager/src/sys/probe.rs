@@ -25,6 +25,9 @@ pub enum Feature {
     Memfd,
     /// `splice` into a pipe holds a page that is punched out.
     SplicePin,
+    /// `userfaultfd` for misses of system calls too, which takes privilege. Only
+    /// [`FaultMode::Thread`](crate::FaultMode::Thread) needs it.
+    FullUserfaultfd,
 }
 
 impl Feature {
@@ -38,10 +41,29 @@ impl Feature {
             Feature::PagemapScan => "ioctl(PAGEMAP_SCAN) (Linux 6.7)",
             Feature::Memfd => "memfd_create with seals (Linux 3.17)",
             Feature::SplicePin => "splice from a memfd that holds punched pages",
+            Feature::FullUserfaultfd => {
+                "userfaultfd for misses of system calls (Linux 6.7 and one of: root, \
+                 CAP_SYS_PTRACE, vm.unprivileged_userfaultfd=1, read and write access to \
+                 /dev/userfaultfd)"
+            }
         }
     }
 
-    /// All, in the order in which they are probed.
+    /// What there is without it.
+    pub const fn fallback(self) -> &'static str {
+        match self {
+            Feature::FullUserfaultfd => {
+                "use FaultMode::Sigbus, which needs no privilege, and hold a Pin on what system \
+                 calls use"
+            }
+            _ => {
+                "regions must be used in explicit mode (FaultMode::Explicit, access through fix \
+                 and fix_mut)"
+            }
+        }
+    }
+
+    /// All that misses by SIGBUS need, in the order in which they are probed.
     pub const ALL: [Feature; 7] = [
         Feature::PageSize,
         Feature::Memfd,
@@ -56,8 +78,7 @@ impl Feature {
 /// A feature that is not there.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "this kernel does not offer {}: {why}; regions must be used in explicit mode \
-     (FaultMode::Explicit, access through fix and fix_mut)", feature.name()
+    "this kernel does not offer {}: {why}; {}", feature.name(), feature.fallback()
 )]
 pub struct Missing {
     /// Which.
@@ -71,7 +92,20 @@ pub struct Missing {
 /// # Errors
 /// The first feature that is missing, or that `denied` says to treat as missing.
 pub fn probe(denied: &[Feature]) -> Result<(), Missing> {
-    for feature in Feature::ALL {
+    probe_these(&Feature::ALL, denied)
+}
+
+/// As [`probe`], for misses handled by threads.
+///
+/// # Errors
+/// As [`probe`].
+pub fn probe_threads(denied: &[Feature]) -> Result<(), Missing> {
+    probe(denied)?;
+    probe_these(&[Feature::FullUserfaultfd], denied)
+}
+
+fn probe_these(features: &[Feature], denied: &[Feature]) -> Result<(), Missing> {
+    for &feature in features {
         let refused = if denied.contains(&feature) {
             Err("denied by configuration".to_string())
         } else {
@@ -107,6 +141,7 @@ fn try_one(feature: Feature) -> Result<(), String> {
         Feature::WpAsync => with(feature::WP_ASYNC | feature::WP_SHMEM | feature::WP_UNPOPULATED),
         Feature::PagemapScan => self_test(false).map_err(text),
         Feature::SplicePin => self_test(true).map_err(text),
+        Feature::FullUserfaultfd => Userfaultfd::with_messages().map(drop).map_err(text),
     }
 }
 

@@ -1,9 +1,12 @@
-//! userfaultfd: misses become SIGBUS in the faulting thread, first writes are noted by the kernel.
+//! userfaultfd: misses become SIGBUS in the faulting thread, or messages to threads of ours; first
+//! writes are noted by the kernel.
 //!
 //! Constants are spelled out because headers of distributions lag behind kernels.
 
 use super::memory::Mapping;
-use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use super::PAGE;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{open, Mode, OFlags};
 use rustix::io;
 
 const API: u64 = 0xAA;
@@ -11,7 +14,14 @@ const USER_MODE_ONLY: libc::c_int = 1;
 
 const UFFDIO_API: u64 = 0xC018_AA3F;
 const UFFDIO_REGISTER: u64 = 0xC020_AA00;
+const UFFDIO_WAKE: u64 = 0x8010_AA02;
 const UFFDIO_COPY: u64 = 0xC028_AA03;
+const UFFDIO_POISON: u64 = 0xC020_AA08;
+/// Of `/dev/userfaultfd`.
+const USERFAULTFD_IOC_NEW: u64 = 0xAA00;
+
+const EVENT_PAGEFAULT: u8 = 0x12;
+const PAGEFAULT_WRITE: u64 = 1;
 
 const REGISTER_MISSING: u64 = 1;
 const REGISTER_WP: u64 = 2;
@@ -27,6 +37,8 @@ pub mod feature {
     pub const WP_SHMEM: u64 = 1 << 12;
     /// Write protection of what is not there yet.
     pub const WP_UNPOPULATED: u64 = 1 << 13;
+    /// Pages can be made to fail.
+    pub const POISON: u64 = 1 << 14;
     /// Write faults on protected pages are resolved by the kernel, which notes them.
     pub const WP_ASYNC: u64 = 1 << 15;
 
@@ -64,6 +76,39 @@ struct CopyArg {
     copy: i64,
 }
 
+#[repr(C)]
+struct RangeArg {
+    start: u64,
+    len: u64,
+}
+
+#[repr(C)]
+struct PoisonArg {
+    start: u64,
+    len: u64,
+    mode: u64,
+    updated: i64,
+}
+
+/// A message of the kernel's; of its variants only that of a page fault is asked for.
+#[repr(C)]
+struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    flags: u64,
+    address: u64,
+    more: u64,
+}
+
+/// A miss as a message tells it. The thread that missed sleeps until it is woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Faulting address.
+    pub addr: usize,
+    /// It was a store.
+    pub write: bool,
+}
+
 /// How a copy ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Copied {
@@ -73,20 +118,38 @@ pub enum Copied {
     Some(usize),
 }
 
-/// A userfaultfd in SIGBUS, user-mode-only, asynchronous write-protect form.
+/// A userfaultfd with asynchronous write protection: in SIGBUS, user-mode-only form, or with
+/// messages, also for misses of system calls.
 #[derive(Debug)]
 pub struct Userfaultfd(OwnedFd);
 
 impl Userfaultfd {
     fn open() -> io::Result<OwnedFd> {
-        // SAFETY: the call takes flags only and returns a new descriptor, which we own.
-        unsafe {
-            let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
-            let fd = libc::syscall(libc::SYS_userfaultfd, flags);
-            if fd < 0 {
-                return Err(last());
+        Self::open_with(USER_MODE_ONLY)
+    }
+
+    fn open_with(flags: libc::c_int) -> io::Result<OwnedFd> {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | flags;
+        // SAFETY: the call takes flags only.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        own(fd)
+    }
+
+    /// For misses of system calls too: root, CAP_SYS_PTRACE, a sysctl, or access to the device.
+    fn open_privileged() -> io::Result<OwnedFd> {
+        match Self::open_with(0) {
+            Err(refused @ io::Errno::PERM) => {
+                let flags = OFlags::RDWR | OFlags::CLOEXEC;
+                let Ok(device) = open("/dev/userfaultfd", flags, Mode::empty()) else {
+                    return Err(refused);
+                };
+                let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+                // SAFETY: this request takes flags by value.
+                let fd =
+                    unsafe { libc::ioctl(device.as_raw_fd(), USERFAULTFD_IOC_NEW as _, flags) };
+                own(fd.into())
             }
-            Ok(OwnedFd::from_raw_fd(fd as i32))
+            other => other,
         }
     }
 
@@ -104,7 +167,10 @@ impl Userfaultfd {
 
     /// A descriptor with these features.
     pub fn new(features: u64) -> io::Result<Self> {
-        let fd = Self::open()?;
+        Self::with_api(Self::open()?, features)
+    }
+
+    fn with_api(fd: OwnedFd, features: u64) -> io::Result<Self> {
         let mut arg = ApiArg {
             api: API,
             features,
@@ -117,6 +183,52 @@ impl Userfaultfd {
     /// All features the pager needs.
     pub fn full() -> io::Result<Self> {
         Self::new(feature::NEEDED.iter().map(|f| f.0).sum())
+    }
+
+    /// As [`Self::full`], with messages instead of SIGBUS, and for misses of the kernel's too.
+    pub fn with_messages() -> io::Result<Self> {
+        let needed: u64 = feature::NEEDED.iter().map(|f| f.0).sum();
+        let features = needed & !feature::SIGBUS | feature::POISON;
+        Self::with_api(Self::open_privileged()?, features)
+    }
+
+    /// The next message, if there is one.
+    pub fn next_message(&self) -> io::Result<Option<Told>> {
+        let mut bytes = [0u8; size_of::<Message>()];
+        match io::read(&self.0, &mut bytes) {
+            Ok(n) if n == bytes.len() => {}
+            Ok(_) => return Err(io::Errno::IO),
+            Err(io::Errno::AGAIN | io::Errno::INTR) => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        // SAFETY: the kernel has written a whole message; every bit pattern is one.
+        let m = unsafe { bytes.as_ptr().cast::<Message>().read_unaligned() };
+        Ok((m.event == EVENT_PAGEFAULT).then_some(Told {
+            addr: m.address as usize,
+            write: m.flags & PAGEFAULT_WRITE != 0,
+        }))
+    }
+
+    /// Threads that sleep for a page of the mapping look again.
+    pub fn wake(&self, map: &Mapping, offset: usize) -> io::Result<()> {
+        let mut arg = RangeArg {
+            start: (map.addr() + offset) as u64,
+            len: PAGE as u64,
+        };
+        ioctl(&self.0, UFFDIO_WAKE, &mut arg)
+    }
+
+    /// An access to this page, which must be a hole, is SIGBUS or EFAULT until its entry is zapped.
+    /// Wakes who sleeps for it.
+    pub fn poison(&self, map: &Mapping, offset: usize) -> io::Result<()> {
+        assert!(offset + PAGE <= map.len(), "poison beyond the mapping");
+        let mut arg = PoisonArg {
+            start: (map.addr() + offset) as u64,
+            len: PAGE as u64,
+            mode: 0,
+            updated: 0,
+        };
+        ioctl(&self.0, UFFDIO_POISON, &mut arg)
     }
 
     /// Misses and first writes in the mapping are handled from now on.
@@ -155,10 +267,25 @@ impl Userfaultfd {
     }
 }
 
+impl AsFd for Userfaultfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The descriptor a call has returned, or its error.
+fn own(fd: libc::c_long) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(last());
+    }
+    // SAFETY: a new descriptor, which nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 fn ioctl<T>(fd: &OwnedFd, request: u64, arg: &mut T) -> io::Result<()> {
     // SAFETY: `arg` is the structure that belongs to the request, laid out as the kernel has it, and
-    // lives through the call. UFFDIO_COPY writes only into holes of a registered mapping that the
-    // caller holds by reference, and reads from a slice the caller holds.
+    // lives through the call. UFFDIO_COPY and UFFDIO_POISON change only holes of a registered mapping
+    // that the caller holds by reference; the former reads from a slice the caller holds.
     let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, std::ptr::from_mut(arg)) };
     if r < 0 {
         Err(last())

@@ -1,0 +1,258 @@
+//! One measurement, in a process of its own.
+
+use crate::host::{shootdowns, usage};
+use crate::rows::{Backing, Pattern};
+use crate::work::{fill, Work};
+use coldset_pager::{Advice, Pool, PoolConfig, Region, SwapConfig, PAGE_SIZE};
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::fs::{self, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// Who gives pages up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Arm {
+    Kernel,
+    Pager,
+}
+
+/// What a child is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    pub arm: Arm,
+    pub backing: Backing,
+    pub pattern: Pattern,
+    pub threads: usize,
+    pub stores: u32,
+    /// The program says that its accesses are random.
+    pub advice: bool,
+    pub mib: usize,
+    pub budget_mib: usize,
+    pub ops: usize,
+    pub file: PathBuf,
+    pub policy: String,
+    /// The cgroup to join before any data is mapped.
+    pub procs: Option<PathBuf>,
+}
+
+/// What it came to. The clock runs during the operations only.
+#[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Seconds.
+    pub wall: f64,
+    /// Seconds, user and system.
+    pub cpu: f64,
+    /// Operations that had to wait for contents.
+    pub misses: u64,
+    /// Those of them for a page that had been in memory before.
+    pub again: u64,
+    /// Pages taken out of memory.
+    pub evicted: u64,
+    /// Interrupts to flush translations, of the whole machine.
+    pub shootdowns: u64,
+    /// 99th percentile of the slowest `misses` operations, microseconds.
+    pub miss_p99_us: f64,
+    /// The most the process's cgroup has held, bytes.
+    pub peak: u64,
+}
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Runs a job; prints its outcome.
+pub fn child(job: &str) -> Result<()> {
+    let job: Job = serde_json::from_str(job)?;
+    let outcome = job.run()?;
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+/// Counts around the timed part.
+struct Before {
+    cpu: f64,
+    faults: u64,
+    steals: u64,
+    shootdowns: u64,
+}
+
+impl Before {
+    fn now() -> Self {
+        let (cpu, faults) = usage();
+        Self {
+            cpu,
+            faults,
+            steals: steals(),
+            shootdowns: shootdowns(),
+        }
+    }
+
+    fn outcome(&self, wall: f64, misses: Option<u64>, evicted: Option<u64>) -> Outcome {
+        let now = Self::now();
+        Outcome {
+            wall,
+            cpu: now.cpu - self.cpu,
+            misses: misses.unwrap_or(now.faults - self.faults),
+            evicted: evicted.unwrap_or(now.steals - self.steals),
+            shootdowns: now.shootdowns - self.shootdowns,
+            ..Outcome::default()
+        }
+    }
+}
+
+/// Pages that reclaim has taken on the whole machine.
+fn steals() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    text.lines()
+        .filter(|l| l.starts_with("pgsteal_anon ") || l.starts_with("pgsteal_file "))
+        .filter_map(|l| l.split_once(' ')?.1.parse::<u64>().ok())
+        .sum()
+}
+
+impl Job {
+    fn run(&self) -> Result<Outcome> {
+        let work = Work {
+            pattern: self.pattern,
+            pages: self.bytes() / PAGE_SIZE,
+            budget: (self.budget_mib << 20) / PAGE_SIZE,
+            ops: self.ops,
+            threads: self.threads,
+            stores: self.stores,
+        };
+        let sequences = work.sequences();
+        if let Some(procs) = &self.procs {
+            fs::write(procs, std::process::id().to_string())?;
+        }
+        let (mut outcome, mut took) = match self.arm {
+            Arm::Kernel => self.kernel(&work, &sequences)?,
+            Arm::Pager => self.pager(&work, &sequences)?,
+        };
+        let first = match self.backing {
+            Backing::File => work.distinct(&sequences),
+            // All of it has been filled.
+            Backing::Anonymous => 0,
+        };
+        outcome.again = outcome.misses.saturating_sub(first);
+        let nth = (outcome.misses / 100) as usize;
+        if nth < took.len() {
+            let n = took.len();
+            let (_, &mut ns, _) = took.select_nth_unstable(n - 1 - nth);
+            outcome.miss_p99_us = f64::from(ns) / 1e3;
+        }
+        Ok(outcome)
+    }
+
+    fn bytes(&self) -> usize {
+        match self.pattern {
+            Pattern::Resident => self.budget_mib << 19,
+            _ => self.mib << 20,
+        }
+    }
+
+    fn kernel(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
+        let map = match self.backing {
+            Backing::File => {
+                let map = Map::file(&self.file, self.bytes(), self.stores > 0)?;
+                if self.advice {
+                    map.advise(libc::MADV_RANDOM);
+                }
+                map
+            }
+            Backing::Anonymous => {
+                let map = Map::anonymous(self.bytes())?;
+                // Single pages, as the pager has them.
+                map.advise(libc::MADV_NOHUGEPAGE);
+                map
+            }
+        };
+        if self.backing == Backing::Anonymous {
+            fill_all(map.bytes());
+        }
+        let before = Before::now();
+        let (wall, took) = work.run(map.at as usize, sequences);
+        Ok((before.outcome(wall, None, None), took))
+    }
+
+    fn pager(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
+        let mut config = PoolConfig::new((self.budget_mib as u64) << 20).policy(&self.policy)?;
+        if self.backing == Backing::Anonymous {
+            let swap = SwapConfig::lz4(self.bytes() as u64);
+            config = config.swap(swap).store_outside_budget();
+        }
+        let pool = Pool::new(config)?;
+        let mut region = self.region(&pool)?;
+        if self.advice {
+            region.advise(0..region.len(), Advice::Random)?;
+        }
+        if self.backing == Backing::Anonymous {
+            fill_all(region.bytes_mut());
+        }
+        let (before, then) = (Before::now(), pool.stats());
+        let (wall, took) = work.run(region.as_ptr() as usize, sequences);
+        let now = pool.stats();
+        if std::env::var_os("COLDSET_BENCH_VERBOSE").is_some() {
+            eprintln!("{now:#?}");
+        }
+        let (misses, evicted) = (now.misses - then.misses, now.evicted - then.evicted);
+        Ok((before.outcome(wall, Some(misses), Some(evicted)), took))
+    }
+
+    fn region(&self, pool: &Pool) -> coldset_pager::Result<Region> {
+        match self.backing {
+            Backing::Anonymous => pool.anonymous(self.bytes()),
+            Backing::File if self.stores > 0 => pool.file(&self.file),
+            Backing::File => pool.file_read_only(&self.file),
+        }
+    }
+}
+
+fn fill_all(bytes: &mut [u8]) {
+    for (i, block) in bytes.chunks_mut(1 << 20).enumerate() {
+        fill(block, i as u64);
+    }
+}
+
+/// A mapping of the kernel's.
+struct Map {
+    at: *mut libc::c_void,
+    len: usize,
+}
+
+impl Map {
+    fn file(path: &Path, len: usize, writable: bool) -> Result<Self> {
+        let f = OpenOptions::new().read(true).write(writable).open(path)?;
+        let write = if writable { libc::PROT_WRITE } else { 0 };
+        Self::new(len, write, libc::MAP_SHARED, f.as_raw_fd())
+    }
+
+    fn anonymous(len: usize) -> Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        Self::new(len, libc::PROT_WRITE, flags, -1)
+    }
+
+    fn new(len: usize, prot: i32, flags: i32, fd: i32) -> Result<Self> {
+        let prot = prot | libc::PROT_READ;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, fd, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        Ok(Self { at, len })
+    }
+
+    fn advise(&self, advice: i32) {
+        // SAFETY: advice on a mapping of our own that does not change contents.
+        unsafe { libc::madvise(self.at, self.len, advice) };
+    }
+
+    fn bytes(&self) -> &mut [u8] {
+        // SAFETY: the mapping is that long, writable where this is called, and has no other user yet.
+        unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.len) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the mapping any more.
+        unsafe { libc::munmap(self.at, self.len) };
+    }
+}

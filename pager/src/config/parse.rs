@@ -1,0 +1,437 @@
+//! Settings as text, for command lines and bindings.
+//!
+//! | what | for example |
+//! |---|---|
+//! | a size | `4096`, `512M`, `2GiB`, `1.5 GB` |
+//! | a swap | `none`, `lz4:8GiB`, `lz4:8GiB+zstd`, `file:/path:8GiB`, `temp:8GiB`, `lz4:2GiB+file:/path:8GiB` |
+//! | a setting | `policy` = `v5`, see [`PoolConfig::set`] |
+
+use super::{FaultMode, PoolConfig, SwapConfig};
+use crate::error::{Error, Result};
+use crate::store::Codec;
+
+/// Powers of 1024 by one letter or with `iB`, of 1000 with `B`, as GNU's tools have it.
+const UNITS: &[(&str, u64)] = &[
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("kib", 1 << 10),
+    ("kb", 1000),
+    ("m", 1 << 20),
+    ("mib", 1 << 20),
+    ("mb", 1_000_000),
+    ("g", 1 << 30),
+    ("gib", 1 << 30),
+    ("gb", 1_000_000_000),
+    ("t", 1 << 40),
+    ("tib", 1 << 40),
+    ("tb", 1_000_000_000_000),
+];
+
+/// Bytes of a size such as `4096`, `512M`, `2GiB` or `1.5 GB`. One letter or `KiB`, `MiB`, `GiB`,
+/// `TiB` count in powers of 1024, `KB`, `MB`, `GB`, `TB` in powers of 1000; case does not matter.
+///
+/// # Errors
+/// [`Error::Parse`].
+pub fn parse_size(text: &str) -> Result<u64> {
+    size_in(text, text)
+}
+
+/// The size `part` of the setting `text`.
+fn size_in(text: &str, part: &str) -> Result<u64> {
+    let bad = |what: &str, expected| Err(wrong(text, what, expected, "2GiB, 512M or 4096"));
+    let trimmed = part.trim();
+    let end = trimmed
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(trimmed.len());
+    let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
+    let lower = unit.to_ascii_lowercase();
+    let Some(&(_, scale)) = UNITS.iter().find(|(name, _)| *name == lower) else {
+        return bad(unit, "a unit (K, M, G, T, KiB ... TiB, KB ... TB)");
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    // More digits of a fraction than the largest unit has make no byte of difference.
+    if number.is_empty() || !digits(fraction) || fraction.len() > 12 || whole.is_empty() {
+        return bad(number, "a number");
+    }
+    let mut bytes = match whole.parse::<u64>() {
+        Ok(n) => u128::from(n) * u128::from(scale),
+        Err(_) => return bad(number, "a number below 2^64"),
+    };
+    if !fraction.is_empty() {
+        let part = fraction.parse::<u128>().expect("at most 12 digits");
+        bytes += part * u128::from(scale) / 10u128.pow(fraction.len() as u32);
+    }
+    match u64::try_from(bytes) {
+        Ok(b) => Ok(b),
+        Err(_) => bad(part, "below 2^64 bytes"),
+    }
+}
+
+fn wrong(text: &str, part: &str, expected: &'static str, example: &'static str) -> Error {
+    Error::Parse {
+        text: text.into(),
+        part: part.into(),
+        expected,
+        example,
+    }
+}
+
+const SWAP_EXAMPLE: &str =
+    "none, lz4:8GiB, lz4:8GiB+zstd, file:/path:8GiB, temp:8GiB or lz4:2GiB+file:/path:8GiB";
+
+/// A word of the swap's grammar: takes what follows its colon, if there is one.
+struct Word {
+    name: &'static str,
+    /// What must follow, for messages.
+    form: &'static str,
+    apply: fn(SwapConfig, &str, Option<&str>) -> Result<SwapConfig>,
+}
+
+/// All words. Parts are joined by `+`; each word may be there once.
+const WORDS: &[Word] = &[
+    Word {
+        name: "lz4",
+        form: "lz4:SIZE",
+        apply: |swap, text, rest| {
+            let compressed = some_size(text, rest.unwrap_or(""), "lz4:SIZE")?;
+            if swap.compressed > 0 {
+                return Err(wrong(text, "lz4", "not after zstd:SIZE", SWAP_EXAMPLE));
+            }
+            Ok(SwapConfig { compressed, ..swap })
+        },
+    },
+    // After LZ4 the second tier; with a size of its own all there is.
+    Word {
+        name: "zstd",
+        form: "zstd",
+        apply: |swap, text, rest| match rest {
+            None if swap.compressed > 0 => Ok(swap.and_zstd()),
+            Some(size) if swap.compressed == 0 => {
+                let compressed = some_size(text, size, "zstd:SIZE")?;
+                let codec = Codec::Zstd;
+                Ok(SwapConfig {
+                    compressed,
+                    codec,
+                    ..swap
+                })
+            }
+            _ => Err(wrong(
+                text,
+                "zstd",
+                "zstd after lz4:SIZE, or zstd:SIZE alone",
+                SWAP_EXAMPLE,
+            )),
+        },
+    },
+    Word {
+        name: "file",
+        form: "file:PATH:SIZE",
+        apply: |swap, text, rest| {
+            let rest = rest.unwrap_or("");
+            // The path may have colons of its own.
+            match rest.rsplit_once(':') {
+                Some((path, size)) if !path.is_empty() => {
+                    Ok(swap.and_file(path, some_size(text, size, "file:PATH:SIZE")?))
+                }
+                _ => Err(wrong(text, rest, "PATH:SIZE after file:", SWAP_EXAMPLE)),
+            }
+        },
+    },
+    Word {
+        name: "temp",
+        form: "temp:SIZE",
+        apply: |swap, text, rest| {
+            Ok(swap.and_temporary(some_size(text, rest.unwrap_or(""), "temp:SIZE")?))
+        },
+    },
+];
+
+fn some_size(text: &str, part: &str, form: &'static str) -> Result<u64> {
+    if part.trim().is_empty() {
+        return Err(wrong(text, part, form, SWAP_EXAMPLE));
+    }
+    match size_in(text, part)? {
+        0 => Err(wrong(text, part, "a size above 0", SWAP_EXAMPLE)),
+        n => Ok(n),
+    }
+}
+
+/// The parts of a swap. A `+` belongs to a path unless a word follows it.
+fn parts(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (at, _) in text.match_indices('+') {
+        let next = text[at + 1..].split([':', '+']).next().unwrap_or("").trim();
+        if !text[from..at].starts_with("file:") || WORDS.iter().any(|w| w.name == next) {
+            found.push(&text[from..at]);
+            from = at + 1;
+        }
+    }
+    found.push(&text[from..]);
+    found
+}
+
+impl SwapConfig {
+    /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, `temp:8GiB` (a temporary
+    /// file), or what takes pages first and what takes the rest: `lz4:2GiB+file:/path:8GiB`.
+    /// `lz4:8GiB+zstd` is [`Self::and_zstd`], `zstd:8GiB` is [`Self::zstd`]. Sizes as in
+    /// [`parse_size`].
+    ///
+    /// # Errors
+    /// [`Error::Parse`], also for two files.
+    ///
+    /// ```
+    /// use coldset_pager::SwapConfig;
+    ///
+    /// assert_eq!(SwapConfig::parse("lz4:2GiB+file:/tmp/swap:8GiB")?.capacity(), 8 << 30);
+    /// let wrong = SwapConfig::parse("lz5:8GiB").unwrap_err().to_string();
+    /// assert!(wrong.contains("lz5") && wrong.contains("for example"));
+    /// # Ok::<(), coldset_pager::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self> {
+        let trimmed = text.trim();
+        if trimmed.eq_ignore_ascii_case("none") {
+            return Ok(Self::none());
+        }
+        let mut swap = Self::none();
+        let mut seen: Vec<&str> = Vec::new();
+        for part in parts(trimmed) {
+            let part = part.trim();
+            let (name, rest) = match part.split_once(':') {
+                Some((name, rest)) => (name, Some(rest)),
+                None => (part, None),
+            };
+            let Some(word) = WORDS.iter().find(|w| w.name == name) else {
+                return Err(wrong(
+                    text,
+                    part,
+                    "a kind of swap this program knows",
+                    SWAP_EXAMPLE,
+                ));
+            };
+            let file = |n: &str| n == "file" || n == "temp";
+            if seen.iter().any(|&s| s == name || (file(s) && file(name))) {
+                return Err(wrong(text, part, "given once only", SWAP_EXAMPLE));
+            }
+            if rest.is_none() && word.form.contains(':') {
+                return Err(wrong(text, part, word.form, SWAP_EXAMPLE));
+            }
+            swap = (word.apply)(swap, text, rest)?;
+            seen.push(name);
+        }
+        Ok(swap)
+    }
+}
+
+impl FaultMode {
+    /// A mode by its name in lower case.
+    ///
+    /// # Errors
+    /// [`Error::Parse`].
+    pub fn parse(text: &str) -> Result<Self> {
+        let found = FAULT_MODES.iter().find(|(name, _)| *name == text.trim());
+        let expected = "a fault mode this program knows";
+        let found = found.ok_or_else(|| wrong(text, text, expected, FAULT_MODE_EXAMPLE))?;
+        Ok(found.1)
+    }
+}
+
+const FAULT_MODES: &[(&str, FaultMode)] = &[
+    ("sigbus", FaultMode::Sigbus),
+    ("thread", FaultMode::Thread),
+    ("explicit", FaultMode::Explicit),
+    ("auto", FaultMode::Auto),
+];
+const FAULT_MODE_EXAMPLE: &str = "sigbus, thread, explicit or auto";
+
+type Set = fn(PoolConfig, &str) -> Result<PoolConfig>;
+
+/// What [`PoolConfig::set`] knows.
+const SETTINGS: &[(&str, Set)] = &[
+    ("budget", |mut c, v| {
+        c.budget = parse_size(v)?;
+        Ok(c)
+    }),
+    ("policy", |c, v| c.policy(v)),
+    ("switch", |c, v| c.switch(v)),
+    ("swap", |c, v| Ok(c.swap(SwapConfig::parse(v)?))),
+    ("fault_mode", |c, v| Ok(c.fault_mode(FaultMode::parse(v)?))),
+    ("journal", |c, v| Ok(c.journal(v))),
+    ("read_ahead", |c, v| Ok(c.read_ahead(count(v)?))),
+    ("batch", |c, v| Ok(c.batch(count(v)?))),
+];
+
+fn count(text: &str) -> Result<usize> {
+    let n = text.trim().parse();
+    n.map_err(|_| wrong(text, text, "a number of pages", "32"))
+}
+
+impl PoolConfig {
+    /// One setting by name: `budget`, `policy` (which resets the switches), `switch` (`name=value`),
+    /// `swap`, `fault_mode`, `journal`, `read_ahead` and `batch`.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
+    /// switch.
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        match SETTINGS.iter().find(|(n, _)| *n == name) {
+            Some((_, set)) => set(self, value),
+            None => Err(wrong(
+                name,
+                name,
+                "a setting of a pool",
+                "budget, policy, switch, swap, fault_mode, journal, read_ahead or batch",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SwapFile;
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn sizes_in_powers_of_1024_and_1000() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("0", 0),
+            ("512M", 512 << 20),
+            ("2GiB", 2 << 30),
+            ("2gib", 2 << 30),
+            (" 1.5 GB ", 1_500_000_000),
+            ("1.5K", 1536),
+            ("8 b", 8),
+            ("3TB", 3_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_size(text).unwrap(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_size_names_text_part_and_example() {
+        for (text, part) in [
+            ("2XiB", "\"XiB\""),
+            ("", "\"\""),
+            ("GiB", "\"\""),
+            ("-1", "\"-1\""),
+            ("1.2.3M", "\"1.2.3\""),
+            (".5M", "\".5\""),
+            ("17179869184T", "17179869184T"),
+            ("99999999999999999999", "99999999999999999999"),
+            ("\u{664}M", "\u{664}M"),
+        ] {
+            let e = parse_size(text).unwrap_err().to_string();
+            assert!(
+                e.contains(&format!("{text:?}")) && e.contains(part) && e.contains("2GiB"),
+                "{e}"
+            );
+        }
+    }
+
+    fn swap(text: &str) -> (u64, Option<(String, u64)>) {
+        let s = SwapConfig::parse(text).unwrap();
+        let file = match &s.file {
+            Some(SwapFile::Path(p)) => Some((p.display().to_string(), s.file_bytes)),
+            _ => None,
+        };
+        (s.compressed, file)
+    }
+
+    #[test]
+    fn swaps() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(swap("none"), (0, None));
+        assert_eq!(swap("lz4:8GiB"), (8 * GIB, None));
+        assert_eq!(swap("file:/a:8G"), (0, Some(("/a".into(), 8 * GIB))));
+        let both = (2 * GIB, Some(("/a".into(), 8 * GIB)));
+        assert_eq!(swap("lz4:2GiB+file:/a:8GiB"), both);
+        assert_eq!(swap(" lz4:2GiB + file:/a:8GiB "), both);
+        let codec = |text: &str| SwapConfig::parse(text).unwrap().codec;
+        assert_eq!(codec("lz4:8GiB"), Codec::Lz4);
+        for text in ["lz4:2GiB+zstd+file:/a:8GiB", "lz4:2GiB+file:/a:8GiB+zstd"] {
+            assert_eq!(swap(text), both);
+            assert_eq!(codec(text), SwapConfig::lz4(1).and_zstd().codec);
+        }
+        assert_eq!(swap("zstd:8GiB"), (8 * GIB, None));
+        assert_eq!(codec("zstd:8GiB"), Codec::Zstd);
+        // Colons, plus signs and spaces in a path.
+        let odd = (0, Some(("/a:b+c d/e".into(), GIB)));
+        assert_eq!(swap("file:/a:b+c d/e:1GiB"), odd);
+        assert_eq!(swap("file:/a:b+c d/e:1GiB+lz4:1G").1, odd.1);
+        let Some(SwapFile::Path(p)) = SwapConfig::parse("file:rel:1G").unwrap().file else {
+            panic!()
+        };
+        assert_eq!(p, Path::new("rel"));
+        let temporary = SwapConfig::parse("lz4:1G+temp:2G").unwrap();
+        assert!(matches!(temporary.file, Some(SwapFile::Temporary)));
+        assert_eq!(temporary.capacity(), 2 * GIB);
+    }
+
+    #[test]
+    fn a_wrong_swap_names_text_part_and_example() {
+        for (text, part) in [
+            ("", "\"\""),
+            ("lz4", "\"lz4\""),
+            ("lz4:", "lz4:SIZE"),
+            ("lz4:0", "\"0\""),
+            ("lz5:8GiB", "\"lz5:8GiB\""),
+            ("8GiB", "\"8GiB\""),
+            ("lz4:8XB", "\"XB\""),
+            ("lz4:1G+lz4:2G", "\"lz4:2G\""),
+            ("zstd", "\"zstd\""),
+            ("zstd+lz4:1G", "\"zstd\""),
+            ("lz4:1G+zstd:1G", "\"zstd\""),
+            ("zstd:1G+lz4:1G", "\"lz4\""),
+            ("zstd:", "zstd:SIZE"),
+            ("lz4:1G+none", "\"none\""),
+            ("temp:1G+file:/a:1G", "\"file:/a:1G\""),
+            ("temp", "\"temp\""),
+            ("lz4:1G+", "\"\""),
+            ("file:8GiB", "\"8GiB\""),
+            ("file::8GiB", "\":8GiB\""),
+            ("file:/a:big", "\"big\""),
+        ] {
+            let e = SwapConfig::parse(text).unwrap_err().to_string();
+            assert!(
+                e.contains(&format!("{text:?}"))
+                    && e.contains(part)
+                    && e.contains("for example")
+                    && e.contains("GiB"),
+                "{e}"
+            );
+        }
+    }
+
+    #[test]
+    fn settings_by_name() {
+        let c = PoolConfig::new(0)
+            .set("budget", "64M")
+            .and_then(|c| c.set("policy", "classic"))
+            .and_then(|c| c.set("swap", "lz4:1G"))
+            .and_then(|c| c.set("fault_mode", "auto"))
+            .and_then(|c| c.set("read_ahead", "8"))
+            .and_then(|c| c.set("batch", "128"))
+            .and_then(|c| c.set("journal", "/j"))
+            .unwrap();
+        assert_eq!(
+            (c.budget, c.fault, c.read_ahead, c.batch),
+            (64 << 20, FaultMode::Auto, 8, 128)
+        );
+        assert_eq!(c.journal.as_deref(), Some(Path::new("/j")));
+        for (name, value, told) in [
+            ("bugdet", "1G", "\"bugdet\""),
+            ("policy", "v6", "v6"),
+            ("switch", "nothing=1", "nothing"),
+            ("fault_mode", "thraed", "\"thraed\""),
+            ("batch", "many", "\"many\""),
+        ] {
+            let e = PoolConfig::new(1 << 20).set(name, value).unwrap_err();
+            assert!(e.to_string().contains(told), "{e}");
+        }
+    }
+}

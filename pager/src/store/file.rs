@@ -1,0 +1,316 @@
+//! Files and devices: past the page cache, many transfers at a time.
+
+use super::storage::{Read, Storage, Write};
+use crate::sys::ring::{self, Transfer};
+use crate::sys::PAGE;
+use rustix::fs::{fadvise, fallocate, fstatfs, fstatvfs, Advice, FallocateFlags};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// The magic number of tmpfs: reserving there takes memory at once.
+const TMPFS: i64 = 0x0102_1994;
+
+/// How transfers are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileOptions {
+    /// Whole, aligned pages go past the kernel's page cache, where the file system allows it: the
+    /// cache would keep a second copy, which no budget sees. Where it does not, copies are dropped
+    /// from the cache after each read and each sync.
+    pub direct: bool,
+    /// Batches go through io_uring, where the kernel allows it, else one after the other.
+    pub ring: bool,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            direct: true,
+            ring: true,
+        }
+    }
+}
+
+/// A file.
+#[derive(Debug)]
+pub struct FileStorage {
+    plain: File,
+    direct: Option<File>,
+    /// The file system has refused a direct transfer.
+    refused: AtomicBool,
+    options: FileOptions,
+    /// Why batches are not batched.
+    no_ring: Option<&'static str>,
+}
+
+impl FileStorage {
+    /// Opens an existing file.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
+        Self::open_with(path, writable, FileOptions::default())
+    }
+
+    /// As [`Self::open`], with options.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn open_with(path: &Path, writable: bool, options: FileOptions) -> io::Result<Self> {
+        let plain = OpenOptions::new().read(true).write(writable).open(path)?;
+        let direct = options.direct.then(|| {
+            OpenOptions::new()
+                .read(true)
+                .write(writable)
+                .custom_flags(libc::O_DIRECT)
+                .open(path)
+        });
+        if options.direct {
+            // What is read ahead is the pager's to decide.
+            let _ = fadvise(&plain, 0, None, Advice::Random);
+        }
+        let no_ring = match options.ring {
+            true => ring::available().err(),
+            false => Some("not asked for"),
+        };
+        Ok(Self {
+            plain,
+            direct: direct.and_then(Result::ok),
+            refused: AtomicBool::new(false),
+            options,
+            no_ring,
+        })
+    }
+
+    /// Creates (or empties) a file of `bytes` bytes, readable by its owner only.
+    ///
+    /// # Errors
+    /// Those of creating it.
+    pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
+        let f = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        f.set_len(bytes)?;
+        drop(f);
+        Self::open(path, true)
+    }
+
+    /// As [`Self::create`], with all the space it will need: writes cannot fail for want of it later.
+    /// File systems that cannot reserve, and those in memory, are only asked if they have as much.
+    ///
+    /// # Errors
+    /// Not enough space: the text says how much there is, and no file is left behind.
+    pub fn create_allocated(path: &Path, bytes: u64) -> io::Result<Self> {
+        let f = Self::create(path, bytes)?;
+        f.reserve(path, bytes).inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })?;
+        Ok(f)
+    }
+
+    /// Creates a file of `bytes` bytes without a name, in `$TMPDIR` or else `/var/tmp` (`/tmp` often
+    /// is memory), as [`Self::create_allocated`] does.
+    ///
+    /// # Errors
+    /// Those of creating it.
+    pub fn temporary(bytes: u64) -> io::Result<Self> {
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let folder = std::env::var_os("TMPDIR").filter(|v| !v.is_empty());
+        let folder = PathBuf::from(folder.unwrap_or_else(|| "/var/tmp".into()));
+        loop {
+            let n = FILES.fetch_add(1, Relaxed);
+            let path = folder.join(format!("coldset-swap.{}.{n}", std::process::id()));
+            // Nobody else's file, and none that a link points at.
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                other => other?,
+            };
+            let made = Self::create_allocated(&path, bytes)?;
+            std::fs::remove_file(&path)?;
+            return Ok(made);
+        }
+    }
+
+    fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let space = fstatvfs(&self.plain)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        let full = || {
+            let text = format!(
+                "{} needs {bytes} bytes, and its file system has {free} bytes free",
+                path.display()
+            );
+            io::Error::new(io::ErrorKind::StorageFull, text)
+        };
+        if bytes > free {
+            return Err(full());
+        }
+        if fstatfs(&self.plain)?.f_type == TMPFS {
+            return Ok(());
+        }
+        match fallocate(&self.plain, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::NOSPC) => Err(full()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Size now.
+    ///
+    /// # Errors
+    /// Those of asking the file system.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.plain.metadata()?.len())
+    }
+
+    /// True if it has no bytes.
+    ///
+    /// # Errors
+    /// As [`Self::len`].
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Do whole pages go past the page cache?
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some() && !self.refused.load(Relaxed)
+    }
+
+    /// Why batches are done one transfer after the other; none if io_uring does them.
+    pub fn no_ring(&self) -> Option<&str> {
+        self.no_ring
+    }
+
+    /// The descriptor for a transfer; true if it goes past the page cache.
+    fn file_for(&self, at: *const u8, len: usize, offset: u64) -> (&File, bool) {
+        let aligned =
+            len % PAGE == 0 && offset % PAGE as u64 == 0 && at as usize % PAGE == 0 && len > 0;
+        match &self.direct {
+            Some(f) if aligned && !self.refused.load(Relaxed) => (f, true),
+            _ => (&self.plain, false),
+        }
+    }
+
+    /// The result of a direct transfer, or of a plain one instead if the file system wants other
+    /// sizes than pages.
+    fn unless_refused<T>(
+        &self,
+        done: io::Result<T>,
+        plain: impl FnOnce(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match done {
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                let done = plain(&self.plain)?;
+                self.refused.store(true, Relaxed);
+                Ok(done)
+            }
+            other => other,
+        }
+    }
+
+    /// Drops clean pages from the page cache; `len` 0 = to the end.
+    fn forget(&self, offset: u64, len: u64) {
+        if self.options.direct {
+            // Only pages that lie in the range as a whole are dropped.
+            let end = (offset + len).next_multiple_of(PAGE as u64);
+            let offset = offset / PAGE as u64 * PAGE as u64;
+            let len = NonZeroU64::new(if len == 0 { 0 } else { end - offset });
+            let _ = fadvise(&self.plain, offset, len, Advice::DontNeed);
+        }
+    }
+
+    fn batched(&self, n: usize) -> bool {
+        n > 1 && self.no_ring.is_none()
+    }
+}
+
+/// What a ring says; none if it has not done it.
+fn outcome(done: Option<i32>) -> Option<io::Result<usize>> {
+    match done? {
+        n if n >= 0 => Some(Ok(n as usize)),
+        e if [-libc::EAGAIN, -libc::EINTR, -libc::EINVAL, -libc::ECANCELED].contains(&e) => None,
+        e => Some(Err(io::Error::from_raw_os_error(-e))),
+    }
+}
+
+impl Storage for FileStorage {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let (f, direct) = self.file_for(buf.as_ptr(), buf.len(), offset);
+        let done = f.read_at(buf, offset);
+        if direct {
+            return self.unless_refused(done, |plain| plain.read_at(buf, offset));
+        }
+        self.forget(offset, buf.len() as u64);
+        done
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        let (f, direct) = self.file_for(buf.as_ptr(), buf.len(), offset);
+        let done = f.write_at(buf, offset);
+        if direct {
+            return self.unless_refused(done, |plain| plain.write_at(buf, offset));
+        }
+        done
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let done = self.plain.sync_data();
+        if !self.is_direct() {
+            self.forget(0, 0);
+        }
+        done
+    }
+
+    fn read_many(&self, reads: &mut [Read<'_>]) {
+        let mut done = Vec::new();
+        if self.batched(reads.len()) {
+            let mut all: Vec<Transfer<'_>> = reads
+                .iter_mut()
+                .map(|r| {
+                    let (f, _) = self.file_for(r.buf.as_ptr(), r.buf.len(), r.offset);
+                    Transfer::read(f.as_raw_fd(), r.buf, r.offset)
+                })
+                .collect();
+            done = ring::run(&mut all);
+        }
+        for (i, r) in reads.iter_mut().enumerate() {
+            r.done = match outcome(done.get(i).copied().flatten()) {
+                Some(done) => done,
+                None => self.read_at(r.buf, r.offset),
+            };
+        }
+        if !self.is_direct() {
+            for r in reads.iter() {
+                self.forget(r.offset, r.buf.len() as u64);
+            }
+        }
+    }
+
+    fn write_many(&self, writes: &mut [Write<'_>]) {
+        let mut done = Vec::new();
+        if self.batched(writes.len()) {
+            let mut all: Vec<Transfer<'_>> = writes
+                .iter()
+                .map(|w| {
+                    let (f, _) = self.file_for(w.buf.as_ptr(), w.buf.len(), w.offset);
+                    Transfer::write(f.as_raw_fd(), w.buf, w.offset)
+                })
+                .collect();
+            done = ring::run(&mut all);
+        }
+        for (i, w) in writes.iter_mut().enumerate() {
+            w.done = match outcome(done.get(i).copied().flatten()) {
+                Some(done) => done,
+                None => self.write_at(w.buf, w.offset),
+            };
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The second tier of compressed memory, and how pages move to it while they are used.
+
+mod common;
+
+use coldset_pager::{Limits, Pool, PoolConfig, Region, Stats, SwapConfig};
+use common::*;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::{Duration, Instant};
+
+/// Text around the counters of the threads: something to compress.
+fn text(page: usize) -> Vec<u8> {
+    let words = [
+        "page ", "folio ", "reclaim ", "memory ", "budget ", "cold ", "set ", "the ",
+    ];
+    let mut r = Random::new(page as u64);
+    let mut bytes = Vec::with_capacity(PAGE + 8);
+    while bytes.len() < PAGE {
+        bytes.extend_from_slice(words[r.below(8) as usize].as_bytes());
+    }
+    bytes.truncate(PAGE);
+    bytes[at(page, 0)..][..64].fill(0);
+    bytes
+}
+
+fn fill(r: &mut Region) {
+    for (i, p) in r.bytes_mut().chunks_mut(PAGE).enumerate() {
+        p.copy_from_slice(&text(i));
+    }
+}
+
+/// The text is as it was, whatever the counters are.
+fn check(r: &Region) {
+    for (i, p) in r.bytes().chunks(PAGE).enumerate() {
+        let mut p = p.to_vec();
+        p[at(i, 0)..][..64].fill(0);
+        assert!(p == text(i), "page {i}");
+    }
+}
+
+/// Threads, a meddler, a watcher, and a region that is full of text.
+fn stressed(swap: SwapConfig, time: Duration) -> Option<Stats> {
+    let _one = alone();
+    let budget = 12 * MIB;
+    let pool = faulting(PoolConfig::new(budget).swap(swap))?;
+    let group = pool.group("text", Limits::new()).unwrap();
+    let mut region = group.anonymous(24 * MIB as usize).unwrap();
+    fill(&mut region);
+    let stop = AtomicBool::new(false);
+    let (s, peak) = std::thread::scope(|s| {
+        let watcher = s.spawn(|| watch(&[&pool], &stop));
+        let meddler = s.spawn(|| meddle(&group, budget, &stop, &|_| ()));
+        let out = stress(&region, Access::Faulting, 3, time, 50);
+        stop.store(true, Relaxed);
+        meddler.join().unwrap();
+        (out, watcher.join().unwrap())
+    });
+    let stats = pool.stats();
+    println!(
+        "{} operations, {} evicted, {} failed, peak {peak} of {}: {:?}",
+        s.operations, stats.evicted, stats.store_errors, stats.budget_pages, stats.swap
+    );
+    assert_eq!(s.lost, None);
+    // One more who may be a chunk ahead: the background thread.
+    assert!(peak <= stats.budget_pages + STORE_SLACK + 16, "{peak}");
+    check(&region);
+    drop(region);
+    let after = pool.stats();
+    assert_eq!((after.store_bytes, after.swap.bytes()), (0, 0));
+    assert_eq!((after.swap.file_pages, after.swap_slots.0), (0, 0));
+    Some(stats)
+}
+
+/// Nothing but compressed memory, too small for LZ4 alone: 24 MiB of text are 11 MiB of LZ4.
+#[test]
+fn no_store_is_lost_while_pages_are_recompressed() {
+    let swap = SwapConfig::lz4(64 * MIB)
+        .memory_limit(7 * MIB)
+        .and_zstd_after(Duration::ZERO);
+    if let Some(s) = stressed(swap, soak(3.0)) {
+        assert!(s.swap.recompressed > 1000, "{s:?}");
+    }
+}
+
+/// The first tier is full all the time, and the rest goes to the file.
+#[test]
+fn no_store_is_lost_while_recompressed_memory_overflows_into_a_file() {
+    let path = temp("over-zstd");
+    let swap = SwapConfig::lz4(64 * MIB)
+        .memory_limit(2 * MIB)
+        .and_zstd()
+        .and_file(&path, 64 * MIB);
+    let stats = stressed(swap, soak(3.0));
+    // Not made where the test is skipped.
+    let _ = std::fs::remove_file(path);
+    if let Some(s) = stats {
+        assert!(s.swap.recompressed > 100, "{s:?}");
+        assert!(s.swap.file_pages > 100, "{s:?}");
+    }
+}
+
+#[test]
+fn no_store_is_lost_with_zstd_alone() {
+    if let Some(s) = stressed(SwapConfig::zstd(64 * MIB), soak(1.5)) {
+        assert!(s.swap.zstd_pages > 1000 && s.swap.lz4_pages == 0, "{s:?}");
+    }
+}
+
+/// Pages that nobody asks for grow old and smaller, and what that frees can be used.
+#[test]
+fn what_stays_long_gets_smaller() {
+    let _one = alone();
+    let swap = SwapConfig::lz4(64 * MIB).and_zstd_after(Duration::from_secs(1));
+    let Some(pool) = faulting(PoolConfig::new(16 * MIB).swap(swap)) else {
+        return;
+    };
+    let mut region = pool.anonymous(8 * MIB as usize).unwrap();
+    fill(&mut region);
+    while pool.root().reclaim(8 * MIB).unwrap() > 0 {}
+    let before = pool.stats();
+    assert!(
+        before.swap.lz4_pages + before.swap.zstd_pages > 1900,
+        "{before:?}"
+    );
+    let end = Instant::now() + Duration::from_secs(60);
+    while pool.stats().swap.lz4_pages > 0 {
+        assert!(Instant::now() < end, "{:?}", pool.stats().swap);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = pool.stats();
+    assert_eq!(after.swap.zstd_pages, after.swap.recompressed);
+    assert!(after.swap.saved_bytes > MIB && after.store_bytes < before.store_bytes);
+    // The last batch is counted as soon as it is done.
+    while pool.stats().store_pages != after.store_bytes.div_ceil(PAGE as u64) {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    check(&region);
+}
+
+/// Same-filled pages take no memory, whatever the word.
+#[test]
+fn pages_of_one_word_take_no_memory() {
+    let _one = alone();
+    let Some(pool) = faulting(PoolConfig::new(MIB).swap(SwapConfig::lz4(64 * MIB).and_zstd()))
+    else {
+        return;
+    };
+    let mut region = pool.anonymous(8 * MIB as usize).unwrap();
+    for (i, p) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+        let word = (i as u64 * 0x0101_0101 + 1).to_ne_bytes();
+        p.chunks_mut(8).for_each(|w| w.copy_from_slice(&word));
+    }
+    let s: Stats = Pool::stats(&pool);
+    assert!(s.swap.same_pages > 1000 && s.store_bytes == 0, "{s:?}");
+    for (i, p) in region.bytes().chunks(PAGE).enumerate() {
+        let word = (i as u64 * 0x0101_0101 + 1).to_ne_bytes();
+        assert!(p.chunks(8).all(|w| w == word), "page {i}");
+    }
+}
+
+/// What the background thread does reaches the engine only as the room that is left: it is in the
+/// journal, and a replay without any memory arrives at the same victims.
+#[test]
+fn a_journal_with_recompression_replays_exactly() {
+    let _one = alone();
+    let path = temp("journal-zstd");
+    let swap = SwapConfig::lz4(64 * MIB)
+        .memory_limit(8 * MIB)
+        .and_zstd_after(Duration::ZERO);
+    let config = PoolConfig::new(10 * MIB).swap(swap).journal(&path);
+    let Some(pool) = faulting(config) else { return };
+    let mut region = pool.anonymous(16 * MIB as usize).unwrap();
+    fill(&mut region);
+    let s = stress(
+        &region,
+        Access::Faulting,
+        3,
+        Duration::from_millis(1500),
+        50,
+    );
+    assert_eq!(s.lost, None);
+    drop(region);
+    let stats = pool.stats();
+    assert!(stats.swap.recompressed > 100, "{stats:?}");
+    assert_eq!(stats.store_errors, 0);
+    drop(pool);
+    // The last batch of the background thread may outlive the pool's handle for a moment.
+    let start = Instant::now();
+    let replayed = loop {
+        match coldset_pager::journal::replay(&path) {
+            Ok(r) if r.victims.len() as u64 == stats.evicted => break r,
+            other => {
+                let victims = other.map(|r| r.victims.len());
+                let waited = start.elapsed();
+                assert!(waited < Duration::from_secs(10), "{victims:?}, {stats:?}");
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    println!(
+        "{} operations, {} victims",
+        replayed.operations,
+        replayed.victims.len()
+    );
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,51 @@
+"""numpy arrays and file maps inside a memory budget.
+
+A pool has a budget. Its arrays, in memory or on files, may be far larger together: what has not been
+used for longest by the measure of the pool's policy leaves memory, and comes back when it is touched.
+
+>>> import coldset
+>>> pool = coldset.Pool("4MiB", swap="lz4:64MiB")
+>>> a = pool.zeros((4096, 512))             # 16 MiB of float64, four times the budget
+>>> a[:] = 1.0
+>>> float(a.sum())
+2097152.0
+>>> pool.stats()["resident_bytes"] <= 4 << 20
+True
+
+`coldset.probe()` says whether this kernel can do it.
+"""
+
+from ._array import Array
+from ._coldset import __version__, parse_size, probe
+from ._errors import (
+    ClosedError,
+    Error,
+    ForkWarning,
+    ForkedError,
+    HandlerError,
+    MissingFeature,
+    OutOfMemory,
+    ReadOnlyError,
+    SettingError,
+)
+from ._pool import Group, Pool
+from ._stats import Stats
+
+__all__ = [
+    "Array",
+    "ClosedError",
+    "Error",
+    "ForkWarning",
+    "ForkedError",
+    "Group",
+    "HandlerError",
+    "MissingFeature",
+    "OutOfMemory",
+    "Pool",
+    "ReadOnlyError",
+    "SettingError",
+    "Stats",
+    "__version__",
+    "parse_size",
+    "probe",
+]

@@ -1,0 +1,202 @@
+"""The array: a numpy.ndarray over managed memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Literal, Union
+
+import numpy as np
+
+from ._coldset import Region
+from ._errors import Error, ReadOnlyError, SettingError
+
+Advice = Literal["normal", "random", "sequential", "willneed", "dontneed"]
+Path = Union[str, "os.PathLike[str]"]
+
+#: Bytes that transfers through ordinary memory move at a time.
+CHUNK = 1 << 20
+
+
+def _copies(a: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """Copies of an array's parts, in order. Each is made in the order of memory, so that a page is
+    not brought in again for every item."""
+    if a.ndim == 0 or a.nbytes <= CHUNK:
+        yield np.array(a, order="K")
+        return
+    row = a.nbytes // len(a)
+    if row > CHUNK:
+        for part in a:
+            yield from _copies(part)
+        return
+    step = CHUNK // row
+    for first in range(0, len(a), step):
+        yield np.array(a[first : first + step], order="K")
+
+
+class Array(np.ndarray[Any, np.dtype[Any]]):
+    """A `numpy.ndarray` whose memory belongs to a pool.
+
+    Made by `Pool.zeros`, `Pool.memmap` and the others. Views are Arrays too and keep the memory
+    alive; what is computed from one (`a + b`, `a.copy()`, `a[mask]`) is an ordinary array.
+
+    System calls cannot use memory that is not there at the moment: they fail with EFAULT (`OSError:
+    [Errno 14] Bad address`). `tofile`, `readfrom`, `numpy.save` and pickling take care of that; for
+    anything else that hands memory to the kernel (`file.readinto(a)`, `file.write(a)`,
+    `socket.send(a)`) hold `pin()`.
+    """
+
+    _region: Region | None
+    #: Path of the file that the array maps, if it does.
+    filename: str | None
+
+    def __array_finalize__(self, obj: Any) -> None:
+        if isinstance(obj, Array) and np.may_share_memory(self, obj):
+            self._region = obj._region
+            self.filename = obj.filename
+        else:
+            self._region = None
+            self.filename = None
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        if self is array:
+            return array
+        if return_scalar:
+            return array[()]
+        return array.view(np.ndarray)
+
+    def __getitem__(self, index: Any) -> Any:
+        item = super().__getitem__(index)
+        if type(item) is Array and item._region is None:
+            return item.view(np.ndarray)
+        return item
+
+    def copy(self, order: Any = "C") -> Any:
+        """An ordinary array with the same contents."""
+        return np.array(self, order=order, subok=False)
+
+    def __copy__(self) -> Any:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any, /) -> Any:
+        return self.copy("K")
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        """An ordinary array of another type."""
+        return self.view(np.ndarray).astype(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return self.copy("K").__reduce__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.copy("K").__reduce_ex__(protocol)
+
+    def _span(self) -> tuple[Region, int, int]:
+        """The region, and the first and the end of the bytes in it that the array lies between."""
+        region = self._region
+        if region is None:
+            raise Error("this array is not in a pool's memory: it has been computed from one that is")
+        start = end = int(self.__array_interface__["data"][0]) - region.address
+        if self.size > 0:
+            for length, stride in zip(self.shape, self.strides):
+                if stride < 0:
+                    start += (length - 1) * stride
+                else:
+                    end += (length - 1) * stride
+            end += self.itemsize
+        return region, start, end
+
+    def flush(self) -> None:
+        """Writes what has been stored to the file and makes it durable. Nothing for arrays that are
+        not maps of files.
+
+        Raises the first error since the last flush, also of writes in the background, as OSError.
+        """
+        region, start, end = self._span()
+        if start < end:
+            region.sync(start, end)
+
+    def advise(self, advice: Advice) -> None:
+        """Says how the array will be used.
+
+        `random` and `sequential` (and `normal`) set the read-ahead, for the whole of the memory that
+        the array is part of. `willneed` brings the array in. `dontneed` lets it go: of a file, what was
+        stored is written first; other memory reads as zeroes afterwards, as far as whole pages go.
+
+        >>> import coldset
+        >>> a = coldset.Pool("1MiB", swap="lz4:8MiB").zeros(1 << 20)
+        >>> a.advise("sequential")
+        """
+        region, start, end = self._span()
+        if advice == "dontneed" and not (self.flags.c_contiguous or self.flags.f_contiguous):
+            raise SettingError("a view with gaps cannot be let go: what lies in the gaps would go too")
+        if start < end:
+            region.advise(start, end, advice)
+
+    def resident(self) -> int:
+        """Bytes of the array's pages that are in memory now."""
+        region, start, end = self._span()
+        return region.resident(start, end) if start < end else 0
+
+    @contextmanager
+    def pin(self, write: bool | None = None) -> Iterator[Array]:
+        """Keeps the array in memory, so that system calls can use it: to store to it only if `write`
+        (by default if it is writeable).
+
+        Raises OutOfMemory if it does not fit into the budget: pin a part of it at a time.
+
+        >>> import coldset, os
+        >>> a = coldset.Pool("1MiB", swap="lz4:8MiB").zeros(512, "u1")
+        >>> with a.pin(), open("/proc/version", "rb", buffering=0) as file:
+        ...     n = file.readinto(a)
+        >>> bytes(a[:5])
+        b'Linux'
+        """
+        region, start, end = self._span()
+        if write is None:
+            write = bool(self.flags.writeable)
+        elif write and not self.flags.writeable:
+            raise ReadOnlyError("the array is read-only")
+        pin = region.pin(start, end, write)
+        try:
+            yield self
+        finally:
+            pin.release()
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s", /) -> None:
+        """Writes the array to a file, as `numpy.ndarray.tofile` does."""
+        if sep != "":
+            self.view(np.ndarray).tofile(fid, sep, format)
+            return
+        if isinstance(fid, (str, bytes, os.PathLike)):
+            with open(fid, "wb") as file:
+                self.tofile(file)
+            return
+        # By way of ordinary memory: the kernel may not find ours.
+        for part in _copies(self.view(np.ndarray)):
+            part.tofile(fid)
+
+    def readfrom(self, file: BinaryIO) -> int:
+        """Fills the array from a binary file, as `file.readinto` does. Returns bytes read: less than
+        `nbytes` if the file ended.
+
+        >>> import coldset, io
+        >>> a = coldset.Pool("1MiB", swap="lz4:8MiB").zeros(4, "u1")
+        >>> a.readfrom(io.BytesIO(b"abc")), bytes(a)
+        (3, b'abc\\x00')
+        """
+        if not self.flags.writeable:
+            raise ReadOnlyError("the array is read-only")
+        if not self.flags.c_contiguous:
+            raise SettingError("readfrom needs a C-contiguous array")
+        to = self.view(np.ndarray).reshape(-1).view(np.uint8)
+        buffer = np.empty(min(CHUNK, to.size), np.uint8)
+        done = 0
+        while done < to.size:
+            n = file.readinto(buffer[: to.size - done].data)  # type: ignore[attr-defined]
+            if not n:
+                break
+            to[done : done + n] = buffer[:n]
+            done += n
+        return done

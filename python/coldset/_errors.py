@@ -1,0 +1,37 @@
+"""What can go wrong. Errors of files and devices are plain `OSError`s with their number."""
+
+
+class Error(Exception):
+    """Base of this package's own exceptions."""
+
+
+class MissingFeature(Error):
+    """The kernel does not offer something that arrays need; the message names it."""
+
+
+class HandlerError(Error):
+    """The handler of SIGBUS, by which misses arrive, is not in place."""
+
+
+class SettingError(Error, ValueError):
+    """A setting, size, policy, limit or range is wrong."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """More than budget and swap can hold, or nothing that could be evicted."""
+
+
+class ReadOnlyError(Error, ValueError):
+    """A store to a read-only array."""
+
+
+class ClosedError(Error, ValueError):
+    """The pool has been closed."""
+
+
+class ForkedError(Error, RuntimeError):
+    """The pool was made by the process that this one was forked from."""
+
+
+class ForkWarning(RuntimeWarning):
+    """A process that has arrays alive is about to fork."""

@@ -1,0 +1,416 @@
+"""Pools and groups."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, SupportsIndex, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _coldset, _process
+from ._array import Array, Path
+from ._errors import ClosedError, HandlerError, SettingError
+from ._stats import Stats
+
+#: Bytes as a number, or as text: "512M", "2GiB".
+Size = Union[int, str]
+Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
+Order = Literal["C", "F"]
+Mode = Literal["r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"]
+
+_MODES = {"readonly": "r", "readwrite": "r+", "write": "w+", "copyonwrite": "c"}
+
+
+def _size(what: str, size: Size) -> int:
+    if isinstance(size, str):
+        return _coldset.parse_size(size)
+    try:
+        number = operator.index(size)
+    except TypeError:
+        raise SettingError(f"{what} is {size!r}; give bytes as an int or as text like '2GiB'") from None
+    if not 0 <= number < 1 << 64:
+        raise SettingError(f"{what} is {size!r} bytes; use 0 to 2^64-1")
+    return number
+
+
+def _limits(limits: Mapping[str, Size | None]) -> dict[str, int]:
+    return {name: _size(name, value) for name, value in limits.items() if value is not None}
+
+
+def _shape(shape: Shape) -> tuple[int, ...]:
+    try:
+        numbers = (
+            (operator.index(shape),)
+            if isinstance(shape, SupportsIndex)
+            else tuple(operator.index(n) for n in shape)
+        )
+    except TypeError:
+        raise SettingError(f"the shape is {shape!r}; use an int or a tuple of ints") from None
+    if any(n < 0 for n in numbers):
+        raise SettingError(f"the shape is {shape!r}; negative dimensions are not allowed")
+    return numbers
+
+
+def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    made = np.dtype(dtype)
+    if made.hasobject:
+        raise SettingError(f"the dtype is {made}; Python objects cannot be in managed memory")
+    if made.itemsize == 0:
+        raise SettingError(f"the dtype is {made}; its items have no bytes, give it a length")
+    return made
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def _array(
+    region: _coldset.Region,
+    offset: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    order: str,
+    filename: str | None = None,
+) -> Array:
+    if order not in ("C", "F"):
+        raise SettingError(f"the order is {order!r}; use 'C' or 'F'")
+    bytes_ = np.asarray(region)[offset : offset + _count(shape) * dtype.itemsize]
+    array = bytes_.view(dtype).reshape(shape, order="F" if order == "F" else "C").view(Array)
+    array._region = region
+    array.filename = filename
+    return array
+
+
+class _Arrays:
+    """What pools and groups have in common: they make arrays."""
+
+    def _in(self) -> _coldset.Group:
+        raise NotImplementedError
+
+    def empty(self, shape: Shape, dtype: npt.DTypeLike = float, order: Order = "C") -> Array:
+        """An array. It reads as zeroes, as one made by `zeros` does."""
+        return self.zeros(shape, dtype, order)
+
+    def zeros(self, shape: Shape, dtype: npt.DTypeLike = float, order: Order = "C") -> Array:
+        """An array of zeroes. Pages that have not been written to take no memory.
+
+        Raises OutOfMemory if all arrays together are more than budget and swap can hold.
+
+        >>> import coldset
+        >>> pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        >>> pool.zeros((3, 4), "i4").sum()
+        np.int64(0)
+        """
+        numbers, made = _shape(shape), _dtype(dtype)
+        bytes_ = max(1, _count(numbers) * made.itemsize)
+        if bytes_ >= 1 << 63:
+            raise SettingError(f"an array of shape {numbers} and type {made} is too large")
+        region = _process.note(self._in().anonymous(bytes_))
+        return _array(region, 0, numbers, made, order)
+
+    def full(
+        self, shape: Shape, fill_value: Any, dtype: npt.DTypeLike | None = None, order: Order = "C"
+    ) -> Array:
+        """An array of one value.
+
+        >>> import coldset
+        >>> coldset.Pool("1MiB", swap="lz4:16MiB").full(3, 7)
+        Array([7, 7, 7])
+        """
+        if dtype is None:
+            dtype = np.asarray(fill_value).dtype
+        made = self.zeros(shape, dtype, order)
+        made[...] = fill_value
+        return made
+
+    def array(self, obj: Any, dtype: npt.DTypeLike | None = None, order: Order = "C") -> Array:
+        """A copy of anything that numpy can make an array of."""
+        source = np.asarray(obj, dtype=dtype)
+        made = self.zeros(source.shape, source.dtype, order)
+        made[...] = source
+        return made
+
+    def memmap(
+        self,
+        path: Path,
+        dtype: npt.DTypeLike = np.uint8,
+        mode: Mode = "r+",
+        shape: Shape | None = None,
+        offset: int = 0,
+        order: Order = "C",
+    ) -> Array:
+        """A map of a file, as `numpy.memmap` makes them (but `shape` comes before `offset`).
+
+        Modes are "r" (read only), "r+" (the file grows if `shape` needs it) and "w+" (the file is
+        created or emptied). What is stored reaches the file within half a minute, with `flush` or
+        `Pool.sync`, when the array goes, and at the end of the program; if the program is killed, what
+        has not been flushed may be lost. Nobody else may write to the file meanwhile.
+
+        >>> import coldset, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "table")
+        >>> pool = coldset.Pool("1MiB")
+        >>> a = pool.memmap(path, "i4", "w+", (1000, 3))
+        >>> a[:] = 5
+        >>> a.flush()
+        >>> os.path.getsize(path)
+        12000
+        """
+        how = _MODES.get(mode, mode)
+        if how == "c":
+            raise SettingError(
+                'mode "c" (copy on write) is not supported; copy: pool.array(pool.memmap(path, '
+                'dtype, "r"))'
+            )
+        if how not in ("r", "r+", "w+"):
+            raise SettingError(f'the mode is {mode!r}; use "r", "r+" or "w+"')
+        made, start = _dtype(dtype), operator.index(offset)
+        if start < 0:
+            raise SettingError(f"the offset is {offset!r}; it counts from the start of the file")
+        if order not in ("C", "F"):
+            raise SettingError(f"the order is {order!r}; use 'C' or 'F'")
+        if how == "w+" and shape is None:
+            raise SettingError('mode "w+" makes a new file: give it a shape')
+        name, group = os.fspath(path), self._in()
+        if not isinstance(name, str):
+            raise SettingError(f"the path is {name!r}; use str or pathlib.Path")
+        numbers: tuple[int, ...] = ()
+
+        def make() -> _coldset.Region:
+            nonlocal numbers
+            size = 0 if how == "w+" else os.stat(name).st_size
+            if shape is not None:
+                numbers = _shape(shape)
+            else:
+                left = size - start
+                if left % made.itemsize != 0:
+                    raise SettingError(
+                        f"{name}: {left} bytes from the offset on are not a multiple of "
+                        f"{made.itemsize}, the size of {made}"
+                    )
+                numbers = (left // made.itemsize,)
+            need = start + _count(numbers) * made.itemsize
+            if need <= start:
+                raise SettingError(f"{name}: an empty map of a file is not possible")
+            if how == "r" and size < need:
+                raise SettingError(f"{name} has {size} bytes; {need} are needed for this shape")
+            if how == "w+":
+                with open(name, "wb") as file:
+                    file.truncate(need)
+            elif size < need:
+                os.truncate(name, need)
+            return group.file(name, how != "r")
+
+        region = _process.claim(name, how != "r", make)
+        return _array(region, start, numbers, made, order, os.path.abspath(name))
+
+    def reclaim(self, size: Size) -> int:
+        """Evicts that many bytes now, as far as possible. Returns bytes evicted."""
+        return self._in().reclaim(_size("size", size))
+
+
+class Group(_Arrays):
+    """A part of a pool with limits of its own. Made by `Pool.group` and `Group.group`.
+
+    >>> import coldset
+    >>> pool = coldset.Pool("4MiB", swap="lz4:64MiB")
+    >>> logs = pool.group("logs", max="1MiB")
+    >>> a = logs.zeros(4 << 20, "u1")
+    >>> a[:] = 1
+    >>> logs.usage <= 1 << 20
+    True
+    """
+
+    def __init__(self, pool: Pool, group: _coldset.Group) -> None:
+        self._pool = pool
+        self._group = group
+
+    def _in(self) -> _coldset.Group:
+        self._pool._check_open()
+        return self._group
+
+    @property
+    def name(self) -> str:
+        """Path of names from the pool's root."""
+        return self._group.name
+
+    @property
+    def usage(self) -> int:
+        """Bytes of pages of the group, and of groups below it, that are in memory."""
+        return self._group.usage
+
+    def generations(self) -> list[tuple[int, int, int]]:
+        """Sequence number, anonymous and file pages of each generation, oldest first; empty under a
+        policy without generations."""
+        return self._group.generations()
+
+    def group(
+        self,
+        name: str,
+        *,
+        min: Size | None = None,
+        low: Size | None = None,
+        high: Size | None = None,
+        max: Size | None = None,
+    ) -> Group:
+        """A group below this one. Limits as in `set`."""
+        limits = _limits({"min": min, "low": low, "high": high, "max": max})
+        return Group(self._pool, self._in().group(name, **limits))
+
+    def set(
+        self,
+        *,
+        min: Size | None = None,
+        low: Size | None = None,
+        high: Size | None = None,
+        max: Size | None = None,
+    ) -> None:
+        """Changes limits; None leaves one as it is.
+
+        The group keeps `min` whatever happens, and `low` as long as others have more to give. Above
+        `high` its threads reclaim and are slowed down; above `max` it never goes.
+        """
+        limits = _limits({"min": min, "low": low, "high": high, "max": max})
+        self._in().set(**limits)
+
+    def __repr__(self) -> str:
+        return f"<coldset.Group {self.name!r}>"
+
+
+class Pool(_Arrays):
+    """A budget of memory and the arrays that share it.
+
+    `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"). `swap` is where arrays go that
+    are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
+    "file:/path:8GiB", or both joined by "+". `policy` is a name ("v5", "classic", "base", "merged",
+    ...), `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
+    `fault_mode` is how accesses reach the pool. `journal` names a new file that records all decisions.
+
+    With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
+    still alive then go on working.
+
+    >>> import coldset
+    >>> with coldset.Pool("1MiB", swap="lz4:16MiB") as pool:
+    ...     a = pool.full(1 << 20, 3, "u1")
+    ...     int(a[::4096].sum())
+    768
+    >>> coldset.Pool("1 parsec")
+    Traceback (most recent call last):
+      ...
+    coldset._errors.SettingError: cannot read "1 parsec": "parsec" is not a unit (K, M, G, T, KiB ... TiB, KB ... TB); write for example 2GiB, 512M or 4096
+    """
+
+    def __init__(
+        self,
+        budget: Size,
+        *,
+        swap: str | None = None,
+        policy: str | None = None,
+        switches: Mapping[str, object] | Iterable[str] = (),
+        fault_mode: str | None = None,
+        journal: Path | None = None,
+        read_ahead: int | None = None,
+        batch: int | None = None,
+    ) -> None:
+        settings = [("budget", str(_size("the budget", budget)))]
+        if policy is not None:
+            settings.append(("policy", policy))
+        if isinstance(switches, str):
+            switches = [switches]
+        elif isinstance(switches, Mapping):
+            switches = [f"{k}={str(v).lower()}" for k, v in switches.items()]
+        settings.extend(("switch", s) for s in switches)
+        if fault_mode in ("explicit", "auto"):
+            raise SettingError(
+                f"fault_mode is {fault_mode!r}; arrays need page faults, so explicit access is for "
+                'programs in Rust only. Use "sigbus"; coldset.probe() says what the kernel lacks'
+            )
+        others = {
+            "swap": swap,
+            "fault_mode": fault_mode,
+            "journal": None if journal is None else os.fspath(journal),
+            "read_ahead": read_ahead,
+            "batch": batch,
+        }
+        settings.extend((name, str(value)) for name, value in others.items() if value is not None)
+        _process.prepare_signals()
+        try:
+            self._pool = _coldset.Pool(settings)
+        except HandlerError as e:
+            raise HandlerError(
+                f"{e}. In Python that is often faulthandler: call faulthandler.enable() (or start with "
+                "-X faulthandler) before the first pool, and do not call faulthandler.disable()"
+            ) from None
+        self._root = self._pool.root()
+        self._closed = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the pool has been closed; make a new one")
+
+    def _in(self) -> _coldset.Group:
+        self._check_open()
+        return self._root
+
+    @property
+    def budget(self) -> int:
+        """Bytes that pages in memory and compressed contents may take together."""
+        return self._pool.budget
+
+    @property
+    def usage(self) -> int:
+        """Bytes of pages in memory."""
+        return self._root.usage
+
+    def group(
+        self,
+        name: str,
+        *,
+        min: Size | None = None,
+        low: Size | None = None,
+        high: Size | None = None,
+        max: Size | None = None,
+    ) -> Group:
+        """A group of arrays with limits, see `Group.set`."""
+        limits = _limits({"min": min, "low": low, "high": high, "max": max})
+        return Group(self, self._in().group(name, **limits))
+
+    def sync(self) -> None:
+        """Writes what has been stored to all maps of files, and makes it durable.
+
+        Raises the first error since the last sync, of files or of the swap, as OSError.
+        """
+        self._pool.sync()
+
+    def stats(self) -> Stats:
+        """Counters and sizes now."""
+        return Stats(self._pool.stats())
+
+    def close(self) -> None:
+        """Syncs, and refuses new arrays from now on. Those that exist go on working; each gives its
+        memory back when it goes. Again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.sync()
+
+    def __enter__(self) -> Pool:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = " (closed)" if self._closed else ""
+        return f"<coldset.Pool of {self.budget} bytes{state}>"

@@ -1,0 +1,93 @@
+"""What concerns the process: files mapped in it, its end, fork, signal handlers."""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+
+from ._coldset import Region
+from ._errors import ForkWarning, SettingError
+
+_lock = threading.Lock()
+_pid = os.getpid()
+_alive: weakref.WeakSet[Region] = weakref.WeakSet()
+_files: dict[tuple[int, int], weakref.WeakSet[Region]] = {}
+
+
+def note(region: Region) -> Region:
+    """Remembers that a region is alive."""
+    _alive.add(region)
+    return region
+
+
+def claim(path: str, writable: bool, make: Callable[[], Region]) -> Region:
+    """Makes a region of a file that no other region of this process contradicts.
+
+    Two maps of a file do not see each other's stores, so one that is written is the only one.
+    """
+    with _lock:
+        try:
+            before = os.stat(path)
+        except FileNotFoundError:
+            pass
+        else:
+            others = list(_files.get((before.st_dev, before.st_ino), ()))
+            if others and (writable or not all(r.read_only for r in others)):
+                raise SettingError(
+                    f"{path} is mapped already, and one of the maps is writable; use views of that "
+                    "array, or delete it first"
+                )
+        region = note(make())
+        after = os.stat(path)
+        _files.setdefault((after.st_dev, after.st_ino), weakref.WeakSet()).add(region)
+        for key in [k for k, regions in _files.items() if not regions]:
+            del _files[key]
+        return region
+
+
+def _sync_at_exit() -> None:
+    if os.getpid() != _pid:
+        return
+    for region in list(_alive):
+        if not region.read_only:
+            try:
+                region.sync(0, len(region))
+            except OSError as e:
+                print(f"coldset: at exit: {e}", file=sys.stderr)
+
+
+def _before_fork() -> None:
+    if os.getpid() == _pid and len(_alive) > 0:
+        warnings.warn(
+            "this process has coldset arrays and forks: in the child they do not exist, and touching "
+            'one is a segmentation fault. Use subprocess or multiprocessing.get_context("spawn")',
+            ForkWarning,
+            stacklevel=2,
+        )
+
+
+def prepare_signals() -> None:
+    """Makes room for the pager's handler of SIGBUS before the first pool.
+
+    faulthandler.enable() takes SIGBUS over when it is called for the first time. It therefore is
+    called here, if nobody has: a later call then does not take anything over, and an access to an
+    array in a child of fork ends with a traceback.
+    """
+    stderr = sys.__stderr__
+    if faulthandler.is_enabled() or stderr is None:
+        return
+    try:
+        faulthandler.enable(file=stderr)
+    except (AttributeError, OSError, RuntimeError, ValueError):
+        # Standard error is not a file: there is nowhere to write to.
+        pass
+
+
+atexit.register(_sync_at_exit)
+os.register_at_fork(before=_before_fork)

@@ -1,0 +1,42 @@
+//! The native half of the Python package `coldset`: thin classes over `coldset-pager`. What users see
+//! is in `python/coldset/`.
+//!
+//! There is no `unsafe` here: a region tells its address by `__array_interface__`, and the array that
+//! numpy makes of it keeps the region alive. Whatever may take long or wait runs without the GIL.
+
+mod errors;
+mod held;
+mod pool;
+mod region;
+mod stats;
+
+use pyo3::prelude::*;
+
+/// Tries each kernel feature that arrays need.
+#[pyfunction]
+fn probe(py: Python<'_>) -> PyResult<Vec<&'static str>> {
+    let tried = py.detach(|| coldset_pager::probe(&[]));
+    tried.map_err(|e| errors::raise(py, e.into()))?;
+    Ok(coldset_pager::Feature::ALL
+        .iter()
+        .map(|f| f.name())
+        .collect())
+}
+
+/// Bytes of a size such as "2GiB".
+#[pyfunction]
+#[pyo3(signature = (text, /))]
+fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
+    coldset_pager::parse_size(text).map_err(|e| errors::raise(py, e))
+}
+
+#[pymodule]
+fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_function(wrap_pyfunction!(probe, m)?)?;
+    m.add_function(wrap_pyfunction!(parse_size, m)?)?;
+    m.add_class::<pool::Pool>()?;
+    m.add_class::<pool::Group>()?;
+    m.add_class::<region::Region>()?;
+    m.add_class::<region::Pin>()
+}

@@ -1,0 +1,171 @@
+//! Pools and groups.
+
+use crate::errors::raise;
+use crate::held::Held;
+use crate::region::Region;
+use crate::stats;
+use coldset_pager::{Limits, PoolConfig};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+
+/// A pool of the pager.
+#[pyclass(frozen, module = "coldset._coldset")]
+pub struct Pool {
+    pool: Held<coldset_pager::Pool>,
+}
+
+#[pymethods]
+impl Pool {
+    /// Settings are pairs of a name and its text, as `PoolConfig::set` takes them.
+    #[new]
+    fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
+        let made = py.detach(|| {
+            let mut config = PoolConfig::new(0);
+            for (name, value) in &settings {
+                config = config.set(name, value)?;
+            }
+            coldset_pager::Pool::new(config)
+        });
+        match made {
+            Ok(pool) => Ok(Self {
+                pool: Held::new(pool),
+            }),
+            Err(e) => Err(raise(py, e)),
+        }
+    }
+
+    /// Bytes that pages in memory and compressed contents may take together.
+    #[getter]
+    fn budget(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.pool.get(py)?.budget())
+    }
+
+    /// The group that everything belongs to.
+    fn root(&self, py: Python<'_>) -> PyResult<Group> {
+        Ok(Group {
+            group: Held::new(self.pool.get(py)?.root()),
+        })
+    }
+
+    /// Writes all dirty pages of files.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let pool = self.pool.get(py)?;
+        let done = py.detach(|| pool.sync());
+        done.map_err(|e| raise(py, e))
+    }
+
+    /// Counters by name.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let pool = self.pool.get(py)?;
+        let s = py.detach(|| pool.stats());
+        stats::dict(py, &s)
+    }
+}
+
+/// A group of the pager.
+#[pyclass(frozen, module = "coldset._coldset")]
+pub struct Group {
+    group: Held<coldset_pager::Group>,
+}
+
+impl Group {
+    /// Runs a call without the GIL.
+    fn slow<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&coldset_pager::Group) -> coldset_pager::Result<T> + Send,
+    ) -> PyResult<T> {
+        let group = self.group.get(py)?;
+        let done = py.detach(|| call(group));
+        done.map_err(|e| raise(py, e))
+    }
+}
+
+#[pymethods]
+impl Group {
+    /// A group below this one.
+    #[pyo3(signature = (name, *, min=None, low=None, high=None, max=None))]
+    fn group(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        min: Option<u64>,
+        low: Option<u64>,
+        high: Option<u64>,
+        max: Option<u64>,
+    ) -> PyResult<Group> {
+        let limits = Limits {
+            min,
+            low,
+            high,
+            max,
+        };
+        let group = self.slow(py, |g| g.group(name, limits))?;
+        Ok(Group {
+            group: Held::new(group),
+        })
+    }
+
+    /// Changes limits.
+    #[pyo3(signature = (*, min=None, low=None, high=None, max=None))]
+    fn set(
+        &self,
+        py: Python<'_>,
+        min: Option<u64>,
+        low: Option<u64>,
+        high: Option<u64>,
+        max: Option<u64>,
+    ) -> PyResult<()> {
+        let limits = Limits {
+            min,
+            low,
+            high,
+            max,
+        };
+        self.slow(py, |g| g.set(limits))
+    }
+
+    /// Path of names from the pool's root.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<&str> {
+        Ok(self.group.get(py)?.name())
+    }
+
+    /// Bytes of pages of the group and below.
+    #[getter]
+    fn usage(&self, py: Python<'_>) -> PyResult<u64> {
+        self.slow(py, |g| Ok(g.usage()))
+    }
+
+    /// Sequence number, anonymous and file pages of each generation, oldest first.
+    fn generations(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64, u64)>> {
+        let all = self.slow(py, |g| Ok(g.generations()))?;
+        Ok(all.into_iter().map(|[s, a, f]| (s, a, f)).collect())
+    }
+
+    /// Evicts. Returns bytes evicted.
+    #[pyo3(signature = (bytes, /))]
+    fn reclaim(&self, py: Python<'_>, bytes: u64) -> PyResult<u64> {
+        self.slow(py, |g| g.reclaim(bytes))
+    }
+
+    /// Zeroed memory.
+    #[pyo3(signature = (bytes, /))]
+    fn anonymous(&self, py: Python<'_>, bytes: usize) -> PyResult<Region> {
+        let made = self.slow(py, |g| g.anonymous(bytes))?;
+        Region::new(py, made)
+    }
+
+    /// A map of a whole existing file.
+    fn file(&self, py: Python<'_>, path: PathBuf, writable: bool) -> PyResult<Region> {
+        let made = self.slow(py, |g| {
+            if writable {
+                g.file(&path)
+            } else {
+                g.file_read_only(&path)
+            }
+        })?;
+        Region::new(py, made)
+    }
+}

@@ -1,0 +1,247 @@
+"""Fork, spawn, signal handlers, and the end of the program: each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def ok(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_fork_is_refused(run: Run) -> None:
+    done = run(
+        """
+        import os, warnings, coldset
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        a = pool.full(4 << 20, 7, "u1")
+        group = pool.group("g")
+        pid = os.fork()
+        if pid == 0:
+            refused = 0
+            for call in (pool.sync, pool.stats, a.flush, lambda: pool.zeros(3), a.resident,
+                         lambda: group.usage, lambda: group.set(max=5), lambda: pool.reclaim(1),
+                         lambda: a.advise("willneed"), pool.close, lambda: a.pin().__enter__()):
+                try:
+                    call()
+                except coldset.ForkedError as e:
+                    assert "fork" in str(e)
+                    refused += 1
+            del a, group
+            # The end of the child's interpreter leaves the parent's arrays alone.
+            raise SystemExit(0 if refused == 11 else 1)
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, status
+        pid = os.fork()
+        if pid == 0:
+            a.sum()
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        print("child ended by", os.WTERMSIG(status))
+        assert (a == 7).all()
+        """
+    )
+    assert f"child ended by {int(signal.SIGSEGV)}" in ok(done)
+    assert "ForkWarning" in done.stderr and "get_context(\"spawn\")" in done.stderr
+    assert "Segmentation fault" in done.stderr
+
+
+def test_a_child_makes_a_pool_of_its_own(run: Run) -> None:
+    ok(
+        run(
+            """
+            import os, coldset
+            a = coldset.Pool("1MiB", swap="lz4:16MiB").full(4 << 20, 7, "u1")
+            pid = os.fork()
+            if pid == 0:
+                b = coldset.Pool("1MiB", swap="lz4:16MiB").full(4 << 20, 5, "u1")
+                os._exit(0 if b.sum() == 5 * b.size else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+            assert a.sum() == 7 * a.size
+            """
+        )
+    )
+
+
+def test_only_fork_warns(run: Run) -> None:
+    done = run(
+        """
+        import os, subprocess, sys, warnings, coldset
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        os.waitpid(os.fork() or os._exit(0), 0)      # no arrays yet
+        a = pool.full(4 << 20, 7, "u1")
+        warnings.simplefilter("error")
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        subprocess.run("true", shell=True, check=True, capture_output=True)
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
+        os.system("true")
+        assert (a == 7).all()
+        """
+    )
+    ok(done)
+    assert done.stderr == ""
+
+
+def test_spawn_works(run: Run) -> None:
+    """Each worker makes its own pool; a file is shared read-only; arrays travel as copies."""
+    out = ok(
+        run(
+            """
+            import multiprocessing, os, coldset, numpy as np
+
+            def work(part):
+                path, rows, extra = part
+                pool = coldset.Pool("1MiB")
+                a = pool.memmap(path, "f8", "r", (1024, 1024))
+                assert type(extra) is np.ndarray
+                return float(a[rows].sum() + extra.sum()), pool.stats()["peak_bytes"]
+
+            if __name__ == "__main__":
+                pool = coldset.Pool("2MiB", swap="lz4:16MiB")
+                a = pool.memmap("shared", "f8", "w+", (1024, 1024))
+                a[:] = 1
+                a.flush()
+                del a
+                extra = pool.full(10, 0.5)
+                parts = [("shared", slice(i, i + 256), extra) for i in range(0, 1024, 256)]
+                with multiprocessing.get_context("spawn").Pool(2) as workers:
+                    got = workers.map(work, parts)
+                assert sum(s for s, _ in got) == 1024 * 1024 + 20, got
+                assert all(peak <= 1 << 20 for _, peak in got), got
+                print("done")
+            """,
+            "-Werror::coldset.ForkWarning",
+        )
+    )
+    assert "done" in out
+
+
+USE = """
+a = pool.full(4 << 20, 7, "u1")
+assert a.sum() == 7 * a.size
+b = coldset.Pool("1MiB", swap="lz4:16MiB").full(4 << 20, 1, "u1")
+assert b.sum() == b.size and a.sum() == 7 * a.size
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import faulthandler, coldset\nfaulthandler.enable()\n"
+        'pool = coldset.Pool("1MiB", swap="lz4:16MiB")\n' + USE,
+        'import faulthandler, coldset\npool = coldset.Pool("1MiB", swap="lz4:16MiB")\n'
+        "faulthandler.enable()\n" + USE,
+    ],
+    ids=["before", "after"],
+)
+@pytest.mark.parametrize("flags", [(), ("-X", "faulthandler"), ("-X", "dev")])
+def test_faulthandler(run: Run, program: str, flags: tuple[str, ...]) -> None:
+    done = run(program, *flags)
+    ok(done)
+    assert done.stderr == ""
+
+
+def test_a_foreign_sigbus_still_has_its_traceback(run: Run) -> None:
+    done = run(
+        """
+        import mmap, os, coldset
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        a = pool.full(4 << 20, 7, "u1")
+        file = os.open("short", os.O_RDWR | os.O_CREAT)
+        os.truncate(file, 8192)
+        m = mmap.mmap(file, 8192)
+        os.truncate(file, 0)
+        m[5000]
+        """
+    )
+    assert done.returncode == -signal.SIGBUS
+    assert "Fatal Python error: Bus error" in done.stderr and "program.py" in done.stderr
+
+
+def test_a_handler_that_was_taken_away_is_one_clear_error(run: Run) -> None:
+    done = run(
+        """
+        import faulthandler, coldset
+        faulthandler.enable()
+        pool = coldset.Pool("1MiB")
+        faulthandler.disable()
+        try:
+            coldset.Pool("1MiB")
+        except coldset.HandlerError as e:
+            print(e)
+        """
+    )
+    out = ok(done)
+    assert "SIGBUS" in out and "faulthandler.enable()" in out
+
+
+def test_the_end_of_the_program_syncs(run: Run, tmp_path: Path) -> None:
+    """Arrays in modules, in cycles and in threads; pools that are gone; files written at the end."""
+    done = run(
+        """
+        import threading, coldset
+        a = coldset.Pool("1MiB").memmap("a", "u1", "w+", 4 << 20)
+        a[:] = 1
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        b = pool.memmap("b", "u1", "w+", 4 << 20)
+        b[:] = 2
+        c = pool.full(4 << 20, 3, "u1")
+        cycle = [c[5:]]
+        cycle.append(cycle)
+        coldset.keep = (pool, c)
+        def run():
+            import time
+            while True:
+                c.sum()
+        threading.Thread(target=run, daemon=True).start()
+        """
+    )
+    ok(done)
+    assert done.stderr == ""
+    assert (tmp_path / "a").read_bytes() == b"\1" * (4 << 20)
+    assert (tmp_path / "b").read_bytes() == b"\2" * (4 << 20)
+
+
+def test_an_ordinary_user(run: Run, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("this is run by an ordinary user already")
+    done = run(
+        """
+        import ctypes, os, coldset
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        # A program that was started by that user has its own /proc; one that changed has not.
+        assert ctypes.CDLL(None).prctl(4, 1, 0, 0, 0) == 0    # PR_SET_DUMPABLE
+        a = coldset.Pool("1MiB", swap="lz4:16MiB").full(4 << 20, 7, "u1")
+        assert a.sum() == 7 * a.size
+        print(os.geteuid())
+        """
+    )
+    assert "65534" in ok(done)
+
+
+def test_an_example_program(tmp_path: Path) -> None:
+    """Both arms of the column sums agree."""
+    import json
+
+    program = Path(__file__).parents[1] / "examples" / "column_sums.py"
+    rows = {}
+    for arm in ("coldset", "memmap"):
+        done = subprocess.run(
+            [sys.executable, str(program), "--mib", "16", "--budget-mib", "4", "--arm", arm,
+             "--dir", str(tmp_path)],
+            capture_output=True, text=True, timeout=120,
+        )
+        rows[arm] = json.loads(ok(done))
+    assert rows["coldset"]["checksum"] == rows["memmap"]["checksum"] != 0
+    assert rows["coldset"]["peak_bytes"] <= 4 << 20
+    assert rows["memmap"]["cpu_seconds"] > 0

@@ -1,0 +1,79 @@
+"""Wrong settings are one clear error each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import coldset
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "kind", "text"),
+    [
+        ({"budget": "100K"}, ValueError, "at least 1 MiB"),
+        ({"budget": 0}, coldset.SettingError, "at least 1 MiB"),
+        ({"budget": -5}, coldset.SettingError, "the budget is -5"),
+        ({"budget": 2e9}, coldset.SettingError, "as an int or as text"),
+        ({"budget": "2 parsecs"}, coldset.SettingError, "parsecs"),
+        ({"policy": "v6"}, coldset.SettingError, "v6"),
+        ({"swap": "lz5:8GiB"}, coldset.SettingError, "lz5"),
+        ({"swap": "file:/nowhere/at/all:8MiB"}, FileNotFoundError, "creating the swap file"),
+        ({"switches": ["nothing=1"]}, coldset.SettingError, "nothing"),
+        ({"switches": {"nothing": 1}}, coldset.SettingError, "nothing"),
+        ({"fault_mode": "magic"}, coldset.SettingError, "magic"),
+        ({"fault_mode": "explicit"}, coldset.SettingError, "arrays need page faults"),
+        ({"read_ahead": 99}, coldset.SettingError, "1 to 32"),
+        ({"batch": 1}, coldset.SettingError, "32 to 256"),
+        ({"journal": "/nowhere/at/all"}, FileNotFoundError, "journal"),
+    ],
+)
+def test_pools(kwargs: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        coldset.Pool(**{"budget": "4MiB", **kwargs})
+
+
+def test_arrays(pool: coldset.Pool) -> None:
+    for call, text in (
+        (lambda: pool.zeros(-1), "negative"),
+        (lambda: pool.zeros((2, -1)), "negative"),
+        (lambda: pool.zeros("ab"), "the shape"),  # type: ignore[arg-type]
+        (lambda: pool.zeros(2.5), "the shape"),  # type: ignore[arg-type]
+        (lambda: pool.zeros(3, object), "Python objects"),
+        (lambda: pool.zeros(3, "V0"), "no bytes"),
+        (lambda: pool.zeros(3, order="K"), "the order"),  # type: ignore[arg-type]
+        (lambda: pool.zeros((1 << 60, 1 << 60)), "too large"),
+        (lambda: pool.zeros(1 << 55, "u1"), "do not fit|16 TiB"),
+        (lambda: pool.group("g", max="lots"), "lots"),
+    ):
+        with pytest.raises((coldset.SettingError, coldset.OutOfMemory), match=text):
+            call()
+
+
+def test_more_than_budget_and_swap() -> None:
+    pool = coldset.Pool("2MiB", swap="none")
+    a = pool.full(1 << 20, 1, "u1")
+    with pytest.raises(MemoryError, match="give the pool more swap"):
+        pool.zeros(2 << 20, "u1")
+    del a
+    assert pool.zeros(2 << 20, "u1").sum() == 0
+
+
+def test_switches_and_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    pool = coldset.Pool("1MiB", swap="lz4:8MiB", policy="v5", journal=journal, read_ahead=1, batch=32)
+    pool.zeros(4 << 20, "u1")[:] = 1
+    del pool
+    assert journal.stat().st_size > 0
+
+
+def test_probe_and_sizes() -> None:
+    assert any("userfaultfd" in name for name in coldset.probe())
+    assert coldset.parse_size("1.5KiB") == 1536
+    with pytest.raises(coldset.SettingError, match="for example"):
+        coldset.parse_size("x")
+    assert coldset.__version__
+    assert isinstance(coldset.Pool(np.int64(1 << 20)).budget, int)
+    assert "1048576" in repr(coldset.Pool(1 << 20))
