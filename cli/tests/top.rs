@@ -131,7 +131,11 @@ fn a_table_and_json_of_a_living_program() {
     // Without a number it is found, beside others that may run at the same time.
     let all: serde_json::Value = serde_json::from_str(&good(&["--json"])).unwrap();
     let all = all.as_array().unwrap();
-    assert!(all.iter().any(|p| p["pid"].to_string() == pid), "{all:?}");
+    assert!(
+        all.iter()
+            .any(|p| p["pid"].as_u64() == Some(program.child.id().into())),
+        "{all:?}"
+    );
     let second = Program::start("observed");
     let list = good(&[]);
     for p in [&program, &second] {
