@@ -7,10 +7,10 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test lint bench docs
+.PHONY: help setup lint-setup demo test lint bench soak miri test-as-nobody docs
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:
 	@scripts/setup
@@ -42,6 +42,25 @@ bench: setup ## criterion benchmarks, replay throughput, and libCacheSim on the 
 	$(CARGO) bench -p coldset-lab --bench replay
 	$(CARGO) build --release -p coldset-lab --example replay_bench
 	scripts/bench-libcachesim
+
+# Seconds of each stress test of `make soak`.
+SECONDS ?= 600
+KILLS ?= 200
+
+soak: setup ## the pager's stress tests, each SECONDS long (SECONDS=3600 make soak), and 200 kills
+	COLDSET_SOAK_SECONDS=$(SECONDS) COLDSET_KILLS=$(KILLS) $(CARGO) test -p coldset-pager \
+	  --test stress --test files --test explicit --test misuse --test process -- --nocapture \
+	  no_store_is_lost no_store_to_a_file two_pools_do_not_mix advice_to_the_kernel \
+	  an_ordinary_user what_sync_has_acknowledged
+
+miri: setup ## the pager's code that makes no system calls, under Miri (nightly)
+	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || \
+	  { echo "Miri is missing; run: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
+	CARGO_TARGET_DIR=target/miri MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \
+	  $(CARGO) +nightly miri test -p coldset-pager --lib -- page::model store:: observe::histogram
+
+test-as-nobody: setup ## all tests of the pager as an ordinary user (as root: as nobody)
+	@scripts/test-as-nobody
 
 docs: setup ## API documentation into target/doc, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

@@ -2,6 +2,7 @@
 
 use coldset_lab::runner::RunnerError;
 use coldset_pager::journal::JournalError;
+use coldset_pager::observe::ObserveError;
 use std::io;
 
 /// What was found.
@@ -51,6 +52,17 @@ pub enum Failure {
         /// Cause.
         source: io::Error,
     },
+    /// A process cannot be looked at.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// No process at all can be looked at.
+    #[error(
+        "no process of this user has a pool that can be observed; start one with COLDSET_OBSERVE=1"
+    )]
+    NobodyObserved,
+    /// The terminal.
+    #[error("the terminal: {0}; try --once")]
+    Terminal(io::Error),
     /// The reader of our output has gone.
     #[error("output closed")]
     PipeClosed,
@@ -72,6 +84,7 @@ impl Failure {
             } => 3,
             Self::Lab(_) | Self::Usage(_) | Self::Journal { .. } => 2,
             Self::Write { .. } | Self::PipeClosed => 3,
+            Self::Observe(_) | Self::NobodyObserved | Self::Terminal(_) => 3,
         }
     }
 

@@ -4,6 +4,7 @@ mod args;
 mod error;
 mod lab;
 mod output;
+mod top;
 
 use args::{Command, LabCommand};
 use error::{Failure, Verdict};
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
             LabCommand::Inspect(a) => lab::inspect::run(&a),
             LabCommand::Races(a) => lab::races::run(&a),
         },
+        Command::Top(a) => top::run(&a),
     };
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

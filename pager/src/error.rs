@@ -85,6 +85,12 @@ pub enum Error {
         /// Bytes of the region.
         len: usize,
     },
+    /// The program has changed the region's mapping by itself.
+    #[error(
+        "the region has been unmapped, moved or mapped over (munmap, mremap, MAP_FIXED); what it held is \
+         written, but it cannot be used any more: drop it, and leave regions to the pager"
+    )]
+    Torn,
     /// A store to a read-only region.
     #[error("the region is read-only")]
     ReadOnly,

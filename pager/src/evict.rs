@@ -200,12 +200,12 @@ impl PoolInner {
             if region.is_explicit() {
                 written.fill(false);
             } else if !victims[run.clone()].iter().all(needs) {
-                if let Some(pm) = &self.pagemap {
+                if let Some(pm) = self.pagemap.as_ref().filter(|_| !region.is_torn()) {
                     written.fill(false);
                     let scanned = pm.written(&region.map, first, run.len(), |r| {
                         written[r.first - first..r.first - first + r.pages].fill(true);
                     });
-                    if scanned.is_err() {
+                    if !region.scanned(scanned) {
                         written.fill(true);
                     }
                 }

@@ -68,10 +68,7 @@ impl Region {
     }
 
     fn wait_or_bring_in(&self, page: usize, write: bool) -> Result<()> {
-        let w = self.inner.words.get(page);
-        if w.in_memory() {
-            // Held by others.
-            self.inner.words.wait_change(page, w);
+        if self.inner.words.wait_turn(page, write) {
             return Ok(());
         }
         let _shield = self.inner.pool.enter()?;

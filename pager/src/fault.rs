@@ -71,11 +71,14 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
         let (addr, n) = AGAIN.get();
         let n = if addr == miss.addr { n + 1 } else { 0 };
         AGAIN.set((miss.addr, n));
-        return if n < SPURIOUS {
-            Verdict::Handled
-        } else {
-            Verdict::Pass
-        };
+        if n < SPURIOUS {
+            return Verdict::Handled;
+        }
+        say(&format!(
+            "coldset: page {page} of a region is in memory and cannot be used: broken memory, or the \
+             program has removed it (MADV_REMOVE)\n"
+        ));
+        return Verdict::Pass;
     }
     match region.bring_in(page, miss.write) {
         Ok(()) => Verdict::Handled,
@@ -235,7 +238,6 @@ impl RegionInner {
                 return give_up(e);
             }
         };
-        self.tell_engine(first, n, write);
         // A store that is about to happen would only fault again on a protected page. A page without
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
@@ -249,10 +251,13 @@ impl RegionInner {
         };
         pool.keep_bounce(bounce);
         if let Err(e) = put {
-            self.take_back(first, n);
-            pool.gate.leave(n as u64);
-            return Err(e);
+            // Nothing has been told, so the store still has it all; what has been put is taken away.
+            for p in first..first + n {
+                let _ = self.take_away(p);
+            }
+            return give_up(e);
         }
+        self.tell_engine(first, n, write);
         for p in first..first + n {
             // What was zero has no copy anywhere; only the write-protect mark tells if it still is.
             let stored = write && p == first;
@@ -308,16 +313,6 @@ impl RegionInner {
         if write && self.writable_file().is_some() {
             drop(core);
             self.note_dirty(first);
-        }
-    }
-
-    /// A fill failed after the engine knew of it: contents of anonymous pages are lost with it, so
-    /// this is for regions whose mapping has gone.
-    fn take_back(&self, first: usize, n: usize) {
-        let mut core = self.pool.core();
-        for p in first..first + n {
-            self.count_out(p);
-            core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
         }
     }
 }

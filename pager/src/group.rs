@@ -187,7 +187,7 @@ impl Group {
             let step = self.pool.core().policy.limit_step(&mut w);
             match step {
                 WriteStep::Reclaim { memcg, nr, .. } => {
-                    let mut freed = self.pool.reclaim(memcg, nr, false)?.reclaimed;
+                    let mut freed = self.pool.reclaim_for_good(memcg, nr)?;
                     if freed == 0 {
                         freed = self.pool.flush_some(nr)?;
                     }

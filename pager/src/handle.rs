@@ -387,6 +387,9 @@ impl Region {
         let r = &self.inner;
         // A child of fork has neither the range nor the pages.
         let _shield = r.pool.enter()?;
+        if let Some(pm) = r.pool.pagemap.as_ref().filter(|_| !r.is_explicit()) {
+            r.check_all(pm);
+        }
         let synced = r.sync(0, r.pages());
         unregister(r);
         r.close_stream();
@@ -468,7 +471,8 @@ impl RegionInner {
         }
     }
 
-    fn take_away(&self, p: usize) -> Result<()> {
+    /// Takes a page that the caller owns out of memory.
+    pub(crate) fn take_away(&self, p: usize) -> Result<()> {
         use crate::region::Memory;
         match &self.memory {
             Memory::Faulting { file, .. } => {

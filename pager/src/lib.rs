@@ -41,6 +41,7 @@
 //! | `exit.rs` | dirty pages when the process ends |
 //! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
+//! | `torn.rs` | regions that the program has changed by system calls |
 //! | `stat.rs` | counters |
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
@@ -73,6 +74,7 @@ pub mod store;
 mod sweep;
 pub mod sys;
 mod traffic;
+mod torn;
 mod writeback;
 
 pub use config::{

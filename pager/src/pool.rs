@@ -374,12 +374,21 @@ impl PoolInner {
 
     /// Reclaims; if nothing but dirty pages is left, writes some of them.
     fn reclaim_or_flush(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
-        let out = self.reclaim(memcg, nr, false)?;
-        if out.reclaimed == 0 && self.flush_some(self.config.batch as u64 * 4)? == 0 {
+        let freed = self.reclaim_for_good(memcg, nr)?;
+        if freed == 0 && self.flush_some(self.config.batch as u64 * 4)? == 0 {
             // Others may be in the middle of it.
             std::thread::sleep(Duration::from_micros(200));
         }
-        Ok(out.reclaimed)
+        Ok(freed)
+    }
+
+    /// Reclaims. Pages that could not be stored have come back: for the engine they were free for a
+    /// moment, and taking that for progress would never end.
+    pub(crate) fn reclaim_for_good(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
+        let before = self.counts.evicted.load(Relaxed);
+        let out = self.reclaim(memcg, nr, false)?;
+        let left = self.counts.evicted.load(Relaxed) - before;
+        Ok(out.reclaimed.min(left))
     }
 
     /// Above memory.high: reclaims, then sleeps the penalty.
@@ -394,7 +403,7 @@ impl PoolInner {
             let step = self.core().policy.high_step(&mut high);
             match step {
                 HighStep::Reclaim { over, nr } => {
-                    let freed = self.reclaim(over, nr, false).map_or(0, |o| o.reclaimed);
+                    let freed = self.reclaim_for_good(over, nr).unwrap_or(0);
                     high.feed(Fed::Reclaimed(freed));
                 }
                 HighStep::Sleep { jiffies } => {

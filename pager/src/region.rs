@@ -16,11 +16,14 @@ use coldset_engine::FolioId;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Pages of a block: what one leaf table maps, and what a sweep looks at together.
 pub(crate) const BLOCK: usize = 512;
+
+/// Attempts, a millisecond apart, to get a page from a kernel that has none.
+const SHORT_RETRIES: u32 = 2000;
 
 /// A file behind a region.
 #[derive(Debug)]
@@ -66,6 +69,8 @@ pub(crate) struct RegionInner {
     pub(crate) advice: AtomicU8,
     /// Sweeps of this region that have ended.
     pub(crate) sweeps: AtomicU64,
+    /// The program has unmapped, moved or replaced a part of it.
+    pub(crate) torn: AtomicBool,
 }
 
 /// What a region is made from.
@@ -115,6 +120,7 @@ impl RegionInner {
             stream: Stream::default(),
             advice: AtomicU8::new(0),
             sweeps: AtomicU64::new(0),
+            torn: AtomicBool::new(false),
         })
     }
 
@@ -176,12 +182,23 @@ impl RegionInner {
                 Ok(())
             }
             Memory::Faulting { uffd, .. } => {
-                let (mut done, mut zapped) = (0, 0);
+                let (mut done, mut most) = (0, src.len());
+                let (mut zapped, mut short) = (0, 0);
                 while done < src.len() {
-                    match uffd.copy(&self.map, first * PAGE + done, &src[done..], protect) {
+                    let part = &src[done..src.len().min(done + most)];
+                    match uffd.copy(&self.map, first * PAGE + done, part, protect) {
+                        Ok(Copied::All) if done + part.len() < src.len() => done += part.len(),
                         Ok(Copied::All) => break,
                         // The address space is changing (fork, mremap elsewhere): again.
                         Ok(Copied::Some(n)) => done += n,
+                        // The program's own madvise has split the range: one call cannot go across.
+                        Err(Errno::NOENT) if part.len() > PAGE => most = PAGE,
+                        // The kernel's own memory is short (a cgroup's limit): the contents exist only
+                        // here, so it is worth waiting.
+                        Err(Errno::NOMEM) if short < SHORT_RETRIES => {
+                            short += 1;
+                            std::thread::sleep(std::time::Duration::from_millis(1));
+                        }
                         // The pages are ours and not there: what is, is the mark of a miss that
                         // failed (`handler.rs`).
                         Err(Errno::EXIST) if zapped <= src.len() / PAGE => {

@@ -52,6 +52,9 @@ impl PoolInner {
 
     fn sweep(&self, region: &RegionInner, walk: Option<&WalkOf>) -> u64 {
         let mut slots = 0;
+        if !region.is_explicit() {
+            region.check_whole();
+        }
         for b in 0..region.blocks() {
             if region.in_block(b) == 0 {
                 continue;
@@ -97,12 +100,11 @@ impl PoolInner {
                 }
             }
         });
-        debug_assert!(scanned.is_ok(), "{scanned:?}");
+        region.scanned(scanned);
         self.counts.swept.fetch_add(mapped as u64, Relaxed);
         f.any = mapped > 0;
         if f.any {
-            let zapped = region.map.zap(range.start * PAGE, range.len() * PAGE);
-            debug_assert!(zapped.is_ok(), "{zapped:?}");
+            region.zap(range.start * PAGE, range.len() * PAGE);
         }
         f
     }

@@ -228,7 +228,7 @@ impl RegionInner {
                 let scanned = pm.written(&self.map, range.start, range.len(), |run| {
                     dirty.extend((run.first..run.first + run.pages).filter(|&p| usable(p)));
                 });
-                debug_assert!(scanned.is_ok(), "{scanned:?}");
+                self.scanned(scanned);
                 dirty.extend(range.filter(|&p| usable(p) && self.words.get(p).dirtied()));
             }
             if dirty.is_empty() {
@@ -329,7 +329,7 @@ impl RegionInner {
             let scanned = pm.written_and_arm(&self.map, first, n, |run| {
                 dirty[run.first - first..run.first - first + run.pages].fill(true);
             });
-            if scanned.is_err() {
+            if !self.scanned(scanned) || self.is_torn() {
                 dirty.fill(true);
             }
         }
@@ -435,6 +435,9 @@ impl RegionInner {
                 "pages of the range are fixed; drop their guards before sync",
             ));
         }
+        if !self.is_explicit() {
+            self.check_whole();
+        }
         let end = first + pages;
         let mut at = first;
         while at < end {
@@ -448,6 +451,7 @@ impl RegionInner {
         let synced = file.storage.sync();
         let kept = file.error.lock().expect("error of a file").take();
         match kept.map_or(synced, Err) {
+            Ok(()) if self.is_torn() => Err(Error::Torn),
             Ok(()) => Ok(()),
             Err(e) => Err(Error::io("writing a file")(e)),
         }

@@ -3,7 +3,9 @@
 mod common;
 
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
-use coldset_pager::{Error, FaultMode, Feature, FlushConfig, Limits, Pool, PoolConfig, SwapConfig};
+use coldset_pager::{
+    probe, Error, FaultMode, Feature, FlushConfig, Limits, Pool, PoolConfig, SwapConfig,
+};
 use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::Arc;
@@ -25,7 +27,7 @@ fn no_store_is_lost_with_guards() {
         let stop = AtomicBool::new(false);
         let stressed = std::thread::scope(|s| {
             let meddler = s.spawn(|| meddle(&group, budget, &stop, &|_| ()));
-            let stressed = stress(&region, Access::Guards, 3, soak(3.0), 50);
+            let stressed = stress_explicit(&pool, &region, soak(3.0), 50);
             stop.store(true, Relaxed);
             meddler.join().unwrap();
             stressed
@@ -57,7 +59,7 @@ fn no_store_is_lost_with_guards_while_swap_fails() {
     let config = config(4 * MIB).swap(SwapConfig::none().and_storage(swap, 64 * MIB));
     let pool = Pool::new(config).unwrap();
     let region = pool.anonymous(12 * MIB as usize).unwrap();
-    let stressed = stress(&region, Access::Guards, 3, soak(4.0), 50);
+    let stressed = stress_explicit(&pool, &region, soak(4.0), 50);
     drop(region);
     let stats = pool.stats();
     println!(
@@ -118,7 +120,7 @@ fn no_store_to_a_file_is_lost_with_guards() {
     let file = Arc::new(FileStorage::open(&path, true).unwrap());
     let faulty = Arc::new(FaultyStorage::new(file, plan.clone()));
     let region = pool.root().storage(faulty, bytes, true).unwrap();
-    let stressed = stress(&region, Access::Guards, 3, soak(4.0), 40);
+    let stressed = stress_explicit(&pool, &region, soak(4.0), 40);
     assert_eq!(stressed.lost, None);
     let stats = pool.stats();
     assert!(stats.evicted > 1000 && stats.written_back > 0, "{stats:?}");
@@ -159,10 +161,15 @@ fn guards_keep_pages_and_exclude_writers() {
 fn a_missing_feature_is_one_clear_error_or_the_fallback() {
     for feature in Feature::ALL {
         let config = PoolConfig::new(MIB).deny(feature);
-        let Err(e @ Error::Missing(_)) = Pool::new(config.clone()) else {
+        let Err(Error::Missing(missing)) = Pool::new(config.clone()) else {
             panic!("{feature:?} was denied");
         };
-        let text = e.to_string();
+        let text = missing.to_string();
+        // Unless this very machine lacks one that is tried before.
+        if probe(&[]).is_ok() {
+            assert_eq!(missing.feature, feature);
+        }
+        assert!(text.contains(missing.feature.name()), "{text}");
         assert!(
             text.contains("FaultMode::Explicit") && text.lines().count() == 1,
             "{text}"

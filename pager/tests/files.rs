@@ -60,7 +60,7 @@ fn no_store_to_a_file_is_lost() {
                 failed_syncs.fetch_or(done.is_err(), Relaxed);
             })
         });
-        let stressed = stress(&region, Access::Faulting, 3, soak(8.0), 40);
+        let stressed = stress(&region, Access::Faulting, 3, soak(12.0), 40);
         stop.store(true, Relaxed);
         meddler.join().unwrap();
         (stressed, watcher.join().unwrap())
@@ -215,7 +215,8 @@ fn count_and_sync(path: &Path) {
             page[PAGE - 8..].copy_from_slice(&round.to_ne_bytes());
         }
         region.sync(0..region.len()).unwrap();
-        println!("acknowledged {round}");
+        // A line of its own: the test harness has begun one.
+        println!("\nacknowledged {round}");
         std::io::stdout().flush().unwrap();
     }
 }

@@ -43,6 +43,7 @@ fn observed_child(role: &str) {
 /// Starts a child and waits for its socket.
 fn start(test: &str, role: &str) -> (Child, PathBuf, BufReader<ChildStdout>) {
     let mut c = child::command(test, role);
+    #[allow(clippy::zombie_processes, reason = "callers wait")]
     let mut c = c.stdin(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(c.stdout.take().unwrap());
     let mut line = String::new();

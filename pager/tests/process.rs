@@ -7,7 +7,7 @@ use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
 use common::*;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
 fn lz4(budget: u64) -> PoolConfig {
@@ -25,9 +25,16 @@ fn an_ordinary_user_needs_no_privilege() {
             return;
         };
         let region = pool.anonymous(16 * MIB as usize).unwrap();
-        let s = stress(&region, Access::Faulting, 2, soak(3.0), 50);
+        let stop = AtomicBool::new(false);
+        let (s, peak) = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&[&pool], &stop));
+            let s = stress(&region, Access::Faulting, 2, soak(3.0), 50);
+            stop.store(true, Relaxed);
+            (s, watcher.join().unwrap())
+        });
         let stats = pool.stats();
         assert_eq!(s.lost, None);
+        assert!(peak <= stats.budget_pages + STORE_SLACK, "{peak} pages");
         assert!(stats.evicted > 1000, "{stats:?}");
         assert!(stats.peak_pages <= stats.budget_pages + STORE_SLACK);
         println!("uid {} evicted {} pages", uid.as_raw(), stats.evicted);

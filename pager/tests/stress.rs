@@ -55,7 +55,7 @@ fn anonymous(policy: &str, swap: SwapConfig, time: Duration, more: &(dyn Fn(u64)
 
 #[test]
 fn no_store_is_lost_v5() {
-    anonymous("v5", SwapConfig::lz4(128 * MIB), soak(8.0), &|_| ());
+    anonymous("v5", SwapConfig::lz4(128 * MIB), soak(15.0), &|_| ());
 }
 
 #[test]

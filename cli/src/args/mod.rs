@@ -2,16 +2,18 @@
 
 mod checks;
 mod experiments;
+mod top;
 mod traces;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use top::TopArgs;
 pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Page reclaim as a library: experiments, replays and checks.
+/// Page reclaim as a library: experiments, replays and checks; pools of running programs.
 #[derive(Parser, Debug)]
 #[command(
     name = "coldset",
@@ -22,6 +24,7 @@ Examples:
   coldset lab list
   coldset lab run mongodb
   coldset lab replay data/sqlite.pageops.zst --memory 25%
+  coldset top 4711
 
 Exit codes: 0 good, 1 a claim or a case is out of band, 2 usage, 3 environment."
 )]
@@ -32,6 +35,7 @@ pub struct Cli {
 }
 
 /// Groups of commands.
+#[allow(clippy::large_enum_variant, reason = "there is one, for a moment")]
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// The lab: policies side by side on a simulated machine
@@ -46,6 +50,8 @@ Examples:
         #[command(subcommand)]
         command: LabCommand,
     },
+    /// Pools of running processes: budget, rates, latencies, groups with their generations
+    Top(TopArgs),
 }
 
 /// Commands of the lab.

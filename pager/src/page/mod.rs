@@ -1,12 +1,22 @@
 //! The state of one page: a word that everybody changes by compare-and-swap.
 //!
 //! `word.rs` has the transitions as pure functions, `table.rs` the atomics, and `model.rs` tries
-//! every interleaving of those who use them.
+//! every interleaving of those who use them. `loomed.rs` does so with the very code of `table.rs`, down
+//! to the order of loads and stores that the processor may choose, and the waiting.
 
+#[cfg(test)]
+mod loomed;
 #[cfg(test)]
 mod model;
 mod table;
 mod word;
+
+/// What `table.rs` is built from. `loomed.rs` has another.
+mod sync {
+    pub(super) use crate::sys::futex;
+    pub(super) use crate::sys::memory::Table;
+    pub(super) use std::sync::atomic::AtomicU32;
+}
 
 pub use table::PageTable;
 pub use word::{State, Word};

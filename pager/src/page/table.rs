@@ -1,9 +1,8 @@
 //! The words of a region.
 
+use super::sync::{futex, AtomicU32, Table};
 use super::word::{State, Word};
-use crate::sys::futex;
-use crate::sys::memory::Table;
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
 /// One word a page.
 #[derive(Debug)]
@@ -94,6 +93,21 @@ impl PageTable {
     #[inline]
     pub fn try_fix_exclusive(&self, page: usize) -> bool {
         self.update(page, Word::pin_exclusive).is_ok()
+    }
+
+    /// Waits while others keep this use of a page in memory out (`alone`: it would be the only one).
+    /// May return early. False: the page is not in memory.
+    pub fn wait_turn(&self, page: usize, alone: bool) -> bool {
+        let w = self.get(page);
+        if !w.in_memory() {
+            return false;
+        }
+        let free = if alone { w.pin_exclusive() } else { w.pin() };
+        // Whoever kept it out may have gone since: nobody would wake us then.
+        if free.is_none() {
+            self.wait_change(page, w);
+        }
+        true
     }
 
     /// Ends a pin.

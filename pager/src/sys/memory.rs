@@ -3,16 +3,19 @@
 use super::PAGE;
 use rustix::fd::BorrowedFd;
 use rustix::io;
-use rustix::mm::{madvise, mmap, mmap_anonymous, munmap, Advice, MapFlags, ProtFlags};
+use rustix::mm::{
+    madvise, mmap, mmap_anonymous, msync, munlock, munmap, Advice, MapFlags, MsyncFlags, ProtFlags,
+};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 
 /// A range of address space, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    disowned: AtomicBool,
 }
 
 // SAFETY: a mapping is an address range and belongs to no thread; it hands out raw pointers only.
@@ -22,6 +25,17 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Private anonymous memory.
+    #[cfg(miri)]
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let layout =
+            std::alloc::Layout::from_size_align(len, PAGE).map_err(|_| io::Errno::INVAL)?;
+        // SAFETY: no range is empty.
+        let p = unsafe { std::alloc::alloc_zeroed(layout) };
+        Ok(Self::own(p, len))
+    }
+
+    /// Private anonymous memory.
+    #[cfg(not(miri))]
     pub fn anonymous(len: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
@@ -41,6 +55,7 @@ impl Mapping {
         Self {
             start: NonNull::new(p).expect("mmap never returns null"),
             len,
+            disowned: AtomicBool::new(false),
         }
     }
 
@@ -83,6 +98,23 @@ impl Mapping {
         self.advise(offset, len, Advice::LinuxDontNeed)
     }
 
+    /// True if all of the range is mapped, by whatever.
+    pub fn is_whole(&self) -> bool {
+        // SAFETY: an asynchronous msync changes nothing; it only fails if there is a hole.
+        unsafe { msync(self.start.as_ptr().cast(), self.len, MsyncFlags::ASYNC) }.is_ok()
+    }
+
+    /// Undoes `mlock`.
+    pub fn unlock(&self) -> io::Result<()> {
+        // SAFETY: changes where pages may go, not what they hold.
+        unsafe { munlock(self.start.as_ptr().cast(), self.len) }
+    }
+
+    /// The range, or a part of it, belongs to somebody else: it will not be unmapped.
+    pub fn disown(&self) {
+        self.disowned.store(true, Relaxed);
+    }
+
     fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
         assert!(offset + len <= self.len, "advice beyond the mapping");
         // SAFETY: the range lies inside this mapping. For shared mappings of a memfd DONTNEED drops
@@ -95,6 +127,16 @@ const PROT: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.disowned.load(Relaxed) {
+            return;
+        }
+        #[cfg(miri)]
+        // SAFETY: under Miri all memory comes from the allocator, with this layout.
+        unsafe {
+            let layout = std::alloc::Layout::from_size_align_unchecked(self.len, PAGE);
+            std::alloc::dealloc(self.start.as_ptr(), layout);
+        }
+        #[cfg(not(miri))]
         // SAFETY: the range is ours and nobody can name it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }

@@ -71,7 +71,7 @@ impl Pagemap {
     }
 
     /// Calls `each` for every run of mapped pages of `first..first + pages`, with [`WRITTEN`] if it
-    /// has been written.
+    /// has been written. As with the other two, EPERM says that something else is mapped there.
     pub fn present(
         &self,
         map: &Mapping,
@@ -79,7 +79,8 @@ impl Pagemap {
         pages: usize,
         each: impl FnMut(Run),
     ) -> io::Result<()> {
-        self.scan(map, first, pages, PRESENT, PRESENT | WRITTEN, 0, each)
+        let returned = PRESENT | WRITTEN;
+        self.scan(map, first, pages, PRESENT, returned, CHECK_WPASYNC, each)
     }
 
     /// Calls `each` for every run of written pages, mapped or not. A page never armed counts.
@@ -90,7 +91,8 @@ impl Pagemap {
         pages: usize,
         each: impl FnMut(Run),
     ) -> io::Result<()> {
-        self.scan(map, first, pages, WRITTEN, WRITTEN, 0, each)
+        let flags = CHECK_WPASYNC;
+        self.scan(map, first, pages, WRITTEN, WRITTEN, flags, each)
     }
 
     /// As [`Self::written`], and arms what it reports, atomically: a store is either before, and then

@@ -48,6 +48,12 @@ pub enum InstallError {
     /// The kernel refused.
     #[error("sigaction(SIGBUS) failed with error {0}")]
     Refused(i32),
+    /// The calling thread would be killed by its first miss.
+    #[error(
+        "this thread blocks SIGBUS, by which misses arrive: its first miss would kill the process; \
+         unblock SIGBUS (pthread_sigmask) on all threads that use a region"
+    )]
+    Blocked,
     /// Somebody has put a handler on top of ours.
     #[error(
         "another library has replaced the SIGBUS handler; make it chain to the previous handler and \
@@ -58,6 +64,9 @@ pub enum InstallError {
 
 /// Installs the handler once; later calls check that it still is in place.
 pub fn install(handler: Handler) -> Result<(), InstallError> {
+    if super::signals::blocks_sigbus() {
+        return Err(InstallError::Blocked);
+    }
     let mut installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
     let refused =
         || InstallError::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));

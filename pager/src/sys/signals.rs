@@ -64,6 +64,16 @@ impl Drop for Shield {
     }
 }
 
+/// Does this thread block SIGBUS?
+pub fn blocks_sigbus() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: without a new mask the call only writes the present one.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), set.as_mut_ptr());
+        libc::sigismember(set.as_ptr(), libc::SIGBUS) == 1
+    }
+}
+
 /// Lets SIGBUS through on this thread. A thread that blocks it is killed by its first miss.
 pub fn unblock_sigbus() {
     // SAFETY: the set is initialised by sigemptyset before use.

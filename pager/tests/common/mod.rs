@@ -107,6 +107,51 @@ pub fn watch(pools: &[&Pool], stop: &AtomicBool) -> u64 {
     peak
 }
 
+/// Anonymous pages of the whole process, as the kernel counts them.
+pub fn anonymous_pages() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.parse::<u64>().unwrap() / 4
+}
+
+/// As [`watch`], in explicit mode, where pages are private memory of the process: the highest count of
+/// the pool's, and of the kernel's beyond what there was before. The latter has everything in it that
+/// the test itself allocates.
+pub fn watch_explicit(pool: &Pool, stop: &AtomicBool) -> (u64, u64) {
+    let before = anonymous_pages();
+    let (mut counted, mut grown) = (0, 0);
+    while !stop.load(Relaxed) {
+        let s = pool.stats();
+        counted = counted.max(s.resident_pages + s.store_pages);
+        grown = grown.max(anonymous_pages().saturating_sub(before));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (counted, grown)
+}
+
+/// Stress by guards, and a watcher beside it, with the bound checked.
+pub fn stress_explicit(
+    pool: &Pool,
+    region: &Region,
+    time: Duration,
+    stores_percent: u64,
+) -> Stressed {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let watcher = s.spawn(|| watch_explicit(pool, &stop));
+        let stressed = stress(region, Access::Guards, 3, time, stores_percent);
+        stop.store(true, Relaxed);
+        let (counted, grown) = watcher.join().unwrap();
+        let bound = pool.budget() / PAGE as u64 + STORE_SLACK;
+        assert!(counted <= bound, "{counted} pages of {bound}");
+        // Stacks, buffers of those who miss and evict, and what the threads remember.
+        let own = 4 * MIB / PAGE as u64;
+        assert!(grown <= bound + own, "{grown} pages of {bound} and {own}");
+        stressed
+    })
+}
+
 /// Somebody who reclaims and changes limits until `stop`, and does `more` now and then.
 pub fn meddle(group: &Group, budget: u64, stop: &AtomicBool, more: &dyn Fn(u64)) {
     let mut r = Random::new(99);

@@ -1,0 +1,159 @@
+//! `coldset top` beside a living program: this one, started again for one test.
+
+use coldset_pager::{FaultMode, Limits, Pool, PoolConfig, SwapConfig};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+const ROLE: &str = "COLDSET_TEST_ROLE";
+const CHILD: &str = "a_program_with_pools";
+
+/// Not a test by itself: the program that the others look at. It ends when its input does.
+#[test]
+fn a_program_with_pools() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let config = PoolConfig::new(2 << 20)
+        .fault_mode(FaultMode::Explicit)
+        .swap(SwapConfig::lz4(32 << 20))
+        .observe(role == "observed");
+    let pool = Pool::new(config).unwrap();
+    let group = pool.group("tables", Limits::new().low(1 << 20)).unwrap();
+    let region = group.anonymous(8 << 20).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let mut round = 0u8;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                round = round.wrapping_add(1);
+                for p in 0..2048 {
+                    region.fix_mut(p).unwrap()[5] = round;
+                }
+                if round == 1 {
+                    println!("\nready");
+                    std::io::stdout().flush().unwrap();
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let _ = std::io::stdin().read(&mut [0]);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// A running program of that kind.
+struct Program {
+    child: Child,
+    _out: BufReader<std::process::ChildStdout>,
+}
+
+impl Program {
+    fn start(role: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", CHILD, "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line != "ready\n" {
+            line.clear();
+            assert!(out.read_line(&mut line).unwrap() > 0, "the program ended");
+        }
+        Self { child, _out: out }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn top(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .arg("top")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn good(arguments: &[&str]) -> String {
+    let out = top(arguments);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!((out.status.code(), &*said), (Some(0), ""), "{arguments:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn message(arguments: &[&str], code: i32) -> String {
+    let out = top(arguments);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(out.stdout.is_empty() && said.lines().count() == 1, "{said}");
+    said
+}
+
+#[test]
+fn a_table_and_json_of_a_living_program() {
+    let program = Program::start("observed");
+    let pid = program.pid();
+    let table = good(&[&pid, "--once", "--interval", "300ms"]);
+    for part in [
+        "policy v5",
+        "of 2 MiB (",
+        "evictions",
+        "p99",
+        "/tables",
+        "low 1 MiB",
+        "gen ",
+    ] {
+        assert!(table.contains(part), "no {part:?} in\n{table}");
+    }
+    // It is at work: rates are not nothing.
+    let line = table.lines().find(|l| l.contains("evictions")).unwrap();
+    let rate = line.split_whitespace().last().unwrap().replace(',', "");
+    assert!(rate.parse::<f64>().unwrap() > 100.0, "{line}");
+    // Not a terminal: the same without asking.
+    let plain = good(&[&pid, "--interval", "50ms"]);
+    assert!(plain.contains("evictions"), "{plain}");
+    let json: serde_json::Value = serde_json::from_str(&good(&[&pid, "--json"])).unwrap();
+    assert_eq!(json["pid"].to_string(), pid);
+    assert!(json["pools"][0]["counters"]["evicted"].as_u64().unwrap() > 1000);
+    assert_eq!(json["pools"][0]["groups"]["children"][0]["name"], "/tables");
+    // Without a number it is found, beside others that may run at the same time.
+    let all: serde_json::Value = serde_json::from_str(&good(&["--json"])).unwrap();
+    let all = all.as_array().unwrap();
+    assert!(
+        all.iter()
+            .any(|p| p["pid"].as_u64() == Some(program.child.id().into())),
+        "{all:?}"
+    );
+    let second = Program::start("observed");
+    let list = good(&[]);
+    for p in [&program, &second] {
+        assert!(list.contains(&p.pid()), "{list}");
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_one_line() {
+    let program = Program::start("hidden");
+    let said = message(&[&program.pid(), "--once"], 3);
+    assert!(said.contains("COLDSET_OBSERVE=1"), "{said}");
+    let gone = program.pid();
+    drop(program);
+    let said = message(&[&gone], 3);
+    assert!(said.contains("no process"), "{said}");
+    assert!(message(&["abc"], 2).contains("'abc'"));
+    assert!(message(&["0"], 2).contains("'0'"));
+    assert!(message(&["1", "--interval", "1ms"], 2).contains("50ms"));
+    assert!(message(&["1", "--once", "--json"], 2).contains("--once"));
+}
