@@ -7,10 +7,10 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test lint bench docs
+.PHONY: help setup lint-setup demo test test-python lint bench docs
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:
 	@scripts/setup
@@ -31,6 +31,10 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace
 	$(CARGO) build --release -p coldset
 	target/release/coldset lab fidelity
+	scripts/test-python
+
+test-python: setup ## the Python package: pip install into a private venv, its tests, doctests, types
+	scripts/test-python
 
 lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
