@@ -1,6 +1,7 @@
 //! How the command ends.
 
 use coldset_lab::runner::RunnerError;
+use coldset_pager::journal::JournalError;
 use std::io;
 
 /// What was found.
@@ -29,6 +30,14 @@ pub enum Failure {
     /// Something of the lab.
     #[error(transparent)]
     Lab(#[from] RunnerError),
+    /// A journal of the pager that cannot be replayed.
+    #[error("{name}: {error}")]
+    Journal {
+        /// File.
+        name: String,
+        /// What is wrong.
+        error: JournalError,
+    },
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),
@@ -48,11 +57,20 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Exit code: 2 for what the user can put right in the arguments, 3 for the surroundings.
+    /// Exit code: 1 for a journal that diverges, 2 for what the user can put right in the arguments, 3 for the surroundings.
     pub fn code(&self) -> u8 {
         match self {
             Self::Lab(error) if error.is_environment() => 3,
-            Self::Lab(_) | Self::Usage(_) => 2,
+            // A judgement: this engine does not decide as that one did.
+            Self::Journal {
+                error: JournalError::Diverged { .. },
+                ..
+            } => 1,
+            Self::Journal {
+                error: JournalError::Io(_),
+                ..
+            } => 3,
+            Self::Lab(_) | Self::Usage(_) | Self::Journal { .. } => 2,
             Self::Write { .. } | Self::PipeClosed => 3,
         }
     }

@@ -4,6 +4,7 @@ use crate::ids::Nanos;
 
 /// Values that a scaled-down run shrinks (`workloads.md` 1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scale {
     /// Subtracted from the priority before list sizes are shifted by it: log2(1/s).
     pub shift: u8,
@@ -40,6 +41,7 @@ impl Scale {
 
 /// Construction parameters of [`crate::Engine`].
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Config {
     /// NUMA nodes, 1..=64.
     pub nr_nodes: u32,

@@ -287,7 +287,10 @@ pub const NR_COUNTERS: usize = Counter::ALL.len();
 
 /// One value for each [`Counter`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CounterSet(pub [i64; NR_COUNTERS]);
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub struct CounterSet(
+    #[cfg_attr(feature = "state", serde(with = "crate::state::array"))] pub [i64; NR_COUNTERS],
+);
 
 impl Default for CounterSet {
     fn default() -> Self {

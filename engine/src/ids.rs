@@ -6,6 +6,7 @@ macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
         pub struct $name(pub u32);
 
         impl $name {
@@ -73,6 +74,7 @@ pub const PAGE_SIZE: u64 = 4096;
 /// The type of a folio for reclaim: which pair of lists it lives on (`mglru.md` 1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum LruType {
     /// Swap-backed: anonymous and shmem.
     Anon = 0,

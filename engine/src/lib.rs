@@ -21,6 +21,8 @@ pub mod node;
 pub mod oom;
 pub mod reclaim;
 pub mod slab;
+#[cfg(feature = "state")]
+mod state;
 pub mod swap;
 pub mod switches;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::ids::LruvecId;
 
 /// Work counts, to be taken by [`Meter::take`] after each step or verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Meter {
     /// lru_lock acquisitions.
     pub locks: u64,

@@ -24,6 +24,7 @@ pub enum ThrottleReason {
 
 /// Reclaim state of one node.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Node {
     /// Which node.
     pub id: NodeId,

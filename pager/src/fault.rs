@@ -114,6 +114,7 @@ impl Bounce {
 impl RegionInner {
     /// Makes sure that a page was in memory at some moment during the call.
     pub(crate) fn bring_in(&self, page: usize, write: bool) -> Result<()> {
+        let _passage = self.pool.traffic.enter();
         loop {
             match self.words.get(page).state() {
                 State::Resident | State::Writeback => return Ok(()),

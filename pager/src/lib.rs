@@ -27,7 +27,8 @@
 //! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
 //! | `config/parse.rs` | settings as text |
 //! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
-//! | `policy.rs` | the engine, slots and books: all that decides, without any memory |
+//! | `policy/` | the engine, slots and books: all that decides, without any memory |
+//! | `recording.rs`, `traffic.rs` | beginning a journal; moments in which nothing is under way |
 //! | `journal/` | writing down what the engine is told, and telling it again |
 //! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
@@ -40,6 +41,7 @@
 //! | `stat.rs` | counters |
 //! | `sys/` | the kernel's calls |
 
+mod check;
 mod config;
 mod core;
 mod error;
@@ -54,11 +56,13 @@ mod page;
 mod policy;
 mod pool;
 mod reclaim;
+mod recording;
 mod region;
 mod stat;
 pub mod store;
 mod sweep;
 pub mod sys;
+mod traffic;
 mod writeback;
 
 pub use config::{

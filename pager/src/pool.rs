@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
 use crate::gate::Gate;
-use crate::journal::Recorder;
+use crate::journal::NewJournal;
 use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::stat::Counts;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
@@ -14,6 +14,7 @@ use crate::sys::pagemap::Pagemap;
 use crate::sys::probe::{probe, Missing};
 use crate::sys::signals::Shield;
 use crate::sys::{clock, sigbus, PAGE};
+use crate::traffic::{Passage, Traffic};
 use crate::writeback::Flusher;
 use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
@@ -46,7 +47,18 @@ pub(crate) struct PoolInner {
     pub(crate) since_sweep: AtomicU64,
     evictors: Mutex<Vec<Evictor>>,
     bounces: Mutex<Vec<Bounce>>,
+    /// Operations under way.
+    pub(crate) traffic: Traffic,
+    /// One beginning of a journal at a time.
+    pub(crate) recording: Mutex<()>,
     pid: u32,
+}
+
+/// A call into the pool: no handlers meanwhile, and counted.
+#[derive(Debug)]
+pub(crate) struct Inside<'a> {
+    _passage: Passage<'a>,
+    _shield: Shield,
 }
 
 impl Pool {
@@ -82,7 +94,7 @@ impl Pool {
         let recorder = match config.journal_path() {
             None => None,
             Some(path) => {
-                let new = Recorder::new(&path, &policy);
+                let new = NewJournal::create(&path).and_then(|j| j.start(&policy, None));
                 Some(new.map_err(Error::io("creating the journal"))?)
             }
         };
@@ -99,6 +111,8 @@ impl Pool {
             since_sweep: AtomicU64::new(0),
             evictors: Mutex::new(Vec::new()),
             bounces: Mutex::new(Vec::new()),
+            traffic: Traffic::default(),
+            recording: Mutex::new(()),
             pid: std::process::id(),
             config,
         });
@@ -158,11 +172,27 @@ impl PoolInner {
     }
 
     /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.
-    pub(crate) fn enter(&self) -> Result<Shield> {
+    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+        let _shield = self.shield()?;
+        let _passage = self.traffic.enter();
+        Ok(Inside { _passage, _shield })
+    }
+
+    /// The same for what is no operation: it may wait for operations to end.
+    pub(crate) fn shield(&self) -> Result<Shield> {
         if std::process::id() != self.pid {
             return Err(Error::Forked);
         }
         Ok(Shield::new())
+    }
+
+    /// What the policy was made from.
+    pub(crate) fn policy_config(&self) -> PolicyConfig {
+        PolicyConfig {
+            switches: self.config.switches.clone(),
+            budget: self.gate.budget(),
+            slots: self.swap.as_ref().map_or(0, Swap::slots),
+        }
     }
 
     pub(crate) fn evictor(&self) -> Result<Evictor> {

@@ -102,6 +102,7 @@ fn flusher(pool: &Weak<PoolInner>, shared: &Shared) {
             std::mem::take(&mut o.wake)
         };
         let Some(p) = pool.upgrade() else { return };
+        let _passage = p.traffic.enter();
         p.flush_round(woken);
     }
 }

@@ -54,13 +54,19 @@ Examples:
   coldset lab replay P6.lis --blocks-per-page 8 --memory 64MiB --json -
   coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
+  coldset lab replay yesterday.journal --variants classic,base,v5
+
+A journal of the pager (Pool::record, COLDSET_JOURNAL) is recognised by its beginning. It is first
+replayed exactly over the policy it was recorded with (exit code 1 if a decision differs), then as a
+trace: misses, and the hits that the policy saw. Accesses between two sweeps count once; hits that
+no sweep saw are not in it. The limit is the pool's budget; groups are tasks.
 
 Sizes: 64MiB, 512KiB, 1.5GiB, 300pages; 25% is a share of the different pages of the trace.
 Swap: none, zram:SIZE[:lz4|lzo|lzo-rle|zstd], or a device (nvme:1GiB; see: coldset lab list).
 JSON: {\"variants\": {NAME: {COUNTER: {\"mean\", \"ci95\", \"per_seed\"}}}, \"bounds\": {...}}; with several
 limits, {\"replays\": [...]}. per_seed lists the phases of --fold-phases.")]
 pub struct ReplayArgs {
-    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    /// Trace, plain or packed (gzip, zstd, xz), or journal; "-" reads standard input
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// Variants, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
@@ -85,9 +91,9 @@ pub struct ReplayArgs {
         allow_hyphen_values = true
     )]
     pub memory: Vec<String>,
-    /// Index nodes and page tables count against the limit
-    #[arg(long, value_enum, default_value = "on")]
-    pub kernel_memory: OnOff,
+    /// Index nodes and page tables count against the limit [default: on; off for journals]
+    #[arg(long, value_enum)]
+    pub kernel_memory: Option<OnOff>,
     /// Anonymous pages of the program itself, always in use
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub own_pages: u32,
@@ -208,9 +214,10 @@ fn evict(text: &str) -> Result<(u64, u64), String> {
 #[command(after_help = "\
 Examples:
   coldset lab convert P6.lis P6.pageops.zst --blocks-per-page 8
-  xzcat trace.xz | coldset lab convert - trace.pageops --format lirs")]
+  xzcat trace.xz | coldset lab convert - trace.pageops --format lirs
+  coldset lab convert yesterday.journal accesses.pageops.zst")]
 pub struct ConvertArgs {
-    /// Trace of any known format; \"-\" reads standard input
+    /// Trace of any known format, or journal; \"-\" reads standard input
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// File to write, packed if its name ends in .zst

@@ -24,6 +24,7 @@ fn plan(args: &InspectArgs) -> Result<ReplayPlan, RunnerError> {
         fold_every: None,
         bounds: false,
         low: Vec::new(),
+        max: Vec::new(),
     })
 }
 

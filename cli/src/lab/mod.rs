@@ -6,6 +6,7 @@ pub mod convert;
 pub mod fidelity;
 pub mod fuzz;
 pub mod inspect;
+mod journal;
 pub mod list;
 pub mod params;
 pub mod races;

@@ -1,7 +1,8 @@
 //! `coldset lab replay`.
 
+use super::journal::Journal;
 use super::style;
-use super::trace::load;
+use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
@@ -45,7 +46,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .iter()
             .map(|text| Size::parse("memory", text))
             .collect::<Result<_, _>>()?,
-        kernel_memory: args.kernel_memory == OnOff::On,
+        kernel_memory: args.kernel_memory != Some(OnOff::Off),
         own_pages: args.own_pages,
         swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
         swappiness: args.swappiness,
@@ -64,7 +65,21 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .iter()
             .map(|text| Low::parse(text))
             .collect::<Result<_, _>>()?,
+        max: Vec::new(),
     })
+}
+
+/// What a journal says of its pool holds unless it is said otherwise. A pager has no kernel memory.
+fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
+    if plan.memory.is_empty() {
+        plan.memory.push(journal.memory());
+    }
+    plan.kernel_memory = args.kernel_memory == Some(OnOff::On);
+    let (low, max) = journal.limits();
+    if plan.low.is_empty() {
+        plan.low = low;
+    }
+    plan.max = max;
 }
 
 fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
@@ -87,27 +102,50 @@ fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
     out
 }
 
+/// The tables; of a journal, what its exact replay came to, too.
+fn json(journal: Option<&Journal>, tables: &[ReplayTable]) -> String {
+    let text = replays_json(tables);
+    let Some(journal) = journal else { return text };
+    let mut all: serde_json::Value = serde_json::from_str(&text).expect("our own JSON");
+    all["journal"] = journal.json();
+    format!("{all:#}\n")
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Unknown names, unusable values, a trace that cannot be read or does not fit, output that
 /// cannot be written.
 pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
-    let plan = plan(args)?;
-    let trace = load(&args.trace, &args.reading)?;
-    plan.limits(&trace)?;
+    let mut plan = plan(args)?;
+    let journal = load_journal(&args.trace, &args.reading)?;
+    let other;
+    let trace = match &journal {
+        Some(journal) => {
+            as_recorded(&mut plan, args, journal);
+            &journal.trace
+        }
+        None => {
+            other = load_trace(&args.trace, &args.reading)?;
+            &other
+        }
+    };
+    plan.limits(trace)?;
     let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "replays");
         bar.clone()
     };
-    let done = with_jobs(args.out.jobs, || replay_all(&trace, &plan, begin));
+    let done = with_jobs(args.out.jobs, || replay_all(trace, &plan, begin));
     bar.finish();
     let tables = done??;
     outputs.write(
-        || text(args, &trace, &tables),
-        || replays_json(&tables),
+        || {
+            let before = journal.as_ref().map(|j| j.text(&args.trace));
+            before.unwrap_or_default() + &text(args, trace, &tables)
+        },
+        || json(journal.as_ref(), &tables),
         |out| write_replay_csv(&tables, out).map_err(|e| e.to_string()),
     )?;
     Ok(Verdict::Good)

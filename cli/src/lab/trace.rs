@@ -1,5 +1,6 @@
 //! Reading traces.
 
+use super::journal::{self, Journal};
 use crate::args::{AccessArg, TraceArgs};
 use crate::error::Failure;
 use coldset_lab::report::Progress;
@@ -32,11 +33,34 @@ pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
     Ok(reader.map_err(RunnerError::Trace)?)
 }
 
-/// Reads all of a trace, with progress on a terminal.
+/// Reads all of a trace, or of what a journal shows, with progress on a terminal.
 ///
 /// # Errors
 /// As [`open`], or anything wrong further on.
 pub fn load(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
+    match load_journal(path, args)? {
+        Some(journal) => Ok(journal.trace),
+        None => load_trace(path, args),
+    }
+}
+
+/// A journal of the pager, recognised by its beginning; none if the file is something else or a
+/// format is given.
+///
+/// # Errors
+/// As [`journal::load`].
+pub fn load_journal(path: &Path, args: &TraceArgs) -> Result<Option<Journal>, Failure> {
+    match args.format {
+        None => journal::load(path),
+        Some(_) => Ok(None),
+    }
+}
+
+/// Reads all of what is no journal.
+///
+/// # Errors
+/// As [`open`], or anything wrong further on.
+pub fn load_trace(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
     let reader = open(path, args)?;
     let mut bar: Option<Progress> = None;
     let trace = Trace::read(reader, |done, total| {

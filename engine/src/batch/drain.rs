@@ -11,6 +11,7 @@ use crate::mglru::refs::clear_refs;
 
 /// What an entry of the mlock batch asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum MlockOp {
     /// Lock a folio that is on a list.
     Lock,

@@ -49,6 +49,7 @@ impl BatchOp {
 
 /// The batches of one CPU.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct CpuBatches {
     batches: [Batch; 6],
     mlock: ArrayVec<(FolioId, drain::MlockOp), BATCH_MAX>,

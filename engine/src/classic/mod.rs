@@ -12,6 +12,7 @@ mod tests;
 
 /// The four evictable lists of an lruvec, indexed by [`LruList::idx`].
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClassicLists {
     /// Inactive and active anonymous, inactive and active file.
     pub lists: [List; 4],

@@ -69,6 +69,7 @@ pub const REFS_MAX: u32 = 3;
 
 /// The flag word of a folio: [`Flags`] plus generation and refs fields.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlagWord(u32);
 
 impl std::fmt::Debug for FlagWord {

@@ -5,6 +5,7 @@ use crate::ids::FolioId;
 
 /// Ends and length (in folios) of one list. A folio is on at most one list.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct List {
     head: FolioId,
     tail: FolioId,

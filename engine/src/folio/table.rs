@@ -10,6 +10,7 @@ use std::ops::{Index, IndexMut};
 
 /// Metadata of one folio. At most 48 bytes (asserted by a test).
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Folio {
     /// Towards the tail (older) on its list; next free record when free.
     pub(crate) next: FolioId,
@@ -150,6 +151,7 @@ pub struct NewFolio {
 
 /// All folios in memory.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct FolioTable {
     folios: Vec<Folio>,
     free: u32,

@@ -5,6 +5,7 @@ use crate::folio::List;
 
 /// One list a type; new folios at the head, victims at the tail.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct FifoLists {
     /// By type.
     pub lists: [List; 2],

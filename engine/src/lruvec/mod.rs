@@ -87,6 +87,7 @@ impl LruList {
 
 /// The lists themselves.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum Policy {
     /// Active and inactive lists.
     Classic(ClassicLists),
@@ -98,6 +99,7 @@ pub enum Policy {
 
 /// The LRU state of one (memcg, node) pair.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lruvec {
     /// Owner.
     pub memcg: MemcgId,

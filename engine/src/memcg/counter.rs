@@ -19,6 +19,7 @@ pub enum CounterKind {
 
 /// Usage, limits and protection of one resource of one memcg. Unit: pages.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct PageCounter {
     pub(super) usage: Pages,
     pub(super) min: Pages,

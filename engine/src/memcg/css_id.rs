@@ -15,6 +15,7 @@ pub const MAX_CSS_IDS: usize = u16::MAX as usize;
 
 /// The id table: owner by id, and a bitmap of the ids in use.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct CssIds {
     owner: Vec<MemcgId>,
     used: Vec<u64>,

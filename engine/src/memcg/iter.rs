@@ -6,6 +6,7 @@ use crate::ids::{MemcgId, NodeId};
 
 /// The position that partial walks of one (walk root, node) share.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct SharedIter {
     position: MemcgId,
     generation: u32,

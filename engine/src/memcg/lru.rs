@@ -14,6 +14,7 @@ const NR_BINS: usize = 8;
 
 /// Where within its generation the last operation put a memcg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum LruSeg {
     /// Neither of the others.
     #[default]
@@ -77,6 +78,7 @@ pub fn after_visit(rotate: bool, online: bool, sizable: bool, seg: LruSeg) -> Op
 }
 
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct Link {
     prev: MemcgId,
     next: MemcgId,
@@ -96,6 +98,7 @@ const OFF: Link = Link {
 };
 
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct List {
     head: MemcgId,
     tail: MemcgId,
@@ -108,6 +111,7 @@ const EMPTY: List = List {
 
 /// The memcg LRU of one node.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct MemcgLru {
     seq: u64,
     lists: [[List; NR_BINS]; NR_GENS],

@@ -13,6 +13,7 @@ const READ_FOLD_THRESHOLD: u64 = 64;
 
 /// Counters of one memcg alone.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct LocalStat {
     pub(super) set: CounterSet,
     /// Sum of the absolute updates since the last fold.

@@ -7,6 +7,7 @@ use crate::ids::{MemcgId, Pages};
 
 /// The stock of one CPU.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Stock {
     memcg: MemcgId,
     pages: Pages,

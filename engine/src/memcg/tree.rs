@@ -14,6 +14,7 @@ pub const MAX_NODES: u32 = 64;
 
 /// What a tree is made for. Times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct MemcgConfig {
     /// NUMA nodes, 1 to [`MAX_NODES`].
     pub nr_nodes: u32,
@@ -49,6 +50,7 @@ impl Default for MemcgConfig {
 /// One memory cgroup. Statistics are kept beside it in the tree ([`MemcgTree::local`],
 /// [`MemcgTree::folded`]), so that charging walks small records.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Memcg {
     pub(super) memory: PageCounter,
     pub(super) swap: PageCounter,
@@ -148,6 +150,7 @@ impl Memcg {
 
 /// All memcgs, their limits and statistics. Slot 0 is the root, which always exists.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct MemcgTree {
     pub(super) cfg: MemcgConfig,
     pub(super) nodes: Vec<Memcg>,

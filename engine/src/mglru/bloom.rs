@@ -5,11 +5,13 @@ const BITS: usize = 1 << 15;
 
 /// One filter of 2^15 bits, two keys an item.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct Filter(Box<[u64]>);
 
 /// A pair of filters: while one is read, the other is written for the next generation.
 /// A filter that was never created answers "yes".
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct BloomPair {
     filters: [Option<Filter>; 2],
 }

@@ -5,6 +5,7 @@ use crate::ids::LruType;
 
 /// Feedback of one type. NR_HIST_GENS is 1, so current values have no history index.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tiers {
     /// Moving average of refaults.
     pub avg_refaulted: [u64; MAX_NR_TIERS],

@@ -41,6 +41,7 @@ pub const MIN_LRU_BATCH: u64 = 64;
 
 /// The generations of one lruvec.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct MultiGen {
     /// Youngest sequence number.
     pub max_seq: u64,
@@ -61,6 +62,7 @@ pub struct MultiGen {
 
 /// Where the lruvec's page-table walks are (`mglru.md` 5.1).
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct WalkProgress {
     /// A walk for this sequence number has finished.
     pub seq: u64,

@@ -37,6 +37,7 @@ pub struct Walk {
 
 /// An address space as the engine knows it.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct MmInfo {
     memcg: MemcgId,
     /// Nodes on which it ran since a walk last took it, one bit each.
@@ -48,6 +49,7 @@ pub(crate) struct MmInfo {
 
 /// All address spaces, and the list of each memcg in order of creation.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct MmRegistry {
     mms: Vec<MmInfo>,
     lists: Vec<Vec<MmId>>,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 /// A swap area.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Area {
     pub(super) priority: i32,
     slots: u32,

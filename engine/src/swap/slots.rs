@@ -12,6 +12,7 @@ pub const SCAN_MAX: u64 = 256;
 
 /// A slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct SwapSlot {
     /// Index of the area, in order of addition.
     pub area: u16,
@@ -44,6 +45,7 @@ pub enum SwapError {
 
 /// Per-CPU slot caches: allocation in batches, frees buffered. Later kernels have none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct SlotCacheConfig {
     /// Slots of a batch (64).
     pub batch: u32,
@@ -67,6 +69,7 @@ impl SlotCacheConfig {
 }
 
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct CpuCache {
     ready: Vec<SwapSlot>,
     freed: Vec<SwapSlot>,
@@ -74,6 +77,7 @@ struct CpuCache {
 
 /// All swap areas.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct SwapSlots {
     areas: Vec<Area>,
     /// Areas by priority, highest first; among equals, the one used longest ago first.

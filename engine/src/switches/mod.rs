@@ -10,6 +10,7 @@ use std::fmt;
 
 /// Which lists an lruvec has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum PolicyKind {
     /// Active and inactive lists (`classic-lru.md`).
     Classic,
@@ -21,6 +22,7 @@ pub enum PolicyKind {
 
 /// How references of a folio are counted (`mglru.md` 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RefsModel {
     /// Linux 6.12.
     V612,
@@ -32,6 +34,7 @@ pub enum RefsModel {
 
 /// Least scan budget of the fixed-budget loop (`mglru.md` 11.1, 12.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum BudgetFloor {
     /// None.
     None,
@@ -43,6 +46,7 @@ pub enum BudgetFloor {
 
 /// When empty old generations are dropped relative to isolation (`mglru.md` 12.1, patch 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum MinSeqFlush {
     /// After isolation.
     After,
@@ -54,6 +58,7 @@ pub enum MinSeqFlush {
 
 /// When a refault counts as recent under the multi-gen LRU (`workingset.md` 4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RecentTest {
     /// Evicted from the generation that is still the oldest (6.12).
     MinSeq,
@@ -63,6 +68,7 @@ pub enum RecentTest {
 
 /// When isolation refuses a folio that may need swap I/O (`mglru.md` 0 and 7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum SwapCheck {
     /// Never: the common path decides (`no_isolate_swap_check`).
     Never,
@@ -74,6 +80,7 @@ pub enum SwapCheck {
 
 /// How dirty folios on their way out share one TLB flush (`tlb.md` 5, `shrink-folio-list.md` 8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum DirtyFlush {
     /// A flush for each folio.
     Off,
@@ -133,6 +140,7 @@ impl SwitchValue for DirtyFlush {
 
 /// Which memcg root reclaim turns to next, by heat (`memcg.md` 10, 11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum MemcgHeat {
     /// Heat is not kept: memcg LRU or plain walk.
     Off,
@@ -146,6 +154,7 @@ pub enum MemcgHeat {
 /// [`Lruvec::refaults`](crate::lruvec::Lruvec::refaults).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RefaultKind {
     /// All.
     Refault = 0,
@@ -157,6 +166,7 @@ pub enum RefaultKind {
 
 /// What the wheel compares a memcg with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum HeatRule {
     /// The mean of the memcgs of its node.
     Relative,
@@ -166,6 +176,7 @@ pub enum HeatRule {
 
 /// Where the wheel's levels begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum HeatLevelsBy {
     /// At fixed heats.
     Heat,
@@ -312,6 +323,7 @@ macro_rules! switches {
     ($($(#[doc = $doc:literal])+ $name:ident: $ty:ty,)*) => {
         /// One field for each behaviour change. Construct by [`presets::preset`].
         #[derive(Clone, PartialEq, Eq, Debug)]
+        #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
         pub struct Switches { $($(#[doc = $doc])+ pub $name: $ty,)* }
 
         impl Switches {

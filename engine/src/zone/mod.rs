@@ -22,6 +22,7 @@ pub const MAX_ORDER: u32 = 10;
 /// Class of a zone, lowest first. A request of a class may use it and all lower ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum ZoneClass {
     /// For devices that address little memory.
     Dma = 0,
@@ -79,6 +80,7 @@ pub struct ReserveRights {
 
 /// A zone of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Zone {
     /// Its node.
     pub node: NodeId,

@@ -10,6 +10,7 @@ pub const PAGEBLOCK: Pages = 512;
 
 /// Settings of the marks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "state", derive(serde::Deserialize))]
 pub struct WatermarkConfig {
     /// min_free_kbytes; `None` = computed.
     pub min_free_kbytes: Option<u64>,

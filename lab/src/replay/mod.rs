@@ -38,6 +38,8 @@ pub struct ReplayOptions {
     pub fold_first: u64,
     /// memory.low of the memcg of a task, pages. With any, every task has a memcg of its own.
     pub low: Vec<(u16, u64)>,
+    /// memory.max of the memcg of a task, pages; likewise.
+    pub max: Vec<(u16, u64)>,
     /// Run the invariant checks after every reclaim (slow).
     pub check: bool,
     /// Assignments `switch=value` on top of the variant.
@@ -66,6 +68,7 @@ impl ReplayOptions {
             fold_every: memory / FOLD_SHARE,
             fold_first: memory / FOLD_SHARE,
             low: Vec::new(),
+            max: Vec::new(),
             check: false,
             set: Vec::new(),
             series: false,

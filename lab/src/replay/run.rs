@@ -104,7 +104,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     if o.memory < super::MEMORY_MIN {
         return Err(ReplayError::Limit(o.memory));
     }
-    if let Some(&(task, _)) = o.low.iter().find(|(t, _)| u32::from(*t) >= trace.tasks) {
+    let mut limited_tasks = o.low.iter().chain(&o.max);
+    if let Some(&(task, _)) = limited_tasks.find(|(t, _)| u32::from(*t) >= trace.tasks) {
         return Err(ReplayError::Task(task, trace.tasks));
     }
     let mut cfg = MachineConfig::new(switches);
@@ -128,7 +129,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     let tasks = trace.tasks.max(1);
     let memcgs: Vec<MemcgId> = (0..tasks)
         .map(|_| {
-            if tasks > 1 || !o.low.is_empty() {
+            if tasks > 1 || !o.low.is_empty() || !o.max.is_empty() {
                 machine.world_mut().engine.memcg_create(limited)
             } else {
                 Ok(limited)
@@ -141,6 +142,10 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             .engine
             .memcgs
             .set_low(memcgs[task as usize], pages)?;
+    }
+    for &(task, pages) in &o.max {
+        let tree = &mut machine.world_mut().engine.memcgs;
+        tree.set_max(memcgs[task as usize], CounterKind::Memory, pages)?;
     }
 
     let objects: Vec<ObjectId> = trace
@@ -260,9 +265,9 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         }
         let object = objects[op.object as usize];
         let done = match op.kind {
-            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite => {
+            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                 let mapping = player.mappings[op.object as usize].expect("mapped by the hit path");
-                let write = op.kind == OpKind::AnonWrite;
+                let write = op.kind.is_write();
                 run.drive(ctx, machine.access(ctx, mapping, op.page, write))
             }
             OpKind::Pread => {
@@ -352,7 +357,7 @@ fn hits(
                 }
                 false
             }
-            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite => {
+            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                 let Some(mapping) = player.mappings[op.object as usize] else {
                     drop(w);
                     let object = objects[op.object as usize];
@@ -362,7 +367,7 @@ fn hits(
                     w = machine.world_mut();
                     continue;
                 };
-                w.touch(mapping, op.page, op.kind == OpKind::AnonWrite)
+                w.touch(mapping, op.page, op.kind.is_write())
             }
             OpKind::Pwrite | OpKind::WholeWrite => false,
         };

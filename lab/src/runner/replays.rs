@@ -52,6 +52,8 @@ pub struct ReplayPlan {
     pub bounds: bool,
     /// Protections.
     pub low: Vec<Low>,
+    /// Limits of single tasks.
+    pub max: Vec<Low>,
 }
 
 /// A limit as asked for, in pages.
@@ -132,11 +134,9 @@ impl ReplayPlan {
             .max(1);
         o.fold_first = (u128::from(o.fold_every) * u128::from(phase + 1)
             / u128::from(self.fold_phases)) as u64;
-        o.low = self
-            .low
-            .iter()
-            .map(|l| (l.task, l.size.pages_of(memory)))
-            .collect();
+        let pages = |l: &Low| (l.task, l.size.pages_of(memory));
+        o.low = self.low.iter().map(pages).collect();
+        o.max = self.max.iter().map(pages).collect();
         o.set.clone_from(&variant.set);
         o
     }
@@ -418,6 +418,7 @@ mod tests {
             fold_every: None,
             bounds: true,
             low: Vec::new(),
+            max: Vec::new(),
         }
     }
 

@@ -17,17 +17,20 @@ pub enum OpKind {
     AnonRead = 4,
     /// Write of a whole page of a file: nothing is read first. An extension likewise.
     WholeWrite = 5,
+    /// Store of one byte through a mapping of a file. An extension likewise.
+    MappedWrite = 6,
 }
 
 impl OpKind {
     /// Every kind, in the order of its number.
-    pub const ALL: [OpKind; 6] = [
+    pub const ALL: [OpKind; 7] = [
         OpKind::MappedRead,
         OpKind::Pread,
         OpKind::Pwrite,
         OpKind::AnonWrite,
         OpKind::AnonRead,
         OpKind::WholeWrite,
+        OpKind::MappedWrite,
     ];
 
     /// The kind with this number, if there is one.
@@ -39,7 +42,7 @@ impl OpKind {
     pub fn is_write(self) -> bool {
         matches!(
             self,
-            OpKind::Pwrite | OpKind::AnonWrite | OpKind::WholeWrite
+            OpKind::Pwrite | OpKind::AnonWrite | OpKind::WholeWrite | OpKind::MappedWrite
         )
     }
 
@@ -117,14 +120,14 @@ mod tests {
 
     #[test]
     fn unknown_kind_and_huge_page_are_refused() {
-        assert_eq!(Op::from_bytes([6, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Op::from_bytes([7, 0, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(Op::from_bytes([0, 0, 0, 0, 0, 0, 0, 0x80]), None);
         assert!(Op::from_bytes([4, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f]).is_some());
     }
 
     proptest! {
         #[test]
-        fn bytes_round_trip(kind in 0u8..5, object: u8, task: u16, page in 0u32..1 << 31) {
+        fn bytes_round_trip(kind in 0u8..7, object: u8, task: u16, page in 0u32..1 << 31) {
             let op = Op { kind: OpKind::from_u8(kind).expect("known kind"), object, task, page };
             prop_assert_eq!(Op::from_bytes(op.to_bytes()), Some(op));
         }

@@ -2,7 +2,8 @@
 //! `u8` kind, `u8` object, `u16` task, `u32` page, without a header.
 //!
 //! Kinds: 0 mapped read of one byte, 1 `pread` of one byte, 2 `pwrite` of one byte,
-//! 3 store to anonymous memory, 4 load from anonymous memory (an extension). An object is
+//! 3 store to anonymous memory; extensions: 4 load from anonymous memory, 5 write of a whole page
+//! of a file, 6 store of one byte through a mapping of a file. An object is
 //! a file or an anonymous region throughout; pages are indices below 2^31 and are kept
 //! as they are.
 
@@ -22,7 +23,8 @@ impl Decode for PageOps {
     fn decode(&mut self, record: &[u8]) -> Result<Option<Request>, Problem> {
         let kind = OpKind::from_u8(record[0]).ok_or_else(|| Problem {
             found: format!("kind {}", record[0]),
-            expected: "0 mapped read, 1 pread, 2 pwrite, 3 anonymous store, 4 anonymous load",
+            expected: "0 mapped read, 1 pread, 2 pwrite, 3 anonymous store, 4 anonymous load, \
+                       5 whole write, 6 mapped store",
             remedy: super::error::CHECK_FORMAT,
         })?;
         let page = u64::from(u32::from_le_bytes(record[4..].try_into().expect("4 bytes")));

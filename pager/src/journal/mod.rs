@@ -1,18 +1,46 @@
 //! The journal: everything the engine was told, so that it can be told again.
 //!
-//! A zstd stream. First lines of text: `coldset-journal 1`, `budget` (pages), `slots`, one `switch
-//! name=value` for each switch, an empty line. Then operations: a byte that names it and its
-//! arguments as LEB128 numbers. `Op` has them all. `Did` and `Victim` are not told but expected:
-//! what the engine asked for and which pages it gave up, in order.
+//! A file of zstd frames with checksums; each holds whole operations, so a journal that ends early
+//! (a kill, a full disk) is good up to its last whole frame. First lines of text: `coldset-journal
+//! 2`, `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state
+//! BYTES` if the journal begins in the middle of a pool's life, an empty line, and those bytes. Then
+//! operations: a byte that names it and its arguments as LEB128 numbers. `Op` has them all. `Did` and
+//! `Victim` are not told but expected: what the engine asked for and which pages it gave up, in
+//! order.
 
+mod accesses;
+mod encode;
+mod read;
 mod replay;
 mod write;
 
+pub use accesses::{accesses, Access, Accesses, GroupInfo, RegionInfo};
+pub(crate) use encode::{digest, pack_answer, unpack_answer, victim};
+pub use read::is_journal;
 pub use replay::{replay, JournalError, Replayed, Victim};
-pub(crate) use write::Recorder;
+pub(crate) use write::{NewJournal, Recorder};
+
+use std::io;
+
+/// Replays, and gives the policy's state in the end.
+#[cfg(test)]
+pub(crate) fn final_state(path: &std::path::Path) -> Result<(Replayed, Vec<u8>), JournalError> {
+    let r = replay::run(path, None)?;
+    Ok((r.out, r.policy.save()))
+}
 
 /// First line of a journal.
-pub(crate) const MAGIC: &str = "coldset-journal 1";
+pub(crate) const MAGIC: &str = "coldset-journal 2";
+/// Without the version.
+const MAGIC_NAME: &str = "coldset-journal";
+
+/// The same error once more, with its text.
+fn copy(e: &io::Error) -> io::Error {
+    match e.raw_os_error() {
+        Some(n) => io::Error::from_raw_os_error(n),
+        None => io::Error::new(e.kind(), e.to_string()),
+    }
+}
 
 macro_rules! ops {
     ($($(#[doc = $doc:literal])+ $name:ident $args:literal,)*) => {
@@ -106,6 +134,8 @@ ops! {
     AllocSlot 1,
     /// Slot.
     FreeSlot 1,
+    /// Recording was stopped, or the pool is gone.
+    End 0,
 }
 
 #[cfg(test)]

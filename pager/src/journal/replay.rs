@@ -1,38 +1,48 @@
 //! Telling the engine everything again, without any memory.
 
-use super::{Op, MAGIC};
-use crate::policy::{
-    digest, unpack_answer, victim, Arrival, Book, Fed, Left, LimitWrite, Policy, PolicyConfig,
-    Stepped, Task,
-};
+use super::accesses::Stream;
+use super::read::{Header, Reader};
+use super::{digest, unpack_answer, victim, Op};
+use crate::policy::{Arrival, Book, Fed, Left, LimitWrite, Policy, Stepped, Task};
 use coldset_engine::memcg::{ChargeTask, HighTask, TaskMemcg};
-use coldset_engine::reclaim::Freed;
-use coldset_engine::{presets, FolioId, MemcgId, ObjectId};
+use coldset_engine::reclaim::{Answer, Freed, Work};
+use coldset_engine::{Flags, FolioId, MemcgId, ObjectId};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
 /// What is wrong with a journal, or with the engine that replays it.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It cannot be read. A journal of a program that was killed ends early.
-    #[error("reading the journal: {0}")]
+    /// It cannot be read.
+    #[error("reading the journal: {0}; check the path and its permissions")]
     Io(#[from] io::Error),
-    /// It is not a journal, or one of another version.
-    #[error("not a journal of this version: {0}")]
+    /// It is not a journal, or not even its beginning is there.
+    #[error("not a journal: {0}; record one with Pool::record or COLDSET_JOURNAL")]
     Format(String),
+    /// It was written in another format.
+    #[error(
+        "the journal has format {0}, this version reads format 2; replay it with the version of \
+         coldset that wrote it"
+    )]
+    Version(String),
+    /// Its bytes are not those that were written.
+    #[error("the journal is damaged: {0}; copy it again from where it was recorded")]
+    Damaged(String),
     /// The engine decided otherwise than when it was recorded.
     #[error(
-        "operation {at}: {what}; the journal was written by another version of the engine, or is \
-         damaged"
+        "operation {at}: {what}; the journal was written by another engine (version {written_by}), \
+         or is not what was written: replay it with that version"
     )]
     Diverged {
         /// Operations before it.
         at: u64,
         /// What differs.
         what: String,
+        /// Version of this crate that wrote the journal.
+        written_by: String,
     },
 }
 
@@ -50,119 +60,59 @@ pub struct Victim {
 pub struct Replayed {
     /// Operations told.
     pub operations: u64,
-    /// Requests of reclaim that were the recorded ones.
+    /// Decisions: requests of reclaim that were the recorded ones.
     pub requests: u64,
     /// Pages given up, in order, each as recorded.
     pub victims: Vec<Victim>,
+    /// The journal has no end: the program was killed or the disk was full. All that is there has
+    /// been replayed.
+    pub truncated: bool,
+    /// It begins in the middle of its pool's life.
+    pub from_state: bool,
 }
 
 /// Replays a journal over the policy it was recorded with, and compares every request of reclaim and
 /// every page given up with what was recorded.
 ///
 /// # Errors
-/// An unreadable or foreign file; the first decision that differs.
+/// An unreadable, foreign or damaged file; the first decision that differs.
 pub fn replay(path: impl AsRef<Path>) -> Result<Replayed, JournalError> {
-    let stream = zstd::Decoder::new(File::open(path)?)?;
-    let mut from = BufReader::new(stream);
-    let config = header(&mut from)?;
-    let bad = |e: crate::Error| JournalError::Format(e.to_string());
-    let policy = Policy::new(&config, None).map_err(bad)?;
-    let mut r = Replay {
-        policy,
-        now: 0,
-        next_task: 1,
-        out: Replayed::default(),
-        reclaims: BTreeMap::new(),
-        charges: BTreeMap::new(),
-        highs: BTreeMap::new(),
-        limits: BTreeMap::new(),
-        asked: None,
-        gone: VecDeque::new(),
-    };
-    let mut args = [0; 5];
-    while let Some(byte) = next_byte(&mut from)? {
-        let (op, n) = Op::of(byte)
-            .ok_or_else(|| JournalError::Format(format!("there is no operation {byte}")))?;
-        for a in &mut args[..n] {
-            *a = number(&mut from)?;
-        }
-        r.one(op, &args[..n])?;
-        r.out.operations += 1;
-    }
-    Ok(r.out)
+    run(path.as_ref(), None).map(|r| r.out)
 }
 
-fn header(from: &mut impl BufRead) -> Result<PolicyConfig, JournalError> {
-    let format = |what: &str| JournalError::Format(what.to_string());
-    let mut line = String::new();
-    let mut config = PolicyConfig {
-        switches: presets::preset("base").map_err(|e| format(&e.to_string()))?,
-        budget: 0,
-        slots: 0,
-    };
-    let mut first = true;
-    loop {
-        line.clear();
-        if from.read_line(&mut line)? == 0 {
-            return Err(format("the header is not complete"));
-        }
-        let text = line.trim_end();
-        if std::mem::take(&mut first) {
-            if text != MAGIC {
-                return Err(format(&format!("it does not begin with {MAGIC}")));
-            }
+/// Replays, and gathers what is seen of accesses on the way.
+pub(super) fn run(path: &Path, stream: Option<Stream>) -> Result<Replay, JournalError> {
+    let (mut from, header) = Reader::open(path)?;
+    let mut r = Replay::new(header, stream)?;
+    let mut args = [0; 5];
+    while let Some(op) = from.next(&mut args)? {
+        if op == Op::End {
             continue;
         }
-        let number = |t: &str| t.parse::<u64>().map_err(|_| format(text));
-        match text.split_once(' ') {
-            None if text.is_empty() => return Ok(config),
-            Some(("budget", v)) => config.budget = number(v)?,
-            Some(("slots", v)) => config.slots = number(v)? as u32,
-            Some(("switch", v)) => {
-                let set = config.switches.assign(v);
-                set.map_err(|e| format(&e.to_string()))?;
-            }
-            _ => return Err(format(text)),
-        }
+        let a = &args[..op.args()];
+        // The engine asserts what must hold of what it is told, and a journal may say anything.
+        let done = catch_unwind(AssertUnwindSafe(|| r.one(op, a)));
+        done.unwrap_or_else(|_| Err(r.diverged(format!("the engine cannot do {op:?} {a:?}"))))?;
+        r.out.operations += 1;
     }
+    r.out.truncated = from.truncated;
+    if !from.truncated {
+        r.nothing_left()?;
+    }
+    Ok(r)
 }
 
-fn next_byte(from: &mut impl Read) -> io::Result<Option<u8>> {
-    let mut b = [0];
-    // The end of a stream that is complete; one that is cut short is an error.
-    loop {
-        match from.read(&mut b) {
-            Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(b[0])),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-}
-
-fn number(from: &mut impl Read) -> Result<u64, JournalError> {
-    let (mut v, mut shift) = (0u64, 0);
-    loop {
-        let b = next_byte(from)?
-            .ok_or_else(|| JournalError::Format("it ends within an operation".into()))?;
-        if shift > 63 {
-            return Err(JournalError::Format("a number is too large".into()));
-        }
-        v |= u64::from(b & 0x7F) << shift;
-        shift += 7;
-        if b & 0x80 == 0 {
-            return Ok(v);
-        }
-    }
-}
-
-struct Replay {
-    policy: Policy,
+/// A replay under way.
+pub(super) struct Replay {
+    pub(super) policy: Policy,
+    pub(super) header: Header,
     now: u64,
     /// Names of tasks are given in order.
     next_task: u64,
-    out: Replayed,
+    pub(super) out: Replayed,
     reclaims: BTreeMap<u64, Task>,
+    /// What each of them has asked to test.
+    tested: BTreeMap<u64, FolioId>,
     charges: BTreeMap<u64, Stepped<ChargeTask>>,
     highs: BTreeMap<u64, Stepped<HighTask>>,
     limits: BTreeMap<u64, Stepped<LimitWrite>>,
@@ -170,14 +120,58 @@ struct Replay {
     asked: Option<u64>,
     /// Pages given up that have not been compared yet.
     gone: VecDeque<Freed>,
+    pub(super) stream: Option<Stream>,
 }
 
 impl Replay {
+    fn new(mut header: Header, mut stream: Option<Stream>) -> Result<Self, JournalError> {
+        let from_state = header.state.is_some();
+        let policy = match header.state.take() {
+            None => Policy::new(&header.config, None).map_err(|e| {
+                // Sizes that no pool can have.
+                JournalError::Format(e.to_string())
+            })?,
+            Some(state) => Policy::load(&state).map_err(JournalError::Damaged)?,
+        };
+        let (now, next_task) = policy.clock_and_task();
+        let out = Replayed {
+            from_state,
+            ..Replayed::default()
+        };
+        if let Some(s) = &mut stream {
+            s.begin(&policy, now);
+        }
+        Ok(Self {
+            policy,
+            header,
+            now,
+            next_task,
+            out,
+            reclaims: BTreeMap::new(),
+            tested: BTreeMap::new(),
+            charges: BTreeMap::new(),
+            highs: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            asked: None,
+            gone: VecDeque::new(),
+            stream,
+        })
+    }
+
     fn diverged(&self, what: String) -> JournalError {
         JournalError::Diverged {
             at: self.out.operations,
             what,
+            written_by: self.header.written_by.clone(),
         }
+    }
+
+    /// All that was given up has been compared.
+    fn nothing_left(&self) -> Result<(), JournalError> {
+        if self.gone.is_empty() {
+            return Ok(());
+        }
+        Err(self.diverged(format!("{} pages more were given up", self.gone.len())))
     }
 
     fn book(&self, object: u64, page: u64) -> Result<Arc<Book>, JournalError> {
@@ -186,8 +180,26 @@ impl Replay {
             .ok_or_else(|| self.diverged(format!("page {page} of region {object} does not exist")))
     }
 
-    fn folio(&self, id: u64) -> FolioId {
-        FolioId(id as u32)
+    fn folio(&self, id: u64) -> Result<FolioId, JournalError> {
+        let (engine, id) = (self.policy.engine(), FolioId(id as u32));
+        let live = id.idx() < engine.folio_records() && !engine.folio(id).has(Flags::DEAD);
+        live.then_some(id)
+            .ok_or_else(|| self.diverged(format!("there is no folio {}", id.0)))
+    }
+
+    fn group(&self, id: u64) -> Result<MemcgId, JournalError> {
+        let known = id < self.policy.engine().memcgs.capacity() as u64;
+        known
+            .then_some(MemcgId(id as u32))
+            .ok_or_else(|| self.diverged(format!("there is no group {id}")))
+    }
+
+    fn reclaim(&self, id: u64) -> Result<&Task, JournalError> {
+        self.reclaims.get(&id).ok_or_else(|| self.no_task(id))
+    }
+
+    fn no_task(&self, id: u64) -> JournalError {
+        self.diverged(format!("there is no task {id}"))
     }
 
     fn task(&mut self, id: u64) -> Result<(), JournalError> {
@@ -199,40 +211,48 @@ impl Replay {
         Ok(())
     }
 
-    fn one(&mut self, op: Op, a: &[u64]) -> Result<(), JournalError> {
-        if op != Op::Victim && !self.gone.is_empty() {
-            let what = format!("{} pages more were given up", self.gone.len());
-            return Err(self.diverged(what));
+    /// A page is known to have been used.
+    fn young(&mut self, id: FolioId) {
+        if let Some(s) = &mut self.stream {
+            s.young(&self.policy, id, self.now);
         }
-        let group = |id: u64| MemcgId(id as u32);
-        let at = self.out.operations;
-        let no_task = |id: u64| JournalError::Diverged {
-            at,
-            what: format!("there is no task {id}"),
-        };
-        let refused = |e: &dyn std::fmt::Display| JournalError::Diverged {
+    }
+
+    fn one(&mut self, op: Op, a: &[u64]) -> Result<(), JournalError> {
+        if op != Op::Victim {
+            self.nothing_left()?;
+        }
+        let (at, written_by) = (self.out.operations, self.header.written_by.clone());
+        let refused = move |e: &dyn std::fmt::Display| JournalError::Diverged {
             at,
             what: e.to_string(),
+            written_by: written_by.clone(),
         };
         match op {
             Op::Now => {
                 self.now += a[0];
                 self.policy.set_now(self.now);
             }
-            Op::Group => drop(self.policy.group(group(a[0])).map_err(|e| refused(&e))?),
+            Op::Group => drop(
+                self.policy
+                    .group(self.group(a[0])?)
+                    .map_err(|e| refused(&e))?,
+            ),
             Op::Protect => {
                 let (min, low) = (a[1].checked_sub(1), a[2].checked_sub(1));
-                let set = self.policy.protect(group(a[0]), min, low);
+                let set = self.policy.protect(self.group(a[0])?, min, low);
                 set.map_err(|e| refused(&e))?;
             }
             Op::Room => self.policy.set_room(a[0]),
             Op::Limit => {
                 self.task(a[0])?;
-                let w = self.policy.limit(group(a[1]), a[2] == 1, a[3]);
+                let w = self.policy.limit(self.group(a[1])?, a[2] == 1, a[3]);
                 self.limits.insert(a[0], w.map_err(|e| refused(&e))?);
             }
             Op::LimitStep => {
-                let w = self.limits.get_mut(&a[0]).ok_or_else(|| no_task(a[0]))?;
+                let Some(w) = self.limits.get_mut(&a[0]) else {
+                    return Err(self.no_task(a[0]));
+                };
                 w.feed_all(Fed::unpack(a[1]));
                 self.policy.limit_step(w);
             }
@@ -240,31 +260,46 @@ impl Replay {
             Op::Charge => {
                 // Refused or not: the journal says how it goes on.
                 let mut task = TaskMemcg::default();
-                let _ = self.policy.charge(group(a[0]), a[1], &mut task);
+                let group = self.group(a[0])?;
+                let _ = self.policy.charge(group, a[1], &mut task);
             }
             Op::ChargeOn => {
                 self.task(a[0])?;
-                let c = self.policy.charge_on(group(a[1]), a[2], group(a[3]));
+                let c = self
+                    .policy
+                    .charge_on(self.group(a[1])?, a[2], self.group(a[3])?);
                 self.charges.insert(a[0], c);
             }
             Op::ChargeStep => {
-                let c = self.charges.get_mut(&a[0]).ok_or_else(|| no_task(a[0]))?;
+                let Some(c) = self.charges.get_mut(&a[0]) else {
+                    return Err(self.no_task(a[0]));
+                };
                 c.feed_all(Fed::unpack(a[1]));
                 self.policy.charge_step(c, &mut TaskMemcg::default());
             }
             Op::High => {
                 self.task(a[0])?;
-                let h = self.policy.high(group(a[1]), a[2]);
+                let h = self.policy.high(self.group(a[1])?, a[2]);
                 self.highs.insert(a[0], h);
             }
             Op::HighStep => {
-                let h = self.highs.get_mut(&a[0]).ok_or_else(|| no_task(a[0]))?;
+                let Some(h) = self.highs.get_mut(&a[0]) else {
+                    return Err(self.no_task(a[0]));
+                };
                 h.feed_all(Fed::unpack(a[1]));
                 self.policy.high_step(h);
             }
-            Op::Uncharge => self.policy.uncharge(group(a[0]), a[1]),
+            Op::Uncharge => {
+                let group = self.group(a[0])?;
+                self.policy.uncharge(group, a[1]);
+            }
             Op::Open => {
-                let open = self.policy.open(group(a[0]), a[1] as usize, a[2] == 1);
+                let (pages, anon) = (a[1], a[2] == 1);
+                let group = self.group(a[0])?;
+                if let Some(s) = &mut self.stream {
+                    s.opened(group, pages, anon);
+                }
+                let open = self.policy.open(group, pages as usize, anon);
                 drop(open.map_err(|e| refused(&e))?);
             }
             Op::Close => {
@@ -279,6 +314,9 @@ impl Replay {
                     write: bit(1),
                     returned: bit(2),
                 };
+                if let Some(s) = &mut self.stream {
+                    s.arrived(&book, a[1] as usize, how, self.now);
+                }
                 self.policy.insert(&book, None, a[1] as usize, how, bit(3));
             }
             Op::Forget => {
@@ -297,18 +335,29 @@ impl Replay {
             }
             Op::Reclaim => {
                 self.task(a[0])?;
-                let t = self.policy.reclaim(group(a[1]), a[2], a[3] == 1);
+                let t = self.policy.reclaim(self.group(a[1])?, a[2], a[3] == 1);
                 self.reclaims.insert(a[0], t);
             }
             Op::Step => {
-                let t = self.reclaims.get_mut(&a[0]).ok_or_else(|| no_task(a[0]))?;
                 let answer = unpack_answer(a[1], a[2]);
-                if let Some(answer) = answer.ok_or_else(|| refused(&"an unknown answer"))? {
+                let answer = answer.ok_or_else(|| refused(&"an unknown answer"))?;
+                let tested = self.tested.remove(&a[0]);
+                if let (Some(Answer::References(r)), Some(id)) = (&answer, tested) {
+                    if r.accessed > 0 {
+                        self.young(id);
+                    }
+                }
+                let Some(t) = self.reclaims.get_mut(&a[0]) else {
+                    return Err(self.no_task(a[0]));
+                };
+                if let Some(answer) = answer {
                     t.answer(answer);
                 }
                 let work = self.policy.step(t);
-                if work == coldset_engine::reclaim::Work::Done {
-                    self.reclaims.remove(&a[0]);
+                match work {
+                    Work::Done => drop(self.reclaims.remove(&a[0])),
+                    Work::Test { folio, .. } => drop(self.tested.insert(a[0], folio)),
+                    _ => {}
                 }
                 self.asked = Some(digest(&work));
             }
@@ -321,7 +370,8 @@ impl Replay {
                 self.out.requests += 1;
             }
             Op::Collect => {
-                let t = self.reclaims.get(&a[0]).ok_or_else(|| no_task(a[0]))?;
+                let t = self.reclaims.get(&a[0]);
+                let t = t.ok_or_else(|| self.no_task(a[0]))?;
                 self.gone = self.policy.collect(t).into();
             }
             Op::Victim => {
@@ -335,30 +385,54 @@ impl Replay {
                     page: a[1] as u32,
                 });
             }
-            Op::Map => self.policy.map(self.folio(a[0]), a[1] == 1),
+            Op::Map => {
+                let id = self.folio(a[0])?;
+                self.policy.map(id, a[1] == 1);
+            }
             Op::Neighbour => {
-                let t = self.reclaims.get(&a[0]).ok_or_else(|| no_task(a[0]))?;
-                let id = FolioId(a[1] as u32);
+                let id = self.folio(a[1])?;
+                self.young(id);
+                let t = self.reclaims.get(&a[0]);
+                let t = t.ok_or_else(|| refused(&"no such task"))?;
                 self.policy.neighbour(t, id);
             }
             Op::NeighboursDone => {
-                let t = self.reclaims.get(&a[0]).ok_or_else(|| no_task(a[0]))?;
+                let t = self.reclaims.get(&a[0]);
+                let t = t.ok_or_else(|| refused(&"no such task"))?;
                 self.policy.neighbours_done(t, a[1], a[2], a[3]);
             }
             Op::WalkYoung | Op::WalkBlock => {
-                let t = self.reclaims.get(&a[0]).ok_or_else(|| no_task(a[0]))?;
-                let w = t.walk().ok_or_else(|| no_task(a[0]))?;
+                let walk = self.reclaim(a[0])?.walk();
+                let w = walk.ok_or_else(|| refused(&"no walk was asked for"))?;
                 if op == Op::WalkYoung {
-                    self.policy.walk_young(&w, FolioId(a[1] as u32));
+                    let id = self.folio(a[1])?;
+                    self.young(id);
+                    self.policy.walk_young(&w, id);
                 } else {
                     self.policy.walk_block(&w, a[1], a[2], a[3]);
                 }
             }
-            Op::Dirty => self.policy.set_dirty(self.folio(a[0])),
-            Op::WritebackStart => self.policy.writeback_start(self.folio(a[0])),
-            Op::WritebackEnd => self.policy.writeback_end(self.folio(a[0]), a[1] == 1),
-            Op::AllocSlot => drop(self.policy.alloc_slot(self.folio(a[0]))),
+            Op::Dirty => {
+                let id = self.folio(a[0])?;
+                if let Some(s) = &mut self.stream {
+                    s.stored(&self.policy, id, self.now);
+                }
+                self.policy.set_dirty(id);
+            }
+            Op::WritebackStart => {
+                let id = self.folio(a[0])?;
+                self.policy.writeback_start(id);
+            }
+            Op::WritebackEnd => {
+                let id = self.folio(a[0])?;
+                self.policy.writeback_end(id, a[1] == 1);
+            }
+            Op::AllocSlot => {
+                let id = self.folio(a[0])?;
+                self.policy.alloc_slot(id);
+            }
             Op::FreeSlot => self.policy.free_slot(None, a[0] as u32),
+            Op::End => unreachable!("the reader ends there"),
         }
         Ok(())
     }

@@ -1,100 +1,234 @@
 //! Keeping a journal. Operations are gathered under the pool's lock; a thread compresses and writes
-//! them.
+//! them, a frame at a time, at least every [`EVERY`].
 
 use super::{Op, MAGIC};
 use crate::policy::PolicyConfig;
 use crate::sys::signals::Shield;
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-/// Bytes handed over at a time.
+/// Bytes gathered that are worth a frame.
 const CHUNK: usize = 64 << 10;
+/// Operations reach the file after this time at the latest: what a kill loses.
+const EVERY: Duration = Duration::from_millis(200);
+/// Bytes that may wait for a slow disk before the journal is given up.
+const WAITING_MAX: usize = 256 << 20;
 /// A light level: the stream must keep up with misses.
 const LEVEL: i32 = 1;
+
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Nothing follows.
+    end: bool,
+    /// Why the journal is not continued.
+    failed: Option<io::Error>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    buffer: Mutex<Buffer>,
+    changed: Condvar,
+}
 
 /// The end of the journal that the policy writes to.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    buffer: Vec<u8>,
-    to: Option<Sender<Vec<u8>>>,
+    shared: Arc<Shared>,
     writer: Option<JoinHandle<io::Result<()>>>,
+    waiting_max: usize,
     pid: u32,
 }
 
-impl Recorder {
-    /// A journal in a new file.
-    pub(crate) fn new(path: &Path, config: &PolicyConfig) -> io::Result<Self> {
-        let file = File::create(path)?;
-        let mut buffer = Vec::with_capacity(CHUNK + 64);
-        writeln!(buffer, "{MAGIC}")?;
-        writeln!(buffer, "budget {}", config.budget)?;
-        writeln!(buffer, "slots {}", config.slots)?;
-        for s in config.switches.describe() {
-            writeln!(buffer, "switch {}={}", s.name, s.value)?;
-        }
-        writeln!(buffer)?;
-        let (to, from) = channel();
+/// First bytes of a journal that begins with `state`, or with an empty policy.
+fn header(config: &PolicyConfig, state: Option<&[u8]>) -> Vec<u8> {
+    let mut text = format!(
+        "{MAGIC}\nwritten-by {}\nbudget {}\nslots {}\n",
+        env!("CARGO_PKG_VERSION"),
+        config.budget,
+        config.slots
+    );
+    for s in config.switches.describe() {
+        text += &format!("switch {}={}\n", s.name, s.value);
+    }
+    if let Some(state) = state {
+        text += &format!("state {}\n", state.len());
+    }
+    text.push('\n');
+    let mut bytes = text.into_bytes();
+    bytes.extend_from_slice(state.unwrap_or_default());
+    bytes
+}
+
+/// A journal's file, before anything is recorded.
+pub(crate) struct NewJournal(Out);
+
+impl NewJournal {
+    /// Creates it or empties it.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Out::new(path).map(Self)
+    }
+
+    /// Begins with `state`, or with an empty policy. All of it is written by a thread.
+    pub(crate) fn start(self, config: &PolicyConfig, state: Option<&[u8]>) -> io::Result<Recorder> {
+        let bytes = header(config, state);
+        let waiting_max = bytes.len() + WAITING_MAX;
+        let shared = Arc::new(Shared {
+            buffer: Mutex::new(Buffer {
+                bytes,
+                ..Buffer::default()
+            }),
+            changed: Condvar::new(),
+        });
+        let theirs = shared.clone();
         let writer = std::thread::Builder::new()
             .name("coldset-journal".into())
             .spawn(move || {
                 let _shield = Shield::new();
-                write_all(file, &from)
+                write_all(self.0, &theirs)
             })?;
-        Ok(Self {
-            buffer,
-            to: Some(to),
+        Ok(Recorder {
+            shared,
             writer: Some(writer),
+            waiting_max,
             pid: std::process::id(),
         })
     }
+}
 
+impl Recorder {
     /// One operation.
     pub(crate) fn write(&mut self, op: Op, args: &[u64]) {
         debug_assert_eq!(args.len(), op.args(), "{op:?}");
-        self.buffer.push(op as u8);
-        for &a in args {
-            put(&mut self.buffer, a);
+        let mut b = self.shared.buffer.lock().expect("journal");
+        if b.failed.is_some() {
+            return;
         }
-        if self.buffer.len() >= CHUNK {
-            self.hand_over();
+        let before = b.bytes.len();
+        b.bytes.push(op as u8);
+        for &a in args {
+            put(&mut b.bytes, a);
+        }
+        if before < CHUNK && b.bytes.len() >= CHUNK {
+            self.shared.changed.notify_one();
+        }
+        if b.bytes.len() > self.waiting_max {
+            let what = "the disk is slower than the program misses";
+            b.failed = Some(io::Error::other(what));
+            self.shared.changed.notify_one();
         }
     }
 
-    fn hand_over(&mut self) {
-        let chunk = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK + 64));
-        // A writer that failed has said so when it is waited for; the pool goes on without.
-        if let Some(to) = &self.to {
-            let _ = to.send(chunk);
+    /// The journal ends here. An error: it is not complete; it has been said on standard error, too.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        if std::process::id() != self.pid {
+            // A child of fork has neither the thread nor a claim to the file.
+            std::mem::forget(writer);
+            return Ok(());
         }
+        {
+            let mut b = self.shared.buffer.lock().expect("journal");
+            b.bytes.push(Op::End as u8);
+            b.end = true;
+            self.shared.changed.notify_one();
+        }
+        let panicked = |_| Err(io::Error::other("its thread has failed"));
+        writer.join().unwrap_or_else(panicked)
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        if std::process::id() != self.pid {
-            // A child of fork has neither the thread nor a claim to the file.
-            std::mem::forget((self.to.take(), self.writer.take()));
-            return;
-        }
-        self.hand_over();
-        self.to = None;
-        match self.writer.take().map(JoinHandle::join) {
-            Some(Ok(Err(e))) => eprintln!("coldset: the journal is not complete: {e}"),
-            Some(Err(_)) => eprintln!("coldset: the journal is not complete"),
-            _ => {}
-        }
+        // Whatever is wrong has been said.
+        let _ = self.end();
     }
 }
 
-fn write_all(file: File, from: &Receiver<Vec<u8>>) -> io::Result<()> {
-    let mut z = zstd::Encoder::new(file, LEVEL)?;
-    for chunk in from {
-        z.write_all(&chunk)?;
+/// The file.
+struct Out {
+    file: File,
+    path: PathBuf,
+    zstd: zstd::bulk::Compressor<'static>,
+    /// Bytes of whole frames.
+    whole: u64,
+}
+
+impl Out {
+    fn new(path: &Path) -> io::Result<Self> {
+        let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
+        zstd.include_checksum(true)?;
+        Ok(Self {
+            file: File::create(path)?,
+            path: path.into(),
+            zstd,
+            whole: 0,
+        })
     }
-    z.finish()?.sync_data()
+
+    /// Writes a frame; one that does not fit leaves no trace.
+    fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let packed = self.zstd.compress(bytes)?;
+        let done = self.file.write_all(&packed);
+        if done.is_ok() {
+            self.whole += packed.len() as u64;
+        } else {
+            let _ = self.file.set_len(self.whole);
+            let _ = self.file.seek(SeekFrom::Start(self.whole));
+        }
+        done
+    }
+}
+
+fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
+    let done = write_frames(&mut out, from);
+    if let Err(e) = &done {
+        let mut b = from.buffer.lock().expect("journal");
+        b.bytes = Vec::new();
+        b.failed.get_or_insert(super::copy(e));
+        eprintln!(
+            "coldset: the journal {} is not complete: {e}; the pool goes on without it",
+            out.path.display()
+        );
+    }
+    done
+}
+
+fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    // The beginning is not kept waiting.
+    let mut every = Duration::ZERO;
+    loop {
+        let end = {
+            let b = from.buffer.lock().expect("journal");
+            let wait = |b: &mut Buffer| b.bytes.len() < CHUNK && !b.end && b.failed.is_none();
+            let waited = from.changed.wait_timeout_while(b, every, wait);
+            let (mut b, _) = waited.expect("journal");
+            if let Some(e) = &b.failed {
+                return Err(super::copy(e));
+            }
+            bytes.clear();
+            std::mem::swap(&mut b.bytes, &mut bytes);
+            b.end
+        };
+        every = EVERY;
+        if !bytes.is_empty() {
+            out.frame(&bytes)?;
+        }
+        if end {
+            return out.file.sync_data();
+        }
+    }
 }
 
 /// A number in seven-bit groups, lowest first.

@@ -12,6 +12,7 @@ const GAP_WEIGHT: i64 = 8;
 /// Counts epochs. With a fixed interval the epoch is `floor(now / interval)`; an automatic interval
 /// changes at the border of an epoch only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct EpochClock {
     interval: Nanos,
     auto: Option<u64>,

@@ -8,6 +8,7 @@ pub const RING: usize = 16;
 
 /// How hot, in three steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum HeatLevel {
     /// First to give.
     Cold,
@@ -30,6 +31,7 @@ impl HeatLevel {
 
 /// Where levels begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeatLevels {
     warm: u8,
     hot: u8,
@@ -101,6 +103,7 @@ impl HeatLevels {
 
 /// Settings of either design.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeatConfig {
     /// Thresholds.
     pub levels: HeatLevels,

@@ -5,6 +5,7 @@ use crate::ids::MemcgId;
 
 /// Links of one memcg.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Link {
     prev: MemcgId,
     next: MemcgId,
@@ -16,6 +17,7 @@ const UNLINKED: Link = Link {
 };
 
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct Ends {
     head: MemcgId,
     tail: MemcgId,
@@ -30,7 +32,9 @@ const EMPTY: Ends = Ends {
 
 /// `N` lists.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Lists<const N: usize> {
+    #[cfg_attr(feature = "state", serde(with = "crate::state::array"))]
     ends: [Ends; N],
     links: Vec<Link>,
 }

@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 
 /// What a visit of a memcg has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct VisitStats {
     /// LRU pages scanned.
     pub scanned: u64,
@@ -41,6 +42,7 @@ pub struct VisitStats {
 
 /// Heat of all memcgs of one node.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeHeat {
     /// As posted, by memcg index; empty unless that policy is on.
     pub posted: Vec<PostedHeat>,

@@ -7,6 +7,7 @@ use crate::ids::Nanos;
 
 /// Heat of one (memcg, node).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct PostedHeat {
     heat: u8,
     last_decay: Nanos,

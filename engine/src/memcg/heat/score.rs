@@ -12,6 +12,7 @@ const COST_MAX: u64 = 1 << 16;
 
 /// Scores of one memcg, in units of 1/[`ONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Score {
     /// Moving average of freed / scanned.
     pub yields: u64,
@@ -47,6 +48,7 @@ impl Score {
 
 /// Sums over the memcgs that have a score.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Means {
     yields: u64,
     cost: u64,

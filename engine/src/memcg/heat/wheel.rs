@@ -30,6 +30,7 @@ const BUSY: usize = DEFERRED + PRIORITIES;
 const LISTS: usize = BUSY + 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 enum Place {
     /// Not a member.
     Absent,
@@ -41,6 +42,7 @@ enum Place {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct Member {
     place: Place,
     offline: bool,
@@ -86,6 +88,7 @@ pub struct WheelCall {
 
 /// The wheel of one walk root on one node.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct DecayWheel {
     cfg: HeatConfig,
     clock: EpochClock,

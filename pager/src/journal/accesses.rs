@@ -1,0 +1,245 @@
+//! What a journal shows of the program's accesses, so that other policies can be tried on them.
+//!
+//! A miss is an access. A hit is seen by the policy only, when it asks: a page found young by a walk
+//! or a test has been used since it was asked about last, once or a thousand times. The first such
+//! sight after a miss may be of the miss itself and is left out. Hits of pages
+//! that nobody asked about are not in the stream, and a journal of another policy shows other hits.
+
+use super::replay::run;
+use super::{JournalError, Replayed};
+use crate::policy::{Arrival, Book, Policy};
+use coldset_engine::memcg::UNLIMITED;
+use coldset_engine::{Flags, FolioId, MemcgId};
+use std::cmp::Reverse;
+use std::path::Path;
+
+/// An access, or several that were seen as one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// When it was seen, nanoseconds.
+    pub at: u64,
+    /// Index into [`Accesses::regions`].
+    pub region: u32,
+    /// Page of it.
+    pub page: u32,
+    /// The page was stored to. Of anonymous memory only stores that missed are known.
+    pub store: bool,
+    /// It was not in memory.
+    pub missed: bool,
+}
+
+/// A region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionInfo {
+    /// Pages.
+    pub pages: u64,
+    /// Anonymous memory, else a file.
+    pub anonymous: bool,
+    /// Index into [`Accesses::groups`].
+    pub group: u32,
+}
+
+/// A group with its limits as they were in the end, pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupInfo {
+    /// Index of the group above; none for the root.
+    pub parent: Option<u32>,
+    /// Never reclaimed below this.
+    pub min: u64,
+    /// Reclaimed below this only if there is no other way.
+    pub low: u64,
+    /// Above this, misses reclaim and wait.
+    pub high: Option<u64>,
+    /// Never above this. Of the root: the budget.
+    pub max: Option<u64>,
+}
+
+/// The accesses of a journal.
+#[derive(Clone, Debug)]
+pub struct Accesses {
+    /// In the order in which they were seen.
+    pub accesses: Vec<Access>,
+    /// The first so many are not accesses: pages that were in memory when the journal began, the
+    /// coldest first.
+    pub resident_before: u64,
+    /// Regions, in order of creation, also those closed later.
+    pub regions: Vec<RegionInfo>,
+    /// Groups; the first is the root.
+    pub groups: Vec<GroupInfo>,
+    /// Pages of the budget.
+    pub budget: u64,
+    /// Pages that the swap can hold.
+    pub swap: u64,
+    /// `switch=value` of the policy it was recorded with.
+    pub switches: Vec<String>,
+    /// The exact replay over that policy.
+    pub replayed: Replayed,
+}
+
+impl Accesses {
+    /// Accesses that missed.
+    pub fn misses(&self) -> u64 {
+        self.accesses.iter().filter(|a| a.missed).count() as u64
+    }
+}
+
+/// Replays a journal over its own policy, comparing as [`super::replay`] does, and gathers the
+/// accesses that it shows.
+///
+/// # Errors
+/// As [`super::replay`].
+pub fn accesses(path: impl AsRef<Path>) -> Result<Accesses, JournalError> {
+    let r = run(path.as_ref(), Some(Stream::default()))?;
+    let stream = r.stream.expect("given");
+    let config = r.header.config;
+    let describe = config.switches.describe();
+    Ok(Accesses {
+        groups: groups(&r.policy, config.budget),
+        accesses: stream.accesses,
+        resident_before: stream.resident_before,
+        regions: stream.regions,
+        budget: config.budget,
+        swap: config.slots.into(),
+        switches: describe
+            .iter()
+            .map(|s| format!("{}={}", s.name, s.value))
+            .collect(),
+        replayed: r.out,
+    })
+}
+
+/// Below the engine's own root, which a pool does not use.
+fn groups(policy: &Policy, budget: u64) -> Vec<GroupInfo> {
+    let tree = &policy.engine().memcgs;
+    let limit = |pages: u64| (pages < UNLIMITED).then_some(pages);
+    (policy.top.0..tree.capacity() as u32)
+        .map(|id| {
+            let m = &tree[MemcgId(id)];
+            GroupInfo {
+                parent: m.parent().and_then(|p| p.0.checked_sub(policy.top.0)),
+                min: m.memory().min(),
+                low: m.memory().low(),
+                high: limit(m.memory().high()),
+                // The compressed store has taken its part of the root's.
+                max: if id == policy.top.0 {
+                    Some(budget)
+                } else {
+                    limit(m.memory().max())
+                },
+            }
+        })
+        .collect()
+}
+
+/// Gathers accesses during a replay.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    accesses: Vec<Access>,
+    resident_before: u64,
+    regions: Vec<RegionInfo>,
+    /// The root group's memcg.
+    top: u32,
+    /// By region, one bit a page: it has missed, and nobody has asked about it since.
+    fresh: Vec<Vec<u64>>,
+}
+
+impl Stream {
+    /// The state at the beginning: regions, and pages in memory in order of generation.
+    pub(super) fn begin(&mut self, policy: &Policy, now: u64) {
+        self.top = policy.top.0;
+        let engine = policy.engine();
+        let mut next = 1;
+        for b in policy.books() {
+            while next < b.object.0 {
+                // Closed before the journal began.
+                self.opened(policy.top, 0, false);
+                next += 1;
+            }
+            self.opened(b.memcg, b.pages() as u64, b.anon);
+            next += 1;
+        }
+        let age = |f: &coldset_engine::Folio| {
+            let memcg = engine.lruvec(f.lruvec()).memcg;
+            let young = engine.generations(memcg).last().map_or(0, |g| g[0]);
+            match f.word().gen() {
+                Some(slot) => (young + GENS - slot as u64) % GENS,
+                None => u64::from(!f.has(Flags::ACTIVE)),
+            }
+        };
+        let mut resident: Vec<_> = engine.folios().collect();
+        resident.sort_by_cached_key(|(id, f)| (Reverse(age(f)), id.0));
+        for (_, f) in resident {
+            let (object, page) = f.owner();
+            self.push(now, object.0, page, f.has(Flags::DIRTY), false);
+        }
+        self.resident_before = self.accesses.len() as u64;
+    }
+
+    fn push(&mut self, at: u64, object: u32, page: u32, store: bool, missed: bool) {
+        self.accesses.push(Access {
+            at,
+            region: object - 1,
+            page,
+            store,
+            missed,
+        });
+    }
+
+    /// Sets or clears; what it was.
+    fn set_fresh(&mut self, object: u32, page: u32, fresh: bool) -> bool {
+        let bits = &mut self.fresh[object as usize - 1];
+        let (word, bit) = (page as usize / 64, page % 64);
+        if bits.len() <= word {
+            bits.resize(word + 1, 0);
+        }
+        let was = bits[word] >> bit & 1 == 1;
+        bits[word] = bits[word] & !(1 << bit) | u64::from(fresh) << bit;
+        was
+    }
+
+    pub(super) fn opened(&mut self, group: MemcgId, pages: u64, anonymous: bool) {
+        self.regions.push(RegionInfo {
+            pages,
+            anonymous,
+            group: group.0 - self.top,
+        });
+        self.fresh.push(Vec::new());
+    }
+
+    pub(super) fn arrived(&mut self, book: &Book, page: usize, how: Arrival, now: u64) {
+        // Read-ahead is the pager's doing, and what comes back never left.
+        if how.wanted && !how.returned {
+            self.push(now, book.object.0, page as u32, how.write, true);
+        }
+        self.set_fresh(book.object.0, page as u32, how.wanted && !how.returned);
+    }
+
+    pub(super) fn young(&mut self, policy: &Policy, id: FolioId, now: u64) {
+        let (object, page) = policy.engine().folio(id).owner();
+        // What is seen first of a page that has missed may be the miss itself: the other policy
+        // will see as much when it asks.
+        if self.set_fresh(object.0, page, false) {
+            return;
+        }
+        let told = self.accesses.last().is_some_and(|a| {
+            (a.at, a.region, a.page) == (now, object.0 - 1, page) && a.store && !a.missed
+        });
+        // A sweep that finds stores has told of the page already.
+        if !told {
+            self.push(now, object.0, page, false, false);
+        }
+    }
+
+    /// Stores were found.
+    pub(super) fn stored(&mut self, policy: &Policy, id: FolioId, now: u64) {
+        let f = policy.engine().folio(id);
+        if f.has(Flags::DIRTY) {
+            return;
+        }
+        let (object, page) = f.owner();
+        self.push(now, object.0, page, true, false);
+    }
+}
+
+/// Slots of generations.
+const GENS: u64 = coldset_engine::mglru::MAX_NR_GENS as u64;
