@@ -129,6 +129,35 @@ pub unsafe extern "C" fn coldset_pool_sync(pool: *const coldset_pool) -> c_int {
     })
 }
 
+/// Begins a journal of the pool's decisions in a new file, for `coldset lab replay`.
+///
+/// # Safety
+/// `pool` is null or a pool, `path` null or a string.
+#[no_mangle]
+pub unsafe extern "C" fn coldset_pool_record(
+    pool: *const coldset_pool,
+    path: *const c_char,
+) -> c_int {
+    status(|| {
+        // SAFETY: by contract.
+        let (pool, path) = unsafe { (object(pool, "the pool")?, text(path, "the path")?) };
+        Ok(pool.pool.get()?.record(path)?)
+    })
+}
+
+/// Ends the journal; it is complete then, unless this returns an error.
+///
+/// # Safety
+/// `pool` is null or a pool.
+#[no_mangle]
+pub unsafe extern "C" fn coldset_pool_stop_recording(pool: *const coldset_pool) -> c_int {
+    status(|| {
+        // SAFETY: by contract.
+        let pool = unsafe { object(pool, "the pool") }?;
+        Ok(pool.pool.get()?.stop_recording()?)
+    })
+}
+
 /// Evicts `bytes` bytes of a group (null: of the whole pool) now, as far as possible. `evicted` is
 /// null, or gets the bytes evicted.
 ///

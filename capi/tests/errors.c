@@ -106,6 +106,8 @@ int main(int argc, char **argv)
     longer.more = 7;
     assert(coldset_pool_stats(pool, &longer.stats, sizeof longer) == COLDSET_OK && longer.more == 0);
     assert(coldset_pool_stats(pool, NULL, 8) == COLDSET_INVALID);
+    assert(coldset_pool_stop_recording(pool) == COLDSET_INVALID && told("no journal"));
+    assert(coldset_pool_record(pool, "/nowhere/at/all") == COLDSET_IO);
     n = 1;
     assert(coldset_pool_reclaim(pool, NULL, 4096, &n) == COLDSET_OK && n == 0);
     coldset_pool_free(pool);
