@@ -181,6 +181,18 @@ void coldset_pool_free(struct coldset_pool *pool);
 // `pool` is null or a pool.
 int coldset_pool_sync(const struct coldset_pool *pool);
 
+// Begins a journal of the pool's decisions in a new file, for `coldset lab replay`.
+//
+// # Safety
+// `pool` is null or a pool, `path` null or a string.
+int coldset_pool_record(const struct coldset_pool *pool, const char *path);
+
+// Ends the journal; it is complete then, unless this returns an error.
+//
+// # Safety
+// `pool` is null or a pool.
+int coldset_pool_stop_recording(const struct coldset_pool *pool);
+
 // Evicts `bytes` bytes of a group (null: of the whole pool) now, as far as possible. `evicted` is
 // null, or gets the bytes evicted.
 //
