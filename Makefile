@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test lint bench soak miri test-as-nobody docs
+.PHONY: help setup lint-setup demo test test-python lint bench bench-pager soak miri test-as-nobody docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test -p coldset-pager --features remote-tests --test remote
 	$(CARGO) build --release -p coldset
 	target/release/coldset lab fidelity
+	scripts/test-python
+
+test-python: setup ## the Python package: pip install into a private venv, its tests, doctests, types
+	scripts/test-python
 
 lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check

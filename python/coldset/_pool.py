@@ -388,6 +388,28 @@ class Pool(_Arrays):
         """
         self._pool.sync()
 
+    def record(self, path: Path) -> None:
+        """Begins a journal of the pool's decisions in a new file, for `coldset lab replay`. It goes on
+        until `stop_recording`, or until the pool and its arrays are gone.
+
+        >>> import coldset, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "journal")
+        >>> pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        >>> pool.record(path)
+        >>> pool.zeros(4 << 20, "u1")[:] = 1
+        >>> pool.stop_recording()
+        >>> os.path.getsize(path) > 0
+        True
+        """
+        self._pool.record(os.fspath(path))
+
+    def stop_recording(self) -> None:
+        """Ends the journal begun by `record` or by the setting `journal`; it is complete then.
+
+        Raises OSError if it could not be written to its end.
+        """
+        self._pool.stop_recording()
+
     def stats(self) -> Stats:
         """Counters and sizes now."""
         return Stats(self._pool.stats())

@@ -55,6 +55,20 @@ impl Pool {
         done.map_err(|e| raise(py, e))
     }
 
+    /// Begins a journal in a new file.
+    fn record(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let pool = self.pool.get(py)?;
+        let done = py.detach(|| pool.record(&path));
+        done.map_err(|e| raise(py, e))
+    }
+
+    /// Ends it.
+    fn stop_recording(&self, py: Python<'_>) -> PyResult<()> {
+        let pool = self.pool.get(py)?;
+        let done = py.detach(|| pool.stop_recording());
+        done.map_err(|e| raise(py, e))
+    }
+
     /// Counters by name.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let pool = self.pool.get(py)?;

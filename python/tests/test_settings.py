@@ -69,6 +69,20 @@ def test_switches_and_journal(tmp_path: Path) -> None:
     assert journal.stat().st_size > 0
 
 
+def test_a_journal_of_a_running_pool(pool: coldset.Pool, tmp_path: Path) -> None:
+    a = pool.full(6 << 20, 1, "u1")
+    with pytest.raises(coldset.Error, match="no journal"):
+        pool.stop_recording()
+    pool.record(tmp_path / "journal")
+    with pytest.raises(coldset.Error, match="kept already"):
+        pool.record(tmp_path / "other")
+    assert a.sum() == a.size
+    pool.stop_recording()
+    assert (tmp_path / "journal").stat().st_size > 1000
+    with pytest.raises(FileNotFoundError):
+        pool.record("/nowhere/at/all")
+
+
 def test_probe_and_sizes() -> None:
     assert any("userfaultfd" in name for name in coldset.probe())
     assert coldset.parse_size("1.5KiB") == 1536

@@ -1,0 +1,347 @@
+/*
+ * libcoldset: memory and file maps inside a budget (Linux).
+ *
+ * Functions that return int return a status, COLDSET_OK or another; those that return a pointer return
+ * a null pointer on failure. coldset_last_error() then says what was wrong, per thread. All functions
+ * may be called by any thread, but an object must not be freed while another thread uses it. Strings
+ * are UTF-8.
+ *
+ * Link with -lcoldset, or with libcoldset.a -lpthread -ldl -lm.
+ */
+
+#ifndef COLDSET_H
+#define COLDSET_H
+
+/* Generated from capi/src by cbindgen: COLDSET_BLESS=1 cargo test -p coldset-capi --test c header */
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Done.
+#define COLDSET_OK 0
+
+// An argument, option, policy or limit is wrong; a null pointer; text that is not UTF-8.
+#define COLDSET_INVALID 1
+
+// The kernel or a device refused; `coldset_last_errno` has its number.
+#define COLDSET_IO 2
+
+// More than budget and swap can hold, or nothing that could be evicted.
+#define COLDSET_NO_MEMORY 3
+
+// The kernel lacks a feature, or the handler of SIGBUS is not in place.
+#define COLDSET_UNSUPPORTED 4
+
+// The region is read-only.
+#define COLDSET_READ_ONLY 5
+
+// The process was forked from the one that made the pool.
+#define COLDSET_FORKED 6
+
+// The region is pinned.
+#define COLDSET_BUSY 7
+
+// A defect of this library; the message says more.
+#define COLDSET_INTERNAL 8
+
+// Never reclaimed below this.
+#define COLDSET_LIMIT_MIN 0
+
+// Reclaimed below this only if there is no other way.
+#define COLDSET_LIMIT_LOW 1
+
+// Above this, misses of the group reclaim and wait.
+#define COLDSET_LIMIT_HIGH 2
+
+// Never above this.
+#define COLDSET_LIMIT_MAX 3
+
+// Misses are read ahead of if they come in order.
+#define COLDSET_ADVICE_NORMAL 0
+
+// No read-ahead. For the whole region.
+#define COLDSET_ADVICE_RANDOM 1
+
+// Full read-ahead. For the whole region.
+#define COLDSET_ADVICE_SEQUENTIAL 2
+
+// Brings the range in.
+#define COLDSET_ADVICE_WILL_NEED 3
+
+// Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what was
+// written.
+#define COLDSET_ADVICE_DONT_NEED 4
+
+// A part of a pool with limits of its own.
+typedef struct coldset_group coldset_group;
+
+// Pages that stay in memory.
+typedef struct coldset_pin coldset_pin;
+
+// A budget and the regions that share it.
+typedef struct coldset_pool coldset_pool;
+
+// Managed memory: anonymous, or a map of a file.
+typedef struct coldset_region coldset_region;
+
+// Where a pool stands. Pages are 4 KiB. Later versions may append fields.
+typedef struct coldset_stats {
+    // The budget in bytes.
+    uint64_t budget_bytes;
+    // Bytes that count to it: pages in memory, and memory of compressed contents.
+    uint64_t resident_bytes;
+    // Highest `resident_bytes` so far.
+    uint64_t peak_bytes;
+    // Bytes of memory of compressed contents.
+    uint64_t store_bytes;
+    // Swap slots in use.
+    uint64_t swap_slots_used;
+    // Swap slots in all.
+    uint64_t swap_slots;
+    // Dirty pages of files, as far as known.
+    uint64_t dirty_pages;
+    // Misses handled.
+    uint64_t misses;
+    // Misses that failed.
+    uint64_t failed_misses;
+    // Pages brought in, read-ahead included.
+    uint64_t filled;
+    // Pages taken out.
+    uint64_t evicted;
+    // Pages read from swap.
+    uint64_t swapped_in;
+    // Pages written to swap.
+    uint64_t swapped_out;
+    // Pages read from files.
+    uint64_t read_file;
+    // Pages written to files in the background and by sync.
+    uint64_t written_back;
+    // Pages written to files when they were evicted.
+    uint64_t written_inline;
+    // Failed transfers to swap and files.
+    uint64_t store_errors;
+    // Half of all misses took at most this long, in nanoseconds.
+    uint64_t miss_median_ns;
+    // 99 % of all misses took at most this long, in nanoseconds.
+    uint64_t miss_p99_ns;
+} coldset_stats;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Message of the last call that failed on this thread, with the remedy; empty if none has. It stays
+// valid until the next call that fails on this thread.
+const char *coldset_last_error(void);
+
+// Status of the last call that failed on this thread; for functions that return a pointer.
+int coldset_last_status(void);
+
+// `errno` of the last call that failed on this thread if its status is `COLDSET_IO`, else 0.
+int coldset_last_errno(void);
+
+// Version of the library, as "1.2.3".
+const char *coldset_version(void);
+
+// Tries each feature of the kernel that regions need.
+//
+// Returns `COLDSET_UNSUPPORTED`, and a message that names the feature, if one is missing.
+int coldset_probe(void);
+
+// Bytes of a size such as "4096", "512M" or "2GiB".
+//
+// # Safety
+// `size` is null or a string; `bytes` is null or may be written.
+int coldset_parse_size(const char *size, uint64_t *bytes);
+
+// Makes a pool of `budget` bytes.
+//
+// `options` is null, or an array of "name=value" strings that ends with a null pointer:
+// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; none by default),
+// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus", "journal=/path",
+// "read_ahead=32" and "batch=64" in pages.
+//
+// Returns null on failure.
+//
+// # Safety
+// `options` is as described.
+struct coldset_pool *coldset_pool_new(uint64_t budget, const char *const *options);
+
+// Gives a pool up. It goes on as long as there are regions and groups of it. Null does nothing.
+//
+// # Safety
+// `pool` is null, or a pool that nobody uses any more.
+void coldset_pool_free(struct coldset_pool *pool);
+
+// Writes all dirty pages of files and makes them durable.
+//
+// Returns the first error since the last sync, of files or of the swap.
+//
+// # Safety
+// `pool` is null or a pool.
+int coldset_pool_sync(const struct coldset_pool *pool);
+
+// Begins a journal of the pool's decisions in a new file, for `coldset lab replay`.
+//
+// # Safety
+// `pool` is null or a pool, `path` null or a string.
+int coldset_pool_record(const struct coldset_pool *pool, const char *path);
+
+// Ends the journal; it is complete then, unless this returns an error.
+//
+// # Safety
+// `pool` is null or a pool.
+int coldset_pool_stop_recording(const struct coldset_pool *pool);
+
+// Evicts `bytes` bytes of a group (null: of the whole pool) now, as far as possible. `evicted` is
+// null, or gets the bytes evicted.
+//
+// # Safety
+// `pool` is null or a pool, `group` null or a group of it; `evicted` is null or may be written.
+int coldset_pool_reclaim(const struct coldset_pool *pool,
+                         const struct coldset_group *group,
+                         uint64_t bytes,
+                         uint64_t *evicted);
+
+// Makes a group below `parent` (null: directly below the pool's budget), without limits.
+//
+// Returns null on failure.
+//
+// # Safety
+// `pool` is null or a pool, `parent` null or a group of it, `name` null or a string.
+struct coldset_group *coldset_group_new(const struct coldset_pool *pool,
+                                        const struct coldset_group *parent,
+                                        const char *name);
+
+// Gives up the name of a group; the group stays with its pool. Null does nothing.
+//
+// # Safety
+// `group` is null, or a group that nobody uses any more.
+void coldset_group_free(struct coldset_group *group);
+
+// Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` takes it away. A lower max
+// or high takes effect before this returns, as far as pages can be evicted.
+//
+// # Safety
+// `group` is null or a group.
+int coldset_group_set(const struct coldset_group *group,
+                      int limit,
+                      uint64_t bytes);
+
+// Bytes of pages of the group, and of groups below it, that are in memory; 0 on failure.
+//
+// # Safety
+// `group` is null or a group.
+uint64_t coldset_group_usage(const struct coldset_group *group);
+
+// `len` bytes of zeroed memory in a group (null: in the pool's root).
+//
+// Returns null on failure, with `COLDSET_NO_MEMORY` if budget and swap cannot hold it.
+//
+// # Safety
+// `pool` is null or a pool, `group` null or a group of it.
+struct coldset_region *coldset_region_anonymous(const struct coldset_pool *pool,
+                                                const struct coldset_group *group,
+                                                size_t len);
+
+// A map of a whole existing file in a group (null: in the pool's root), shared and read-write if
+// `writable` is not 0, else read-only. While it exists nobody else may write to the file or change its
+// size.
+//
+// Returns null on failure.
+//
+// # Safety
+// `pool` is null or a pool, `group` null or a group of it, `path` null or a string.
+struct coldset_region *coldset_region_file(const struct coldset_pool *pool,
+                                           const struct coldset_group *group,
+                                           const char *path,
+                                           int writable);
+
+// Address of the first byte; null on failure. Any thread that does not block SIGBUS may use the
+// memory until the region is closed; system calls need a pin on what they touch. Stores to a
+// read-only region raise SIGBUS or SIGSEGV.
+//
+// # Safety
+// `region` is null or a region.
+void *coldset_region_data(const struct coldset_region *region);
+
+// Bytes; 0 on failure.
+//
+// # Safety
+// `region` is null or a region.
+size_t coldset_region_len(const struct coldset_region *region);
+
+// Writes the dirty pages of a byte range and makes them durable; nothing for anonymous memory.
+//
+// Returns the first error since the last sync, also one that the flusher met.
+//
+// # Safety
+// `region` is null or a region.
+int coldset_region_sync(const struct coldset_region *region, size_t offset, size_t len);
+
+// Says how a byte range will be used (`COLDSET_ADVICE_...`).
+//
+// # Safety
+// `region` is null or a region.
+int coldset_region_advise(const struct coldset_region *region,
+                          size_t offset,
+                          size_t len,
+                          int advice);
+
+// Bytes of a byte range that are in memory, in whole pages; 0 on failure.
+//
+// # Safety
+// `region` is null or a region.
+size_t coldset_region_resident(const struct coldset_region *region, size_t offset, size_t len);
+
+// Brings a byte range in and keeps it until `coldset_unpin`: system calls may use it meanwhile, and
+// store to it if `write` is not 0. Without a pin they fail with EFAULT on memory that has been
+// evicted.
+//
+// Returns null on failure.
+//
+// # Safety
+// `region` is null or a region.
+struct coldset_pin *coldset_region_pin(const struct coldset_region *region,
+                                       size_t offset,
+                                       size_t len,
+                                       int write);
+
+// Lets pinned pages go. Null does nothing.
+//
+// # Safety
+// `pin` is null, or a pin that nobody uses any more.
+void coldset_unpin(struct coldset_pin *pin);
+
+// Writes what is dirty, unmaps, and frees the region: also if it returns an error, except for
+// `COLDSET_BUSY`, when pins are left and nothing has been done. Null does nothing.
+//
+// # Safety
+// `region` is null, or a region that nobody uses any more, nor its memory.
+int coldset_region_close(struct coldset_region *region);
+
+// Where the pool stands. `size` is `sizeof(struct coldset_stats)` of the caller: a library that is
+// newer fills no more than that, and of what an older one does not know it stores zeroes.
+//
+// # Safety
+// `pool` is null or a pool; `to` is null or `size` bytes of it may be written.
+int coldset_pool_stats(const struct coldset_pool *pool, struct coldset_stats *to, size_t size);
+
+// Where the pool stands, with latencies and the engine's counters, as an object of JSON. Free it with
+// `coldset_string_free`. Null on failure.
+//
+// # Safety
+// `pool` is null or a pool.
+char *coldset_pool_stats_json(const struct coldset_pool *pool);
+
+// Frees a string that this library has made. Null does nothing.
+//
+// # Safety
+// `string` is null, or such a string that nobody uses any more.
+void coldset_string_free(char *string);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* COLDSET_H */
