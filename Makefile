@@ -47,6 +47,10 @@ bench: setup ## criterion benchmarks, replay throughput, and libCacheSim on the 
 	$(CARGO) build --release -p coldset-lab --example replay_bench
 	scripts/bench-libcachesim
 
+bench-pager: setup ## the pager beside the kernel's reclaim under a memory cgroup (needs root for the kernel's arm)
+	@scripts/test-python --build-only
+	$(CARGO) bench -p coldset-pager --bench kernel -- --python target/venv/bin/python $(BENCH)
+
 # Seconds of each stress test of `make soak`.
 SECONDS ?= 600
 KILLS ?= 200

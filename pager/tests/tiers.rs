@@ -74,7 +74,7 @@ fn stressed(swap: SwapConfig, time: Duration) -> Option<Stats> {
 #[test]
 fn no_store_is_lost_while_pages_are_recompressed() {
     let swap = SwapConfig::lz4(64 * MIB)
-        .memory_limit(7 * MIB)
+        .memory_limit(8 * MIB)
         .and_zstd_after(Duration::ZERO);
     if let Some(s) = stressed(swap, soak(3.0)) {
         assert!(s.swap.recompressed > 1000, "{s:?}");

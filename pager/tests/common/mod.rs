@@ -99,9 +99,12 @@ pub fn pages_in_memory() -> u64 {
 /// Samples memory every 10 ms until `stop`; the highest sum of pages and store.
 pub fn watch(pools: &[&Pool], stop: &AtomicBool) -> u64 {
     let mut peak = 0;
+    let store = || -> u64 { pools.iter().map(|p| p.stats().store_pages).sum() };
     while !stop.load(Relaxed) {
-        let store: u64 = pools.iter().map(|p| p.stats().store_pages).sum();
-        peak = peak.max(pages_in_memory() + store);
+        // Pages that have become contents of the store between two looks would count twice.
+        let before = store();
+        let pages = pages_in_memory();
+        peak = peak.max(pages + before.min(store()));
         std::thread::sleep(Duration::from_millis(10));
     }
     peak
