@@ -2,9 +2,11 @@
 
 mod common;
 
+use coldset_pager::store::FileStorage;
 use coldset_pager::{Error, FaultMode, FlushConfig, Pool, PoolConfig, Region, SwapConfig};
 use common::*;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A small file system of this test's own, if the user may mount one; gone when dropped.
@@ -147,7 +149,19 @@ fn a_swap_file_on_a_full_disk() {
         std::fs::write(&path, vec![1; 3 * MIB as usize]).unwrap();
         path
     };
-    let swap = SwapConfig::file(disk.path("swap"), 16 * MIB);
+    // A swap file of the pool's own gets its space at once, or is refused.
+    let refused = PoolConfig::new(MIB)
+        .swap(SwapConfig::file(disk.path("swap"), 16 * MIB))
+        .fault_mode(FaultMode::Explicit);
+    let refused = Pool::new(refused).unwrap_err().to_string();
+    assert!(refused.contains("bytes free"), "{refused}");
+    let _ = std::fs::remove_file(disk.path("swap"));
+    // One that the program brings may be sparse.
+    let path = disk.path("sparse");
+    let sparse = std::fs::File::create(&path).unwrap();
+    sparse.set_len(16 * MIB).unwrap();
+    let sparse = Arc::new(FileStorage::open(&path, true).unwrap());
+    let swap = SwapConfig::none().and_storage(sparse, 16 * MIB);
     let pool = Pool::new(
         PoolConfig::new(MIB)
             .swap(swap)

@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn objects_keep_their_bytes(ops in prop::collection::vec((any::<bool>(), 1usize..=4096, any::<u8>()), 1..400)) {
+        fn objects_keep_their_bytes(ops in prop::collection::vec((any::<bool>(), 1usize..=4096, any::<u8>()), 1..if cfg!(miri) { 20 } else { 400 })) {
             let mut slab = Slab::new();
             let mut live: Vec<(Handle, usize, u8)> = Vec::new();
             for (remove, len, fill) in ops {
