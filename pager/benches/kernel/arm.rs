@@ -149,7 +149,7 @@ impl Job {
     }
 
     fn kernel(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
-        let map = match self.backing {
+        let mut map = match self.backing {
             Backing::File => {
                 let map = Map::file(&self.file, self.bytes(), self.stores > 0)?;
                 if self.advice {
@@ -244,7 +244,7 @@ impl Map {
         unsafe { libc::madvise(self.at, self.len, advice) };
     }
 
-    fn bytes(&self) -> &mut [u8] {
+    fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the mapping is that long, writable where this is called, and has no other user yet.
         unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.len) }
     }
