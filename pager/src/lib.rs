@@ -73,8 +73,8 @@ mod stat;
 pub mod store;
 mod sweep;
 pub mod sys;
-mod traffic;
 mod torn;
+mod traffic;
 mod writeback;
 
 pub use config::{
