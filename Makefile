@@ -26,6 +26,7 @@ demo: setup ## build, then the MongoDB experiment and the sample trace over the 
 	# Exit code 1 is an answer here: a claim of the report is out of its band, and the table says so.
 	target/release/coldset lab run mongodb --seeds 5 || [ $$? -eq 1 ]
 	target/release/coldset lab replay data/sqlite.pageops.zst --memory 25%
+	$(CARGO) run --release -p coldset-pager --example budget
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace

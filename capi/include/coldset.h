@@ -158,14 +158,15 @@ int coldset_parse_size(const char *size, uint64_t *bytes);
 //
 // `options` is null, or an array of "name=value" strings that ends with a null pointer:
 // "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; none by default),
-// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus", "journal=/path",
+// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread), "journal=/path",
 // "read_ahead=32" and "batch=64" in pages.
 //
 // Returns null on failure.
 //
 // # Safety
 // `options` is as described.
-struct coldset_pool *coldset_pool_new(uint64_t budget, const char *const *options);
+struct coldset_pool *coldset_pool_new(uint64_t budget,
+                                      const char *const *options);
 
 // Gives a pool up. It goes on as long as there are regions and groups of it. Null does nothing.
 //

@@ -72,7 +72,7 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Result<(), Fail
 ///
 /// `options` is null, or an array of "name=value" strings that ends with a null pointer:
 /// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; none by default),
-/// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus", "journal=/path",
+/// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread), "journal=/path",
 /// "read_ahead=32" and "batch=64" in pages.
 ///
 /// Returns null on failure.

@@ -118,7 +118,7 @@ pub unsafe extern "C" fn coldset_region_data(region: *const coldset_region) -> *
         let address = |r: &Arc<Region>| {
             if r.is_explicit() {
                 let text = "the pool is in explicit mode, whose regions have no address; use \
-                            fault_mode=sigbus";
+                            fault_mode=sigbus or thread";
                 return Err(Failure::new(COLDSET_UNSUPPORTED, text));
             }
             Ok(r.as_ptr().cast())

@@ -159,7 +159,13 @@ fn json(s: &Stats) -> Value {
         .iter()
         .map(|(name, value)| ((*name).to_string(), json!(value)))
         .collect();
-    json!({
+    let named = |all: &[(&str, u64)]| -> Map<String, Value> {
+        all.iter()
+            .map(|&(n, v)| (n.to_string(), json!(v)))
+            .collect()
+    };
+    let mut all = named(&s.counters());
+    let Value::Object(more) = json!({
         "budget_bytes": c.budget_bytes,
         "resident_bytes": c.resident_bytes,
         "peak_bytes": c.peak_bytes,
@@ -167,18 +173,14 @@ fn json(s: &Stats) -> Value {
         "swap_slots_used": c.swap_slots_used,
         "swap_slots": c.swap_slots,
         "dirty_pages": c.dirty_pages,
-        "misses": c.misses,
-        "failed_misses": c.failed_misses,
-        "filled": c.filled,
-        "evicted": c.evicted,
-        "swapped_in": c.swapped_in,
-        "swapped_out": c.swapped_out,
-        "read_file": c.read_file,
-        "written_back": c.written_back,
-        "written_inline": c.written_inline,
-        "store_errors": c.store_errors,
+        "swap": named(&s.swap.named()),
+        "io_uring": s.io_uring,
         "miss": latency(&s.miss),
         "evict": latency(&s.evict),
         "engine": engine,
-    })
+    }) else {
+        unreachable!("an object")
+    };
+    all.extend(more);
+    Value::Object(all)
 }

@@ -288,9 +288,10 @@ class Pool(_Arrays):
 
     `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"). `swap` is where arrays go that
     are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
-    "file:/path:8GiB", or both joined by "+". `policy` is a name ("v5", "classic", "base", "merged",
+    "file:/path:8GiB", "temp:8GiB", joined by "+". `policy` is a name ("v5", "classic", "base", "merged",
     ...), `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
-    `fault_mode` is how accesses reach the pool. `journal` names a new file that records all decisions.
+    `fault_mode` is how accesses reach the pool: "sigbus", or "thread", which needs privilege and lets
+    system calls use arrays without a pin. `journal` names a new file that records all decisions.
 
     With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
     still alive then go on working.

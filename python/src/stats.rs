@@ -20,24 +20,18 @@ pub fn dict<'py>(py: Python<'py>, s: &Stats) -> PyResult<Bound<'py, PyDict>> {
         ("swap_slots_used", s.swap_slots.0),
         ("swap_slots", s.swap_slots.1),
         ("dirty_pages", s.dirty_pages),
-        ("misses", s.misses),
-        ("filled", s.filled),
-        ("failed_misses", s.failed_misses),
-        ("evicted", s.evicted),
-        ("swapped_in", s.swapped_in),
-        ("swapped_out", s.swapped_out),
-        ("read_file", s.read_file),
-        ("written_back", s.written_back),
-        ("written_inline", s.written_inline),
-        ("throttled_writes", s.throttled_writes),
-        ("store_errors", s.store_errors),
-        ("reclaims", s.reclaims),
-        ("sweeps", s.sweeps),
-        ("swept", s.swept),
-        ("gate_waits", s.gate_waits),
     ] {
         d.set_item(name, value)?;
     }
+    for (name, value) in s.counters() {
+        d.set_item(name, value)?;
+    }
+    let swap = PyDict::new(py);
+    for (name, value) in s.swap.named() {
+        swap.set_item(name, value)?;
+    }
+    d.set_item("swap", swap)?;
+    d.set_item("io_uring", s.io_uring)?;
     d.set_item("miss", latency(py, &s.miss)?)?;
     d.set_item("evict", latency(py, &s.evict)?)?;
     let engine = PyDict::new(py);

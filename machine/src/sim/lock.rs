@@ -104,7 +104,8 @@ impl TicketLock {
         let mut at = self.busy.partition_point(|&(_, end)| end <= t);
         while let Some(&(busy_start, busy_end)) = self.busy.get(at) {
             let handoff = if start > t { handoff_ns } else { 0 };
-            if start + hold + handoff <= busy_start {
+            // A section of no length does not get in before one that begins at that moment either.
+            if start + hold.max(1) + handoff <= busy_start {
                 break;
             }
             start = start.max(busy_end);
@@ -184,6 +185,15 @@ mod tests {
         lock.forget_before(1_500);
         assert_eq!(lock.acquire(2_000, 100, 0).wait, 0);
         assert_eq!(lock.acquire(3_999_950, 100, 0).start, 4_000_100);
+    }
+
+    /// Found by the property below.
+    #[test]
+    fn a_section_of_no_length_waits_like_any_other() {
+        let mut lock = TicketLock::new(50, 150);
+        lock.acquire(0, 1, 0);
+        let grant = lock.acquire(0, 0, 0);
+        assert_eq!((grant.start, grant.wait, grant.free_at), (1, 1, 51));
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //! the name says so, else in pages; times in nanoseconds.
 
 use super::histogram::Distribution;
+use crate::config::FaultMode;
 use crate::pool::{Pool, PoolInner};
 use crate::region::RegionInner;
 use crate::sys::{clock, PAGE};
@@ -19,7 +20,7 @@ pub struct Snapshot {
     pub pool: u64,
     /// Policy by its name, with `+switch=value` for each switch set.
     pub policy: String,
-    /// How misses reach the pager: `sigbus` or `explicit`.
+    /// How misses reach the pager: `sigbus`, `thread` or `explicit`.
     pub fault_mode: String,
     /// Why it is `explicit` although `FaultMode::Auto` asked for the other.
     pub fallback: Option<String>,
@@ -43,6 +44,8 @@ pub struct Snapshot {
     pub swap_used_bytes: u64,
     /// Contents that swap can hold.
     pub swap_bytes: u64,
+    /// What is in which tier of the swap, by the names of [`crate::store::Tiers`]' fields.
+    pub swap_tiers: BTreeMap<String, u64>,
     /// Counters of the pager, by the names of [`crate::Stats`]' fields.
     pub counters: BTreeMap<String, u64>,
     /// The engine's levels of the pool (pages), by the kernel's names.
@@ -221,11 +224,12 @@ impl PoolInner {
         Some(Snapshot {
             pool: self.id,
             policy: self.config.policy_name.clone(),
-            fault_mode: if self.pagemap.is_some() {
-                "sigbus".into()
-            } else {
-                "explicit".into()
-            },
+            fault_mode: match (self.pagemap.is_some(), self.config.fault) {
+                (true, FaultMode::Thread) => "thread",
+                (true, _) => "sigbus",
+                (false, _) => "explicit",
+            }
+            .into(),
             fallback: self.missing.as_ref().map(ToString::to_string),
             now_ns,
             age_ns: now_ns - self.born_ns,
@@ -237,6 +241,12 @@ impl PoolInner {
             dirty_bytes: bytes(stats.dirty_pages),
             swap_used_bytes: bytes(stats.swap_slots.0),
             swap_bytes: bytes(stats.swap_slots.1),
+            swap_tiers: stats
+                .swap
+                .named()
+                .into_iter()
+                .map(|(n, v)| (n.to_string(), v))
+                .collect(),
             counters: stats
                 .counters()
                 .into_iter()

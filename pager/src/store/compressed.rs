@@ -59,6 +59,22 @@ pub struct Tiers {
 }
 
 impl Tiers {
+    /// All of it by the names of the fields.
+    pub fn named(&self) -> [(&'static str, u64); 10] {
+        [
+            ("same_pages", self.same_pages),
+            ("raw_pages", self.raw_pages),
+            ("lz4_pages", self.lz4_pages),
+            ("lz4_bytes", self.lz4_bytes),
+            ("zstd_pages", self.zstd_pages),
+            ("zstd_bytes", self.zstd_bytes),
+            ("file_pages", self.file_pages),
+            ("recompressed", self.recompressed),
+            ("saved_bytes", self.saved_bytes),
+            ("not_smaller", self.not_smaller),
+        ]
+    }
+
     /// Bytes of contents, without the rounding of the allocator.
     pub fn bytes(&self) -> u64 {
         self.raw_pages * PAGE as u64 + self.lz4_bytes + self.zstd_bytes
