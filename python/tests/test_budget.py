@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +13,17 @@ import numpy as np
 import pytest
 from conftest import MIB, memfd_bytes
 
-#: Beyond the budget, for each thread that is evicting (see the pager's manual).
+#: Beyond the budget, for each thread that is evicting (see the pager's manual); the pool has one itself.
 SLACK = 64 << 10
+
+
+def counts_agree(pool: coldset.Pool, before: int) -> bool:
+    """Is the pool's count the kernel's? The pool may be evicting at this moment."""
+    for _ in range(100):
+        if pool.stats()["resident_pages"] * 4096 == memfd_bytes() - before:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 class Watch:
@@ -48,10 +58,10 @@ def test_an_array_four_times_the_budget() -> None:
     stats = pool.stats()
     assert a.nbytes == 4 * budget
     assert stats["evicted"] > 3 * budget // 4096
-    assert 0 < watch.peak <= budget + SLACK
-    assert stats["peak_bytes"] <= budget + SLACK
+    assert 0 < watch.peak <= budget + 2 * SLACK
+    assert stats["peak_bytes"] <= budget + 2 * SLACK
     assert stats["resident_bytes"] <= budget
-    assert stats["resident_pages"] * 4096 == memfd_bytes() - watch.before
+    assert counts_agree(pool, watch.before)
     assert 0 < a.resident() <= budget
     assert pool.reclaim("4MiB") > 0
     del a
@@ -66,8 +76,8 @@ def test_a_file_four_times_the_budget(tmp_path: Path) -> None:
         a += np.arange(4096)[:, None]
         sums = a.sum(axis=0)
     assert (sums == 4096 * np.arange(1024) + 4095 * 4096 // 2).all()
-    assert 0 < watch.peak <= 8 * MIB + SLACK
-    assert pool.stats()["peak_bytes"] <= 8 * MIB + SLACK
+    assert 0 < watch.peak <= 8 * MIB + 2 * SLACK
+    assert pool.stats()["peak_bytes"] <= 8 * MIB + 2 * SLACK
     a.flush()
     on_disk = np.fromfile(tmp_path / "file", "i8").reshape(4096, 1024)
     assert (on_disk == np.arange(1024) + np.arange(4096)[:, None]).all()
@@ -93,7 +103,7 @@ def test_sixteen_threads(pool: coldset.Pool) -> None:
         sums = list(threads.map(work, range(16)))
     assert a.sum() == sum(sums)
     assert pool.stats()["evicted"] > 1000
-    assert watch.peak <= 4 * MIB + 16 * SLACK
+    assert watch.peak <= 4 * MIB + 17 * SLACK
 
 
 def test_numpy_over_arrays_beyond_the_budget(pool: coldset.Pool) -> None:
