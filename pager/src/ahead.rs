@@ -6,6 +6,7 @@
 //! pages itself again, so that it has something to do until the thread is ahead of it.
 
 use crate::error::{Error, Result};
+use crate::fault::MOST_FILLED;
 use crate::pool::PoolInner;
 use crate::region::RegionInner;
 use crate::sys::signals::Shield;
@@ -17,6 +18,8 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 const MOST: usize = 512;
 /// Of a small budget, the share that one stream may fill ahead.
 const SHARE: u64 = 8;
+/// Parts of the budget of which the thread may fill one at once.
+const CHUNKS: u64 = 256;
 /// Orders that wait; more are not worth keeping.
 const WAITING: usize = 16;
 
@@ -209,6 +212,9 @@ impl RegionInner {
     /// Fills what is not in memory of a range, as far as there is room.
     fn read_on(&self, first: usize, pages: usize) {
         let (mut at, end) = (first, first + pages);
+        let least = self.pool.config.read_ahead;
+        // Large transfers where the budget is large.
+        let mut most = ((self.pool.gate.budget() / CHUNKS) as usize).clamp(least, MOST_FILLED);
         while at < end {
             // Before the lock: whoever closes the stream is inside an operation and wants it.
             let _passage = self.pool.traffic.enter();
@@ -216,15 +222,18 @@ impl RegionInner {
             if *closed {
                 return;
             }
-            let n = self.claim_evicted(at, end.min(at + self.pool.config.read_ahead));
+            let n = self.claim_evicted(at, end.min(at + most));
             if n == 0 {
                 at += 1;
                 continue;
             }
-            if !self.fill_or_leave(at, n) {
+            if self.fill_or_leave(at, n) {
+                at += n;
+            } else if n > least {
+                most = least;
+            } else {
                 return;
             }
-            at += n;
         }
     }
 

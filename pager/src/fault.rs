@@ -97,6 +97,9 @@ pub(crate) fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
+/// The most pages filled together: by the thread that reads ahead. A miss fills [`MAX_READ_AHEAD`].
+pub(crate) const MOST_FILLED: usize = 128;
+
 /// Buffers of one miss.
 #[derive(Debug)]
 pub(crate) struct Bounce {
@@ -108,7 +111,7 @@ impl Bounce {
     pub(crate) fn new() -> Result<Self> {
         let make = |n| PageBuf::new(n).map_err(Error::sys("memory for a miss"));
         Ok(Self {
-            pages: make(MAX_READ_AHEAD)?,
+            pages: make(MOST_FILLED)?,
             scratch: make(SCRATCH / PAGE)?,
         })
     }

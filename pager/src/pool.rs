@@ -330,7 +330,7 @@ impl PoolInner {
         over: MemcgId,
         high: &mut TaskMemcg,
     ) -> Result<bool> {
-        self.reclaim_or_flush(over, self.config.batch as u64)?;
+        self.reclaim_or_flush(over, pages.max(self.config.batch as u64))?;
         Ok(self.core().policy.charge(memcg, pages, high).is_ok())
     }
 

@@ -64,10 +64,10 @@ def main() -> None:
     path = folder / f"column_sums.{args.mib}"
     make(path, rows)
     result: dict[str, Any] = {"arm": args.arm, "mib": args.mib, "passes": args.passes}
-    wall, cpu = time.perf_counter(), time.process_time()
     if args.arm == "coldset":
         import coldset
-
+    wall, cpu = time.perf_counter(), time.process_time()
+    if args.arm == "coldset":
         pool = coldset.Pool(args.budget_mib << 20, policy=args.policy)
         total = sums(pool.memmap(path, "f8", "r", (rows, COLUMNS)), args.passes)
     else:

@@ -195,7 +195,7 @@ fn column_sums(o: &Options, kernel: bool, bar: &ProgressBar) -> Result<Measured>
             let join = r#"[ -z "$0" ] || echo $$ > "$0"; exec "$@""#;
             let procs = limit.as_ref().map(Limit::procs).unwrap_or_default();
             c.arg("-c").arg(join).arg(procs).arg(python).arg(&script);
-            c.args(["--mib", &o.mib.to_string()]);
+            c.args(["--passes", "1", "--mib", &o.mib.to_string()]);
             c.args(["--budget-mib", &o.budget_mib.to_string()]);
             c.args([
                 "--arm",
