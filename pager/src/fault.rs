@@ -280,7 +280,7 @@ impl RegionInner {
             c.read_file.fetch_add(n as u64, Relaxed);
             return Ok(false);
         }
-        let mut slots = [None; MAX_READ_AHEAD];
+        let mut slots = [None; MOST_FILLED];
         let mut stored = 0;
         for (i, s) in slots[..n].iter_mut().enumerate() {
             *s = self.slot(first + i);
