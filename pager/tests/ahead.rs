@@ -15,7 +15,7 @@ fn pool() -> Option<Pool> {
 }
 
 fn word(page: usize, k: usize) -> u64 {
-    (page as u64) << 16 | k as u64 / 8
+    ((page as u64) << 16) | (k as u64 / 8)
 }
 
 fn fill(r: &mut Region) {
