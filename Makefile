@@ -29,8 +29,7 @@ demo: setup ## build, then the MongoDB experiment and the sample trace over the 
 	$(CARGO) run --release -p coldset-pager --example budget
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
-	$(CARGO) test --workspace
-	$(CARGO) test -p coldset-pager --features remote-tests --test remote
+	$(CARGO) test --workspace --features coldset-pager/remote-tests
 	$(CARGO) build --release -p coldset
 	target/release/coldset lab fidelity
 	scripts/test-python
