@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fault::MOST_FILLED;
 use crate::pool::PoolInner;
 use crate::region::RegionInner;
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -46,7 +46,7 @@ impl Stream {
         }
         // Pages between that are in memory already do not end it.
         if page > 0 && (next..next + most).contains(&page) {
-            (window * 2).clamp(2, most.max(2)).min(most)
+            (window * 2).max(2).min(most)
         } else {
             self.handed.store(0, Relaxed);
             1
@@ -121,9 +121,7 @@ impl Ahead {
             return Ok(());
         }
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("coldset-ahead".into())
-            .spawn(move || run(&shared));
+        let thread = shielded_thread("coldset-ahead", move || run(&shared));
         match thread {
             Ok(_) => Ok(()),
             Err(e) => {
@@ -153,8 +151,6 @@ impl Ahead {
 }
 
 fn run((queue, changed): &(Mutex<Queue>, Condvar)) {
-    // Handlers of the application run elsewhere; a miss of ours cannot happen.
-    let _shield = Shield::new();
     loop {
         let order = {
             let mut q = queue.lock().expect("read-ahead");

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::pool::PoolInner;
 use crate::sys::futex;
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -50,9 +50,7 @@ impl Background {
             return Ok(());
         }
         let (weak, state) = (Arc::downgrade(pool), self.state.clone());
-        let thread = std::thread::Builder::new()
-            .name("coldset-reclaim".into())
-            .spawn(move || run(&weak, &state));
+        let thread = shielded_thread("coldset-reclaim", move || run(&weak, &state));
         match thread {
             Ok(_) => Ok(()),
             Err(e) => {
@@ -77,8 +75,6 @@ impl Background {
 }
 
 fn run(pool: &Weak<PoolInner>, state: &AtomicU32) {
-    // Handlers of the application run elsewhere; a miss of ours cannot happen.
-    let _shield = Shield::new();
     loop {
         match state.load(Acquire) {
             STOP => return,

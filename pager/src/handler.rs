@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::fault::{find, say};
 use crate::region::{Memory, RegionInner};
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use crate::sys::userfaultfd::{Told, Userfaultfd};
 use crate::sys::PAGE;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
@@ -34,9 +34,7 @@ impl Handlers {
         };
         for _ in 0..threads {
             let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
-            std::thread::Builder::new()
-                .name("coldset-miss".into())
-                .spawn(move || serve(&uffd, &stop))
+            shielded_thread("coldset-miss", move || serve(&uffd, &stop))
                 .map_err(Error::io("starting a handler thread"))?;
         }
         Ok(h)
@@ -59,8 +57,6 @@ const FAILED: Duration = Duration::from_millis(50);
 
 /// One thread: a message, a miss, until told to stop.
 fn serve(uffd: &Userfaultfd, stop: &OwnedFd) {
-    // Handlers of the application run elsewhere.
-    let _shield = Shield::new();
     let mut failed: Vec<(usize, Instant)> = Vec::new();
     loop {
         let mut fds = [

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::pool::PoolInner;
 use crate::store::compressed::Recompressed;
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
@@ -34,9 +34,7 @@ impl Recompressor {
             return Ok(());
         };
         let (weak, shared) = (Arc::downgrade(pool), pool.recompressor.0.clone());
-        std::thread::Builder::new()
-            .name("coldset-zstd".into())
-            .spawn(move || work(&weak, &shared, cold))
+        shielded_thread("coldset-zstd", move || work(&weak, &shared, cold))
             .map_err(Error::io("starting the recompressor"))?;
         Ok(())
     }
@@ -62,8 +60,6 @@ impl Recompressor {
 }
 
 fn work(pool: &Weak<PoolInner>, shared: &Shared, cold: Duration) {
-    // Handlers of the application run elsewhere; a miss of ours cannot happen.
-    let _shield = Shield::new();
     loop {
         let woken = {
             let o = shared.orders.lock().expect("recompressor");

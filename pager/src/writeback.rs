@@ -11,7 +11,8 @@ use crate::region::{Backing, Memory, RegionInner, BLOCK};
 use crate::store::storage::{write_all, Write};
 use crate::store::swap::clone;
 use crate::sys::memory::PageBuf;
-use crate::sys::{clock, signals, PAGE};
+use crate::sys::signals::shielded_thread;
+use crate::sys::{clock, PAGE};
 use coldset_engine::Counter;
 use std::io;
 use std::ops::Range;
@@ -64,9 +65,7 @@ impl Flusher {
             return Ok(());
         }
         let (weak, shared) = (Arc::downgrade(pool), self.shared.clone());
-        std::thread::Builder::new()
-            .name("coldset-flush".into())
-            .spawn(move || flusher(&weak, &shared))
+        shielded_thread("coldset-flush", move || flusher(&weak, &shared))
             .map_err(Error::io("starting the flusher"))?;
         o.started = true;
         Ok(())
@@ -85,8 +84,6 @@ impl Flusher {
 }
 
 fn flusher(pool: &Weak<PoolInner>, shared: &Shared) {
-    // Handlers of the application run elsewhere; a miss of ours cannot happen.
-    let _shield = signals::Shield::new();
     let Some(interval) = pool.upgrade().map(|p| p.config.flush.interval) else {
         return;
     };

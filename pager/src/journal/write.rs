@@ -3,7 +3,7 @@
 
 use super::{Op, MAGIC};
 use crate::policy::PolicyConfig;
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -85,12 +85,7 @@ impl NewJournal {
             changed: Condvar::new(),
         });
         let theirs = shared.clone();
-        let writer = std::thread::Builder::new()
-            .name("coldset-journal".into())
-            .spawn(move || {
-                let _shield = Shield::new();
-                write_all(self.0, &theirs)
-            })?;
+        let writer = shielded_thread("coldset-journal", move || write_all(self.0, &theirs))?;
         Ok(Recorder {
             shared,
             writer: Some(writer),

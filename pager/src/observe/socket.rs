@@ -6,7 +6,7 @@
 
 use super::registry::snapshot_all;
 use crate::sys::exit::at_exit;
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -49,9 +49,7 @@ pub(crate) fn open() -> io::Result<()> {
         return Ok(());
     }
     let (listener, path) = listen(rustix::process::geteuid().as_raw(), pid)?;
-    std::thread::Builder::new()
-        .name("coldset-observe".into())
-        .spawn(move || serve(&listener))?;
+    shielded_thread("coldset-observe", move || serve(&listener))?;
     if open.is_none() {
         at_exit(remove);
     }
@@ -138,7 +136,6 @@ pub(crate) fn clean(folder: &Path) {
 const REFUSED: ErrorKind = ErrorKind::ConnectionRefused;
 
 fn serve(listener: &UnixListener) {
-    let _shield = Shield::new();
     for stream in listener.incoming() {
         match stream {
             // Whoever goes away early has seen enough.

@@ -3,7 +3,9 @@
 //! A handler of the application that touches managed memory while its thread holds a lock of the
 //! pager would wait for itself. So asynchronous signals stay blocked while the pager works.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::thread::JoinHandle;
 
 /// Signals a program causes itself by what it executes; blocking them would only kill it.
 const SYNCHRONOUS: [i32; 7] = [
@@ -47,6 +49,21 @@ impl Shield {
             }
         }
     }
+}
+
+/// Starts a thread of the pager's own: handlers of the application run elsewhere, and threads that it
+/// starts inherit that.
+///
+/// # Errors
+/// No thread is to be had.
+pub fn shielded_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.into()).spawn(|| {
+        let _shield = Shield::new();
+        work()
+    })
 }
 
 impl Default for Shield {

@@ -1,7 +1,7 @@
 //! The thread that talks to a service.
 
 use super::RemoteOptions;
-use crate::sys::signals::Shield;
+use crate::sys::signals::shielded_thread;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::options::ReadOptions;
 use opendal::{ErrorKind, Metadata, Operator};
@@ -152,9 +152,7 @@ impl Client {
         let name = object.name.clone();
         let (requests, inbox) = unbounded_channel();
         let (ready, started) = sync_channel(1);
-        std::thread::Builder::new()
-            .name("coldset-remote".into())
-            .spawn(move || serve(object, inbox, &ready))?;
+        shielded_thread("coldset-remote", move || serve(object, inbox, &ready))?;
         let dead = |_| io::Error::other("the thread of a remote object has died");
         let len = started.recv().map_err(dead)??;
         let tries = options.retries as u32 + 1;
@@ -197,7 +195,6 @@ fn serve(
     mut inbox: UnboundedReceiver<Request>,
     ready: &SyncSender<io::Result<u64>>,
 ) {
-    let _shield = Shield::new();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
