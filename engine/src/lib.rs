@@ -19,6 +19,7 @@ pub mod meter;
 pub mod mglru;
 pub mod node;
 pub mod oom;
+pub mod policies;
 pub mod reclaim;
 pub mod slab;
 #[cfg(feature = "state")]
