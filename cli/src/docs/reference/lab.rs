@@ -99,6 +99,7 @@ fn show_band(band: Band) -> String {
         // The least number above zero stands for "more than nothing".
         (true, false) if lo == f64::EPSILON => "above 0".into(),
         (true, false) => format!("at least {}", human(lo)),
+        (false, true) if hi == -f64::EPSILON => "below 0".into(),
         (false, true) => format!("at most {}", human(hi)),
         (false, false) => "any".into(),
     }
