@@ -36,3 +36,6 @@ pub use mem::{MappingFlags, MappingId};
 pub use params::Params;
 pub use vm::cow::Inherited;
 pub use world::World;
+
+/// Hash of the sources of this crate. What other sources have computed may differ.
+pub const SOURCES: &str = env!("COLDSET_SOURCES");
