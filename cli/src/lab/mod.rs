@@ -12,6 +12,7 @@ pub mod params;
 pub mod races;
 pub mod replay;
 pub mod run;
+pub mod sweep;
 mod trace;
 pub mod verify;
 
