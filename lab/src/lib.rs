@@ -2,6 +2,7 @@
 
 pub mod ablate;
 pub mod bounds;
+pub mod charts;
 pub mod draw;
 pub mod experiments;
 pub mod fidelity;

@@ -38,6 +38,7 @@ fn plan(
         costs: assign::costs(&args.cost)?,
         params: assign::params(&args.param)?,
         record: Vec::new(),
+        sample_points: 0,
     })
 }
 
