@@ -163,7 +163,11 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn start(shared: &'a Shared<'a>) -> Result<Self, String> {
         let fail = |e: std::io::Error| format!("starting a worker: {e}; give a smaller --jobs");
+        // As this command was started, which may be a script of another program.
+        let arguments = std::env::args_os().skip(1);
+        let before = arguments.take_while(|argument| argument != "lab");
         let mut child = Command::new(std::env::current_exe().map_err(fail)?)
+            .args(before)
             .args(["lab", "sweep-worker", "--out"])
             .arg(shared.store.dir())
             .stdin(Stdio::piped())
