@@ -10,6 +10,7 @@
 
 use coldset_engine::memcg::heat::VisitStats;
 use coldset_engine::memcg::CounterKind;
+use coldset_engine::policies::ListKind;
 use coldset_engine::reclaim::order::{MemcgOrder, Visited};
 use coldset_engine::reclaim::ScanControl;
 use coldset_engine::switches::{MemcgHeat, PolicyKind};
@@ -20,9 +21,9 @@ use std::time::{Duration, Instant};
 /// Name in reports, heat, lists of an lruvec: small ones, except where the order needs generations.
 const ORDERS: [(&str, MemcgHeat, PolicyKind); 4] = [
     ("memcg-lru", MemcgHeat::Off, PolicyKind::MultiGen),
-    ("walk", MemcgHeat::Off, PolicyKind::Fifo),
-    ("heat", MemcgHeat::Posted, PolicyKind::Fifo),
-    ("wheel", MemcgHeat::Wheel, PolicyKind::Fifo),
+    ("walk", MemcgHeat::Off, PolicyKind::List(ListKind::Fifo)),
+    ("heat", MemcgHeat::Posted, PolicyKind::List(ListKind::Fifo)),
+    ("wheel", MemcgHeat::Wheel, PolicyKind::List(ListKind::Fifo)),
 ];
 const MEMCGS: [u32; 4] = [100, 1_000, 10_000, 100_000];
 

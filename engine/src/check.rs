@@ -7,12 +7,18 @@ use crate::batch::BatchOp;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::{Flags, Folio, List};
-use crate::ids::{FolioId, LruvecId, MemcgId};
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::{LruList, Policy, MAX_ZONES};
 use crate::mglru::{MAX_NR_GENS, MIN_NR_GENS};
+use crate::policies::ListPolicy;
 
 /// Where a folio was found while lists were walked: lruvec, and slot or list number.
 type Place = (LruvecId, usize);
+
+/// Number of a list of a list policy.
+fn list_place(t: LruType, list: usize) -> usize {
+    list * 2 + t.idx()
+}
 
 /// Sums over folios of one lruvec, in pages.
 #[derive(Clone, Default)]
@@ -73,9 +79,9 @@ impl Engine {
                         self.check_list(list, (id, n), &mut places);
                     }
                 }
-                Policy::Fifo(c) => {
-                    for (n, list) in c.lists.iter().enumerate() {
-                        self.check_list(list, (id, n), &mut places);
+                Policy::List(state) => {
+                    for t in LruType::ALL {
+                        self.check_list_policy(state.lists.of(t), (id, t), &mut places);
                     }
                 }
                 Policy::MultiGen(m) => {
@@ -88,6 +94,26 @@ impl Engine {
             }
         }
         places
+    }
+
+    /// Lists and ghosts of one type.
+    fn check_list_policy(
+        &self,
+        lists: &dyn ListPolicy,
+        (lruvec, t): (LruvecId, LruType),
+        places: &mut [Option<Place>],
+    ) {
+        for (n, queue) in lists.queues().iter().enumerate() {
+            let at = (lruvec, list_place(t, n));
+            self.check_list(queue.list(), at, places);
+            let folios = queue.list().iter(&self.folios);
+            let pages: u64 = folios.map(|id| self.folios[id].nr_pages()).sum();
+            assert_eq!(queue.pages(), pages, "pages on list {at:?}");
+        }
+        for ghosts in lists.ghosts() {
+            ghosts.check();
+        }
+        lists.check(&self.folios);
     }
 
     fn check_list(&self, list: &List, at: Place, places: &mut [Option<Place>]) {
@@ -154,7 +180,13 @@ impl Engine {
                     let want = crate::classic::list_of(f).idx();
                     assert_eq!(n, want, "list of {id:?} against its flags: {f:?}");
                 }
-                Policy::Fifo(_) => assert_eq!(n, f.lru_type().idx(), "list of {id:?}: {f:?}"),
+                Policy::List(_) => {
+                    assert_eq!(
+                        n,
+                        list_place(f.lru_type(), f.home.into()),
+                        "list of {id:?}: {f:?}"
+                    );
+                }
                 Policy::MultiGen(_) => {
                     assert!(
                         gen.is_some(),

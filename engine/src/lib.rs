@@ -29,6 +29,7 @@ pub mod meter;
 pub mod mglru;
 pub mod node;
 pub mod oom;
+pub mod policies;
 pub mod reclaim;
 pub mod slab;
 #[cfg(feature = "state")]
@@ -49,3 +50,6 @@ pub use folio::table::NewFolio;
 pub use folio::{Flags, Folio};
 pub use ids::*;
 pub use switches::{presets, Switches};
+
+/// Hash of the sources of this crate. What other sources have computed may differ.
+pub const SOURCES: &str = env!("COLDSET_SOURCES");

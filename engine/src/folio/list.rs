@@ -81,6 +81,21 @@ impl List {
         self.len += 1;
     }
 
+    /// Adds next to `at`, which is on the list, on its older side.
+    #[inline]
+    pub fn push_behind(&mut self, t: &mut FolioTable, at: FolioId, id: FolioId) {
+        let older = t[at].next;
+        if !older.is_some() {
+            return self.push_tail(t, id);
+        }
+        let f = &mut t[id];
+        debug_assert!(!f.next.is_some() && !f.prev.is_some());
+        (f.prev, f.next) = (at, older);
+        t[at].next = id;
+        t[older].prev = id;
+        self.len += 1;
+    }
+
     /// Takes `id` off this list.
     #[inline]
     pub fn remove(&mut self, t: &mut FolioTable, id: FolioId) {
@@ -133,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_deque(ops in prop::collection::vec((0u8..4, 0u32..32), 1..200)) {
+        fn behaves_like_a_deque(ops in prop::collection::vec((0u8..5, 0u32..32), 1..200)) {
             let mut t = FolioTable::with_capacity(32);
             for i in 0..32 {
                 t.alloc(NewFolio { lruvec: LruvecId(0), object: ObjectId(0), index: i, order: 0, zone: 0, flags: Flags::empty() });
@@ -146,6 +161,11 @@ mod tests {
                     (0, false) => { list.push_head(&mut t, id); model.push_front(id); }
                     (1, false) => { list.push_tail(&mut t, id); model.push_back(id); }
                     (2, true) => { list.remove(&mut t, id); model.retain(|&m| m != id); }
+                    (4, false) if !model.is_empty() => {
+                        let at = n as usize % model.len();
+                        list.push_behind(&mut t, model[at], id);
+                        model.insert(at + 1, id);
+                    }
                     (3, _) => prop_assert_eq!(list.pop_tail(&mut t), model.pop_back()),
                     _ => {}
                 }

@@ -66,6 +66,7 @@ impl Engine {
             });
             let f = &mut self.folios[piece];
             f.word.set_refs(whole.word.refs());
+            f.home = whole.home;
             f.refcount += held;
             f.swap = whole.swap_slot().map_or(0, |slot| slot + 1 + i);
             pieces.push(piece);

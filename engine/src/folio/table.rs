@@ -34,7 +34,8 @@ pub struct Folio {
     pub(crate) order: u8,
     /// Zone index on its node.
     pub(crate) zone: u8,
-    /// Multi-gen: slot of the list it is physically on, which lags behind its generation.
+    /// Multi-gen: slot of the list it is physically on, which lags behind its generation. List
+    /// policies: number of its list.
     pub(crate) home: u8,
 }
 

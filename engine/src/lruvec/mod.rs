@@ -1,9 +1,9 @@
 //! One lruvec: the LRU lists of a (memcg, node) pair behind a few policy-independent verbs.
 //!
 //! A policy is a variant of [`Policy`] plus one arm in each verb of [`ops`] and one reclaim loop in
-//! `reclaim/lruvec_loop.rs`; nothing else in the engine looks at it.
+//! `reclaim/lruvec_loop.rs`; nothing else in the engine looks at it. Those that are a few lists and a
+//! rule for the next victim share a variant and a loop ([`crate::policies`]).
 
-pub mod fifo;
 pub mod ops;
 mod view;
 
@@ -12,8 +12,8 @@ pub use view::{GenView, LruvecView, TierView};
 use crate::classic::ClassicLists;
 use crate::ids::{LruType, MemcgId, NodeId};
 use crate::mglru::MultiGen;
+use crate::policies::ListState;
 use crate::switches::PolicyKind;
-use fifo::FifoLists;
 
 /// Zones a node can have.
 pub const MAX_ZONES: usize = 4;
@@ -93,8 +93,8 @@ pub enum Policy {
     Classic(ClassicLists),
     /// Generations.
     MultiGen(Box<MultiGen>),
-    /// One list a type.
-    Fifo(FifoLists),
+    /// Lists of a policy of the literature.
+    List(Box<ListState>),
 }
 
 /// The LRU state of one (memcg, node) pair.
@@ -137,7 +137,7 @@ impl Lruvec {
             policy: match kind {
                 PolicyKind::Classic => Policy::Classic(ClassicLists::default()),
                 PolicyKind::MultiGen => Policy::MultiGen(Box::new(MultiGen::new(now))),
-                PolicyKind::Fifo => Policy::Fifo(FifoLists::default()),
+                PolicyKind::List(kind) => Policy::List(Box::new(ListState::new(kind))),
             },
             sizes: [[0; 5]; MAX_ZONES],
             nonresident_age: 0,

@@ -4,6 +4,7 @@ use super::{LruList, Policy};
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
+use crate::policies::verbs::Entry;
 use crate::{classic, mglru};
 
 impl Engine {
@@ -21,6 +22,12 @@ impl Engine {
     /// Puts a folio that is on no list onto the list its flags select, at the newest end
     /// (`oldest`: at the victims' end of the coldest list). Unevictable folios are only counted.
     pub(crate) fn lruvec_add(&mut self, id: FolioId, oldest: bool) {
+        self.lruvec_enter(id, if oldest { Entry::Oldest } else { Entry::New });
+    }
+
+    /// As [`Self::lruvec_add`]; list policies tell survivors of reclaim from newcomers.
+    pub(crate) fn lruvec_enter(&mut self, id: FolioId, entry: Entry) {
+        let oldest = entry == Entry::Oldest;
         self.meter.list_ops += 1;
         let f = &self.folios[id];
         debug_assert!(f.word().gen().is_none());
@@ -42,17 +49,7 @@ impl Engine {
                 }
                 self.resize_list(lruvec, zone, list, n);
             }
-            Policy::Fifo(lists) => {
-                let t = f.lru_type();
-                let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
-                let l = &mut lists.lists[t.idx()];
-                if oldest {
-                    l.push_tail(&mut self.folios, id);
-                } else {
-                    l.push_head(&mut self.folios, id);
-                }
-                self.resize_list(lruvec, zone, LruList::of(t, false), n);
-            }
+            Policy::List(_) => self.list_add(id, entry),
         }
     }
 
@@ -73,15 +70,12 @@ impl Engine {
                 lists.lists[list.idx()].remove(&mut self.folios, id);
                 self.resize_list(lruvec, zone, list, -n);
             }
-            Policy::Fifo(lists) => {
-                let t = f.lru_type();
-                lists.lists[t.idx()].remove(&mut self.folios, id);
-                self.resize_list(lruvec, zone, LruList::of(t, false), -n);
-            }
+            Policy::List(_) => self.list_del(id),
         }
     }
 
-    /// An access through a descriptor (`read`), or the removal of a young page-table entry.
+    /// An access through a descriptor (`read`), also the one that brings a folio in, or the removal of a
+    /// young page-table entry.
     #[inline]
     pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
         match self.lruvecs[self.folios[id].lruvec().idx()].policy {
@@ -89,7 +83,7 @@ impl Engine {
                 mglru::refs::accessed(&mut self.folios[id].word, self.sw.is_612())
             }
             Policy::Classic(_) => self.classic_mark_accessed(cpu, id),
-            Policy::Fifo(_) => {}
+            Policy::List(_) => self.list_accessed(id),
         }
     }
 }

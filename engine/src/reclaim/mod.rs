@@ -8,7 +8,7 @@
 //! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
 //! | `gen_root.rs` | root reclaim of multi-gen memcgs |
 //! | `order/` | which memcg is next: walk, memcg LRU, heat, wheel |
-//! | `gen_loop.rs`, `classic_loop.rs` | one lruvec under each policy |
+//! | `gen_loop.rs`, `classic_loop.rs`, `list_loop.rs` | one lruvec under each policy |
 //! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
 //! | `split.rs` | large folios that cannot leave memory as a whole |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
@@ -21,6 +21,7 @@ pub mod debug;
 pub mod gen_loop;
 pub mod gen_root;
 pub mod kswapd;
+pub mod list_loop;
 pub mod lruvec_loop;
 pub mod node;
 pub mod order;

@@ -494,6 +494,14 @@ impl ShrinkList {
                         Verdict::Keep
                     }
                 }
+                Policy::List(_) => {
+                    if r.accessed > 0 {
+                        eng.list_referenced(self.folio);
+                        Verdict::Keep
+                    } else {
+                        Verdict::Reclaim
+                    }
+                }
                 _ => {
                     let marked = f.word.test_clear(Flags::REFERENCED);
                     if r.accessed > 0 {

@@ -6,6 +6,7 @@
 pub mod patches;
 pub mod presets;
 
+use crate::policies::ListKind;
 use std::fmt;
 
 /// Which lists an lruvec has.
@@ -16,8 +17,8 @@ pub enum PolicyKind {
     Classic,
     /// Generations (`mglru.md`).
     MultiGen,
-    /// One list, no second chance: the floor to compare with.
-    Fifo,
+    /// Lists of a policy of the literature ([`crate::policies`]).
+    List(ListKind),
 }
 
 /// How references of a folio are counted (`mglru.md` 3).
@@ -238,8 +239,30 @@ macro_rules! switch_enum {
     };
 }
 
-switch_enum!(PolicyKind, "classic, mglru, fifo",
-    "classic" => PolicyKind::Classic, "mglru" => PolicyKind::MultiGen, "fifo" => PolicyKind::Fifo);
+impl SwitchValue for PolicyKind {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "classic" => Some(Self::Classic),
+            "mglru" => Some(Self::MultiGen),
+            list => {
+                let kind = ListKind::ALL.iter().find(|k| k.name() == list);
+                kind.copied().map(Self::List)
+            }
+        }
+    }
+    fn text(self) -> String {
+        match self {
+            Self::Classic => "classic",
+            Self::MultiGen => "mglru",
+            Self::List(kind) => kind.name(),
+        }
+        .into()
+    }
+    fn accepts() -> &'static str {
+        ListKind::ACCEPTS
+    }
+}
+
 switch_enum!(RefsModel, "612, 614, 614+exec",
     "612" => RefsModel::V612, "614" => RefsModel::V614, "614+exec" => RefsModel::V614Exec);
 switch_enum!(BudgetFloor, "none, v2, v5",

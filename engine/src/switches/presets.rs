@@ -5,102 +5,148 @@ use super::{
     nearest, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
     RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
+use crate::policies::{list_policies, ListKind};
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
+#[derive(Clone, Copy)]
 pub struct Preset {
     /// Canonical name, then aliases.
     pub names: &'static [&'static str],
     /// One line for `coldset lab list`.
     pub doc: &'static str,
+    /// Authors, venue and year, for a policy of the literature.
+    pub paper: Option<&'static str>,
     build: fn() -> Switches,
 }
 
 /// Every preset, in the order in which they are listed.
-pub const PRESETS: &[Preset] = &[
+pub const PRESETS: &[Preset] = &joined();
+
+/// A preset for each list policy.
+macro_rules! of_lists {
+    ($($module:ident $type:ident $name:literal $doc:literal $paper:literal;)*) => {
+        [$(Preset {
+            names: &[$name],
+            doc: $doc,
+            paper: Some($paper),
+            build: || list(ListKind::$type),
+        },)*]
+    };
+}
+const LISTS: [Preset; ListKind::ALL.len()] = list_policies!(of_lists);
+
+/// [`KERNELS`] and [`LISTS`].
+const fn joined() -> [Preset; KERNELS.len() + LISTS.len()] {
+    let mut all = [KERNELS[0]; KERNELS.len() + LISTS.len()];
+    let mut at = 1;
+    while at < all.len() {
+        all[at] = if at < KERNELS.len() {
+            KERNELS[at]
+        } else {
+            LISTS[at - KERNELS.len()]
+        };
+        at += 1;
+    }
+    all
+}
+
+/// The policies of kernels.
+const KERNELS: &[Preset] = &[
     Preset {
         names: &["classic"],
         doc: "active and inactive lists",
+        paper: None,
         build: classic,
     },
     Preset {
         names: &["v612", "mglru-6.12"],
         doc: "multi-gen LRU of late stable 6.12 kernels",
+        paper: None,
         build: v612,
     },
     Preset {
         names: &["v612-early"],
         doc: "multi-gen LRU of the first 6.12 kernels",
+        paper: None,
         build: v612_early,
     },
     Preset {
         names: &["base", "mglru-7.0", "gen-before"],
         doc: "multi-gen LRU before the reclaim-loop series (6.14 to 7.0)",
+        paper: None,
         build: base,
     },
     Preset {
         names: &["v2", "series-v2"],
         doc: "the series as posted in version 2 (12 patches)",
+        paper: None,
         build: v2,
     },
     Preset {
         names: &["v5", "series-v5", "gen-after"],
         doc: "the series as posted in version 5 (14 patches)",
+        paper: None,
         build: v5,
     },
     Preset {
         names: &["merged"],
         doc: "the series as merged (7.2 development tree)",
+        paper: None,
         build: merged,
     },
     Preset {
         names: &["android_backport", "gen-faulty"],
         doc: "the series ported to a 6.12 phone kernel with five faults (mglru.md 13)",
+        paper: None,
         build: android_backport,
     },
     Preset {
         names: &["step4"],
         doc: "base and the patches of the series up to 4: restructured loop, fixed budget",
+        paper: None,
         build: || up_to(4),
     },
     Preset {
         names: &["step5"],
         doc: "base and the patches of the series up to 5: exact counts",
+        paper: None,
         build: || up_to(5),
     },
     Preset {
         names: &["step6"],
         doc: "base and the patches of the series up to 6: smaller batch",
+        paper: None,
         build: || up_to(6),
     },
     Preset {
         names: &["step7"],
         doc: "base and the patches of the series up to 7: no abort after aging",
+        paper: None,
         build: || up_to(7),
     },
     Preset {
         names: &["step8"],
         doc: "base and the patches of the series up to 8: no swap check at isolation",
+        paper: None,
         build: || up_to(8),
     },
     Preset {
         names: &["step9"],
         doc: "base and the patches of the series up to 9: common dirty reactivation",
+        paper: None,
         build: || up_to(9),
     },
     Preset {
         names: &["step10"],
         doc: "base and the patches of the series up to 10: flushers woken in the loop",
+        paper: None,
         build: || up_to(10),
     },
     Preset {
         names: &["step14"],
         doc: "base and the patches of the series up to 14: unified writeback throttling; the same as v5",
+        paper: None,
         build: || up_to(14),
-    },
-    Preset {
-        names: &["fifo"],
-        doc: "one list, no second chance: the floor to compare with",
-        build: fifo,
     },
 ];
 
@@ -227,9 +273,9 @@ fn classic() -> Switches {
     }
 }
 
-fn fifo() -> Switches {
+fn list(kind: ListKind) -> Switches {
     Switches {
-        policy: PolicyKind::Fifo,
+        policy: PolicyKind::List(kind),
         ..base()
     }
 }

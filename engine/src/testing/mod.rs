@@ -8,6 +8,7 @@
 //! | `world.rs` | creating, mapping, using, dirtying and dropping folios |
 //! | `serve.rs` | answering requests; running tasks, single lists and single lruvecs |
 //! | `place.rs` | building list layouts directly |
+//! | `cache.rs` | another host: a cache of single pages over one lruvec |
 //!
 //! ```ignore
 //! let mut h = Host::new("base");
@@ -17,6 +18,7 @@
 //! assert!(h.gone(f) && h.seen.flushes == 0);
 //! ```
 
+mod cache;
 mod place;
 mod random;
 mod script;
@@ -25,6 +27,7 @@ mod spec;
 mod tests;
 mod world;
 
+pub(crate) use cache::Cache;
 pub(crate) use script::{Script, Seen, WriteAs};
 pub(crate) use spec::Spec;
 pub(crate) use world::Host;

@@ -1,4 +1,5 @@
-//! Eviction records and refaults under both policies (`workingset.md` 3 and 4).
+//! Eviction records and refaults (`workingset.md` 3 and 4). List policies without ghosts use the
+//! records of the classic lists.
 
 use super::shadow::{Shadow, Unpacked, VALUE_BITS, VALUE_MASK};
 use crate::counters::Counter;
@@ -43,6 +44,11 @@ impl Engine {
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Option<MemcgId>) -> Shadow {
         let f = &self.folios[id];
         let (lruvec, n, t, word) = (f.lruvec, f.nr_pages(), f.lru_type(), f.word);
+        if matches!(self.lruvecs[lruvec.idx()].policy, Policy::List(_)) {
+            if let Some(shadow) = self.list_evicted(id) {
+                return shadow;
+            }
+        }
         let lv = &mut self.lruvecs[lruvec.idx()];
         let (owner, node) = (lv.memcg, lv.node);
         match &mut lv.policy {
@@ -63,7 +69,7 @@ impl Engine {
                     workingset,
                 })
             }
-            Policy::Classic(_) | Policy::Fifo(_) => {
+            Policy::Classic(_) | Policy::List(_) => {
                 let memcg = target.unwrap_or(MemcgId::ROOT);
                 let of = self.lruvec_id(memcg, node);
                 let value = self.lruvecs[of.idx()].nonresident_age;
@@ -82,10 +88,10 @@ impl Engine {
     /// for insertions that serve a write. May set `ACTIVE` and `WORKINGSET`, and counts the refault.
     pub fn refault(&mut self, id: FolioId, shadow: Shadow, site: RefaultSite) {
         let lruvec = self.folios[id].lruvec;
-        if matches!(self.lruvecs[lruvec.idx()].policy, Policy::MultiGen(_)) {
-            self.gen_refault(id, shadow, site);
-        } else {
-            self.classic_refault(id, shadow);
+        match self.lruvecs[lruvec.idx()].policy {
+            Policy::MultiGen(_) => self.gen_refault(id, shadow, site),
+            Policy::List(_) if self.has_ghosts(id) => self.list_refault(id, shadow),
+            _ => self.classic_refault(id, shadow),
         }
     }
 
@@ -157,7 +163,13 @@ impl Engine {
     }
 
     /// Counts a refault in every scope that has it.
-    fn count_refault(&mut self, lruvec: LruvecId, kind: RefaultKind, t: LruType, n: u64) {
+    pub(crate) fn count_refault(
+        &mut self,
+        lruvec: LruvecId,
+        kind: RefaultKind,
+        t: LruType,
+        n: u64,
+    ) {
         self.count_event(lruvec, COUNTERS[kind as usize][t.idx()], n as i64);
         self.lruvecs[lruvec.idx()].refaults[kind as usize] += n;
     }

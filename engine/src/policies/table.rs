@@ -1,0 +1,110 @@
+//! The table of list policies: one line each makes it a variant of everything that has to know.
+
+use super::{arc, clock, fifo, lru, s3fifo, sieve, slru, twoq, ListPolicy};
+use crate::ids::LruType;
+
+/// Calls the given macro with every policy: module, type, name, what it is, where it is from.
+macro_rules! list_policies {
+    ($then:ident) => {
+        $then! {
+            fifo Fifo "fifo" "one list, no second chance: the floor to compare with"
+                "Belady, IBM Systems Journal 1966";
+            lru Lru "lru" "least recently used, in exact order"
+                "Mattson, Gecsei, Slutz, Traiger, IBM Systems Journal 1970";
+            clock Clock "clock" "FIFO with a second chance for folios in use"
+                "Corbató, MIT Project MAC 1968";
+            twoq TwoQ "2q" "a probation queue with ghosts before the LRU list"
+                "Johnson, Shasha, VLDB 1994";
+            slru Slru "slru" "a hit moves to a protected segment"
+                "Karedla, Love, Wherry, IEEE Computer 1994";
+            arc Arc "arc" "recency and frequency lists, balanced by their ghosts"
+                "Megiddo, Modha, FAST 2003";
+            s3fifo S3Fifo "s3fifo" "small and main FIFO queues with ghosts"
+                "Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023";
+            sieve Sieve "sieve" "a hand over a FIFO list, survivors stay in place"
+                "Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024";
+        }
+    };
+}
+pub(crate) use list_policies;
+
+macro_rules! declare {
+    ($($module:ident $type:ident $name:literal $doc:literal $paper:literal;)*) => {
+        /// A list policy.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+        pub enum ListKind { $(#[doc = $doc] $type,)* }
+
+        impl ListKind {
+            /// All, in the order in which they are listed.
+            pub const ALL: &'static [ListKind] = &[$(ListKind::$type,)*];
+            /// What the switch `policy` takes.
+            pub(crate) const ACCEPTS: &'static str = concat!("classic, mglru", $(", ", $name,)*);
+
+            /// Its name: of the preset, and as a value of the switch `policy`.
+            pub const fn name(self) -> &'static str {
+                match self { $(ListKind::$type => $name,)* }
+            }
+
+            /// What it is, in one line.
+            pub const fn doc(self) -> &'static str {
+                match self { $(ListKind::$type => $doc,)* }
+            }
+
+            /// Authors, venue and year.
+            pub const fn paper(self) -> &'static str {
+                match self { $(ListKind::$type => $paper,)* }
+            }
+        }
+
+        /// The lists of an lruvec under some policy, by type.
+        #[derive(Clone, Debug)]
+        #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+        #[allow(missing_docs, reason = "as in ListKind")]
+        pub enum Lists { $($type([$module::$type; 2]),)* }
+
+        impl Lists {
+            /// Empty lists.
+            pub fn new(kind: ListKind) -> Self {
+                match kind { $(ListKind::$type => Lists::$type(Default::default()),)* }
+            }
+
+            /// Which policy it is.
+            pub fn kind(&self) -> ListKind {
+                match self { $(Lists::$type(_) => ListKind::$type,)* }
+            }
+
+            /// The lists of a type.
+            #[inline]
+            pub fn of(&self, t: LruType) -> &dyn ListPolicy {
+                match self { $(Lists::$type(lists) => &lists[t.idx()],)* }
+            }
+
+            /// The lists of a type.
+            #[inline]
+            pub(crate) fn of_mut(&mut self, t: LruType) -> &mut dyn ListPolicy {
+                match self { $(Lists::$type(lists) => &mut lists[t.idx()],)* }
+            }
+        }
+    };
+}
+list_policies!(declare);
+
+/// Lists, and the number of evictions from them.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub struct ListState {
+    /// The lists.
+    pub lists: Lists,
+    pub(super) evictions: u64,
+}
+
+impl ListState {
+    /// Empty lists.
+    pub fn new(kind: ListKind) -> Self {
+        Self {
+            lists: Lists::new(kind),
+            evictions: 0,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The verbs of an lruvec, passed on to its list policy.
+
+use super::{ListPolicy, Pages};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::folio::Flags;
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId, ObjectId};
+use crate::lruvec::{LruList, Policy};
+use crate::switches::RefaultKind;
+use crate::workingset::shadow::{Unpacked, VALUE_MASK};
+use crate::workingset::Shadow;
+
+/// Where a folio enters its list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// Newest.
+    New,
+    /// Next victim.
+    Oldest,
+    /// A victim that comes back.
+    Back,
+}
+
+/// A folio that [`Engine::evict_next`] has evicted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Evicted {
+    /// Object whose slots held it.
+    pub object: ObjectId,
+    /// First page.
+    pub index: u32,
+    /// Order.
+    pub order: u8,
+    /// What to leave in the slot.
+    pub shadow: Shadow,
+}
+
+impl Engine {
+    /// Calls `f` with the lists of a type of an lruvec under a list policy. Work on lists is metered.
+    #[inline]
+    fn with_lists<R>(
+        &mut self,
+        lruvec: LruvecId,
+        t: LruType,
+        (capacity, eviction): (u64, u64),
+        f: impl FnOnce(&mut dyn ListPolicy, &mut Pages<'_>) -> R,
+    ) -> R {
+        let Policy::List(state) = &mut self.lruvecs[lruvec.idx()].policy else {
+            unreachable!("list path on another policy");
+        };
+        let mut p = Pages {
+            folios: &mut self.folios,
+            capacity,
+            eviction,
+            list_ops: 0,
+        };
+        let result = f(state.lists.of_mut(t), &mut p);
+        self.meter.list_ops += p.list_ops;
+        result
+    }
+
+    fn list_place(&self, id: FolioId) -> (LruvecId, LruType, u8, i64) {
+        let f = &self.folios[id];
+        (f.lruvec(), f.lru_type(), f.zone, f.nr_pages() as i64)
+    }
+
+    pub(crate) fn list_add(&mut self, id: FolioId, entry: Entry) {
+        let (lruvec, t, zone, n) = self.list_place(id);
+        self.with_lists(lruvec, t, (0, 0), |lists, p| match entry {
+            Entry::New => lists.insert(p, id),
+            Entry::Oldest => lists.insert_oldest(p, id),
+            Entry::Back => lists.put_back(p, id),
+        });
+        self.resize_list(lruvec, zone, LruList::of(t, false), n);
+    }
+
+    pub(crate) fn list_del(&mut self, id: FolioId) {
+        let (lruvec, t, zone, n) = self.list_place(id);
+        self.with_lists(lruvec, t, (0, 0), |lists, p| lists.remove(p, id));
+        self.resize_list(lruvec, zone, LruList::of(t, false), -n);
+    }
+
+    /// A read. The first one is what brought the folio in.
+    pub(crate) fn list_accessed(&mut self, id: FolioId) {
+        let (lruvec, t, ..) = self.list_place(id);
+        if !self.lists(lruvec, t).wants_uses() {
+            return;
+        }
+        let word = &mut self.folios[id].word;
+        if !word.has(Flags::REFERENCED) {
+            word.set(Flags::REFERENCED);
+            return;
+        }
+        let before = self.meter.list_ops;
+        self.with_lists(lruvec, t, (0, 0), |lists, p| lists.accessed(p, id));
+        if self.meter.list_ops > before {
+            self.meter.lock(lruvec);
+            let memcg = self.lruvecs[lruvec.idx()].memcg;
+            self.memcgs.count(memcg, Counter::LruLockAcq, 1);
+        }
+    }
+
+    /// An isolated victim that is mapped turns out to be in use.
+    pub(crate) fn list_referenced(&mut self, id: FolioId) {
+        let (lruvec, t, ..) = self.list_place(id);
+        self.with_lists(lruvec, t, (0, 0), |lists, p| lists.referenced(p, id));
+    }
+
+    /// The next victim. `capacity`: what the lists of the type hold, or held when the reclaimer began.
+    pub(crate) fn list_victim(
+        &mut self,
+        lruvec: LruvecId,
+        t: LruType,
+        capacity: u64,
+    ) -> Option<FolioId> {
+        self.with_lists(lruvec, t, (capacity, 0), |lists, p| lists.victim(p))
+    }
+
+    /// The lists of a type. Panics under another policy.
+    #[inline]
+    pub(crate) fn lists(&self, lruvec: LruvecId, t: LruType) -> &dyn ListPolicy {
+        match &self.lruvecs[lruvec.idx()].policy {
+            Policy::List(state) => state.lists.of(t),
+            _ => unreachable!("list path on another policy"),
+        }
+    }
+
+    /// The list policy of the folio remembers evictions.
+    pub(crate) fn has_ghosts(&self, id: FolioId) -> bool {
+        let (lruvec, t, ..) = self.list_place(id);
+        !self.lists(lruvec, t).ghosts().is_empty()
+    }
+
+    /// An eviction that the policy remembers by its number; none if it has no ghosts.
+    pub(crate) fn list_evicted(&mut self, id: FolioId) -> Option<Shadow> {
+        if !self.has_ghosts(id) {
+            return None;
+        }
+        let (lruvec, t, ..) = self.list_place(id);
+        let lv = &mut self.lruvecs[lruvec.idx()];
+        let Policy::List(state) = &mut lv.policy else {
+            unreachable!("looked at above");
+        };
+        state.evictions += 1;
+        let (eviction, memcg, node) = (state.evictions, lv.memcg, lv.node);
+        self.with_lists(lruvec, t, (0, eviction), |lists, p| lists.evicted(p, id));
+        Some(Shadow::pack(Unpacked {
+            value: eviction,
+            memcg: self.memcgs[memcg].css_id(),
+            node: node.0,
+            workingset: false,
+        }))
+    }
+
+    /// A refault under a policy with ghosts. Only its own lruvec knows an eviction.
+    pub(crate) fn list_refault(&mut self, id: FolioId, shadow: Shadow) {
+        let (lruvec, t, _, n) = self.list_place(id);
+        let u = shadow.unpack();
+        let owner = self.memcgs.by_css_id(u.memcg).unwrap_or(MemcgId::ROOT);
+        if self.lruvec_id(owner, NodeId(u.node)) != lruvec {
+            return;
+        }
+        self.count_refault(lruvec, RefaultKind::Refault, t, n as u64);
+        let Policy::List(state) = &self.lruvecs[lruvec.idx()].policy else {
+            unreachable!("a list policy's refault");
+        };
+        // The shadow has the low bits of a number that is not above the present one.
+        let now = state.evictions;
+        let age = now.wrapping_sub(u.value) & VALUE_MASK;
+        let Some(eviction) = now.checked_sub(age).filter(|&e| e > 0) else {
+            return;
+        };
+        if self.with_lists(lruvec, t, (0, eviction), |lists, p| lists.refault(p, id)) {
+            self.count_refault(lruvec, RefaultKind::Activate, t, n as u64);
+        }
+    }
+
+    /// Evicts the next victim of a list policy at once. For hosts without a world, in which nothing
+    /// can stand in the way: folios are clean, mapped by nobody, and held by their slots alone. `None`
+    /// if the lists are empty.
+    ///
+    /// # Panics
+    /// Under another policy, or if the victim is in use.
+    pub fn evict_next(&mut self, lruvec: LruvecId, t: LruType) -> Option<Evicted> {
+        let capacity = self.lruvecs[lruvec.idx()].size_all(LruList::of(t, false));
+        let id = self.list_victim(lruvec, t, capacity)?;
+        self.lruvec_del(id, true);
+        let f = &mut self.folios[id];
+        assert!(
+            u64::from(f.refcount) == f.nr_pages() && !f.any(Flags::DIRTY | Flags::WRITEBACK),
+            "the victim is in use: {f:?}"
+        );
+        f.word.clear(Flags::LRU | Flags::ACTIVE);
+        f.refcount = 0;
+        let (object, index) = f.owner();
+        let order = f.order;
+        let shadow = self.workingset_eviction(id, Some(self.lruvecs[lruvec.idx()].memcg));
+        self.folio_release(id);
+        Some(Evicted {
+            object,
+            index,
+            order,
+            shadow,
+        })
+    }
+}
