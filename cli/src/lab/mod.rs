@@ -10,6 +10,7 @@ mod journal;
 pub mod list;
 pub mod params;
 pub mod races;
+mod reading;
 pub mod replay;
 pub mod run;
 mod trace;
