@@ -30,8 +30,7 @@ demo: setup ## build, then the MongoDB experiment and the sample trace over the 
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace --features coldset-pager/remote-tests
-	$(CARGO) build --release -p coldset
-	target/release/coldset lab fidelity
+	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
 	scripts/test-python
 
 test-python: setup ## the Python package: pip install into a private venv, its tests, doctests, types

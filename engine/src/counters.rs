@@ -8,11 +8,11 @@ use serde::Serialize;
 
 /// Declares the counter enum, its names and its number.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
         /// Every counter the engine keeps. Units are base pages unless the text says otherwise.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
         #[repr(u8)]
-        pub enum Counter { $($(#[$doc])* $name,)* }
+        pub enum Counter { $($(#[doc = $doc])+ $name,)* }
 
         impl Counter {
             /// All counters in declaration order.
@@ -21,6 +21,11 @@ macro_rules! counters {
             /// The name under which the counter is printed.
             pub const fn name(self) -> &'static str {
                 match self { $(Counter::$name => $text,)* }
+            }
+
+            /// What it counts, in one sentence.
+            pub const fn doc(self) -> &'static str {
+                match self { $(Counter::$name => concat!($($doc),+).trim_ascii(),)* }
             }
         }
     };

@@ -4,6 +4,16 @@
 //! memory cgroups, eviction records) and decides which of them to give up. It does no I/O, reads no
 //! clock, starts no thread and has no `unsafe`: a host steps its tasks and does what they ask for.
 //! `ARCHITECTURE.md` at the root of the repository is the map.
+//!
+//! ```
+//! use coldset_engine::{presets, Config, Engine};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new(Config::default(), presets::preset("v5")?)?;
+//! # engine.check();
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod batch;
 pub mod check;
@@ -40,3 +50,6 @@ pub use folio::table::NewFolio;
 pub use folio::{Flags, Folio};
 pub use ids::*;
 pub use switches::{presets, Switches};
+
+/// Hash of the sources of this crate. What other sources have computed may differ.
+pub const SOURCES: &str = env!("COLDSET_SOURCES");

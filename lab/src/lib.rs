@@ -2,6 +2,7 @@
 
 pub mod ablate;
 pub mod bounds;
+pub mod charts;
 pub mod draw;
 pub mod experiments;
 pub mod fidelity;
@@ -12,5 +13,9 @@ pub mod replay;
 pub mod report;
 pub mod runner;
 pub mod stats;
+pub mod sweep;
 pub mod traces;
 pub mod verify;
+
+/// Hash of the sources of this crate. What other sources have computed may differ.
+pub const SOURCES: &str = env!("COLDSET_SOURCES");

@@ -71,6 +71,8 @@ pub struct MachineConfig {
     pub stop_at_oom: bool,
     /// Run the engine's invariant checks after every reclaim.
     pub check: bool,
+    /// Samples over virtual time to keep at most ([`crate::samples`]); 0 = none are taken.
+    pub sample_points: usize,
 }
 
 impl MachineConfig {
@@ -95,6 +97,7 @@ impl MachineConfig {
             seed: 1,
             stop_at_oom: false,
             check: false,
+            sample_points: 0,
         }
     }
 }

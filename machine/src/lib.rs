@@ -11,6 +11,7 @@
 //! | `vm` | faults, reverse map, walks, swap, the host side of reclaim |
 //! | `io` | buffered read and write, fsync, completions |
 //! | `daemon` | kswapd, flushers, OOM killers |
+//! | `samples` | counters and lists over virtual time |
 
 pub mod check;
 pub mod config;
@@ -21,6 +22,7 @@ pub mod io;
 pub mod machine;
 pub mod mem;
 pub mod params;
+pub mod samples;
 pub mod sim;
 mod tlb;
 pub mod vm;
@@ -34,3 +36,6 @@ pub use mem::{MappingFlags, MappingId};
 pub use params::Params;
 pub use vm::cow::Inherited;
 pub use world::World;
+
+/// Hash of the sources of this crate. What other sources have computed may differ.
+pub const SOURCES: &str = env!("COLDSET_SOURCES");

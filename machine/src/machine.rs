@@ -47,6 +47,7 @@ impl MachineRun {
             move |s| me.upgrade().map_or(0, |w| w.borrow_mut().context_switch(s))
         });
         w.borrow_mut().me = me;
+        crate::samples::start(&w, &sim, cfg.sample_points);
         let machine = Machine { w, sim };
         machine.start_kswapd();
         Ok(Self { executor, machine })
@@ -55,6 +56,19 @@ impl MachineRun {
     /// Runs until nothing is left to happen, somebody stops it, or `t`.
     pub fn run_until(&mut self, t: u64) -> RunEnd {
         self.executor.run_until(t)
+    }
+
+    /// The samples so far and one of this moment, by series: (ns, value). Empty without
+    /// [`MachineConfig::sample_points`].
+    #[must_use]
+    pub fn samples(&self) -> Vec<(&'static str, Vec<(u64, u64)>)> {
+        let mut w = self.machine.world_mut();
+        let (now, row) = (self.executor.now(), w.sample());
+        let Some(samples) = &mut w.samples else {
+            return Vec::new();
+        };
+        samples.push(now, row);
+        samples.series().collect()
     }
 
     /// Drives an inline operation to its end. Where it sleeps, the rest of the machine goes on.

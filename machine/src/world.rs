@@ -56,6 +56,7 @@ pub struct World {
     pub(crate) read_around: u32,
     pub(crate) kernel: Option<KernelMemory>,
     pub(crate) check: bool,
+    pub(crate) samples: Option<crate::samples::Samples>,
     pub(crate) sim: Sim,
     pub(crate) me: Weak<RefCell<World>>,
     /// Who waits for a folio to be unlocked or written.
@@ -160,6 +161,7 @@ impl World {
                 from: vec![0; nodes as usize],
             }),
             check: cfg.check,
+            samples: None,
             sim: sim.clone(),
             me: Weak::new(),
             folio_waits: BTreeMap::new(),

@@ -13,6 +13,22 @@ impl Pool {
     ///
     /// # Errors
     /// A journal is being kept already; the file cannot be created or written; [`Error::Forked`].
+    ///
+    /// ```
+    /// # use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
+    /// # let path = std::env::temp_dir().join(format!("noon-{}.journal", std::process::id()));
+    /// # let swap = SwapConfig::lz4(64 << 20);
+    /// # let pool = match Pool::new(PoolConfig::new(4 << 20).swap(swap)) {
+    /// #     Err(Error::Missing(m)) => return Ok(println!("{m}")),
+    /// #     other => other?,
+    /// # };
+    /// # let mut region = pool.anonymous(8 << 20)?;
+    /// pool.record(&path)?;
+    /// region.bytes_mut().fill(1);
+    /// pool.stop_recording()?; // complete, or the error that it is not
+    /// # std::fs::remove_file(&path).expect("the journal");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn record(&self, path: impl AsRef<Path>) -> Result<()> {
         let pool = &*self.inner;
         let path = path.as_ref().to_path_buf();

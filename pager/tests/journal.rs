@@ -327,7 +327,8 @@ fn the_journal_of_a_killed_program_is_replayed() {
         .spawn()
         .unwrap();
     let written = || std::fs::metadata(&journal).map_or(0, |m| m.len());
-    while written() < 20_000 {
+    // Enough for more than the pages that fit into the budget.
+    while written() < 80_000 {
         assert_eq!(child.try_wait().unwrap(), None);
         std::thread::sleep(Duration::from_millis(20));
     }

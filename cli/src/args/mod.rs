@@ -1,17 +1,19 @@
 //! The command line.
 
 mod checks;
+mod docs;
 mod experiments;
 mod top;
 mod traces;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
+pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
 pub use top::TopArgs;
 pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
 
 use clap::{Args, Parser, Subcommand};
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 /// Page reclaim as a library: experiments, replays and checks; pools of running programs.
 #[derive(Parser, Debug)]
@@ -52,6 +54,13 @@ Examples:
     },
     /// Pools of running processes: budget, rates, latencies, groups with their generations
     Top(TopArgs),
+    /// Completions of this command for a shell
+    Completions(CompletionsArgs),
+    /// Manual pages of this command and all below it
+    Man(ManArgs),
+    /// The reference of the documentation, from the tables of the code
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
 }
 
 /// Commands of the lab.
@@ -145,22 +154,22 @@ fn jobs(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// The exit code, everything said.
-pub fn parse() -> Result<Cli, ExitCode> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
     use clap::error::ErrorKind;
-    Cli::try_parse().map_err(|error| {
+    Cli::try_parse_from(arguments).map_err(|error| {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 // A closed pipe is no failure.
                 let _ = error.print();
-                ExitCode::SUCCESS
+                0
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 let _ = error.print();
-                ExitCode::from(2)
+                2
             }
             _ => {
                 eprintln!("coldset: {}", one_line(&error));
-                ExitCode::from(2)
+                2
             }
         }
     })

@@ -25,6 +25,7 @@ fn plan(args: &InspectArgs) -> Result<ReplayPlan, RunnerError> {
         bounds: false,
         low: Vec::new(),
         max: Vec::new(),
+        sample_points: 0,
     })
 }
 

@@ -20,7 +20,7 @@ pub fn pretty(value: &Value) -> String {
 }
 
 /// What a trace format is.
-fn format_doc(format: Format) -> &'static str {
+pub fn format_doc(format: Format) -> &'static str {
     match format {
         Format::PageOps => "this project's own: records of 8 bytes",
         Format::OracleGeneral => "libCacheSim oracleGeneral: records of 24 bytes",
@@ -36,7 +36,7 @@ fn format_doc(format: Format) -> &'static str {
 }
 
 /// What a device is.
-fn device_doc(device: DeviceKind) -> &'static str {
+pub fn device_doc(device: DeviceKind) -> &'static str {
     match device {
         DeviceKind::Nvme => "consumer NVMe drive",
         DeviceKind::NvmeFast => "low-latency NVMe drive",

@@ -37,6 +37,7 @@ fn plan(
         costs: assign::costs(&args.cost)?,
         params: assign::params(&args.param)?,
         record: Vec::new(),
+        sample_points: 0,
     })
 }
 

@@ -66,6 +66,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .map(|text| Low::parse(text))
             .collect::<Result<_, _>>()?,
         max: Vec::new(),
+        sample_points: 0,
     })
 }
 

@@ -281,6 +281,7 @@ mod tests {
             costs: coldset_machine::Params::default(),
             params: Vec::new(),
             record: Vec::new(),
+            sample_points: 0,
         }
     }
 

@@ -268,6 +268,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     for part in [small?, large?] {
         r.counters.extend(part.counters);
         r.series.extend(part.series);
+        r.histograms.extend(part.histograms);
     }
     Ok(r)
 }
@@ -298,6 +299,7 @@ fn run_one(
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = or(n("cpus")?, threads).clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
@@ -360,6 +362,7 @@ fn run_one(
         });
     }
     report(size, &shared, &run, mm, limit, r);
+    r.take_samples(&format!("{size}."), &run);
     Ok(())
 }
 

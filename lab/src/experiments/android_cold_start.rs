@@ -125,6 +125,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     r.set("rounds", rounds);
     meter.result(&mut r);
     r.set("virtual_ms", run.executor.now() / 1_000_000);
+    r.take_samples("", &run);
     Ok(r)
 }
 
@@ -268,6 +269,7 @@ mod tests {
             effort_permille: 100,
             costs: coldset_machine::Params::default(),
             params: vec![("apps".into(), "5".into())],
+            sample_points: 0,
         };
         let a = run(&input).unwrap();
         assert_eq!(a, run(&input).unwrap());

@@ -309,6 +309,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = cpus as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
@@ -437,6 +438,8 @@ fn result(
     let p99 = s.latency.borrow().percentile_ns(990).unwrap_or(0);
     r.set("p99_us", p99 as f64 / 1000.0);
     r.set("virtual_ms", elapsed / 1_000_000);
+    r.histogram("request", &s.latency.borrow());
+    r.take_samples("", run);
 
     // Everybody goes: nothing anonymous may be left behind.
     for &mm in mms {

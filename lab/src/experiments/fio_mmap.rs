@@ -179,6 +179,7 @@ fn run_one(
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
@@ -285,6 +286,7 @@ fn run_one(
     r.set(name("pgscan"), delta(Counter::PgscanDirect));
     r.set(name("pgsteal"), delta(Counter::PgstealDirect));
     r.set(name("ops"), ops);
+    r.take_samples(&name(""), &run);
     Ok(())
 }
 

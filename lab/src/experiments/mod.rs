@@ -104,6 +104,8 @@ pub struct RunInput {
     pub costs: Params,
     /// Values of the experiment's parameters that differ from their defaults.
     pub params: Vec<(String, String)>,
+    /// Samples over virtual time to keep of each machine, at most; 0 = none.
+    pub sample_points: usize,
 }
 
 /// Why a run failed.

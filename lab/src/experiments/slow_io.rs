@@ -186,6 +186,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
                 all.set(format!("{cell}.{name}"), value);
             }
         }
+        all.take_shapes(&format!("{cell}."), done);
     }
     Ok(all)
 }
@@ -303,6 +304,7 @@ mod tests {
             effort_permille: 200,
             costs: coldset_machine::Params::default(),
             params: params.iter().map(|&(n, v)| (n.into(), v.into())).collect(),
+            sample_points: 0,
         }
     }
 

@@ -145,6 +145,7 @@ fn run_one(
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.params.delay_write_ns = delay * ms;
     cfg.params.delay_read_ns = n("read_delay_ms")? * ms;
     cfg.params.nvme_max_req_bytes = n("request_kib")?.max(4) * 1024;
@@ -228,6 +229,8 @@ fn run_one(
         format!("{prefix}scanned_per_freed"),
         scanned as f64 / freed.max(1) as f64,
     );
+    drop(w);
+    r.take_samples(prefix, &run);
     Ok(())
 }
 

@@ -260,6 +260,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = cpus;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     if race {
         cfg.params.sim_quantum_ns = cfg.params.sim_quantum_ns.min(RACE_QUANTUM);
     }
@@ -354,6 +355,9 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
             what: "stress-ng vm worker",
             error,
         });
+    }
+    if !race {
+        r.take_samples("", &run);
     }
     let w = machine.world();
     let count = |c: Counter| w.engine.vmstat().get(c).max(0) as u64;
@@ -525,6 +529,7 @@ mod tests {
             effort_permille: 100,
             costs: Default::default(),
             params: vec![("swap".into(), swap.into())],
+            sample_points: 0,
         };
         run(&input).unwrap()
     }

@@ -46,6 +46,8 @@ pub struct ReplayOptions {
     pub set: Vec<String>,
     /// Record a series point at each listed point of the clock.
     pub series: bool,
+    /// Samples to take at equal distances over the accesses; 0 = none. They change nothing.
+    pub sample_points: usize,
     /// Debug commands at the end, for every memcg, in order.
     pub commands: Vec<Command>,
     /// Record what the lists hold in the end, after the commands.
@@ -72,6 +74,7 @@ impl ReplayOptions {
             check: false,
             set: Vec::new(),
             series: false,
+            sample_points: 0,
             commands: Vec::new(),
             inspect: false,
         }

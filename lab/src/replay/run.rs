@@ -6,6 +6,7 @@ use crate::traces::{OpKind, Trace};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::switches::SwitchError;
 use coldset_engine::{presets, Counter, MemcgId, MmId, ObjectId};
+use coldset_machine::samples::Row;
 use coldset_machine::{
     Ctx, Inline, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId,
     OpError, OpenFile, SwapConfig, World,
@@ -66,6 +67,9 @@ pub struct Replay {
     pub tasks: Vec<Vec<(&'static str, i64)>>,
     /// Points on the way.
     pub series: Vec<SeriesPoint>,
+    /// Samples over the whole machine, if asked for: accesses done, values of
+    /// [`coldset_machine::samples::SAMPLED`].
+    pub samples: Vec<(u64, Row)>,
     /// Generations at the end (multi-gen only).
     pub generations: Vec<[u64; 3]>,
     /// Virtual time at the end, ns.
@@ -204,7 +208,17 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
                 .map_err(|e| fail(0, e))?;
         }
     }
+    let mut samples = Vec::new();
+    let step = match o.sample_points {
+        0 => usize::MAX,
+        n => trace.ops.len().div_ceil(n).max(1),
+    };
+    let mut sample_at = if o.sample_points > 0 { 0 } else { usize::MAX };
     while at <= trace.ops.len() {
+        if at >= sample_at {
+            samples.push((at as u64, machine.world().sample()));
+            sample_at = at.saturating_add(step);
+        }
         // Statistics are read at the listed points.
         while points.last().is_some_and(|&p| p <= at as u64) {
             points.pop();
@@ -220,7 +234,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         }
         let until = points
             .last()
-            .map_or(trace.ops.len(), |&p| trace.ops.len().min(p as usize));
+            .map_or(trace.ops.len(), |&p| trace.ops.len().min(p as usize))
+            .min(sample_at);
         at = hits(
             &machine,
             &mut players,
@@ -302,6 +317,11 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         lruvecs = inspect::dump(&machine.world());
     }
     let w = machine.world();
+    if o.sample_points > 0 {
+        let end = trace.ops.len() as u64;
+        samples.retain(|s: &(u64, Row)| s.0 < end);
+        samples.push((end, w.sample()));
+    }
     let time = players.iter().map(|p| p.ctx.now()).max().unwrap_or(0);
     Ok(Replay {
         counters: counters(&w, limited, disk_swap),
@@ -311,6 +331,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             memcgs.iter().map(|&m| counters(&w, m, disk_swap)).collect()
         },
         series,
+        samples,
         generations: w.engine.generations(limited),
         time,
         lruvecs,

@@ -22,7 +22,7 @@ pub use grid::{Align, Grid, Style};
 pub use human::human;
 pub use json::{experiment_json, experiments_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
-pub use model::{CounterSummary, ExperimentResult, Header, RunResult, SeedView};
+pub use model::{CounterSummary, ExperimentResult, Header, MachineSamples, RunResult, SeedView};
 pub use number::Number;
 pub use progress::Progress;
 pub use text::render_text;

@@ -5,7 +5,11 @@ use indexmap::IndexMap;
 use super::claim::Claim;
 use super::judge::{judge, ClaimResult, Skipped};
 use super::{Number, ReportError};
-use crate::stats::{Interval, Spread};
+use crate::stats::{Interval, LatencyHistogram, Spread};
+use coldset_machine::MachineRun;
+
+/// Series as a machine hands them over: name and (virtual ns, value).
+pub type MachineSamples = Vec<(&'static str, Vec<(u64, u64)>)>;
 
 /// Counters of one variant under one seed, in the order they should be shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +22,9 @@ pub struct RunResult {
     pub counters: IndexMap<String, Number>,
     /// Values over virtual time, by name: (nanoseconds, value). May be empty.
     pub series: IndexMap<String, Vec<(u64, Number)>>,
+    /// Distributions of times, by name: (upper end of a cell in nanoseconds, how many are in it),
+    /// ascending. May be empty.
+    pub histograms: IndexMap<String, Vec<(u64, u64)>>,
 }
 
 impl RunResult {
@@ -29,6 +36,7 @@ impl RunResult {
             seed,
             counters: IndexMap::new(),
             series: IndexMap::new(),
+            histograms: IndexMap::new(),
         }
     }
 
@@ -36,6 +44,38 @@ impl RunResult {
     pub fn point(&mut self, series: impl Into<String>, at_ns: u64, value: impl Into<Number>) {
         let points = self.series.entry(series.into()).or_default();
         points.push((at_ns, value.into()));
+    }
+
+    /// Takes over what the machine has sampled over virtual time, each name after `prefix`. A
+    /// series that the experiment has recorded itself stays as it is.
+    pub fn take_samples(&mut self, prefix: &str, machine: &MachineRun) {
+        self.put_samples(prefix, machine.samples());
+    }
+
+    /// The same for samples that were taken over before.
+    pub fn put_samples(&mut self, prefix: &str, samples: MachineSamples) {
+        for (name, points) in samples {
+            let points = points.into_iter().map(|(at, v)| (at, Number::Int(v)));
+            self.series
+                .entry(format!("{prefix}{name}"))
+                .or_insert_with(|| points.collect());
+        }
+    }
+
+    /// Adds a distribution of times; an empty one is left out.
+    pub fn histogram(&mut self, name: impl Into<String>, times: &LatencyHistogram) {
+        if times.count() > 0 {
+            self.histograms.insert(name.into(), times.cells());
+        }
+    }
+
+    /// Takes over series and distributions of a part, each name after `prefix`.
+    pub fn take_shapes(&mut self, prefix: &str, part: Self) {
+        let name = |n: String| format!("{prefix}{n}");
+        let series = part.series.into_iter().map(|(n, s)| (name(n), s));
+        self.series.extend(series);
+        let histograms = part.histograms.into_iter().map(|(n, h)| (name(n), h));
+        self.histograms.extend(histograms);
     }
 
     /// Sets a counter.

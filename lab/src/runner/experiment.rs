@@ -25,7 +25,12 @@ pub struct Plan {
     pub params: Vec<(String, String)>,
     /// Settings to put on record in the header, beside the parameters.
     pub record: Vec<(String, String)>,
+    /// Samples over virtual time to keep of each machine, at most; 0 = none. They change no result.
+    pub sample_points: usize,
 }
+
+/// Samples of a run whose series are shown.
+pub const SAMPLE_POINTS: usize = 400;
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -78,6 +83,7 @@ pub fn run(
             effort_permille: plan.effort_permille,
             costs: plan.costs.clone(),
             params: plan.params.clone(),
+            sample_points: plan.sample_points,
         };
         let done = (experiment.run)(&input);
         progress.step();
@@ -189,6 +195,7 @@ mod tests {
             costs: Params::default(),
             params: Vec::new(),
             record: Vec::new(),
+            sample_points: 0,
         }
     }
 

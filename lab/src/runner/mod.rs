@@ -16,7 +16,7 @@ pub use check::{
     CLASSIC_PERMILLE, MULTI_GEN_PERMILLE, SLACK_PAGES,
 };
 pub use error::RunnerError;
-pub use experiment::{experiment, in_band, run, Outcome, Plan};
+pub use experiment::{experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS};
 pub use pool::with_jobs;
 pub use quantity::{
     parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size, SwapSpec, SCALE_MAX,

@@ -2,15 +2,18 @@
 
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
-use crate::bounds::{lru, opt, Bound, Sequence};
+use crate::bounds::{lru, lru_at, opt, Bound, Sequence};
+use crate::charts::CurveLine;
 use crate::replay::{replay, Clock, Command, LruvecDump, Replay, ReplayOptions, MEMORY_MIN};
 use crate::report::{CounterSummary, Number, Progress, ReplayResult};
 use crate::stats::Spread;
 use crate::traces::Trace;
 use coldset_machine::device::ZramAlgorithm;
+use coldset_machine::samples::SAMPLED;
 use coldset_machine::SwapConfig;
 use indexmap::IndexMap;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Limits of a replay that names none.
 pub const MEMORY_DEFAULT: [Size; 3] = [
@@ -54,6 +57,8 @@ pub struct ReplayPlan {
     pub low: Vec<Low>,
     /// Limits of single tasks.
     pub max: Vec<Low>,
+    /// Samples over the accesses, and points of the miss-ratio curves of the bounds, if not 0.
+    pub sample_points: usize,
 }
 
 /// A limit as asked for, in pages.
@@ -74,6 +79,10 @@ pub struct ReplayTable {
     pub swap: SwapConfig,
     /// Counters and bounds.
     pub result: ReplayResult,
+    /// Samples by variant and name: (accesses done, value); of the first phase. May be empty.
+    pub series: IndexMap<String, IndexMap<String, Vec<(u64, Number)>>>,
+    /// Miss ratios of exact policies over the memory, for all tables of the trace. May be empty.
+    pub curves: Arc<Vec<CurveLine>>,
 }
 
 impl ReplayPlan {
@@ -138,6 +147,8 @@ impl ReplayPlan {
         o.low = self.low.iter().map(pages).collect();
         o.max = self.max.iter().map(pages).collect();
         o.set.clone_from(&variant.set);
+        // The first phase is as good as any.
+        o.sample_points = if phase == 0 { self.sample_points } else { 0 };
         o
     }
 }
@@ -229,7 +240,7 @@ pub fn replay_all(
         let options = plan.options(memory.pages, &swap, variant, phase);
         let done = replay(trace, &variant.preset, &options);
         progress.step();
-        done.map(|r| counters(trace, &r))
+        done.map(|r| (counters(trace, &r), series(&r)))
             .map_err(|error| RunnerError::Replay {
                 variant: variant.label.clone(),
                 error,
@@ -242,20 +253,27 @@ pub fn replay_all(
     );
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
+    let curves = match &sequence {
+        Some(sequence) if plan.sample_points > 0 => evictable.curves(trace, sequence, plan),
+        _ => Vec::new(),
+    };
+    let curves = Arc::new(curves);
     let per_limit = (plan.variants.len() as u64 * phases) as usize;
     let tables = limits
         .par_iter()
         .zip(done.par_chunks(per_limit))
         .map(|(&memory, runs)| {
-            let variants = plan
-                .variants
-                .iter()
-                .zip(runs.chunks(phases as usize))
-                .map(|(v, runs)| (v.label.clone(), summary(runs)))
+            let of_variant = || plan.variants.iter().zip(runs.chunks(phases as usize));
+            let label = |v: &Variant| v.label.clone();
+            let variants = of_variant()
+                .map(|(v, runs)| (label(v), summary(runs)))
                 .collect();
+            let series = of_variant().map(|(v, runs)| (label(v), runs[0].1.clone()));
             ReplayTable {
                 memory,
                 swap: swap.clone(),
+                series: series.filter(|(_, s)| !s.is_empty()).collect(),
+                curves: curves.clone(),
                 result: ReplayResult {
                     variants,
                     bounds: evictable.bounds(
@@ -302,6 +320,41 @@ impl Evictable {
         Ok(Sequence::of_ops(ops)?)
     }
 
+    /// Miss ratios of the exact policies over the memory, counted as in the tables: over all
+    /// accesses, first touches of anonymous pages being no miss.
+    fn curves(&self, trace: &Trace, sequence: &Sequence, plan: &ReplayPlan) -> Vec<CurveLine> {
+        let fixed = u64::from(plan.own_pages) + if self.anon { 0 } else { self.anon_pages };
+        let free = if self.anon { self.anon_pages } else { 0 };
+        let ratio = |bound: Bound| {
+            let misses = bound.misses.saturating_sub(free);
+            misses as f64 / (trace.ops.len() as f64).max(1.0)
+        };
+        let line = |name: &str, sizes: &[u32], bounds: Vec<Bound>| CurveLine {
+            name: name.into(),
+            points: sizes
+                .iter()
+                .zip(bounds)
+                .map(|(&size, bound)| (u64::from(size) + fixed, ratio(bound)))
+                .collect(),
+            error: None,
+        };
+        let lru_sizes = sizes(sequence.unique(), LRU_SIZES);
+        // OPT takes a pass a size.
+        let many = sequence.len() > LONG_SEQUENCE;
+        let opt_sizes = sizes(
+            sequence.unique(),
+            if many { OPT_SIZES / 3 } else { OPT_SIZES },
+        );
+        let (least_recent, clairvoyant) = rayon::join(
+            || lru_at(sequence, &lru_sizes),
+            || opt_sizes.par_iter().map(|&s| opt(sequence, s)).collect(),
+        );
+        vec![
+            line("exact LRU", &lru_sizes, least_recent),
+            line("OPT", &opt_sizes, clairvoyant),
+        ]
+    }
+
     /// Exact policies with all of the limit but the pages that cannot leave. Kernel memory is
     /// not deducted: what they reach is out of reach for any policy under the same limit.
     fn bounds(
@@ -341,6 +394,22 @@ impl Evictable {
     }
 }
 
+/// Sizes of the curve of exact LRU and of OPT.
+const LRU_SIZES: u64 = 96;
+const OPT_SIZES: u64 = 24;
+/// References beyond which OPT gets fewer sizes.
+const LONG_SEQUENCE: usize = 20_000_000;
+
+/// `n` sizes at equal distances up to `unique` pages.
+fn sizes(unique: u32, n: u64) -> Vec<u32> {
+    let mut sizes: Vec<u32> = (1..=n)
+        .map(|i| (u64::from(unique) * i / n) as u32)
+        .filter(|&s| s > 0)
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
 fn number(value: i64) -> Number {
     u64::try_from(value).map_or(Number::Real(value as f64), Number::Int)
 }
@@ -367,15 +436,32 @@ fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
     out
 }
 
+/// Values over the accesses, by name.
+type Series = IndexMap<String, Vec<(u64, Number)>>;
+
+/// The samples of a replay; those that are 0 all the time are left out.
+fn series(replay: &Replay) -> Series {
+    let samples = &replay.samples;
+    let names = SAMPLED.iter().enumerate();
+    names
+        .filter(|(i, _)| samples.iter().any(|(_, row)| row[*i] != 0))
+        .map(|(i, (name, _))| {
+            let points = samples.iter().map(|(at, row)| (*at, Number::Int(row[i])));
+            ((*name).to_owned(), points.collect())
+        })
+        .collect()
+}
+
 /// Mean and spread over the phases.
-fn summary(runs: &[IndexMap<String, Number>]) -> IndexMap<String, CounterSummary> {
-    let Some(first) = runs.first() else {
+fn summary(runs: &[(IndexMap<String, Number>, Series)]) -> IndexMap<String, CounterSummary> {
+    let Some((first, _)) = runs.first() else {
         return IndexMap::new();
     };
     first
         .keys()
         .filter_map(|name| {
-            let per_seed: Vec<Number> = runs.iter().filter_map(|r| r.get(name).copied()).collect();
+            let per_seed: Vec<Number> =
+                runs.iter().filter_map(|r| r.0.get(name).copied()).collect();
             let spread = Spread::of(per_seed.iter().map(|v| v.as_f64()).collect())?;
             let summary = CounterSummary {
                 mean: Number::mean(&per_seed)?,
@@ -419,6 +505,7 @@ mod tests {
             bounds: true,
             low: Vec::new(),
             max: Vec::new(),
+            sample_points: 0,
         }
     }
 

@@ -208,6 +208,8 @@ mod tests {
                 pages,
             },
             swap: SwapConfig::None,
+            series: IndexMap::new(),
+            curves: std::sync::Arc::default(),
             result: ReplayResult {
                 variants: IndexMap::from([("base".to_owned(), counters)]),
                 bounds: bounds

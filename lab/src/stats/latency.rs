@@ -58,6 +58,22 @@ impl LatencyHistogram {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
+    /// The distribution in cells of at most 1/16 of their upper end: (upper end in ns, latencies in
+    /// the cell), ascending, empty cells left out.
+    #[must_use]
+    pub fn cells(&self) -> Vec<(u64, u64)> {
+        let mut cells: Vec<(u64, u64)> = Vec::new();
+        for cell in self.histogram.iter_recorded() {
+            let upper = cell_end(cell.value_iterated_to());
+            let count = cell.count_since_last_iteration();
+            match cells.last_mut() {
+                Some(last) if last.0 == upper => last.1 += count,
+                _ => cells.push((upper, count)),
+            }
+        }
+        cells
+    }
+
     /// Nearest-rank percentile in nanoseconds (P99 is 990), as the upper end of its
     /// cell; `None` if empty.
     ///
@@ -77,6 +93,12 @@ impl LatencyHistogram {
     }
 }
 
+/// The upper end of the cell of a latency: its first five binary digits and then ones only.
+fn cell_end(ns: u64) -> u64 {
+    let rest = (u64::BITS - ns.leading_zeros()).saturating_sub(5);
+    ns | ((1 << rest) - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +115,17 @@ mod tests {
         assert_eq!(latency.count(), 2);
         assert_eq!(latency.percentile_ns(500), Some(0));
         assert!(latency.percentile_ns(1000).unwrap() >= NS_MAX);
+    }
+
+    #[test]
+    fn cells_are_narrow_and_hold_everything() {
+        assert_eq!([0, 31, 32, 33, 1000].map(cell_end), [0, 31, 33, 33, 1023]);
+        let mut latency = LatencyHistogram::new();
+        (1..=10_000).for_each(|n| latency.record(n * 1000));
+        let cells = latency.cells();
+        assert!(cells.len() < 220, "{}", cells.len());
+        assert!(cells.windows(2).all(|w| w[0].0 < w[1].0));
+        assert_eq!(cells.iter().map(|c| c.1).sum::<u64>(), 10_000);
     }
 
     proptest! {

@@ -1,12 +1,13 @@
 //! The machine shared by all formats: cut the stream in lines or records, let the
 //! format decode each, number its pages, hand out one reference at a time.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::error::{Position, Problem, TraceError};
-use super::op::{Op, OpKind, MAX_PAGES};
+use super::numbering::Numbering;
+use super::op::{Op, OpKind};
 use super::options::{Access, PageIds, TraceOptions};
+use super::reading::{Loss, Tally};
 use super::source::Source;
 
 /// Longest line of a text trace, in bytes.
@@ -68,46 +69,21 @@ pub(super) trait Decode {
     /// How the format is cut.
     const FRAMING: Framing;
 
+    /// Whether a line that cannot be read is counted and left out. Otherwise it ends the trace,
+    /// which suits formats that nothing else gets mixed into.
+    const TOLERANT: bool = false;
+
     /// Decodes one line or record; `None` if it holds no reference.
     fn decode(&mut self, unit: &[u8]) -> Result<Option<Request>, Problem>;
-}
 
-/// Page numbers by order of first appearance, for each object apart.
-struct Numbering {
-    keep: bool,
-    seen: Vec<HashMap<u64, u32>>,
-}
+    /// The next of further requests of the unit just decoded.
+    fn more(&mut self) -> Option<Request> {
+        None
+    }
 
-impl Numbering {
-    fn page(&mut self, object: u8, id: Id, page: u64) -> Result<u32, Problem> {
-        if self.keep || id == Id::Page {
-            return u32::try_from(page)
-                .ok()
-                .filter(|_| page < MAX_PAGES)
-                .ok_or_else(|| Problem {
-                    found: format!("page {page} of object {object}"),
-                    expected: "a page below 2147483648 (2^31)",
-                    remedy: match id {
-                        Id::Foreign => "renumber the pages densely instead of keeping their ids",
-                        Id::Page => "renumber the pages when recording",
-                    },
-                });
-        }
-        let object = usize::from(object);
-        if self.seen.len() <= object {
-            self.seen.resize_with(object + 1, HashMap::new);
-        }
-        let seen = &mut self.seen[object];
-        let next = seen.len() as u64;
-        let number = *seen.entry(page).or_insert(next as u32);
-        if u64::from(number) >= MAX_PAGES {
-            return Err(Problem {
-                found: format!("more than {MAX_PAGES} different pages"),
-                expected: "at most 2147483648 (2^31) pages in an object",
-                remedy: "cut the trace",
-            });
-        }
-        Ok(number)
+    /// What the unit just decoded says of events that were lost while recording.
+    fn lost(&mut self) -> Option<Loss> {
+        None
     }
 }
 
@@ -125,10 +101,17 @@ pub(super) struct Decoder<D> {
     /// For each object: whether it is anonymous, once known.
     anon: [Option<bool>; 256],
     access: Access,
+    one_task: bool,
+    /// A bad line is left out.
+    lenient: bool,
+    tally: Tally,
+    /// Lines that are not empty, and those of them that hold no reference.
+    lines: u64,
+    unused: u64,
 }
 
 impl<D: Decode> Decoder<D> {
-    pub fn new(source: Source, format: D, options: &TraceOptions) -> Decoder<D> {
+    pub fn new(source: Source, format: D, options: &TraceOptions, tally: Tally) -> Decoder<D> {
         let unit = match D::FRAMING {
             Framing::Lines => Vec::new(),
             Framing::Records(bytes) => vec![0; bytes],
@@ -140,12 +123,14 @@ impl<D: Decode> Decoder<D> {
             position: Position::Line(1),
             taken: 0,
             request: None,
-            numbering: Numbering {
-                keep: options.page_ids == PageIds::Keep,
-                seen: Vec::new(),
-            },
+            numbering: Numbering::new(options.page_ids == PageIds::Keep),
             anon: [None; 256],
             access: options.access,
+            one_task: options.one_task,
+            lenient: D::TOLERANT && !options.strict,
+            tally,
+            lines: 0,
+            unused: 0,
         }
     }
 
@@ -158,11 +143,17 @@ impl<D: Decode> Decoder<D> {
                 self.taken += 1;
                 self.position = Position::Line(self.taken);
                 if read > MAX_LINE {
-                    return Err(self.malformed(Problem {
+                    self.refuse(Problem {
                         found: format!("a line of more than {MAX_LINE} bytes"),
                         expected: "lines of text",
                         remedy: super::error::CHECK_FORMAT,
-                    }));
+                    })?;
+                    self.lines += 1;
+                    while self.unit.last().is_some_and(|&byte| byte != b'\n') {
+                        self.unit.clear();
+                        self.source.read_line(&mut self.unit, MAX_LINE)?;
+                    }
+                    self.unit.clear();
                 }
                 Ok(read > 0)
             }
@@ -191,6 +182,25 @@ impl<D: Decode> Decoder<D> {
             position: self.position,
             problem,
         }
+    }
+
+    /// Leaves out the present line, or ends the trace.
+    fn refuse(&mut self, problem: Problem) -> Result<(), TraceError> {
+        match self.position {
+            Position::Line(line) if self.lenient => {
+                self.tally.bad(line, problem);
+                Ok(())
+            }
+            _ => Err(self.malformed(problem)),
+        }
+    }
+
+    fn accept(&mut self, request: Request) -> Result<(), TraceError> {
+        match self.check(&request) {
+            Ok(()) => self.request = Some(self.adapted(request)),
+            Err(problem) => self.refuse(problem)?,
+        }
+        Ok(())
     }
 
     fn check(&mut self, request: &Request) -> Result<(), Problem> {
@@ -235,7 +245,12 @@ impl<D: Decode> Decoder<D> {
                 }
                 self.request = None;
             }
+            if let Some(request) = self.format.more() {
+                self.accept(request)?;
+                continue;
+            }
             if !self.advance()? {
+                self.tally.lines(self.lines, self.unused);
                 return Ok(None);
             }
             let unit = match D::FRAMING {
@@ -245,23 +260,29 @@ impl<D: Decode> Decoder<D> {
             if unit.is_empty() {
                 continue;
             }
-            let request = match self.format.decode(unit) {
-                Ok(Some(request)) => request,
-                Ok(None) => continue,
-                Err(problem) => return Err(self.malformed(problem)),
-            };
-            self.check(&request)
-                .map_err(|problem| self.malformed(problem))?;
-            self.request = Some(self.mapped(request));
+            self.lines += 1;
+            match self.format.decode(unit) {
+                Ok(Some(request)) => self.accept(request)?,
+                Ok(None) => {
+                    self.unused += 1;
+                    if let Some(loss) = self.format.lost() {
+                        self.tally.lost(loss);
+                    }
+                }
+                Err(problem) => self.refuse(problem)?,
+            }
         }
     }
 
-    fn mapped(&self, mut request: Request) -> Request {
+    fn adapted(&self, mut request: Request) -> Request {
         if self.access == Access::Mapped
             && request.id == Id::Foreign
             && request.kind == OpKind::Pread
         {
             request.kind = OpKind::MappedRead;
+        }
+        if self.one_task {
+            request.task = 0;
         }
         request
     }
@@ -287,48 +308,6 @@ impl<D: Decode> Iterator for Decoder<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_follow_first_appearance_in_each_object() {
-        let mut numbering = Numbering {
-            keep: false,
-            seen: Vec::new(),
-        };
-        let mut page = |object, page| {
-            numbering
-                .page(object, Id::Foreign, page)
-                .expect("few pages")
-        };
-        assert_eq!(
-            [
-                page(0, 900),
-                page(0, 7),
-                page(3, 7),
-                page(0, 900),
-                page(3, 8)
-            ],
-            [0, 1, 0, 0, 1]
-        );
-    }
-
-    #[test]
-    fn kept_ids_have_a_limit() {
-        let mut numbering = Numbering {
-            keep: true,
-            seen: Vec::new(),
-        };
-        assert_eq!(
-            numbering.page(0, Id::Foreign, MAX_PAGES - 1),
-            Ok(0x7fff_ffff)
-        );
-        let problem = numbering
-            .page(0, Id::Foreign, MAX_PAGES)
-            .expect_err("too large");
-        assert!(
-            problem.to_string().contains("renumber the pages densely"),
-            "{problem}"
-        );
-    }
 
     #[test]
     fn a_span_at_the_top_of_the_numbers_holds_one_page() {

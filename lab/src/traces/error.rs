@@ -55,6 +55,39 @@ pub enum TraceError {
         /// Format that it was read as.
         format: &'static str,
     },
+    /// More lines are bad than good: the file is of another format, or damaged.
+    #[error(
+        "{name}: {bad} of {lines} lines are bad, read as {format} ({how}); the first is line {line}: {problem}; \
+         if the file is of another format, name it with --format: {known}"
+    )]
+    MostlyBad {
+        /// File as given by the user.
+        name: String,
+        /// Format that it was read as.
+        format: &'static str,
+        /// How the format was found.
+        how: &'static str,
+        /// Lines that cannot be read.
+        bad: u64,
+        /// All lines that are not empty.
+        lines: u64,
+        /// The first bad one.
+        line: u64,
+        /// What is wrong with it.
+        problem: Problem,
+        /// Names of the known formats.
+        known: String,
+    },
+    /// What a recorder keeps for itself; its text is wanted.
+    #[error("{name}: this is {what}, not text; print it first: {remedy}")]
+    Recording {
+        /// File as given by the user.
+        name: String,
+        /// What it is.
+        what: &'static str,
+        /// Command that prints it.
+        remedy: &'static str,
+    },
     /// The format was neither given nor recognised.
     #[error(
         "{name}: the format is not recognised from the name or the first bytes; name it: {known}"

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::cloudphysics_csv;
 use super::error::TraceError;
+use super::event_line::{EventLine, Style};
 use super::number::{blank_separated, comma_separated, parse};
 use super::op::Op;
 use super::oracle_general;
+use super::{blkparse, cloudphysics_csv, fio, ftrace};
 
 /// A trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,11 +33,19 @@ pub enum Format {
     Csv,
     /// Text of Valgrind's lackey.
     Lackey,
+    /// Text of `perf script`: page cache and page faults.
+    Perf,
+    /// Text of ftrace or `trace-cmd report`: the same events.
+    Ftrace,
+    /// Log of `fio --write_iolog`.
+    Fio,
+    /// Text of `blkparse`.
+    Blkparse,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 10] = [
+    pub const ALL: [Format; 14] = [
         Format::PageOps,
         Format::OracleGeneral,
         Format::Arc,
@@ -47,6 +56,10 @@ impl Format {
         Format::Cache2k,
         Format::Csv,
         Format::Lackey,
+        Format::Perf,
+        Format::Ftrace,
+        Format::Fio,
+        Format::Blkparse,
     ];
 
     /// Name for options and messages.
@@ -62,6 +75,10 @@ impl Format {
             Format::Cache2k => "cache2k",
             Format::Csv => "csv",
             Format::Lackey => "lackey",
+            Format::Perf => "perf",
+            Format::Ftrace => "ftrace",
+            Format::Fio => "fio",
+            Format::Blkparse => "blkparse",
         }
     }
 
@@ -136,8 +153,53 @@ fn is_text(head: &[u8]) -> bool {
         .all(|&byte| byte >= b' ' && byte != 0x7f || matches!(byte, b'\t' | b'\r' | b'\n'))
 }
 
+/// What a recorder keeps for itself, and the command that prints it.
+pub(super) fn recording(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
+        let remedy = "perf script -i FILE -F comm,pid,tid,cpu,time,event,addr,trace";
+        Some(("a recording of perf", remedy))
+    } else if head.starts_with(b"\x17\x08Dtracing") {
+        Some(("a recording of trace-cmd", "trace-cmd report -i FILE"))
+    } else if head.len() >= 48 && matches!(head[..4], [0x07, b't', b'a', b'e']) {
+        Some(("a recording of blktrace", "blkparse -i FILE"))
+    } else {
+        None
+    }
+}
+
+/// Lines looked at for a shape that nothing else has.
+const LINES: usize = 32;
+
+/// By any of the first lines: messages of the recorder may come before the trace.
+fn by_shape(head: &[u8]) -> Option<Format> {
+    if head.starts_with(b"# tracer: ") {
+        return Some(Format::Ftrace);
+    }
+    let lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    lines.take(LINES).find_map(|line| {
+        if fio::is_header(line) {
+            return Some(Format::Fio);
+        }
+        if blkparse::is_event(line) {
+            return Some(Format::Blkparse);
+        }
+        if ftrace::is_preamble(line) {
+            return Some(Format::Ftrace);
+        }
+        let event = EventLine::parse(line).filter(|event| !event.event.is_empty())?;
+        Some(match event.style {
+            Style::Perf => Format::Perf,
+            Style::Ftrace => Format::Ftrace,
+        })
+    })
+}
+
 /// By the first line that says something.
 fn by_text(head: &[u8]) -> Option<Format> {
+    if let Some(format) = by_shape(head) {
+        return Some(format);
+    }
     let mut lines = head
         .split(|&b| b == b'\n')
         .map(<[u8]>::trim_ascii)
@@ -264,6 +326,26 @@ mod tests {
             (b"==12== Lackey, an example\n", Format::Lackey),
             (b" S 1fff000758,8\n", Format::Lackey),
             (b"I  0401ab70,3\n", Format::Lackey),
+            (b"fio version 3 iolog\n", Format::Fio),
+            (b"fio version 2 iolog\n/tmp/f add\n", Format::Fio),
+            (
+                b"  8,0    1        1     0.000000000  7788  Q  RM 4628 + 2 [dd]\n",
+                Format::Blkparse,
+            ),
+            (b"# tracer: nop\n#\n", Format::Ftrace),
+            (b"cpus=2\n", Format::Ftrace),
+            (
+                b"  dd-12  [001] d.... 45.123456: page_fault_user: address=0x1\n",
+                Format::Ftrace,
+            ),
+            (
+                b"  dd 12/12 [001] 45.123456: page-faults:  7fff00\n",
+                Format::Perf,
+            ),
+            (
+                b"[ perf record: Woken up 1 times ]\n  dd 12 [001] 45.123456: page-faults:  7f\n",
+                Format::Perf,
+            ),
         ] {
             assert_eq!(
                 Format::guess("a.trace", head),

@@ -21,6 +21,8 @@ const EXPECTED: &str = "`I`, `L`, `S` or `M`, then ADDRESS,SIZE";
 
 impl Decode for Lackey {
     const FRAMING: Framing = Framing::Lines;
+    // The program's own output may be in it.
+    const TOLERANT: bool = true;
 
     fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
         let bad = || Problem::text(line, EXPECTED);

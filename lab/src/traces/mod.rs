@@ -11,22 +11,31 @@
 
 mod address;
 mod arc;
+mod blkparse;
 mod cache2k;
 mod cloudphysics;
 mod cloudphysics_csv;
 mod csv;
 mod decode;
 mod error;
+mod event_line;
+mod extent;
+mod fio;
 mod format;
+mod ftrace;
+mod kernel_events;
 mod lackey;
 mod lirs;
 mod merge;
 mod number;
+mod numbering;
 mod op;
 mod options;
 mod oracle_general;
 mod pageops;
+mod perf;
 mod reader;
+mod reading;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -38,5 +47,6 @@ pub use op::{Op, OpKind, MAX_PAGES};
 pub use options::{Access, ObjectPages, PageIds, TraceOptions};
 pub use pageops::{PageOpsWriter, WritePacking};
 pub use reader::{open, Reader};
+pub use reading::{BadLine, Reading, Tally};
 pub use source::{Packing, Progress, Source};
 pub use trace::{load, ObjectInfo, Trace};

@@ -46,9 +46,11 @@ pub struct TraceOptions {
     /// oracleGeneral only: pages of an object.
     pub object_pages: ObjectPages,
     /// Page size as a power of two, in bytes, where the format holds bytes or sectors
-    /// (address, lackey, CloudPhysics CSV, oracleGeneral split in pages). 12 is 4 KiB.
+    /// (address, lackey, CloudPhysics CSV, oracleGeneral split in pages, perf, ftrace, fio,
+    /// blkparse). 12 is 4 KiB.
     pub page_shift: u32,
-    /// lackey only: report instruction fetches, as mapped reads of file object 1.
+    /// lackey, perf, ftrace: report instruction fetches, as mapped reads of a file (object 1 of
+    /// lackey, among the files of object 0 of the others).
     pub instructions: bool,
     /// Merge consecutive references of one task to one page. Loads and stores of
     /// anonymous memory merge into a store; file references merge only with their kind.
@@ -58,6 +60,14 @@ pub struct TraceOptions {
     /// trace of single loads and stores: the order of references, and with it the LRU
     /// order of pages, is kept to within one window.
     pub merge_window: u32,
+    /// Which events or actions are references, for the formats that have several (`perf`,
+    /// `ftrace`, `blkparse`); empty for the usual ones. The format's file says what there is.
+    pub events: Vec<String>,
+    /// A bad line is an error in every format. Otherwise the formats that other text gets mixed
+    /// into (`perf`, `ftrace`, `fio`, `blkparse`, `lackey`) count bad lines and leave them out.
+    pub strict: bool,
+    /// All references are those of task 0, whatever the trace says.
+    pub one_task: bool,
 }
 
 impl Default for TraceOptions {
@@ -71,6 +81,9 @@ impl Default for TraceOptions {
             instructions: false,
             collapse: false,
             merge_window: 0,
+            events: Vec::new(),
+            strict: false,
+            one_task: false,
         }
     }
 }

@@ -5,13 +5,17 @@ use std::path::Path;
 
 use super::address::Address;
 use super::arc::Arc;
+use super::blkparse::Blkparse;
 use super::cache2k::Cache2k;
 use super::cloudphysics::CloudPhysics;
 use super::cloudphysics_csv::CloudPhysicsCsv;
 use super::csv::Csv;
 use super::decode::{Decode, Decoder};
 use super::error::TraceError;
-use super::format::Format;
+use super::fio::Fio;
+use super::format::{recording, Format};
+use super::ftrace::Ftrace;
+use super::kernel_events::KernelEvents;
 use super::lackey::Lackey;
 use super::lirs::Lirs;
 use super::merge::{Runs, Windows};
@@ -19,6 +23,8 @@ use super::op::Op;
 use super::options::TraceOptions;
 use super::oracle_general::OracleGeneral;
 use super::pageops::PageOps;
+use super::perf::Perf;
+use super::reading::{Reading, Tally};
 use super::source::{Progress, Source};
 
 type Ops = Box<dyn Iterator<Item = Result<Op, TraceError>> + Send>;
@@ -28,7 +34,9 @@ pub struct Reader {
     ops: Ops,
     name: String,
     format: Format,
+    guessed: bool,
     progress: Progress,
+    tally: Tally,
     any: bool,
     done: bool,
 }
@@ -50,14 +58,22 @@ impl Reader {
     /// and the first bytes.
     ///
     /// # Errors
-    /// [`TraceError::Unrecognised`], [`TraceError::Empty`] (an empty file of unknown
-    /// format) and [`TraceError::Option`].
+    /// [`TraceError::Unrecognised`], [`TraceError::Recording`], [`TraceError::Empty`] (an empty
+    /// file of unknown format) and [`TraceError::Option`].
     pub fn from_source(
         source: Source,
         format: Option<Format>,
         options: &TraceOptions,
     ) -> Result<Reader, TraceError> {
         options.check()?;
+        if let Some((what, remedy)) = recording(source.head()).filter(|_| format.is_none()) {
+            return Err(TraceError::Recording {
+                name: source.name().to_string(),
+                what,
+                remedy,
+            });
+        }
+        let guessed = format.is_none();
         let guess = || Format::guess(source.name(), source.head());
         let Some(format) = format.or_else(guess) else {
             let name = source.name().to_string();
@@ -73,11 +89,14 @@ impl Reader {
                 }
             });
         };
+        let tally = Tally::default();
         Ok(Reader {
             name: source.name().to_string(),
             format,
+            guessed,
             progress: source.progress(),
-            ops: merged(decoder(source, format, options), options),
+            ops: merged(decoder(source, format, options, tally.clone())?, options),
+            tally,
             any: false,
             done: false,
         })
@@ -88,6 +107,11 @@ impl Reader {
         self.progress.clone()
     }
 
+    /// What is met on the way: lines, bad lines, lost events. Complete once the reader has ended.
+    pub fn tally(&self) -> Tally {
+        self.tally.clone()
+    }
+
     /// The format, given or recognised.
     pub fn format(&self) -> Format {
         self.format
@@ -96,6 +120,25 @@ impl Reader {
     /// File as given by the user.
     pub fn name(&self) -> &str {
         &self.name
+    }
+}
+
+impl Reader {
+    fn mostly_bad(&self, reading: Reading) -> TraceError {
+        let (line, problem) = match reading.first_bad.into_iter().next() {
+            Some(first) => (first.line, first.problem),
+            None => unreachable!("the first bad lines are kept"),
+        };
+        TraceError::MostlyBad {
+            name: self.name.clone(),
+            format: self.format.name(),
+            how: if self.guessed { "guessed" } else { "as named" },
+            bad: reading.bad,
+            lines: reading.lines,
+            line,
+            problem,
+            known: Format::names(),
+        }
     }
 }
 
@@ -112,6 +155,10 @@ impl Iterator for Reader {
             Some(Err(_)) => self.done = true,
             None => {
                 self.done = true;
+                let reading = self.tally.get();
+                if reading.bad > reading.good() {
+                    return Some(Err(self.mostly_bad(reading)));
+                }
                 if !self.any {
                     return Some(Err(TraceError::Empty {
                         name: self.name.clone(),
@@ -134,43 +181,72 @@ fn merged(mut ops: Ops, options: &TraceOptions) -> Ops {
     ops
 }
 
-fn decoder(source: Source, format: Format, options: &TraceOptions) -> Ops {
-    fn boxed<D: Decode + Send + 'static>(source: Source, decode: D, options: &TraceOptions) -> Ops {
-        Box::new(Decoder::new(source, decode, options))
+fn decoder(
+    source: Source,
+    format: Format,
+    options: &TraceOptions,
+    tally: Tally,
+) -> Result<Ops, TraceError> {
+    /// What every decoder is made with.
+    struct Make<'a>(Source, &'a TraceOptions, Tally);
+    impl Make<'_> {
+        fn of<D: Decode + Send + 'static>(self, format: D) -> Ops {
+            Box::new(Decoder::new(self.0, format, self.1, self.2))
+        }
     }
+    if let Some(event) = options.events.first() {
+        if !matches!(format, Format::Perf | Format::Ftrace | Format::Blkparse) {
+            return Err(TraceError::Option {
+                option: "events",
+                found: event.escape_debug().to_string(),
+                expected: "none: only perf, ftrace and blkparse have events to choose from",
+            });
+        }
+    }
+    let make = Make(source, options, tally);
     let page_shift = options.page_shift;
-    match format {
-        Format::PageOps => boxed(source, PageOps, options),
+    Ok(match format {
+        Format::PageOps => make.of(PageOps),
         Format::OracleGeneral => {
             let decode = OracleGeneral {
                 object_pages: options.object_pages,
                 page_shift,
                 objects: HashMap::new(),
             };
-            boxed(source, decode, options)
+            make.of(decode)
         }
         Format::Arc => {
             let blocks_per_page = u64::from(options.blocks_per_page);
-            boxed(source, Arc { blocks_per_page }, options)
+            make.of(Arc { blocks_per_page })
         }
-        Format::Lirs => boxed(source, Lirs, options),
-        Format::CloudPhysics => boxed(source, CloudPhysics, options),
+        Format::Lirs => make.of(Lirs),
+        Format::CloudPhysics => make.of(CloudPhysics),
         Format::CloudPhysicsCsv => {
             let decode = CloudPhysicsCsv {
                 page_shift,
                 first_line: true,
             };
-            boxed(source, decode, options)
+            make.of(decode)
         }
-        Format::Address => boxed(source, Address { page_shift }, options),
-        Format::Cache2k => boxed(source, Cache2k, options),
-        Format::Csv => boxed(source, Csv::default(), options),
+        Format::Address => make.of(Address { page_shift }),
+        Format::Cache2k => make.of(Cache2k),
+        Format::Csv => make.of(Csv::default()),
         Format::Lackey => {
             let decode = Lackey {
                 page_shift,
                 instructions: options.instructions,
             };
-            boxed(source, decode, options)
+            make.of(decode)
         }
-    }
+        Format::Perf => {
+            let events = KernelEvents::new(options)?;
+            make.of(Perf { events, loss: None })
+        }
+        Format::Ftrace => {
+            let events = KernelEvents::new(options)?;
+            make.of(Ftrace { events, loss: None })
+        }
+        Format::Fio => make.of(Fio::new(page_shift)),
+        Format::Blkparse => make.of(Blkparse::new(options)?),
+    })
 }

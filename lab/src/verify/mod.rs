@@ -78,6 +78,7 @@ impl VerifyPlan {
             costs: self.costs.clone(),
             params: Vec::new(),
             record: Vec::new(),
+            sample_points: 0,
         })
     }
 }

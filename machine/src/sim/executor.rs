@@ -102,6 +102,9 @@ impl Executor {
                 }
             };
             debug_assert!(event.time >= inner.now.get(), "time runs backwards");
+            if event.time > inner.sample_at.get() {
+                inner.sample(event.time);
+            }
             match event.action {
                 Action::Task { slot, epoch } => {
                     let Some(ctx) = inner.expected_by(slot, epoch) else {
@@ -171,6 +174,7 @@ impl Executor {
     /// The task is over: frees its CPU and slot, drops its future, wakes those who join it.
     fn end(&mut self, inner: &Rc<Inner>, ctx: &Rc<TaskCtx>) {
         inner.detach(ctx);
+        ctx.add_times(&mut inner.ended.borrow_mut());
         let slot = ctx.id.slot as usize;
         // Drop code of the future may use the handle, so nothing is borrowed here.
         drop(self.futures[slot].take());
@@ -203,7 +207,8 @@ impl Drop for Executor {
         let spawned = std::mem::take(&mut *inner.spawned.borrow_mut());
         let calls = std::mem::take(&mut *inner.calls.borrow_mut());
         let hook = inner.hook.borrow_mut().take();
+        let sampler = inner.sampler.borrow_mut().take();
         inner.events.borrow_mut().clear();
-        drop((spawned, calls, hook));
+        drop((spawned, calls, hook, sampler));
     }
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use super::class::TimeClass;
+use super::class::{TaskTimes, TimeClass};
 use super::config::SimConfig;
 use super::cpus::CpuStats;
 use super::event::Action;
@@ -199,6 +199,26 @@ impl Sim {
     /// the switch takes, ns. It may read the simulation and must not start, wake or kill tasks.
     pub fn set_switch_hook(&self, hook: impl Fn(Switch) -> u64 + 'static) {
         *self.inner.hook.borrow_mut() = Some(Rc::new(hook));
+    }
+
+    /// Installs what looks at the simulation from now on: it is called with the time and says when
+    /// it is due next. It must change nothing.
+    pub fn set_sampler(&self, sampler: impl Fn(u64) -> u64 + 'static) {
+        *self.inner.sampler.borrow_mut() = Some(Rc::new(sampler));
+        self.inner.sample_at.set(self.now());
+    }
+
+    /// Time of all tasks by class, ns, those that have ended included. A wait or a run that is still
+    /// going on is added when it ends.
+    #[must_use]
+    pub fn times(&self) -> TaskTimes {
+        let mut sum = *self.inner.ended.borrow();
+        for slot in self.inner.slots.borrow().iter() {
+            if let Some(task) = &slot.task {
+                task.add_times(&mut sum);
+            }
+        }
+        sum
     }
 
     /// Charges CPU time to the current task; see [`Task::charge`]. Code that has the [`Task`] at

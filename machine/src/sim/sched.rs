@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use super::class::TimeClass;
+use super::class::{TaskTimes, TimeClass};
 use super::config::SimConfig;
 use super::cpus::{CpuStats, Cpus};
 use super::event::{Action, EventQueue};
@@ -32,6 +32,9 @@ pub struct Switch {
 
 /// Called at every context switch; returns extra time for the incoming task, ns.
 pub type SwitchHook = dyn Fn(Switch) -> u64;
+
+/// Called when a sample is due, with the time; returns when the next one is.
+pub type Sampler = dyn Fn(u64) -> u64;
 
 pub(super) struct Slot {
     pub task: Option<Rc<TaskCtx>>,
@@ -59,6 +62,11 @@ pub(super) struct Inner {
     pub calls: RefCell<Vec<Option<Call>>>,
     pub free_calls: RefCell<Vec<u32>>,
     pub hook: RefCell<Option<Rc<SwitchHook>>>,
+    /// When the sampler is due; never, without one.
+    pub sample_at: Cell<u64>,
+    pub sampler: RefCell<Option<Rc<Sampler>>>,
+    /// Time of the tasks that have ended, by class.
+    pub ended: RefCell<TaskTimes>,
     cpus: RefCell<Cpus>,
 }
 
@@ -82,8 +90,22 @@ impl Inner {
             calls: RefCell::default(),
             free_calls: RefCell::default(),
             hook: RefCell::default(),
+            sample_at: Cell::new(u64::MAX),
+            sampler: RefCell::default(),
+            ended: RefCell::default(),
             cpus: RefCell::new(Cpus::new(config.cpus)),
         }
+    }
+
+    /// Calls the sampler: nothing happens between now and `event`. The state is that of the moment
+    /// when it was due, or of now, if time passed that moment without an event.
+    #[cold]
+    pub fn sample(&self, event: u64) {
+        let sampler = self.sampler.borrow().clone();
+        let Some(sampler) = sampler else { return };
+        let next = sampler(self.sample_at.get().max(self.now.get()));
+        // A state that lasts is sampled once.
+        self.sample_at.set(next.max(event));
     }
 
     /// See [`Cpus::start_cpu`].

@@ -144,6 +144,14 @@ impl TaskCtx {
         pending
     }
 
+    /// Adds the time by class so far, what has been charged to the present class included.
+    pub fn add_times(&self, sum: &mut TaskTimes) {
+        for (sum, own) in sum.0.iter_mut().zip(&self.times) {
+            *sum += own.get();
+        }
+        sum.0[self.class.get() as usize] += self.charged.get() - self.class_mark.get();
+    }
+
     /// Enters a class and returns the one that was left.
     pub fn enter(&self, class: TimeClass) -> TimeClass {
         let left = self.class.replace(class);

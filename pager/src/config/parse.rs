@@ -86,6 +86,8 @@ struct Word {
     name: &'static str,
     /// What must follow, for messages.
     form: &'static str,
+    /// What it is, for the documentation.
+    doc: &'static str,
     apply: fn(SwapConfig, &str, Option<&str>) -> Result<SwapConfig>,
 }
 
@@ -94,6 +96,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "lz4",
         form: "lz4:SIZE",
+        doc: "Compressed memory; counts to the budget and takes at most half of it.",
         apply: |swap, text, rest| {
             let compressed = some_size(text, rest.unwrap_or(""), "lz4:SIZE")?;
             if swap.compressed > 0 {
@@ -106,6 +109,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "zstd",
         form: "zstd",
+        doc: "After `lz4:SIZE`: what stays is compressed again, smaller, by Zstandard. `zstd:SIZE` is Zstandard alone.",
         apply: |swap, text, rest| match rest {
             None if swap.compressed > 0 => Ok(swap.and_zstd()),
             Some(size) if swap.compressed == 0 => {
@@ -128,6 +132,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "file",
         form: "file:PATH:SIZE",
+        doc: "A file, which gets its space at once.",
         apply: |swap, text, rest| {
             let rest = rest.unwrap_or("");
             // The path may have colons of its own.
@@ -142,6 +147,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "temp",
         form: "temp:SIZE",
+        doc: "A file without a name in `$TMPDIR` or `/var/tmp`.",
         apply: |swap, text, rest| {
             Ok(swap.and_temporary(some_size(text, rest.unwrap_or(""), "temp:SIZE")?))
         },
@@ -174,6 +180,11 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 impl SwapConfig {
+    /// The parts of a swap's description, and what each is.
+    pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
+        WORDS.iter().map(|w| (w.form, w.doc))
+    }
+
     /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, `temp:8GiB` (a temporary
     /// file), or what takes pages first and what takes the rest: `lz4:2GiB+file:/path:8GiB`.
     /// `lz4:8GiB+zstd` is [`Self::and_zstd`], `zstd:8GiB` is [`Self::zstd`]. Sizes as in
@@ -249,18 +260,44 @@ const FAULT_MODE_EXAMPLE: &str = "sigbus, thread, explicit or auto";
 type Set = fn(PoolConfig, &str) -> Result<PoolConfig>;
 
 /// What [`PoolConfig::set`] knows.
-const SETTINGS: &[(&str, Set)] = &[
-    ("budget", |mut c, v| {
-        c.budget = parse_size(v)?;
-        Ok(c)
+const SETTINGS: &[(&str, &str, Set)] = &[
+    (
+        "budget",
+        "Memory for pages and compressed contents: a size such as `512M` or `2GiB`.",
+        |mut c, v| {
+            c.budget = parse_size(v)?;
+            Ok(c)
+        },
+    ),
+    (
+        "policy",
+        "A variant's name; takes the switches back.",
+        |c, v| c.policy(v),
+    ),
+    ("switch", "One switch, `NAME=VALUE`.", |c, v| c.switch(v)),
+    (
+        "swap",
+        "Where pages go that are not of files: `none`, or the parts below.",
+        |c, v| Ok(c.swap(SwapConfig::parse(v)?)),
+    ),
+    (
+        "fault_mode",
+        "How misses are noticed: `sigbus`, `thread` (needs privilege), `explicit` or `auto`.",
+        |c, v| Ok(c.fault_mode(FaultMode::parse(v)?)),
+    ),
+    (
+        "journal",
+        "A file that is told all the engine is told.",
+        |c, v| Ok(c.journal(v)),
+    ),
+    (
+        "read_ahead",
+        "Pages that a miss in order brings in, at most.",
+        |c, v| Ok(c.read_ahead(count(v)?)),
+    ),
+    ("batch", "Pages that are evicted together.", |c, v| {
+        Ok(c.batch(count(v)?))
     }),
-    ("policy", |c, v| c.policy(v)),
-    ("switch", |c, v| c.switch(v)),
-    ("swap", |c, v| Ok(c.swap(SwapConfig::parse(v)?))),
-    ("fault_mode", |c, v| Ok(c.fault_mode(FaultMode::parse(v)?))),
-    ("journal", |c, v| Ok(c.journal(v))),
-    ("read_ahead", |c, v| Ok(c.read_ahead(count(v)?))),
-    ("batch", |c, v| Ok(c.batch(count(v)?))),
 ];
 
 fn count(text: &str) -> Result<usize> {
@@ -276,8 +313,8 @@ impl PoolConfig {
     /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
     /// switch.
     pub fn set(self, name: &str, value: &str) -> Result<Self> {
-        match SETTINGS.iter().find(|(n, _)| *n == name) {
-            Some((_, set)) => set(self, value),
+        match SETTINGS.iter().find(|(n, ..)| *n == name) {
+            Some((_, _, set)) => set(self, value),
             None => Err(wrong(
                 name,
                 name,
@@ -286,6 +323,27 @@ impl PoolConfig {
             )),
         }
     }
+
+    /// Names of what [`Self::set`] takes, and what each is.
+    pub fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+        SETTINGS.iter().map(|&(name, doc, _)| (name, doc))
+    }
+
+    /// Variables of the environment that every program with a pool looks at, and what each is.
+    pub const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[
+        (
+            "COLDSET_OBSERVE",
+            "Not empty and not 0: `coldset top` may look at the process.",
+        ),
+        (
+            "COLDSET_METRICS",
+            "An address such as `127.0.0.1:9100`, at which Prometheus is answered.",
+        ),
+        (
+            "COLDSET_JOURNAL",
+            "A file for the journal of the first pool; the nth pool writes to the same name with `.n`.",
+        ),
+    ];
 }
 
 #[cfg(test)]

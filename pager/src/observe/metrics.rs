@@ -14,11 +14,63 @@ const OCTAVES: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// Where all pools of this process stand, in that form.
 pub(crate) fn exposition() -> String {
+    exposition_of(snapshot_all())
+}
+
+fn exposition_of(snapshot: ProcessSnapshot) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(snapshot_all())));
+    registry.register_collector(Box::new(Scrape(snapshot)));
     let mut text = String::new();
     text::encode(&mut text, &registry).expect("writing to a string");
     text
+}
+
+/// A metric as Prometheus is told of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// Its name, with the unit.
+    pub name: String,
+    /// `gauge`, `counter` or `histogram`.
+    pub kind: String,
+    /// What it is.
+    pub help: String,
+}
+
+/// All metrics, in the order of a scrape.
+pub fn metrics() -> Vec<Metric> {
+    let nothing = ProcessSnapshot {
+        version: ProcessSnapshot::VERSION,
+        pid: 0,
+        program: String::new(),
+        pools: Vec::new(),
+    };
+    let mut all: Vec<Metric> = Vec::new();
+    for line in exposition_of(nothing).lines() {
+        let mut words = line.splitn(4, ' ');
+        let (_, Some(what), Some(name), Some(rest)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        match what {
+            "HELP" => all.push(Metric {
+                name: name.into(),
+                kind: String::new(),
+                help: rest.into(),
+            }),
+            "TYPE" => {
+                if let Some(m) = all.iter_mut().find(|m| m.name == name) {
+                    m.kind = rest.into();
+                }
+            }
+            _ => {}
+        }
+    }
+    // The text form adds an ending to samples of counters.
+    for m in all.iter_mut().filter(|m| m.kind == "counter") {
+        m.name.push_str("_total");
+    }
+    all
 }
 
 #[derive(Debug)]
@@ -350,4 +402,24 @@ fn of_regions(
         (vec![("kind", name.to_string())], sum as i64)
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_type_and_a_help() {
+        let all = metrics();
+        assert!(all.len() > 20, "{all:?}");
+        for m in &all {
+            assert!(!m.help.is_empty(), "{m:?}");
+            let kinds = ["gauge", "counter", "histogram"];
+            assert!(kinds.contains(&m.kind.as_str()), "{m:?}");
+        }
+        let named = |n: &str| all.iter().find(|m| m.name == n).map(|m| m.kind.as_str());
+        assert_eq!(named("coldset_resident_bytes"), Some("gauge"));
+        assert_eq!(named("coldset_pager_events_total"), Some("counter"));
+        assert_eq!(named("coldset_miss_duration_seconds"), Some("histogram"));
+    }
 }

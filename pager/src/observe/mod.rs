@@ -20,6 +20,8 @@ mod socket;
 
 pub use client::{processes, read, ObserveError};
 pub use histogram::Distribution;
+#[cfg(feature = "metrics")]
+pub use metrics::{metrics, Metric};
 pub use registry::{snapshot_all, ProcessSnapshot};
 pub use snapshot::{Generation, GroupSnapshot, Lists, RegionKind, RegionSnapshot, Snapshot};
 pub use socket::socket_path;

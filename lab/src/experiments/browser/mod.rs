@@ -77,6 +77,7 @@ pub fn run(input: &RunInput, shape: &Shape) -> Result<Outcome, ExperimentError> 
     }
     let mut outcome = shared.outcome.replace(Outcome::new(shape, input.scale));
     outcome.count(&machine.world().engine);
+    outcome.sampled(run.samples());
     Ok(outcome)
 }
 
@@ -84,6 +85,7 @@ fn config(input: &RunInput, shape: &Shape) -> MachineConfig {
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = shape.cpus;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.nr_nodes = shape.nodes;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.time_scale = input.scale;

@@ -1,7 +1,7 @@
 //! What a run has brought: requests of each worker, their durations, counters, heat over time.
 
 use super::shape::Shape;
-use crate::report::RunResult;
+use crate::report::{MachineSamples, RunResult};
 use crate::stats::{jain_index, mean, sample_sd, student_t_975, BucketHistogram, LatencyHistogram};
 use coldset_engine::{Counter, Engine, MemcgId, NodeId};
 use coldset_machine::sim::{TaskTimes, TimeClass};
@@ -19,6 +19,8 @@ pub struct Outcome {
     times: Vec<TaskTimes>,
     /// Time of each sample, and memcgs of all nodes by heat.
     heat: Vec<(u64, Vec<u64>)>,
+    /// What the machine has sampled.
+    samples: MachineSamples,
 }
 
 impl Outcome {
@@ -32,7 +34,13 @@ impl Outcome {
             counters: Vec::new(),
             times: vec![TaskTimes::default(); shape.workers() as usize],
             heat: Vec::new(),
+            samples: Vec::new(),
         }
+    }
+
+    /// Takes over what the machine has sampled.
+    pub(super) fn sampled(&mut self, samples: MachineSamples) {
+        self.samples = samples;
     }
 
     /// What a worker has spent so far.
@@ -143,6 +151,8 @@ impl Outcome {
             r.set(name(counter), n);
         }
         self.report_heat(prefix, r);
+        r.histogram(name("request"), &self.latency);
+        r.put_samples(prefix, self.samples.clone());
     }
 
     /// Memcgs by heat: over time as series, and the mean share of each heat.
@@ -181,6 +191,7 @@ mod tests {
             counters: Vec::new(),
             times: vec![TaskTimes::default(); 4],
             heat: vec![(5, vec![3, 1]), (9, vec![1, 3])],
+            samples: Vec::new(),
         };
         o.answered(0, 1);
         let mut r = RunResult::new("v", 1);

@@ -430,6 +430,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
@@ -548,5 +549,7 @@ fn result(input: &RunInput, b: &Build, run: &MachineRun) -> RunResult {
     let live = |c: Counter| w.engine.memcgs.live(b.memcg, c).max(0) as u64;
     r.set("pgscan", live(Counter::PgscanDirect));
     r.set("pgsteal", live(Counter::PgstealDirect));
+    drop(w);
+    r.take_samples("", run);
     r
 }

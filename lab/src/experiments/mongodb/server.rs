@@ -322,6 +322,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.cgroup_v2 = input.text(PARAMS, "cgroup") != "v1";
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
@@ -468,5 +469,8 @@ fn result(
         "refaults_per_op",
         live(Counter::RefaultFile) as f64 / done.max(1) as f64,
     );
+    drop(w);
+    r.histogram("latency", &s.latency.borrow());
+    r.take_samples("", run);
     r
 }

@@ -257,6 +257,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;
@@ -334,7 +335,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     run.executor.run();
     match server.failure.get() {
         // An OOM is a result: the row "no OOM" fails.
-        None | Some(OpError::NoMemory) => Ok(result(input, &server)),
+        None | Some(OpError::NoMemory) => Ok(result(input, &server, &run)),
         Some(error) => Err(ExperimentError::Op {
             what: "mysql client",
             error,
@@ -342,7 +343,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     }
 }
 
-fn result(input: &RunInput, s: &Server) -> RunResult {
+fn result(input: &RunInput, s: &Server, run: &MachineRun) -> RunResult {
     let mut r = RunResult::new(&input.variant, input.seed);
     let done = s.transactions.get();
     let per_transaction = |n: u64| n as f64 / done.max(1) as f64;
@@ -370,5 +371,7 @@ fn result(input: &RunInput, s: &Server) -> RunResult {
         "swap_ins_per_transaction",
         per_transaction(delta(Counter::Pswpin)),
     );
+    r.histogram("transaction", &latency);
+    r.take_samples("", run);
     r
 }

@@ -3,7 +3,7 @@
 
 use super::{Phone, MIB};
 use crate::report::RunResult;
-use crate::stats::nearest_rank;
+use crate::stats::{nearest_rank, LatencyHistogram};
 use coldset_engine::zone::{totalreserve, Mark};
 use coldset_engine::{Counter, MemcgId, NodeId};
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -123,6 +123,9 @@ impl Meter {
         let mut times = self.launches.borrow().clone();
         times.sort_unstable();
         let total: u64 = times.iter().sum();
+        let mut launch = LatencyHistogram::new();
+        times.iter().for_each(|ns| launch.record(ns * phone.scale));
+        r.histogram("launch", &launch);
         r.set("launches", times.len() as u64);
         r.set(
             "launch_mean_ms",

@@ -106,6 +106,7 @@ pub fn build(
     let mut cfg = MachineConfig::new(input.switches.clone());
     cfg.cpus = hardware.cpus.clamp(1, 256) as u16;
     cfg.params = input.costs.clone();
+    cfg.sample_points = input.sample_points;
     cfg.engine.scale = Scale::one_over(input.scale);
     cfg.engine.fold_interval /= input.scale;
     cfg.engine.fold_phase = cfg.engine.fold_interval;

@@ -40,12 +40,6 @@ fn garbage_lines() {
              correct it or name the true format",
         ),
         (
-            Format::Lackey,
-            b"I  10,3\n X 10,3\n",
-            "t, line 2: found `X 10,3`; expected `I`, `L`, `S` or `M`, then ADDRESS,SIZE; \
-             correct it or name the true format",
-        ),
-        (
             Format::CloudPhysicsCsv,
             b"version,time,op,size,lbn\n1,1,35,512,8\n",
             "t, line 2: SCSI operation 35; expected a read (08, 28, 88, a8) or a write (0a, 2a, 8a, aa); \

@@ -1,8 +1,11 @@
 //! Tests of whole files, by format.
 
+mod events;
 mod formats;
+mod lenient;
 mod malformed;
 mod public;
+mod recorded;
 mod round_trip;
 mod sample;
 

@@ -110,7 +110,7 @@ proptest! {
 
     /// No input makes a reader panic or give an error of several lines.
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), format in 0usize..10) {
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), format in 0..Format::ALL.len()) {
         if let Err(error) = read(&bytes, Format::ALL[format], &TraceOptions::default()) {
             prop_assert!(!error.to_string().contains('\n'), "{}", error);
         }
@@ -118,7 +118,7 @@ proptest! {
 
     /// The same for text, which comes further into the text formats.
     #[test]
-    fn any_text_is_read_or_refused(text in "[0-9a-f,x \\-lsILSMrwma*#\n]{0,200}", format in 0usize..10) {
+    fn any_text_is_read_or_refused(text in "[0-9a-f,x \\-lsILSMrwma*#\n]{0,200}", format in 0..Format::ALL.len()) {
         if let Err(error) = read(text.as_bytes(), Format::ALL[format], &TraceOptions::default()) {
             prop_assert!(!error.to_string().contains('\n'), "{}", error);
         }

@@ -1,6 +1,8 @@
-//! The `coldset` command.
+//! The `coldset` command, as a library: the program and the Python package's entry point are a call
+//! of [`run`] each.
 
 mod args;
+mod docs;
 mod error;
 mod lab;
 mod output;
@@ -8,10 +10,14 @@ mod top;
 
 use args::{Command, LabCommand};
 use error::{Failure, Verdict};
-use std::process::ExitCode;
+use std::ffi::OsString;
 
-fn main() -> ExitCode {
-    let parsed = match args::parse() {
+/// Does what a command line asks for; the first argument is the program's name. What it has to say
+/// goes to standard output and standard error.
+///
+/// Returns the exit code: 0 good, 1 a claim or a case is out of its band, 2 usage, 3 environment.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let parsed = match args::parse(arguments) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
@@ -30,15 +36,18 @@ fn main() -> ExitCode {
             LabCommand::Races(a) => lab::races::run(&a),
         },
         Command::Top(a) => top::run(&a),
+        Command::Completions(a) => docs::completions(&a),
+        Command::Man(a) => docs::man::run(&a),
+        Command::Reference(a) => docs::reference::run(&a),
     };
     match done {
-        Ok(Verdict::Good) => ExitCode::SUCCESS,
-        Ok(Verdict::Out) => ExitCode::from(1),
+        Ok(Verdict::Good) => 0,
+        Ok(Verdict::Out) => 1,
         // Whoever read our output has seen enough.
-        Err(Failure::PipeClosed) => ExitCode::SUCCESS,
+        Err(Failure::PipeClosed) => 0,
         Err(failure) => {
             eprintln!("coldset: {failure}");
-            ExitCode::from(failure.code())
+            failure.code()
         }
     }
 }

@@ -1,0 +1,169 @@
+//! The lab: experiments, costs of the machine, trace formats, devices.
+
+use super::markdown::{code, prose, Page};
+use crate::lab::list::{device_doc, format_doc};
+use coldset_lab::experiments::{Experiment, EXPERIMENTS};
+use coldset_lab::fidelity::Case;
+use coldset_lab::report::{human, Band, Claim, Class, Published};
+use coldset_lab::runner::show_scale;
+use coldset_lab::traces::Format;
+use coldset_machine::device::{DeviceKind, ZramAlgorithm};
+use coldset_machine::Params;
+
+/// Experiments with parameters and claims.
+pub fn experiments() -> Page {
+    let mut page = Page::new(
+        "experiments.md",
+        "Experiments",
+        "The published experiments, their parameters and what is judged.",
+    );
+    page.paragraph(
+        "`coldset lab run NAME --param PARAMETER=VALUE`. A claim of class A must hold for every seed, \
+         one of class B has its median in the band, one of class N is no more than noise, class D \
+         only has a direction.",
+    );
+    page.table(
+        &["experiment", "before", "after", "scale", "what"],
+        EXPERIMENTS.iter().map(|e| {
+            let name = format!("[`{0}`](#{0})", e.name);
+            vec![
+                name,
+                code(e.before),
+                code(e.after),
+                show_scale(e.scale),
+                prose(e.doc),
+            ]
+        }),
+    );
+    EXPERIMENTS.iter().for_each(|e| experiment(&mut page, e));
+    page
+}
+
+fn experiment(page: &mut Page, e: &Experiment) {
+    page.heading(2, e.name);
+    let extra: Vec<String> = e.extra.iter().map(|v| code(v)).collect();
+    let beside = match extra.as_slice() {
+        [] => String::new(),
+        some => format!(", beside {}", some.join(", ")),
+    };
+    page.paragraph(&format!(
+        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise; specification: {}.",
+        prose(e.doc),
+        e.before,
+        e.after,
+        show_scale(e.scale),
+        e.section
+    ));
+    page.table(
+        &["parameter", "default", "what"],
+        e.params
+            .iter()
+            .map(|p| vec![code(p.name), code(p.default), prose(p.doc)]),
+    );
+    page.table(
+        &["claim", "class", "published", "band", "unit", "remark"],
+        (e.claims)(e.before, e.after).iter().map(claim),
+    );
+}
+
+fn claim(c: &Claim) -> Vec<String> {
+    let band = match (c.band, c.class) {
+        (Some(band), _) => show_band(band),
+        (None, Class::N) => show_band(Band::around(1.0, 0.03)),
+        (None, _) => String::new(),
+    };
+    let published = match &c.published {
+        None => String::new(),
+        Some(Published::Number(x)) => human(*x),
+        Some(Published::Pair { before, after }) => {
+            format!("{}, then {}", human(*before), human(*after))
+        }
+        Some(Published::Text(text)) => prose(text),
+    };
+    let (name, note) = (prose(&c.name), prose(&c.note));
+    vec![
+        name,
+        c.class.to_string(),
+        published,
+        band,
+        prose(&c.unit),
+        note,
+    ]
+}
+
+fn show_band(band: Band) -> String {
+    let Band { lo, hi } = band;
+    match (lo.is_finite(), hi.is_finite()) {
+        (true, true) if lo == hi => human(lo),
+        (true, true) => format!("{} to {}", human(lo), human(hi)),
+        // The least number above zero stands for "more than nothing".
+        (true, false) if lo == f64::EPSILON => "above 0".into(),
+        (true, false) => format!("at least {}", human(lo)),
+        (false, true) if hi == -f64::EPSILON => "below 0".into(),
+        (false, true) => format!("at most {}", human(hi)),
+        (false, false) => "any".into(),
+    }
+}
+
+/// Costs of the machine.
+pub fn parameters() -> Page {
+    let mut page = Page::new(
+        "parameters.md",
+        "Costs of the simulated machine",
+        "Every constant of the machine, with its unit and where it comes from.",
+    );
+    page.paragraph(
+        "All experiments share one set. Marks: P published, A assumed (claims must not depend on it; \
+         `coldset lab verify --sensitivity` halves and doubles them), S a setting of the model. \
+         `--cost NAME=VALUE` changes one for a run. Files named in the sources are parts of the \
+         specification.",
+    );
+    page.table(
+        &["cost", "value", "unit", "mark", "what", "source"],
+        Params::default().describe().into_iter().map(|p| {
+            vec![
+                code(p.name),
+                p.value.to_string(),
+                p.unit.into(),
+                p.mark.letter().into(),
+                prose(p.what),
+                prose(p.source),
+            ]
+        }),
+    );
+    page
+}
+
+/// Trace formats, devices and recorded cases.
+pub fn formats() -> Page {
+    let mut page = Page::new(
+        "formats.md",
+        "Traces and devices",
+        "Trace formats that are read, and devices that are simulated.",
+    );
+    page.heading(2, "Trace formats");
+    page.paragraph(
+        "Recognised by name and content, or named with `--format`; plain or packed with gzip, zstd or \
+         xz. Journals of the pager are recognised, too.",
+    );
+    page.table(
+        &["format", "what"],
+        Format::ALL.map(|f| vec![code(f.name()), prose(format_doc(f))]),
+    );
+    page.heading(2, "Devices");
+    page.paragraph("For `--swap DEVICE:SIZE`, and in parameters of experiments.");
+    page.table(
+        &["device", "what"],
+        DeviceKind::ALL.map(|d| vec![code(d.name()), prose(device_doc(d))]),
+    );
+    let names = ZramAlgorithm::ALL.map(|a| code(a.name())).join(", ");
+    page.paragraph(&format!(
+        "Swap in memory, `--swap zram:SIZE:ALGORITHM`: {names}."
+    ));
+    page.heading(2, "Recorded cases");
+    let cases = Case::ALL.map(|c| code(c.name())).join(", ");
+    page.paragraph(&format!(
+        "Access sequences that ran on a real kernel, for `coldset lab fidelity --cases`: {cases}."
+    ));
+    page
+}

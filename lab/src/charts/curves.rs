@@ -1,0 +1,87 @@
+//! Miss-ratio curves.
+
+use super::spec::{axis, chart, short, Table, WIDTH};
+use super::{Chart, CurveLine};
+use serde_json::json;
+
+/// Most points of a line; further ones are thinned out.
+const POINTS_MAX: usize = 200;
+
+/// Miss ratio over memory: a line for each policy, a mark where a line has one point only, a band
+/// where it has an error.
+#[must_use]
+pub fn curves(lines: &[CurveLine]) -> Chart {
+    let columns = ["memory", "ratio", "lo", "hi", "policy", "kind"];
+    let mut table = Table::new(&columns, &["memory", "ratio", "lo", "hi"]);
+    let mut names: Vec<&str> = Vec::new();
+    for line in lines {
+        if !names.contains(&line.name.as_str()) {
+            names.push(&line.name);
+        }
+        let kind = if line.points.len() > 1 {
+            "line"
+        } else {
+            "mark"
+        };
+        let step = line.points.len().div_ceil(POINTS_MAX).max(1);
+        let last = line.points.len().saturating_sub(1);
+        for (i, &(pages, ratio)) in line.points.iter().enumerate() {
+            if i % step != 0 && i != last {
+                continue;
+            }
+            let error = line.error.unwrap_or(0.0);
+            let percent = |x: f64| short(100.0 * x.clamp(0.0, 1.0));
+            // 256 pages are a MiB.
+            table.row(&[
+                &short(pages as f64 / 256.0),
+                &percent(ratio),
+                &percent(ratio - error),
+                &percent(ratio + error),
+                &line.name,
+                kind,
+            ]);
+        }
+    }
+    let colour = json!({
+        "field": "policy", "type": "nominal", "title": "policy", "sort": names,
+        "scale": {"domain": names, "scheme": "tableau10"},
+        "legend": {"orient": "right", "symbolType": "circle"},
+    });
+    let x = axis("memory", "memory, MiB");
+    let y = axis("ratio", "misses, % of all accesses");
+    let mut layers = Vec::new();
+    if lines.iter().any(|l| l.error.is_some_and(|e| e > 0.0)) {
+        layers.push(json!({
+            "transform": [{"filter": "datum.hi > datum.lo"}],
+            "mark": {"type": "area", "opacity": 0.2},
+            "encoding": {
+                "x": x, "y": axis("lo", "misses, % of all accesses"), "y2": {"field": "hi"}, "color": colour,
+            },
+        }));
+    }
+    let tooltip = json!([
+        {"field": "policy"},
+        {"field": "memory", "title": "memory, MiB"},
+        {"field": "ratio", "title": "misses, %"},
+    ]);
+    layers.push(json!({
+        "transform": [{"filter": "datum.kind == 'line'"}],
+        "mark": {"type": "line", "strokeWidth": 1.8},
+        "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip},
+    }));
+    layers.push(json!({
+        "transform": [{"filter": "datum.kind == 'mark'"}],
+        "mark": {"type": "point", "filled": true, "size": 70, "opacity": 1},
+        "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip},
+    }));
+    let spec = json!({
+        "data": table.data(),
+        "width": WIDTH - 120,
+        "height": 280,
+        "layer": layers,
+    });
+    let about =
+        "Share of the accesses that miss, over the size of the memory. Lower is better; no policy \
+        can be below OPT, which knows the future.";
+    chart("miss-ratio", "Miss-ratio curves", about, spec)
+}

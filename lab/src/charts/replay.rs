@@ -1,0 +1,49 @@
+//! Charts of replays.
+
+use super::frame::{Frame, Lines};
+use super::{curves, lists, over_time, Chart, CurveLine};
+use crate::runner::{show_pages, ReplayTable};
+
+/// Charts of a trace over variants and limits: miss ratios beside the exact curves, generations and
+/// rates over the accesses.
+#[must_use]
+pub fn replay(tables: &[ReplayTable]) -> Vec<Chart> {
+    let Some(first) = tables.first() else {
+        return Vec::new();
+    };
+    let variants: Vec<String> = first.result.variants.keys().cloned().collect();
+    let mut all: Vec<CurveLine> = first.curves.as_ref().clone();
+    for table in tables {
+        for (variant, counters) in &table.result.variants {
+            if let Some(ratio) = counters.get("miss_ratio") {
+                all.push(CurveLine {
+                    name: variant.clone(),
+                    points: vec![(table.memory.pages, ratio.mean.as_f64())],
+                    error: None,
+                });
+            }
+        }
+    }
+    let mut chart = curves(&all);
+    chart.about +=
+        " The curves of exact LRU and OPT are computed from the trace; a mark is a variant \
+                    under a limit that was replayed.";
+    let mut charts = vec![chart];
+    let mut lines = Lines::none(&variants);
+    for table in tables {
+        let part = if tables.len() > 1 {
+            format!("memory {}", show_pages(table.memory.pages))
+        } else {
+            String::new()
+        };
+        for (variant, series) in &table.series {
+            for (name, points) in series {
+                lines.add_to(&part, name, variant, points);
+            }
+        }
+    }
+    let frame = Frame::accesses(&lines);
+    charts.extend(lists::lists(&lines, &frame));
+    charts.extend(over_time::over_time(&lines, &frame));
+    charts
+}
