@@ -7,6 +7,7 @@ pub mod draw;
 pub mod experiments;
 pub mod fidelity;
 pub mod fuzz;
+pub mod mrc;
 pub mod races;
 pub mod replay;
 pub mod report;
