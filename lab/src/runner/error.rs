@@ -105,6 +105,9 @@ pub enum RunnerError {
     /// Results that make no table.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// Two files that cannot be compared.
+    #[error(transparent)]
+    Compare(#[from] crate::compare::CompareError),
     /// Threads cannot be had.
     #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
     Threads {
