@@ -4,6 +4,7 @@ use super::cache::{misses, KERNEL_MIN};
 use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru_at, opt, Sequence};
+use crate::charts::CurveLine;
 use crate::report::Progress;
 use crate::runner::RunnerError;
 use rayon::prelude::*;
@@ -61,6 +62,19 @@ pub struct Curves {
     pub sizes: Vec<u64>,
     /// Curves, in the order of the plan.
     pub curves: Vec<Curve>,
+}
+
+impl Curves {
+    /// The lines of a chart ([`crate::charts::curves`]).
+    #[must_use]
+    pub fn lines(&self) -> Vec<CurveLine> {
+        let line = |curve: &Curve| CurveLine {
+            name: curve.policy.clone(),
+            points: curve.points.iter().map(|p| (p.pages, p.miss_ratio)).collect(),
+            error: curve.points.iter().filter_map(|p| p.error).reduce(f64::max),
+        };
+        self.curves.iter().map(line).collect()
+    }
 }
 
 /// Misses of a policy with each number of frames.
