@@ -1,11 +1,12 @@
-//! The native half of the Python package `coldset`: thin classes over `coldset-pager`. What users see
-//! is in `python/coldset/`.
+//! The native half of the Python package `coldset`: thin classes over `coldset-pager` and
+//! `coldset-lab`. What users see is in `python/coldset/`.
 //!
 //! There is no `unsafe` here: a region tells its address by `__array_interface__`, and the array that
 //! numpy makes of it keeps the region alive. Whatever may take long or wait runs without the GIL.
 
 mod errors;
 mod held;
+mod lab;
 mod pool;
 mod region;
 mod stats;
@@ -30,13 +31,22 @@ fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
     coldset_pager::parse_size(text).map_err(|e| errors::raise(py, e))
 }
 
+/// Runs the command `coldset` with these arguments, the program's name first. Returns its exit code.
+#[pyfunction]
+#[pyo3(signature = (arguments, /))]
+fn command(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| coldset_cli::run(arguments))
+}
+
 #[pymodule]
 fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(probe, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;
+    m.add_function(wrap_pyfunction!(command, m)?)?;
     m.add_class::<pool::Pool>()?;
     m.add_class::<pool::Group>()?;
     m.add_class::<region::Region>()?;
-    m.add_class::<region::Pin>()
+    m.add_class::<region::Pin>()?;
+    lab::add(m)
 }

@@ -43,6 +43,17 @@ pub struct TraceArgs {
     /// How reads of files are done (no effect on pageops, which says so itself)
     #[arg(long, value_enum, default_value = "read")]
     pub access: AccessArg,
+    /// perf, ftrace, blkparse: which events or actions are accesses, separated by commas
+    /// [default: all that can be; blkparse: Q]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub events: Vec<String>,
+    /// All accesses by one task, and so one memcg: for traces of many short processes
+    #[arg(long)]
+    pub one_task: bool,
+    /// Refuse the trace at its first bad line [default: perf, ftrace, fio, blkparse and lackey
+    /// leave bad lines out and report them]
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// Arguments of `replay`.
@@ -55,6 +66,7 @@ Examples:
   coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
   coldset lab replay yesterday.journal --variants classic,base,v5
+  perf script -F comm,pid,tid,cpu,time,event,trace | coldset lab replay - --one-task
 
 A journal of the pager (Pool::record, COLDSET_JOURNAL) is recognised by its beginning. It is first
 replayed exactly over the policy it was recorded with (exit code 1 if a decision differs), then as a
@@ -64,7 +76,8 @@ no sweep saw are not in it. The limit is the pool's budget; groups are tasks.
 Sizes: 64MiB, 512KiB, 1.5GiB, 300pages; 25% is a share of the different pages of the trace.
 Swap: none, zram:SIZE[:lz4|lzo|lzo-rle|zstd], or a device (nvme:1GiB; see: coldset lab list).
 JSON: {\"variants\": {NAME: {COUNTER: {\"mean\", \"ci95\", \"per_seed\"}}}, \"bounds\": {...}}; with several
-limits, {\"replays\": [...]}. per_seed lists the phases of --fold-phases.")]
+limits, {\"replays\": [...]}. per_seed lists the phases of --fold-phases. Of formats with bad lines, \"reading\"
+has their number and the first of them. How to record a trace: docs/how-to/record-a-trace.md.")]
 pub struct ReplayArgs {
     /// Trace, plain or packed (gzip, zstd, xz), or journal; "-" reads standard input
     #[arg(value_name = "TRACE")]
@@ -269,6 +282,7 @@ fn evict(text: &str) -> Result<(u64, u64), String> {
 Examples:
   coldset lab convert P6.lis P6.pageops.zst --blocks-per-page 8
   xzcat trace.xz | coldset lab convert - trace.pageops --format lirs
+  coldset lab convert session.perf session.pageops.zst --strict
   coldset lab convert yesterday.journal accesses.pageops.zst")]
 pub struct ConvertArgs {
     /// Trace of any known format, or journal; \"-\" reads standard input
@@ -280,4 +294,7 @@ pub struct ConvertArgs {
     /// How to read the trace.
     #[command(flatten)]
     pub reading: TraceArgs,
+    /// Write what was read and written as JSON ("-": to standard output, in place of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
 }

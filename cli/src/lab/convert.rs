@@ -1,12 +1,15 @@
 //! `coldset lab convert`.
 
+use super::list::pretty;
+use super::reading::TraceReading;
 use super::trace::load;
 use crate::args::ConvertArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::print;
+use crate::output::Outputs;
 use coldset_lab::report::human;
 use coldset_lab::runner::RunnerError;
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
+use serde_json::json;
 
 /// Level of zstd: small files, at a speed that is still bearable.
 const LEVEL: i32 = 19;
@@ -17,7 +20,8 @@ const LEVEL: i32 = 19;
 /// The trace cannot be read, or the file not be written.
 pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     // The output may be the input: it is read to its end first.
-    let trace = load(&args.input, &args.reading)?;
+    let (trace, reading) = load(&args.input, &args.reading)?;
+    let outputs = Outputs::open(args.json.as_deref(), None)?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {
         WritePacking::Zstd(LEVEL)
@@ -32,12 +36,29 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
         writer.finish()
     };
     let written = write().map_err(RunnerError::Trace)?;
-    print(&format!(
-        "{}: {} references to {} pages, {} of them writes\n",
-        args.output.display(),
-        human(written as f64),
-        human(trace.unique_pages as f64),
-        human(trace.writes as f64)
-    ))?;
+    outputs.write(
+        || {
+            format!(
+                "{}: {} references to {} pages, {} of them writes\n",
+                args.output.display(),
+                human(written as f64),
+                human(trace.unique_pages as f64),
+                human(trace.writes as f64)
+            )
+        },
+        || {
+            let mut all = json!({
+                "references": written,
+                "pages": trace.unique_pages,
+                "writes": trace.writes,
+                "tasks": trace.tasks,
+            });
+            if let Some(reading) = reading.as_ref().and_then(TraceReading::json) {
+                all["reading"] = reading;
+            }
+            pretty(&all)
+        },
+        |_| Ok(()),
+    )?;
     Ok(Verdict::Good)
 }

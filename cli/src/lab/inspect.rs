@@ -52,7 +52,7 @@ fn text(all: &[Inspection]) -> String {
 /// refused, output that cannot be written.
 pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
-    let mut trace = load(&args.trace, &args.reading)?;
+    let (mut trace, _) = load(&args.trace, &args.reading)?;
     if let Some(at) = args.at {
         let all = trace.ops.len();
         if at > all as u64 {

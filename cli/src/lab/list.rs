@@ -32,6 +32,10 @@ pub fn format_doc(format: Format) -> &'static str {
         Format::Cache2k => "cache2k keys: 32 bits, big-endian",
         Format::Csv => "CSV with a column named page",
         Format::Lackey => "Valgrind's lackey, --trace-mem=yes",
+        Format::Perf => "perf script: events of the page cache, page faults",
+        Format::Ftrace => "ftrace (trace, trace_pipe, trace-cmd report): the same events",
+        Format::Fio => "fio --write_iolog, versions 2 and 3",
+        Format::Blkparse => "blkparse: requests to block devices",
     }
 }
 

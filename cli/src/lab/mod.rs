@@ -10,8 +10,10 @@ mod journal;
 pub mod list;
 pub mod params;
 pub mod races;
+mod reading;
 pub mod replay;
 pub mod run;
+pub mod sweep;
 mod trace;
 pub mod verify;
 

@@ -1,6 +1,7 @@
 //! `coldset lab replay`.
 
 use super::journal::Journal;
+use super::reading::TraceReading;
 use super::style;
 use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
@@ -103,12 +104,21 @@ fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
     out
 }
 
-/// The tables; of a journal, what its exact replay came to, too.
-fn json(journal: Option<&Journal>, tables: &[ReplayTable]) -> String {
+/// The tables; of a journal, what its exact replay came to, too; of a trace that may have bad lines,
+/// how it was read.
+fn json(
+    journal: Option<&Journal>,
+    reading: Option<&TraceReading>,
+    tables: &[ReplayTable],
+) -> String {
     let text = replays_json(tables);
-    let Some(journal) = journal else { return text };
+    let (name, more) = match (journal, reading.and_then(TraceReading::json)) {
+        (Some(journal), _) => ("journal", journal.json()),
+        (None, Some(reading)) => ("reading", reading),
+        (None, None) => return text,
+    };
     let mut all: serde_json::Value = serde_json::from_str(&text).expect("our own JSON");
-    all["journal"] = journal.json();
+    all[name] = more;
     format!("{all:#}\n")
 }
 
@@ -121,13 +131,16 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let mut plan = plan(args)?;
     let journal = load_journal(&args.trace, &args.reading)?;
     let other;
+    let mut reading = None;
     let trace = match &journal {
         Some(journal) => {
             as_recorded(&mut plan, args, journal);
             &journal.trace
         }
         None => {
-            other = load_trace(&args.trace, &args.reading)?;
+            let (trace, how) = load_trace(&args.trace, &args.reading)?;
+            reading = Some(how);
+            other = trace;
             &other
         }
     };
@@ -146,7 +159,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             let before = journal.as_ref().map(|j| j.text(&args.trace));
             before.unwrap_or_default() + &text(args, trace, &tables)
         },
-        || json(journal.as_ref(), &tables),
+        || json(journal.as_ref(), reading.as_ref(), &tables),
         |out| write_replay_csv(&tables, out).map_err(|e| e.to_string()),
     )?;
     Ok(Verdict::Good)

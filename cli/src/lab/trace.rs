@@ -1,6 +1,7 @@
 //! Reading traces.
 
 use super::journal::{self, Journal};
+use super::reading::TraceReading;
 use crate::args::{AccessArg, TraceArgs};
 use crate::error::Failure;
 use coldset_lab::report::Progress;
@@ -21,6 +22,9 @@ pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
             AccessArg::Mapped => Access::Mapped,
         },
         blocks_per_page: args.blocks_per_page,
+        events: args.events.clone(),
+        strict: args.strict,
+        one_task: args.one_task,
         ..TraceOptions::default()
     };
     options.check().map_err(RunnerError::Trace)?;
@@ -37,10 +41,10 @@ pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
 ///
 /// # Errors
 /// As [`open`], or anything wrong further on.
-pub fn load(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
+pub fn load(path: &Path, args: &TraceArgs) -> Result<(Trace, Option<TraceReading>), Failure> {
     match load_journal(path, args)? {
-        Some(journal) => Ok(journal.trace),
-        None => load_trace(path, args),
+        Some(journal) => Ok((journal.trace, None)),
+        None => load_trace(path, args).map(|(trace, reading)| (trace, Some(reading))),
     }
 }
 
@@ -56,12 +60,13 @@ pub fn load_journal(path: &Path, args: &TraceArgs) -> Result<Option<Journal>, Fa
     }
 }
 
-/// Reads all of what is no journal.
+/// Reads all of what is no journal; says on standard error what is missing from it.
 ///
 /// # Errors
 /// As [`open`], or anything wrong further on.
-pub fn load_trace(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
+pub fn load_trace(path: &Path, args: &TraceArgs) -> Result<(Trace, TraceReading), Failure> {
     let reader = open(path, args)?;
+    let (name, format, tally) = (reader.name().to_owned(), reader.format(), reader.tally());
     let mut bar: Option<Progress> = None;
     let trace = Trace::read(reader, |done, total| {
         // The length of a pipe is not known.
@@ -73,5 +78,12 @@ pub fn load_trace(path: &Path, args: &TraceArgs) -> Result<Trace, Failure> {
     if let Some(bar) = bar {
         bar.finish();
     }
-    Ok(trace.map_err(RunnerError::Trace)?)
+    let trace = trace.map_err(RunnerError::Trace)?;
+    let reading = TraceReading {
+        name,
+        format,
+        reading: tally.get(),
+    };
+    reading.warn();
+    Ok((trace, reading))
 }

@@ -105,6 +105,9 @@ pub enum RunnerError {
     /// Results that make no table.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// It was stopped from outside.
+    #[error("stopped before it was finished; run it again")]
+    Stopped,
     /// Threads cannot be had.
     #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
     Threads {

@@ -277,8 +277,7 @@ fn known_params(experiment: &Experiment, params: &[(String, String)]) -> Result<
         if !experiment.params.iter().any(|p| p.name == name) {
             let names = experiment.params.iter().map(|p| p.name);
             let list = "see: coldset lab list --params";
-            let error =
-                crate::runner::RunnerError::name("experiment parameter", name, names, list);
+            let error = crate::runner::RunnerError::name("experiment parameter", name, names, list);
             return Err(format!("{}: {error}", experiment.name));
         }
     }

@@ -84,8 +84,7 @@ impl Runner {
     fn trace(&mut self, path: &Path, expected: &str) -> Result<&Trace, SweepError> {
         let kept = matches!(&self.trace, Some((p, c, _)) if p == path && c == expected);
         if !kept {
-            let trace =
-                load(path, None, &TraceOptions::default()).map_err(RunnerError::Trace)?;
+            let trace = load(path, None, &TraceOptions::default()).map_err(RunnerError::Trace)?;
             let found = content(&trace);
             if found != expected {
                 return Err(RunnerError::value(
@@ -114,6 +113,7 @@ impl Runner {
             return Ok(Vec::new());
         };
         let plan = ReplayPlan {
+            sample_points: 0,
             variants: vec![variant.clone()],
             memory: vec![Size::Pages(memory.pages)],
             kernel_memory: *kernel_memory,
@@ -156,6 +156,7 @@ fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError
     };
     let experiment = experiment(name)?;
     let input = RunInput {
+        sample_points: 0,
         variant: cell.variant.clone(),
         switches: variant.switches.clone(),
         seed: cell.seed,
@@ -232,8 +233,10 @@ fn differences(variant: &Variant) -> String {
     let preset = presets::preset(&variant.preset).map(|p| p.describe());
     let preset = preset.unwrap_or_default();
     let own = variant.switches.describe();
-    let differ = own
-        .into_iter()
-        .filter(|s| !preset.iter().any(|p| p.name == s.name && p.value == s.value));
+    let differ = own.into_iter().filter(|s| {
+        !preset
+            .iter()
+            .any(|p| p.name == s.name && p.value == s.value)
+    });
     json(differ.map(|s| (s.name.to_owned(), s.value.into())))
 }

@@ -106,10 +106,9 @@ pub(super) fn seeds(value: &Value) -> Result<Vec<u64>, String> {
             .to_owned()
     };
     match value {
-        Value::Array(list) if !list.is_empty() => list
-            .iter()
-            .map(|v| v.as_u64().ok_or_else(wrong))
-            .collect(),
+        Value::Array(list) if !list.is_empty() => {
+            list.iter().map(|v| v.as_u64().ok_or_else(wrong)).collect()
+        }
         one => match one.as_u64() {
             Some(n @ 1..=10_000) => Ok((1..=n).collect()),
             _ => Err(wrong()),

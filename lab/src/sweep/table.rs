@@ -88,7 +88,10 @@ pub fn render_means(groups: &[Group], named: &[String], style: Style) -> String 
     let experiments: IndexSet<&str> = groups.iter().map(|g| g.experiment.as_str()).collect();
     let mut out = String::new();
     for experiment in experiments {
-        let mine: Vec<&Group> = groups.iter().filter(|g| g.experiment == experiment).collect();
+        let mine: Vec<&Group> = groups
+            .iter()
+            .filter(|g| g.experiment == experiment)
+            .collect();
         let mut values: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
         for group in &mine {
             for (name, value) in &group.settings {

@@ -57,8 +57,9 @@ pub enum TraceError {
     },
     /// More lines are bad than good: the file is of another format, or damaged.
     #[error(
-        "{name}: {bad} of {lines} lines are bad, read as {format} ({how}); the first is line {line}: {problem}; \
-         if the file is of another format, name it with --format: {known}"
+        "{name}: {bad} of {lines} lines are bad, read as {format} ({how}); the first is line {line}: {}; expected {}; \
+         if the file is of another format, name it with --format: {known}",
+        .problem.found, .problem.expected
     )]
     MostlyBad {
         /// File as given by the user.

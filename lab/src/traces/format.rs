@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::decode::Decode;
 use super::error::TraceError;
 use super::event_line::{EventLine, Style};
+use super::lackey::Lackey;
 use super::number::{blank_separated, comma_separated, parse};
 use super::op::Op;
 use super::oracle_general;
-use super::{blkparse, cloudphysics_csv, fio, ftrace};
+use super::{blkparse, cloudphysics_csv, fio, ftrace, perf};
 
 /// A trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,6 +81,18 @@ impl Format {
             Format::Ftrace => "ftrace",
             Format::Fio => "fio",
             Format::Blkparse => "blkparse",
+        }
+    }
+
+    /// Whether a bad line is counted and left out, and not an error (unless asked for).
+    pub fn is_lenient(self) -> bool {
+        match self {
+            Format::Lackey => Lackey::TOLERANT,
+            Format::Perf => perf::Perf::TOLERANT,
+            Format::Ftrace => ftrace::Ftrace::TOLERANT,
+            Format::Fio => fio::Fio::TOLERANT,
+            Format::Blkparse => blkparse::Blkparse::TOLERANT,
+            _ => false,
         }
     }
 

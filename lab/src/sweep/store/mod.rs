@@ -123,7 +123,11 @@ impl Store {
         // Merged files appear before their parts go: what is missing from one listing is in the next.
         let before = self.contents()?;
         let after = self.contents()?;
-        Ok(before.into_values().chain(after.into_values()).flatten().collect())
+        Ok(before
+            .into_values()
+            .chain(after.into_values())
+            .flatten()
+            .collect())
     }
 
     /// True if a cell is finished.

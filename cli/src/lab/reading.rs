@@ -1,0 +1,69 @@
+//! What was met while a trace was read, for whoever looks at the result.
+
+use coldset_lab::traces::{Format, Reading};
+use serde_json::{json, Value};
+
+/// A trace that has been read to its end.
+pub struct TraceReading {
+    /// File as given by the user.
+    pub name: String,
+    /// Its format.
+    pub format: Format,
+    /// Lines, bad lines, lost events.
+    pub reading: Reading,
+}
+
+impl TraceReading {
+    /// Says on standard error what is missing from the trace: the first bad lines, their number,
+    /// lost events. Nothing if nothing is.
+    pub fn warn(&self) {
+        let (name, reading) = (&self.name, &self.reading);
+        for bad in &reading.first_bad {
+            eprintln!(
+                "coldset: warning: {name}, line {}: {}",
+                bad.line, bad.problem
+            );
+        }
+        if reading.bad > 0 {
+            eprintln!(
+                "coldset: warning: {name}: {} of {} lines are bad and left out, read as {}; \
+                 --strict refuses them, --format names another format",
+                reading.bad, reading.lines, self.format
+            );
+        }
+        if reading.lost_events > 0 || reading.lost_uncounted > 0 {
+            let more = match reading.lost_uncounted {
+                0 => String::new(),
+                1 => " and an unknown number once more".into(),
+                n => format!(" and an unknown number {n} more times"),
+            };
+            eprintln!(
+                "coldset: warning: {name}: the recorder lost {} events{more}; \
+                 record with a larger buffer",
+                reading.lost_events
+            );
+        }
+    }
+
+    /// For `--json`; none for formats in which every line is either read or refused.
+    pub fn json(&self) -> Option<Value> {
+        let reading = &self.reading;
+        if !self.format.is_lenient() {
+            return None;
+        }
+        let first: Vec<Value> = reading
+            .first_bad
+            .iter()
+            .map(|bad| json!({"line": bad.line, "problem": bad.problem.to_string()}))
+            .collect();
+        Some(json!({
+            "format": self.format.name(),
+            "lines": reading.lines,
+            "unused_lines": reading.unused,
+            "bad_lines": reading.bad,
+            "first_bad_lines": first,
+            "lost_events": reading.lost_events,
+            "losses_without_a_number": reading.lost_uncounted,
+        }))
+    }
+}
