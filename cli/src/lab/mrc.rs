@@ -48,7 +48,7 @@ fn text(args: &MrcArgs, curves: &Curves) -> String {
 /// Unknown names, unusable values, a trace that cannot be read, output that cannot be written.
 pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
-    let trace = load(&args.trace, &args.reading)?;
+    let (trace, _) = load(&args.trace, &args.reading)?;
     let sequence = Sequence::of_ops(&trace.ops).map_err(RunnerError::Bounds)?;
     plan.pages(sequence.unique().into())?;
     let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
