@@ -3,6 +3,7 @@
 pub mod ablate;
 pub mod bounds;
 pub mod charts;
+pub mod compare;
 pub mod draw;
 pub mod experiments;
 pub mod fidelity;
