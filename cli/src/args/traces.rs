@@ -176,7 +176,8 @@ evict batches of 32 pages, as in a kernel, and need at least 128 pages. opt is B
 replacement, lru-stack is LRU by stack distances, all sizes in one pass.
 
 With --sample, only references to some of the pages are looked at (SHARDS): up to 16 samples of that
-share of the pages each; ratios are printed with half of their 95 % interval over the samples.")]
+share of the pages each. Ratios are printed with their error: half of the 95 % interval over the
+samples, and twice what halving the samples changes.")]
 pub struct MrcArgs {
     /// Trace, plain or packed (gzip, zstd, xz), or journal; "-" reads standard input
     #[arg(value_name = "TRACE")]

@@ -7,9 +7,7 @@ use crate::args::MrcArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::bounds::Sequence;
-use coldset_lab::mrc::{
-    curves, mrc_json, render_mrc, write_mrc_csv, Curves, MrcPlan, Sample,
-};
+use coldset_lab::mrc::{curves, mrc_json, render_mrc, write_mrc_csv, Curves, MrcPlan, Sample};
 use coldset_lab::report::{human, Progress};
 use coldset_lab::runner::{show_pages, with_jobs, RunnerError, Size};
 

@@ -82,7 +82,11 @@ pub fn plot(curves: &Curves) -> String {
         out.push_str(format!("{label} | {cells}").trim_end());
         out.push('\n');
     }
-    out.push_str(&format!("{} +{}\n", " ".repeat(9), "-".repeat(WIDTH.into())));
+    out.push_str(&format!(
+        "{} +{}\n",
+        " ".repeat(9),
+        "-".repeat(WIDTH.into())
+    ));
     let (first, last) = (left.exp2().round(), right.exp2().round());
     let (first, last) = (format!("{first} pages"), format!("{last} pages"));
     let gap = usize::from(WIDTH).saturating_sub(first.len() + last.len());
