@@ -32,6 +32,7 @@ demo: setup ## build, then the MongoDB experiment and the sample trace over the 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace --features coldset-pager/remote-tests
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
+	scripts/check-libcachesim
 	scripts/test-python
 	scripts/test-docs
 

@@ -12,7 +12,9 @@ pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
-pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
+pub use traces::{
+    AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, ReplayArgs, TraceArgs,
+};
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -83,6 +85,8 @@ pub enum LabCommand {
     SweepWorker(SweepWorkerArgs),
     /// Replay a trace over variants, beside exact LRU and OPT
     Replay(ReplayArgs),
+    /// Miss-ratio curves of policies over sizes of memory
+    Mrc(MrcArgs),
     /// Replay a trace and show what the lists hold at a point of it
     Inspect(InspectArgs),
     /// Replay what ran on a real kernel and compare the counters
