@@ -1,6 +1,7 @@
 //! How the command ends.
 
 use coldset_lab::runner::RunnerError;
+use coldset_lab::sweep::SweepError;
 use coldset_pager::journal::JournalError;
 use coldset_pager::observe::ObserveError;
 use std::io;
@@ -31,6 +32,12 @@ pub enum Failure {
     /// Something of the lab.
     #[error(transparent)]
     Lab(#[from] RunnerError),
+    /// A sweep as a whole.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// Something outside of this program is missing or has failed.
+    #[error("{0}")]
+    Surroundings(String),
     /// A journal of the pager that cannot be replayed.
     #[error("{name}: {error}")]
     Journal {
@@ -73,6 +80,9 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Lab(error) if error.is_environment() => 3,
+            Self::Sweep(error) if error.is_environment() => 3,
+            Self::Sweep(_) => 2,
+            Self::Surroundings(_) => 3,
             // A judgement: this engine does not decide as that one did.
             Self::Journal {
                 error: JournalError::Diverged { .. },

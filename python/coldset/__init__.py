@@ -13,7 +13,11 @@ used for longest by the measure of the pool's policy leaves memory, and comes ba
 True
 
 `coldset.probe()` says whether this kernel can do it.
+
+`coldset.lab` is the lab: experiments and traces over reclaim policies, on a simulated machine.
 """
+
+from typing import Any
 
 from ._array import Array
 from ._coldset import __version__, parse_size, probe
@@ -49,3 +53,12 @@ __all__ = [
     "parse_size",
     "probe",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Who has arrays only does not wait for it.
+    if name == "lab":
+        import importlib
+
+        return importlib.import_module("coldset.lab")
+    raise AttributeError(f"module 'coldset' has no attribute {name!r}")

@@ -2,7 +2,27 @@
 
 from typing import Any, final
 
-__all__ = ["Group", "Pin", "Pool", "Region", "__version__", "parse_size", "probe"]
+__all__ = [
+    "Group",
+    "LabCell",
+    "LabClaim",
+    "LabJob",
+    "LabResult",
+    "LabStore",
+    "Pin",
+    "Pool",
+    "Region",
+    "__version__",
+    "lab_cells",
+    "lab_compute",
+    "lab_lists",
+    "lab_replay",
+    "lab_run",
+    "lab_version",
+    "lab_work",
+    "parse_size",
+    "probe",
+]
 
 __version__: str
 
@@ -74,3 +94,92 @@ class Region:
 @final
 class Pin:
     def release(self) -> None: ...
+
+def lab_lists(variant: str, /) -> str:
+    """Tables as JSON lists of objects: experiments, params, variants, switches (of a variant), costs."""
+
+def lab_version() -> str:
+    """Version that is part of every key of a sweep."""
+
+def lab_run(
+    name: str,
+    *,
+    variants: list[str] | None,
+    seeds: int,
+    scale: str | None,
+    effort: str,
+    switches: list[str],
+    costs: list[tuple[str, int]],
+    params: list[tuple[str, str]],
+    jobs: int | None,
+) -> LabJob:
+    """Starts an experiment over variants and seeds 1 to `seeds`."""
+
+def lab_replay(
+    path: str | None,
+    records: bytes | None,
+    *,
+    variants: list[str],
+    memory: list[str],
+    switches: list[str],
+    swap: str | None,
+    swappiness: int,
+    kernel_memory: bool,
+    bounds: bool,
+    format: str | None,
+    jobs: int | None,
+) -> LabJob:
+    """Starts a replay, of a file or of records of 8 bytes, over variants and limits."""
+
+def lab_cells(name: str, text: str, toml: bool, base: str) -> list[LabCell]:
+    """All cells of a grid in TOML or JSON. Traces are looked for from `base`."""
+
+def lab_work(dir: str, cell: str) -> tuple[str, str]:
+    """Computes a cell into a folder. Returns "computed", "found", "busy" or "failed", and why."""
+
+def lab_compute(cell: str) -> str:
+    """Computes a cell. Returns its row, for `LabStore.append`."""
+
+@final
+class LabJob:
+    def wait(self, milliseconds: int) -> bool: ...
+    def progress(self) -> tuple[int, int]: ...
+    def stop(self) -> None: ...
+    def result(self) -> LabResult: ...
+
+@final
+class LabResult:
+    @property
+    def kind(self) -> str: ...
+    def json(self) -> str: ...
+    def text(self) -> str: ...
+    def values(self) -> dict[str, list[Any]]: ...
+    def means(self) -> dict[str, list[Any]]: ...
+    def series(self) -> dict[str, list[Any]]: ...
+    def histograms(self) -> dict[str, list[Any]]: ...
+    def charts(self) -> list[tuple[str, str, str, str]]: ...
+
+@final
+class LabCell:
+    @property
+    def key(self) -> str: ...
+    @property
+    def experiment(self) -> str: ...
+    def settings(self) -> list[tuple[str, str]]: ...
+    def describe(self) -> str: ...
+    def json(self) -> str: ...
+
+@final
+class LabClaim:
+    def release(self) -> None: ...
+
+@final
+class LabStore:
+    def __new__(cls, dir: str) -> LabStore: ...
+    def keys(self) -> set[str]: ...
+    def has(self, key: str) -> bool: ...
+    def claim(self, key: str) -> LabClaim | None: ...
+    def append(self, claim: LabClaim, row: str) -> None: ...
+    def merge(self) -> None: ...
+    def values(self, keys: set[str]) -> dict[str, list[Any]]: ...
+    def table(self, cells: list[LabCell], counters: list[str], markdown: bool) -> str: ...

@@ -27,6 +27,11 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
         Error::Closed => "ClosedError",
         _ => "Error",
     };
+    named(py, class, &e)
+}
+
+/// An exception of `coldset._errors`.
+pub fn named(py: Python<'_>, class: &str, e: &dyn std::fmt::Display) -> PyErr {
     let made = py
         .import("coldset._errors")
         .and_then(|m| m.getattr(class))

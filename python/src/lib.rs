@@ -1,11 +1,12 @@
-//! The native half of the Python package `coldset`: thin classes over `coldset-pager`. What users see
-//! is in `python/coldset/`.
+//! The native half of the Python package `coldset`: thin classes over `coldset-pager` and
+//! `coldset-lab`. What users see is in `python/coldset/`.
 //!
 //! There is no `unsafe` here: a region tells its address by `__array_interface__`, and the array that
 //! numpy makes of it keeps the region alive. Whatever may take long or wait runs without the GIL.
 
 mod errors;
 mod held;
+mod lab;
 mod pool;
 mod region;
 mod stats;
@@ -46,5 +47,6 @@ fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<pool::Pool>()?;
     m.add_class::<pool::Group>()?;
     m.add_class::<region::Region>()?;
-    m.add_class::<region::Pin>()
+    m.add_class::<region::Pin>()?;
+    lab::add(m)
 }

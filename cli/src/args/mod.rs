@@ -3,12 +3,14 @@
 mod checks;
 mod docs;
 mod experiments;
+mod sweep;
 mod top;
 mod traces;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
 pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
 
@@ -74,6 +76,11 @@ pub enum LabCommand {
     Verify(VerifyArgs),
     /// Which change carries the gain: each patch alone, and each taken away
     Ablate(AblateArgs),
+    /// Run a whole grid of configurations; it can be interrupted and goes on where it was
+    Sweep(SweepArgs),
+    /// Compute cells of a sweep, named on standard input
+    #[command(hide = true)]
+    SweepWorker(SweepWorkerArgs),
     /// Replay a trace over variants, beside exact LRU and OPT
     Replay(ReplayArgs),
     /// Replay a trace and show what the lists hold at a point of it

@@ -13,6 +13,7 @@ pub mod races;
 mod reading;
 pub mod replay;
 pub mod run;
+pub mod sweep;
 mod trace;
 pub mod verify;
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -11,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[derive(Debug, Clone)]
 pub struct Progress {
     bar: ProgressBar,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Progress {
@@ -28,7 +31,10 @@ impl Progress {
                 .progress_chars("=> "),
         );
         bar.set_prefix(label);
-        Self { bar }
+        Self {
+            bar,
+            stopped: Arc::default(),
+        }
     }
 
     /// Never draws.
@@ -36,7 +42,19 @@ impl Progress {
     pub fn silent() -> Self {
         Self {
             bar: ProgressBar::hidden(),
+            stopped: Arc::default(),
         }
+    }
+
+    /// Asks whoever works to begin nothing new.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// True after [`Self::stop`].
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// One step more.

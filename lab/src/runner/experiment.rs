@@ -75,6 +75,9 @@ pub fn run(
         .flat_map(|variant| (1..=plan.seeds).map(move |seed| (variant, seed)))
         .collect();
     let one = |&(variant, seed): &(&Variant, u64)| {
+        if progress.is_stopped() {
+            return Err(RunnerError::Stopped);
+        }
         let input = RunInput {
             variant: variant.label.clone(),
             switches: variant.switches.clone(),

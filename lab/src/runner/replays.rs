@@ -237,6 +237,9 @@ pub fn replay_all(
         .flat_map(|(m, v)| (0..phases).map(move |p| (m, v, p)))
         .collect();
     let one = |&(memory, variant, phase): &(Memory, &Variant, u64)| {
+        if progress.is_stopped() {
+            return Err(RunnerError::Stopped);
+        }
         let options = plan.options(memory.pages, &swap, variant, phase);
         let done = replay(trace, &variant.preset, &options);
         progress.step();

@@ -10,6 +10,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -37,8 +38,9 @@ const FORM: (&str, &str) = ("coldset.rows", "1");
 /// Entry with the keys of the cells.
 const KEYS: &str = "coldset.keys";
 
-/// A finished cell. In the file it is a line for each counter, the other columns repeated.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A finished cell. In the file it is a line for each counter, the other columns repeated. It can be sent
+/// to another process as JSON, to the last digit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Hash of the configuration, the seed and the version.
     pub key: String,
@@ -57,6 +59,7 @@ pub struct Row {
     /// Scale, `1/64`.
     pub scale: String,
     /// Effort.
+    #[serde(with = "exact")]
     pub effort: f64,
     /// Switches in which it differs from the variant's preset, as a JSON object.
     pub switches: String,
@@ -65,7 +68,38 @@ pub struct Row {
     /// Parameters that were given, as a JSON object; of a replay its other settings.
     pub params: String,
     /// Counters. Whole numbers above 2^53 are rounded.
+    #[serde(with = "exact_pairs")]
     pub counters: Vec<(String, f64)>,
+}
+
+/// A double as its bits.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(value.to_bits())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
+    }
+}
+
+/// Names and doubles as their bits.
+mod exact_pairs {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(pairs: &[(String, f64)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(pairs.iter().map(|(name, value)| (name, value.to_bits())))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(String, f64)>, D::Error> {
+        let pairs = Vec::<(String, u64)>::deserialize(from)?;
+        let value = |(name, bits)| (name, f64::from_bits(bits));
+        Ok(pairs.into_iter().map(value).collect())
+    }
 }
 
 /// Finished cells.

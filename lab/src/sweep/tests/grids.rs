@@ -1,0 +1,133 @@
+use super::{cells, data, refused};
+use crate::sweep::{Grid, What};
+use std::path::Path;
+
+#[test]
+fn lists_are_multiplied_and_tables_added() {
+    let all = cells(
+        "effort = 0.5
+         [[grid]]
+         experiments = ['mongodb', 'fio-mmap']
+         variants = ['base', 'v5']
+         scales = ['1/64', '1/128']
+         seeds = 3
+         set = { smaller_batch = [true, false] }
+         [[grid]]
+         experiment = 'mongodb'
+         variant = 'base'
+         effort = '1/8'
+         seeds = [7, 3]
+         params = { threads = 8 }
+         costs = { nvme_read_lat_ns = [10_000, 20000] }",
+    );
+    assert_eq!(all.len(), 2 * 2 * 2 * 3 * 2 + 2 * 2);
+    let text: Vec<String> = all.iter().map(|c| c.describe()).collect();
+    assert_eq!(
+        text[0],
+        "mongodb: scale=1/64, effort=0.5, set smaller_batch=on, variant=base, seed=1"
+    );
+    assert_eq!(text[1].replace("seed=2", "seed=1"), text[0]);
+    assert_eq!(text[3].replace("variant=v5", "variant=base"), text[0]);
+    let last = "mongodb: scale=1/64, effort=0.125, param threads=8, cost nvme_read_lat_ns=20000, \
+                variant=base, seed=3";
+    assert_eq!(text.last().unwrap(), last);
+    // The same again, in the same order.
+    assert_eq!(all, cells(&GRID.replace("GRID", "")));
+}
+
+const GRID: &str = "GRID
+    [[grid]]
+    effort = 0.5
+    experiments = ['mongodb', 'fio-mmap']
+    variants = ['base', 'v5']
+    scales = ['1/64', '1/128']
+    seeds = 3
+    set = { smaller_batch = ['on', 'off'] }
+    [[grid]]
+    experiment = 'mongodb'
+    variant = 'base'
+    effort = 0.125
+    seeds = [7, 3]
+    params = { threads = '8' }
+    costs = { nvme_read_lat_ns = [10_000, 20000] }";
+
+#[test]
+fn defaults_are_those_of_the_experiment() {
+    let all = cells("experiments = 'tlb-stress'");
+    let labels: Vec<_> = all.iter().map(|c| c.variant.as_str()).collect();
+    assert_eq!(labels, ["base", "base+tlbbatch"]);
+    assert!(all.iter().all(|c| c.seed == 1));
+    assert_eq!(all[0].settings()["scale"], "1/64");
+}
+
+#[test]
+fn traces_have_limits() {
+    let all = cells("traces = 'sqlite.pageops.zst'\nmemory = ['25%', '2MiB']\nvariants = 'v5'");
+    let pages: Vec<u64> = all
+        .iter()
+        .map(|c| match &c.what {
+            What::Replay { memory, .. } => memory.pages,
+            What::Experiment { .. } => 0,
+        })
+        .collect();
+    assert_eq!(pages, [553, 512]);
+    assert_eq!(cells("traces = 'sqlite.pageops.zst'").len(), 9);
+}
+
+#[test]
+fn a_dictionary_is_the_same_grid() {
+    let json = r#"{"experiments": "mongodb", "set": {"smaller_batch": [true, false]}, "seeds": 2}"#;
+    let json = Grid::from_json("grid", json, Path::new(data())).unwrap();
+    let toml = "experiments = 'mongodb'\nseeds = 2\n[set]\nsmaller_batch = [true, false]";
+    assert_eq!(json.cells().unwrap(), cells(toml));
+}
+
+#[test]
+fn the_same_is_listed_once() {
+    assert_eq!(
+        cells("[[grid]]\nexperiments='mongodb'\n[[grid]]\nexperiments='mongodb'\nseeds=2").len(),
+        4
+    );
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, parts) in [
+        ("experimets = 'mongodb'", &["'experimets'", "did you mean 'experiments'"][..]),
+        ("experiments = 'mongo'", &["did you mean 'mongodb'"]),
+        ("variants = 'v5'", &["nothing to run"]),
+        ("experiments = []", &["'experiments' is an empty list"]),
+        ("experiments = 'mongodb'\ntraces = 'x'", &["write two"]),
+        ("experiments = 'mongodb'\nmemory = '25%'", &[]),
+        ("experiments = 'mongodb'\nexperiment = 'mysql'", &["given twice"]),
+        ("experiments = 'mongodb'\nvariants = 'v6'", &["'v6'"]),
+        ("experiments = 'mongodb'\nseeds = 0", &["1 to N"]),
+        ("experiments = 'mongodb'\nseeds = '3'", &["1 to N"]),
+        ("experiments = 'mongodb'\nset = ['a=b']", &["[grid.set]"]),
+        ("experiments = 'mongodb'\nset = {smaler_batch = 1}", &["did you mean 'smaller_batch'"]),
+        ("experiments = 'mongodb'\ncosts = {nvme_read_lat = 1}", &["nvme_read_lat"]),
+        ("experiments = 'mongodb'\ncosts = {nvme_read_lat_ns = 'x'}", &["whole number"]),
+        ("experiments = 'mongodb'\nparams = {thread = 1}", &["did you mean 'threads'"]),
+        ("experiments = 'mongodb'\nscales = 64", &["1/64"]),
+        ("experiments = 'mongodb'\neffort = 0", &["0.001"]),
+        ("experiments = [['mongodb']]", &["a text, a number"]),
+        ("grid = 3", &["[[grid]]"]),
+        ("[[grid]]\nexperiments = 'mongodb'\n[[grid]]\nexperiments = 'mysql'\nmemory = '1%'",
+            &["[[grid]] 2", "does not go with experiments"]),
+        ("traces = 'nothing.trace'", &["nothing.trace"]),
+        ("traces = 'sqlite.pageops.zst'\nmemory = '1%'", &["22 pages", "128"]),
+        ("traces = 'sqlite.pageops.zst'\nswap = 'disk'", &["disk"]),
+        ("traces = 'sqlite.pageops.zst'\nswappiness = 300", &["300"]),
+        ("a = ", &["line 1"]),
+    ] {
+        if parts.is_empty() {
+            // A common key of the other kind is for other tables.
+            assert!(!cells(text).is_empty());
+            continue;
+        }
+        let message = refused(text);
+        for part in parts {
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+}

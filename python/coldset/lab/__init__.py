@@ -1,0 +1,41 @@
+"""The lab: published experiments and recorded traces over reclaim policies, on a simulated machine.
+
+>>> import coldset.lab
+>>> result = coldset.lab.run("mongodb", seeds=2, scale="1/4096", effort=0.05)
+>>> [c["name"] for c in result.verdicts()][:1]
+['throughput']
+>>> result.variants
+['base', 'v5']
+
+`run` and `replay` give a `Result`, `sweep` a `Sweep`. All three have frames of pandas or polars, and
+show themselves in Jupyter. Figures are those of the command `coldset lab`, to the last digit.
+"""
+
+from __future__ import annotations
+
+from ._lists import costs, experiments, params, switches, variants
+from ._result import Chart, Charts, Result
+from ._run import replay, run
+from ._sweep import Cell, Failed, Sweep, cells, sweep
+from ._trace import save_trace
+from .._coldset import lab_version as version
+
+__all__ = [
+    "Cell",
+    "Chart",
+    "Charts",
+    "Failed",
+    "Result",
+    "Sweep",
+    "cells",
+    "costs",
+    "experiments",
+    "params",
+    "replay",
+    "run",
+    "save_trace",
+    "sweep",
+    "switches",
+    "variants",
+    "version",
+]

@@ -1,0 +1,138 @@
+"""Experiments and replays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from .._coldset import LabJob, LabResult, lab_replay, lab_run
+from .._errors import SettingError
+from . import _settings
+from ._frames import Backend, check
+from ._progress import Progress
+from ._result import Result
+from ._settings import Settings
+from ._trace import records
+
+#: How often progress is shown and Ctrl-C is looked for, ms.
+_PAUSE = 100
+
+
+def _finish(job: LabJob, label: str, progress: bool | None) -> LabResult:
+    with Progress(label, progress) as bar:
+        try:
+            while not job.wait(_PAUSE):
+                bar.set(*job.progress())
+        except BaseException:
+            job.stop()
+            raise
+    return job.result()
+
+
+def run(
+    experiment: str,
+    *,
+    variants: str | Iterable[str] | None = None,
+    seeds: int = 5,
+    scale: str | int | None = None,
+    effort: float | str = 1,
+    set: Settings | str | None = None,
+    cost: Settings | str | None = None,
+    params: Settings | str | None = None,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    backend: Backend = "pandas",
+) -> Result:
+    """Runs an experiment over variants and seeds 1 to `seeds`, and judges its claims.
+
+    The first variant is "before", the last one "after"; one may carry switches of its own
+    ("base+smaller_batch=on"). `scale` is the share of the original's memory and data ("1/64"), `effort` a
+    factor on the operations. `set` changes switches in all variants, `cost` costs of the machine,
+    `params` parameters of the experiment: mappings, or "name=value" texts. `jobs` is the number of threads.
+    `progress` shows a bar of tqdm; by default where somebody looks, if it is installed. Ctrl-C stops
+    the run.
+
+    >>> import coldset.lab
+    >>> result = coldset.lab.run("tlb-stress", seeds=2, scale="1/1024", effort=0.05)
+    >>> sorted(result.frame().columns)
+    ['counter', 'seed', 'value', 'variant']
+    """
+    check(backend)
+    job = lab_run(
+        experiment,
+        variants=_settings.several(variants),
+        seeds=_settings.count("seeds", seeds, 1, 10_000),
+        scale=_settings.scale(scale),
+        effort=str(effort),
+        switches=_settings.assignments(set),
+        costs=_settings.costs(cost),
+        params=_settings.pairs("parameter", params),
+        jobs=_settings.jobs(jobs),
+    )
+    return Result(_finish(job, experiment, progress), backend)
+
+
+def replay(
+    trace: Any,
+    *,
+    memory: str | Iterable[str | int] | int | None = None,
+    variants: str | Iterable[str] = ("classic", "base", "v5"),
+    writes: Any = None,
+    objects: Any = None,
+    tasks: Any = None,
+    anon: bool = False,
+    set: Settings | str | None = None,
+    swap: str | None = None,
+    swappiness: int = 60,
+    kernel_memory: bool = True,
+    bounds: bool = True,
+    format: str | None = None,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    backend: Backend = "pandas",
+) -> Result:
+    """Replays a trace over variants and memory limits, beside exact LRU and OPT.
+
+    `trace` is a file of any format that `coldset lab list` names, or an array of page numbers in the
+    order of the accesses (then `writes`, `objects`, `tasks` and `anon` are as in `save_trace`).
+    `memory` are limits: sizes ("64MiB"), shares of the different pages of the trace ("25%"), or numbers of
+    pages. `swap`, `swappiness` and `kernel_memory` are as on the command line.
+
+    >>> import coldset.lab, numpy
+    >>> circle = numpy.arange(10_000) % 1000
+    >>> result = coldset.lab.replay(circle, memory="50%", variants=["fifo", "v5"])
+    >>> table = result.frame().set_index(["variant", "counter"])["value"]
+    >>> int(table["fifo", "misses"]), int(table["(bounds)", "lru_misses"])
+    (10000, 10000)
+    """
+    check(backend)
+    path = data = None
+    if isinstance(trace, (str, os.PathLike)):
+        given = {"writes": writes, "objects": objects, "tasks": tasks}
+        for name, value in given.items():
+            if value is not None or anon:
+                raise SettingError(
+                    f"{name if value is not None else 'anon'} goes with an array of page numbers; a "
+                    "trace in a file says it itself"
+                )
+        path = os.fspath(trace)
+        label = os.path.basename(path)
+    else:
+        data = records(trace, writes=writes, objects=objects, tasks=tasks, anon=anon)
+        label = "replay"
+    limits = [f"{m}pages" if m.isdigit() else m for m in _settings.several(memory) or []]
+    job = lab_replay(
+        path,
+        data,
+        variants=_settings.several(variants) or [],
+        memory=limits,
+        switches=_settings.assignments(set),
+        swap=swap,
+        swappiness=_settings.count("swappiness", swappiness, 0, 200),
+        kernel_memory=kernel_memory,
+        bounds=bounds,
+        format=format,
+        jobs=_settings.jobs(jobs),
+    )
+    return Result(_finish(job, label, progress), backend)

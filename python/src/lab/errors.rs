@@ -1,0 +1,46 @@
+//! The lab's errors as exceptions of `coldset._errors`.
+
+use crate::errors::named;
+use coldset_lab::runner::RunnerError;
+use coldset_lab::sweep::SweepError;
+use coldset_lab::traces::TraceError;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+fn os(e: &std::io::Error, text: String) -> Option<PyErr> {
+    let number = e.raw_os_error()?;
+    Some(PyOSError::new_err((number, text)))
+}
+
+/// `OSError` with its number for what the system refused, `SettingError` for what can be put right
+/// in the arguments, `Error` for a run that fails.
+pub fn runner(py: Python<'_>, e: &RunnerError) -> PyErr {
+    let found = match e {
+        RunnerError::Trace(
+            TraceError::Open { source, .. }
+            | TraceError::Read { source, .. }
+            | TraceError::Write { source, .. },
+        ) => os(source, e.to_string()),
+        _ => None,
+    };
+    let class = match e {
+        RunnerError::Experiment { .. } | RunnerError::Replay { .. } | RunnerError::Stopped => {
+            "Error"
+        }
+        e if e.is_environment() => "Error",
+        _ => "SettingError",
+    };
+    found.unwrap_or_else(|| named(py, class, e))
+}
+
+/// The same for sweeps.
+pub fn sweep(py: Python<'_>, e: &SweepError) -> PyErr {
+    match e {
+        SweepError::Lab(e) => runner(py, e),
+        SweepError::Io { source, .. } => os(source, e.to_string())
+            .unwrap_or_else(|| named(py, "Error", e)),
+        SweepError::Grid { .. } => named(py, "SettingError", e),
+        SweepError::Foreign { .. } => PyValueError::new_err(e.to_string()),
+        SweepError::Cell(_) => named(py, "Error", e),
+    }
+}

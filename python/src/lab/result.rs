@@ -1,0 +1,224 @@
+//! What came of a run or a replay, as columns and JSON.
+
+use coldset_lab::charts::{self, Chart};
+use coldset_lab::report::{experiment_json, render_text, Style};
+use coldset_lab::runner::{render_replay, replays_json, Outcome as Runs, ReplayTable};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Either of them.
+pub enum Outcome {
+    Experiment(Box<Runs>),
+    Replay(Vec<ReplayTable>),
+}
+
+/// A finished run or replay.
+#[pyclass(frozen, module = "coldset._coldset")]
+pub struct LabResult {
+    outcome: Outcome,
+}
+
+impl LabResult {
+    pub fn new(outcome: Outcome) -> Self {
+        Self { outcome }
+    }
+}
+
+/// Columns for a data frame.
+struct Columns<'py>(Bound<'py, PyDict>);
+
+impl<'py> Columns<'py> {
+    fn new(py: Python<'py>) -> Self {
+        Self(PyDict::new(py))
+    }
+
+    fn put<T: IntoPyObject<'py>>(&self, name: &str, values: Vec<T>) -> PyResult<()> {
+        self.0.set_item(name, values)
+    }
+}
+
+#[pymethods]
+impl LabResult {
+    /// "experiment" or "replay".
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Experiment(_) => "experiment",
+            Outcome::Replay(_) => "replay",
+        }
+    }
+
+    /// As `--json` of the command writes it.
+    fn json(&self, py: Python<'_>) -> String {
+        py.detach(|| match &self.outcome {
+            Outcome::Experiment(o) => experiment_json(&o.result),
+            Outcome::Replay(tables) => replays_json(tables),
+        })
+    }
+
+    /// The tables of the command.
+    fn text(&self, py: Python<'_>) -> String {
+        py.detach(|| match &self.outcome {
+            Outcome::Experiment(o) => render_text(&o.result, Style::Plain),
+            Outcome::Replay(tables) => tables
+                .iter()
+                .map(|t| render_replay(t, Style::Plain))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        })
+    }
+
+    /// Every value of every run, in long form.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = Columns::new(py);
+        let (mut memory, mut variant, mut seed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut counter, mut value) = (Vec::new(), Vec::new());
+        match &self.outcome {
+            Outcome::Experiment(o) => {
+                for run in &o.runs {
+                    for (name, number) in &run.counters {
+                        variant.push(run.variant.as_str());
+                        seed.push(run.seed);
+                        counter.push(name.as_str());
+                        value.push(number.as_f64());
+                    }
+                }
+            }
+            Outcome::Replay(tables) => {
+                for table in tables {
+                    for (name, counters) in &table.result.variants {
+                        for (what, summary) in counters {
+                            memory.push(table.memory.pages);
+                            variant.push(name.as_str());
+                            counter.push(what.as_str());
+                            value.push(summary.mean.as_f64());
+                        }
+                    }
+                    for (what, number) in &table.result.bounds {
+                        memory.push(table.memory.pages);
+                        variant.push("(bounds)");
+                        counter.push(what.as_str());
+                        value.push(number.as_f64());
+                    }
+                }
+                columns.put("memory_pages", memory)?;
+            }
+        }
+        columns.put("variant", variant)?;
+        if matches!(self.outcome, Outcome::Experiment(_)) {
+            columns.put("seed", seed)?;
+        }
+        columns.put("counter", counter)?;
+        columns.put("value", value)?;
+        Ok(columns.0)
+    }
+
+    /// Means of an experiment with their 95 % confidence intervals.
+    fn means<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = Columns::new(py);
+        let (mut variant, mut counter, mut mean) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lo, mut hi) = (Vec::new(), Vec::new());
+        if let Outcome::Experiment(o) = &self.outcome {
+            for (name, counters) in &o.result.variants {
+                for (what, summary) in counters {
+                    variant.push(name.as_str());
+                    counter.push(what.as_str());
+                    mean.push(summary.mean.as_f64());
+                    lo.push(summary.ci95.map(|i| i.lo));
+                    hi.push(summary.ci95.map(|i| i.hi));
+                }
+            }
+        }
+        columns.put("variant", variant)?;
+        columns.put("counter", counter)?;
+        columns.put("mean", mean)?;
+        columns.put("lo", lo)?;
+        columns.put("hi", hi)?;
+        Ok(columns.0)
+    }
+
+    /// Values over virtual time (experiments) or over the accesses (replays).
+    fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = Columns::new(py);
+        let (mut memory, mut variant, mut seed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut series, mut at, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        match &self.outcome {
+            Outcome::Experiment(o) => {
+                for run in &o.runs {
+                    for (name, points) in &run.series {
+                        for (when, number) in points {
+                            variant.push(run.variant.as_str());
+                            seed.push(run.seed);
+                            series.push(name.as_str());
+                            at.push(*when);
+                            value.push(number.as_f64());
+                        }
+                    }
+                }
+            }
+            Outcome::Replay(tables) => {
+                for table in tables {
+                    for (label, all) in &table.series {
+                        for (name, points) in all {
+                            for (when, number) in points {
+                                memory.push(table.memory.pages);
+                                variant.push(label.as_str());
+                                series.push(name.as_str());
+                                at.push(*when);
+                                value.push(number.as_f64());
+                            }
+                        }
+                    }
+                }
+                columns.put("memory_pages", memory)?;
+            }
+        }
+        let experiment = matches!(self.outcome, Outcome::Experiment(_));
+        columns.put("variant", variant)?;
+        if experiment {
+            columns.put("seed", seed)?;
+        }
+        columns.put("series", series)?;
+        columns.put(if experiment { "at_ns" } else { "access" }, at)?;
+        columns.put("value", value)?;
+        Ok(columns.0)
+    }
+
+    /// Distributions of times.
+    fn histograms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = Columns::new(py);
+        let (mut variant, mut seed, mut name) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut upper, mut count) = (Vec::new(), Vec::new());
+        if let Outcome::Experiment(o) = &self.outcome {
+            for run in &o.runs {
+                for (what, cells) in &run.histograms {
+                    for (end, n) in cells {
+                        variant.push(run.variant.as_str());
+                        seed.push(run.seed);
+                        name.push(what.as_str());
+                        upper.push(*end);
+                        count.push(*n);
+                    }
+                }
+            }
+        }
+        columns.put("variant", variant)?;
+        columns.put("seed", seed)?;
+        columns.put("histogram", name)?;
+        columns.put("upper_ns", upper)?;
+        columns.put("count", count)?;
+        Ok(columns.0)
+    }
+
+    /// Charts: id, title, how to read it, Vega-Lite specification as JSON.
+    fn charts(&self, py: Python<'_>) -> Vec<(String, String, String, String)> {
+        let text = |c: Chart| (c.id, c.title, c.about, c.spec.to_string());
+        py.detach(|| {
+            let charts = match &self.outcome {
+                Outcome::Experiment(o) => charts::experiment(&o.result, &o.runs),
+                Outcome::Replay(tables) => charts::replay(tables),
+            };
+            charts.into_iter().map(text).collect()
+        })
+    }
+}

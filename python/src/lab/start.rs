@@ -1,0 +1,144 @@
+//! Starting runs and replays.
+
+use super::errors;
+use super::job::LabJob;
+use super::result::Outcome;
+use crate::errors::named;
+use coldset_lab::runner::{
+    experiment, parse_effort, parse_scale, replay_all, run, Plan, ReplayPlan, RunnerError, Size,
+    SwapSpec, Variant, SAMPLE_POINTS,
+};
+use coldset_lab::traces::{load, Op, Trace, TraceOptions};
+use coldset_machine::Params;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+fn costs(given: Vec<(String, u64)>) -> Result<Params, RunnerError> {
+    let mut costs = Params::default();
+    for (name, value) in given {
+        costs.set(&name, value)?;
+    }
+    Ok(costs)
+}
+
+/// Starts an experiment over variants and seeds 1 to `seeds`.
+#[pyfunction]
+#[pyo3(signature = (name, *, variants, seeds, scale, effort, switches, costs, params, jobs))]
+#[allow(clippy::too_many_arguments, reason = "named in Python")]
+pub fn lab_run(
+    py: Python<'_>,
+    name: &str,
+    variants: Option<Vec<String>>,
+    seeds: u64,
+    scale: Option<&str>,
+    effort: &str,
+    switches: Vec<String>,
+    costs: Vec<(String, u64)>,
+    params: Vec<(String, String)>,
+    jobs: Option<usize>,
+) -> PyResult<LabJob> {
+    let plan = || -> Result<_, RunnerError> {
+        let experiment = experiment(name)?;
+        for (name, _) in &params {
+            if !experiment.params.iter().any(|p| p.name == name) {
+                let names = experiment.params.iter().map(|p| p.name);
+                let list = "see: coldset.lab.params(EXPERIMENT)";
+                return Err(RunnerError::name("experiment parameter", name, names, list));
+            }
+        }
+        let variants = match &variants {
+            Some(names) => Variant::parse_all(names, &switches)?,
+            None => Variant::parse_all(&experiment.default_variants(), &switches)?,
+        };
+        let set = switches.iter().map(|s| {
+            let (name, value) = s.split_once('=').unwrap_or((s, ""));
+            (format!("set {name}"), value.to_owned())
+        });
+        let cost = costs.iter().map(|(n, v)| (format!("cost {n}"), v.to_string()));
+        let record = set.chain(cost).collect();
+        let plan = Plan {
+            variants,
+            seeds,
+            scale: scale.map_or(Ok(experiment.scale), parse_scale)?,
+            effort_permille: parse_effort(effort)?,
+            costs: self::costs(costs.clone())?,
+            params: params.clone(),
+            record,
+            sample_points: SAMPLE_POINTS,
+        };
+        Ok((experiment, plan))
+    };
+    let (experiment, plan) = plan().map_err(|e| errors::runner(py, &e))?;
+    LabJob::start(jobs, move |progress, total| {
+        let steps = plan.variants.len() as u64 * plan.seeds;
+        total.store(steps, Ordering::Relaxed);
+        run(experiment, &plan, progress).map(|outcome| Outcome::Experiment(Box::new(outcome)))
+    })
+}
+
+/// Starts a replay, of a file or of records of 8 bytes (`pageops`), over variants and limits.
+#[pyfunction]
+#[pyo3(signature = (path, records, *, variants, memory, switches, swap, swappiness, kernel_memory, bounds, format, jobs))]
+#[allow(clippy::too_many_arguments, reason = "named in Python")]
+pub fn lab_replay(
+    py: Python<'_>,
+    path: Option<PathBuf>,
+    records: Option<&[u8]>,
+    variants: Vec<String>,
+    memory: Vec<String>,
+    switches: Vec<String>,
+    swap: Option<&str>,
+    swappiness: u16,
+    kernel_memory: bool,
+    bounds: bool,
+    format: Option<&str>,
+    jobs: Option<usize>,
+) -> PyResult<LabJob> {
+    let plan = || -> Result<_, RunnerError> {
+        let memory = memory.iter().map(|t| Size::parse("memory", t));
+        let plan = ReplayPlan {
+            variants: Variant::parse_all(&variants, &switches)?,
+            memory: memory.collect::<Result<_, _>>()?,
+            kernel_memory,
+            own_pages: 0,
+            swap: swap.map(SwapSpec::parse).transpose()?,
+            swappiness,
+            fault_around: 1,
+            read_ahead: 0,
+            clock: None,
+            fold_phases: 1,
+            fold_every: None,
+            bounds,
+            low: Vec::new(),
+            max: Vec::new(),
+            sample_points: SAMPLE_POINTS,
+        };
+        let format = format.map(str::parse).transpose()?;
+        Ok((plan, format))
+    };
+    let (plan, format) = plan().map_err(|e| errors::runner(py, &e))?;
+    let ops = records.map(|bytes| {
+        let record = |b: &[u8]| Op::from_bytes(b.try_into().ok()?);
+        bytes.chunks(Op::BYTES).map(record).collect::<Option<Vec<Op>>>()
+    });
+    let ops = match ops {
+        Some(None) => {
+            let text = "a reference that no trace can hold";
+            return Err(named(py, "SettingError", &text));
+        }
+        Some(ops) => ops,
+        None => None,
+    };
+    LabJob::start(jobs, move |progress, total| {
+        let trace = match (ops, path) {
+            (Some(ops), _) => Trace::from_ops(ops),
+            (None, path) => load(path.unwrap_or_default(), format, &TraceOptions::default())?,
+        };
+        let tables = replay_all(&trace, &plan, |steps| {
+            total.store(steps, Ordering::Relaxed);
+            progress.clone()
+        })?;
+        Ok(Outcome::Replay(tables))
+    })
+}
