@@ -21,6 +21,7 @@ fn main() -> ExitCode {
             LabCommand::Run(a) => lab::run::run(&a),
             LabCommand::Verify(a) => lab::verify::run(&a),
             LabCommand::Ablate(a) => lab::ablate::run(&a),
+            LabCommand::Compare(a) => lab::compare::run(&a),
             LabCommand::Replay(a) => lab::replay::run(&a),
             LabCommand::Fidelity(a) => lab::fidelity::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),
