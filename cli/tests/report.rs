@@ -70,9 +70,12 @@ fn pages_of_replays_and_of_other_commands() {
         Some(2)
     );
     assert!(page.contains("id=\"chart-miss-ratio\""));
-    let verify = ["verify", "--only", "fio-mmap", "--quick"];
+    let verify = ["verify", "--only", "throttling-oom", "--quick"];
     let (page, _) = page_of(&verify, "verify.html", &[0, 1]);
-    assert_eq!(result_in(&page)["experiments"][0]["experiment"], "fio-mmap");
+    assert_eq!(
+        result_in(&page)["experiments"][0]["experiment"],
+        "throttling-oom"
+    );
     // The page alone goes to standard output as the other forms do.
     let mut piped = replay.to_vec();
     piped.extend(["--report", "-"]);
