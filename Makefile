@@ -7,7 +7,8 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python lint bench bench-pager soak miri test-as-nobody docs
+.PHONY: help setup lint-setup demo test test-python test-docs lint bench bench-pager soak miri \
+  test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,9 +33,15 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace --features coldset-pager/remote-tests
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
 	scripts/test-python
+	scripts/test-docs
 
 test-python: setup ## the Python package: pip install into a private venv, its tests, doctests, types
 	scripts/test-python
+
+test-docs: setup ## every command block of the documentation
+	$(CARGO) test --workspace --no-run
+	@scripts/test-python --install-only
+	scripts/test-docs --verbose
 
 lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
@@ -69,5 +76,28 @@ miri: setup ## the pager's code that makes no system calls, under Miri (nightly)
 test-as-nobody: setup ## all tests of the pager as an ordinary user (as root: as nobody)
 	@scripts/test-as-nobody
 
-docs: setup ## API documentation into target/doc, warnings are errors
+docs: setup ## API documentation into target/doc and the site into target/site, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	scripts/build-docs
+
+reference: setup ## renew docs/reference from the tables of the code
+	$(CARGO) run -p coldset -- reference --dir docs/reference
+
+figures: setup ## renew docs/figures.md: minutes; PAGER=1 also the part that depends on this machine
+	$(CARGO) build --release -p coldset
+	scripts/figures $(if $(PAGER),--pager)
+
+wheel: setup ## the Python package as a wheel for CPython 3.10 and later, tested in a fresh venv
+	scripts/wheel
+
+package: setup ## all crates as they would be published, in order, built and checked; nothing is uploaded
+	$(CARGO) publish --workspace --dry-run --allow-dirty
+
+deny: setup ## licences, bans, sources and advisories of the dependencies (installs cargo-deny)
+	@scripts/deny
+
+PREFIX ?= /usr/local
+
+install: setup ## the command, manual pages, completions, C library and header into PREFIX
+	$(CARGO) build --release -p coldset -p coldset-capi
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install

@@ -114,6 +114,14 @@ fn values_are_explained() {
             (&["replay", &s, "--swappiness", "201"], "0..=200"),
             (&["replay", &s, "--blocks-per-page", "0"], "blocks_per_page"),
             (
+                &["replay", &s, "--events", "Q"],
+                "only perf, ftrace and blkparse",
+            ),
+            (
+                &["replay", &s, "--format", "blkparse", "--events", "Z"],
+                "Q (queued)",
+            ),
+            (
                 &["replay", &s, "--own-pages", "220", "--memory", "10%"],
                 "348 pages",
             ),

@@ -261,3 +261,85 @@ fn bad_traces_are_one_line() {
         Some(2)
     );
 }
+
+/// A trace of `data/samples`.
+fn recorded(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/samples");
+    path.join(name).to_str().expect("a path in UTF-8").into()
+}
+
+#[test]
+fn recorded_samples_are_converted_and_replayed() {
+    let out = temporary("sample.pageops");
+    let out = out.to_str().expect("UTF-8");
+    // data/README.md
+    for (name, format, references, pages) in [
+        ("session.perf.zst", "perf", 1018, 516),
+        ("sort-faults.perf.zst", "perf", 630, 621),
+        ("session.ftrace.zst", "ftrace", 2166, 1973),
+        ("session.trace-cmd.zst", "ftrace", 2166, 1973),
+        ("mix-v2.fio", "fio", 1422, 630),
+        ("mix-v3.fio", "fio", 1422, 630),
+        ("session.blkparse.zst", "blkparse", 1672, 954),
+        ("awk.lackey.zst", "lackey", 165_715, 130),
+    ] {
+        let sample = recorded(name);
+        let said = json_of(&["convert", &sample, out, "--json", "-"], 0);
+        assert_eq!(said["references"], references, "{name}");
+        assert_eq!(said["pages"], pages, "{name}");
+        assert_eq!(said["reading"]["format"], format);
+        assert_eq!(said["reading"]["bad_lines"], 0);
+        let replay = |trace: &str| {
+            let options = ["--memory", "258pages", "--variants", "v5", "--json", "-"];
+            json_of(&[&["replay", trace][..], &options].concat(), 0)
+        };
+        let mut json = replay(&sample);
+        assert_eq!(json["reading"], said["reading"], "{name}");
+        assert_eq!(json["bounds"]["unique_pages"], pages, "{name}");
+        json.as_object_mut().expect("object").remove("reading");
+        assert_eq!(json, replay(out), "{name}: as converted");
+    }
+}
+
+#[test]
+fn bad_lines_and_lost_events_are_reported() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    let text = format!(
+        "{good}page-faults, it said\n{good}sort 7 [000] 1.6: PERF_RECORD_LOST lost 9\n{good}"
+    );
+    let (bad, out) = (temporary("bad.perf"), temporary("bad.pageops"));
+    std::fs::write(&bad, &text).expect("written");
+    let [bad, out] = [&bad, &out].map(|p| p.to_str().expect("UTF-8"));
+    let run = lab(&["convert", bad, out]);
+    assert_eq!(run.status.code(), Some(0));
+    let said = String::from_utf8(run.stderr).expect("UTF-8");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(
+        lines[0].contains("line 2: found `page-faults, it said`"),
+        "{said}"
+    );
+    assert!(
+        lines[1].contains("1 of 5 lines are bad and left out, read as perf"),
+        "{said}"
+    );
+    assert!(lines[2].contains("lost 9 events"), "{said}");
+    let run = lab(&["replay", bad, "--memory", "128pages", "--json", "-"]);
+    let json: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let reading = &json["reading"];
+    assert_eq!(
+        (&reading["bad_lines"], &reading["lost_events"]),
+        (&1.into(), &9.into())
+    );
+    assert_eq!(reading["first_bad_lines"][0]["line"], 2);
+    let strict = message_of(&["replay", bad, "--strict"], 2);
+    assert!(strict.contains("bad.perf, line 2: "), "{strict}");
+    // More bad than good: it is something else.
+    std::fs::write(bad, format!("{good}one\ntwo\n")).expect("written");
+    let refused = message_of(&["convert", bad, out], 2);
+    assert!(
+        refused.contains("2 of 3 lines are bad, read as perf (guessed)"),
+        "{refused}"
+    );
+    assert!(refused.contains("--format: pageops"), "{refused}");
+}

@@ -3,10 +3,12 @@
 pub mod ablate;
 pub mod bounds;
 pub mod charts;
+pub mod compare;
 pub mod draw;
 pub mod experiments;
 pub mod fidelity;
 pub mod fuzz;
+pub mod mrc;
 pub mod races;
 pub mod replay;
 pub mod report;

@@ -32,6 +32,9 @@ def probe() -> list[str]:
     Raises MissingFeature, which names the first that is missing.
     """
 
+def command(arguments: list[str], /) -> int:
+    """Runs the command `coldset`; the program's name comes first. Returns its exit code."""
+
 def parse_size(text: str, /) -> int:
     """Bytes of a size such as "2GiB", "512M" or "4096"."""
 

@@ -31,11 +31,19 @@ fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
     coldset_pager::parse_size(text).map_err(|e| errors::raise(py, e))
 }
 
+/// Runs the command `coldset` with these arguments, the program's name first. Returns its exit code.
+#[pyfunction]
+#[pyo3(signature = (arguments, /))]
+fn command(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| coldset_cli::run(arguments))
+}
+
 #[pymodule]
 fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(probe, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;
+    m.add_function(wrap_pyfunction!(command, m)?)?;
     m.add_class::<pool::Pool>()?;
     m.add_class::<pool::Group>()?;
     m.add_class::<region::Region>()?;

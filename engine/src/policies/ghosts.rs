@@ -39,10 +39,7 @@ impl Ghosts {
             self.holes -= usize::from(pages == 0);
             self.pages -= u64::from(pages);
         }
-        if self.pages == 0 {
-            self.queue.clear();
-            self.holes = 0;
-        }
+        self.sweep();
     }
 
     /// Whether an eviction is remembered; it is not any more.
@@ -52,11 +49,15 @@ impl Ghosts {
         };
         self.pages -= u64::from(std::mem::take(pages));
         self.holes += 1;
+        self.sweep();
+        true
+    }
+
+    fn sweep(&mut self) {
         if self.holes > self.queue.len() / 2 {
             self.queue.retain(|&(_, pages)| pages > 0);
             self.holes = 0;
         }
-        true
     }
 
     /// Whether an eviction is remembered.

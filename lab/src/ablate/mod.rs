@@ -3,7 +3,7 @@
 
 mod text;
 
-pub use text::{ablation_json, render_ablation};
+pub use text::{ablation_json, carrier, render_ablation};
 
 use crate::experiments::Experiment;
 use crate::report::{Direction, ExperimentResult, Number, Progress, Subject};

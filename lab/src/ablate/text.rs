@@ -61,11 +61,15 @@ fn share(effect: &Effect) -> String {
         .map_or_else(String::new, |s| format!("{:.0} %", s * 100.0))
 }
 
-fn name(part: &Part) -> String {
-    if part.name.starts_with("patch") {
-        format!("{}: {}", part.name, part.subject)
-    } else {
-        part.subject.clone()
+impl Part {
+    /// Name and subject, as in tables.
+    #[must_use]
+    pub fn label(&self) -> String {
+        if self.name.starts_with("patch") {
+            format!("{}: {}", self.name, self.subject)
+        } else {
+            self.subject.clone()
+        }
     }
 }
 
@@ -93,7 +97,7 @@ fn table(a: &Ablation, metric: &Metric, style: Style) -> String {
             };
             [human(e.mean), r, share(e)]
         };
-        let mut cells = vec![name(part)];
+        let mut cells = vec![part.label()];
         cells.extend(figures(added));
         cells.extend(figures(taken));
         grid.row(cells);
@@ -102,7 +106,8 @@ fn table(a: &Ablation, metric: &Metric, style: Style) -> String {
 }
 
 /// One sentence: the change with the largest share, both ways.
-fn carrier(a: &Ablation, metric: &Metric) -> String {
+#[must_use]
+pub fn carrier(a: &Ablation, metric: &Metric) -> String {
     if !metric.changes {
         return "No change carries it: the difference is within the noise.".into();
     }
@@ -115,15 +120,15 @@ fn carrier(a: &Ablation, metric: &Metric) -> String {
     match (best(|p| &p.0), best(|p| &p.1)) {
         (Some((p, s)), Some((q, t))) if p == q => format!(
             "Carried by {}: alone it makes {:.0} % of the change, without it {:.0} % is lost.",
-            name(p),
+            p.label(),
             s * 100.0,
             t * 100.0
         ),
         (Some((p, s)), Some((q, t))) => format!(
             "Alone, {} makes most of it ({:.0} %); taken away, {} costs most ({:.0} %).",
-            name(p),
+            p.label(),
             s * 100.0,
-            name(q),
+            q.label(),
             t * 100.0
         ),
         _ => String::new(),

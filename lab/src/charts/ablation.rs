@@ -23,11 +23,7 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
     let without = format!("taken from {}", a.after);
     let mut order = Vec::new();
     for (part, (added, taken)) in a.parts.iter().zip(&metric.effects) {
-        let name = if part.name.starts_with("patch") {
-            format!("{}: {}", part.name, part.subject)
-        } else {
-            part.name.clone()
-        };
+        let name = part.label();
         for (how, effect) in [(&alone, added), (&without, taken)] {
             if let Some((value, lo, hi)) = change(effect) {
                 table.row(&[name.as_str(), how, &short(value), &short(lo), &short(hi)]);

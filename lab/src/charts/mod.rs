@@ -23,6 +23,7 @@ use serde_json::Value;
 pub use ablation::ablation;
 pub use curves::curves;
 pub use replay::replay;
+pub use spec::id;
 
 /// A chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -103,13 +103,16 @@ pub fn axis(field: &str, title: &str) -> Value {
     json!({"field": field, "type": "quantitative", "title": title})
 }
 
+/// `name` as a part of the id of a chart.
+#[must_use]
+pub fn id(name: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    name.chars().map(safe).collect()
+}
+
 /// A chart of a specification without schema.
 pub fn chart(id: impl Into<String>, title: &str, about: &str, mut spec: Value) -> Chart {
-    let id: String = id.into();
-    let id = id
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
+    let id = self::id(&id.into());
     let mut whole = json!({"$schema": SCHEMA});
     if let (Some(to), Some(from)) = (whole.as_object_mut(), spec.as_object_mut()) {
         to.append(from);

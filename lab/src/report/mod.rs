@@ -7,6 +7,7 @@ mod claim;
 mod csv_form;
 pub mod flagging;
 mod grid;
+pub mod html;
 mod human;
 mod json;
 mod judge;

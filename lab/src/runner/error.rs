@@ -108,6 +108,9 @@ pub enum RunnerError {
     /// It was stopped from outside.
     #[error("stopped before it was finished; run it again")]
     Stopped,
+    /// Two files that cannot be compared.
+    #[error(transparent)]
+    Compare(#[from] crate::compare::CompareError),
     /// Threads cannot be had.
     #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
     Threads {

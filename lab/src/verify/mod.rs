@@ -4,7 +4,8 @@ mod sensitivity;
 mod text;
 
 pub use sensitivity::{
-    render_sensitivity, sensitivity, sensitivity_json, Changed, Costing, Sensitivity,
+    render_sensitivity, sensitivity, sensitivity_json, sensitivity_rows, Changed, Costing,
+    Sensitivity,
 };
 pub use text::render_verify;
 

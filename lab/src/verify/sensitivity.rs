@@ -147,25 +147,26 @@ pub fn sensitivity(
     }
 }
 
-/// A table with the figure under each costing, or, if there are many costings, with the costs that
-/// matter.
+/// Headings and rows of the table: the figure under each costing, if there are few of them.
 #[must_use]
-pub fn render_sensitivity(s: &Sensitivity, style: Style) -> String {
+pub fn sensitivity_rows(s: &Sensitivity) -> (Vec<String>, Vec<Vec<String>>) {
     let few = s.labels.len() <= 4;
-    let mut columns = vec![
-        ("experiment", Left),
-        ("claim", Left),
-        ("class", Left),
-        ("band", Left),
-        ("usual", Right),
-    ];
+    let mut columns: Vec<String> = ["experiment", "claim", "class", "band", "usual"]
+        .map(str::to_owned)
+        .to_vec();
     if few {
-        columns.extend(s.labels.iter().map(|l| (l.as_str(), Right)));
+        columns.extend(s.labels.iter().cloned());
     }
-    columns.extend([("sign", Left), ("verdict", Left)]);
-    let mut grid = Grid::new(style, &columns);
-    let mut lines = String::new();
-    for c in &s.claims {
+    columns.extend(["sign".to_owned(), "verdict".to_owned()]);
+    let kept = |list: Vec<bool>| {
+        let good = list.iter().filter(|&&k| k).count();
+        if good == list.len() {
+            "kept".to_owned()
+        } else {
+            format!("kept in {good} of {}", list.len())
+        }
+    };
+    let row = |c: &Changed| {
         let mut cells = vec![
             c.experiment.to_owned(),
             c.usual.name.clone(),
@@ -177,17 +178,35 @@ pub fn render_sensitivity(s: &Sensitivity, style: Style) -> String {
             let show = |o: &Option<ClaimResult>| o.as_ref().map_or("no result".into(), figure);
             cells.extend(c.other.iter().map(show));
         }
-        let kept = |list: Vec<bool>| {
-            let good = list.iter().filter(|&&k| k).count();
-            if good == list.len() {
-                "kept".to_owned()
-            } else {
-                format!("kept in {good} of {}", list.len())
-            }
-        };
         cells.push(kept(c.keeps_sign().collect()));
         cells.push(kept(c.keeps_verdict().collect()));
-        grid.row(cells);
+        cells
+    };
+    (columns, s.claims.iter().map(row).collect())
+}
+
+/// A table with the figure under each costing, or, if there are many costings, with the costs that
+/// matter.
+#[must_use]
+pub fn render_sensitivity(s: &Sensitivity, style: Style) -> String {
+    let few = s.labels.len() <= 4;
+    let (columns, rows) = sensitivity_rows(s);
+    let align = |i: usize| {
+        if i >= 4 && i + 2 < columns.len() {
+            Right
+        } else {
+            Left
+        }
+    };
+    let headings: Vec<(&str, Align)> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, name)| (name.as_str(), align(i)))
+        .collect();
+    let mut grid = Grid::new(style, &headings);
+    rows.into_iter().for_each(|row| grid.row(row));
+    let mut lines = String::new();
+    for c in &s.claims {
         if !few {
             for (label, same) in s.labels.iter().zip(c.keeps_verdict()) {
                 if !same {

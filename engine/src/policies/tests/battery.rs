@@ -128,7 +128,7 @@ fn both_types_give_by_swappiness() {
         h.add_many(1000, Spec::file());
         (0..1000).for_each(|_| drop(h.fault(Spec::anon())));
         let file_first = ListState::new(kind).lists.of(LruType::File).file_first();
-        for _ in 0..10 {
+        for _ in 0..3 {
             h.limit(64);
             h.finish_writes();
             h.eng.lru_add_drain_all();

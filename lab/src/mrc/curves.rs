@@ -1,0 +1,191 @@
+//! The curves of a plan.
+
+use super::cache::{misses, KERNEL_MIN};
+use super::sample::Part;
+use super::{MrcPlan, MrcPolicy, Sample};
+use crate::bounds::{lru_at, opt, Sequence};
+use crate::report::Progress;
+use crate::runner::RunnerError;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// One size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Memory, pages.
+    pub pages: u64,
+    /// References that missed, first touches included; of a sample, estimated.
+    pub misses: u64,
+    /// Their share.
+    pub miss_ratio: f64,
+    /// Of a sample: half of the width of the 95 % interval of the ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+}
+
+/// One policy over the sizes. Sizes that are too small for it are left out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Policy.
+    pub policy: String,
+    /// Sizes, ascending.
+    pub points: Vec<Point>,
+}
+
+/// What was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sampled {
+    /// Part of the pages in each sample.
+    pub rate: f64,
+    /// Samples, of different pages.
+    pub samples: u64,
+    /// Different pages in all of them.
+    pub pages: u64,
+    /// References to them.
+    pub references: u64,
+    /// The greatest half width of an interval.
+    pub largest_error: f64,
+}
+
+/// All curves of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curves {
+    /// References.
+    pub references: u64,
+    /// Different pages.
+    pub unique_pages: u64,
+    /// Of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
+    /// Sizes, pages.
+    pub sizes: Vec<u64>,
+    /// Curves, in the order of the plan.
+    pub curves: Vec<Curve>,
+}
+
+/// Misses of a policy with each number of frames.
+fn all_sizes(policy: &MrcPolicy, sequence: &Sequence, frames: &[Option<u64>]) -> Vec<Option<u64>> {
+    let narrow = |pages: u64| u32::try_from(pages).unwrap_or(u32::MAX);
+    match policy {
+        MrcPolicy::Stack => {
+            let given: Vec<u32> = frames.iter().flatten().map(|&f| narrow(f)).collect();
+            let mut done = lru_at(sequence, &given).into_iter();
+            let one = |f: &Option<u64>| f.map(|_| done.next().expect("one each").misses);
+            frames.iter().map(one).collect()
+        }
+        MrcPolicy::Opt => frames
+            .iter()
+            .map(|f| f.map(|f| opt(sequence, narrow(f)).misses))
+            .collect(),
+        MrcPolicy::Variant(v) => frames
+            .iter()
+            .map(|f| f.map(|f| misses(&v.switches, sequence, f)))
+            .collect(),
+    }
+}
+
+/// Computes the curves of a sequence, in parallel; the result does not depend on the threads.
+///
+/// # Errors
+/// A size of no page.
+pub fn curves(
+    sequence: &Sequence,
+    plan: &MrcPlan,
+    progress: impl FnOnce(u64) -> Progress,
+) -> Result<Curves, RunnerError> {
+    let sizes = plan.pages(sequence.unique().into())?;
+    let parts = plan.sample.map(|sample| (sample, sample.of(sequence)));
+    let per_policy = parts.as_ref().map_or(1, |(_, p)| p.len());
+    // The stack takes all sizes at once; everything else is a job a size.
+    let jobs: Vec<(&MrcPolicy, usize, &[u64])> = plan
+        .policies
+        .iter()
+        .flat_map(|p| {
+            let stretch = if *p == MrcPolicy::Stack { sizes.len() } else { 1 };
+            let chunks: Vec<&[u64]> = sizes.chunks(stretch.max(1)).collect();
+            chunks
+                .into_iter()
+                .flat_map(move |chunk| (0..per_policy).map(move |part| (p, part, chunk)))
+        })
+        .collect();
+    let progress = progress(jobs.len() as u64);
+    let one = |&(policy, part, chunk): &(&MrcPolicy, usize, &[u64])| {
+        let misses = match &parts {
+            None => {
+                let least = if policy.is_batched() { KERNEL_MIN } else { 1 };
+                let frames: Vec<Option<u64>> =
+                    chunk.iter().map(|&f| (f >= least).then_some(f)).collect();
+                all_sizes(policy, sequence, &frames)
+            }
+            Some((sample, parts)) => {
+                let part: &Part = &parts[part];
+                let frames: Vec<Option<u64>> =
+                    chunk.iter().map(|&f| sample.frames(part, f)).collect();
+                all_sizes(policy, &part.sequence, &frames)
+            }
+        };
+        progress.step();
+        misses
+    };
+    let done: Vec<Vec<Option<u64>>> = jobs.par_iter().map(one).collect();
+    let references = sequence.len() as u64;
+    let mut curves = Vec::new();
+    for policy in &plan.policies {
+        let of_policy = jobs.iter().zip(&done).filter(|(j, _)| j.0 == policy);
+        let of_policy: Vec<_> = of_policy.collect();
+        let mut points = Vec::new();
+        for &pages in &sizes {
+            let misses: Vec<u64> = of_policy
+                .iter()
+                .filter_map(|(job, done)| done[job.2.iter().position(|&s| s == pages)?])
+                .collect();
+            if let Some(point) = point(pages, &misses, references, plan.sample.as_ref()) {
+                points.push(point);
+            }
+        }
+        curves.push(Curve {
+            policy: policy.name().to_owned(),
+            points,
+        });
+    }
+    let sampled = parts.as_ref().map(|(sample, parts)| Sampled {
+        rate: sample.rate(),
+        samples: sample.samples(),
+        pages: parts.iter().map(|p| u64::from(p.sequence.unique())).sum(),
+        references: parts.iter().map(|p| p.sequence.len() as u64).sum(),
+        largest_error: curves
+            .iter()
+            .flat_map(|c| &c.points)
+            .filter_map(|p| p.error)
+            .fold(0.0, f64::max),
+    });
+    Ok(Curves {
+        references,
+        unique_pages: sequence.unique().into(),
+        sampled,
+        sizes,
+        curves,
+    })
+}
+
+/// Of one exact count, or of a count a sample; none of none.
+fn point(pages: u64, misses: &[u64], references: u64, sample: Option<&Sample>) -> Option<Point> {
+    let first = *misses.first()?;
+    Some(match sample {
+        None => Point {
+            pages,
+            misses: first,
+            miss_ratio: first as f64 / references.max(1) as f64,
+            error: None,
+        },
+        Some(sample) => {
+            let (miss_ratio, half) = sample.estimate(misses, references);
+            Point {
+                pages,
+                misses: (miss_ratio * references as f64).round() as u64,
+                miss_ratio,
+                error: Some(half),
+            }
+        }
+    })
+}
