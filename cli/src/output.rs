@@ -72,6 +72,17 @@ impl Outputs {
         })
     }
 
+    /// As [`Self::open`], for a result that has no other form than JSON.
+    ///
+    /// # Errors
+    /// A file that cannot be created.
+    pub fn open_json(json: Option<&str>) -> Result<Self, Failure> {
+        Self::open(Wanted {
+            json,
+            ..Wanted::default()
+        })
+    }
+
     /// A page is wanted.
     pub fn has_report(&self) -> bool {
         self.report.is_some()
@@ -87,6 +98,18 @@ impl Outputs {
     ) -> Result<(), Failure> {
         self.text = false;
         self.write(String::new, String::new, csv, String::new)
+    }
+
+    /// Writes the text or the JSON form.
+    ///
+    /// # Errors
+    /// As [`print()`].
+    pub fn write_text_or_json(
+        self,
+        text: impl FnOnce() -> String,
+        json: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.write(text, json, |_| Ok(()), String::new)
     }
 
     /// Writes all forms that are wanted.

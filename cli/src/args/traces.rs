@@ -174,7 +174,7 @@ Examples:
   coldset lab mrc data/sqlite.pageops.zst
   coldset lab mrc data/sqlite.pageops.zst --policies lru,arc,sieve,opt --points 30
   coldset lab mrc trace.pageops --sizes 1%,5%,64MiB --csv curves.csv
-  coldset lab mrc large.oracleGeneral.zst --sample 1%
+  coldset lab mrc large.oracleGeneral.zst --sample 1% --report curves.html
 
 Each reference of the trace hits or brings its page in; when memory is full one page goes before.
 There is no machine round it: no kernel memory, no dirty pages, no read-ahead (replay has them).
@@ -214,12 +214,18 @@ pub struct MrcArgs {
     /// No plot below the table
     #[arg(long)]
     pub no_plot: bool,
-    /// Table in Markdown, without a plot
-    #[arg(long)]
-    pub markdown: bool,
-    /// Output and threads.
+    /// Output.
     #[command(flatten)]
-    pub out: OutArgs,
+    pub form: FormArgs,
+    /// Values.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 
 /// Arguments of `inspect`.

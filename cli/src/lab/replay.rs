@@ -179,7 +179,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
                 &(heading(trace) + "."),
                 &plan.variants,
                 &tables,
-                json(journal.as_ref(), &tables),
+                json(journal.as_ref(), reading.as_ref(), &tables),
                 &command_line(),
             )
         },
