@@ -124,18 +124,34 @@ fn killed_and_interrupted_sweeps_go_on_where_they_were() {
     assert_eq!(rows(&parts).0.len(), 20);
 
     // Nothing is left to do, and nothing is written.
-    let again = json_of(
-        &["sweep", &grid, "--out", text(&parts), "--json", "-"],
-        0,
+    let again = json_of(&["sweep", &grid, "--out", text(&parts), "--json", "-"], 0);
+    assert_eq!(
+        (&again["found"], &again["computed"]),
+        (&20.into(), &0.into())
     );
-    assert_eq!((&again["found"], &again["computed"]), (&20.into(), &0.into()));
     assert_eq!(again["groups"], uninterrupted["groups"]);
     let table = stdout_of(&["sweep", &grid, "--out", text(&parts)], 0);
-    for part in ["tlb-stress", "base+tlbbatch", "20 of 20 cells", "20 found", text(&parts)] {
+    for part in [
+        "tlb-stress",
+        "base+tlbbatch",
+        "20 of 20 cells",
+        "20 found",
+        text(&parts),
+    ] {
         assert!(table.contains(part), "{part} in\n{table}");
     }
-    let named = ["sweep", &grid, "--out", text(&parts), "--counters", "pgsteal"];
-    assert!(stdout_of(&named, 0).contains("pgsteal"));
+    let named = |name| {
+        [
+            "sweep",
+            grid.as_str(),
+            "--out",
+            text(&parts),
+            "--counters",
+            name,
+        ]
+    };
+    assert!(stdout_of(&named("pgsteal_anon"), 0).contains("pgsteal_anon"));
+    assert!(message_of(&named("pgsteal_ano"), 2).contains("did you mean 'pgsteal_anon'"));
 }
 
 /// Children of a process.
@@ -164,7 +180,10 @@ fn a_killed_worker_costs_nothing_finished() {
     assert_eq!(json["cells"], 20);
     let total = json["computed"].as_u64().zip(json["found"].as_u64());
     assert_eq!(total.map(|(a, b)| a + b), Some(20));
-    assert!(Store::look(&out_dir).keys().expect("keys").is_superset(&there));
+    assert!(Store::look(&out_dir)
+        .keys()
+        .expect("keys")
+        .is_superset(&there));
 }
 
 #[test]
@@ -199,7 +218,16 @@ fn more_of_a_grid_computes_only_what_is_new() {
     let json = json_of(&arguments, 0);
     assert_eq!((&json["found"], &json["computed"]), (&2.into(), &2.into()));
     // The figures are those of `replay`.
-    let replay = ["replay", &trace, "--memory", "25%", "--variants", "v5", "--json", "-"];
+    let replay = [
+        "replay",
+        &trace,
+        "--memory",
+        "25%",
+        "--variants",
+        "v5",
+        "--json",
+        "-",
+    ];
     let replay = json_of(&replay, 0);
     let group = &json["groups"][1];
     assert_eq!(group["settings"]["variant"], "v5");
@@ -221,7 +249,10 @@ fn a_cell_that_fails_is_named_and_tried_again() {
         let out = lab(&["sweep", &grid, "--out", text(&out_dir), "--json", "-"]);
         let message = said(&out);
         assert_eq!(out.status.code(), Some(1), "{message}");
-        assert!(message.starts_with("coldset: FAILED mongodb: scale=1/65536"), "{message}");
+        assert!(
+            message.starts_with("coldset: FAILED mongodb: scale=1/65536"),
+            "{message}"
+        );
         assert_eq!(message.matches('\n').count(), 1, "{message}");
         let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
         assert_eq!(json["computed"], computed);
@@ -244,12 +275,23 @@ fn mistakes_are_one_line() {
     std::fs::write(&file, "").expect("written");
     assert!(message_of(&["sweep", &right, "--out", text(&file)], 3).contains("file"));
     let done = Command::new(env!("CARGO_BIN_EXE_coldset"))
-        .args(["lab", "sweep", &right, "--out", text(&out), "--dask", "tcp://x:1"])
+        .args([
+            "lab",
+            "sweep",
+            &right,
+            "--out",
+            text(&out),
+            "--dask",
+            "tcp://x:1",
+        ])
         .env("COLDSET_PYTHON", "/nowhere/python")
         .output()
         .expect("the command runs");
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(3), "{said}");
-    assert!(said.contains("/nowhere/python") && said.contains("coldset[dask]"), "{said}");
+    assert!(
+        said.contains("/nowhere/python") && said.contains("coldset[dask]"),
+        "{said}"
+    );
     assert_eq!(said.matches('\n').count(), 1, "{said}");
 }

@@ -101,7 +101,11 @@ pub fn curves(
         .policies
         .iter()
         .flat_map(|p| {
-            let stretch = if *p == MrcPolicy::Stack { sizes.len() } else { 1 };
+            let stretch = if *p == MrcPolicy::Stack {
+                sizes.len()
+            } else {
+                1
+            };
             let chunks: Vec<&[u64]> = sizes.chunks(stretch.max(1)).collect();
             chunks
                 .into_iter()
