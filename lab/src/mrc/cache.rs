@@ -8,7 +8,8 @@ use coldset_engine::switches::PolicyKind;
 use coldset_engine::workingset::refault::RefaultSite;
 use coldset_engine::workingset::Shadow;
 use coldset_engine::{
-    Config, Engine, Flags, FolioId, LruType, LruvecId, MemcgId, NewFolio, NodeId, ObjectId, Switches,
+    Config, Engine, Flags, FolioId, LruType, LruvecId, MemcgId, NewFolio, NodeId, ObjectId,
+    Switches,
 };
 
 /// Pages that a kernel's charge asks for when a limit is met (`reclaim-entry.md` 3).

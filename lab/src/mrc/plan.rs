@@ -82,7 +82,8 @@ impl MrcPlan {
             let policy = MrcPolicy::parse(name)?;
             if sample.is_some() && policy.is_batched() {
                 if given {
-                    let expected = "it without --sample: a kernel's policy evicts batches of 32, which \
+                    let expected =
+                        "it without --sample: a kernel's policy evicts batches of 32, which \
                          do not shrink with a sample";
                     return Err(RunnerError::value("policy", name, expected));
                 }

@@ -1,7 +1,7 @@
 """The lab: published experiments and recorded traces over reclaim policies, on a simulated machine.
 
 >>> import coldset.lab
->>> result = coldset.lab.run("mongodb", seeds=2, scale="1/4096", effort=0.05)
+>>> result = coldset.lab.run("mongodb", seeds=2, scale="1/2048", effort=0.05)
 >>> [c["name"] for c in result.verdicts()][:1]
 ['throughput']
 >>> result.variants

@@ -37,8 +37,9 @@ pub fn runner(py: Python<'_>, e: &RunnerError) -> PyErr {
 pub fn sweep(py: Python<'_>, e: &SweepError) -> PyErr {
     match e {
         SweepError::Lab(e) => runner(py, e),
-        SweepError::Io { source, .. } => os(source, e.to_string())
-            .unwrap_or_else(|| named(py, "Error", e)),
+        SweepError::Io { source, .. } => {
+            os(source, e.to_string()).unwrap_or_else(|| named(py, "Error", e))
+        }
         SweepError::Grid { .. } => named(py, "SettingError", e),
         SweepError::Foreign { .. } => PyValueError::new_err(e.to_string()),
         SweepError::Cell(_) => named(py, "Error", e),

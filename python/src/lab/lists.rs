@@ -30,9 +30,10 @@ pub fn lab_lists(py: Python<'_>, variant: &str) -> PyResult<String> {
     let suffixes = SUFFIXES.iter().map(|s| {
         json!({"variant": format!("+{}", s.name), "kind": "suffix", "aliases": "", "what": s.doc})
     });
-    let switches = switches.switches.describe().into_iter().map(|s| {
-        json!({"switch": s.name, "value": s.value, "accepts": s.accepts, "what": s.doc})
-    });
+    let switches =
+        switches.switches.describe().into_iter().map(
+            |s| json!({"switch": s.name, "value": s.value, "accepts": s.accepts, "what": s.doc}),
+        );
     let costs = Params::default().describe().into_iter().map(|c| {
         json!({"cost": c.name, "value": c.value, "unit": c.unit,
                "mark": c.mark.letter().to_string(), "what": c.what, "source": c.source})

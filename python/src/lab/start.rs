@@ -55,7 +55,9 @@ pub fn lab_run(
             let (name, value) = s.split_once('=').unwrap_or((s, ""));
             (format!("set {name}"), value.to_owned())
         });
-        let cost = costs.iter().map(|(n, v)| (format!("cost {n}"), v.to_string()));
+        let cost = costs
+            .iter()
+            .map(|(n, v)| (format!("cost {n}"), v.to_string()));
         let record = set.chain(cost).collect();
         let plan = Plan {
             variants,
@@ -120,7 +122,10 @@ pub fn lab_replay(
     let (plan, format) = plan().map_err(|e| errors::runner(py, &e))?;
     let ops = records.map(|bytes| {
         let record = |b: &[u8]| Op::from_bytes(b.try_into().ok()?);
-        bytes.chunks(Op::BYTES).map(record).collect::<Option<Vec<Op>>>()
+        bytes
+            .chunks(Op::BYTES)
+            .map(record)
+            .collect::<Option<Vec<Op>>>()
     });
     let ops = match ops {
         Some(None) => {

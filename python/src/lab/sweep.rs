@@ -178,7 +178,8 @@ impl LabStore {
     /// Stores a row of `lab_compute`.
     fn append(&self, py: Python<'_>, claim: &LabClaim, row: &str) -> PyResult<()> {
         self.slow(py, |s| {
-            let row: Row = serde_json::from_str(row).map_err(|e| SweepError::Cell(e.to_string()))?;
+            let row: Row =
+                serde_json::from_str(row).map_err(|e| SweepError::Cell(e.to_string()))?;
             let held = claim.claim.lock().unwrap_or_else(PoisonError::into_inner);
             match held.as_ref() {
                 Some(claim) => s.append(claim, row),

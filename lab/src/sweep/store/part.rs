@@ -93,9 +93,7 @@ mod exact_pairs {
         to.collect_seq(pairs.iter().map(|(name, value)| (name, value.to_bits())))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<(String, f64)>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, f64)>, D::Error> {
         let pairs = Vec::<(String, u64)>::deserialize(from)?;
         let value = |(name, bits)| (name, f64::from_bits(bits));
         Ok(pairs.into_iter().map(value).collect())

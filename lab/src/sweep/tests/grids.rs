@@ -93,29 +93,52 @@ fn the_same_is_listed_once() {
 #[test]
 fn mistakes_are_named() {
     for (text, parts) in [
-        ("experimets = 'mongodb'", &["'experimets'", "did you mean 'experiments'"][..]),
+        (
+            "experimets = 'mongodb'",
+            &["'experimets'", "did you mean 'experiments'"][..],
+        ),
         ("experiments = 'mongo'", &["did you mean 'mongodb'"]),
         ("variants = 'v5'", &["nothing to run"]),
         ("experiments = []", &["'experiments' is an empty list"]),
         ("experiments = 'mongodb'\ntraces = 'x'", &["write two"]),
         ("experiments = 'mongodb'\nmemory = '25%'", &[]),
-        ("experiments = 'mongodb'\nexperiment = 'mysql'", &["given twice"]),
+        (
+            "experiments = 'mongodb'\nexperiment = 'mysql'",
+            &["given twice"],
+        ),
         ("experiments = 'mongodb'\nvariants = 'v6'", &["'v6'"]),
         ("experiments = 'mongodb'\nseeds = 0", &["1 to N"]),
         ("experiments = 'mongodb'\nseeds = '3'", &["1 to N"]),
         ("experiments = 'mongodb'\nset = ['a=b']", &["[grid.set]"]),
-        ("experiments = 'mongodb'\nset = {smaler_batch = 1}", &["did you mean 'smaller_batch'"]),
-        ("experiments = 'mongodb'\ncosts = {nvme_read_lat = 1}", &["nvme_read_lat"]),
-        ("experiments = 'mongodb'\ncosts = {nvme_read_lat_ns = 'x'}", &["whole number"]),
-        ("experiments = 'mongodb'\nparams = {thread = 1}", &["did you mean 'threads'"]),
+        (
+            "experiments = 'mongodb'\nset = {smaler_batch = 1}",
+            &["did you mean 'smaller_batch'"],
+        ),
+        (
+            "experiments = 'mongodb'\ncosts = {nvme_read_lat = 1}",
+            &["nvme_read_lat"],
+        ),
+        (
+            "experiments = 'mongodb'\ncosts = {nvme_read_lat_ns = 'x'}",
+            &["whole number"],
+        ),
+        (
+            "experiments = 'mongodb'\nparams = {thread = 1}",
+            &["did you mean 'threads'"],
+        ),
         ("experiments = 'mongodb'\nscales = 64", &["1/64"]),
         ("experiments = 'mongodb'\neffort = 0", &["0.001"]),
         ("experiments = [['mongodb']]", &["a text, a number"]),
         ("grid = 3", &["[[grid]]"]),
-        ("[[grid]]\nexperiments = 'mongodb'\n[[grid]]\nexperiments = 'mysql'\nmemory = '1%'",
-            &["[[grid]] 2", "does not go with experiments"]),
+        (
+            "[[grid]]\nexperiments = 'mongodb'\n[[grid]]\nexperiments = 'mysql'\nmemory = '1%'",
+            &["[[grid]] 2", "does not go with experiments"],
+        ),
         ("traces = 'nothing.trace'", &["nothing.trace"]),
-        ("traces = 'sqlite.pageops.zst'\nmemory = '1%'", &["22 pages", "128"]),
+        (
+            "traces = 'sqlite.pageops.zst'\nmemory = '1%'",
+            &["22 pages", "128"],
+        ),
         ("traces = 'sqlite.pageops.zst'\nswap = 'disk'", &["disk"]),
         ("traces = 'sqlite.pageops.zst'\nswappiness = 300", &["300"]),
         ("a = ", &["line 1"]),

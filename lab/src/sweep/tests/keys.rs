@@ -28,7 +28,9 @@ fn a_key_changes_with_every_input() {
     // Each switch.
     let presets = ["classic", "v612", "v5", "merged", "fifo"];
     for preset in presets {
-        keys.insert(key(&format!("experiments = 'mongodb'\nvariants = '{preset}'")));
+        keys.insert(key(&format!(
+            "experiments = 'mongodb'\nvariants = '{preset}'"
+        )));
     }
     keys.insert(key("experiments = 'slow-io'\nvariants = 'base'"));
     assert_eq!(keys.len(), more.len() + presets.len() + 1);
@@ -57,8 +59,15 @@ fn every_switch_and_cost_by_value() {
             _ => continue,
         };
         let set = vec![format!("{}={other}", switch.name)];
-        let cell = Cell { set, ..cell.clone() };
-        assert!(keys.insert(cell.key_of(version()).unwrap()), "{}", switch.name);
+        let cell = Cell {
+            set,
+            ..cell.clone()
+        };
+        assert!(
+            keys.insert(cell.key_of(version()).unwrap()),
+            "{}",
+            switch.name
+        );
     }
     assert!(keys.len() > 20);
     let costs = coldset_machine::Params::default().describe();
@@ -68,7 +77,10 @@ fn every_switch_and_cost_by_value() {
         .collect::<Vec<_>>();
     assert!(!text.is_empty());
     // Costs given at their default are the default.
-    let same = format!("{BASE}costs = {{ {} = {} }}", costs[0].name, costs[0].default);
+    let same = format!(
+        "{BASE}costs = {{ {} = {} }}",
+        costs[0].name, costs[0].default
+    );
     assert_eq!(key(&same), cell.key);
 }
 
@@ -76,12 +88,21 @@ fn every_switch_and_cost_by_value() {
 fn a_key_changes_with_nothing_else() {
     let base = key(BASE);
     // However it is written.
-    assert_eq!(key("experiment='mongodb'\nvariant='base'\nscales='1/64'\neffort=1.0"), base);
+    assert_eq!(
+        key("experiment='mongodb'\nvariant='base'\nscales='1/64'\neffort=1.0"),
+        base
+    );
     assert_eq!(key(&format!("{BASE}params = {{ threads = '32' }}")), base);
-    assert_eq!(key(&format!("{BASE}set = {{ smaller_batch = false }}")), base);
+    assert_eq!(
+        key(&format!("{BASE}set = {{ smaller_batch = false }}")),
+        base
+    );
     // A preset and switches that come to the same.
     let written = "experiments='mongodb'\nvariants='base+smaller_batch=on'";
-    assert_eq!(key(written), key(&format!("{BASE}set = {{ smaller_batch = true }}")));
+    assert_eq!(
+        key(written),
+        key(&format!("{BASE}set = {{ smaller_batch = true }}"))
+    );
     // Wherever the trace lies.
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("other.name");
@@ -100,7 +121,10 @@ fn a_key_changes_with_nothing_else() {
     };
     let plain = copy.with_extension("pageops");
     std::fs::write(&plain, &bytes).unwrap();
-    let here = at(std::path::Path::new(&format!("{}/sqlite.pageops.zst", data())));
+    let here = at(std::path::Path::new(&format!(
+        "{}/sqlite.pageops.zst",
+        data()
+    )));
     assert_eq!(at(&plain), here);
     // One reference more.
     std::fs::write(&plain, [&bytes[..], &bytes[..8]].concat()).unwrap();
@@ -110,12 +134,19 @@ fn a_key_changes_with_nothing_else() {
 #[test]
 fn another_version_is_another_key() {
     let cell = &cells(BASE)[0];
-    assert_ne!(cell.key_of("0.1.0+0").unwrap(), cell.key_of("0.1.0+1").unwrap());
+    assert_ne!(
+        cell.key_of("0.1.0+0").unwrap(),
+        cell.key_of("0.1.0+1").unwrap()
+    );
     assert_eq!(cell.key_of(version()).unwrap(), cell.key);
     assert_eq!(cell.key.len(), 64);
     let (package, sources) = version().split_once('+').unwrap();
     assert_eq!(package, env!("CARGO_PKG_VERSION"));
     assert_eq!(sources.len(), 16);
-    let crates = [coldset_engine::SOURCES, coldset_machine::SOURCES, crate::SOURCES];
+    let crates = [
+        coldset_engine::SOURCES,
+        coldset_machine::SOURCES,
+        crate::SOURCES,
+    ];
     assert_eq!(BTreeSet::from(crates).len(), 3);
 }

@@ -27,7 +27,8 @@ fn put(store: &Store, key: &str, seed: u64) {
 
 fn parquet(dir: &Path) -> BTreeSet<String> {
     let all = std::fs::read_dir(dir).unwrap();
-    let name = |e: std::io::Result<std::fs::DirEntry>| e.unwrap().file_name().into_string().unwrap();
+    let name =
+        |e: std::io::Result<std::fs::DirEntry>| e.unwrap().file_name().into_string().unwrap();
     all.map(name).filter(|n| n.ends_with(".parquet")).collect()
 }
 
@@ -46,8 +47,17 @@ fn what_is_appended_is_read() {
     assert!(store.has("aa").unwrap() && !store.has("cc").unwrap());
     // Again: the same file.
     put(&store, "aa", 1);
-    assert_eq!(parquet(dir.path()), BTreeSet::from(["part-aa.parquet".into(), "part-bb.parquet".into()]));
-    assert_eq!(Store::look(&dir.path().join("nothing")).keys().unwrap().len(), 0);
+    assert_eq!(
+        parquet(dir.path()),
+        BTreeSet::from(["part-aa.parquet".into(), "part-bb.parquet".into()])
+    );
+    assert_eq!(
+        Store::look(&dir.path().join("nothing"))
+            .keys()
+            .unwrap()
+            .len(),
+        0
+    );
 }
 
 #[test]
@@ -80,7 +90,12 @@ fn an_interrupted_merge_is_put_right() {
     (0..5).for_each(|i| put(&store, &format!("{i:02}"), i));
     let parts: Vec<(PathBuf, Vec<u8>)> = parquet(dir.path())
         .iter()
-        .map(|n| (dir.path().join(n), std::fs::read(dir.path().join(n)).unwrap()))
+        .map(|n| {
+            (
+                dir.path().join(n),
+                std::fs::read(dir.path().join(n)).unwrap(),
+            )
+        })
         .collect();
     store.merge().unwrap();
     // As if it had been stopped after one file had gone.
@@ -102,7 +117,9 @@ fn unfinished_files_are_not_seen_and_go() {
     // Of a process that is gone: numbers of processes end far below.
     let left = dir.path().join(".work/part-bb.parquet.4999999");
     std::fs::write(&left, b"PAR1 half").unwrap();
-    let mine = dir.path().join(format!(".work/part-cc.parquet.{}", std::process::id()));
+    let mine = dir
+        .path()
+        .join(format!(".work/part-cc.parquet.{}", std::process::id()));
     std::fs::write(&mine, b"PAR1 half").unwrap();
     let store = Store::open(dir.path()).unwrap();
     assert_eq!(all(&store).0.len(), 1);
@@ -195,7 +212,10 @@ fn cells_are_computed_once() {
 fn a_cell_of_another_version_or_trace_is_refused() {
     let mut cell = cells("experiments = 'mongodb'\nvariants = 'v5'")[0].clone();
     let json = serde_json::to_string(&cell).unwrap();
-    assert_eq!(serde_json::from_str::<crate::sweep::Cell>(&json).unwrap(), cell);
+    assert_eq!(
+        serde_json::from_str::<crate::sweep::Cell>(&json).unwrap(),
+        cell
+    );
     cell.key = "0".repeat(64);
     let error = Runner::new().run(&cell).unwrap_err().to_string();
     assert!(error.contains("another version"), "{error}");
