@@ -29,6 +29,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             LabCommand::Ablate(a) => lab::ablate::run(&a),
             LabCommand::Sweep(a) => lab::sweep::run(&a),
             LabCommand::SweepWorker(a) => lab::sweep::work(&a),
+            LabCommand::Compare(a) => lab::compare::run(&a),
             LabCommand::Replay(a) => lab::replay::run(&a),
             LabCommand::Fidelity(a) => lab::fidelity::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),

@@ -22,6 +22,7 @@ fn convert(output: &Path) -> Result<Trace, TraceError> {
     let options = TraceOptions {
         collapse: true,
         merge_window: WINDOW,
+        strict: true,
         ..TraceOptions::default()
     };
     let source = Source::from_reader("standard input", std::io::stdin(), None)?;

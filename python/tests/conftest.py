@@ -19,7 +19,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     try:
         coldset.probe()
     except coldset.MissingFeature as e:
-        for item in items:
+        # The lab simulates its memory.
+        for item in (i for i in items if not i.path.name.startswith("test_lab")):
             item.add_marker(pytest.mark.skip(reason=str(e)))
 
 

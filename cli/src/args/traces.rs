@@ -1,6 +1,6 @@
 //! Traces: `replay`, `inspect`, `convert`.
 
-use super::OutArgs;
+use super::{CsvArgs, FormArgs, JobsArgs, ReportArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -62,6 +62,7 @@ pub struct TraceArgs {
 Examples:
   coldset lab replay data/sqlite.pageops.zst
   coldset lab replay data/sqlite.pageops.zst --memory 25% --variants classic,base,v5,fifo
+  coldset lab replay data/sqlite.pageops.zst --report sqlite.html
   coldset lab replay P6.lis --blocks-per-page 8 --memory 64MiB --json -
   coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
@@ -152,12 +153,18 @@ pub struct ReplayArgs {
     /// Protection (memory.low) of a task's memcg; every task then has its own
     #[arg(long, value_name = "TASK=SIZE")]
     pub low: Vec<String>,
-    /// Tables in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Output and threads.
+    /// JSON, tables.
     #[command(flatten)]
-    pub out: OutArgs,
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 
 /// Arguments of `mrc`.
@@ -167,7 +174,7 @@ Examples:
   coldset lab mrc data/sqlite.pageops.zst
   coldset lab mrc data/sqlite.pageops.zst --policies lru,arc,sieve,opt --points 30
   coldset lab mrc trace.pageops --sizes 1%,5%,64MiB --csv curves.csv
-  coldset lab mrc large.oracleGeneral.zst --sample 1%
+  coldset lab mrc large.oracleGeneral.zst --sample 1% --report curves.html
 
 Each reference of the trace hits or brings its page in; when memory is full one page goes before.
 There is no machine round it: no kernel memory, no dirty pages, no read-ahead (replay has them).
@@ -207,12 +214,18 @@ pub struct MrcArgs {
     /// No plot below the table
     #[arg(long)]
     pub no_plot: bool,
-    /// Table in Markdown, without a plot
-    #[arg(long)]
-    pub markdown: bool,
-    /// Output and threads.
+    /// Output.
     #[command(flatten)]
-    pub out: OutArgs,
+    pub form: FormArgs,
+    /// Values.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 
 /// Arguments of `inspect`.

@@ -2,6 +2,7 @@
 
 pub mod ablate;
 mod assign;
+pub mod compare;
 pub mod convert;
 pub mod fidelity;
 pub mod fuzz;

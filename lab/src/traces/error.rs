@@ -4,6 +4,8 @@
 use std::fmt;
 use std::io;
 
+use super::reading::BadLine;
+
 /// A trace that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -57,9 +59,9 @@ pub enum TraceError {
     },
     /// More lines are bad than good: the file is of another format, or damaged.
     #[error(
-        "{name}: {bad} of {lines} lines are bad, read as {format} ({how}); the first is line {line}: {}; expected {}; \
+        "{name}: {bad} of {lines} lines are bad, read as {format} ({how}); the first is line {}: {}; \
          if the file is of another format, name it with --format: {known}",
-        .problem.found, .problem.expected
+        .first.line, .first.problem
     )]
     MostlyBad {
         /// File as given by the user.
@@ -73,9 +75,7 @@ pub enum TraceError {
         /// All lines that are not empty.
         lines: u64,
         /// The first bad one.
-        line: u64,
-        /// What is wrong with it.
-        problem: Problem,
+        first: Box<BadLine>,
         /// Names of the known formats.
         known: String,
     },

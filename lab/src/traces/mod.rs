@@ -20,6 +20,7 @@ mod decode;
 mod error;
 mod event_line;
 mod extent;
+mod file_fields;
 mod fio;
 mod format;
 mod ftrace;

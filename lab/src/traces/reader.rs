@@ -125,18 +125,15 @@ impl Reader {
 
 impl Reader {
     fn mostly_bad(&self, reading: Reading) -> TraceError {
-        let (line, problem) = match reading.first_bad.into_iter().next() {
-            Some(first) => (first.line, first.problem),
-            None => unreachable!("the first bad lines are kept"),
-        };
+        let first = reading.first_bad.into_iter().next();
+        let first = first.expect("the first bad lines are kept");
         TraceError::MostlyBad {
             name: self.name.clone(),
             format: self.format.name(),
             how: if self.guessed { "guessed" } else { "as named" },
             bad: reading.bad,
             lines: reading.lines,
-            line,
-            problem,
+            first: Box::new(first),
             known: Format::names(),
         }
     }

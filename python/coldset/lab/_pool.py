@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from ._tally import Tally
-from ._worker import Answer, work
+from ._worker import Answer, begin, work
 
 #: Attempts at a cell whose worker is killed.
 _ATTEMPTS = 2
@@ -30,7 +30,7 @@ class _Pool:
         if self._made is None:
             # fork would copy locks that threads hold.
             context = multiprocessing.get_context("spawn")
-            self._made = ProcessPoolExecutor(self.jobs, mp_context=context)
+            self._made = ProcessPoolExecutor(self.jobs, context, begin)
         return self._made.submit(work, folder, cell)
 
     def kill(self) -> None:

@@ -11,6 +11,7 @@ use crate::args::SweepArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::report::Number;
+use coldset_lab::runner::RunnerError;
 use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store};
 use pool::Tally;
 use serde_json::{json, Map, Value};
@@ -32,16 +33,25 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     if args.dry_run {
         return list(args, &cells, &Store::look(dir).keys()?);
     }
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
     let store = Store::open(dir)?;
     let tally = pool::run(&store, &cells, args.jobs)?;
     store.merge()?;
     let rows = store.read(&cells.iter().map(|c| c.key.clone()).collect())?;
     let groups = means(&cells, &rows);
-    outputs.write(
+    for name in &args.counters {
+        let mut known = groups.iter().flat_map(|g| g.counters.keys());
+        if !known.any(|k| k == name) && !groups.is_empty() {
+            let known = groups
+                .iter()
+                .flat_map(|g| g.counters.keys().map(String::as_str));
+            let list = "--json lists them all";
+            return Err(RunnerError::name("counter", name, known, list).into());
+        }
+    }
+    outputs.write_text_or_json(
         || text(args, dir, &groups, &tally),
         || pretty(&result_json(dir, &groups, &tally)),
-        |_| Ok(()),
     )?;
     report(&tally, dir)
 }
@@ -113,7 +123,7 @@ fn result_json(dir: &Path, groups: &[Group], tally: &Tally) -> Value {
 }
 
 fn list(args: &SweepArgs, cells: &[Cell], there: &BTreeSet<String>) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
     let finished = |c: &Cell| there.contains(&c.key);
     let text = || {
         let mut out = String::new();
@@ -132,6 +142,6 @@ fn list(args: &SweepArgs, cells: &[Cell], there: &BTreeSet<String>) -> Result<Ve
         let all: Vec<Value> = cells.iter().map(one).collect();
         pretty(&json!({"version": version(), "cells": all}))
     };
-    outputs.write(text, json, |_| Ok(()))?;
+    outputs.write_text_or_json(text, json)?;
     Ok(Verdict::Good)
 }

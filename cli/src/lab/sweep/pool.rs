@@ -5,7 +5,7 @@ use super::worker::Answer;
 use crate::error::Failure;
 use coldset_lab::report::Progress;
 use coldset_lab::sweep::{Cell, Store};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,6 +13,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Attempts at a cell whose worker is killed.
@@ -128,7 +129,7 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
 
 /// Ctrl-C ends the program at once; what is finished stays.
 fn listen(shared: &Shared) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+    let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|e| Failure::Surroundings(format!("listening to signals: {e}")))?;
     let (tally, children) = (Arc::clone(&shared.tally), Arc::clone(&shared.children));
     let (stopping, progress) = (Arc::clone(&shared.stopping), shared.progress.clone());
@@ -152,12 +153,14 @@ fn listen(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A worker with its pipes. Killed when it is dropped.
+/// A worker with its pipes.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     id: u32,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    /// What it says on standard error, once it has ended.
+    said: JoinHandle<String>,
 }
 
 impl<'a> Worker<'a> {
@@ -178,7 +181,14 @@ impl<'a> Worker<'a> {
             .spawn()
             .map_err(fail)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
-        let (stdin, stdout) = pipes.ok_or("a worker without pipes")?;
+        let ((stdin, stdout), mut stderr) = pipes
+            .zip(child.stderr.take())
+            .ok_or("a worker without pipes")?;
+        let said = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = stderr.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        });
         let id = child.id();
         lock(&shared.children).insert(id, child);
         Ok(Self {
@@ -186,6 +196,7 @@ impl<'a> Worker<'a> {
             id,
             stdin,
             stdout: BufReader::new(stdout),
+            said,
         })
     }
 
@@ -195,25 +206,22 @@ impl<'a> Worker<'a> {
         line.push('\n');
         self.stdin.write_all(line.as_bytes()).ok()?;
         let mut answer = String::new();
-        self.stdout.read_line(&mut answer).ok()?;
-        serde_json::from_str(&answer).ok()
-    }
-
-    /// How it ended, and what it said last.
-    fn end(self) -> (Option<ExitStatus>, String) {
-        let Some(mut child) = lock(&self.shared.children).remove(&self.id) else {
-            return (None, String::new());
-        };
-        let mut said = String::new();
-        if let Some(mut stderr) = child.stderr.take() {
-            let _ = stderr.read_to_string(&mut said);
+        if self.stdout.read_line(&mut answer).ok()? == 0 {
+            return None;
         }
-        (child.wait().ok(), said)
+        let read = serde_json::from_str(&answer);
+        Some(read.unwrap_or_else(|_| Answer::Useless(format!("a worker says {answer:?}"))))
     }
-}
 
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
+    /// How it ended, and what it said.
+    fn end(self) -> (Option<ExitStatus>, String) {
+        let child = lock(&self.shared.children).remove(&self.id);
+        let status = child.and_then(|mut child| child.wait().ok());
+        (status, self.said.join().unwrap_or_default())
+    }
+
+    /// Ends it: it has no cell.
+    fn dismiss(self) {
         if let Some(mut child) = lock(&self.shared.children).remove(&self.id) {
             let _ = child.kill();
             let _ = child.wait();
@@ -270,6 +278,9 @@ fn supervise<'a>(shared: &'a Shared<'a>) {
         let mut queue = lock(&shared.queue);
         queue.extend(again);
         shared.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+    if let Some(worker) = worker {
+        worker.dismiss();
     }
 }
 

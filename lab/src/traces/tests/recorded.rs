@@ -153,7 +153,7 @@ fn insertions_and_faults_are_told_apart() {
     let (_, trace, _) = sample("session.ftrace.zst", &only("mm_filemap_add_to_page_cache"));
     assert_eq!(
         (trace.ops.len(), trace.unique_pages, trace.objects.len()),
-        (527, 452, 1)
+        (540, 452, 1)
     );
     let (_, all, _) = sample("session.ftrace.zst", &TraceOptions::default());
     assert_eq!(all.objects.len(), 24, "the files and 23 processes");
