@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python test-docs lint bench bench-pager soak miri \
+.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-pager soak miri \
   test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
@@ -22,18 +22,24 @@ lint-setup: setup
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 	  { echo "cargo clippy is missing; run: rustup component add clippy (Debian: apt-get install rust-clippy)" >&2; exit 1; }
 
-demo: setup ## build, then the MongoDB experiment and the sample trace over the policies
+demo: setup ## build, then the MongoDB experiment and the sample trace over the policies, and a report
 	$(CARGO) build --release -p coldset
 	# Exit code 1 is an answer here: a claim of the report is out of its band, and the table says so.
-	target/release/coldset lab run mongodb --seeds 5 || [ $$? -eq 1 ]
+	target/release/coldset lab run mongodb --seeds 5 --report target/demo.html || [ $$? -eq 1 ]
 	target/release/coldset lab replay data/sqlite.pageops.zst --memory 25%
 	$(CARGO) run --release -p coldset-pager --example budget
+	@scripts/show target/demo.html
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace --features coldset-pager/remote-tests
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
+	scripts/check-libcachesim
 	scripts/test-python
 	scripts/test-docs
+	scripts/test-report
+
+test-report: setup ## the pages of --report in headless Chromium (after `cargo test` has built the command)
+	scripts/test-report
 
 test-python: setup ## the Python package: pip install into a private venv, its tests, doctests, types
 	scripts/test-python

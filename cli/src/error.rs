@@ -59,6 +59,14 @@ pub enum Failure {
         /// Cause.
         source: io::Error,
     },
+    /// Input cannot be read.
+    #[error("{name}: cannot read: {source}; check the name and its permissions")]
+    Read {
+        /// File.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
     /// A process cannot be looked at.
     #[error(transparent)]
     Observe(#[from] ObserveError),
@@ -92,7 +100,7 @@ impl Failure {
                 error: JournalError::Io(_),
                 ..
             } => 3,
-            Self::Lab(_) | Self::Usage(_) | Self::Journal { .. } => 2,
+            Self::Lab(_) | Self::Usage(_) | Self::Read { .. } | Self::Journal { .. } => 2,
             Self::Write { .. } | Self::PipeClosed => 3,
             Self::Observe(_) | Self::NobodyObserved | Self::Terminal(_) => 3,
         }

@@ -16,16 +16,29 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::write("standard output", e))
 }
 
-/// The files of `--json` and `--csv`, opened before the work begins, so that hours of it are not
+/// Where the forms of a result go; none: not at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// `--json`.
+    pub json: Option<&'a str>,
+    /// `--csv`.
+    pub csv: Option<&'a str>,
+    /// `--report`.
+    pub report: Option<&'a str>,
+}
+
+/// The files of `--json`, `--csv` and `--report`, opened before the work begins, so that hours of it are not
 /// lost to a misspelt folder.
 pub struct Outputs {
     json: Option<Sink>,
     csv: Option<Sink>,
+    report: Option<Sink>,
     text: bool,
 }
 
 struct Sink {
     name: String,
+    piped: bool,
     out: Box<dyn Write>,
 }
 
@@ -34,19 +47,45 @@ impl Outputs {
     ///
     /// # Errors
     /// A file that cannot be created, or `-` twice.
-    pub fn open(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
-        if json == Some("-") && csv == Some("-") {
-            return Err(Failure::Usage(
-                "--json - and --csv - cannot both go to standard output; name a file for one"
-                    .into(),
-            ));
+    pub fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
+        let all = [
+            ("--json -", wanted.json),
+            ("--csv -", wanted.csv),
+            ("--report -", wanted.report),
+        ];
+        let piped: Vec<&str> = all
+            .iter()
+            .filter(|(_, name)| *name == Some("-"))
+            .map(|(option, _)| *option)
+            .collect();
+        if let [first, second, ..] = piped.as_slice() {
+            return Err(Failure::Usage(format!(
+                "{first} and {second} cannot both go to standard output; name a file for one"
+            )));
         }
         let open = |name: Option<&str>| name.map(Sink::open).transpose();
         Ok(Self {
-            json: open(json)?,
-            csv: open(csv)?,
-            text: json != Some("-") && csv != Some("-"),
+            json: open(wanted.json)?,
+            csv: open(wanted.csv)?,
+            report: open(wanted.report)?,
+            text: piped.is_empty(),
         })
+    }
+
+    /// As [`Self::open`], for a result that has no other form than JSON.
+    ///
+    /// # Errors
+    /// A file that cannot be created.
+    pub fn open_json(json: Option<&str>) -> Result<Self, Failure> {
+        Self::open(Wanted {
+            json,
+            ..Wanted::default()
+        })
+    }
+
+    /// A page is wanted.
+    pub fn has_report(&self) -> bool {
+        self.report.is_some()
     }
 
     /// Writes the CSV form only.
@@ -58,7 +97,19 @@ impl Outputs {
         csv: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
     ) -> Result<(), Failure> {
         self.text = false;
-        self.write(String::new, String::new, csv)
+        self.write(String::new, String::new, csv, String::new)
+    }
+
+    /// Writes the text or the JSON form.
+    ///
+    /// # Errors
+    /// As [`print()`].
+    pub fn write_text_or_json(
+        self,
+        text: impl FnOnce() -> String,
+        json: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.write(text, json, |_| Ok(()), String::new)
     }
 
     /// Writes all forms that are wanted.
@@ -70,6 +121,7 @@ impl Outputs {
         text: impl FnOnce() -> String,
         json: impl FnOnce() -> String,
         csv: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
+        page: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         if let Some(sink) = &mut self.json {
             sink.put(json().as_bytes())?;
@@ -79,8 +131,14 @@ impl Outputs {
             csv(&mut bytes).map_err(|e| Failure::write(&sink.name, io::Error::other(e)))?;
             sink.put(&bytes)?;
         }
+        if let Some(sink) = &mut self.report {
+            sink.put(page().as_bytes())?;
+        }
         if self.text {
             print(&text())?;
+        }
+        if let Some(sink) = self.report.iter().find(|s| !s.piped) {
+            eprintln!("report: {}", sink.name);
         }
         Ok(())
     }
@@ -95,6 +153,7 @@ impl Sink {
             Box::new(BufWriter::new(file))
         };
         Ok(Self {
+            piped: name == "-",
             name: if name == "-" { "standard output" } else { name }.into(),
             out,
         })
@@ -105,5 +164,44 @@ impl Sink {
             .write_all(bytes)
             .and_then(|()| self.out.flush())
             .map_err(|e| Failure::write(&self.name, e))
+    }
+}
+
+/// The command line as one would type it, in a shell: what makes a page again.
+pub fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1);
+    let quoted = arguments.map(|a| quote(&a.to_string_lossy()));
+    std::iter::once("coldset".to_owned())
+        .chain(quoted)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// An argument as a shell reads it back.
+fn quote(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_would_change_them() {
+        for (argument, text) in [
+            ("--memory=25%", "--memory=25%"),
+            ("base+smaller_batch=on,v5", "base+smaller_batch=on,v5"),
+            ("a b", "'a b'"),
+            ("", "''"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("*", "'*'"),
+        ] {
+            assert_eq!(quote(argument), text);
+        }
     }
 }

@@ -4,7 +4,8 @@
   var root = document.documentElement;
   var charts = JSON.parse(document.getElementById("charts").textContent);
   var text = "currentColor";
-  var font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
+  // Vega measures text with it, so it must be one that every browser has under the same name.
+  var font = "sans-serif";
   var config = {
     background: null,
     font: font,

@@ -170,11 +170,15 @@ fn damage(journal: &Path) {
         replay(&tampered)
     };
     assert!(write(&[&plain]).is_ok());
-    let other = if text.contains("switch policy=classic") {
-        text.replace("switch policy=classic", "switch policy=mglru")
-    } else {
-        text.replace("switch policy=mglru", "switch policy=classic")
+    let own = text
+        .lines()
+        .find(|l| l.starts_with("switch policy="))
+        .unwrap();
+    let swapped = match own {
+        "switch policy=classic" => "switch policy=mglru",
+        _ => "switch policy=classic",
     };
+    let other = text.replace(own, swapped);
     assert_ne!(other, text);
     let e = write(&[other.as_bytes(), &plain[header..]]).unwrap_err();
     assert!(matches!(e, JournalError::Diverged { .. }), "{e}");
@@ -230,6 +234,17 @@ fn guards_are_reproduced() {
 #[test]
 fn guards_are_reproduced_from_the_middle() {
     reproduce("base", FaultMode::Explicit, Part::Middle);
+}
+
+/// Policies of the literature, one with ghosts and one whose hand must be where it was.
+#[test]
+fn arc_is_reproduced() {
+    reproduce("arc", FaultMode::Explicit, Part::Whole);
+}
+
+#[test]
+fn sieve_is_reproduced_from_the_middle() {
+    reproduce("sieve", FaultMode::Sigbus, Part::Middle);
 }
 
 /// A pool in explicit mode and a walk through more than fits.

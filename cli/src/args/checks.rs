@@ -1,6 +1,6 @@
 //! Checks of the model itself: `fidelity`, `fuzz`, `races`.
 
-use super::jobs;
+use super::{FormArgs, JobsArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -30,15 +30,12 @@ pub struct FidelityArgs {
     /// Tolerance of all counters, for example 1% [default: 0.5% multi-gen, 2% classic]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub tolerance: Option<String>,
-    /// Write the result as JSON ("-": to standard output, in place of the tables)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<String>,
-    /// Tables in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Threads [default: one for each CPU]; the result does not depend on it
-    #[arg(long, value_name = "N", value_parser = jobs)]
-    pub jobs: Option<usize>,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 /// Arguments of `fuzz`.
 #[derive(Args, Debug)]

@@ -1,7 +1,8 @@
 //! Running experiments: `run`, `verify`, `ablate`.
 
-use super::{jobs, OutArgs};
+use super::{CsvArgs, FormArgs, JobsArgs, ReportArgs};
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 /// The runs of each variant.
 #[derive(Args, Debug)]
@@ -33,6 +34,7 @@ pub struct PlanArgs {
 #[command(after_help = "\
 Examples:
   coldset lab run mongodb
+  coldset lab run mongodb --report mongodb.html
   coldset lab run mongodb --seeds 3 --scale 1/256 --effort 0.25
   coldset lab run mongodb --variants base,base+smaller_batch=on,v5 --json result.json
   coldset lab run mongodb --cost nvme_read_lat_ns=20000
@@ -55,12 +57,18 @@ pub struct RunArgs {
     /// Also write the series over time as CSV
     #[arg(long, value_name = "FILE")]
     pub series: Option<String>,
-    /// Tables in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Output and threads.
+    /// JSON, tables.
     #[command(flatten)]
-    pub out: OutArgs,
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 
 /// Arguments of `verify`.
@@ -68,7 +76,7 @@ pub struct RunArgs {
 #[command(after_help = "\
 Examples:
   coldset lab verify
-  coldset lab verify --quick
+  coldset lab verify --quick --report verify.html
   coldset lab verify --only mongodb,fio-mmap --json verify.json
   coldset lab verify --only mongodb --sensitivity
   coldset lab verify --only mongodb --seeds 1 --sensitivity each
@@ -90,15 +98,15 @@ pub struct VerifyArgs {
     /// Set a cost of the machine (see: coldset lab params)
     #[arg(long, value_name = "NAME=VALUE")]
     pub cost: Vec<String>,
-    /// Write the result as JSON ("-": to standard output, in place of the tables)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<String>,
-    /// Tables in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Threads [default: one for each CPU]; the result does not depend on it
-    #[arg(long, value_name = "N", value_parser = jobs)]
-    pub jobs: Option<usize>,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 
 /// How the assumed costs vary.
@@ -130,13 +138,40 @@ pub struct AblateArgs {
     /// What is run.
     #[command(flatten)]
     pub what: PlanArgs,
-    /// Write the result as JSON ("-": to standard output, in place of the tables)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<String>,
-    /// Tables in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Threads [default: one for each CPU]; the result does not depend on it
-    #[arg(long, value_name = "N", value_parser = jobs)]
-    pub jobs: Option<usize>,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
+}
+
+/// Arguments of `compare`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab run mongodb --json yesterday.json
+  coldset lab run mongodb --cost nvme_read_lat_ns=20000 --json today.json
+  coldset lab compare yesterday.json today.json
+  coldset lab compare yesterday.json today.json --report changes.html
+
+The files come from run --json: of two versions of the program, two sets of costs, two scales. Variants
+that both have are compared under the seeds that both have; what differs in their headers is named.
+Exit code 0: a table, whatever it says.")]
+pub struct CompareArgs {
+    /// Result before
+    #[arg(value_name = "BEFORE.json")]
+    pub before: PathBuf,
+    /// Result after
+    #[arg(value_name = "AFTER.json")]
+    pub after: PathBuf,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
 }

@@ -9,10 +9,12 @@ mod traces;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
-pub use experiments::{AblateArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
-pub use traces::{AccessArg, BoundsArg, ConvertArgs, InspectArgs, OnOff, ReplayArgs, TraceArgs};
+pub use traces::{
+    AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, ReplayArgs, TraceArgs,
+};
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -26,7 +28,7 @@ use std::ffi::OsString;
     after_help = "\
 Examples:
   coldset lab list
-  coldset lab run mongodb
+  coldset lab run mongodb --report mongodb.html
   coldset lab replay data/sqlite.pageops.zst --memory 25%
   coldset top 4711
 
@@ -81,8 +83,12 @@ pub enum LabCommand {
     /// Compute cells of a sweep, named on standard input
     #[command(hide = true)]
     SweepWorker(SweepWorkerArgs),
+    /// Compare two results that run has written as JSON, seed by seed
+    Compare(CompareArgs),
     /// Replay a trace over variants, beside exact LRU and OPT
     Replay(ReplayArgs),
+    /// Miss-ratio curves of policies over sizes of memory
+    Mrc(MrcArgs),
     /// Replay a trace and show what the lists hold at a point of it
     Inspect(InspectArgs),
     /// Replay what ran on a real kernel and compare the counters
@@ -116,15 +122,36 @@ pub struct ListArgs {
     #[arg(long)]
     pub json: bool,
 }
-/// Where results go, and threads.
+/// The JSON form and the look of tables.
 #[derive(Args, Debug)]
-pub struct OutArgs {
-    /// Write the result as JSON ("-": to standard output, in place of the table)
+pub struct FormArgs {
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
     #[arg(long, value_name = "FILE")]
     pub json: Option<String>,
-    /// Write all values as CSV, one a line ("-": to standard output, in place of the table)
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// The CSV form.
+#[derive(Args, Debug)]
+pub struct CsvArgs {
+    /// Write all values as CSV, one a line ("-": to standard output, in place of the tables)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<String>,
+}
+
+/// The page.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Write a page that opens in a browser: summary, tables, charts, parameters, all in one file
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<String>,
+}
+
+/// Threads.
+#[derive(Args, Debug)]
+pub struct JobsArgs {
     /// Threads [default: one for each CPU]; the result does not depend on it
     #[arg(long, value_name = "N", value_parser = jobs)]
     pub jobs: Option<usize>,

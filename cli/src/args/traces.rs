@@ -1,6 +1,6 @@
 //! Traces: `replay`, `inspect`, `convert`.
 
-use super::OutArgs;
+use super::{CsvArgs, FormArgs, JobsArgs, ReportArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -62,6 +62,7 @@ pub struct TraceArgs {
 Examples:
   coldset lab replay data/sqlite.pageops.zst
   coldset lab replay data/sqlite.pageops.zst --memory 25% --variants classic,base,v5,fifo
+  coldset lab replay data/sqlite.pageops.zst --report sqlite.html
   coldset lab replay P6.lis --blocks-per-page 8 --memory 64MiB --json -
   coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
@@ -152,12 +153,79 @@ pub struct ReplayArgs {
     /// Protection (memory.low) of a task's memcg; every task then has its own
     #[arg(long, value_name = "TASK=SIZE")]
     pub low: Vec<String>,
-    /// Tables in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Output and threads.
+    /// JSON, tables.
     #[command(flatten)]
-    pub out: OutArgs,
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
+}
+
+/// Arguments of `mrc`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab mrc data/sqlite.pageops.zst
+  coldset lab mrc data/sqlite.pageops.zst --policies lru,arc,sieve,opt --points 30
+  coldset lab mrc trace.pageops --sizes 1%,5%,64MiB --csv curves.csv
+  coldset lab mrc large.oracleGeneral.zst --sample 1% --report curves.html
+
+Each reference of the trace hits or brings its page in; when memory is full one page goes before.
+There is no machine round it: no kernel memory, no dirty pages, no read-ahead (replay has them).
+List policies (fifo to sieve) follow their papers to the last miss. Kernel policies (classic, v5, ...)
+evict batches of 32 pages, as in a kernel, and need at least 128 pages. opt is Belady's optimal
+replacement, lru-stack is LRU by stack distances, all sizes in one pass.
+
+With --sample, only references to some of the pages are looked at (SHARDS): up to 16 samples of that
+share of the pages each. Ratios are printed with their error: half of the 95 % interval over the
+samples, and twice what halving the samples changes.")]
+pub struct MrcArgs {
+    /// Trace, plain or packed (gzip, zstd, xz), or journal; "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Policies, separated by commas: variants, opt, lru-stack
+    /// [default: fifo,clock,lru,2q,slru,arc,s3fifo,sieve,classic,v5,opt]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub policies: Vec<String>,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// So many sizes, from 1/256 of the pages to all of them
+    #[arg(long, value_name = "N", default_value_t = coldset_lab::mrc::POINTS_DEFAULT, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub points: u32,
+    /// Sizes, separated by commas: each a size or a share of the pages
+    #[arg(
+        long,
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        conflicts_with = "points",
+        allow_hyphen_values = true
+    )]
+    pub sizes: Vec<String>,
+    /// Estimate from samples of this share of the pages each, 0.0001 to 0.25
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    pub sample: Option<String>,
+    /// No plot below the table
+    #[arg(long)]
+    pub no_plot: bool,
+    /// Output.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// Values.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
 }
 
 /// Arguments of `inspect`.

@@ -3,9 +3,9 @@
 use super::{plan, style};
 use crate::args::AblateArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{command_line, Outputs, Wanted};
 use coldset_lab::ablate::{ablate, ablation_json, parts, render_ablation};
-use coldset_lab::report::Progress;
+use coldset_lab::report::{html, Progress};
 use coldset_lab::runner::{experiment, with_jobs, Variant};
 
 /// Runs the command.
@@ -24,17 +24,22 @@ pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
         }
     };
     let plan = plan(experiment, variants, &args.what)?;
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        report: args.page.report.as_deref(),
+        ..Wanted::default()
+    })?;
     let changes = parts(&plan.variants[0].switches, &plan.variants[1].switches);
     let runs = (2 + 2 * changes.len() as u64) * plan.seeds;
     let progress = Progress::new(runs, experiment.name);
-    let done = with_jobs(args.jobs, || ablate(experiment, &plan, &progress))?;
+    let done = with_jobs(args.threads.jobs, || ablate(experiment, &plan, &progress))?;
     progress.finish();
     let ablation = done?;
     outputs.write(
-        || render_ablation(&ablation, style(args.markdown)),
+        || render_ablation(&ablation, style(args.form.markdown)),
         || ablation_json(&ablation),
         |_| Ok(()),
+        || html::ablation(experiment, &plan, &ablation, &command_line()),
     )?;
     Ok(Verdict::Good)
 }

@@ -21,7 +21,7 @@ const LEVEL: i32 = 19;
 pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     // The output may be the input: it is read to its end first.
     let (trace, reading) = load(&args.input, &args.reading)?;
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {
         WritePacking::Zstd(LEVEL)
@@ -36,7 +36,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
         writer.finish()
     };
     let written = write().map_err(RunnerError::Trace)?;
-    outputs.write(
+    outputs.write_text_or_json(
         || {
             format!(
                 "{}: {} references to {} pages, {} of them writes\n",
@@ -58,7 +58,6 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
             }
             pretty(&all)
         },
-        |_| Ok(()),
     )?;
     Ok(Verdict::Good)
 }

@@ -3,7 +3,7 @@
 use super::style;
 use crate::args::FidelityArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{Outputs, Wanted};
 use coldset_lab::fidelity::compare::{Policy, POLICIES};
 use coldset_lab::fidelity::{Case, Reference};
 use coldset_lab::report::Progress;
@@ -80,10 +80,13 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         );
         return Err(Failure::Usage(message));
     }
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        ..Wanted::default()
+    })?;
     let steps = options.cases.iter().filter(recorded).count() * options.policies.len();
     let progress = Progress::new(steps as u64, "cases");
-    let done = with_jobs(args.jobs, || check(&reference, &options, &progress));
+    let done = with_jobs(args.threads.jobs, || check(&reference, &options, &progress));
     progress.finish();
     let checked = done??;
     if checked.is_empty() {
@@ -92,9 +95,10 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         ));
     }
     outputs.write(
-        || render_fidelity(&checked, style(args.markdown)),
+        || render_fidelity(&checked, style(args.form.markdown)),
         || fidelity_json(&checked),
         |_| Ok(()),
+        String::new,
     )?;
     Ok(Verdict::of(checked.iter().all(|c| c.pass())))
 }

@@ -3,7 +3,7 @@
 use super::trace::load;
 use crate::args::InspectArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{Outputs, Wanted};
 use coldset_lab::replay::Command;
 use coldset_lab::runner::{
     inspect_all, show_pages, Inspection, ReplayPlan, RunnerError, Size, SwapSpec, Variant,
@@ -66,7 +66,10 @@ pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
     let evict = args.evict.iter();
     let evict = evict.map(|&(seq, nr)| Command::Evict { seq, nr });
     let commands: Vec<Command> = age.chain(evict).collect();
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open(Wanted {
+        json: args.json.as_deref(),
+        ..Wanted::default()
+    })?;
     let all = inspect_all(&trace, &plan, &commands)?;
     outputs.write(
         || text(&all),
@@ -77,6 +80,7 @@ pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
             )
         },
         |_| Ok(()),
+        String::new,
     )?;
     Ok(Verdict::Good)
 }

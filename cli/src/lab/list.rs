@@ -101,11 +101,7 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
     }
     let mut grid = left(&["variant", "also called", "what"]);
     for p in PRESETS {
-        grid.row(vec![
-            p.names[0].into(),
-            p.names[1..].join(", "),
-            p.doc.into(),
-        ]);
+        grid.row(vec![p.names[0].into(), p.names[1..].join(", "), p.what()]);
     }
     section(
         "Variants (--variants NAME[+SUFFIX][+SWITCH=VALUE],...)",
@@ -174,7 +170,7 @@ fn json() -> Result<Value, RunnerError> {
     let experiments: Vec<Value> = EXPERIMENTS.iter().map(experiment).collect();
     let variants: Vec<Value> = PRESETS
         .iter()
-        .map(|p| json!({"name": p.names[0], "aliases": p.names[1..], "what": p.doc}))
+        .map(|p| json!({"name": p.names[0], "aliases": p.names[1..], "what": p.doc, "paper": p.paper}))
         .collect();
     let suffixes: Vec<Value> = SUFFIXES
         .iter()

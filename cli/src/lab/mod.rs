@@ -2,13 +2,16 @@
 
 pub mod ablate;
 mod assign;
+pub mod compare;
 pub mod convert;
 pub mod fidelity;
 pub mod fuzz;
 pub mod inspect;
 mod journal;
 pub mod list;
+pub mod mrc;
 pub mod params;
+mod plot;
 pub mod races;
 mod reading;
 pub mod replay;

@@ -2,7 +2,7 @@
 
 use crate::args::RacesArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{print, Outputs};
+use crate::output::{print, Outputs, Wanted};
 use coldset_lab::races::{
     find, prove, prove_against, Adversary, Plant, Protocol, RaceReport, ADVERSARIES,
     MAX_ADVERSARIES, PLANTS, PROTOCOLS,
@@ -62,7 +62,10 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
     if protocols.is_empty() && plant.is_none() {
         protocols = PROTOCOLS.to_vec();
     }
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open(Wanted {
+        json: args.json.as_deref(),
+        ..Wanted::default()
+    })?;
 
     let mut report = RaceReport::default();
     let mut text = String::new();
@@ -113,6 +116,7 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
             )
         },
         |_| Ok(()),
+        String::new,
     )?;
     // A planted bug that shows is a broken protocol.
     Ok(Verdict::of(good && plant.is_none()))

@@ -6,12 +6,12 @@ use super::style;
 use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{command_line, Outputs, Wanted};
 use coldset_lab::replay::Clock;
-use coldset_lab::report::{human, Progress};
+use coldset_lab::report::{html, human, Progress};
 use coldset_lab::runner::{
     render_replay, replay_all, replays_json, show_pages, with_jobs, write_replay_csv, Low,
-    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant,
+    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::Trace;
 
@@ -84,19 +84,23 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
     plan.max = max;
 }
 
-fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
-    let mut out = format!(
-        "{}: {} accesses, {} different, {} writes, {} task{}\n",
-        args.trace.display(),
+/// What the trace holds.
+fn heading(trace: &Trace) -> String {
+    format!(
+        "{} accesses, {} different, {} writes, {} task{}",
         human(trace.ops.len() as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
         trace.tasks,
         if trace.tasks == 1 { "" } else { "s" },
-    );
+    )
+}
+
+fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
+    let mut out = format!("{}: {}\n", args.trace.display(), heading(trace));
     for table in tables {
         out.push('\n');
-        out.push_str(&render_replay(table, style(args.markdown)));
+        out.push_str(&render_replay(table, style(args.form.markdown)));
     }
     if args.bounds == BoundsArg::Exact {
         out.push_str("\nexact LRU, OPT: with all of the limit, kernel memory not deducted.\n");
@@ -145,13 +149,20 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         }
     };
     plan.limits(trace)?;
-    let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        csv: args.rows.csv.as_deref(),
+        report: args.page.report.as_deref(),
+    })?;
+    if outputs.has_report() {
+        plan.sample_points = SAMPLE_POINTS;
+    }
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "replays");
         bar.clone()
     };
-    let done = with_jobs(args.out.jobs, || replay_all(trace, &plan, begin));
+    let done = with_jobs(args.threads.jobs, || replay_all(trace, &plan, begin));
     bar.finish();
     let tables = done??;
     outputs.write(
@@ -161,6 +172,17 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         },
         || json(journal.as_ref(), reading.as_ref(), &tables),
         |out| write_replay_csv(&tables, out).map_err(|e| e.to_string()),
+        || {
+            let title = format!("Replay of {}", args.trace.display());
+            html::replay(
+                &title,
+                &(heading(trace) + "."),
+                &plan.variants,
+                &tables,
+                json(journal.as_ref(), reading.as_ref(), &tables),
+                &command_line(),
+            )
+        },
     )?;
     Ok(Verdict::Good)
 }

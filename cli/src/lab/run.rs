@@ -3,9 +3,13 @@
 use super::{plan, style};
 use crate::args::RunArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
-use coldset_lab::report::{experiment_json, render_text, write_csv, write_series_csv, Progress};
-use coldset_lab::runner::{experiment, in_band, run as run_plan, with_jobs, Variant};
+use crate::output::{command_line, Outputs, Wanted};
+use coldset_lab::report::{
+    experiment_json, html, render_text, write_csv, write_series_csv, Progress,
+};
+use coldset_lab::runner::{
+    experiment, in_band, run as run_plan, with_jobs, Variant, SAMPLE_POINTS,
+};
 
 /// Runs the command.
 ///
@@ -29,10 +33,20 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         list.iter().map(split).collect()
     };
     plan.record = [record("set", &args.set), record("cost", &args.what.cost)].concat();
-    let outputs = Outputs::open(args.out.json.as_deref(), args.out.csv.as_deref())?;
-    let series = Outputs::open(None, args.series.as_deref())?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        csv: args.rows.csv.as_deref(),
+        report: args.page.report.as_deref(),
+    })?;
+    let series = Outputs::open(Wanted {
+        csv: args.series.as_deref(),
+        ..Wanted::default()
+    })?;
+    if outputs.has_report() || args.series.is_some() {
+        plan.sample_points = SAMPLE_POINTS;
+    }
     let progress = Progress::new(plan.variants.len() as u64 * plan.seeds, experiment.name);
-    let done = with_jobs(args.out.jobs, || run_plan(experiment, &plan, &progress))?;
+    let done = with_jobs(args.threads.jobs, || run_plan(experiment, &plan, &progress))?;
     progress.finish();
     let outcome = done?;
     let result = &outcome.result;
@@ -42,9 +56,10 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         series.write_csv_only(csv)?;
     }
     outputs.write(
-        || render_text(result, style(args.markdown)),
+        || render_text(result, style(args.form.markdown)),
         || experiment_json(result),
         |out| write_csv(result, out).map_err(|e| e.to_string()),
+        || html::experiment(experiment, &plan, &outcome, &command_line()),
     )?;
     Ok(Verdict::of(in_band(result)))
 }

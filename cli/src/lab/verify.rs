@@ -4,8 +4,8 @@ use super::assign::costs;
 use super::style;
 use crate::args::{SensitivityArg, VerifyArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
-use coldset_lab::report::{experiments_json, Progress};
+use crate::output::{command_line, Outputs, Wanted};
+use coldset_lab::report::{experiments_json, html, Progress};
 use coldset_lab::runner::with_jobs;
 use coldset_lab::verify::{
     render_sensitivity, render_verify, sensitivity, sensitivity_json, verify, Costing, VerifyPlan,
@@ -19,14 +19,18 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
     let seeds = if args.quick { 1 } else { args.seeds };
     let mut plan = VerifyPlan::new(&args.only, seeds)?;
     plan.costs = costs(&args.cost)?;
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        report: args.page.report.as_deref(),
+        ..Wanted::default()
+    })?;
     let costings = match args.sensitivity {
         None => Vec::new(),
         Some(SensitivityArg::All) => Costing::all(&plan.costs),
         Some(SensitivityArg::Each) => Costing::each(&plan.costs),
     };
     let progress = Progress::new(plan.runs() * (1 + costings.len() as u64), "verify");
-    let (verified, changes) = with_jobs(args.jobs, || {
+    let (verified, changes) = with_jobs(args.threads.jobs, || {
         let verified = verify(&plan, &progress);
         let changes = args
             .sensitivity
@@ -35,7 +39,7 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
     })?;
     progress.finish();
     let (results, failed) = verified.split();
-    let look = style(args.markdown);
+    let look = style(args.form.markdown);
     outputs.write(
         || {
             let mut text = render_verify(&verified, look);
@@ -47,6 +51,7 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
         },
         || experiments_json(&results, &failed, changes.as_ref().map(sensitivity_json)),
         |_| Ok(()),
+        || html::verify(&verified, changes.as_ref(), &plan.costs, &command_line()),
     )?;
     Ok(Verdict::of(verified.accepted()))
 }

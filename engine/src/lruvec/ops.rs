@@ -49,7 +49,11 @@ impl Engine {
                 }
                 self.resize_list(lruvec, zone, list, n);
             }
-            Policy::List(_) => self.list_add(id, entry),
+            Policy::List(_) => {
+                // Counted by the list.
+                self.meter.list_ops -= 1;
+                self.list_add(id, entry);
+            }
         }
     }
 
@@ -70,7 +74,10 @@ impl Engine {
                 lists.lists[list.idx()].remove(&mut self.folios, id);
                 self.resize_list(lruvec, zone, list, -n);
             }
-            Policy::List(_) => self.list_del(id),
+            Policy::List(_) => {
+                self.meter.list_ops -= 1;
+                self.list_del(id);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The table of list policies: one line each makes it a variant of everything that has to know.
 
-use super::{arc, clock, fifo, lru, s3fifo, sieve, slru, twoq, ListPolicy};
+use super::*;
 use crate::ids::LruType;
 
 /// Calls the given macro with every policy: module, type, name, what it is, where it is from.

@@ -19,6 +19,16 @@ pub struct Preset {
     build: fn() -> Switches,
 }
 
+impl Preset {
+    /// What it is and, for a policy of the literature, where it is from.
+    pub fn what(&self) -> String {
+        match self.paper {
+            Some(paper) => format!("{} ({paper})", self.doc),
+            None => self.doc.into(),
+        }
+    }
+}
+
 /// Every preset, in the order in which they are listed.
 pub const PRESETS: &[Preset] = &joined();
 

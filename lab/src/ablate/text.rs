@@ -1,7 +1,7 @@
 //! Tables and JSON of an ablation.
 
 use super::{Ablation, Effect, Metric, Part};
-use crate::report::{experiment_json, human, Align, Grid, Style};
+use crate::report::{experiment_value, human, Align, Grid, Style};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
@@ -138,8 +138,7 @@ pub fn carrier(a: &Ablation, metric: &Metric) -> String {
 /// The result as `lab run` prints it, with `ablation`: for each metric and change the two effects.
 #[must_use]
 pub fn ablation_json(a: &Ablation) -> String {
-    let text = experiment_json(&a.result);
-    let mut value: Value = serde_json::from_str(&text).expect("own JSON");
+    let mut value = experiment_value(&a.result);
     let effect = |e: &Effect| {
         json!({
             "mean": e.mean,

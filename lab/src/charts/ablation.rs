@@ -40,7 +40,7 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
         "encoding": {
             "y": {
                 "field": "change", "type": "nominal", "sort": order, "title": "patch or switch",
-                "axis": {"labelLimit": 270, "titlePadding": 10},
+                "axis": {"labelLimit": 270, "titlePadding": 14},
             },
             "yOffset": {"field": "how", "sort": [alone, without]},
         },

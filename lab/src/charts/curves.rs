@@ -7,6 +7,16 @@ use serde_json::json;
 /// Most points of a line; further ones are thinned out.
 const POINTS_MAX: usize = 200;
 
+/// Marks, so that those of equal ratios can be told apart.
+const SHAPES: [&str; 6] = [
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "triangle-down",
+    "cross",
+];
+
 /// Miss ratio over memory: a line for each policy, a mark where a line has one point only, a band
 /// where it has an error.
 #[must_use]
@@ -26,7 +36,8 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
         let step = line.points.len().div_ceil(POINTS_MAX).max(1);
         let last = line.points.len().saturating_sub(1);
         for (i, &(pages, ratio)) in line.points.iter().enumerate() {
-            if i % step != 0 && i != last {
+            // A logarithmic axis has no zero.
+            if (i % step != 0 && i != last) || ratio <= 0.0 {
                 continue;
             }
             let error = line.error.unwrap_or(0.0);
@@ -35,7 +46,7 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
             table.row(&[
                 &short(pages as f64 / 256.0),
                 &percent(ratio),
-                &percent(ratio - error),
+                &percent((ratio - error).max(ratio / 100.0)),
                 &percent(ratio + error),
                 &line.name,
                 kind,
@@ -45,17 +56,27 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
     let colour = json!({
         "field": "policy", "type": "nominal", "title": "policy", "sort": names,
         "scale": {"domain": names, "scheme": "tableau10"},
-        "legend": {"orient": "right", "symbolType": "circle"},
+        "legend": {"orient": "right"},
+    });
+    let shapes: Vec<&str> = SHAPES.iter().cycle().take(names.len()).copied().collect();
+    let shape = json!({
+        "field": "policy", "type": "nominal", "legend": null,
+        "scale": {"domain": names, "range": shapes},
     });
     let x = axis("memory", "memory, MiB");
-    let y = axis("ratio", "misses, % of all accesses");
+    let log = |field: &str| {
+        let mut y = axis(field, "misses, % of all accesses (logarithmic)");
+        y["scale"] = json!({"type": "log"});
+        y
+    };
+    let y = log("ratio");
     let mut layers = Vec::new();
     if lines.iter().any(|l| l.error.is_some_and(|e| e > 0.0)) {
         layers.push(json!({
             "transform": [{"filter": "datum.hi > datum.lo"}],
             "mark": {"type": "area", "opacity": 0.2},
             "encoding": {
-                "x": x, "y": axis("lo", "misses, % of all accesses"), "y2": {"field": "hi"}, "color": colour,
+                "x": x, "y": log("lo"), "y2": {"field": "hi"}, "color": colour,
             },
         }));
     }
@@ -71,8 +92,8 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
     }));
     layers.push(json!({
         "transform": [{"filter": "datum.kind == 'mark'"}],
-        "mark": {"type": "point", "filled": true, "size": 70, "opacity": 1},
-        "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip},
+        "mark": {"type": "point", "filled": false, "size": 70, "strokeWidth": 2, "opacity": 1},
+        "encoding": {"x": x, "y": y, "color": colour, "shape": shape, "tooltip": tooltip},
     }));
     let spec = json!({
         "data": table.data(),

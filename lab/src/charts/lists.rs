@@ -25,6 +25,11 @@ pub fn lists(lines: &Lines<'_>, frame: &Frame) -> Vec<Chart> {
     lines.parts.keys().filter_map(one).collect()
 }
 
+/// The type of pages of a list: `gen0_file` holds `file`.
+fn kind(name: &str) -> &str {
+    name.rsplit_once('_').map_or(name, |(_, kind)| kind)
+}
+
 fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
     let names = &lines.parts[part];
     let mut table = Table::new(
@@ -33,21 +38,30 @@ fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
     );
     let mut rows: Vec<&str> = Vec::new();
     let mut columns: Vec<&str> = Vec::new();
+    let types: Vec<&str> = LISTS
+        .iter()
+        .chain(PLAIN_LISTS)
+        .filter(|l| names.contains_key(l.0))
+        .map(|l| kind(l.0))
+        .collect();
     // Before and after must be among them.
     let all = lines.variants.len();
     let chosen = (0..all).filter(|&i| i + 1 < ABREAST || i + 1 == all);
     for variant in chosen.map(|i| lines.variants[i].as_str()) {
-        let has =
-            |(name, _): &&(&str, &str)| names.get(name).is_some_and(|v| v.contains_key(variant));
-        let generations: Vec<_> = LISTS.iter().filter(has).collect();
-        let lists = if generations.is_empty() {
-            PLAIN_LISTS.iter().filter(has).collect()
-        } else {
-            generations
-        };
-        for &&(name, label) in &lists {
-            let binned = frame.bin(part, BINS, &names[name][variant], false);
+        let has = |name: &str| names.get(name).is_some_and(|v| v.contains_key(variant));
+        let generations = LISTS.iter().any(|l| has(l.0));
+        let all = if generations { LISTS } else { PLAIN_LISTS };
+        if !all.iter().any(|l| has(l.0)) {
+            continue;
+        }
+        // All lists of a type that any variant has pages of: an empty one is shown as empty.
+        for &(name, label) in all.iter().filter(|l| types.contains(&kind(l.0))) {
+            let own = names.get(name).and_then(|v| v.get(variant));
+            let any = all.iter().find_map(|l| names.get(l.0)?.get(variant));
+            let Some(runs) = own.or(any) else { continue };
+            let binned = frame.bin(part, BINS, runs, false);
             for (k, pages) in binned.values.iter().enumerate() {
+                let pages = if own.is_some() { *pages } else { 0.0 };
                 let (from, to) = (frame.shown(part, BINS, k), frame.shown(part, BINS, k + 1));
                 table.row(&[
                     &short(from),
@@ -61,9 +75,7 @@ fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
                 rows.push(label);
             }
         }
-        if !lists.is_empty() {
-            columns.push(variant);
-        }
+        columns.push(variant);
     }
     if table.is_empty() {
         return None;
@@ -91,7 +103,7 @@ fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
                 "x2": {"field": "to"},
                 "y": {
                     "field": "list", "type": "nominal", "sort": order,
-                    "scale": {"domain": order}, "title": "list (pages of a type, by age)",
+                    "scale": {"domain": order}, "title": "list (by age)",
                 },
                 "color": {
                     "field": "pages", "type": "quantitative", "title": "pages",

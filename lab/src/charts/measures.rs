@@ -46,7 +46,12 @@ fn list(result: &ExperimentResult, base: &str) -> Vec<Measure> {
                     Direction::LowerIsBetter => " \u{2193}",
                     Direction::Neutral => "",
                 };
-                add(format!("{}{better}", claim.name), &after.counter, published);
+                let name = if before.variant == base {
+                    format!("{}{better}", claim.name)
+                } else {
+                    after.counter.clone()
+                };
+                add(name, &after.counter, published);
             }
             Subject::Ratio { after, .. } | Subject::Difference { after, .. } => {
                 add(after.counter.clone(), &after.counter, None);
@@ -93,11 +98,10 @@ pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
         let most = most.fold(measure.published.unwrap_or(0.0) * 100.0, f64::max);
         // A logarithmic axis has no zero.
         let positive = summaries.iter().all(|(_, s)| s.mean.as_f64() > 0.0);
-        let to = if most > LARGE && positive {
-            &mut large
-        } else {
-            &mut small
-        };
+        let least = summaries.iter().map(|(_, s)| percent(s.mean.as_f64()));
+        let least = least.fold(f64::INFINITY, f64::min);
+        let manyfold = (most > LARGE || least < 1e4 / LARGE) && positive;
+        let to = if manyfold { &mut large } else { &mut small };
         if to.1 >= MEASURES_MAX {
             continue;
         }
@@ -105,7 +109,7 @@ pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
         for (variant, summary) in summaries {
             let mean = summary.mean.as_f64();
             let (lo, hi) = summary.ci95.map_or((mean, mean), |ci| (ci.lo, ci.hi));
-            let floor = if most > LARGE { mean / 100.0 } else { 0.0 };
+            let floor = if manyfold { mean / 100.0 } else { 0.0 };
             let last = variants.last() == Some(variant);
             let published = measure.published.filter(|_| last);
             to.2 |= published.is_some();
@@ -145,7 +149,7 @@ fn bars(
     };
     let y = json!({
         "field": "measure", "type": "nominal", "sort": null, "title": "measure",
-        "axis": {"labelLimit": 230, "titlePadding": 10},
+        "axis": {"labelLimit": 230, "titlePadding": 14},
     });
     let offset = json!({"field": "variant", "sort": variants});
     let mut layers = vec![

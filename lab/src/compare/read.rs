@@ -1,6 +1,6 @@
 //! Reading what `lab run --json` has written.
 
-use crate::report::{CounterSummary, ExperimentResult, Header, Number, ReportError, RunResult};
+use crate::report::{ExperimentResult, Header, Number, ReportError, RunResult};
 use serde_json::{Map, Value};
 
 /// Why two files cannot be compared.
@@ -135,10 +135,4 @@ fn parse(value: &Value) -> Result<ExperimentResult, String> {
         }
     }
     ExperimentResult::collect(header, &runs, &[]).map_err(|e| e.to_string())
-}
-
-/// Means are those of the seeds, so they need no reading; this is for the tests.
-#[cfg(test)]
-pub(super) fn mean(summary: &CounterSummary) -> f64 {
-    summary.mean.as_f64()
 }

@@ -46,7 +46,7 @@ fn common_variants_and_seeds_are_compared() {
     assert_eq!(v5.rows[0].counter, "throughput");
     assert_eq!(v5.rows[0].verdict, Verdict::Better);
     assert!((v5.rows[0].ratio.as_ref().unwrap().median - 1.4993).abs() < 1e-3);
-    assert_eq!(read::mean(&v5.rows[0].before), 2001.5);
+    assert_eq!(v5.rows[0].before.mean.as_f64(), 2001.5);
     let scan = v5.rows.iter().find(|r| r.counter == "pgscan").unwrap();
     assert_eq!(scan.verdict, Verdict::Equal);
     let text = render_comparison(&c, crate::report::Style::Plain);

@@ -4,6 +4,7 @@ use super::cache::{misses, KERNEL_MIN};
 use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru_at, opt, Sequence};
+use crate::charts::CurveLine;
 use crate::report::Progress;
 use crate::runner::RunnerError;
 use rayon::prelude::*;
@@ -18,7 +19,7 @@ pub struct Point {
     pub misses: u64,
     /// Their share.
     pub miss_ratio: f64,
-    /// Of a sample: half of the width of the 95 % interval of the ratio.
+    /// Of a sample: how far off the ratio may be (`sample.rs`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
 }
@@ -43,7 +44,7 @@ pub struct Sampled {
     pub pages: u64,
     /// References to them.
     pub references: u64,
-    /// The greatest half width of an interval.
+    /// The greatest error of a point.
     pub largest_error: f64,
 }
 
@@ -61,6 +62,23 @@ pub struct Curves {
     pub sizes: Vec<u64>,
     /// Curves, in the order of the plan.
     pub curves: Vec<Curve>,
+}
+
+impl Curves {
+    /// The lines of a chart ([`crate::charts::curves`]).
+    #[must_use]
+    pub fn lines(&self) -> Vec<CurveLine> {
+        let line = |curve: &Curve| CurveLine {
+            name: curve.policy.clone(),
+            points: curve
+                .points
+                .iter()
+                .map(|p| (p.pages, p.miss_ratio))
+                .collect(),
+            error: curve.points.iter().filter_map(|p| p.error).reduce(f64::max),
+        };
+        self.curves.iter().map(line).collect()
+    }
 }
 
 /// Misses of a policy with each number of frames.
@@ -152,16 +170,20 @@ pub fn curves(
             points,
         });
     }
-    let sampled = parts.as_ref().map(|(sample, parts)| Sampled {
-        rate: sample.rate(),
-        samples: sample.samples(),
-        pages: parts.iter().map(|p| u64::from(p.sequence.unique())).sum(),
-        references: parts.iter().map(|p| p.sequence.len() as u64).sum(),
-        largest_error: curves
-            .iter()
-            .flat_map(|c| &c.points)
-            .filter_map(|p| p.error)
-            .fold(0.0, f64::max),
+    let sampled = parts.as_ref().map(|(sample, parts)| {
+        // Without the halves.
+        let parts = &parts[..sample.samples() as usize];
+        Sampled {
+            rate: sample.rate(),
+            samples: sample.samples(),
+            pages: parts.iter().map(|p| u64::from(p.sequence.unique())).sum(),
+            references: parts.iter().map(|p| p.sequence.len() as u64).sum(),
+            largest_error: curves
+                .iter()
+                .flat_map(|c| &c.points)
+                .filter_map(|p| p.error)
+                .fold(0.0, f64::max),
+        }
     });
     Ok(Curves {
         references,

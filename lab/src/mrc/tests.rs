@@ -1,1 +1,231 @@
+//! Curves against the bounds, against each other and against their samples.
 
+use super::*;
+use crate::bounds::{lru, opt, Sequence};
+use crate::report::Progress;
+use crate::runner::{with_jobs, Size, Variant};
+use crate::traces::{load, TraceOptions};
+use proptest::prelude::*;
+use std::path::Path;
+
+fn switches(name: &str) -> coldset_engine::Switches {
+    Variant::parse(name, &[]).unwrap().switches
+}
+
+/// The trace of the repository.
+fn sqlite() -> Sequence {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/sqlite.pageops.zst");
+    let trace = load(path, None, &TraceOptions::default()).unwrap();
+    Sequence::of_ops(&trace.ops).unwrap()
+}
+
+fn plan(policies: &[&str], sizes: &[Size], sample: Option<&str>) -> MrcPlan {
+    let names: Vec<String> = policies.iter().map(|p| (*p).to_owned()).collect();
+    let sample = sample.map(|s| Sample::parse(s).unwrap());
+    MrcPlan {
+        policies: MrcPlan::policies(&names, sample.as_ref()).unwrap(),
+        sizes: sizes.to_vec(),
+        points: 6,
+        sample,
+    }
+}
+
+fn run(sequence: &Sequence, plan: &MrcPlan) -> Curves {
+    curves(sequence, plan, |_| Progress::silent()).unwrap()
+}
+
+const LISTS: [&str; 8] = [
+    "fifo", "lru", "clock", "2q", "slru", "arc", "s3fifo", "sieve",
+];
+
+#[test]
+fn the_engines_lru_is_lru() {
+    let sequence = sqlite();
+    let all = run(&sequence, &plan(&["lru", "lru-stack"], &[], None));
+    assert_eq!(all.curves[0].points, all.curves[1].points);
+    assert_eq!(all.sizes.len(), 6);
+    assert_eq!(*all.sizes.last().unwrap(), all.unique_pages);
+}
+
+#[test]
+fn what_fits_misses_once_and_batches_need_room() {
+    let sequence = sqlite();
+    let sizes = [Size::Pages(100), Size::Percent(100.0)];
+    let policies = [&LISTS[..], &["classic", "v5", "opt"]].concat();
+    let all = run(&sequence, &plan(&policies, &sizes, None));
+    for curve in &all.curves {
+        let last = curve.points.last().unwrap();
+        assert_eq!(last.misses, all.unique_pages, "{}", curve.policy);
+        let batched = ["classic", "v5"].contains(&curve.policy.as_str());
+        assert_eq!(
+            curve.points.len(),
+            2 - usize::from(batched),
+            "{}",
+            curve.policy
+        );
+    }
+}
+
+#[test]
+fn kernel_policies_are_between_opt_and_nothing() {
+    let sequence = sqlite();
+    let (c, n) = (400, sequence.len() as u64);
+    let best = opt(&sequence, c).misses;
+    for name in ["classic", "base", "v5", "v612"] {
+        let misses = cache::misses(&switches(name), &sequence, c.into());
+        assert!(best < misses && misses < n / 4, "{name}: {misses}");
+    }
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let sequence = sqlite();
+    let plan = plan(&["arc", "v5", "opt", "lru-stack"], &[], None);
+    let one = with_jobs(Some(1), || run(&sequence, &plan)).unwrap();
+    let four = with_jobs(Some(4), || run(&sequence, &plan)).unwrap();
+    assert_eq!(one, four);
+}
+
+/// The stated error holds for every policy and size of the trace.
+#[test]
+fn exact_ratios_are_within_the_errors_of_samples() {
+    let sequence = sqlite();
+    let policies = [&LISTS[..], &["opt"]].concat();
+    let sizes: Vec<Size> = [5.0, 10.0, 20.0, 35.0, 60.0, 100.0]
+        .map(Size::Percent)
+        .into();
+    let exact = run(&sequence, &plan(&policies, &sizes, None));
+    for rate in ["10%", "20%"] {
+        let sampled = run(&sequence, &plan(&policies, &sizes, Some(rate)));
+        let s = sampled.sampled.unwrap();
+        assert!(s.pages > exact.unique_pages * 9 / 10, "{s:?}");
+        assert!(s.largest_error < 0.03, "{s:?}");
+        for (e, s) in exact.curves.iter().zip(&sampled.curves) {
+            assert!(s.points.len() >= 5, "{}", s.policy);
+            for p in &s.points {
+                let of = e.points.iter().find(|q| q.pages == p.pages).unwrap();
+                let off = (p.miss_ratio - of.miss_ratio).abs();
+                assert!(
+                    off <= p.error.unwrap(),
+                    "{} {rate}: {p:?} of {of:?}",
+                    s.policy
+                );
+                assert!(
+                    p.error.unwrap() < 0.5 * of.miss_ratio,
+                    "{}: {p:?}",
+                    s.policy
+                );
+            }
+        }
+    }
+}
+
+/// Where the public traces are at hand: at least 19 of 20 ratios are within their errors.
+#[test]
+fn public_traces_are_within_the_errors_of_samples() {
+    let Some(folder) = std::env::var_os("COLDSET_TRACES") else {
+        eprintln!("skipped: COLDSET_TRACES does not name a folder with the public traces");
+        return;
+    };
+    let (mut all, mut out) = (0, Vec::new());
+    for name in [
+        "lirs/sprite.trace.gz",
+        "lirs/multi3.trace.gz",
+        "cache2k/web12.trace.xz",
+    ] {
+        let trace = load(
+            Path::new(&folder).join(name),
+            None,
+            &TraceOptions::default(),
+        )
+        .unwrap();
+        let sequence = Sequence::of_ops(&trace.ops).unwrap();
+        let policies = [&LISTS[..], &["opt"]].concat();
+        let exact = run(&sequence, &plan(&policies, &[], None));
+        let sampled = run(&sequence, &plan(&policies, &[], Some("5%")));
+        for (e, s) in exact.curves.iter().zip(&sampled.curves) {
+            for p in &s.points {
+                let of = e.points.iter().find(|q| q.pages == p.pages).unwrap();
+                all += 1;
+                if (p.miss_ratio - of.miss_ratio).abs() > p.error.unwrap() {
+                    out.push((name, s.policy.clone(), *p, of.miss_ratio));
+                }
+            }
+        }
+    }
+    assert!(out.len() * 20 <= all, "{} of {all}: {out:?}", out.len());
+}
+
+#[test]
+fn mistakes_are_named() {
+    let parse = |names: &[&str], sample: Option<&str>| {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        let sample = sample.map(|s| Sample::parse(s).unwrap());
+        MrcPlan::policies(&names, sample.as_ref()).map_err(|e| e.to_string())
+    };
+    assert!(parse(&["arcc"], None).unwrap_err().contains("'arc'"));
+    assert!(parse(&["lru", "opt", "lru"], None)
+        .unwrap_err()
+        .contains("twice"));
+    let batched = parse(&["v5"], Some("1%")).unwrap_err();
+    assert!(batched.contains("without --sample"), "{batched}");
+    assert!(!parse(&[], Some("1%"))
+        .unwrap()
+        .iter()
+        .any(MrcPolicy::is_batched));
+    for bad in ["0", "0.3", "x", "-1%", "1/0", "nan"] {
+        assert!(Sample::parse(bad).is_err(), "{bad}");
+    }
+    let rate = |t| Sample::parse(t).unwrap();
+    assert_eq!(rate("1%"), rate("0.01"));
+    assert_eq!(rate("1/100"), rate("0.01"));
+    let none = MrcPlan {
+        sizes: vec![Size::Percent(0.1)],
+        ..plan(&["lru"], &[], None)
+    };
+    assert!(none
+        .pages(50)
+        .unwrap_err()
+        .to_string()
+        .contains("50 different"));
+}
+
+#[test]
+fn forms_agree() {
+    let sequence = Sequence::new((0..3000u64).map(|i| i * i % 331)).unwrap();
+    let all = run(
+        &sequence,
+        &plan(&["lru", "v5"], &[Size::Pages(20), Size::Pages(200)], None),
+    );
+    let text = render_mrc(&all, crate::report::Style::Plain);
+    let json: serde_json::Value = serde_json::from_str(&mrc_json(&all)).unwrap();
+    let mut csv = Vec::new();
+    write_mrc_csv(&all, &mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let misses = all.curves[0].points[0].misses;
+    assert_eq!(json["curves"][0]["points"][0]["misses"], misses);
+    assert!(csv.contains(&format!("lru,20,{misses},")), "{csv}");
+    let ratio = format!("{:.3} %", 100.0 * misses as f64 / 3000.0);
+    assert!(text.contains(&ratio) && text.contains("-"), "{text}");
+    let lines = all.lines();
+    assert_eq!((lines[0].points.len(), lines[1].points.len()), (2, 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn lists_are_exact_and_not_better_than_opt(
+        ids in prop::collection::vec(prop_oneof![3 => 0u64..12, 1 => 0u64..80], 1..300),
+        frames in 1u32..40,
+    ) {
+        let sequence = Sequence::new(ids).unwrap();
+        let best = opt(&sequence, frames).misses;
+        for name in LISTS {
+            let misses = cache::misses(&switches(name), &sequence, frames.into());
+            prop_assert!(misses >= best, "{}", name);
+            if name == "lru" {
+                prop_assert_eq!(misses, lru(&sequence, frames).misses);
+            }
+        }
+    }
+}

@@ -40,9 +40,10 @@ pub fn render_mrc(curves: &Curves, style: Style) -> String {
     if let Some(s) = &curves.sampled {
         out.push_str(&format!(
             "\nEstimated from {} samples of {} % of the pages each: {} pages, {} references.\n± is half of \
-             the 95 % interval over the samples; the widest is {:.2} %. - : too small to be sampled.\n",
+             the 95 % interval over the samples, and twice what halving them changes; at most {:.2} %.\n\
+             - : too small to be sampled.\n",
             s.samples,
-            100.0 * s.rate,
+            (1e6 * s.rate).round() / 1e4,
             human(s.pages as f64),
             human(s.references as f64),
             100.0 * s.largest_error

@@ -46,7 +46,8 @@ pub fn experiments_json(
     pretty(&value)
 }
 
-fn experiment_value(result: &ExperimentResult) -> Value {
+/// The same as a value, for results that add to it.
+pub(crate) fn experiment_value(result: &ExperimentResult) -> Value {
     let claims: Vec<Value> = result.claims.iter().map(claim).collect();
     let not_judged: Vec<Value> = result
         .skipped

@@ -21,6 +21,7 @@ pub use csv_form::{write_csv, write_series_csv};
 pub use flagging::{flag, Flagging};
 pub use grid::{Align, Grid, Style};
 pub use human::human;
+pub(crate) use json::experiment_value;
 pub use json::{experiment_json, experiments_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
 pub use model::{CounterSummary, ExperimentResult, Header, MachineSamples, RunResult, SeedView};

@@ -58,10 +58,20 @@ fn add(page: &mut Page, command: &Command) {
         page.paragraph("Examples:");
         page.verbatim(&after.examples);
     }
-    for note in &after.notes {
-        page.paragraph(&prose(&note.replace('\n', " ")));
-    }
+    after.notes.iter().for_each(|n| note(page, n));
     below.into_iter().for_each(|c| add(page, c));
+}
+
+/// Lines that are indented stand as they are, the others are prose.
+fn note(page: &mut Page, text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    for part in lines.chunk_by(|a, b| a.starts_with("  ") == b.starts_with("  ")) {
+        if part[0].starts_with("  ") {
+            page.verbatim(&part.iter().map(|l| l[2..].into()).collect::<Vec<_>>());
+        } else {
+            page.paragraph(&prose(&part.join(" ")));
+        }
+    }
 }
 
 /// An argument as it is typed.

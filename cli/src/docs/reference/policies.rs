@@ -29,7 +29,7 @@ pub fn variants() -> Result<Page, Failure> {
         &["variant", "also called", "what"],
         PRESETS.iter().map(|p| {
             let others: Vec<String> = p.names[1..].iter().map(|n| code(n)).collect();
-            vec![code(p.names[0]), others.join(", "), prose(p.doc)]
+            vec![code(p.names[0]), others.join(", "), prose(&p.what())]
         }),
     );
     page.heading(2, "Suffixes");

@@ -33,7 +33,7 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     if args.dry_run {
         return list(args, &cells, &Store::look(dir).keys()?);
     }
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
     let store = Store::open(dir)?;
     let tally = pool::run(&store, &cells, args.jobs)?;
     store.merge()?;
@@ -49,10 +49,9 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
             return Err(RunnerError::name("counter", name, known, list).into());
         }
     }
-    outputs.write(
+    outputs.write_text_or_json(
         || text(args, dir, &groups, &tally),
         || pretty(&result_json(dir, &groups, &tally)),
-        |_| Ok(()),
     )?;
     report(&tally, dir)
 }
@@ -124,7 +123,7 @@ fn result_json(dir: &Path, groups: &[Group], tally: &Tally) -> Value {
 }
 
 fn list(args: &SweepArgs, cells: &[Cell], there: &BTreeSet<String>) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open(args.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
     let finished = |c: &Cell| there.contains(&c.key);
     let text = || {
         let mut out = String::new();
@@ -143,6 +142,6 @@ fn list(args: &SweepArgs, cells: &[Cell], there: &BTreeSet<String>) -> Result<Ve
         let all: Vec<Value> = cells.iter().map(one).collect();
         pretty(&json!({"version": version(), "cells": all}))
     };
-    outputs.write(text, json, |_| Ok(()))?;
+    outputs.write_text_or_json(text, json)?;
     Ok(Verdict::Good)
 }

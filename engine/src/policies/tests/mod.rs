@@ -3,4 +3,5 @@
 
 mod battery;
 mod models;
+mod page;
 mod worked;

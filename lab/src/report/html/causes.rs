@@ -157,7 +157,7 @@ const QUANTITIES: &[Quantity] = &[
         "generations turn over faster",
     ),
     plain(
-        "lru_lock acquisitions",
+        "acquisitions of lru_lock",
         &["lru_lock_acq", "dead_lock_acq"],
         Less::Good,
         "the lock of the lists is taken less often",

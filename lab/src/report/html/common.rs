@@ -119,7 +119,11 @@ pub fn claims(result: &ExperimentResult, pointer: &str) -> Table {
 
 /// Reasons of claims that are out, remarks, and what was not judged.
 pub fn remarks(result: &ExperimentResult) -> Vec<String> {
-    let out = result.claims.iter().filter(|c| !c.pass);
+    // "Outside the band" is to be seen in the table.
+    let out = result
+        .claims
+        .iter()
+        .filter(|c| !c.pass && !c.reason.ends_with("the band"));
     let mut list: Vec<String> = out
         .map(|c| format!("Out: {}: {}.", c.name, c.reason))
         .collect();

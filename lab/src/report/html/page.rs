@@ -70,8 +70,8 @@ impl Section {
     fn markup(&self) -> Markup {
         let body = html! {
             @if !self.intro.is_empty() { p { (self.intro) } }
-            @if !self.points.is_empty() { ul { @for p in &self.points { li { (p) } } } }
             @for table in &self.tables { (table.markup()) }
+            @if !self.points.is_empty() { ul { @for p in &self.points { li { (p) } } } }
             @for chart in &self.charts {
                 figure id={ "chart-" (chart.id) } {
                     figcaption { h3 { (chart.title) } p { (chart.about) } }

@@ -184,14 +184,27 @@ pub fn differences(before: &Variant, after: &Variant) -> Vec<String> {
         .collect()
 }
 
+/// A text without "(patch 4)" and the like: the list says it.
+fn without_patch(text: &str) -> String {
+    let mut out = text.to_owned();
+    while let Some(at) = out.find(" (patch ") {
+        let Some(end) = out[at..].find(')') else {
+            break;
+        };
+        out.replace_range(at..=at + end, "");
+    }
+    out
+}
+
 /// A doc comment as a part of a sentence.
 fn lower(doc: &str) -> String {
-    let text = doc.trim().trim_end_matches('.');
+    let text = without_patch(doc.trim().trim_end_matches('.'));
+    let text = text.as_str();
     let mut chars = text.chars();
     let (first, second) = (chars.next(), chars.next());
     match (first, second) {
         // Abbreviations stay.
-        (Some(f), Some(s)) if f.is_ascii_uppercase() && s.is_ascii_lowercase() => {
+        (Some(f), Some(s)) if f.is_ascii_uppercase() && (s.is_ascii_lowercase() || s == ' ') => {
             f.to_ascii_lowercase().to_string() + &text[1..]
         }
         _ => text.to_owned(),

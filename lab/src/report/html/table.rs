@@ -61,8 +61,14 @@ impl Cell {
         let mean = human(summary.mean.as_f64());
         let half = summary.ci95.map_or(0.0, |ci| ci.half_width());
         let more = if half > 0.0 {
-            let half = if half >= 10.0 { half.round() } else { half };
-            format!(" \u{b1}{}", human(half))
+            // As many digits as the mean has are enough, unless nothing would be left.
+            let decimals = mean.split_once('.').map_or(0, |(_, digits)| digits.len());
+            let step = 10f64.powi(decimals.min(9) as i32);
+            let rounded = (half * step).round() / step;
+            format!(
+                " \u{b1}{}",
+                human(if rounded > 0.0 { rounded } else { half })
+            )
         } else {
             String::new()
         };
@@ -82,11 +88,20 @@ impl Cell {
         }
     }
 
+    /// Whether it may need several lines.
+    fn is_long(&self) -> bool {
+        self.text.chars().count() > 24
+    }
+
     fn markup(&self) -> Markup {
         let value = self.value.map(|v| v.to_string());
         let pointer = (!self.pointer.is_empty()).then_some(&self.pointer);
+        let class = match (self.class, self.is_long()) {
+            ("", true) => "long",
+            (class, _) => class,
+        };
         html! {
-            td class=[(!self.class.is_empty()).then_some(self.class)]
+            td class=[(!class.is_empty()).then_some(class)]
                 data-value=[value] data-json=[pointer] { (self.text) }
         }
     }

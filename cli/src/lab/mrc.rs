@@ -1,0 +1,75 @@
+//! `coldset lab mrc`.
+
+use super::plot::plot;
+use super::style;
+use super::trace::load;
+use crate::args::MrcArgs;
+use crate::error::{Failure, Verdict};
+use crate::output::{command_line, Outputs, Wanted};
+use coldset_lab::bounds::Sequence;
+use coldset_lab::mrc::{curves, mrc_json, render_mrc, write_mrc_csv, Curves, MrcPlan, Sample};
+use coldset_lab::report::{html, human, Progress};
+use coldset_lab::runner::{show_pages, with_jobs, RunnerError, Size};
+
+fn plan(args: &MrcArgs) -> Result<MrcPlan, RunnerError> {
+    let sample = args.sample.as_deref().map(Sample::parse).transpose()?;
+    Ok(MrcPlan {
+        policies: MrcPlan::policies(&args.policies, sample.as_ref())?,
+        sizes: args
+            .sizes
+            .iter()
+            .map(|text| Size::parse("sizes", text))
+            .collect::<Result<_, _>>()?,
+        points: args.points,
+        sample,
+    })
+}
+
+fn text(args: &MrcArgs, curves: &Curves) -> String {
+    let mut out = format!(
+        "{}: {} references, {} different; miss ratios\n\n",
+        args.trace.display(),
+        human(curves.references as f64),
+        show_pages(curves.unique_pages),
+    );
+    out.push_str(&render_mrc(curves, style(args.form.markdown)));
+    if !args.no_plot && !args.form.markdown && curves.sizes.len() > 1 {
+        out.push('\n');
+        out.push_str(&plot(curves));
+    }
+    out
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Unknown names, unusable values, a trace that cannot be read, output that cannot be written.
+pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
+    let plan = plan(args)?;
+    let (trace, _) = load(&args.trace, &args.reading)?;
+    let sequence = Sequence::of_ops(&trace.ops).map_err(RunnerError::Bounds)?;
+    plan.pages(sequence.unique().into())?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        csv: args.rows.csv.as_deref(),
+        report: args.page.report.as_deref(),
+    })?;
+    let mut bar = Progress::silent();
+    let begin = |steps| {
+        bar = Progress::new(steps, "curves");
+        bar.clone()
+    };
+    let done = with_jobs(args.threads.jobs, || curves(&sequence, &plan, begin));
+    bar.finish();
+    let curves = done??;
+    outputs.write(
+        || text(args, &curves),
+        || mrc_json(&curves),
+        |out| write_mrc_csv(&curves, out).map_err(|e| e.to_string()),
+        || {
+            let heading = format!("Miss-ratio curves of {}", args.trace.display());
+            html::mrc(&heading, &curves, mrc_json(&curves), &command_line())
+        },
+    )?;
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,148 @@
+//! Pages of results, and comparing two results.
+
+mod common;
+
+use common::{json_of, lab, message_of, sample, stdout_of, temporary};
+use serde_json::Value;
+use std::path::Path;
+
+/// A run of a second.
+const RUN: [&str; 8] = [
+    "run", "mongodb", "--seeds", "2", "--scale", "1/512", "--effort", "0.1",
+];
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// `coldset lab ARGUMENTS --report FILE`: the page, and standard output.
+fn page_of(arguments: &[&str], file: &str, codes: &[i32]) -> (String, String) {
+    let path = temporary(file);
+    let mut all = arguments.to_vec();
+    all.extend(["--report", name(&path)]);
+    let out = lab(&all);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    let code = out.status.code().expect("an exit code");
+    assert!(codes.contains(&code), "{all:?}: {code} {stderr}");
+    assert_eq!(stderr, format!("report: {}\n", name(&path)), "{all:?}");
+    let page = std::fs::read_to_string(&path).expect("a page");
+    let text = String::from_utf8(out.stdout).expect("UTF-8");
+    (page, text)
+}
+
+fn result_in(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"result\">").expect("the result");
+    let (json, _) = rest.split_once("</script>").expect("its end");
+    serde_json::from_str(json).expect("JSON")
+}
+
+#[test]
+fn the_page_of_a_run_holds_its_numbers_and_its_command() {
+    let (page, text) = page_of(&RUN, "run.html", &[0, 1]);
+    assert!(text.starts_with("mongodb: scale 1/512"), "{text}");
+    let mut arguments = RUN.to_vec();
+    arguments.extend(["--json", "-"]);
+    let out = lab(&arguments);
+    let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(result_in(&page), json, "sampling changes no number");
+    assert!(page.contains("<h1>mongodb: base against v5</h1>"));
+    let command = "<code>coldset lab run mongodb --seeds 2 --scale 1/512 --effort 0.1 --report ";
+    assert!(page.contains(command));
+    for part in [
+        "nvme_read_lat_ns",
+        "limit_mib",
+        "smaller batch",
+        "id=\"chart-generations\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let again = page_of(&RUN, "run.html", &[0, 1]).0;
+    assert!(page == again, "the command makes the same page");
+}
+
+#[test]
+fn pages_of_replays_and_of_other_commands() {
+    let s = sample();
+    let replay = ["replay", &s, "--memory", "25%,50%", "--variants", "base,v5"];
+    let (page, _) = page_of(&replay, "replay.html", &[0]);
+    assert_eq!(
+        result_in(&page)["replays"].as_array().map(Vec::len),
+        Some(2)
+    );
+    assert!(page.contains("id=\"chart-miss-ratio\""));
+    let verify = ["verify", "--only", "throttling-oom", "--quick"];
+    let (page, _) = page_of(&verify, "verify.html", &[0, 1]);
+    assert_eq!(
+        result_in(&page)["experiments"][0]["experiment"],
+        "throttling-oom"
+    );
+    // The page alone goes to standard output as the other forms do.
+    let mut piped = replay.to_vec();
+    piped.extend(["--report", "-"]);
+    assert!(stdout_of(&piped, 0).starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+fn two_results_are_compared() {
+    let files = [temporary("one.json"), temporary("two.json")];
+    for (file, cost) in files.iter().zip(["20000", "200000"]) {
+        let mut arguments = RUN.to_vec();
+        let cost = format!("nvme_read_lat_ns={cost}");
+        arguments.extend(["--cost", &cost, "--json", name(file)]);
+        lab(&arguments);
+    }
+    let (one, two) = (name(&files[0]), name(&files[1]));
+    let json = json_of(&["compare", one, two, "--json", "-"], 0);
+    assert_eq!(
+        json["differing"]["cost nvme_read_lat_ns"]["after"],
+        "200000"
+    );
+    let throughput = &json["variants"]["base"]["throughput"];
+    assert_eq!(throughput["verdict"], "worse");
+    assert!(throughput["ratio"].as_f64().expect("a ratio") < 0.9);
+    let text = stdout_of(&["compare", one, two, "--markdown"], 0);
+    assert!(
+        text.contains("before:base") && text.contains("| worse"),
+        "{text}"
+    );
+    let same = json_of(&["compare", one, one, "--json", "-"], 0);
+    assert_eq!(same["variants"]["v5"]["throughput"]["verdict"], "equal");
+    let (page, _) = page_of(&["compare", one, two], "compare.html", &[0]);
+    assert_eq!(result_in(&page), json);
+    assert!(page.contains("cost nvme_read_lat_ns: 20000 before, 200000 after."));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let s = sample();
+    let other = temporary("other.json");
+    std::fs::write(&other, "{\"experiments\": []}").expect("a file");
+    let other = name(&other).to_owned();
+    for (arguments, code, part) in [
+        (
+            vec!["run", "mongodb", "--report", "/nonexistent/x.html"],
+            3,
+            "/nonexistent/x.html: cannot write",
+        ),
+        (
+            vec!["run", "mongodb", "--report", "-", "--json", "-"],
+            2,
+            "--json - and --report -",
+        ),
+        (vec!["compare", "x.json"], 2, "<AFTER.json>"),
+        (
+            vec!["compare", "/nonexistent/a.json", "b.json"],
+            2,
+            "/nonexistent/a.json: cannot read",
+        ),
+        (vec!["compare", &s, &s], 2, "not JSON"),
+        (
+            vec!["compare", &other, &other],
+            2,
+            "lab verify, not of lab run",
+        ),
+    ] {
+        let said = message_of(&arguments, code);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
