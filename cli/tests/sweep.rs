@@ -140,15 +140,18 @@ fn killed_and_interrupted_sweeps_go_on_where_they_were() {
     ] {
         assert!(table.contains(part), "{part} in\n{table}");
     }
-    let named = [
-        "sweep",
-        &grid,
-        "--out",
-        text(&parts),
-        "--counters",
-        "pgsteal",
-    ];
-    assert!(stdout_of(&named, 0).contains("pgsteal"));
+    let named = |name| {
+        [
+            "sweep",
+            grid.as_str(),
+            "--out",
+            text(&parts),
+            "--counters",
+            name,
+        ]
+    };
+    assert!(stdout_of(&named("pgsteal_anon"), 0).contains("pgsteal_anon"));
+    assert!(message_of(&named("pgsteal_ano"), 2).contains("did you mean 'pgsteal_anon'"));
 }
 
 /// Children of a process.

@@ -16,6 +16,7 @@ __all__ = [
     "lab_cells",
     "lab_compute",
     "lab_lists",
+    "lab_mrc",
     "lab_replay",
     "lab_run",
     "lab_version",
@@ -131,6 +132,19 @@ def lab_replay(
 ) -> LabJob:
     """Starts a replay, of a file or of records of 8 bytes, over variants and limits."""
 
+def lab_mrc(
+    path: str | None,
+    records: bytes | None,
+    *,
+    policies: list[str],
+    sizes: list[str],
+    points: int,
+    sample: str | None,
+    format: str | None,
+    jobs: int | None,
+) -> LabJob:
+    """Starts miss-ratio curves of a trace."""
+
 def lab_cells(name: str, text: str, toml: bool, base: str) -> list[LabCell]:
     """All cells of a grid in TOML or JSON. Traces are looked for from `base`."""
 
@@ -153,6 +167,8 @@ class LabResult:
     def kind(self) -> str: ...
     def json(self) -> str: ...
     def text(self) -> str: ...
+    def html(self, command: str) -> str | None: ...
+    def curves(self) -> dict[str, list[Any]]: ...
     def values(self) -> dict[str, list[Any]]: ...
     def means(self) -> dict[str, list[Any]]: ...
     def series(self) -> dict[str, list[Any]]: ...

@@ -175,7 +175,8 @@ def test_display(result: lab.Result, replayed: lab.Result) -> None:
     assert "OPT" in replayed._repr_html_()
     for shown in (result, replayed):
         assert len(shown.charts) > 0
-        for chart in shown.charts:
+        # A picture takes a moment each.
+        for chart in shown.charts[:2]:
             bundle = chart._repr_mimebundle_()
             spec = bundle["application/vnd.vegalite.v5+json"]
             assert "vega-lite/v5" in spec["$schema"]
@@ -186,6 +187,23 @@ def test_display(result: lab.Result, replayed: lab.Result) -> None:
         result.charts["nothing"]
     pytest.importorskip("vl_convert")
     assert first._repr_mimebundle_()["image/svg+xml"].startswith("<svg")
+
+
+def test_reports_and_curves(result: lab.Result, replayed: lab.Result, tmp_path: Path) -> None:
+    for made, part in ((result, "coldset.lab.run("), (replayed, "coldset.lab.replay(pages")):
+        made.report(tmp_path / "out.html")
+        page = (tmp_path / "out.html").read_text()
+        assert page.startswith("<!") and part in page
+    circle = np.arange(20_000) % 1000
+    curves = lab.mrc(circle, policies=["lru", "fifo", "opt"], sizes=["25%", 500, "100%"])
+    table = curves.curves.set_index(["policy", "pages"])["misses"]
+    assert table["lru", 500] == table["fifo", 250] == 20_000 and table["opt", 1000] == 1000
+    assert curves.variants == ["lru", "fifo", "opt"] and len(curves.charts) == 1
+    assert "Miss ratios" in curves._repr_html_() and "lru" in repr(curves)
+    with pytest.raises(ValueError, match="no page of curves"):
+        curves.report(tmp_path / "curves.html")
+    with pytest.raises(ValueError, match="sieve"):
+        lab.mrc(circle, policies="seive")
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, replayed: lab.Result) -> None:

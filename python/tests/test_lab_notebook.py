@@ -35,6 +35,11 @@ def kinds(notebook: Any, tag: str) -> list[set[str]]:
     return [set(o.get("data", {})) for o in outputs(notebook, tag)]
 
 
+def first_table(notebook: Any, tag: str) -> str:
+    tables = [o["data"][HTML] for o in outputs(notebook, tag) if HTML in o.get("data", {})]
+    return str(tables[0])
+
+
 def test_it_is_committed_without_outputs() -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     assert all(not cell.get("outputs") for cell in cells)
@@ -45,14 +50,13 @@ def test_tables_and_charts(executed: Any) -> None:
         assert any(HTML in kind for kind in kinds(executed, tag)), tag
     for tag in ("run", "replay"):
         shown = kinds(executed, tag)
-        assert HTML in shown[0], tag
         charts = [kind for kind in shown if VEGA in kind]
         assert len(charts) >= 1, tag
-    table = outputs(executed, "run")[0]["data"][HTML]
+    table = first_table(executed, "run")
     assert "verdict" in table and "TLB shootdowns" in table
-    assert "OPT" in outputs(executed, "replay")[0]["data"][HTML]
+    assert "OPT" in first_table(executed, "replay")
     text = "".join(o.get("text", "") for o in outputs(executed, "again"))
-    assert text == "0 computed, 12 found\n"
+    assert "0 computed, 12 found\n" in text
 
 
 def test_nothing_is_printed_beside(executed: Any) -> None:
@@ -66,5 +70,5 @@ def test_it_shows_in_html(executed: Any) -> None:
     pytest.importorskip("vl_convert")
     page, _ = nbconvert.HTMLExporter().from_notebook_node(executed)
     charts = sum(VEGA in kind for tag in ("run", "replay") for kind in kinds(executed, tag))
-    assert page.count("<svg") >= charts
+    assert page.count("image/svg+xml") >= charts > 0
     assert "95 % interval" in page

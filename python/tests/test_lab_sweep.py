@@ -81,10 +81,13 @@ def test_the_folder_is_read_at_once(local: lab.Sweep) -> None:
     assert json.loads(by_variant["base+tlbbatch"]) == {"batched_dirty_flush": "v2"}
 
 
-def test_polars_and_duckdb_read_it(local: lab.Sweep) -> None:
+def test_polars_reads_it(local: lab.Sweep) -> None:
     polars = pytest.importorskip("polars")
     assert len(polars.read_parquet(local.path)) == len(local.frame())
     assert len(local.frame(backend="polars")) == len(local.frame())
+
+
+def test_duckdb_reads_it(local: lab.Sweep) -> None:
     duckdb = pytest.importorskip("duckdb")
     query = f"select count(*) from read_parquet('{local.path}/*.parquet')"
     assert duckdb.sql(query).fetchone()[0] == len(local.frame())
@@ -235,7 +238,7 @@ def test_dask_nobody_answers(tmp_path: Path) -> None:
     import coldset.lab._dask as dask
 
     with pytest.raises(OSError, match="dask scheduler"):
-        dask.connect("tcp://127.0.0.1:1")
+        dask.connect("tcp://127.0.0.1:1", "1s")
 
 
 def test_a_sweep_of_a_trace(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ._lists import costs, experiments, params, switches, variants
 from ._result import Chart, Charts, Result
-from ._run import replay, run
+from ._run import mrc, replay, run
 from ._sweep import Cell, Failed, Sweep, cells, sweep
 from ._trace import save_trace
 from .._coldset import lab_version as version
@@ -30,6 +30,7 @@ __all__ = [
     "cells",
     "costs",
     "experiments",
+    "mrc",
     "params",
     "replay",
     "run",

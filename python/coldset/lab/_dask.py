@@ -16,11 +16,11 @@ from ._worker import work_anywhere
 _PAUSE = 0.1
 
 
-def connect(address: str) -> Any:
+def connect(address: str, timeout: str = "10s") -> Any:
     """A client of a scheduler."""
     distributed = need("distributed", "a Dask cluster", "dask")
     try:
-        return distributed.Client(address, timeout="10s")
+        return distributed.Client(address, timeout=timeout)
     except (OSError, ValueError) as e:
         raise OSError(
             f"no Dask scheduler answers at {address}: {e}; start one with `dask scheduler`"
@@ -48,7 +48,7 @@ def run(tally: Tally, folder: str, client: Any) -> None:
                     folder,
                     token.name,
                     cell.json(),
-                    key=f"coldset-{attempt}-{cell.key}-{uuid.uuid4().hex[:6]}",
+                    key=f"coldset-{attempt}-{cell.key[:16]}-{uuid.uuid4().hex[:8]}",
                     pure=False,
                 )
                 under_way[future] = cell

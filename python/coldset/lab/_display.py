@@ -177,3 +177,12 @@ def replays(result: dict[str, Any]) -> str:
         titles = {"lru": "exact LRU", "opt": "OPT"}
         out.append(_table(["", *table["variants"], *(titles[e] for e in exact)], rows, 1))
     return "".join(out)
+
+
+def curves(result: dict[str, Any]) -> str:
+    """Miss ratios: a line a size, a column a policy."""
+    sizes = result["sizes"]
+    at = [{p["pages"]: p["miss_ratio"] for p in c["points"]} for c in result["curves"]]
+    rows = [[number(size), *(number(c.get(size)) for c in at)] for size in sizes]
+    heads = ["pages", *(c["policy"] for c in result["curves"])]
+    return "<p>Miss ratios</p>" + _table(heads, rows, 0)

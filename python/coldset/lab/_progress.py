@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from types import TracebackType
 from typing import Any
@@ -23,8 +24,6 @@ def _bar(label: str, wanted: bool | None) -> Any:
     notebook = _in_notebook()
     seen = notebook or (sys.stderr is not None and sys.stderr.isatty())
     if not seen:
-        if wanted:
-            need("tqdm", "progress=True", "lab")
         return None
     try:
         with warnings.catch_warnings():
@@ -33,19 +32,31 @@ def _bar(label: str, wanted: bool | None) -> Any:
             tqdm = need("tqdm.auto", "progress=True", "lab").tqdm
             return tqdm(desc=label, unit="run", leave=False, disable=False if notebook else None)
     except ImportError:
-        if wanted:
-            raise
         return None
+
+
+#: Shorter work shows no bar, s.
+_DELAY = 1.0
 
 
 class Progress:
     """A bar of a number of steps that becomes known on the way."""
 
     def __init__(self, label: str, wanted: bool | None) -> None:
-        self._bar = _bar(label, wanted)
+        if wanted:
+            need("tqdm", "progress=True", "lab")
+        self._label = label
+        self._wanted = wanted
+        self._begin: float | None = time.monotonic()
+        self._bar: Any = None
 
     def set(self, done: int, total: int) -> None:
         """So much is done."""
+        if self._begin is not None:
+            if time.monotonic() - self._begin < _DELAY:
+                return
+            self._begin = None
+            self._bar = _bar(self._label, self._wanted)
         bar = self._bar
         if bar is not None and (bar.n, bar.total) != (done, total or None):
             bar.total = total or None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, overload
 
 from .._coldset import LabResult
+from .._errors import SettingError
 from . import _display
 from ._frames import Backend, columns, frame
 
@@ -75,9 +78,10 @@ class Result:
     At the end of a cell of Jupyter it shows its table and its charts.
     """
 
-    def __init__(self, native: LabResult, backend: Backend) -> None:
+    def __init__(self, native: LabResult, backend: Backend, call: str) -> None:
         self._native = native
         self._backend = backend
+        self._call = call
 
     @cached_property
     def _json(self) -> dict[str, Any]:
@@ -87,6 +91,8 @@ class Result:
     @property
     def variants(self) -> list[str]:
         """Variants, the first being before, the last after."""
+        if self._native.kind == "curves":
+            return [curve["policy"] for curve in self._json["curves"]]
         first = self._json.get("replays", [self._json])[0]
         return list(first["variants"])
 
@@ -94,14 +100,29 @@ class Result:
         """As `coldset lab run --json` or `replay --json` writes it."""
         return self._native.json()
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page, as `--report` of the command does: what changed and why, tables,
+        charts, parameters."""
+        page = self._native.html(self._call)
+        if page is None:
+            raise SettingError("there is no page of curves yet; take charts or frames")
+        Path(path).write_text(page)
+
     def verdicts(self) -> list[dict[str, Any]]:
         """The claims of an experiment as dictionaries; see `claims`."""
         return list(self._json.get("claims", []))
 
     def frame(self, backend: Backend | None = None) -> Any:
-        """Every value, in long form: variant, seed, counter, value (of replays: memory_pages, variant,
+        """Every value, in long form. Curves: policy, pages, misses, miss_ratio, error. Otherwise: variant, seed, counter, value (of replays: memory_pages, variant,
         counter, value, the variant "(bounds)" being exact LRU and OPT)."""
+        if self._native.kind == "curves":
+            return frame(self._native.curves(), backend or self._backend)
         return frame(self._native.values(), backend or self._backend)
+
+    @property
+    def curves(self) -> Any:
+        """Points of miss-ratio curves (of `mrc`)."""
+        return frame(self._native.curves(), self._backend)
 
     @property
     def counters(self) -> Any:
@@ -109,6 +130,8 @@ class Result:
         Replays: one line a limit and variant, one column a counter."""
         if self._native.kind == "experiment":
             return frame(self._native.means(), self._backend)
+        if self._native.kind == "curves":
+            return self.curves
         rows: dict[tuple[int, str], dict[str, float]] = {}
         names: dict[str, None] = {}
         values = self._native.values()
@@ -150,6 +173,8 @@ class Result:
     def _repr_html_(self) -> str:
         if self._native.kind == "experiment":
             return _display.experiment(self._json)
+        if self._native.kind == "curves":
+            return _display.curves(self._json)
         return _display.replays(self._json)
 
     def _ipython_display_(self) -> None:

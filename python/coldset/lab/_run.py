@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .._coldset import LabJob, LabResult, lab_replay, lab_run
+from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
 from .._errors import SettingError
 from . import _settings
 from ._frames import Backend, check
@@ -28,6 +28,30 @@ def _finish(job: LabJob, label: str, progress: bool | None) -> LabResult:
             job.stop()
             raise
     return job.result()
+
+
+def _call(name: str, trace: object, **settings: object) -> str:
+    """How a result was made, for its page."""
+    given = [f"{k}={v!r}" for k, v in settings.items() if v is not None]
+    first = repr(trace) if isinstance(trace, (str, os.PathLike)) else "pages"
+    return f"coldset.lab.{name}({', '.join([first, *given])})"
+
+
+def _source(trace: Any, **array: Any) -> tuple[str | None, bytes | None, str]:
+    """File, records, and a label."""
+    if not isinstance(trace, (str, os.PathLike)):
+        return None, records(trace, **array), "replay"
+    for name, value in array.items():
+        if value is not None and value is not False:
+            raise SettingError(
+                f"{name} goes with an array of page numbers; a trace in a file says it itself"
+            )
+    path = os.fspath(trace)
+    return path, None, os.path.basename(path)
+
+
+def _sizes(given: str | Iterable[str | int] | int | None) -> list[str]:
+    return [f"{m}pages" if m.isdigit() else m for m in _settings.several(given) or []]
 
 
 def run(
@@ -70,7 +94,11 @@ def run(
         params=_settings.pairs("parameter", params),
         jobs=_settings.jobs(jobs),
     )
-    return Result(_finish(job, experiment, progress), backend)
+    call = _call(
+        "run", experiment, variants=variants, seeds=seeds, scale=scale, effort=effort, set=set,
+        cost=cost, params=params,
+    )
+    return Result(_finish(job, experiment, progress), backend, call)
 
 
 def replay(
@@ -107,26 +135,14 @@ def replay(
     (10000, 10000)
     """
     check(backend)
-    path = data = None
-    if isinstance(trace, (str, os.PathLike)):
-        given = {"writes": writes, "objects": objects, "tasks": tasks}
-        for name, value in given.items():
-            if value is not None or anon:
-                raise SettingError(
-                    f"{name if value is not None else 'anon'} goes with an array of page numbers; a "
-                    "trace in a file says it itself"
-                )
-        path = os.fspath(trace)
-        label = os.path.basename(path)
-    else:
-        data = records(trace, writes=writes, objects=objects, tasks=tasks, anon=anon)
-        label = "replay"
-    limits = [f"{m}pages" if m.isdigit() else m for m in _settings.several(memory) or []]
+    path, data, label = _source(
+        trace, writes=writes, objects=objects, tasks=tasks, anon=anon
+    )
     job = lab_replay(
         path,
         data,
         variants=_settings.several(variants) or [],
-        memory=limits,
+        memory=_sizes(memory),
         switches=_settings.assignments(set),
         swap=swap,
         swappiness=_settings.count("swappiness", swappiness, 0, 200),
@@ -135,4 +151,49 @@ def replay(
         format=format,
         jobs=_settings.jobs(jobs),
     )
-    return Result(_finish(job, label, progress), backend)
+    call = _call(
+        "replay", trace, memory=memory, variants=variants, set=set, swap=swap,
+        swappiness=swappiness, kernel_memory=kernel_memory,
+    )
+    return Result(_finish(job, label, progress), backend, call)
+
+
+def mrc(
+    trace: Any,
+    *,
+    policies: str | Iterable[str] | None = None,
+    points: int = 12,
+    sizes: str | Iterable[str | int] | int | None = None,
+    sample: float | str | None = None,
+    objects: Any = None,
+    format: str | None = None,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    backend: Backend = "pandas",
+) -> Result:
+    """Miss-ratio curves of a trace: the share of misses over the size of memory, for each policy.
+
+    `trace` is a file or an array of page numbers (then `objects` as in `save_trace`). `policies` are
+    variants, "opt" (Belady) and "lru-stack"; `sizes` are as `memory` of `replay`, or `points` of them
+    are chosen. With `sample`, such as 0.01, samples of the pages stand for all, with an error.
+
+    >>> import coldset.lab, numpy
+    >>> circle = numpy.arange(10_000) % 1000
+    >>> curves = coldset.lab.mrc(circle, policies=["lru", "opt"], sizes=["50%", "100%"])
+    >>> [float(r) for r in curves.curves.query("policy == 'lru'")["miss_ratio"]]
+    [1.0, 0.1]
+    """
+    check(backend)
+    path, data, label = _source(trace, objects=objects)
+    job = lab_mrc(
+        path,
+        data,
+        policies=_settings.several(policies) or [],
+        sizes=_sizes(sizes),
+        points=_settings.count("points", points, 1, 1000),
+        sample=None if sample is None else str(sample),
+        format=format,
+        jobs=_settings.jobs(jobs),
+    )
+    call = _call("mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample)
+    return Result(_finish(job, label, progress), backend, call)

@@ -19,6 +19,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(lists::lab_lists, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_run, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_replay, m)?)?;
+    m.add_function(wrap_pyfunction!(start::lab_mrc, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_cells, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_work, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_compute, m)?)?;

@@ -1,18 +1,32 @@
 //! What came of a run or a replay, as columns and JSON.
 
-use coldset_lab::charts::{self, Chart};
-use coldset_lab::report::{experiment_json, render_text, Style};
-use coldset_lab::runner::{render_replay, replays_json, Outcome as Runs, ReplayTable};
+use coldset_lab::charts::{self, Chart, CurveLine};
+use coldset_lab::experiments::Experiment;
+use coldset_lab::mrc::{mrc_json, render_mrc, Curves};
+use coldset_lab::report::{experiment_json, html, render_text, Style};
+use coldset_lab::runner::{
+    render_replay, replays_json, Outcome as Runs, Plan, ReplayTable, Variant,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Either of them.
+/// One of them.
 pub enum Outcome {
-    Experiment(Box<Runs>),
-    Replay(Vec<ReplayTable>),
+    Experiment {
+        experiment: &'static Experiment,
+        plan: Box<Plan>,
+        runs: Box<Runs>,
+    },
+    Replay {
+        heading: String,
+        lead: String,
+        variants: Vec<Variant>,
+        tables: Vec<ReplayTable>,
+    },
+    Curves(Curves),
 }
 
-/// A finished run or replay.
+/// A finished run or replay, or miss-ratio curves.
 #[pyclass(frozen, module = "coldset._coldset")]
 pub struct LabResult {
     outcome: Outcome,
@@ -39,33 +53,81 @@ impl<'py> Columns<'py> {
 
 #[pymethods]
 impl LabResult {
-    /// "experiment" or "replay".
+    /// "experiment", "replay" or "curves".
     #[getter]
     fn kind(&self) -> &'static str {
         match self.outcome {
-            Outcome::Experiment(_) => "experiment",
-            Outcome::Replay(_) => "replay",
+            Outcome::Experiment { .. } => "experiment",
+            Outcome::Replay { .. } => "replay",
+            Outcome::Curves(_) => "curves",
         }
     }
 
     /// As `--json` of the command writes it.
     fn json(&self, py: Python<'_>) -> String {
         py.detach(|| match &self.outcome {
-            Outcome::Experiment(o) => experiment_json(&o.result),
-            Outcome::Replay(tables) => replays_json(tables),
+            Outcome::Experiment { runs, .. } => experiment_json(&runs.result),
+            Outcome::Replay { tables, .. } => replays_json(tables),
+            Outcome::Curves(curves) => mrc_json(curves),
         })
     }
 
     /// The tables of the command.
     fn text(&self, py: Python<'_>) -> String {
         py.detach(|| match &self.outcome {
-            Outcome::Experiment(o) => render_text(&o.result, Style::Plain),
-            Outcome::Replay(tables) => tables
+            Outcome::Experiment { runs, .. } => render_text(&runs.result, Style::Plain),
+            Outcome::Curves(curves) => render_mrc(curves, Style::Plain),
+            Outcome::Replay { tables, .. } => tables
                 .iter()
                 .map(|t| render_replay(t, Style::Plain))
                 .collect::<Vec<_>>()
                 .join("\n"),
         })
+    }
+
+    /// One self-contained page; none for curves. `command` makes it again.
+    fn html(&self, py: Python<'_>, command: &str) -> Option<String> {
+        py.detach(|| match &self.outcome {
+            Outcome::Experiment {
+                experiment,
+                plan,
+                runs,
+            } => Some(html::experiment(experiment, plan, runs, command)),
+            Outcome::Replay {
+                heading,
+                lead,
+                variants,
+                tables,
+            } => {
+                let json = replays_json(tables);
+                Some(html::replay(heading, lead, variants, tables, json, command))
+            }
+            Outcome::Curves(_) => None,
+        })
+    }
+
+    /// Points of the curves.
+    fn curves<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = Columns::new(py);
+        let (mut policy, mut pages, mut misses) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ratio, mut error) = (Vec::new(), Vec::new());
+        if let Outcome::Curves(curves) = &self.outcome {
+            for curve in &curves.curves {
+                for p in &curve.points {
+                    policy.push(curve.policy.as_str());
+                    pages.push(p.pages);
+                    misses.push(p.misses);
+                    ratio.push(p.miss_ratio);
+                    error.push(p.error);
+                }
+            }
+        }
+        columns.put("policy", policy)?;
+        columns.put("pages", pages)?;
+        columns.put("misses", misses)?;
+        columns.put("miss_ratio", ratio)?;
+        columns.put("error", error)?;
+        Ok(columns.0)
     }
 
     /// Every value of every run, in long form.
@@ -74,8 +136,9 @@ impl LabResult {
         let (mut memory, mut variant, mut seed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut counter, mut value) = (Vec::new(), Vec::new());
         match &self.outcome {
-            Outcome::Experiment(o) => {
-                for run in &o.runs {
+            Outcome::Curves(_) => {}
+            Outcome::Experiment { runs, .. } => {
+                for run in &runs.runs {
                     for (name, number) in &run.counters {
                         variant.push(run.variant.as_str());
                         seed.push(run.seed);
@@ -84,7 +147,7 @@ impl LabResult {
                     }
                 }
             }
-            Outcome::Replay(tables) => {
+            Outcome::Replay { tables, .. } => {
                 for table in tables {
                     for (name, counters) in &table.result.variants {
                         for (what, summary) in counters {
@@ -105,7 +168,7 @@ impl LabResult {
             }
         }
         columns.put("variant", variant)?;
-        if matches!(self.outcome, Outcome::Experiment(_)) {
+        if matches!(self.outcome, Outcome::Experiment { .. }) {
             columns.put("seed", seed)?;
         }
         columns.put("counter", counter)?;
@@ -118,8 +181,8 @@ impl LabResult {
         let columns = Columns::new(py);
         let (mut variant, mut counter, mut mean) = (Vec::new(), Vec::new(), Vec::new());
         let (mut lo, mut hi) = (Vec::new(), Vec::new());
-        if let Outcome::Experiment(o) = &self.outcome {
-            for (name, counters) in &o.result.variants {
+        if let Outcome::Experiment { runs, .. } = &self.outcome {
+            for (name, counters) in &runs.result.variants {
                 for (what, summary) in counters {
                     variant.push(name.as_str());
                     counter.push(what.as_str());
@@ -143,8 +206,9 @@ impl LabResult {
         let (mut memory, mut variant, mut seed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut series, mut at, mut value) = (Vec::new(), Vec::new(), Vec::new());
         match &self.outcome {
-            Outcome::Experiment(o) => {
-                for run in &o.runs {
+            Outcome::Curves(_) => {}
+            Outcome::Experiment { runs, .. } => {
+                for run in &runs.runs {
                     for (name, points) in &run.series {
                         for (when, number) in points {
                             variant.push(run.variant.as_str());
@@ -156,7 +220,7 @@ impl LabResult {
                     }
                 }
             }
-            Outcome::Replay(tables) => {
+            Outcome::Replay { tables, .. } => {
                 for table in tables {
                     for (label, all) in &table.series {
                         for (name, points) in all {
@@ -173,7 +237,7 @@ impl LabResult {
                 columns.put("memory_pages", memory)?;
             }
         }
-        let experiment = matches!(self.outcome, Outcome::Experiment(_));
+        let experiment = matches!(self.outcome, Outcome::Experiment { .. });
         columns.put("variant", variant)?;
         if experiment {
             columns.put("seed", seed)?;
@@ -189,8 +253,8 @@ impl LabResult {
         let columns = Columns::new(py);
         let (mut variant, mut seed, mut name) = (Vec::new(), Vec::new(), Vec::new());
         let (mut upper, mut count) = (Vec::new(), Vec::new());
-        if let Outcome::Experiment(o) = &self.outcome {
-            for run in &o.runs {
+        if let Outcome::Experiment { runs, .. } = &self.outcome {
+            for run in &runs.runs {
                 for (what, cells) in &run.histograms {
                     for (end, n) in cells {
                         variant.push(run.variant.as_str());
@@ -215,10 +279,24 @@ impl LabResult {
         let text = |c: Chart| (c.id, c.title, c.about, c.spec.to_string());
         py.detach(|| {
             let charts = match &self.outcome {
-                Outcome::Experiment(o) => charts::experiment(&o.result, &o.runs),
-                Outcome::Replay(tables) => charts::replay(tables),
+                Outcome::Experiment { runs, .. } => charts::experiment(&runs.result, &runs.runs),
+                Outcome::Replay { tables, .. } => charts::replay(tables),
+                Outcome::Curves(curves) => vec![charts::curves(&lines(curves))],
             };
             charts.into_iter().map(text).collect()
         })
     }
+}
+
+fn lines(curves: &Curves) -> Vec<CurveLine> {
+    let line = |curve: &coldset_lab::mrc::Curve| CurveLine {
+        name: curve.policy.clone(),
+        points: curve
+            .points
+            .iter()
+            .map(|p| (p.pages, p.miss_ratio))
+            .collect(),
+        error: curve.points.iter().filter_map(|p| p.error).reduce(f64::max),
+    };
+    curves.curves.iter().map(line).collect()
 }

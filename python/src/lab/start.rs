@@ -4,11 +4,14 @@ use super::errors;
 use super::job::LabJob;
 use super::result::Outcome;
 use crate::errors::named;
+use coldset_lab::bounds::Sequence;
+use coldset_lab::mrc::{curves, MrcPlan, Sample};
+use coldset_lab::report::human;
 use coldset_lab::runner::{
-    experiment, parse_effort, parse_scale, replay_all, run, Plan, ReplayPlan, RunnerError, Size,
-    SwapSpec, Variant, SAMPLE_POINTS,
+    experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan, ReplayPlan,
+    RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{load, Op, Trace, TraceOptions};
+use coldset_lab::traces::{load, Format, Op, Trace, TraceOptions};
 use coldset_machine::Params;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -75,7 +78,87 @@ pub fn lab_run(
     LabJob::start(jobs, move |progress, total| {
         let steps = plan.variants.len() as u64 * plan.seeds;
         total.store(steps, Ordering::Relaxed);
-        run(experiment, &plan, progress).map(|outcome| Outcome::Experiment(Box::new(outcome)))
+        let runs = Box::new(run(experiment, &plan, progress)?);
+        Ok(Outcome::Experiment {
+            experiment,
+            plan: Box::new(plan),
+            runs,
+        })
+    })
+}
+
+/// Where a trace comes from.
+enum Source {
+    File(PathBuf, Option<Format>),
+    Ops(Vec<Op>),
+}
+
+impl Source {
+    fn of(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        records: Option<&[u8]>,
+        format: Option<Format>,
+    ) -> PyResult<Self> {
+        let Some(bytes) = records else {
+            return Ok(Self::File(path.unwrap_or_default(), format));
+        };
+        let record = |b: &[u8]| Op::from_bytes(b.try_into().ok()?);
+        let ops: Option<Vec<Op>> = bytes.chunks(Op::BYTES).map(record).collect();
+        let text = "a reference that no trace can hold";
+        ops.map(Self::Ops)
+            .ok_or_else(|| named(py, "SettingError", &text))
+    }
+
+    /// Its name and its references.
+    fn load(self) -> Result<(String, Trace), RunnerError> {
+        match self {
+            Self::Ops(ops) => Ok(("array of pages".into(), Trace::from_ops(ops))),
+            Self::File(path, format) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let trace = load(&path, format, &TraceOptions::default())?;
+                Ok((name.into_owned(), trace))
+            }
+        }
+    }
+}
+
+/// Starts miss-ratio curves of a trace.
+#[pyfunction]
+#[pyo3(signature = (path, records, *, policies, sizes, points, sample, format, jobs))]
+#[allow(clippy::too_many_arguments, reason = "named in Python")]
+pub fn lab_mrc(
+    py: Python<'_>,
+    path: Option<PathBuf>,
+    records: Option<&[u8]>,
+    policies: Vec<String>,
+    sizes: Vec<String>,
+    points: u32,
+    sample: Option<&str>,
+    format: Option<&str>,
+    jobs: Option<usize>,
+) -> PyResult<LabJob> {
+    let plan = || -> Result<_, RunnerError> {
+        let sample = sample.map(Sample::parse).transpose()?;
+        let sizes = sizes.iter().map(|t| Size::parse("sizes", t));
+        let plan = MrcPlan {
+            policies: MrcPlan::policies(&policies, sample.as_ref())?,
+            sizes: sizes.collect::<Result<_, _>>()?,
+            points,
+            sample,
+        };
+        Ok((plan, format.map(str::parse).transpose()?))
+    };
+    let (plan, format) = plan().map_err(|e| errors::runner(py, &e))?;
+    let source = Source::of(py, path, records, format)?;
+    LabJob::start(jobs, move |progress, total| {
+        let (_, trace) = source.load()?;
+        let sequence = Sequence::of_ops(&trace.ops)?;
+        let done = curves(&sequence, &plan, |steps| {
+            total.store(steps, Ordering::Relaxed);
+            progress.clone()
+        })?;
+        Ok(Outcome::Curves(done))
     })
 }
 
@@ -120,30 +203,25 @@ pub fn lab_replay(
         Ok((plan, format))
     };
     let (plan, format) = plan().map_err(|e| errors::runner(py, &e))?;
-    let ops = records.map(|bytes| {
-        let record = |b: &[u8]| Op::from_bytes(b.try_into().ok()?);
-        bytes
-            .chunks(Op::BYTES)
-            .map(record)
-            .collect::<Option<Vec<Op>>>()
-    });
-    let ops = match ops {
-        Some(None) => {
-            let text = "a reference that no trace can hold";
-            return Err(named(py, "SettingError", &text));
-        }
-        Some(ops) => ops,
-        None => None,
-    };
+    let source = Source::of(py, path, records, format)?;
     LabJob::start(jobs, move |progress, total| {
-        let trace = match (ops, path) {
-            (Some(ops), _) => Trace::from_ops(ops),
-            (None, path) => load(path.unwrap_or_default(), format, &TraceOptions::default())?,
-        };
+        let (heading, trace) = source.load()?;
         let tables = replay_all(&trace, &plan, |steps| {
             total.store(steps, Ordering::Relaxed);
             progress.clone()
         })?;
-        Ok(Outcome::Replay(tables))
+        let lead = format!(
+            "{} accesses to {}, {} writes. Replayed on Coldset's simulated machine; the first variant is \
+             \u{201c}before\u{201d}, the last one \u{201c}after\u{201d}.",
+            human(trace.ops.len() as f64),
+            show_pages(trace.unique_pages),
+            human(trace.writes as f64),
+        );
+        Ok(Outcome::Replay {
+            heading,
+            lead,
+            variants: plan.variants,
+            tables,
+        })
     })
 }

@@ -11,6 +11,7 @@ use crate::args::SweepArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::report::Number;
+use coldset_lab::runner::RunnerError;
 use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store};
 use pool::Tally;
 use serde_json::{json, Map, Value};
@@ -38,6 +39,16 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     store.merge()?;
     let rows = store.read(&cells.iter().map(|c| c.key.clone()).collect())?;
     let groups = means(&cells, &rows);
+    for name in &args.counters {
+        let mut known = groups.iter().flat_map(|g| g.counters.keys());
+        if !known.any(|k| k == name) && !groups.is_empty() {
+            let known = groups
+                .iter()
+                .flat_map(|g| g.counters.keys().map(String::as_str));
+            let list = "--json lists them all";
+            return Err(RunnerError::name("counter", name, known, list).into());
+        }
+    }
     outputs.write_text_or_json(
         || text(args, dir, &groups, &tally),
         || pretty(&result_json(dir, &groups, &tally)),
