@@ -13,6 +13,7 @@ __all__ = [
     "Pool",
     "Region",
     "__version__",
+    "command",
     "lab_cells",
     "lab_compute",
     "lab_lists",

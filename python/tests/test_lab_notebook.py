@@ -62,7 +62,10 @@ def test_tables_and_charts(executed: Any) -> None:
 def test_nothing_is_printed_beside(executed: Any) -> None:
     for cell in executed.cells:
         for output in cell.get("outputs", []):
-            assert output.get("name") != "stderr", output
+            if output.get("name") == "stderr":
+                # A slow machine sees progress.
+                text = output["text"].strip()
+                assert text == "" or "run/s" in text or "s/run" in text, text
 
 
 def test_it_shows_in_html(executed: Any) -> None:

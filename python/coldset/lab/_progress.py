@@ -17,7 +17,7 @@ def _in_notebook() -> bool:
     return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def _bar(label: str, wanted: bool | None) -> Any:
+def _bar(label: str, wanted: bool | None, total: int) -> Any:
     """A bar of tqdm, or None. `wanted` None: if somebody looks and tqdm is there."""
     if wanted is False:
         return None
@@ -30,7 +30,13 @@ def _bar(label: str, wanted: bool | None) -> Any:
             # Without ipywidgets it draws with characters.
             warnings.simplefilter("ignore")
             tqdm = need("tqdm.auto", "progress=True", "lab").tqdm
-            return tqdm(desc=label, unit="run", leave=False, disable=False if notebook else None)
+            return tqdm(
+                desc=label,
+                total=total or None,
+                unit="run",
+                leave=False,
+                disable=False if notebook else None,
+            )
     except ImportError:
         return None
 
@@ -56,7 +62,7 @@ class Progress:
             if time.monotonic() - self._begin < _DELAY:
                 return
             self._begin = None
-            self._bar = _bar(self._label, self._wanted)
+            self._bar = _bar(self._label, self._wanted, total)
         bar = self._bar
         if bar is not None and (bar.n, bar.total) != (done, total or None):
             bar.total = total or None

@@ -78,7 +78,7 @@ def run(
     the run.
 
     >>> import coldset.lab
-    >>> result = coldset.lab.run("tlb-stress", seeds=2, scale="1/1024", effort=0.05)
+    >>> result = coldset.lab.run("tlb-stress", seeds=2, scale="1/512", effort=0.05)
     >>> sorted(result.frame().columns)
     ['counter', 'seed', 'value', 'variant']
     """
