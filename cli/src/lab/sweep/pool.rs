@@ -290,7 +290,7 @@ fn note(shared: &Shared, cell: &Cell, answer: Answer) {
     match answer {
         Answer::Computed => {
             tally.computed += 1;
-            merge = tally.computed % MERGE_EVERY == 0;
+            merge = tally.computed.is_multiple_of(MERGE_EVERY);
         }
         Answer::Found | Answer::Busy => tally.found += 1,
         Answer::Failed(why) => tally.failed.push(failed(cell, why, false)),
