@@ -343,3 +343,29 @@ fn bad_lines_and_lost_events_are_reported() {
     );
     assert!(refused.contains("--format: pageops"), "{refused}");
 }
+
+#[test]
+fn miss_ratio_curves() {
+    let base = [
+        "mrc",
+        &sample(),
+        "--policies",
+        "lru,v5,opt",
+        "--sizes",
+        "100pages,25%",
+    ];
+    let json = json_of(&[&base[..], &["--json", "-"]].concat(), 0);
+    let misses =
+        |curve: usize, point: usize| json["curves"][curve]["points"][point]["misses"].clone();
+    // As the bounds of a replay under the same limit.
+    assert_eq!((misses(0, 1), misses(2, 1)), (13_914.into(), 7_413.into()));
+    // The kernel's policy has no figure for 100 pages.
+    assert_eq!(json["curves"][1]["points"][0]["pages"], 553);
+    let text = stdout_of(&base, 0);
+    assert!(
+        text.contains("miss ratio\n") && text.contains("l lru, v v5, o opt"),
+        "{text}"
+    );
+    let wrong = message_of(&["mrc", &sample(), "--policies", "v5", "--sample", "1%"], 2);
+    assert!(wrong.contains("without --sample"), "{wrong}");
+}

@@ -235,7 +235,7 @@ fn s3fifo(pages: &[u32], c: usize) -> Vec<bool> {
     })
 }
 
-/// Which reads hit with a cache of so many pages.
+/// Which reads miss in a cache of so many pages.
 type Model = fn(&[u32], usize) -> Vec<bool>;
 
 /// A policy without a model is tested by the battery alone.
