@@ -8,6 +8,7 @@ use coldset_lab::sweep::{Cell, Store};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -166,11 +167,19 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn start(shared: &'a Shared<'a>) -> Result<Self, String> {
         let fail = |e: std::io::Error| format!("starting a worker: {e}; give a smaller --jobs");
-        // As this command was started, which may be a script of another program.
-        let arguments = std::env::args_os().skip(1);
-        let before = arguments.take_while(|argument| argument != "lab");
-        let mut child = Command::new(std::env::current_exe().map_err(fail)?)
-            .args(before)
+        // As this command was started: a program, or a script of Python, which knows its environment by
+        // the name it was called by.
+        let arguments = std::env::args_os().take_while(|argument| argument != "lab");
+        let before: Vec<OsString> = arguments.collect();
+        let mut command = match before.as_slice() {
+            [interpreter, script @ ..] if !script.is_empty() => {
+                let mut command = Command::new(interpreter);
+                command.args(script);
+                command
+            }
+            _ => Command::new(std::env::current_exe().map_err(fail)?),
+        };
+        let mut child = command
             .args(["lab", "sweep-worker", "--out"])
             .arg(shared.store.dir())
             .stdin(Stdio::piped())
@@ -290,7 +299,7 @@ fn note(shared: &Shared, cell: &Cell, answer: Answer) {
     match answer {
         Answer::Computed => {
             tally.computed += 1;
-            merge = tally.computed % MERGE_EVERY == 0;
+            merge = tally.computed.is_multiple_of(MERGE_EVERY);
         }
         Answer::Found | Answer::Busy => tally.found += 1,
         Answer::Failed(why) => tally.failed.push(failed(cell, why, false)),
