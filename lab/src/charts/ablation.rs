@@ -8,6 +8,9 @@ use serde_json::json;
 /// Most charts.
 const CHARTS_MAX: usize = 6;
 
+/// Beyond this ratio, or its inverse, the axis is logarithmic.
+const MANYFOLD: f64 = 4.0;
+
 /// One chart for each metric that changes at all.
 #[must_use]
 pub fn ablation(a: &Ablation) -> Vec<Chart> {
@@ -17,6 +20,12 @@ pub fn ablation(a: &Ablation) -> Vec<Chart> {
 }
 
 fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
+    // Where a change is manyfold, it would flatten all others: then on a logarithmic axis.
+    let ratios = || metric.effects.iter().flat_map(|(a, t)| [a.ratio, t.ratio]);
+    let log = ratios()
+        .flatten()
+        .any(|r| !(1.0 / MANYFOLD..=MANYFOLD).contains(&r))
+        && ratios().flatten().all(|r| r > 0.0);
     let columns = ["change", "how", "value", "lo", "hi"];
     let mut table = Table::new(&columns, &["value", "lo", "hi"]);
     let alone = format!("added alone to {}", a.before);
@@ -25,14 +34,24 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
     for (part, (added, taken)) in a.parts.iter().zip(&metric.effects) {
         let name = part.label();
         for (how, effect) in [(&alone, added), (&without, taken)] {
-            if let Some((value, lo, hi)) = change(effect) {
+            if let Some((value, lo, hi)) = change(effect, log) {
                 table.row(&[name.as_str(), how, &short(value), &short(lo), &short(hi)]);
             }
         }
         order.push(name);
     }
-    let title = format!("change of {}, %", metric.counter);
-    let x = json!({"field": "value", "type": "quantitative", "title": title});
+    let title = if log {
+        format!(
+            "{} relative to {} or {}, % (logarithmic)",
+            metric.counter, a.before, a.after
+        )
+    } else {
+        format!("change of {}, %", metric.counter)
+    };
+    let mut x = json!({"field": "value", "type": "quantitative", "title": title});
+    if log {
+        x["scale"] = json!({"type": "log"});
+    }
     let spec = json!({
         "data": table.data(),
         "width": WIDTH - 260,
@@ -65,13 +84,17 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
             },
         ],
     });
-    let whole = 100.0 * (metric.after / metric.before - 1.0);
+    let mut spec = spec;
+    if log {
+        spec["layer"][0]["encoding"]["x2"] = json!({"datum": 100});
+    }
+    let whole = metric.after / metric.before;
     let about = format!(
-        "From {} to {} it changes by {} %. A patch that carries this does the same when added alone, and \
+        "From {} to {} it changes to {} % of what it was. A patch that carries this does the same when added alone, and \
          undoes it when taken away; thin lines are 95 % confidence intervals.",
         a.before,
         a.after,
-        short(whole)
+        short(100.0 * whole)
     );
     chart(
         format!("ablation-{}", index + 1),
@@ -81,12 +104,11 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
     )
 }
 
-/// Change in per cent with its interval.
-fn change(effect: &Effect) -> Option<(f64, f64, f64)> {
-    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let value = percent(effect.ratio?);
-    let ci = effect
-        .ci95
-        .map_or((value, value), |ci| (percent(ci.lo), percent(ci.hi)));
-    Some((value, ci.0, ci.1))
+/// Change in per cent with its interval; on a logarithmic axis what is left of 100 %.
+fn change(effect: &Effect, log: bool) -> Option<(f64, f64, f64)> {
+    let percent = |ratio: f64| 100.0 * if log { ratio } else { ratio - 1.0 };
+    let ratio = effect.ratio?;
+    let (lo, hi) = effect.ci95.map_or((ratio, ratio), |ci| (ci.lo, ci.hi));
+    let lo = if log { lo.max(ratio / 100.0) } else { lo };
+    Some((percent(ratio), percent(lo), percent(hi)))
 }

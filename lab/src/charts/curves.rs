@@ -60,8 +60,9 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
     });
     let shapes: Vec<&str> = SHAPES.iter().cycle().take(names.len()).copied().collect();
     let shape = json!({
-        "field": "policy", "type": "nominal", "legend": null,
+        "field": "policy", "type": "nominal", "title": "policy", "sort": names,
         "scale": {"domain": names, "range": shapes},
+        "legend": {"orient": "right"},
     });
     let x = axis("memory", "memory, MiB");
     let log = |field: &str| {

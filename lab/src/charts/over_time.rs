@@ -6,6 +6,9 @@ use super::topics::{Kind, Topic, TOPICS};
 use super::Chart;
 use serde_json::{json, Value};
 
+/// The run that the others are compared with.
+const MAIN: &str = "main run";
+
 /// One chart a topic that has values.
 pub fn over_time(lines: &Lines<'_>, frame: &Frame) -> Vec<Chart> {
     TOPICS
@@ -19,6 +22,8 @@ fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
     let mut shown: Vec<&str> = Vec::new();
     let mut parts: Vec<&str> = Vec::new();
     for (part, names) in &lines.parts {
+        // The part without a name, where there are others.
+        let label_of_part = if part.is_empty() { MAIN } else { part };
         for &(name, label) in topic.series {
             let Some(by_variant) = names.get(name) else {
                 continue;
@@ -34,14 +39,14 @@ fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
                         Kind::Share => v / 1e9 * topic.factor,
                         _ => v * topic.factor,
                     };
-                    table.row(&[&short(*at), &short(v), variant, label, part]);
+                    table.row(&[&short(*at), &short(v), variant, label, label_of_part]);
                 }
             }
             if !shown.contains(&label) {
                 shown.push(label);
             }
-            if !parts.contains(&part.as_str()) {
-                parts.push(part);
+            if !parts.contains(&label_of_part) {
+                parts.push(label_of_part);
             }
         }
     }
@@ -61,7 +66,7 @@ fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
         encoding["strokeDash"] = json!({
             "field": "series",
             "type": "nominal",
-            "title": topic.title.to_lowercase(),
+            "title": null,
             "scale": {"domain": shown, "range": dashes(shown.len())},
             "legend": {"orient": "top"},
         });

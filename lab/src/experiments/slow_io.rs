@@ -111,7 +111,7 @@ impl Cell {
     /// Name before its counters: `hdd.20M.u5`.
     fn name(&self) -> String {
         let million = 1_000_000;
-        let records = if self.records % million == 0 {
+        let records = if self.records.is_multiple_of(million) {
             format!("{}M", self.records / million)
         } else {
             self.records.to_string()

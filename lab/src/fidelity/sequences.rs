@@ -172,7 +172,7 @@ impl Case {
     #[must_use]
     pub fn sequence_at(self, limit: u32) -> Sequence {
         assert!(
-            limit > 0 && limit % 128 == 0 && limit <= LIMIT_PAGES,
+            limit > 0 && limit.is_multiple_of(128) && limit <= LIMIT_PAGES,
             "sequence for {limit} pages"
         );
         Sequence::new(self, limit)
@@ -278,7 +278,7 @@ impl Sequence {
     }
 
     fn low(&mut self, at: u32) -> Access {
-        if (at / TURN) % 2 == 0 {
+        if (at / TURN).is_multiple_of(2) {
             return access(Kind::Pread, OBJECT_F0, self.zipf());
         }
         let zipf = self.second_zipf.as_ref().expect("the case has two zipfs");

@@ -38,7 +38,7 @@ impl Number {
         let n = values.len() as u128;
         match n {
             0 => None,
-            n if sum % n == 0 => Some(Self::Int((sum / n) as u64)),
+            n if sum.is_multiple_of(n) => Some(Self::Int((sum / n) as u64)),
             n => Some(Self::Real(sum as f64 / n as f64)),
         }
     }

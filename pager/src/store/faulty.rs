@@ -31,7 +31,7 @@ impl FaultPlan {
         let n = count.fetch_add(1, Relaxed) + 1;
         match every.load(Relaxed) {
             0 => false,
-            every => n % u64::from(every) == 0,
+            every => n.is_multiple_of(u64::from(every)),
         }
     }
 

@@ -191,8 +191,10 @@ impl FileStorage {
 
     /// The descriptor for a transfer; true if it goes past the page cache.
     fn file_for(&self, at: *const u8, len: usize, offset: u64) -> (&File, bool) {
-        let aligned =
-            len % PAGE == 0 && offset % PAGE as u64 == 0 && at as usize % PAGE == 0 && len > 0;
+        let aligned = len.is_multiple_of(PAGE)
+            && offset.is_multiple_of(PAGE as u64)
+            && (at as usize).is_multiple_of(PAGE)
+            && len > 0;
         match &self.direct {
             Some(f) if aligned && !self.refused.load(Relaxed) => (f, true),
             _ => (&self.plain, false),

@@ -219,7 +219,7 @@ impl Build {
                 cold.push(page as u32);
                 // Half of what is written once is read once more, half a life later.
                 let back = cold.len() / 2;
-                if cold.len() % 2 == 0 {
+                if cold.len().is_multiple_of(2) {
                     self.machine.access(ctx, p.heap, cold[back], false).await?;
                 }
             }

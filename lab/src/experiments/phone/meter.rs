@@ -91,7 +91,7 @@ impl Meter {
                     }
                     let n = meter.samples.get();
                     meter.samples.set(n + 1);
-                    if n % 10 == 0 {
+                    if n.is_multiple_of(10) {
                         meter.series.borrow_mut().push((ctx.now(), values));
                     }
                     let next = ctx.now() + meter.phone.ms(100);

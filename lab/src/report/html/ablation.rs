@@ -55,9 +55,10 @@ fn effects(a: &Ablation, index: usize) -> Table {
                 }
                 None => Cell::figure("n/a"),
             };
-            let share = e
-                .share
-                .map_or_else(String::new, |s| format!("{:.0} %", s * 100.0));
+            // Adding zero makes minus zero plain.
+            let share = e.share.map_or_else(String::new, |s| {
+                format!("{:.0} %", (s * 100.0).round() + 0.0)
+            });
             let mean = Number::Real(e.mean);
             [
                 Cell::number(human(e.mean), mean, format!("{at}/mean"), ""),

@@ -223,6 +223,10 @@ fn values(counters: &Counters, part: &str, q: &Quantity) -> Option<Vec<f64>> {
     let mut values = sums(counters, part, q.counters)?;
     if !q.per.is_empty() {
         let per = sums(counters, part, q.per)?;
+        // Nothing was freed: there is no such figure.
+        if per.iter().all(|p| *p == 0.0) {
+            return None;
+        }
         values
             .iter_mut()
             .zip(per)
@@ -235,19 +239,23 @@ fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// `+12 %`, `-40 %`, or how manyfold.
+/// `+12 %` (with a space that does not break), `-40 %`, or how manyfold.
 pub fn change(ratio: f64) -> String {
     if !ratio.is_finite() {
         "new".into()
     } else if ratio >= 3.0 {
-        format!("{} times as many", human((ratio * 10.0).round() / 10.0))
+        let digits = usize::from(ratio < 100.0);
+        format!("{ratio:.digits$} times as many")
     } else if ratio == 0.0 {
         "none left".into()
     } else {
         let percent = 100.0 * (ratio - 1.0);
+        if percent.abs() < 0.05 {
+            return "no change".into();
+        }
         let sign = if percent < 0.0 { "\u{2212}" } else { "+" };
         let digits = usize::from(percent.abs() < 10.0);
-        format!("{sign}{:.digits$} %", percent.abs())
+        format!("{sign}{:.digits$}\u{a0}%", percent.abs())
     }
 }
 
@@ -256,6 +264,10 @@ fn one(before: &[f64], after: &[f64], order: usize, q: &Quantity, part: &str) ->
     let counts = q.per.is_empty();
     let killed = q.counters.contains(&"oom_kill");
     if counts && !killed && b.max(a) < LEAST_COUNT {
+        return None;
+    }
+    // Only one of them has generations at all.
+    if q.counters.contains(&"aging_runs") && b.min(a) == 0.0 {
         return None;
     }
     let ratio = if b == a { 1.0 } else { a / b };

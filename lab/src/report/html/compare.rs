@@ -75,11 +75,22 @@ fn sentence(compared: &Compared) -> Option<String> {
     ))
 }
 
+/// Without folders; they are among the facts.
+fn file_name(path: &str) -> &str {
+    let name = std::path::Path::new(path).file_name();
+    name.and_then(|n| n.to_str()).unwrap_or(path)
+}
+
 /// The page of a comparison.
 #[must_use]
 pub fn compare(c: &Comparison, command: &str) -> String {
     let mut page = Page::new(
-        format!("{}: {} against {}", c.experiment, c.files[0], c.files[1]),
+        format!(
+            "{}: {} against {}",
+            c.experiment,
+            file_name(&c.files[0]),
+            file_name(&c.files[1])
+        ),
         "Two results side by side, seed by seed: before is the first file, after the second.",
         command,
     )

@@ -49,9 +49,9 @@ pub fn experiment(
         [] => experiment.name.to_owned(),
     };
     let lead = format!(
-        "{}. Run on Coldset's simulated machine; the first variant is \u{201c}before\u{201d}, the last \
-         one \u{201c}after\u{201d}.",
-        super::summary::capital(experiment.doc)
+        "{}, on Coldset's simulated machine. The first variant is \u{201c}before\u{201d}, the last one \
+         \u{201c}after\u{201d}.",
+        experiment.doc
     );
     let page = Page::new(title, lead, command).fact("variants", names.join(", "));
     let mut page = facts(page, result);

@@ -47,7 +47,7 @@ fn bound(table: &ReplayTable, policy: &str) -> Option<f64> {
 }
 
 fn percent(x: f64) -> String {
-    format!("{:.3} %", 100.0 * x)
+    format!("{:.3}\u{a0}%", 100.0 * x)
 }
 
 /// Which variant misses least under a limit, and how far that is from the bounds.

@@ -154,7 +154,18 @@ fn verdicts(result: &ExperimentResult) -> Option<String> {
 /// What differs between two variants, in the words of the patches and switches.
 pub fn differences(before: &Variant, after: &Variant) -> Vec<String> {
     let (b, a) = (before.switches.describe(), after.switches.describe());
-    parts(&before.switches, &after.switches)
+    let mut parts = parts(&before.switches, &after.switches);
+    let mut rest = None;
+    if let Some(at) = parts.iter().position(|p| p.switches == ["policy"]) {
+        // Other lists altogether: most switches mean something to one of the two only.
+        parts.swap(0, at);
+        let more = parts.len() - 1;
+        rest = (more > 0).then(|| {
+            format!("{more} further patches or switches differ, most of which matter to one policy only.")
+        });
+        parts.truncate(1);
+    }
+    parts
         .iter()
         .map(|part| {
             let switches: Vec<String> = b
@@ -181,6 +192,7 @@ pub fn differences(before: &Variant, after: &Variant) -> Vec<String> {
                 format!("{what}.")
             }
         })
+        .chain(rest)
         .collect()
 }
 

@@ -65,10 +65,11 @@ impl Cell {
             let decimals = mean.split_once('.').map_or(0, |(_, digits)| digits.len());
             let step = 10f64.powi(decimals.min(9) as i32);
             let rounded = (half * step).round() / step;
-            format!(
-                " \u{b1}{}",
-                human(if rounded > 0.0 { rounded } else { half })
-            )
+            if rounded == 0.0 || rounded >= 1000.0 {
+                format!(" \u{b1}{}", human(half.max(rounded)))
+            } else {
+                format!(" \u{b1}{rounded:.decimals$}")
+            }
         } else {
             String::new()
         };

@@ -84,7 +84,7 @@ fn the_summary_says_what_is_better_and_why() {
     );
     assert!(
         s.headline.starts_with(
-            "v5 is better: throughput is 101 ops/s with base and 131 ops/s with v5, +30 %"
+            "v5 is better: throughput is 101 ops/s with base and 131 ops/s with v5, +30\u{a0}%"
         ),
         "{}",
         s.headline
@@ -97,7 +97,7 @@ fn the_summary_says_what_is_better_and_why() {
     );
     assert_eq!(
         counters[0],
-        "Refaults (pages): 5,000 \u{2192} 1,000 (\u{2212}80 %): fewer pages are needed again after their \
+        "Refaults (pages): 5,000 \u{2192} 1,000 (\u{2212}80\u{a0}%): fewer pages are needed again after their \
          eviction, so the choice of what to evict is better."
     );
     let (heading, patches) = &s.paragraphs[2];
@@ -139,10 +139,11 @@ fn noise_and_losses_are_called_so() {
 #[test]
 fn changes_are_written_for_people() {
     for (ratio, text) in [
-        (1.284, "+28 %"),
-        (0.6, "\u{2212}40 %"),
-        (1.05, "+5.0 %"),
-        (12.34, "12.30 times as many"),
+        (1.284, "+28\u{a0}%"),
+        (0.6, "\u{2212}40\u{a0}%"),
+        (1.05, "+5.0\u{a0}%"),
+        (12.34, "12.3 times as many"),
+        (0.9998, "no change"),
         (0.0, "none left"),
         (f64::INFINITY, "new"),
     ] {
