@@ -96,8 +96,10 @@ fn killed_and_interrupted_sweeps_go_on_where_they_were() {
         let child = start(&grid, &parts);
         let id = child.id();
         wait_for(&parts, before + 2);
+        let workers = children(id);
         kill(signal, id);
         let (out, _) = result(child);
+        workers.into_iter().for_each(wait_for_end);
         let now = finished(&parts);
         assert!(now < 20, "it was too quick to be interrupted");
         match signal {
@@ -152,6 +154,19 @@ fn killed_and_interrupted_sweeps_go_on_where_they_were() {
     };
     assert!(stdout_of(&named("pgsteal_anon"), 0).contains("pgsteal_anon"));
     assert!(message_of(&named("pgsteal_ano"), 2).contains("did you mean 'pgsteal_anon'"));
+}
+
+/// Waits until a process, which follows the one that has started it, has ended.
+fn wait_for_end(id: u32) {
+    let begin = Instant::now();
+    let alive = |stat: String| !stat.contains(") Z ");
+    while std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(alive) {
+        assert!(
+            begin.elapsed() < Duration::from_secs(10),
+            "a worker goes on"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Children of a process.

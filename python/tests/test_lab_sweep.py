@@ -233,6 +233,19 @@ def test_dask_by_address_and_without_the_folder(
     pd.testing.assert_frame_equal(ours, theirs)
 
 
+def test_the_command_of_the_wheel(tmp_path: Path, local: lab.Sweep) -> None:
+    """It starts its workers as it was started itself."""
+    command = Path(sys.executable).with_name("coldset")
+    if not command.exists():
+        pytest.skip("the package is not installed as a wheel")
+    grid = tmp_path / "grid.toml"
+    grid.write_text("\n".join(f"{k} = {json.dumps(v)}" for k, v in {**GRID, "seeds": 1}.items()))
+    arguments = ["lab", "sweep", grid, "--out", tmp_path / "out", "--json", "-"]
+    done = subprocess.run([command, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["computed"] == 2
+
+
 def test_dask_nobody_answers(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     import coldset.lab._dask as dask

@@ -7,7 +7,8 @@ use coldset_lab::report::Progress;
 use coldset_lab::sweep::{Cell, Store};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -64,7 +65,7 @@ struct Shared<'a> {
     queue: Mutex<VecDeque<Task<'a>>>,
     /// Cells handed out.
     under_way: AtomicUsize,
-    tally: Arc<Mutex<Tally>>,
+    tally: Mutex<Tally>,
     /// The workers, for whoever must end them.
     children: Arc<Mutex<BTreeMap<u32, Child>>>,
     stopping: Arc<AtomicBool>,
@@ -84,7 +85,7 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
     let there = store.keys()?;
     let distinct: BTreeMap<&str, &Cell> = cells.iter().map(|c| (c.key.as_str(), c)).collect();
     let mut queue: VecDeque<Task> = VecDeque::new();
-    let mut queued = std::collections::BTreeSet::new();
+    let mut queued = BTreeSet::new();
     for cell in cells {
         if !there.contains(&cell.key) && queued.insert(&cell.key) {
             queue.push_back((cell, 0));
@@ -100,14 +101,14 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
         store,
         queue: Mutex::new(queue),
         under_way: AtomicUsize::new(0),
-        tally: Arc::new(Mutex::new(tally)),
+        tally: Mutex::new(tally),
         children: Arc::default(),
         stopping: Arc::default(),
         useless: Mutex::new(None),
         progress: Progress::new(distinct.len() as u64, "sweep"),
     };
     shared.progress.set((distinct.len() - todo) as u64);
-    listen(&shared)?;
+    listen(&shared, distinct.keys().map(|k| (*k).to_owned()).collect())?;
     let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
     let workers = jobs.unwrap_or_else(cpus).min(todo);
     std::thread::scope(|scope| {
@@ -128,24 +129,27 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
 }
 
 /// Ctrl-C ends the program at once; what is finished stays.
-fn listen(shared: &Shared) -> Result<(), Failure> {
+fn listen(shared: &Shared, wanted: BTreeSet<String>) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|e| Failure::Surroundings(format!("listening to signals: {e}")))?;
-    let (tally, children) = (Arc::clone(&shared.tally), Arc::clone(&shared.children));
+    let children = Arc::clone(&shared.children);
     let (stopping, progress) = (Arc::clone(&shared.stopping), shared.progress.clone());
-    let dir = shared.store.dir().display().to_string();
+    let store = Store::look(shared.store.dir());
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             stopping.store(true, Ordering::SeqCst);
             for child in lock(&children).values_mut() {
                 let _ = child.kill();
+                let _ = child.wait();
             }
             progress.finish();
-            let tally = lock(&tally);
+            // A worker may have finished a cell and not told so.
+            let there = store.keys().unwrap_or_default();
             eprintln!(
-                "coldset: interrupted: {} of {} cells are finished and kept in {dir}; the same command goes on from there",
-                tally.finished(),
-                tally.cells
+                "coldset: interrupted: {} of {} cells are finished and kept in {}; the same command goes on from there",
+                wanted.intersection(&there).count(),
+                wanted.len(),
+                store.dir().display()
             );
             std::process::exit(128 + signal);
         }
@@ -166,11 +170,19 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn start(shared: &'a Shared<'a>) -> Result<Self, String> {
         let fail = |e: std::io::Error| format!("starting a worker: {e}; give a smaller --jobs");
-        // As this command was started, which may be a script of another program.
-        let arguments = std::env::args_os().skip(1);
-        let before = arguments.take_while(|argument| argument != "lab");
-        let mut child = Command::new(std::env::current_exe().map_err(fail)?)
-            .args(before)
+        // As this command was started: a program, or a script of Python, which knows its environment by
+        // the name it was called by.
+        let arguments = std::env::args_os().take_while(|argument| argument != "lab");
+        let before: Vec<OsString> = arguments.collect();
+        let mut command = match before.as_slice() {
+            [interpreter, script @ ..] if !script.is_empty() => {
+                let mut command = Command::new(interpreter);
+                command.args(script);
+                command
+            }
+            _ => Command::new(std::env::current_exe().map_err(fail)?),
+        };
+        let mut child = command
             .args(["lab", "sweep-worker", "--out"])
             .arg(shared.store.dir())
             .stdin(Stdio::piped())
