@@ -235,8 +235,11 @@ fn s3fifo(pages: &[u32], c: usize) -> Vec<bool> {
     })
 }
 
+/// Which accesses miss, of a stream under a capacity.
+type Model = fn(&[u32], usize) -> Vec<bool>;
+
 /// A policy without a model is tested by the battery alone.
-const MODELS: &[(ListKind, fn(&[u32], usize) -> Vec<bool>)] = &[
+const MODELS: &[(ListKind, Model)] = &[
     (ListKind::Fifo, fifo),
     (ListKind::Lru, lru),
     (ListKind::Clock, clock),
