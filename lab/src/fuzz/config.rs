@@ -134,7 +134,13 @@ impl Setup {
 }
 
 fn draw_switches(rng: &mut Stream) -> (Switches, String) {
-    let name = PRESETS[rng.below(PRESETS.len() as u64) as usize].names[0];
+    // A kernel's policy, or any of the literature as if they were one more.
+    let kernels = PRESETS.iter().filter(|p| p.paper.is_none()).count() as u64;
+    let mut at = rng.below(kernels + 1);
+    if at == kernels {
+        at += rng.below(PRESETS.len() as u64 - kernels);
+    }
+    let name = PRESETS[at as usize].names[0];
     let mut switches = presets::preset(name).expect("a listed preset");
     let mut text = name.to_owned();
     // Switches that are on or off; policies and models come with the presets.

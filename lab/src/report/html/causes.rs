@@ -250,6 +250,9 @@ pub fn change(ratio: f64) -> String {
         "none left".into()
     } else {
         let percent = 100.0 * (ratio - 1.0);
+        if percent.abs() < 0.05 {
+            return "no change".into();
+        }
         let sign = if percent < 0.0 { "\u{2212}" } else { "+" };
         let digits = usize::from(percent.abs() < 10.0);
         format!("{sign}{:.digits$}\u{a0}%", percent.abs())

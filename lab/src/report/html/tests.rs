@@ -143,6 +143,7 @@ fn changes_are_written_for_people() {
         (0.6, "\u{2212}40\u{a0}%"),
         (1.05, "+5.0\u{a0}%"),
         (12.34, "12.3 times as many"),
+        (0.9998, "no change"),
         (0.0, "none left"),
         (f64::INFINITY, "new"),
     ] {
