@@ -22,10 +22,10 @@ lint-setup: setup
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 	  { echo "cargo clippy is missing; run: rustup component add clippy (Debian: apt-get install rust-clippy)" >&2; exit 1; }
 
-demo: setup ## build, then the MongoDB experiment and the sample trace over the policies, and a report
+demo: setup ## build, then an experiment before and after, the sample trace over the policies, and a report
 	$(CARGO) build --release -p coldset
 	# Exit code 1 is an answer here: a claim of the report is out of its band, and the table says so.
-	target/release/coldset lab run mongodb --seeds 5 --report target/demo.html || [ $$? -eq 1 ]
+	target/release/coldset lab run throttling-oom --seeds 5 --report target/demo.html || [ $$? -eq 1 ]
 	target/release/coldset lab replay data/sqlite.pageops.zst --memory 25%
 	$(CARGO) run --release -p coldset-pager --example budget
 	@scripts/show target/demo.html
