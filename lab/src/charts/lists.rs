@@ -98,7 +98,7 @@ fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
             "encoding": {
                 "x": {
                     "field": "from", "type": "quantitative", "bin": "binned",
-                    "title": frame.title, "axis": {"grid": false, "tickCount": 5},
+                    "title": frame.title, "axis": {"grid": false, "tickCount": 5, "labelOverlap": "greedy", "labelSeparation": 8},
                 },
                 "x2": {"field": "to"},
                 "y": {
