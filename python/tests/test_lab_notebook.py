@@ -14,13 +14,14 @@ HTML, VEGA = "text/html", "application/vnd.vegalite.v5+json"
 
 
 @pytest.fixture(scope="module")
-def executed() -> Any:
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     nbformat = pytest.importorskip("nbformat")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     # Nobody's settings.
-    os.environ["IPYTHONDIR"] = os.environ["JUPYTER_CONFIG_DIR"] = "/nowhere"
+    settings = str(tmp_path_factory.mktemp("settings"))
+    os.environ["IPYTHONDIR"] = os.environ["JUPYTER_CONFIG_DIR"] = settings
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     return notebook
 

@@ -35,8 +35,9 @@ macro_rules! shares {
 const SEEDS: u64 = 60;
 const OPS: u64 = 30_000;
 
+// Not from 1,000: seed 1,056 thrashes at its limit under a faulty variant for minutes, and passes.
 shares! {
-    seeds_of_share_1: 1_000,
+    seeds_of_share_1: 9_000,
     seeds_of_share_2: 2_000,
     seeds_of_share_3: 3_000,
     seeds_of_share_4: 4_000,
