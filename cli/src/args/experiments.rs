@@ -1,6 +1,6 @@
 //! Running experiments: `run`, `verify`, `ablate`.
 
-use super::{CsvArgs, FormArgs, JobsArgs, ReportArgs};
+use super::{FormArgs, JobsArgs, OutArgs, ReportArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -57,18 +57,9 @@ pub struct RunArgs {
     /// Also write the series over time as CSV
     #[arg(long, value_name = "FILE")]
     pub series: Option<String>,
-    /// JSON, tables.
+    /// Output and threads.
     #[command(flatten)]
-    pub form: FormArgs,
-    /// CSV.
-    #[command(flatten)]
-    pub rows: CsvArgs,
-    /// The page.
-    #[command(flatten)]
-    pub page: ReportArgs,
-    /// Threads.
-    #[command(flatten)]
-    pub threads: JobsArgs,
+    pub out: OutArgs,
 }
 
 /// Arguments of `verify`.

@@ -16,6 +16,7 @@ pub use traces::{
     AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, ReplayArgs, TraceArgs,
 };
 
+use crate::output::Wanted;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -147,6 +148,44 @@ pub struct ReportArgs {
     /// Write a page that opens in a browser: summary, tables, charts, parameters, all in one file
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<String>,
+}
+
+impl ReportArgs {
+    /// The page and the JSON form.
+    pub fn wanted<'a>(&'a self, form: &'a FormArgs) -> Wanted<'a> {
+        Wanted {
+            json: form.json.as_deref(),
+            csv: None,
+            report: self.report.as_deref(),
+        }
+    }
+}
+
+/// All forms of a result, and threads.
+#[derive(Args, Debug)]
+pub struct OutArgs {
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
+}
+
+impl OutArgs {
+    /// What goes where.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            csv: self.rows.csv.as_deref(),
+            ..self.page.wanted(&self.form)
+        }
+    }
 }
 
 /// Threads.

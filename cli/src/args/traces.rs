@@ -1,6 +1,6 @@
 //! Traces: `replay`, `inspect`, `convert`.
 
-use super::{CsvArgs, FormArgs, JobsArgs, ReportArgs};
+use super::OutArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -153,18 +153,9 @@ pub struct ReplayArgs {
     /// Protection (memory.low) of a task's memcg; every task then has its own
     #[arg(long, value_name = "TASK=SIZE")]
     pub low: Vec<String>,
-    /// JSON, tables.
+    /// Output and threads.
     #[command(flatten)]
-    pub form: FormArgs,
-    /// CSV.
-    #[command(flatten)]
-    pub rows: CsvArgs,
-    /// The page.
-    #[command(flatten)]
-    pub page: ReportArgs,
-    /// Threads.
-    #[command(flatten)]
-    pub threads: JobsArgs,
+    pub out: OutArgs,
 }
 
 /// Arguments of `mrc`.
@@ -214,18 +205,9 @@ pub struct MrcArgs {
     /// No plot below the table
     #[arg(long)]
     pub no_plot: bool,
-    /// Output.
+    /// Output and threads.
     #[command(flatten)]
-    pub form: FormArgs,
-    /// Values.
-    #[command(flatten)]
-    pub rows: CsvArgs,
-    /// The page.
-    #[command(flatten)]
-    pub page: ReportArgs,
-    /// Threads.
-    #[command(flatten)]
-    pub threads: JobsArgs,
+    pub out: OutArgs,
 }
 
 /// Arguments of `inspect`.

@@ -3,7 +3,7 @@
 use super::{plan, style};
 use crate::args::AblateArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, Outputs, Wanted};
+use crate::output::{command_line, Outputs};
 use coldset_lab::ablate::{ablate, ablation_json, parts, render_ablation};
 use coldset_lab::report::{html, Progress};
 use coldset_lab::runner::{experiment, with_jobs, Variant};
@@ -24,11 +24,7 @@ pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
         }
     };
     let plan = plan(experiment, variants, &args.what)?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        report: args.page.report.as_deref(),
-        ..Wanted::default()
-    })?;
+    let outputs = Outputs::open(args.page.wanted(&args.form))?;
     let changes = parts(&plan.variants[0].switches, &plan.variants[1].switches);
     let runs = (2 + 2 * changes.len() as u64) * plan.seeds;
     let progress = Progress::new(runs, experiment.name);

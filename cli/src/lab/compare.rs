@@ -3,7 +3,7 @@
 use super::style;
 use crate::args::CompareArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, Outputs, Wanted};
+use crate::output::{command_line, Outputs};
 use coldset_lab::compare::{
     compare, comparison_json, read, render_comparison, CompareError, ReadResult,
 };
@@ -38,11 +38,7 @@ fn lab(error: CompareError) -> Failure {
 pub fn run(args: &CompareArgs) -> Result<Verdict, Failure> {
     let (before, after) = (file(&args.before)?, file(&args.after)?);
     let comparison = compare(&before, &after).map_err(lab)?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        report: args.page.report.as_deref(),
-        ..Wanted::default()
-    })?;
+    let outputs = Outputs::open(args.page.wanted(&args.form))?;
     outputs.write(
         || render_comparison(&comparison, style(args.form.markdown)),
         || comparison_json(&comparison),

@@ -3,7 +3,7 @@
 use super::style;
 use crate::args::FidelityArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{Outputs, Wanted};
+use crate::output::Outputs;
 use coldset_lab::fidelity::compare::{Policy, POLICIES};
 use coldset_lab::fidelity::{Case, Reference};
 use coldset_lab::report::Progress;
@@ -80,10 +80,7 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         );
         return Err(Failure::Usage(message));
     }
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        ..Wanted::default()
-    })?;
+    let outputs = Outputs::open_json(args.form.json.as_deref())?;
     let steps = options.cases.iter().filter(recorded).count() * options.policies.len();
     let progress = Progress::new(steps as u64, "cases");
     let done = with_jobs(args.threads.jobs, || check(&reference, &options, &progress));
@@ -94,11 +91,9 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
             "the tables hold none of the known cases; nothing was checked".into(),
         ));
     }
-    outputs.write(
+    outputs.write_text_or_json(
         || render_fidelity(&checked, style(args.form.markdown)),
         || fidelity_json(&checked),
-        |_| Ok(()),
-        String::new,
     )?;
     Ok(Verdict::of(checked.iter().all(|c| c.pass())))
 }

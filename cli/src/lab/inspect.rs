@@ -3,29 +3,19 @@
 use super::trace::load;
 use crate::args::InspectArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{Outputs, Wanted};
+use crate::output::Outputs;
 use coldset_lab::replay::Command;
 use coldset_lab::runner::{
     inspect_all, show_pages, Inspection, ReplayPlan, RunnerError, Size, SwapSpec, Variant,
 };
 
 fn plan(args: &InspectArgs) -> Result<ReplayPlan, RunnerError> {
+    let variants = Variant::parse_all(&args.variants, &args.set)?;
+    let plan = ReplayPlan::new(variants, Size::parse("memory", &args.memory)?);
     Ok(ReplayPlan {
-        variants: Variant::parse_all(&args.variants, &args.set)?,
-        memory: vec![Size::parse("memory", &args.memory)?],
-        kernel_memory: true,
-        own_pages: 0,
         swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
         swappiness: args.swappiness,
-        fault_around: 1,
-        read_ahead: 0,
-        clock: None,
-        fold_phases: 1,
-        fold_every: None,
-        bounds: false,
-        low: Vec::new(),
-        max: Vec::new(),
-        sample_points: 0,
+        ..plan
     })
 }
 
@@ -66,12 +56,9 @@ pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
     let evict = args.evict.iter();
     let evict = evict.map(|&(seq, nr)| Command::Evict { seq, nr });
     let commands: Vec<Command> = age.chain(evict).collect();
-    let outputs = Outputs::open(Wanted {
-        json: args.json.as_deref(),
-        ..Wanted::default()
-    })?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
     let all = inspect_all(&trace, &plan, &commands)?;
-    outputs.write(
+    outputs.write_text_or_json(
         || text(&all),
         || {
             format!(
@@ -79,8 +66,6 @@ pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
                 serde_json::to_string_pretty(&all).expect("plain data")
             )
         },
-        |_| Ok(()),
-        String::new,
     )?;
     Ok(Verdict::Good)
 }

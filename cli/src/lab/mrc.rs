@@ -5,7 +5,7 @@ use super::style;
 use super::trace::load;
 use crate::args::MrcArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, Outputs, Wanted};
+use crate::output::{command_line, Outputs};
 use coldset_lab::bounds::Sequence;
 use coldset_lab::mrc::{curves, mrc_json, render_mrc, write_mrc_csv, Curves, MrcPlan, Sample};
 use coldset_lab::report::{html, human, Progress};
@@ -32,8 +32,8 @@ fn text(args: &MrcArgs, curves: &Curves) -> String {
         human(curves.references as f64),
         show_pages(curves.unique_pages),
     );
-    out.push_str(&render_mrc(curves, style(args.form.markdown)));
-    if !args.no_plot && !args.form.markdown && curves.sizes.len() > 1 {
+    out.push_str(&render_mrc(curves, style(args.out.form.markdown)));
+    if !args.no_plot && !args.out.form.markdown && curves.sizes.len() > 1 {
         out.push('\n');
         out.push_str(&plot(curves));
     }
@@ -49,17 +49,13 @@ pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
     let (trace, _) = load(&args.trace, &args.reading)?;
     let sequence = Sequence::of_ops(&trace.ops).map_err(RunnerError::Bounds)?;
     plan.pages(sequence.unique().into())?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        csv: args.rows.csv.as_deref(),
-        report: args.page.report.as_deref(),
-    })?;
+    let outputs = Outputs::open(args.out.wanted())?;
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "curves");
         bar.clone()
     };
-    let done = with_jobs(args.threads.jobs, || curves(&sequence, &plan, begin));
+    let done = with_jobs(args.out.threads.jobs, || curves(&sequence, &plan, begin));
     bar.finish();
     let curves = done??;
     outputs.write(

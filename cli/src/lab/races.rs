@@ -2,7 +2,7 @@
 
 use crate::args::RacesArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{print, Outputs, Wanted};
+use crate::output::{print, Outputs};
 use coldset_lab::races::{
     find, prove, prove_against, Adversary, Plant, Protocol, RaceReport, ADVERSARIES,
     MAX_ADVERSARIES, PLANTS, PROTOCOLS,
@@ -62,10 +62,7 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
     if protocols.is_empty() && plant.is_none() {
         protocols = PROTOCOLS.to_vec();
     }
-    let outputs = Outputs::open(Wanted {
-        json: args.json.as_deref(),
-        ..Wanted::default()
-    })?;
+    let outputs = Outputs::open_json(args.json.as_deref())?;
 
     let mut report = RaceReport::default();
     let mut text = String::new();
@@ -107,7 +104,7 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
         "{verdict}; {states} states in {:.1} s\n",
         clock.elapsed().as_secs_f64()
     );
-    outputs.write(
+    outputs.write_text_or_json(
         || text,
         || {
             format!(
@@ -115,8 +112,6 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
                 serde_json::to_string_pretty(&report).expect("plain data")
             )
         },
-        |_| Ok(()),
-        String::new,
     )?;
     // A planted bug that shows is a broken protocol.
     Ok(Verdict::of(good && plant.is_none()))

@@ -6,7 +6,7 @@ use super::style;
 use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, Outputs, Wanted};
+use crate::output::{command_line, Outputs};
 use coldset_lab::replay::Clock;
 use coldset_lab::report::{html, human, Progress};
 use coldset_lab::runner::{
@@ -100,7 +100,7 @@ fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
     let mut out = format!("{}: {}\n", args.trace.display(), heading(trace));
     for table in tables {
         out.push('\n');
-        out.push_str(&render_replay(table, style(args.form.markdown)));
+        out.push_str(&render_replay(table, style(args.out.form.markdown)));
     }
     if args.bounds == BoundsArg::Exact {
         out.push_str("\nexact LRU, OPT: with all of the limit, kernel memory not deducted.\n");
@@ -149,11 +149,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         }
     };
     plan.limits(trace)?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        csv: args.rows.csv.as_deref(),
-        report: args.page.report.as_deref(),
-    })?;
+    let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;
     }
@@ -162,7 +158,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         bar = Progress::new(steps, "replays");
         bar.clone()
     };
-    let done = with_jobs(args.threads.jobs, || replay_all(trace, &plan, begin));
+    let done = with_jobs(args.out.threads.jobs, || replay_all(trace, &plan, begin));
     bar.finish();
     let tables = done??;
     outputs.write(

@@ -33,11 +33,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         list.iter().map(split).collect()
     };
     plan.record = [record("set", &args.set), record("cost", &args.what.cost)].concat();
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        csv: args.rows.csv.as_deref(),
-        report: args.page.report.as_deref(),
-    })?;
+    let outputs = Outputs::open(args.out.wanted())?;
     let series = Outputs::open(Wanted {
         csv: args.series.as_deref(),
         ..Wanted::default()
@@ -46,7 +42,9 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         plan.sample_points = SAMPLE_POINTS;
     }
     let progress = Progress::new(plan.variants.len() as u64 * plan.seeds, experiment.name);
-    let done = with_jobs(args.threads.jobs, || run_plan(experiment, &plan, &progress))?;
+    let done = with_jobs(args.out.threads.jobs, || {
+        run_plan(experiment, &plan, &progress)
+    })?;
     progress.finish();
     let outcome = done?;
     let result = &outcome.result;
@@ -56,7 +54,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         series.write_csv_only(csv)?;
     }
     outputs.write(
-        || render_text(result, style(args.form.markdown)),
+        || render_text(result, style(args.out.form.markdown)),
         || experiment_json(result),
         |out| write_csv(result, out).map_err(|e| e.to_string()),
         || html::experiment(experiment, &plan, &outcome, &command_line()),

@@ -4,7 +4,7 @@ use super::assign::costs;
 use super::style;
 use crate::args::{SensitivityArg, VerifyArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, Outputs, Wanted};
+use crate::output::{command_line, Outputs};
 use coldset_lab::report::{experiments_json, html, Progress};
 use coldset_lab::runner::with_jobs;
 use coldset_lab::verify::{
@@ -19,11 +19,7 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
     let seeds = if args.quick { 1 } else { args.seeds };
     let mut plan = VerifyPlan::new(&args.only, seeds)?;
     plan.costs = costs(&args.cost)?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        report: args.page.report.as_deref(),
-        ..Wanted::default()
-    })?;
+    let outputs = Outputs::open(args.page.wanted(&args.form))?;
     let costings = match args.sensitivity {
         None => Vec::new(),
         Some(SensitivityArg::All) => Costing::all(&plan.costs),

@@ -86,6 +86,29 @@ pub struct ReplayTable {
 }
 
 impl ReplayPlan {
+    /// These variants under one limit, kernel memory counted, everything else as little as can be: no
+    /// clock, no read-ahead, no bounds, no samples.
+    #[must_use]
+    pub fn new(variants: Vec<Variant>, memory: Size) -> Self {
+        Self {
+            variants,
+            memory: vec![memory],
+            kernel_memory: true,
+            own_pages: 0,
+            swap: None,
+            swappiness: 60,
+            fault_around: 1,
+            read_ahead: 0,
+            clock: None,
+            fold_phases: 1,
+            fold_every: None,
+            bounds: false,
+            low: Vec::new(),
+            max: Vec::new(),
+            sample_points: 0,
+        }
+    }
+
     /// Limits in pages.
     ///
     /// # Errors

@@ -113,21 +113,10 @@ impl Runner {
             return Ok(Vec::new());
         };
         let plan = ReplayPlan {
-            sample_points: 0,
-            variants: vec![variant.clone()],
-            memory: vec![Size::Pages(memory.pages)],
             kernel_memory: *kernel_memory,
-            own_pages: 0,
             swap: swap.as_deref().map(SwapSpec::parse).transpose()?,
             swappiness: *swappiness,
-            fault_around: 1,
-            read_ahead: 0,
-            clock: None,
-            fold_phases: 1,
-            fold_every: None,
-            bounds: false,
-            low: Vec::new(),
-            max: Vec::new(),
+            ..ReplayPlan::new(vec![variant.clone()], Size::Pages(memory.pages))
         };
         let trace = self.trace(path, content)?;
         let tables = replay_all(trace, &plan, |_| Progress::silent())?;

@@ -1,6 +1,6 @@
 //! What came of a run or a replay, as columns and JSON.
 
-use coldset_lab::charts::{self, Chart, CurveLine};
+use coldset_lab::charts::{self, Chart};
 use coldset_lab::experiments::Experiment;
 use coldset_lab::mrc::{mrc_json, render_mrc, Curves};
 use coldset_lab::report::{experiment_json, html, render_text, Style};
@@ -281,22 +281,9 @@ impl LabResult {
             let charts = match &self.outcome {
                 Outcome::Experiment { runs, .. } => charts::experiment(&runs.result, &runs.runs),
                 Outcome::Replay { tables, .. } => charts::replay(tables),
-                Outcome::Curves(curves) => vec![charts::curves(&lines(curves))],
+                Outcome::Curves(curves) => vec![charts::curves(&curves.lines())],
             };
             charts.into_iter().map(text).collect()
         })
     }
-}
-
-fn lines(curves: &Curves) -> Vec<CurveLine> {
-    let line = |curve: &coldset_lab::mrc::Curve| CurveLine {
-        name: curve.policy.clone(),
-        points: curve
-            .points
-            .iter()
-            .map(|p| (p.pages, p.miss_ratio))
-            .collect(),
-        error: curve.points.iter().filter_map(|p| p.error).reduce(f64::max),
-    };
-    curves.curves.iter().map(line).collect()
 }
