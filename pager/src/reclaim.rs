@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Pages looked at together when one of them is tested: one word of bits.
 const WINDOW: usize = 64;
 
-/// A folio the engine has asked to unmap and not decided on yet.
+/// A folio that the engine has asked to unmap and not decided on yet. Its page is taken.
 struct Unmapped {
     folio: FolioId,
     region: Arc<RegionInner>,
@@ -30,7 +30,7 @@ struct Unmapped {
 /// One run of a task.
 struct Run {
     victims: Vec<Victim>,
-    unmapped: Option<Unmapped>,
+    unmapped: Vec<Unmapped>,
     /// Folios whose contents the engine wants written.
     write: Vec<(u32, u32)>,
     /// Pages mapped, by region and window, as of this run.
@@ -46,7 +46,7 @@ impl PoolInner {
         }
         let mut run = Run {
             victims: Vec::new(),
-            unmapped: None,
+            unmapped: Vec::new(),
             write: Vec::new(),
             windows: Vec::new(),
             flush: false,
@@ -58,9 +58,7 @@ impl PoolInner {
         let mut task = core.policy.reclaim(memcg, nr, asked);
         loop {
             let work = core.policy.step(&mut task);
-            if !about_unmapped(&work, &run) {
-                self.settle(&mut core, &mut run, &task);
-            }
+            settle(&mut core, &mut run, &task);
             match work {
                 Work::Test { folio, .. } => {
                     let (r, back) = self.test(core, &mut run, &task, folio);
@@ -136,7 +134,10 @@ impl PoolInner {
                     }
                 }
                 Work::WakeThrottled { .. } | Work::OomKill | Work::Balance { .. } => {}
-                Work::Done => break,
+                Work::Done => {
+                    assert!(run.unmapped.is_empty(), "pages taken and not decided on");
+                    break;
+                }
             }
         }
         drop(core);
@@ -173,24 +174,11 @@ impl PoolInner {
             return;
         }
         core.policy.map(folio, false);
-        run.unmapped = Some(Unmapped {
+        run.unmapped.push(Unmapped {
             folio,
             region,
             page,
         });
-    }
-
-    /// The engine has decided on the folio it had unmapped: freed, or kept after all.
-    fn settle(&self, core: &mut Core, run: &mut Run, task: &Task) {
-        let Some(u) = run.unmapped.take() else { return };
-        let freed = task
-            .freed()
-            .last()
-            .is_some_and(|f| f.object == u.region.book.object && f.index as usize == u.page);
-        if !freed {
-            core.policy.map(u.folio, true);
-            u.region.words.filled(u.page, false);
-        }
     }
 
     /// The engine has forgotten these.
@@ -323,12 +311,17 @@ impl PoolInner {
     }
 }
 
-/// The request still is about the folio that was unmapped last.
-fn about_unmapped(work: &Work, run: &Run) -> bool {
-    let Some(u) = &run.unmapped else { return true };
-    match work {
-        Work::FlushTlb { for_write } => *for_write,
-        Work::Write { folio } | Work::Unmap { folio } => *folio == u.folio,
-        _ => false,
+/// What the last step has decided on pages that were taken: those that are freed stay taken until
+/// [`PoolInner::collect`] hands them to the evictor, the others are given back.
+fn settle(core: &mut Core, run: &mut Run, task: &Task) {
+    for d in task.decided() {
+        let Some(at) = run.unmapped.iter().position(|u| u.folio == d.folio) else {
+            continue;
+        };
+        let u = run.unmapped.swap_remove(at);
+        if !d.freed {
+            core.policy.map(u.folio, true);
+            u.region.words.filled(u.page, false);
+        }
     }
 }

@@ -40,4 +40,4 @@ mod tests;
 pub use debug::{DebugCommand, DebugError};
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 pub use task::{Outcome, ReclaimTask};
-pub use work::{Answer, Freed, References, Work, Written};
+pub use work::{Answer, Decision, Freed, References, Work, Written};

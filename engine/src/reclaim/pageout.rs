@@ -116,6 +116,7 @@ impl ShrinkList {
             lruvec: f.lruvec,
         });
         self.free_ids.push(self.folio);
+        self.decide(true);
         if self.free_ids.len() < BATCH_MAX {
             self.at = At::Next;
             return None;

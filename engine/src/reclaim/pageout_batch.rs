@@ -9,7 +9,7 @@
 //! is frozen while folios wait: look-ups would spin.
 
 use super::shrink_list::{At, ShrinkList};
-use super::work::Work;
+use super::work::{Decision, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
@@ -39,6 +39,7 @@ impl ShrinkList {
         let mode = eng.sw.batched_dirty_flush;
         count(eng, self.folio, Counter::DirtyBatched);
         self.batch.waiting.push(self.folio);
+        self.asked_to_unmap = false;
         self.at = if self.batch.waiting.len() >= mode.capacity() {
             At::Relock
         } else {
@@ -74,6 +75,8 @@ impl ShrinkList {
                 Some(why) => {
                     count(eng, id, why);
                     self.ret.push(id);
+                    let (folio, freed) = (id, false);
+                    self.decided.push(Decision { folio, freed });
                     if mode != DirtyFlush::Posted {
                         self.batch.unsettled.push(id);
                     }

@@ -6,7 +6,7 @@
 use super::pageout_batch::PageoutBatch;
 use super::scan_control::ScanControl;
 use super::split::SplitFor;
-use super::work::{Answer, Freed, References, Work};
+use super::work::{Answer, Decision, Freed, References, Work};
 use crate::batch::BATCH_MAX;
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -105,6 +105,10 @@ pub(crate) struct ShrinkList {
     /// What the current [`Work::Free`] is about.
     pub(crate) freed: Vec<Freed>,
     pub(super) free_ids: Vec<FolioId>,
+    /// What became, in the current step, of folios that the host was asked to unmap.
+    pub(crate) decided: Vec<Decision>,
+    /// The folio at hand is one of those.
+    pub(super) asked_to_unmap: bool,
     /// What the current [`Work::Split`] has made of the pages after the first.
     pub(crate) pieces: Vec<FolioId>,
     pub(crate) stat: ReclaimStat,
@@ -134,6 +138,8 @@ impl Default for ShrinkList {
             ret: Vec::new(),
             freed: Vec::with_capacity(BATCH_MAX),
             free_ids: Vec::with_capacity(BATCH_MAX),
+            decided: Vec::new(),
+            asked_to_unmap: false,
             pieces: Vec::new(),
             stat: ReclaimStat::default(),
             at: At::End,
@@ -182,6 +188,7 @@ impl ShrinkList {
                 At::Next => {
                     if let Some(id) = self.batch.locked.pop_front() {
                         self.folio = id;
+                        self.asked_to_unmap = true;
                         self.pageout(eng)
                     } else if let Some(id) = self.batch.before_wait.take() {
                         self.folio = id;
@@ -239,6 +246,7 @@ impl ShrinkList {
                 At::Drop => {
                     eng.folios[self.folio].word.clear(Flags::LOCKED);
                     eng.folio_put(self.folio, 1);
+                    self.decide(false);
                     self.at = At::Next;
                     None
                 }
@@ -320,9 +328,18 @@ impl ShrinkList {
 
     // ------------------------------------------------------------ exits of one folio
 
+    /// The folio at hand is freed or stays.
+    pub(super) fn decide(&mut self, freed: bool) {
+        if std::mem::take(&mut self.asked_to_unmap) {
+            let folio = self.folio;
+            self.decided.push(Decision { folio, freed });
+        }
+    }
+
     /// Back on the list, never locked by us.
     pub(super) fn keep_unlocked(&mut self) -> Option<Work> {
         self.ret.push(self.folio);
+        self.decide(false);
         self.at = At::Next;
         None
     }
@@ -448,6 +465,7 @@ impl ShrinkList {
         }
         f.word.clear(Flags::ACTIVE);
         if f.mapped() {
+            self.asked_to_unmap = true;
             self.at = At::Poisoned;
             return Some(Work::Unmap { folio: self.folio });
         }
@@ -588,6 +606,7 @@ impl ShrinkList {
 
     fn unmap(&mut self, eng: &mut Engine, sc: &mut ScanControl) -> Option<Work> {
         if eng.folios[self.folio].mapped() {
+            self.asked_to_unmap = true;
             self.at = At::Unmap;
             return Some(Work::Unmap { folio: self.folio });
         }

@@ -7,7 +7,7 @@ use super::kswapd::KswapdRun;
 use super::node::NodeVisit;
 use super::scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY};
 use super::shrink_list::ShrinkList;
-use super::work::{Answer, Freed, Work};
+use super::work::{Answer, Decision, Freed, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{FolioId, LruType, MemcgId, NodeId};
@@ -155,6 +155,12 @@ impl ReclaimTask {
         &self.list.freed
     }
 
+    /// Of the folios that the host has been asked to unmap, those that the last step decided on. Each
+    /// of them is decided on exactly once, and before its task is done or rests.
+    pub fn decided(&self) -> &[Decision] {
+        &self.list.decided
+    }
+
     /// The folios that [`Work::Split`] has made of the pages after the first. Valid until the
     /// answer.
     pub fn pieces(&self) -> &[FolioId] {
@@ -184,6 +190,7 @@ impl ReclaimTask {
         if let Some((reason, node)) = self.sleeping.take() {
             eng.nodes[node.idx()].awake(reason);
         }
+        self.list.decided.clear();
         let mut cx = Cx {
             sc: &mut self.sc,
             list: &mut self.list,

@@ -191,6 +191,16 @@ pub enum Answer {
     Slab(u64),
 }
 
+/// What became of a folio that the host was asked to unmap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// The folio. If it was freed, its record may be used for another one after the next step.
+    pub folio: FolioId,
+    /// It is one of [`super::ReclaimTask::freed`]. False: it stays, and is back on a list or on its
+    /// way there.
+    pub freed: bool,
+}
+
 /// A folio that has been reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freed {

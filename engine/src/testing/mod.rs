@@ -29,5 +29,6 @@ mod world;
 
 pub(crate) use cache::Cache;
 pub(crate) use script::{Script, Seen, WriteAs};
+pub(crate) use serve::Undecided;
 pub(crate) use spec::Spec;
 pub(crate) use world::Host;

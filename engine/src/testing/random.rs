@@ -1,7 +1,7 @@
 //! Random lives of folios under every preset: whatever happens, [`crate::Engine::check`] holds and
 //! every page in memory is charged exactly once.
 
-use super::{Host, Spec, WriteAs};
+use super::{Host, Spec, Undecided, WriteAs};
 use crate::config::Config;
 use crate::folio::Flags;
 use crate::ids::FolioId;
@@ -155,8 +155,10 @@ fn apply(h: &mut Host, op: &Op) {
         Op::Interrupted(nr, ref others) => {
             let mut task = ReclaimTask::limit(h.memcg, nr, 0, NodeId(0));
             let mut others = others.iter();
+            let mut open = Undecided::default();
             loop {
                 let work = task.step(&mut h.eng);
+                open.follow(&h.eng, &task, work);
                 h.eng.check();
                 match work {
                     Work::Done => break,

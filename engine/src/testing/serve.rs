@@ -1,6 +1,7 @@
 //! Answering requests from the scripts; running tasks, single lists and single lruvecs.
 
 use super::{Host, Script, WriteAs};
+use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, NodeId};
 use crate::mglru::look_around::{window, LookAround};
@@ -9,6 +10,8 @@ use crate::reclaim::gen_loop::Cx;
 use crate::reclaim::lruvec_loop::LruvecLoop;
 use crate::reclaim::shrink_list::{ReclaimStat, ShrinkList};
 use crate::reclaim::{Answer, Freed, Outcome, ReclaimTask, References, ScanControl, Work, Written};
+use crate::switches::DirtyFlush;
+use std::collections::BTreeSet;
 
 /// Slots of a leaf table.
 const TABLE: u64 = 512;
@@ -23,6 +26,36 @@ pub(crate) struct Shrunk {
     pub(crate) kept: Vec<FolioId>,
     /// Those of them that were activated.
     pub(crate) active: Vec<FolioId>,
+}
+
+/// Folios that a task has asked to unmap and not decided on.
+#[derive(Default)]
+pub(crate) struct Undecided(BTreeSet<FolioId>);
+
+impl Undecided {
+    /// After each step: every folio is decided on once, what is freed is among what is freed, and
+    /// nothing stays open while the task rests.
+    pub(crate) fn follow(&mut self, eng: &Engine, task: &ReclaimTask, work: Work) {
+        let batches = eng.sw.batched_dirty_flush != DirtyFlush::Off;
+        for d in task.decided() {
+            // Folios that nothing maps may have waited for the same flush: nobody was asked.
+            let asked = self.0.remove(&d.folio);
+            assert!(asked || batches, "{d:?} was not asked for, or twice");
+            assert!(!d.freed || !task.freed().is_empty());
+        }
+        match work {
+            Work::Unmap { folio } => {
+                self.0.insert(folio);
+            }
+            Work::Done | Work::Throttle { .. } | Work::WaitWriteback { .. } | Work::Walk(_) => {
+                assert!(self.0.is_empty(), "{:?} at {work:?}", self.0);
+            }
+            Work::Test { .. } if !batches => {
+                assert!(self.0.is_empty(), "{:?} at {work:?}", self.0);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Host {
@@ -40,8 +73,10 @@ impl Host {
 
     /// Steps a task to its end.
     pub(crate) fn run(&mut self, task: &mut ReclaimTask) -> Outcome {
+        let mut open = Undecided::default();
         for _ in 0..ENDLESS {
             let work = task.step(&mut self.eng);
+            open.follow(&self.eng, task, work);
             if work == Work::Done {
                 return task.outcome();
             }

@@ -4,7 +4,7 @@ use super::{Policy, CPU};
 use crate::journal::{digest, pack_answer, victim, Op};
 use coldset_engine::mglru::{look_around::LookAround, walk::Walk};
 use coldset_engine::reclaim::{
-    Answer, Freed, Outcome, ReclaimKind, ReclaimTask, ScanControl, Work,
+    Answer, Decision, Freed, Outcome, ReclaimKind, ReclaimTask, ScanControl, Work,
 };
 use coldset_engine::{FolioId, MemcgId, NodeId};
 
@@ -24,9 +24,9 @@ impl Task {
         self.answer = Some(a);
     }
 
-    /// What it has given up since it last asked to free.
-    pub(crate) fn freed(&self) -> &[Freed] {
-        self.task.freed()
+    /// What the last step has decided on folios that it had asked to unmap.
+    pub(crate) fn decided(&self) -> &[Decision] {
+        self.task.decided()
     }
 
     /// How it ended.

@@ -8,7 +8,7 @@ use crate::memcg::{ChargeFlags, ChargeStep, ChargeTask, CounterKind, TaskMemcg};
 use crate::presets::PRESETS;
 use crate::reclaim::{ReclaimKind, ReclaimTask, ScanControl, Work};
 use crate::switches::MemcgHeat;
-use crate::testing::{Host, Spec, WriteAs};
+use crate::testing::{Host, Spec, Undecided, WriteAs};
 use crate::zone::{Zone, ZoneClass};
 use proptest::prelude::*;
 
@@ -151,8 +151,10 @@ fn host(w: &World) -> Host {
 
 /// Steps a task to its end; returns the steps. `fold`: statistics are folded every so many steps.
 fn steps(h: &mut Host, task: &mut ReclaimTask, fold: u64) -> u64 {
+    let mut open = Undecided::default();
     for n in 0..5_000_000 {
         let work = task.step(&mut h.eng);
+        open.follow(&h.eng, task, work);
         if work == Work::Done {
             return n;
         }
