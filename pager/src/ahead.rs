@@ -7,9 +7,9 @@
 
 use crate::error::{Error, Result};
 use crate::fault::MOST_FILLED;
+use crate::fuse::pool_thread;
 use crate::pool::PoolInner;
 use crate::region::RegionInner;
-use crate::sys::signals::shielded_thread;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -121,7 +121,7 @@ impl Ahead {
             return Ok(());
         }
         let shared = self.shared.clone();
-        let thread = shielded_thread("coldset-ahead", move || run(&shared));
+        let thread = pool_thread("coldset-ahead", move || run(&shared));
         match thread {
             Ok(_) => Ok(()),
             Err(e) => {

@@ -5,9 +5,9 @@
 //! room reclaims, whether it runs or not.
 
 use crate::error::{Error, Result};
+use crate::fuse::pool_thread;
 use crate::pool::PoolInner;
 use crate::sys::futex;
-use crate::sys::signals::shielded_thread;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Background {
             return Ok(());
         }
         let (weak, state) = (Arc::downgrade(pool), self.state.clone());
-        let thread = shielded_thread("coldset-reclaim", move || run(&weak, &state));
+        let thread = pool_thread("coldset-reclaim", move || run(&weak, &state));
         match thread {
             Ok(_) => Ok(()),
             Err(e) => {

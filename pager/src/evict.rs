@@ -11,7 +11,7 @@ use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner};
 use crate::store::compressed::same_filled;
 use crate::store::storage::{write_all, Write};
-use crate::store::swap::{clone, Put};
+use crate::store::swap::Put;
 use crate::sys::memory::PageBuf;
 use crate::sys::pipe::PinPipe;
 use crate::sys::{clock, PAGE};
@@ -108,8 +108,8 @@ impl PoolInner {
             None => Ok(()),
             Some(source) => {
                 self.counts.store_errors.fetch_add(1, Relaxed);
-                // Told to those who ask; whoever wanted room tries to find other pages.
-                self.flusher.note_error(&source);
+                // Told to those who sync; whoever wanted room tries to find other pages.
+                self.errors.note("writing swap", &source);
                 Ok(())
             }
         }
@@ -228,7 +228,7 @@ impl PoolInner {
         fates
     }
 
-    /// Step 6: contents to their stores. The first error, if any.
+    /// Step 6: contents to their stores. The first error of the swap, if any.
     fn store(&self, e: &mut Evictor, victims: &[Victim], fates: &mut [Fate]) -> Option<io::Error> {
         let mut failure = None;
         let mut puts: Vec<Put> = Vec::new();
@@ -264,15 +264,14 @@ impl PoolInner {
             let same = |v: &Victim| Arc::ptr_eq(&v.region, region);
             let end = at + victims[at..].iter().take_while(|v| same(v)).count();
             if let Some(file) = region.writable_file() {
-                let done = self.store_in_file(e, file, at, &victims[at..end], &mut fates[at..end]);
-                failure = failure.or(done);
+                self.store_in_file(e, file, at, &victims[at..end], &mut fates[at..end]);
             }
             at = end;
         }
         failure
     }
 
-    /// Pages of one file, the first of which is page `at` of the buffer. The first error, if any.
+    /// Pages of one file, the first of which is page `at` of the buffer. Errors wait for the next sync.
     fn store_in_file(
         &self,
         e: &Evictor,
@@ -280,7 +279,7 @@ impl PoolInner {
         at: usize,
         victims: &[Victim],
         fates: &mut [Fate],
-    ) -> Option<io::Error> {
+    ) {
         let mut writes: Vec<Write<'_>> = Vec::new();
         let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
         let mut i = 0;
@@ -304,7 +303,6 @@ impl PoolInner {
             ranges.push(start..i);
         }
         write_all(&*file.storage, &mut writes);
-        let mut failure = None;
         for (w, range) in writes.into_iter().zip(ranges) {
             match w.done {
                 Ok(_) => {
@@ -313,13 +311,11 @@ impl PoolInner {
                 }
                 Err(err) => {
                     fates[range].fill(Fate::Failed);
-                    let mut kept = file.error.lock().expect("error of a file");
-                    kept.get_or_insert(clone(&err));
-                    failure.get_or_insert(err);
+                    self.counts.store_errors.fetch_add(1, Relaxed);
+                    victims[0].region.note_error(&err);
                 }
             }
         }
-        failure
     }
 
     /// Steps 6 and 7: whoever waits can go on.
@@ -346,7 +342,11 @@ impl PoolInner {
         }
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
             if *fate == Fate::Failed {
-                result = result.and(v.region.put_in(v.page, e.pages.page(at), false));
+                let back = v.region.put_in(v.page, e.pages.page(at), false);
+                if let Err(e) = &back {
+                    v.region.lost(v.page, e);
+                }
+                result = result.and(back);
                 v.region.words.filled(v.page, true);
                 v.region.note_dirty(v.page);
             } else {

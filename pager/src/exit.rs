@@ -6,7 +6,9 @@
 //! child of fork.
 
 use crate::error::Result;
+use crate::errseq::Cursor;
 use crate::fault::say;
+use crate::fuse::pool_thread;
 use crate::pool::PoolInner;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
@@ -27,7 +29,12 @@ pub(crate) fn remember(pool: &Arc<PoolInner>) {
     static HOOK: Once = Once::new();
     // A child of fork inherits it.
     HOOK.call_once(|| {
-        let _ = crate::sys::exit::at_exit(hook);
+        if !crate::sys::exit::at_exit(hook) {
+            say(
+                "coldset: atexit refuses another function: stores to files that have not been synced are \
+                 lost when the process ends\n",
+            );
+        }
     });
 }
 
@@ -48,16 +55,14 @@ extern "C" fn hook() {
     };
     let (tell, told) = channel::<Result<()>>();
     let work = pools.clone();
-    let started = std::thread::Builder::new()
-        .name("coldset-exit".into())
-        .spawn(move || {
-            for p in work.iter().filter(|p| !p.config.exit_limit.is_zero()) {
-                // Nobody is there to be told if the time is over.
-                let _passage = p.traffic.enter();
-                let _ = tell.send(p.sync_files());
-            }
-            leave(work);
-        });
+    let started = pool_thread("coldset-exit", move || {
+        for p in work.iter().filter(|p| !p.config.exit_limit.is_zero()) {
+            let _passage = p.traffic.enter();
+            // Nobody is there to be told if the time is over.
+            let _ = tell.send(p.sync_all(&Cursor::now()));
+        }
+        leave(work);
+    });
     let mut first = started.err().map(|e| e.to_string());
     let mut failed = usize::from(first.is_some());
     let end = Instant::now() + limit;

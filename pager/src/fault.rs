@@ -2,6 +2,7 @@
 
 use crate::config::MAX_READ_AHEAD;
 use crate::error::{Error, Result};
+use crate::fuse::Fuse;
 use crate::page::State;
 use crate::policy::Arrival;
 use crate::region::RegionInner;
@@ -58,6 +59,7 @@ pub(crate) fn find(addr: usize) -> Option<Arc<RegionInner>> {
 
 /// The handler's entry.
 pub(crate) fn on_miss(miss: Miss) -> Verdict {
+    let _fuse = Fuse::new();
     let Some(region) = find(miss.addr) else {
         return Verdict::Pass;
     };

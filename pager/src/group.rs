@@ -189,7 +189,7 @@ impl Group {
                 WriteStep::Reclaim { memcg, nr, .. } => {
                     let mut freed = self.pool.reclaim_for_good(memcg, nr)?;
                     if freed == 0 {
-                        freed = self.pool.flush_some(nr)?;
+                        freed = self.pool.flush_some(nr);
                     }
                     w.feed(Fed::Reclaimed(freed));
                 }

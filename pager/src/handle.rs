@@ -1,6 +1,7 @@
 //! What a program holds: regions and pins.
 
 use crate::error::{Error, Result};
+use crate::errseq::{Cursor, ErrSeq};
 use crate::fault::{register, unregister};
 use crate::group::Group;
 use crate::page::State;
@@ -11,7 +12,7 @@ use crate::sys::PAGE;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What a program says about how it will use a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,8 @@ pub struct Region {
     pub(crate) inner: Arc<RegionInner>,
     len: usize,
     closed: bool,
+    /// Errors that [`Region::sync`] has told.
+    told: Cursor,
 }
 
 impl Pool {
@@ -75,10 +78,12 @@ impl Pool {
     /// Writes all dirty pages of files and makes them durable.
     ///
     /// # Errors
-    /// The first error since the last sync, of files or of the swap.
+    /// The first page that cannot be written now; else the last error of a write that nobody waited for
+    /// (the flusher's, an eviction's, that of a region when it was dropped), of files or of the swap, of
+    /// which this handle has not told yet. Each clone of the pool is told once.
     pub fn sync(&self) -> Result<()> {
         let _shield = self.inner.enter()?;
-        self.inner.sync_all()
+        self.inner.sync_all(&self.told)
     }
 }
 
@@ -156,7 +161,7 @@ impl Group {
             storage,
             len,
             writable,
-            error: Mutex::new(None),
+            errors: ErrSeq::default(),
         };
         self.map(len as usize, Some(backing))
     }
@@ -215,6 +220,7 @@ impl Group {
             inner,
             len: bytes,
             closed: false,
+            told: Cursor::now(),
         })
     }
 
@@ -298,11 +304,13 @@ impl Region {
     /// pages. Nothing for anonymous memory.
     ///
     /// # Errors
-    /// The first write error since the last sync, also one that the flusher met.
+    /// The first page of the range that cannot be written, whoever else syncs what; it stays dirty, so the
+    /// next sync tries again. Else the last error of a write to the file that nobody waited for (the
+    /// flusher's, an eviction's), or of making the file durable, told once.
     pub fn sync(&self, range: Range<usize>) -> Result<()> {
         let pages = self.pages_of(&range)?;
         let _shield = self.inner.pool.enter()?;
-        self.inner.sync(pages.start, pages.len())
+        self.inner.sync(pages.start, pages.len(), &self.told)
     }
 
     /// Says how a range will be used.
@@ -326,7 +334,9 @@ impl Region {
                     range.end / PAGE
                 };
                 if self.inner.writable_file().is_some() {
-                    self.inner.sync(pages.start, pages.len())?;
+                    // What has failed before is left for a sync to tell.
+                    let now = Cursor::now();
+                    self.inner.sync(pages.start, pages.len(), &now)?;
                 }
                 for p in first..end {
                     self.inner.drop_page(p, false)?;
@@ -390,7 +400,13 @@ impl Region {
         if let Some(pm) = r.pool.pagemap.as_ref().filter(|_| !r.is_explicit()) {
             r.check_all(pm);
         }
-        let synced = r.sync(0, r.pages());
+        let synced = r.sync(0, r.pages(), &self.told);
+        if let Err(Error::Io { source, .. }) = &synced {
+            // The pages go now. Whoever syncs the pool must know.
+            r.pool
+                .errors
+                .note("writing a file that is no longer mapped", source);
+        }
         unregister(r);
         r.close_stream();
         let mut gone = Ok(());
@@ -457,7 +473,10 @@ impl RegionInner {
                 }
                 State::Resident => {
                     if self.words.try_evict(p) {
-                        self.take_away(p)?;
+                        if let Err(e) = self.take_away(p) {
+                            self.words.filled(p, true);
+                            return Err(e);
+                        }
                         let mut core = self.pool.core();
                         core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
                         self.count_out(p);

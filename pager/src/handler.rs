@@ -6,8 +6,8 @@
 
 use crate::error::{Error, Result};
 use crate::fault::{find, say};
+use crate::fuse::pool_thread;
 use crate::region::{Memory, RegionInner};
-use crate::sys::signals::shielded_thread;
 use crate::sys::userfaultfd::{Told, Userfaultfd};
 use crate::sys::PAGE;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
@@ -34,7 +34,7 @@ impl Handlers {
         };
         for _ in 0..threads {
             let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
-            shielded_thread("coldset-miss", move || serve(&uffd, &stop))
+            pool_thread("coldset-miss", move || serve(&uffd, &stop))
                 .map_err(Error::io("starting a handler thread"))?;
         }
         Ok(h)
@@ -84,10 +84,12 @@ fn serve(uffd: &Userfaultfd, stop: &OwnedFd) {
             }
             Ok(None) => {}
             Err(e) => {
+                // Threads wait for misses that nobody would hear of.
                 say(&format!(
-                    "coldset: a handler thread ends: reading userfaultfd: {e}\n"
+                    "coldset: misses cannot be read any more, so the process ends here: reading \
+                     userfaultfd: {e}\n"
                 ));
-                return;
+                std::process::abort();
             }
         }
     }

@@ -5,8 +5,10 @@ use crate::background::Background;
 use crate::config::{FaultMode, PoolConfig, SwapFile};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::errseq::{Cursor, ErrSeq};
 use crate::evict::Evictor;
 use crate::fault::Bounce;
+use crate::fuse::Fuse;
 use crate::gate::Gate;
 use crate::handler::Handlers;
 use crate::journal::NewJournal;
@@ -33,6 +35,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) inner: Arc<PoolInner>,
+    /// Errors that [`Pool::sync`] of this handle has told.
+    pub(crate) told: Cursor,
 }
 
 /// The shared part.
@@ -46,6 +50,8 @@ pub(crate) struct PoolInner {
     /// Why misses cannot be handled by SIGBUS, in explicit mode chosen by [`FaultMode::Auto`].
     pub(crate) missing: Option<Missing>,
     pub(crate) counts: Counts,
+    /// Errors of writes that nobody waited for, of all files and of the swap.
+    pub(crate) errors: ErrSeq,
     pub(crate) flusher: Flusher,
     pub(crate) background: Background,
     pub(crate) ahead: Ahead,
@@ -69,10 +75,18 @@ pub(crate) struct PoolInner {
     metrics_at: Option<std::net::SocketAddr>,
 }
 
-/// A call into the pool: no handlers meanwhile, and counted.
+/// A call into the pool: no handlers meanwhile, no way on after a panic, and counted.
 #[derive(Debug)]
 pub(crate) struct Inside<'a> {
     _passage: Passage<'a>,
+    _alone: Shielded,
+}
+
+/// A call that may wait for calls to end: the same, but not counted.
+#[derive(Debug)]
+pub(crate) struct Shielded {
+    // Dropped first.
+    _fuse: Fuse,
     _shield: Shield,
 }
 
@@ -128,6 +142,7 @@ impl Pool {
             pagemap,
             missing,
             counts: Counts::default(),
+            errors: ErrSeq::default(),
             flusher: Flusher::default(),
             background: Background::default(),
             ahead: Ahead::default(),
@@ -147,7 +162,8 @@ impl Pool {
         });
         Recompressor::start(&inner)?;
         observe::registry::add(&inner);
-        Ok(Self { inner })
+        let told = Cursor::now();
+        Ok(Self { inner, told })
     }
 
     /// Why the pool fell back to explicit mode; none if it did not.
@@ -226,17 +242,20 @@ impl PoolInner {
 
     /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
-        let _shield = self.shield()?;
+        let _alone = self.shield()?;
         let _passage = self.traffic.enter();
-        Ok(Inside { _passage, _shield })
+        Ok(Inside { _passage, _alone })
     }
 
     /// The same for what is no operation: it may wait for operations to end.
-    pub(crate) fn shield(&self) -> Result<Shield> {
+    pub(crate) fn shield(&self) -> Result<Shielded> {
         if std::process::id() != self.pid {
             return Err(Error::Forked);
         }
-        Ok(Shield::new())
+        Ok(Shielded {
+            _fuse: Fuse::new(),
+            _shield: Shield::new(),
+        })
     }
 
     /// What the policy was made from.
@@ -375,7 +394,7 @@ impl PoolInner {
     /// Reclaims; if nothing but dirty pages is left, writes some of them.
     fn reclaim_or_flush(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
         let freed = self.reclaim_for_good(memcg, nr)?;
-        if freed == 0 && self.flush_some(self.config.batch as u64 * 4)? == 0 {
+        if freed == 0 && self.flush_some(self.config.batch as u64 * 4) == 0 {
             // Others may be in the middle of it.
             std::thread::sleep(Duration::from_micros(200));
         }

@@ -2,9 +2,9 @@
 //! long, and the oldest when it gets full.
 
 use crate::error::{Error, Result};
+use crate::fuse::pool_thread;
 use crate::pool::PoolInner;
 use crate::store::compressed::Recompressed;
-use crate::sys::signals::shielded_thread;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Recompressor {
             return Ok(());
         };
         let (weak, shared) = (Arc::downgrade(pool), pool.recompressor.0.clone());
-        shielded_thread("coldset-zstd", move || work(&weak, &shared, cold))
+        pool_thread("coldset-zstd", move || work(&weak, &shared, cold))
             .map_err(Error::io("starting the recompressor"))?;
         Ok(())
     }

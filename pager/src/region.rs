@@ -4,6 +4,7 @@
 
 use crate::ahead::Stream;
 use crate::error::{Error, Result};
+use crate::errseq::ErrSeq;
 use crate::page::PageTable;
 use crate::policy::Book;
 use crate::pool::PoolInner;
@@ -17,7 +18,7 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Pages of a block: what one leaf table maps, and what a sweep looks at together.
 pub(crate) const BLOCK: usize = 512;
@@ -32,8 +33,8 @@ pub(crate) struct Backing {
     /// Bytes of the file that the region covers; beyond it the last page reads as zeroes.
     pub(crate) len: u64,
     pub(crate) writable: bool,
-    /// The first write error since the last sync.
-    pub(crate) error: Mutex<Option<io::Error>>,
+    /// Errors of writes that nobody waited for.
+    pub(crate) errors: ErrSeq,
 }
 
 /// How pages are put in and taken out.

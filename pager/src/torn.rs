@@ -4,6 +4,7 @@
 //! (`munmap`, `mremap`), something else in it (`MAP_FIXED`), locked pages (`mlock`). Memory that is not
 //! the pager's is not touched then, and what was in the region is kept, written, and told by `sync`.
 
+use crate::error::Error;
 use crate::fault::say;
 use crate::region::RegionInner;
 use crate::sys::pagemap::Pagemap;
@@ -27,6 +28,19 @@ impl RegionInner {
                 self.map.len(),
                 self.map.addr()
             ));
+        }
+    }
+
+    /// A page could neither be stored nor be put back. Of a torn region nobody can miss it; else the process
+    /// ends, for the page would read as zeroes.
+    pub(crate) fn lost(&self, page: usize, e: &Error) {
+        self.check_whole();
+        if !self.is_torn() {
+            say(&format!(
+                "coldset: page {page} of a region could not be stored, and cannot be put back into memory \
+                 ({e}): its contents would be lost, so the process ends here\n"
+            ));
+            std::process::abort();
         }
     }
 

@@ -5,13 +5,13 @@
 //! in the copy; a store after it faults and sets the mark again.
 
 use crate::error::{Error, Result};
+use crate::errseq::Cursor;
+use crate::fuse::pool_thread;
 use crate::page::{State, Word};
 use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner, BLOCK};
 use crate::store::storage::{write_all, Write};
-use crate::store::swap::clone;
 use crate::sys::memory::PageBuf;
-use crate::sys::signals::shielded_thread;
 use crate::sys::{clock, PAGE};
 use coldset_engine::Counter;
 use std::io;
@@ -35,11 +35,10 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The flusher thread's mail box, and the last error of the store.
+/// The flusher thread's mail box.
 #[derive(Debug, Default)]
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
-    store_error: Mutex<Option<io::Error>>,
 }
 
 impl Flusher {
@@ -65,21 +64,10 @@ impl Flusher {
             return Ok(());
         }
         let (weak, shared) = (Arc::downgrade(pool), self.shared.clone());
-        shielded_thread("coldset-flush", move || flusher(&weak, &shared))
+        pool_thread("coldset-flush", move || flusher(&weak, &shared))
             .map_err(Error::io("starting the flusher"))?;
         o.started = true;
         Ok(())
-    }
-
-    /// Keeps an error of the swap for [`Self::take_error`].
-    pub(crate) fn note_error(&self, e: &io::Error) {
-        let mut kept = self.store_error.lock().expect("error of the store");
-        kept.get_or_insert(clone(e));
-    }
-
-    /// The first error of the swap since last asked.
-    pub(crate) fn take_error(&self) -> Option<io::Error> {
-        self.store_error.lock().expect("error of the store").take()
     }
 }
 
@@ -141,8 +129,7 @@ impl PoolInner {
                 let since = r.dirty_since[b].load(Relaxed);
                 let old = since != 0 && now.saturating_sub(since) >= f.expire.as_nanos() as u64;
                 if since != 0 && (too_much || old) {
-                    // The error is kept for the next sync.
-                    let _ = r.flush_block(b, false);
+                    r.flush_block(b);
                 }
             }
         }
@@ -150,20 +137,20 @@ impl PoolInner {
 
     /// Writes at least `pages` dirty pages if there are as many. For writers at the hard limit and
     /// reclaim that finds nothing clean. Returns pages written.
-    pub(crate) fn flush_some(&self, pages: u64) -> Result<u64> {
+    pub(crate) fn flush_some(&self, pages: u64) -> u64 {
         let mut done = 0;
         for r in self.writable_regions() {
             r.find_dirty();
             for b in 0..r.blocks() {
                 if r.dirty_since[b].load(Relaxed) != 0 {
-                    done += r.flush_block(b, false).unwrap_or(0);
+                    done += r.flush_block(b);
                     if done >= pages {
-                        return Ok(done);
+                        return done;
                     }
                 }
             }
         }
-        Ok(done)
+        done
     }
 
     /// Keeps writers within the limits: above the hard one they write themselves.
@@ -173,28 +160,24 @@ impl PoolInner {
         let dirty = self.dirty_pages();
         if dirty > share(f.hard_percent) {
             self.counts.throttled_writes.fetch_add(1, Relaxed);
-            let _ = self.flush_some(self.config.batch as u64);
+            self.flush_some(self.config.batch as u64);
         } else if dirty > share(f.background_percent) {
             self.flusher.wake();
         }
     }
 
     /// Writes all dirty pages of files and makes them durable.
-    pub(crate) fn sync_files(&self) -> Result<()> {
-        let mut result = Ok(());
+    ///
+    /// # Errors
+    /// The first failure now; else the last one of any write that nobody waited for, of files and of the
+    /// swap, that the handle has not been told of.
+    pub(crate) fn sync_all(&self, told: &Cursor) -> Result<()> {
+        let mut own = Ok(());
         for r in self.writable_regions() {
-            result = result.and(r.sync(0, r.pages()));
+            own = own.and(r.write_out(0, r.pages()));
         }
-        result
-    }
-
-    /// As [`Self::sync_files`]; also tells of errors of the swap.
-    pub(crate) fn sync_all(&self) -> Result<()> {
-        let result = self.sync_files();
-        match self.flusher.take_error() {
-            Some(e) => result.and(Err(Error::io("writing swap")(e))),
-            None => result,
-        }
+        // A failed sync of a file has been noted, and is told here.
+        own.and_then(|()| self.errors.check(told))
     }
 }
 
@@ -241,23 +224,37 @@ impl RegionInner {
         }
     }
 
-    /// Writes the dirty pages of a block. `wait`: also those that are on their way in or out now.
-    /// Returns pages written.
-    ///
-    /// # Errors
-    /// The first failed write; it is kept for `sync` too, and its pages stay dirty.
-    pub(crate) fn flush_block(&self, b: usize, wait: bool) -> io::Result<u64> {
+    /// Writes the dirty pages of a block for nobody in particular: an error waits for the next sync of each
+    /// handle, and pages that could not be written stay dirty. Returns pages written.
+    pub(crate) fn flush_block(&self, b: usize) -> u64 {
         // Before the pages are looked at: who stores from here on notes it again.
         self.dirty_since[b].store(0, Relaxed);
         let range = self.block(b);
-        self.flush_range(range.start, range.end, wait)
+        let (written, result) = self.flush_range(range.start, range.end, false);
+        if let Err(e) = result {
+            self.note_error(&e);
+        }
+        written
     }
 
-    fn flush_range(&self, start: usize, end: usize, wait: bool) -> io::Result<u64> {
+    /// An error of a write that nobody waited for.
+    pub(crate) fn note_error(&self, e: &io::Error) {
+        if let Some(file) = self.writable_file() {
+            file.errors.note(WRITING, e);
+        }
+        self.pool.errors.note(WRITING, e);
+    }
+
+    /// Writes the dirty pages of a range. `wait`: also those that are on their way in or out now. Returns
+    /// pages written, and the first failure; what failed stays dirty.
+    fn flush_range(&self, start: usize, end: usize, wait: bool) -> (u64, io::Result<()>) {
         let Some(file) = self.writable_file() else {
-            return Ok(0);
+            return (0, Ok(()));
         };
-        let mut buf = PageBuf::new(RUN)?;
+        let mut buf = match PageBuf::new(RUN) {
+            Ok(buf) => buf,
+            Err(e) => return (0, Err(e.into())),
+        };
         let mut written = 0;
         let mut result = Ok(());
         let mut at = start;
@@ -291,7 +288,7 @@ impl RegionInner {
             written += pages;
             result = result.and(done);
         }
-        result.map(|()| written)
+        (written, result)
     }
 
     /// Takes a page for writeback. With `wait`, pages on their way are waited for.
@@ -400,8 +397,6 @@ impl RegionInner {
                 Err(e) => {
                     self.pool.counts.store_errors.fetch_add(1, Relaxed);
                     self.note_dirty(first + run.start);
-                    let mut kept = file.error.lock().expect("error of a file");
-                    kept.get_or_insert(clone(&e));
                     result = result.and(Err(e));
                 }
             }
@@ -421,9 +416,25 @@ impl RegionInner {
         }
     }
 
-    /// Writes what is dirty in a range and makes it durable. An error since the last sync is
-    /// returned once, whoever met it.
-    pub(crate) fn sync(&self, first: usize, pages: usize) -> Result<()> {
+    /// Writes what is dirty in a range and makes it durable, for a handle.
+    ///
+    /// # Errors
+    /// The first failure of the range, whoever else syncs; else the last one of a write to the file that
+    /// nobody waited for, or of a sync of the file, that the handle has not been told of.
+    pub(crate) fn sync(&self, first: usize, pages: usize, told: &Cursor) -> Result<()> {
+        self.write_out(first, pages)?;
+        match self.writable_file() {
+            Some(file) => file.errors.check(told),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what is dirty in a range and syncs the file.
+    ///
+    /// # Errors
+    /// The first page of the range that could not be written. A failure of the file's own sync may be
+    /// about what others have written: it is noted, for every handle to be told.
+    fn write_out(&self, first: usize, pages: usize) -> Result<()> {
         let Some(file) = self.writable_file() else {
             return Ok(());
         };
@@ -437,23 +448,29 @@ impl RegionInner {
         }
         let end = first + pages;
         let mut at = first;
+        let mut result = Ok(());
         while at < end {
             let b = at / BLOCK;
             let to = ((b + 1) * BLOCK).min(end);
             if self.in_block(b) > 0 {
-                let _ = self.flush_range(at, to, true);
+                result = result.and(self.flush_range(at, to, true).1);
             }
             at = to;
         }
-        let synced = file.storage.sync();
-        let kept = file.error.lock().expect("error of a file").take();
-        match kept.map_or(synced, Err) {
-            Ok(()) if self.is_torn() => Err(Error::Torn),
-            Ok(()) => Ok(()),
-            Err(e) => Err(Error::io("writing a file")(e)),
+        // Also after a failure: what could be written should last.
+        if let Err(e) = file.storage.sync() {
+            self.note_error(&e);
         }
+        result.map_err(Error::io(WRITING))?;
+        if self.is_torn() {
+            return Err(Error::Torn);
+        }
+        Ok(())
     }
 }
+
+/// What has failed, in messages.
+const WRITING: &str = "writing a file";
 
 impl Drop for PoolInner {
     fn drop(&mut self) {

@@ -2,8 +2,8 @@
 //! them, a frame at a time, at least every [`EVERY`].
 
 use super::{Op, MAGIC};
+use crate::fuse::pool_thread;
 use crate::policy::PolicyConfig;
-use crate::sys::signals::shielded_thread;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl NewJournal {
             changed: Condvar::new(),
         });
         let theirs = shared.clone();
-        let writer = shielded_thread("coldset-journal", move || write_all(self.0, &theirs))?;
+        let writer = pool_thread("coldset-journal", move || write_all(self.0, &theirs))?;
         Ok(Recorder {
             shared,
             writer: Some(writer),

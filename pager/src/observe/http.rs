@@ -1,7 +1,7 @@
 //! The endpoint that Prometheus asks.
 
 use super::metrics::exposition;
-use crate::sys::signals::shielded_thread;
+use crate::fuse::pool_thread;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -25,7 +25,7 @@ pub(crate) fn open(address: &str) -> io::Result<SocketAddr> {
     let all: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
     let listener = TcpListener::bind(&all[..])?;
     let at = listener.local_addr()?;
-    shielded_thread("coldset-metrics", move || {
+    pool_thread("coldset-metrics", move || {
         match Server::from_listener(listener, None) {
             Ok(server) => server.incoming_requests().for_each(answer),
             Err(e) => eprintln!("coldset: metrics: {e}"),

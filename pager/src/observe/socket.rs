@@ -5,8 +5,8 @@
 //! tables and never managed memory, and the program's signal handlers do not run on it.
 
 use super::registry::snapshot_all;
+use crate::fuse::pool_thread;
 use crate::sys::exit::at_exit;
-use crate::sys::signals::shielded_thread;
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -49,7 +49,7 @@ pub(crate) fn open() -> io::Result<()> {
         return Ok(());
     }
     let (listener, path) = listen(rustix::process::geteuid().as_raw(), pid)?;
-    shielded_thread("coldset-observe", move || serve(&listener))?;
+    pool_thread("coldset-observe", move || serve(&listener))?;
     if open.is_none() {
         at_exit(remove);
     }

@@ -1,7 +1,7 @@
 //! The thread that talks to a service.
 
 use super::RemoteOptions;
-use crate::sys::signals::shielded_thread;
+use crate::fuse::pool_thread;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::options::ReadOptions;
 use opendal::{ErrorKind, Metadata, Operator};
@@ -152,7 +152,7 @@ impl Client {
         let name = object.name.clone();
         let (requests, inbox) = unbounded_channel();
         let (ready, started) = sync_channel(1);
-        shielded_thread("coldset-remote", move || serve(object, inbox, &ready))?;
+        pool_thread("coldset-remote", move || serve(object, inbox, &ready))?;
         let dead = |_| io::Error::other("the thread of a remote object has died");
         let len = started.recv().map_err(dead)??;
         let tries = options.retries as u32 + 1;
