@@ -176,7 +176,8 @@ void coldset_pool_free(struct coldset_pool *pool);
 
 // Writes all dirty pages of files and makes them durable.
 //
-// Returns the first error since the last sync, of files or of the swap.
+// Returns the first page that cannot be written now; else the last error of a write that nobody waited for
+// (in the background, of the swap, of a region that was freed), once.
 //
 // # Safety
 // `pool` is null or a pool.
@@ -274,7 +275,8 @@ size_t coldset_region_len(const struct coldset_region *region);
 
 // Writes the dirty pages of a byte range and makes them durable; nothing for anonymous memory.
 //
-// Returns the first error since the last sync, also one that the flusher met.
+// Returns the first error of the range, whoever else syncs; else the last error of a write to the file that
+// nobody waited for, once.
 //
 // # Safety
 // `region` is null or a region.

@@ -116,7 +116,8 @@ pub unsafe extern "C" fn coldset_pool_free(pool: *mut coldset_pool) {
 
 /// Writes all dirty pages of files and makes them durable.
 ///
-/// Returns the first error since the last sync, of files or of the swap.
+/// Returns the first page that cannot be written now; else the last error of a write that nobody waited for
+/// (in the background, of the swap, of a region that was freed), once.
 ///
 /// # Safety
 /// `pool` is null or a pool.

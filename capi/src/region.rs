@@ -147,7 +147,8 @@ fn range(offset: usize, len: usize) -> Result<std::ops::Range<usize>, Failure> {
 
 /// Writes the dirty pages of a byte range and makes them durable; nothing for anonymous memory.
 ///
-/// Returns the first error since the last sync, also one that the flusher met.
+/// Returns the first error of the range, whoever else syncs; else the last error of a write to the file that
+/// nobody waited for, once.
 ///
 /// # Safety
 /// `region` is null or a region.

@@ -111,7 +111,8 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
         """Writes what has been stored to the file and makes it durable. Nothing for arrays that are
         not maps of files.
 
-        Raises the first error since the last flush, also of writes in the background, as OSError.
+        Raises OSError for the first page of the array that cannot be written, whoever else flushes;
+        else for the last write to the file that failed in the background, once.
         """
         region, start, end = self._span()
         if start < end:

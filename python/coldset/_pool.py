@@ -385,7 +385,9 @@ class Pool(_Arrays):
     def sync(self) -> None:
         """Writes what has been stored to all maps of files, and makes it durable.
 
-        Raises the first error since the last sync, of files or of the swap, as OSError.
+        Raises OSError for the first page that cannot be written now; else for the last write that
+        failed while nobody waited for it (in the background, of the swap, of an array that has gone),
+        once.
         """
         self._pool.sync()
 
