@@ -280,7 +280,9 @@ size_t coldset_region_len(const struct coldset_region *region);
 //
 // # Safety
 // `region` is null or a region.
-int coldset_region_sync(const struct coldset_region *region, size_t offset, size_t len);
+int coldset_region_sync(const struct coldset_region *region,
+                        size_t offset,
+                        size_t len);
 
 // Says how a byte range will be used (`COLDSET_ADVICE_...`).
 //
