@@ -183,10 +183,7 @@ impl Group {
             self.pool.background.start(&self.pool)?;
             self.pool.ahead.start()?;
         }
-        let messages = match self.threads {
-            true => Some(self.pool.messages()?),
-            false => None,
-        };
+        let faults = self.pool.faults(self.threads)?;
         let pages = bytes.div_ceil(PAGE);
         let book = self
             .pool
@@ -199,8 +196,7 @@ impl Group {
                 pages,
                 book: book.clone(),
                 backing,
-                explicit: self.pool.pagemap.is_none(),
-                messages,
+                faults,
             },
         );
         let inner = match made {
@@ -211,7 +207,7 @@ impl Group {
             }
         };
         let mut core = self.pool.core();
-        core.regions.insert(book.object, inner.clone());
+        core.add(inner.clone());
         drop(core);
         if !inner.is_explicit() {
             register(inner.clone());
@@ -419,7 +415,7 @@ impl Region {
             }
         }
         let mut core = r.pool.core();
-        core.regions.remove(&r.book.object);
+        core.remove(r);
         core.policy.close(&r.book);
         if r.is_anon() {
             core.promised -= (r.pages() * PAGE) as u64;
@@ -473,10 +469,7 @@ impl RegionInner {
                 }
                 State::Resident => {
                     if self.words.try_evict(p) {
-                        if let Err(e) = self.take_away(p) {
-                            self.words.filled(p, true);
-                            return Err(e);
-                        }
+                        self.take_away(p);
                         let mut core = self.pool.core();
                         core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
                         self.count_out(p);
@@ -491,16 +484,14 @@ impl RegionInner {
     }
 
     /// Takes a page that the caller owns out of memory.
-    pub(crate) fn take_away(&self, p: usize) -> Result<()> {
+    pub(crate) fn take_away(&self, p: usize) {
         use crate::region::Memory;
         match &self.memory {
             Memory::Faulting { file, .. } => {
-                file.punch(p, 1).map_err(Error::sys("punching a region"))
+                file.check();
+                file.remove(p, 1);
             }
-            Memory::Explicit => self
-                .map
-                .zap(p * PAGE, PAGE)
-                .map_err(Error::sys("dropping memory")),
+            Memory::Explicit => self.drop_explicit(p, 1),
         }
     }
 }

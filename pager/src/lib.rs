@@ -72,6 +72,7 @@ mod recompress;
 mod recording;
 mod region;
 mod stat;
+mod stock;
 pub mod store;
 mod sweep;
 pub mod sys;

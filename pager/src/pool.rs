@@ -15,12 +15,14 @@ use crate::journal::NewJournal;
 use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::recompress::Recompressor;
+use crate::region::Faults;
 use crate::stat::Counts;
+use crate::stock::{Lent, Stock};
 use crate::store::{Compressed, FileStorage, Storage, Swap};
+use crate::sys::memfd::Memfd;
 use crate::sys::pagemap::Pagemap;
 use crate::sys::probe::{probe, probe_threads, Missing};
 use crate::sys::signals::Shield;
-use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::traffic::{Passage, Traffic};
 use crate::writeback::Flusher;
@@ -60,12 +62,16 @@ pub(crate) struct PoolInner {
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
     pub(crate) since_sweep: AtomicU64,
-    evictors: Mutex<Vec<Evictor>>,
-    bounces: Mutex<Vec<Bounce>>,
+    evictors: Stock<Evictor>,
+    bounces: Stock<Bounce>,
     /// Operations under way.
     pub(crate) traffic: Traffic,
     /// One beginning of a journal at a time.
     pub(crate) recording: Mutex<()>,
+    /// Holds the pages of all regions, outside of explicit mode.
+    file: Option<Arc<Memfd>>,
+    /// Whose misses are signals.
+    sigbus: Option<Handlers>,
     /// Threads that handle misses, once a region asks for them.
     handlers: Mutex<Option<Handlers>>,
     pub(crate) pid: u32,
@@ -120,6 +126,14 @@ impl Pool {
         } else {
             None
         };
+        let (mut file, mut sigbus) = (None, None);
+        if faulting {
+            let made = Memfd::new().map_err(Error::sys("making a file in memory"))?;
+            file = Some(Arc::new(made));
+            if config.fault != FaultMode::Thread {
+                sigbus = Some(Handlers::sigbus()?);
+            }
+        }
         let budget = config.budget / PAGE as u64;
         let swap = make_swap(&config)?;
         let policy = PolicyConfig {
@@ -149,10 +163,12 @@ impl Pool {
             recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
-            evictors: Mutex::new(Vec::new()),
-            bounces: Mutex::new(Vec::new()),
+            evictors: Stock::new(evictors(), |_| Evictor::new(config.batch))?,
+            bounces: Stock::new(BOUNCES, |_| Bounce::new())?,
             traffic: Traffic::default(),
             recording: Mutex::new(()),
+            file,
+            sigbus,
             handlers: Mutex::new(None),
             pid: std::process::id(),
             id: observe::registry::next_id(),
@@ -267,38 +283,34 @@ impl PoolInner {
         }
     }
 
-    /// Where misses of a region become messages to threads of the pool.
-    pub(crate) fn messages(&self) -> Result<Arc<Userfaultfd>> {
-        let mut handlers = self.handlers.lock().expect("handlers");
-        let h = match handlers.take() {
-            Some(h) => h,
-            None => Handlers::start(self.config.handler_threads)?,
+    /// What a region takes its pages from, and who is told of its misses: threads of the pool, if it
+    /// wants that. None in explicit mode.
+    pub(crate) fn faults(&self, threads: bool) -> Result<Option<Faults>> {
+        let Some(file) = self.file.clone() else {
+            return Ok(None);
         };
-        Ok(handlers.insert(h).uffd())
+        let uffd = match &self.sigbus {
+            Some(h) if !threads => h.uffd(),
+            _ => {
+                let mut handlers = self.handlers.lock().expect("handlers");
+                let h = match handlers.take() {
+                    Some(h) => h,
+                    None => Handlers::start(self.config.handler_threads)?,
+                };
+                handlers.insert(h).uffd()
+            }
+        };
+        Ok(Some(Faults { file, uffd }))
     }
 
-    pub(crate) fn evictor(&self) -> Result<Evictor> {
-        let kept = self.evictors.lock().expect("evictors").pop();
-        match kept {
-            Some(e) => Ok(e),
-            None => Evictor::new(self.config.batch),
-        }
+    /// What an eviction needs. Inside of one, nobody asks for another.
+    pub(crate) fn evictor(&self) -> Lent<'_, Evictor> {
+        self.evictors.take()
     }
 
-    pub(crate) fn keep_evictor(&self, e: Evictor) {
-        self.evictors.lock().expect("evictors").push(e);
-    }
-
-    pub(crate) fn bounce(&self) -> Result<Bounce> {
-        let kept = self.bounces.lock().expect("bounces").pop();
-        match kept {
-            Some(b) => Ok(b),
-            None => Bounce::new(),
-        }
-    }
-
-    pub(crate) fn keep_bounce(&self, b: Bounce) {
-        self.bounces.lock().expect("bounces").push(b);
+    /// What a fill needs. Inside of one, nobody asks for another.
+    pub(crate) fn bounce(&self) -> Lent<'_, Bounce> {
+        self.bounces.take_or_make(Bounce::new)
     }
 
     /// The engine of this policy never asks for walks: the host sweeps by itself.
@@ -465,6 +477,15 @@ impl PoolInner {
     }
 }
 
+/// Evictions at a time: two descriptors each. More than there are CPUs, because some of them wait for a
+/// device, a batch of pages each.
+fn evictors() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    (cpus + 1).clamp(2, 8)
+}
+
+/// Fills at a time for which there is always memory.
+const BOUNCES: usize = 2;
 /// Rounds of 17 fruitless reclaim calls, with nobody else evicting anything, before a charge fails.
 const IDLE_ROUNDS: u32 = 3;
 /// Attempts to find room before a miss is given up.

@@ -1,6 +1,7 @@
 //! Files and devices: past the page cache, many transfers at a time.
 
 use super::storage::{Read, Storage, Write};
+use crate::sys::fd::Kept;
 use crate::sys::ring::{self, Transfer};
 use crate::sys::PAGE;
 use rustix::fs::{fadvise, fallocate, fstatfs, fstatvfs, Advice, FallocateFlags};
@@ -39,8 +40,8 @@ impl Default for FileOptions {
 /// A file.
 #[derive(Debug)]
 pub struct FileStorage {
-    plain: File,
-    direct: Option<File>,
+    plain: Kept<File>,
+    direct: Option<Kept<File>>,
     /// The file system has refused a direct transfer.
     refused: AtomicBool,
     options: FileOptions,
@@ -79,8 +80,8 @@ impl FileStorage {
             false => Some("not asked for"),
         };
         Ok(Self {
-            plain,
-            direct: direct.and_then(Result::ok),
+            plain: Kept::new(plain)?,
+            direct: direct.and_then(|f| Kept::new(f.ok()?).ok()),
             refused: AtomicBool::new(false),
             options,
             no_ring,
@@ -189,16 +190,18 @@ impl FileStorage {
         self.no_ring
     }
 
-    /// The descriptor for a transfer; true if it goes past the page cache.
+    /// The descriptor for a transfer, which is the pager's; true if it goes past the page cache.
     fn file_for(&self, at: *const u8, len: usize, offset: u64) -> (&File, bool) {
         let aligned = len.is_multiple_of(PAGE)
             && offset.is_multiple_of(PAGE as u64)
             && (at as usize).is_multiple_of(PAGE)
             && len > 0;
-        match &self.direct {
+        let (f, direct) = match &self.direct {
             Some(f) if aligned && !self.refused.load(Relaxed) => (f, true),
             _ => (&self.plain, false),
-        }
+        };
+        f.check();
+        (f, direct)
     }
 
     /// The result of a direct transfer, or of a plain one instead if the file system wants other
@@ -264,6 +267,7 @@ impl Storage for FileStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.plain.check();
         let done = self.plain.sync_data();
         if !self.is_direct() {
             self.forget(0, 0);

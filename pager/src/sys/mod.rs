@@ -3,8 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | mappings that own themselves, page buffers, zeroed tables |
-//! | `memfd.rs` | the file in memory that holds a region's pages |
-//! | `userfaultfd.rs` | misses and write protection of a region |
+//! | `fd.rs` | descriptors that lie high, and are looked at before they are used |
+//! | `memfd.rs`, `ranges.rs` | the file in memory that holds the pages of all regions |
+//! | `userfaultfd.rs` | misses and write protection of regions |
 //! | `pagemap.rs` | which pages are mapped, which have been written |
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
 //! | `ring.rs` | many transfers at once |
@@ -18,12 +19,14 @@
 
 pub mod clock;
 pub mod exit;
+pub mod fd;
 pub mod futex;
 pub mod memfd;
 pub mod memory;
 pub mod pagemap;
 pub mod pipe;
 pub mod probe;
+pub mod ranges;
 pub mod ring;
 pub mod sigbus;
 pub mod signals;
