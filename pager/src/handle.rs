@@ -7,7 +7,8 @@ use crate::group::Group;
 use crate::page::State;
 use crate::pool::Pool;
 use crate::region::{Backing, NewRegion, RegionInner};
-use crate::store::{FileStorage, Storage};
+use crate::store::claim::Claim;
+use crate::store::Storage;
 use crate::sys::PAGE;
 use std::ops::Range;
 use std::path::Path;
@@ -39,6 +40,8 @@ pub struct Region {
     closed: bool,
     /// Errors that [`Region::sync`] has told.
     told: Cursor,
+    /// Its file is nobody else's until the region is torn down.
+    pub(crate) claim: Option<Claim>,
 }
 
 impl Pool {
@@ -112,30 +115,6 @@ impl Group {
             self.pool.core().promised -= asked;
         }
         made
-    }
-
-    /// A shared read-write map of a whole existing file. What is stored reaches the file by
-    /// writeback: periodically, at `sync`, and when the region is dropped. While the region exists
-    /// nobody else may write to the file or change its size.
-    ///
-    /// # Errors
-    /// Opening the file; an empty file; address space.
-    pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
-        self.map_file(path.as_ref(), true)
-    }
-
-    /// A read-only map of a whole existing file, on the same terms.
-    ///
-    /// # Errors
-    /// As [`Self::file`].
-    pub fn file_read_only(&self, path: impl AsRef<Path>) -> Result<Region> {
-        self.map_file(path.as_ref(), false)
-    }
-
-    fn map_file(&self, path: &Path, writable: bool) -> Result<Region> {
-        let f = FileStorage::open(path, writable).map_err(Error::io("opening a file"))?;
-        let len = f.len().map_err(Error::io("asking for a file's size"))?;
-        self.storage(Arc::new(f), len, writable)
     }
 
     /// A read-only map of a whole remote object, which must not change while it is mapped. With other
@@ -217,6 +196,7 @@ impl Group {
             len: bytes,
             closed: false,
             told: Cursor::now(),
+            claim: None,
         })
     }
 

@@ -57,6 +57,7 @@ mod evict;
 mod exit;
 mod explicit;
 mod fault;
+mod file_map;
 mod fuse;
 mod gate;
 mod group;
@@ -85,6 +86,7 @@ pub use config::{
 };
 pub use error::{Error, Result};
 pub use explicit::{Fixed, FixedMut};
+pub use file_map::MapOptions;
 pub use group::{Group, Limits};
 pub use handle::{Advice, Pin, Region, SharedPin};
 pub use observe::Snapshot;

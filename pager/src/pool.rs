@@ -2,7 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::background::Background;
-use crate::config::{FaultMode, PoolConfig, SwapFile};
+use crate::config::{FaultMode, PoolConfig, SwapFile as ConfiguredFile};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::errseq::{Cursor, ErrSeq};
@@ -18,6 +18,7 @@ use crate::recompress::Recompressor;
 use crate::region::Faults;
 use crate::stat::Counts;
 use crate::stock::{Lent, Stock};
+use crate::store::swap_file::SwapFile;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::memfd::Memfd;
 use crate::sys::pagemap::Pagemap;
@@ -135,7 +136,8 @@ impl Pool {
             }
         }
         let budget = config.budget / PAGE as u64;
-        let swap = make_swap(&config)?;
+        let counts = Counts::default();
+        let swap = make_swap(&config, &counts)?;
         let policy = PolicyConfig {
             switches: config.switches.clone(),
             budget,
@@ -144,7 +146,7 @@ impl Pool {
         let recorder = match config.journal_path() {
             None => None,
             Some(path) => {
-                let new = NewJournal::create(&path).and_then(|j| j.start(&policy, None));
+                let new = NewJournal::create(&path)?.start(&policy, None);
                 Some(new.map_err(Error::io("creating the journal"))?)
             }
         };
@@ -155,8 +157,8 @@ impl Pool {
             swap,
             pagemap,
             missing,
-            counts: Counts::default(),
             errors: ErrSeq::default(),
+            counts,
             flusher: Flusher::default(),
             background: Background::default(),
             ahead: Ahead::default(),
@@ -198,7 +200,7 @@ impl Pool {
     }
 }
 
-fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
+fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<Swap>> {
     let s = &config.swap;
     let slots = (s.capacity() / PAGE as u64) as u32;
     if slots == 0 {
@@ -218,17 +220,17 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         None
     };
     let bytes = u64::from(slots) * PAGE as u64;
+    let patient = |f: Arc<dyn Storage>| counts.retrying(f);
     let file: Option<Arc<dyn Storage>> = match &s.file {
         None => None,
-        Some(SwapFile::Storage(f)) => Some(f.clone()),
-        Some(SwapFile::Temporary) => Some(Arc::new(
+        Some(ConfiguredFile::Storage(f)) => Some(f.clone()),
+        Some(ConfiguredFile::Temporary) => Some(patient(Arc::new(
             FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
-        )),
-        Some(SwapFile::Path(p)) => Some(Arc::new(
-            FileStorage::create_allocated(p, bytes).map_err(Error::io("creating the swap file"))?,
-        )),
+        ))),
+        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(SwapFile::create(p, bytes)?))),
     };
-    Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))
+    let made = Swap::new(slots, memory, file, s.encrypt, config.full_wait);
+    Ok(Some(made.map_err(&io)?))
 }
 
 impl PoolInner {

@@ -8,6 +8,7 @@
 //! | `userfaultfd.rs` | misses and write protection of regions |
 //! | `pagemap.rs` | which pages are mapped, which have been written |
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
+//! | `lock.rs` | locks of open files |
 //! | `ring.rs` | many transfers at once |
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
@@ -21,6 +22,7 @@ pub mod clock;
 pub mod exit;
 pub mod fd;
 pub mod futex;
+pub mod lock;
 pub mod memfd;
 pub mod memory;
 pub mod pagemap;
