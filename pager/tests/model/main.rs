@@ -85,6 +85,24 @@ fn one_program() {
     run::run(program, &dir, Duration::from_secs(30));
 }
 
+/// Programs that failed once, each with what was wrong.
+#[test]
+fn programs_that_failed_once() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/kept");
+    for entry in std::fs::read_dir(folder).expect("the folder of programs") {
+        let path = entry.expect("a file of it").path();
+        let text = std::fs::read(&path).expect("a file with a program");
+        let program: program::Program = serde_json::from_slice(&text).expect("a program");
+        for _ in 0..2 {
+            match Child::default().run(&program) {
+                Outcome::Passed => {}
+                Outcome::Skipped(why) => println!("{}: skipped: {why}", path.display()),
+                Outcome::Failed(how) => panic!("{}: {how}\n{program}", path.display()),
+            }
+        }
+    }
+}
+
 /// Programs of `make test`.
 const SEEDS: u64 = 60;
 

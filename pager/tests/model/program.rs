@@ -141,6 +141,9 @@ pub enum Op {
 /// A program.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Program {
+    /// What it has found, if it was kept.
+    #[serde(default)]
+    pub why: String,
     pub mode: Mode,
     pub pools: Vec<PoolPlan>,
     pub regions: Vec<RegionPlan>,
@@ -151,6 +154,9 @@ pub struct Program {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.why.is_empty() {
+            writeln!(f, "{}", self.why)?;
+        }
         writeln!(f, "misses: {:?}; {} round(s)", self.mode, self.rounds)?;
         for (i, p) in self.pools.iter().enumerate() {
             writeln!(
@@ -321,6 +327,7 @@ pub fn programs() -> BoxedStrategy<Program> {
             )
         })
         .prop_map(|(mode, pools, regions, rounds, threads)| Program {
+            why: String::new(),
             mode,
             pools,
             regions,
