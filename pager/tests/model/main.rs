@@ -124,7 +124,11 @@ fn random_programs() {
         println!("a seed that nobody has seen before: {fresh}");
         search(&child, std::iter::once(fresh).chain(0..SEEDS), || false)
     };
-    println!("{} programs in {:.1} s", result.programs, result.after.as_secs_f64());
+    println!(
+        "{} programs in {:.1} s",
+        result.programs,
+        result.after.as_secs_f64()
+    );
     if let Some(why) = &result.skipped {
         println!("skipped in part: {why}");
     }

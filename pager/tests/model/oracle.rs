@@ -152,7 +152,10 @@ impl Truth {
         if version == 0 {
             return 0;
         }
-        u64::from(version) << 40 | (self.uid & 0xf_ffff) << 20 | (page as u64 & 0xffff) << 4 | t as u64
+        u64::from(version) << 40
+            | (self.uid & 0xf_ffff) << 20
+            | (page as u64 & 0xffff) << 4
+            | t as u64
     }
 
     /// The owner stores a page: all but the words of threads.
@@ -203,9 +206,9 @@ impl Truth {
         p.counted.fetch_add(1, SeqCst);
     }
 
-    /// The last stores of a thread's word did not get to where one looks now.
-    pub fn take_back_word(&self, page: usize, t: usize) {
-        self.pages[page].words[t].fetch_sub(1, SeqCst);
+    /// What has been stored of a thread's word since then did not get to the file, and is gone.
+    pub fn take_back_word(&self, page: usize, t: usize, to: &Before) {
+        self.pages[page].words[t].store(to.words[t], SeqCst);
     }
 
     pub fn discard_begins(&self, page: usize) {
@@ -341,7 +344,11 @@ impl Truth {
         if found != self.stamp(page, writer, version) {
             return Err(format!("a word of thread {writer} for this page"));
         }
-        let discards = if self.anonymous { p.discards_begun.load(SeqCst) } else { 0 };
+        let discards = if self.anonymous {
+            p.discards_begun.load(SeqCst)
+        } else {
+            0
+        };
         if writer != t {
             let least = if discards > 0 { 0 } else { b.words[writer] };
             return match (least..=begun).contains(&version) {
@@ -367,8 +374,14 @@ impl Truth {
         let (version, uid) = (word >> 40, word >> 20 & 0xf_ffff);
         let (page, t) = (word >> 4 & 0xffff, word & 15);
         if uid > 0 && version < 1 << 20 && (t as usize) < THREADS && version > 0 {
-            let of = if uid == self.uid & 0xf_ffff { "this" } else { "another" };
-            return format!("{word:#x} (version {version} of thread {t}, page {page} of {of} region)");
+            let of = if uid == self.uid & 0xf_ffff {
+                "this"
+            } else {
+                "another"
+            };
+            return format!(
+                "{word:#x} (version {version} of thread {t}, page {page} of {of} region)"
+            );
         }
         if word >> 32 == self.uid {
             return format!("{word:#x} (tag of page {})", word as u32);

@@ -29,7 +29,9 @@ fn tree(seed: u64) -> ProgramTree {
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    Programs(programs()).new_tree(&mut runner).expect("a program")
+    Programs(programs())
+        .new_tree(&mut runner)
+        .expect("a program")
 }
 
 /// What children are told beside the program.
@@ -43,7 +45,11 @@ impl Child {
     /// Runs a program in a process of its own.
     pub fn run(&self, program: &Program) -> Outcome {
         static N: AtomicU32 = AtomicU32::new(0);
-        let name = format!("coldset-model-{}-{}", std::process::id(), N.fetch_add(1, SeqCst));
+        let name = format!(
+            "coldset-model-{}-{}",
+            std::process::id(),
+            N.fetch_add(1, SeqCst)
+        );
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir(&dir).expect("a folder for the test");
         let file = dir.join("program.json");
@@ -127,7 +133,9 @@ pub fn search(
         for _ in 0..std::thread::available_parallelism().map_or(2, |n| n.get().min(4)) {
             s.spawn(|| {
                 while !stop.load(SeqCst) && !end() {
-                    let Some(seed) = seeds.lock().unwrap().next() else { return };
+                    let Some(seed) = seeds.lock().unwrap().next() else {
+                        return;
+                    };
                     let outcome = child.run(&program(seed));
                     done.fetch_add(1, SeqCst);
                     match outcome {

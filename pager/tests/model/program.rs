@@ -104,38 +104,106 @@ pub enum Hint {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Op {
     /// Loads and stores here and there, `stores` percent of them stores.
-    Touch { slot: usize, seed: u32, n: u32, stores: u8 },
+    Touch {
+        slot: usize,
+        seed: u32,
+        n: u32,
+        stores: u8,
+    },
     /// In order, from `from` percent of the region on.
-    Scan { slot: usize, from: u8, n: u32, stores: u8 },
-    Advise { slot: usize, hint: Hint, from: u8, n: u32 },
+    Scan {
+        slot: usize,
+        from: u8,
+        n: u32,
+        stores: u8,
+    },
+    Advise {
+        slot: usize,
+        hint: Hint,
+        from: u8,
+        n: u32,
+    },
     /// `DontNeed`.
-    Discard { slot: usize, seed: u32, blocks: u32 },
+    Discard {
+        slot: usize,
+        seed: u32,
+        blocks: u32,
+    },
     /// System calls on a pinned block, with `n` accesses elsewhere meanwhile.
-    Pin { slot: usize, seed: u32, n: u32, shared: bool },
+    Pin {
+        slot: usize,
+        seed: u32,
+        n: u32,
+        shared: bool,
+    },
     /// In explicit mode: guards that are held over `n` other accesses.
-    Fix { slot: usize, seed: u32, n: u32 },
+    Fix {
+        slot: usize,
+        seed: u32,
+        n: u32,
+    },
     /// In percent of the budget.
-    Limit { slot: usize, which: Which, share: u8 },
+    Limit {
+        slot: usize,
+        which: Which,
+        share: u8,
+    },
     /// The region's group asks for pages to be evicted.
-    Reclaim { slot: usize, pages: u32 },
-    Sync { slot: usize, reach: Reach, seed: u32 },
+    Reclaim {
+        slot: usize,
+        pages: u32,
+    },
+    Sync {
+        slot: usize,
+        reach: Reach,
+        seed: u32,
+    },
     /// A page of the storage cannot be written for a while: sync has to say so, and only then.
-    Break { slot: usize, seed: u32 },
+    Break {
+        slot: usize,
+        seed: u32,
+    },
     /// Every so manieth write to the swap fails.
-    SwapFaults { pool: usize, every: u32 },
-    Record { pool: usize },
-    StopRecording { pool: usize },
-    Mprotect { slot: usize, seed: u32, none: bool },
+    SwapFaults {
+        pool: usize,
+        every: u32,
+    },
+    Record {
+        pool: usize,
+    },
+    StopRecording {
+        pool: usize,
+    },
+    Mprotect {
+        slot: usize,
+        seed: u32,
+        none: bool,
+    },
     /// The kernel's advice, of the harmless kind.
-    Madvise { slot: usize, seed: u32 },
-    Fork { slot: usize, calls: bool },
-    End { slot: usize, how: End },
+    Madvise {
+        slot: usize,
+        seed: u32,
+    },
+    Fork {
+        slot: usize,
+        calls: bool,
+    },
+    End {
+        slot: usize,
+        how: End,
+    },
     /// The pool's handle is dropped; regions go on using the pool; another one is made.
-    NewPool { pool: usize },
+    NewPool {
+        pool: usize,
+    },
     /// Statistics and a snapshot.
-    Look { pool: usize },
+    Look {
+        pool: usize,
+    },
     /// All invariants.
-    Check { pool: usize },
+    Check {
+        pool: usize,
+    },
 }
 
 /// A program.
@@ -173,7 +241,11 @@ impl fmt::Display for Program {
                 r.pages,
                 r.pool,
                 if r.grouped { ", in a group" } else { "" },
-                if r.handler_threads { ", with handler threads" } else { "" }
+                if r.handler_threads {
+                    ", with handler threads"
+                } else {
+                    ""
+                }
             )?;
         }
         for (t, ops) in self.threads.iter().enumerate() {
@@ -203,16 +275,24 @@ fn pool() -> impl Strategy<Value = PoolPlan> {
     ];
     let pages = prop_oneof![2 => Just(256usize), 1 => 256usize..1024];
     let ahead = prop_oneof![3 => Just(32usize), 1 => Just(1), 1 => 2usize..32];
-    (pages, 0..POLICIES.len(), swap, prop::bool::weighted(0.7), ahead, any::<bool>()).prop_map(
-        |(budget_pages, policy, swap, background, read_ahead, busy_flusher)| PoolPlan {
-            budget_pages,
-            policy: POLICIES[policy].into(),
-            swap,
-            background,
-            read_ahead,
-            busy_flusher,
-        },
+    (
+        pages,
+        0..POLICIES.len(),
+        swap,
+        prop::bool::weighted(0.7),
+        ahead,
+        any::<bool>(),
     )
+        .prop_map(
+            |(budget_pages, policy, swap, background, read_ahead, busy_flusher)| PoolPlan {
+                budget_pages,
+                policy: POLICIES[policy].into(),
+                swap,
+                background,
+                read_ahead,
+                busy_flusher,
+            },
+        )
 }
 
 fn region(pools: usize, kinds: &'static [(u32, Kind)]) -> impl Strategy<Value = RegionPlan> {
@@ -221,15 +301,20 @@ fn region(pools: usize, kinds: &'static [(u32, Kind)]) -> impl Strategy<Value = 
     );
     // Temporaries, and what is larger than the budget.
     let pages = prop_oneof![1 => 16usize..200, 2 => 300usize..1500];
-    (0..pools, kind, pages, any::<bool>(), prop::bool::weighted(0.2)).prop_map(
-        |(pool, kind, pages, grouped, handler_threads)| RegionPlan {
+    (
+        0..pools,
+        kind,
+        pages,
+        any::<bool>(),
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(pool, kind, pages, grouped, handler_threads)| RegionPlan {
             pool,
             kind,
             pages,
             grouped,
             handler_threads,
-        },
-    )
+        })
 }
 
 /// What a program is mostly about: a mixture of everything finds rare pairs rarely.
@@ -307,7 +392,14 @@ pub fn programs() -> BoxedStrategy<Program> {
         1 => Just(Flavour::Files),
         1 => Just(Flavour::Paging),
     ];
-    let shape = (flavour, mode(), 1usize..=2, 1usize..=4, 2usize..=THREADS, 1u32..=3);
+    let shape = (
+        flavour,
+        mode(),
+        1usize..=2,
+        1usize..=4,
+        2usize..=THREADS,
+        1u32..=3,
+    );
     shape
         .prop_flat_map(|(flavour, mode, pools, slots, threads, rounds)| {
             let kinds = match flavour {

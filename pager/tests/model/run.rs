@@ -102,7 +102,11 @@ fn watchdog(program: Program, now: Arc<Vec<AtomicUsize>>, limit: Duration) {
             };
         }
         text += "\n  threads, their states and system calls:";
-        for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        for task in std::fs::read_dir("/proc/self/task")
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let read = |name: &str| {
                 let text = std::fs::read_to_string(task.path().join(name));
                 text.unwrap_or_default().trim().to_string()
@@ -154,7 +158,9 @@ impl<'a> Thread<'a> {
             | Op::Mprotect { slot, .. }
             | Op::Madvise { slot, .. }
             | Op::Fork { slot, .. } => {
-                let Some(live) = self.world.live(slot) else { return };
+                let Some(live) = self.world.live(slot) else {
+                    return;
+                };
                 self.on_region(&live, op, explicit);
             }
         }
@@ -162,8 +168,12 @@ impl<'a> Thread<'a> {
 
     fn on_region(&mut self, live: &Live, op: &Op, explicit: bool) {
         match *op {
-            Op::Touch { seed, n, stores, .. } => self.touch(live, seed, n, stores, true),
-            Op::Scan { from, n, stores, .. } => {
+            Op::Touch {
+                seed, n, stores, ..
+            } => self.touch(live, seed, n, stores, true),
+            Op::Scan {
+                from, n, stores, ..
+            } => {
                 let pages = live.truth.pages();
                 let first = pages * usize::from(from) / 100;
                 for page in first..(first + n as usize).min(pages) {
@@ -173,7 +183,9 @@ impl<'a> Thread<'a> {
             }
             Op::Advise { hint, from, n, .. } => self.advise(live, hint, from, n),
             Op::Discard { seed, blocks, .. } => self.discard(live, seed, blocks),
-            Op::Pin { seed, n, shared, .. } if !explicit => self.pin(live, seed, n, shared),
+            Op::Pin {
+                seed, n, shared, ..
+            } if !explicit => self.pin(live, seed, n, shared),
             Op::Fix { seed, n, .. } if explicit => self.fix(live, seed, n),
             Op::Limit { which, share, .. } => self.limit(live, which, share),
             Op::Reclaim { pages, .. } => {
@@ -228,7 +240,8 @@ impl<'a> Thread<'a> {
     fn own_block(&self, live: &Live, seed: u32) -> Option<usize> {
         let own = live.truth.blocks(Class::Own(self.t));
         let n = own.len().max(1) as u64;
-        own.get(Random::new(u64::from(seed)).below(n) as usize).copied()
+        own.get(Random::new(u64::from(seed)).below(n) as usize)
+            .copied()
     }
 
     // ------------------------------------------------------------ calls
@@ -285,7 +298,9 @@ impl<'a> Thread<'a> {
     }
 
     fn pin(&self, live: &Live, seed: u32, n: u32, shared: bool) {
-        let Some(first) = self.own_block(live, seed) else { return };
+        let Some(first) = self.own_block(live, seed) else {
+            return;
+        };
         let bytes = first * PAGE_SIZE..(first + BLOCK) * PAGE_SIZE;
         let region = live.region();
         let write = live.writable();
@@ -305,7 +320,9 @@ impl<'a> Thread<'a> {
         let kept = |when: &str| {
             let there = region.resident(bytes.clone());
             if !matches!(there, Ok(BLOCK)) {
-                fail(&format!("{when}, of {BLOCK} pinned pages {there:?} are in memory"));
+                fail(&format!(
+                    "{when}, of {BLOCK} pinned pages {there:?} are in memory"
+                ));
             }
         };
         kept("at first");
@@ -360,12 +377,16 @@ impl<'a> Thread<'a> {
 
     /// Guards on two pages that nobody else uses, while other pages are used.
     fn fix(&self, live: &Live, seed: u32, n: u32) {
-        let Some(first) = self.own_block(live, seed) else { return };
+        let Some(first) = self.own_block(live, seed) else {
+            return;
+        };
         let (a, b) = (first + BLOCK - 2, first + BLOCK - 1);
         let region = live.region();
         let reader = live.patiently("fix", || region.fix(a));
         let held: Vec<u8> = reader.to_vec();
-        let mut writer = live.writable().then(|| live.patiently("fix_mut", || region.fix_mut(b)));
+        let mut writer = live
+            .writable()
+            .then(|| live.patiently("fix_mut", || region.fix_mut(b)));
         for i in 0..n {
             let page = Random::new(u64::from(seed ^ i)).below(live.truth.pages() as u64) as usize;
             if page != a && page != b {
@@ -378,7 +399,9 @@ impl<'a> Thread<'a> {
             live.truth.end_full(b, version);
         }
         if held[..] != reader[..] {
-            fail(&format!("page {a} has changed while it was fixed for reading"));
+            fail(&format!(
+                "page {a} has changed while it was fixed for reading"
+            ));
         }
         drop((reader, writer));
         live.check(a, self.t);
@@ -422,15 +445,25 @@ impl<'a> Thread<'a> {
     }
 
     fn sync(&self, live: &Live, reach: Reach, seed: u32) {
-        let Some(first) = self.own_block(live, seed) else { return };
+        let Some(first) = self.own_block(live, seed) else {
+            return;
+        };
         // In explicit mode, pages that others may have fixed cannot be synced.
-        let from = if live.explicit { first + BLOCK - 2 } else { first };
+        let from = if live.explicit {
+            first + BLOCK - 2
+        } else {
+            first
+        };
         let pages = from..first + BLOCK;
         let some = |r: &mut Random| r.below(live.truth.pages() as u64) as usize;
         let mut r = Random::new(u64::from(seed) + 1);
         let mut before = self.before(live, pages.clone());
         if reach != Reach::Own {
-            before.extend((0..16).map(|_| some(&mut r)).map(|p| (p, live.truth.before(p))));
+            before.extend(
+                (0..16)
+                    .map(|_| some(&mut r))
+                    .map(|p| (p, live.truth.before(p))),
+            );
         }
         let done = match reach {
             Reach::Own => live.region().sync(bytes(&pages)),
@@ -475,13 +508,19 @@ impl<'a> Thread<'a> {
         loop {
             let before = self.before(live, pages.clone());
             match region.sync(bytes(&pages)) {
-                Ok(()) => return live.check_file(&before, self.t, "after it could be written again"),
+                Ok(()) => {
+                    return live.check_file(&before, self.t, "after it could be written again")
+                }
                 Err(Error::Io { .. }) => {}
                 Err(e) => fail(&format!("sync: {e}")),
             }
             // Others may have broken theirs meanwhile, of which this one may be told.
             let faults = storage.faults();
-            quiet = if faults.0 == 0 && last == Some(faults) { quiet + 1 } else { 0 };
+            quiet = if faults.0 == 0 && last == Some(faults) {
+                quiet + 1
+            } else {
+                0
+            };
             last = Some(faults);
             if quiet > 3 {
                 fail("all pages can be written again, and sync goes on saying that they cannot");
@@ -492,7 +531,9 @@ impl<'a> Thread<'a> {
     // ------------------------------------------------------------ behind its back
 
     fn mprotect(&self, live: &Live, seed: u32, none: bool) {
-        let Some(first) = self.own_block(live, seed) else { return };
+        let Some(first) = self.own_block(live, seed) else {
+            return;
+        };
         let pages = first + BLOCK - 2..first + BLOCK;
         let at = live.region().as_ptr() as usize + pages.start * PAGE_SIZE;
         let protect = |prot| {
@@ -500,7 +541,11 @@ impl<'a> Thread<'a> {
             let done = unsafe { libc::mprotect(at as *mut libc::c_void, 2 * PAGE_SIZE, prot) };
             assert_eq!(done, 0, "mprotect: {}", std::io::Error::last_os_error());
         };
-        protect(if none { libc::PROT_NONE } else { libc::PROT_READ });
+        protect(if none {
+            libc::PROT_NONE
+        } else {
+            libc::PROT_READ
+        });
         if !none {
             pages.clone().for_each(|p| live.check(p, self.t));
         }

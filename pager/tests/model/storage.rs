@@ -56,7 +56,13 @@ impl Storage for Breakable {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let first = offset as usize / PAGE_SIZE;
         let end = (offset as usize + buf.len()).div_ceil(PAGE_SIZE);
-        let refused = self.broken.lock().unwrap().range(first..end).next().is_some();
+        let refused = self
+            .broken
+            .lock()
+            .unwrap()
+            .range(first..end)
+            .next()
+            .is_some();
         if refused {
             self.refused.fetch_add(1, SeqCst);
             return Err(io::Error::from_raw_os_error(libc::EIO));

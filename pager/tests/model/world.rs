@@ -91,7 +91,8 @@ impl World {
 
     /// A file name of this program's own.
     pub fn path(&self, what: &str) -> PathBuf {
-        self.dir.join(format!("{what}-{}", self.files.fetch_add(1, SeqCst)))
+        self.dir
+            .join(format!("{what}-{}", self.files.fetch_add(1, SeqCst)))
     }
 
     pub fn pool(&self, i: usize) -> Arc<PoolState> {
@@ -112,7 +113,11 @@ impl World {
 
     fn new_pool(&self, i: usize) -> Result<Arc<PoolState>, String> {
         let plan = self.program.pools[i].clone();
-        let anonymous = self.program.regions.iter().filter(|r| r.kind == Kind::Anonymous);
+        let anonymous = self
+            .program
+            .regions
+            .iter()
+            .filter(|r| r.kind == Kind::Anonymous);
         let pages: usize = anonymous.map(|r| r.pages).sum();
         // Room for regions that are still going while others are made in their place.
         let bytes = ((3 * pages + 256) * PAGE_SIZE) as u64;
@@ -121,9 +126,9 @@ impl World {
         let swap = match plan.swap {
             SwapPlan::Temporary => SwapConfig::none().and_temporary(bytes),
             SwapPlan::Lz4AndTemporary => SwapConfig::lz4(bytes).and_temporary(bytes),
-            SwapPlan::Lz4ZstdAndTemporary => {
-                SwapConfig::lz4(bytes).and_zstd_after(soon).and_temporary(bytes)
-            }
+            SwapPlan::Lz4ZstdAndTemporary => SwapConfig::lz4(bytes)
+                .and_zstd_after(soon)
+                .and_temporary(bytes),
             SwapPlan::ZstdAndTemporary => SwapConfig::zstd(bytes).and_temporary(bytes),
             SwapPlan::Faulty => {
                 let faults = Arc::new(FaultPlan::default());
@@ -217,7 +222,11 @@ impl World {
             Err(e) => fail(&format!("making a region: {e}")),
         };
         if region.len() != truth.len() {
-            fail(&format!("a region of {} bytes has {}", truth.len(), region.len()));
+            fail(&format!(
+                "a region of {} bytes has {}",
+                truth.len(),
+                region.len()
+            ));
         }
         Some(Arc::new(Live {
             region: Some(Arc::new(region)),
@@ -450,12 +459,13 @@ impl Live {
             super::oracle::Class::Own(t) => t,
             _ => 0,
         };
+        let before = self.truth.before(page);
         self.truth.store_word(page, t, &mut store);
         if region.close().is_ok() {
             fail("a page could not be written, and close says OK");
         }
         storage.set_broken(&[page], false);
-        self.truth.take_back_word(page, t);
+        self.truth.take_back_word(page, t, &before);
     }
 }
 
@@ -483,16 +493,27 @@ impl Drop for Live {
 fn compare(path: &Path, want: &[u8], kind: Kind) {
     let found = std::fs::read(path).expect("the file of the test");
     if found.len() != want.len() {
-        fail(&format!("a file of {} bytes has {} now", want.len(), found.len()));
+        fail(&format!(
+            "a file of {} bytes has {} now",
+            want.len(),
+            found.len()
+        ));
     }
-    let differ = found.chunks(8).zip(want.chunks(8)).position(|(f, w)| f != w);
+    let differ = found
+        .chunks(8)
+        .zip(want.chunks(8))
+        .position(|(f, w)| f != w);
     if let Some(at) = differ {
         let hex = |b: &[u8]| format!("{:x?}", &b[at * 8..(at * 8 + 8).min(b.len())]);
         fail(&format!(
             "the file of a {kind:?} region that is gone: page {}, word {}{}: {} instead of {}",
             at / WORDS,
             at % WORDS,
-            if at % WORDS == COUNTER { " (the counter)" } else { "" },
+            if at % WORDS == COUNTER {
+                " (the counter)"
+            } else {
+                ""
+            },
             hex(&found),
             hex(want),
         ));
