@@ -251,6 +251,8 @@ impl RegionInner {
         // A store that is about to happen would only fault again on a protected page. A page without
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
+        // Before anybody can store to them: a sync passes over blocks that have none.
+        (first..first + n).for_each(|p| self.count_in(p));
         let put = if write && (fresh || n == 1) {
             self.put_in(first, bytes, false)
         } else if write {
@@ -264,6 +266,7 @@ impl RegionInner {
             // Nothing has been told, so the store still has it all; what has been put is taken away.
             for p in first..first + n {
                 self.take_away(p);
+                self.count_out(p);
             }
             return give_up(e);
         }
@@ -318,7 +321,6 @@ impl RegionInner {
                 returned: false,
             };
             core.policy.insert(&self.book, swap, first + i, how, keep);
-            self.count_in(first + i);
         }
         if write && self.writable_file().is_some() {
             drop(core);

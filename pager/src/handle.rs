@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::errseq::{Cursor, ErrSeq};
+use crate::evict::Victim;
 use crate::fault::{register, unregister};
 use crate::group::Group;
 use crate::page::State;
@@ -313,6 +314,7 @@ impl Region {
                     // What has failed before is left for a sync to tell.
                     let now = Cursor::now();
                     self.inner.sync(pages.start, pages.len(), &now)?;
+                    return self.inner.let_go(first..end);
                 }
                 for p in first..end {
                     self.inner.drop_page(p, false)?;
@@ -419,6 +421,60 @@ impl RegionInner {
     /// Nothing of an evicted page needs to be forgotten but its shadow.
     fn is_clean_file(&self) -> bool {
         !self.is_anon()
+    }
+
+    /// Takes pages of a writable file out of memory. Others may store to them until they are out: they
+    /// go as evicted pages do, and what is newer than the file is written.
+    fn let_go(self: &Arc<Self>, pages: Range<usize>) -> Result<()> {
+        let mut taken = Vec::new();
+        let mut result = Ok(());
+        for p in pages {
+            loop {
+                let w = self.words.get(p);
+                match w.state() {
+                    State::Evicted => break,
+                    s @ (State::Busy | State::Writeback) => {
+                        // Its owner may wait for one of ours.
+                        self.evict_taken(&mut taken)?;
+                        self.words.wait_while(p, s);
+                    }
+                    State::Resident if w.pins() > 0 => {
+                        result = Err(Error::Mode("a pinned page cannot be dropped"));
+                        break;
+                    }
+                    State::Resident if self.words.try_evict(p) => {
+                        taken.push(p);
+                        break;
+                    }
+                    State::Resident => {}
+                }
+            }
+            if taken.len() >= self.pool.config.batch {
+                self.evict_taken(&mut taken)?;
+            }
+        }
+        self.evict_taken(&mut taken).and(result)
+    }
+
+    /// Evicts pages of a file that the caller has taken.
+    fn evict_taken(self: &Arc<Self>, taken: &mut Vec<usize>) -> Result<()> {
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let mut core = self.pool.core();
+        for &p in taken.iter() {
+            core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
+        }
+        drop(core);
+        self.pool.gate.leaving(taken.len() as u64);
+        let victims = taken.drain(..).map(|page| Victim {
+            region: self.clone(),
+            page,
+            slot: None,
+            must_write: false,
+            shadow: None,
+        });
+        self.pool.evict(victims.collect())
     }
 
     /// Throws a page's contents away, in memory and in the store. `last`: for good.

@@ -47,6 +47,8 @@ pub struct Pool {
 pub(crate) struct PoolInner {
     pub(crate) config: PoolConfig,
     core: Mutex<Core>,
+    /// The root group. Here for a child of fork, in which the lock may never come free.
+    pub(crate) top: MemcgId,
     pub(crate) gate: Gate,
     pub(crate) swap: Option<Swap>,
     pub(crate) pagemap: Option<Pagemap>,
@@ -152,6 +154,7 @@ impl Pool {
         };
         let policy = Policy::new(&policy, recorder)?;
         let inner = Arc::new(PoolInner {
+            top: policy.top,
             core: Mutex::new(Core::new(policy)),
             gate: Gate::new(budget),
             swap,
@@ -469,8 +472,7 @@ impl PoolInner {
             if !must {
                 return Ok(false);
             }
-            let top = self.core().policy.top;
-            self.reclaim_or_flush(top, self.config.batch as u64)?;
+            self.reclaim_or_flush(self.top, self.config.batch as u64)?;
         }
         Err(Error::NoMemory {
             pages,
