@@ -446,15 +446,29 @@ mod tests {
         assert!(!parse("temp:1G").unwrap());
         assert!(parse("temp:1G+encrypt").unwrap());
         assert!(parse("encrypt+lz4:1G+file:/a+b:1G").unwrap());
-        for bad in ["lz4:1G+encrypt", "encrypt", "temp:1G+encrypt:1G", "temp:1G+encrypt+encrypt"] {
+        for bad in [
+            "lz4:1G+encrypt",
+            "encrypt",
+            "temp:1G+encrypt:1G",
+            "temp:1G+encrypt+encrypt",
+        ] {
             let e = parse(bad).unwrap_err().to_string();
-            assert!(e.contains("\"encrypt") && e.contains("for example"), "{bad}: {e}");
+            assert!(
+                e.contains("\"encrypt") && e.contains("for example"),
+                "{bad}: {e}"
+            );
         }
     }
 
     #[test]
     fn times() {
-        for (text, ms) in [("5", 5000), ("0.5", 500), ("250ms", 250), ("2s", 2000), ("0", 0)] {
+        for (text, ms) in [
+            ("5", 5000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("2s", 2000),
+            ("0", 0),
+        ] {
             let c = PoolConfig::new(0).set("full_wait", text).unwrap();
             assert_eq!(c.full_wait.as_millis(), ms, "{text}");
         }
