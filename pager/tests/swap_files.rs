@@ -347,7 +347,10 @@ fn a_killed_pool_leaves_its_swap_file_to_the_next() {
 
 // ---------------------------------------------------------------- what comes back wrong
 
-fn both() -> [(&'static str, fn(&Path) -> SwapConfig); 2] {
+/// What tells, and how such a swap is made.
+type Way = (&'static str, fn(&Path) -> SwapConfig);
+
+fn both() -> [Way; 2] {
     [
         ("checksum", |p| SwapConfig::file(p, 8 * MIB)),
         ("authentication tag", |p| {
