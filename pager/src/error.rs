@@ -53,8 +53,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A file cannot be used.
-    #[error("{}: {why}", path.display())]
+    #[error("{what}{}{}: {why}", if what.is_empty() { "" } else { " " }, path.display())]
     File {
+        /// What was tried, if that is not plain.
+        what: &'static str,
         /// Which.
         path: PathBuf,
         /// Why not.
@@ -135,9 +137,25 @@ impl Error {
     /// An error of a file by its name.
     pub(crate) fn file(path: &Path, e: io::Error) -> Error {
         Error::File {
+            what: "",
             path: path.into(),
             errno: e.raw_os_error().unwrap_or(libc::EIO),
             why: e.to_string(),
+        }
+    }
+
+    /// Says what an error of a file was met at.
+    pub(crate) fn at(what: &'static str) -> impl Fn(Error) -> Error {
+        move |e| match e {
+            Error::File {
+                path, why, errno, ..
+            } => Error::File {
+                what,
+                path,
+                why,
+                errno,
+            },
+            other => other,
         }
     }
 

@@ -230,7 +230,9 @@ fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<Swap>> {
         Some(ConfiguredFile::Temporary) => Some(patient(Arc::new(
             FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
         ))),
-        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(SwapFile::create(p, bytes)?))),
+        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(
+            SwapFile::create(p, bytes).map_err(Error::at("creating the swap file"))?,
+        ))),
     };
     let made = Swap::new(slots, memory, file, s.encrypt, config.full_wait);
     Ok(Some(made.map_err(&io)?))

@@ -6,6 +6,7 @@ mod common;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage, RetryStorage};
 use coldset_pager::{Error, FaultMode, Pool, PoolConfig, Region, SwapConfig};
 use common::*;
+use std::collections::BTreeSet;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -108,7 +109,7 @@ fn another_user_finds_nothing_to_read() {
 
 fn spy(folder: &Path) {
     let mut processes = 0;
-    let (mut rounds, mut opened, mut seen) = (0u64, Vec::new(), std::collections::BTreeSet::new());
+    let (mut rounds, mut opened, mut seen) = (0u64, BTreeSet::new(), BTreeSet::new());
     std::fs::write(folder.join("ready"), "").unwrap();
     while !folder.join("stop").exists() {
         rounds += 1;
@@ -118,7 +119,7 @@ fn spy(folder: &Path) {
                 continue;
             }
             if std::fs::File::open(e.path()).is_ok() {
-                opened.push(name.clone());
+                opened.insert(name.clone());
             }
             seen.insert(name);
         }
@@ -286,7 +287,9 @@ fn a_swap_file_has_one_pool() {
     if let Some(role) = child::role() {
         return println!(
             "got: {:?}",
-            on_file(Path::new(&role)).map_err(|e| e.to_string())
+            on_file(Path::new(&role))
+                .map(|_| ())
+                .map_err(|e| e.to_string())
         );
     }
     let folder = Folder::new();
@@ -347,7 +350,10 @@ fn a_killed_pool_leaves_its_swap_file_to_the_next() {
 
 // ---------------------------------------------------------------- what comes back wrong
 
-fn both() -> [(&'static str, fn(&Path) -> SwapConfig); 2] {
+/// What tells, and how such a swap is made.
+type Way = (&'static str, fn(&Path) -> SwapConfig);
+
+fn both() -> [Way; 2] {
     [
         ("checksum", |p| SwapConfig::file(p, 8 * MIB)),
         ("authentication tag", |p| {

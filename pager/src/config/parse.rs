@@ -134,7 +134,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "file",
         form: "file:PATH:SIZE",
-        doc: "A file, which gets its space at once.",
+        doc: "A file, which gets its space at once, is its owner's alone and this pool's alone. One that exists must be a swap file that nobody uses.",
         apply: |swap, text, rest| {
             let rest = rest.unwrap_or("");
             // The path may have colons of its own.
@@ -302,7 +302,7 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     ),
     (
         "journal",
-        "A file that is told all the engine is told.",
+        "A file that is told all the engine is told: a new one, or another journal.",
         |c, v| Ok(c.journal(v)),
     ),
     (
@@ -441,6 +441,40 @@ mod tests {
     }
 
     #[test]
+    fn encryption_needs_a_file() {
+        let parse = |t| SwapConfig::parse(t).map(|s| s.encrypt);
+        assert!(!parse("temp:1G").unwrap());
+        assert!(parse("temp:1G+encrypt").unwrap());
+        assert!(parse("encrypt+lz4:1G+file:/a+b:1G").unwrap());
+        for bad in [
+            "lz4:1G+encrypt",
+            "encrypt",
+            "temp:1G+encrypt:1G",
+            "temp:1G+encrypt+encrypt",
+        ] {
+            let e = parse(bad).unwrap_err().to_string();
+            assert!(
+                e.contains("\"encrypt") && e.contains("for example"),
+                "{bad}: {e}"
+            );
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (text, ms) in [
+            ("5", 5000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("2s", 2000),
+            ("0", 0),
+        ] {
+            let c = PoolConfig::new(0).set("full_wait", text).unwrap();
+            assert_eq!(c.full_wait.as_millis(), ms, "{text}");
+        }
+    }
+
+    #[test]
     fn swaps() {
         const GIB: u64 = 1 << 30;
         assert_eq!(swap("none"), (0, None));
@@ -527,6 +561,9 @@ mod tests {
             ("switch", "nothing=1", "nothing"),
             ("fault_mode", "thraed", "\"thraed\""),
             ("batch", "many", "\"many\""),
+            ("full_wait", "soon", "\"soon\""),
+            ("full_wait", "-1", "\"-1\""),
+            ("full_wait", "inf", "\"inf\""),
         ] {
             let e = PoolConfig::new(1 << 20).set(name, value).unwrap_err();
             assert!(e.to_string().contains(told), "{e}");

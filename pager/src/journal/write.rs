@@ -75,7 +75,9 @@ impl NewJournal {
     /// Creates it, readable by its owner only, or empties one that is a journal, or empty, and not being
     /// written.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        Out::new(path).map(Self)
+        Out::new(path)
+            .map(Self)
+            .map_err(Error::at("creating the journal"))
     }
 
     /// Begins with `state`, or with an empty policy. All of it is written by a thread.
@@ -181,9 +183,10 @@ impl Out {
         let file = Arc::new(file);
         let _claim = Claim::new(path, file.clone(), Purpose::Journal)?;
         let foreign = file.metadata().map_err(named)?.len() > 0
-            && !begins_as_journal(&*file).map_err(named)?;
+            && !begins_as_journal(&file).map_err(named)?;
         if foreign {
             return Err(Error::File {
+                what: "",
                 path: path.into(),
                 why: "it exists and is not a journal; give another path, or remove it if nobody needs it"
                     .into(),
