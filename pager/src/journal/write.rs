@@ -4,6 +4,7 @@
 use super::{Op, MAGIC};
 use crate::fuse::pool_thread;
 use crate::policy::PolicyConfig;
+use crate::sys::fd::Kept;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -152,7 +153,7 @@ impl Drop for Recorder {
 
 /// The file.
 struct Out {
-    file: File,
+    file: Kept<File>,
     path: PathBuf,
     zstd: zstd::bulk::Compressor<'static>,
     /// Bytes of whole frames.
@@ -164,7 +165,7 @@ impl Out {
         let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
         zstd.include_checksum(true)?;
         Ok(Self {
-            file: File::create(path)?,
+            file: Kept::new(File::create(path)?)?,
             path: path.into(),
             zstd,
             whole: 0,
@@ -174,12 +175,17 @@ impl Out {
     /// Writes a frame; one that does not fit leaves no trace.
     fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         let packed = self.zstd.compress(bytes)?;
-        let done = self.file.write_all(&packed);
+        if !self.file.is_ours() {
+            let text = "the program has closed its descriptor, or replaced it";
+            return Err(io::Error::other(text));
+        }
+        let mut file: &File = &self.file;
+        let done = file.write_all(&packed);
         if done.is_ok() {
             self.whole += packed.len() as u64;
         } else {
-            let _ = self.file.set_len(self.whole);
-            let _ = self.file.seek(SeekFrom::Start(self.whole));
+            let _ = file.set_len(self.whole);
+            let _ = file.seek(SeekFrom::Start(self.whole));
         }
         done
     }
