@@ -8,6 +8,7 @@ use crate::fuse::pool_thread;
 use crate::policy::PolicyConfig;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, new_private};
+use crate::sys::fd::Kept;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -159,7 +160,7 @@ impl Drop for Recorder {
 
 /// The file.
 struct Out {
-    file: Arc<File>,
+    file: Arc<Kept<File>>,
     _claim: Claim,
     path: PathBuf,
     zstd: zstd::bulk::Compressor<'static>,
@@ -180,7 +181,7 @@ impl Out {
             Some(f) => f,
             None => existing(path, true, false)?,
         };
-        let file = Arc::new(file);
+        let file = Arc::new(Kept::new(file).map_err(|e| named(e.into()))?);
         let _claim = Claim::new(path, file.clone(), Purpose::Journal)?;
         let foreign = file.metadata().map_err(named)?.len() > 0
             && !begins_as_journal(&file).map_err(named)?;
@@ -194,7 +195,7 @@ impl Out {
             });
         }
         file.set_len(0).map_err(named)?;
-        (&*file).rewind().map_err(named)?;
+        (&**file).rewind().map_err(named)?;
         Ok(Self {
             file,
             _claim,
@@ -207,13 +208,18 @@ impl Out {
     /// Writes a frame; one that does not fit leaves no trace.
     fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         let packed = self.zstd.compress(bytes)?;
-        let done = (&*self.file).write_all(&packed);
+        if !self.file.is_ours() {
+            let text = "the program has closed its descriptor, or replaced it";
+            return Err(io::Error::other(text));
+        }
+        let mut file: &File = &self.file;
+        let done = file.write_all(&packed);
         if done.is_ok() {
             self.whole += packed.len() as u64;
         } else {
             // The journal ends here, and why is told. Should a part of a frame stay, then a replay finds that
             // it is not whole.
-            let _ = self.file.set_len(self.whole);
+            let _ = file.set_len(self.whole);
         }
         done
     }

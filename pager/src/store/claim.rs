@@ -7,6 +7,7 @@
 //! (`lockf`) on the whole file is not in its own way.
 
 use crate::error::{Error, Result};
+use crate::sys::fd::Kept;
 use crate::sys::lock::{try_lock, unlock, Kind, Locked};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::fstat;
@@ -103,6 +104,13 @@ pub(crate) trait Claimed: Send + Sync + Debug {
     fn fd(&self) -> BorrowedFd<'_>;
 }
 
+impl Claimed for Kept<fs::File> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+#[cfg(test)]
 impl Claimed for fs::File {
     fn fd(&self) -> BorrowedFd<'_> {
         self.as_fd()
