@@ -443,6 +443,7 @@ impl Live {
         if let Err(e) = synced {
             fail(&format!("nothing is broken, and sync says: {e}"));
         }
+        self.pool.failed.store(true, SeqCst);
         storage.set_broken(&[page], true);
         let mut store = |w: usize, v: u64| {
             if self.explicit {
