@@ -130,6 +130,9 @@ impl World {
                 .and_zstd_after(soon)
                 .and_temporary(bytes),
             SwapPlan::ZstdAndTemporary => SwapConfig::zstd(bytes).and_temporary(bytes),
+            SwapPlan::Encrypted => SwapConfig::lz4(bytes / 2)
+                .and_temporary(bytes)
+                .encrypt(true),
             SwapPlan::Faulty => {
                 let faults = Arc::new(FaultPlan::default());
                 let file = FileStorage::create(&self.path("swap"), bytes);
