@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::fault::end;
+use crate::plant::{self, Plant};
 use crate::policy::Left;
 use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner};
@@ -127,7 +128,7 @@ impl PoolInner {
 
     /// Steps 2 to 4: contents are in the buffer, and nowhere else.
     fn take_out(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
-        if self.config.copy_then_punch {
+        if self.config.copy_then_punch || plant::on(Plant::CopyThenPunch) {
             return self.copy_then_punch(e, victims);
         }
         self.check_descriptors(e, victims);
@@ -226,7 +227,8 @@ impl PoolInner {
             for (i, at) in run.enumerate() {
                 let v = &victims[at];
                 let dirtied = region.words.get(v.page).dirtied();
-                fates[at] = if needs(v) || written[i] || dirtied {
+                let written = written[i] && !plant::sometimes(Plant::MarkIgnored, 32);
+                fates[at] = if needs(v) || written || dirtied {
                     let zero = v.slot.is_some() && same_filled(e.pages.page(at)) == Some(0);
                     if zero {
                         Fate::Zero

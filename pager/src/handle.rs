@@ -6,6 +6,7 @@ use crate::evict::Victim;
 use crate::fault::{register, unregister};
 use crate::group::Group;
 use crate::page::State;
+use crate::plant::{self, Plant};
 use crate::pool::Pool;
 use crate::region::{Backing, NewRegion, RegionInner};
 use crate::store::claim::Claim;
@@ -314,7 +315,9 @@ impl Region {
                     // What has failed before is left for a sync to tell.
                     let now = Cursor::now();
                     self.inner.sync(pages.start, pages.len(), &now)?;
-                    return self.inner.let_go(first..end);
+                    if !plant::on(Plant::DropUnseen) {
+                        return self.inner.let_go(first..end);
+                    }
                 }
                 for p in first..end {
                     self.inner.drop_page(p, false)?;
@@ -345,6 +348,9 @@ impl Region {
                 self.inner.bring_in(p, write)?;
             }
             pin.pages.end = p + 1;
+            if plant::on(Plant::PinLost) {
+                self.inner.words.unpin(p, write);
+            }
         }
         Ok(pin)
     }
@@ -592,6 +598,9 @@ impl Region {
     }
 
     fn unpin(&self, pages: Range<usize>, write: bool) {
+        if plant::on(Plant::PinLost) {
+            return;
+        }
         for p in pages.clone() {
             // A store through a descriptor may come after the kernel last looked at the entry.
             self.inner.words.unpin(p, write);

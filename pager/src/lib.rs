@@ -42,6 +42,7 @@
 //! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `torn.rs` | regions that the program has changed by system calls |
+//! | `plant.rs` | bugs on purpose, for tests |
 //! | `stat.rs` | counters |
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
@@ -66,6 +67,11 @@ mod handler;
 pub mod journal;
 pub mod observe;
 mod page;
+#[cfg(not(feature = "plants"))]
+mod plant;
+#[cfg(feature = "plants")]
+#[doc(hidden)]
+pub mod plant;
 mod policy;
 mod pool;
 mod reclaim;

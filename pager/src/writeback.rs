@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::errseq::Cursor;
 use crate::fuse::pool_thread;
 use crate::page::{State, Word};
+use crate::plant::{self, Plant};
 use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner, BLOCK};
 use crate::store::storage::{write_all, Write};
@@ -363,6 +364,10 @@ impl RegionInner {
             .iter()
             .map(|run| self.copy_out(first + run.start, buf, run))
             .collect();
+        if plant::on(Plant::ArmAfterCopy) {
+            let end = runs.last().map_or(0, |r| r.end);
+            self.arm(first, end, &mut [false; RUN][..end]);
+        }
         let mut writes: Vec<Write<'_>> = runs
             .iter()
             .zip(&read)
@@ -461,7 +466,7 @@ impl RegionInner {
         if let Err(e) = file.storage.sync() {
             self.note_error(&e);
         }
-        result.map_err(Error::io(WRITING))?;
+        plant::one_slot(result).map_err(Error::io(WRITING))?;
         if self.is_torn() {
             return Err(Error::Torn);
         }

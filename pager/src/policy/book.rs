@@ -59,7 +59,7 @@ impl Book {
         self.slot[page].load(Relaxed).checked_sub(1)
     }
 
-    pub(super) fn set_slot(&self, page: usize, slot: Option<u32>) {
+    pub(crate) fn set_slot(&self, page: usize, slot: Option<u32>) {
         self.slot[page].store(slot.map_or(0, |s| s + 1), Relaxed);
     }
 

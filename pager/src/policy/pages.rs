@@ -3,6 +3,7 @@
 use super::{Arrival, Book, Left, Policy, CPU};
 use crate::error::Result;
 use crate::journal::Op;
+use crate::plant::{self, Plant};
 use crate::store::Swap;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
@@ -125,7 +126,9 @@ impl Policy {
         }
         if let Some(slot) = book.slot(page) {
             book.set_slot(page, None);
-            self.give_slot(swap, slot);
+            if !plant::on(Plant::SlotLeaked) {
+                self.give_slot(swap, slot);
+            }
         }
         book.set_shadow(page, None);
     }

@@ -136,3 +136,38 @@ fn random_programs() {
         panic!("{}", report(&child, seed, &how));
     }
 }
+
+/// Each bug that is planted is found within a minute.
+#[cfg(feature = "plants")]
+#[test]
+fn planted_bugs_are_found() {
+    let minute = Duration::from_secs(60);
+    let all = coldset_pager::plant::Plant::ALL.map(|p| format!("{p:?}"));
+    let only: Option<String> = variable("COLDSET_PLANT");
+    for plant in all
+        .into_iter()
+        .filter(|p| only.as_ref().is_none_or(|o| o == p))
+    {
+        let child = Child {
+            plant: Some(plant.clone()),
+        };
+        let start = Instant::now();
+        let result = search(&child, 0.., || start.elapsed() > minute);
+        let Some((seed, how)) = result.found else {
+            panic!(
+                "{plant} was not found by {} programs in a minute",
+                result.programs
+            );
+        };
+        let line = how
+            .lines()
+            .find(|l| l.contains("model: ") || l.contains("coldset: "));
+        let line = line.or(how.lines().nth(2)).unwrap_or(&how);
+        println!(
+            "{plant}: found after {:.1} s by program {} (seed {seed}): {}",
+            result.after.as_secs_f64(),
+            result.programs,
+            line.trim_start_matches("test one_program ... ")
+        );
+    }
+}

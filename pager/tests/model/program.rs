@@ -25,6 +25,8 @@ pub enum SwapPlan {
     /// Recompressed with Zstandard as soon as the thread looks.
     Lz4ZstdAndTemporary,
     ZstdAndTemporary,
+    /// What goes to the file is encrypted.
+    Encrypted,
     /// A storage that fails now and then.
     Faulty,
 }
@@ -196,6 +198,10 @@ pub enum Op {
     NewPool {
         pool: usize,
     },
+    /// A file that is mapped for stores is mapped once more: refused.
+    MapAgain {
+        slot: usize,
+    },
     /// Statistics and a snapshot.
     Look {
         pool: usize,
@@ -271,6 +277,7 @@ fn pool() -> impl Strategy<Value = PoolPlan> {
         3 => Just(SwapPlan::Lz4AndTemporary),
         2 => Just(SwapPlan::Lz4ZstdAndTemporary),
         1 => Just(SwapPlan::ZstdAndTemporary),
+        1 => Just(SwapPlan::Encrypted),
         1 => Just(SwapPlan::Faulty),
     ];
     let pages = prop_oneof![2 => Just(256usize), 1 => 256usize..1024];
@@ -377,6 +384,7 @@ fn op(slots: usize, pools: usize, flavour: Flavour) -> impl Strategy<Value = Op>
         (w([4, 10, 2, 1]), (slot(), prop_oneof![3 => Just(End::Drop), 2 => Just(End::Close), 1 => Just(End::CloseFailing)])
             .prop_map(|(slot, how)| Op::End { slot, how }).boxed()),
         (w([1, 2, 0, 0]), pool().prop_map(|pool| Op::NewPool { pool }).boxed()),
+        (w([1, 0, 1, 0]), slot().prop_map(|slot| Op::MapAgain { slot }).boxed()),
         (w([1, 1, 1, 1]), pool().prop_map(|pool| Op::Look { pool }).boxed()),
         (w([1, 1, 1, 0]), pool().prop_map(|pool| Op::Check { pool }).boxed()),
     ];

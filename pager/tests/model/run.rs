@@ -2,7 +2,7 @@
 
 use super::fail;
 use super::oracle::{Before, Class};
-use super::program::{Hint, Mode, Op, Program, Reach, Which, BLOCK};
+use super::program::{Hint, Kind, Mode, Op, Program, Reach, Which, BLOCK};
 use super::world::{Live, PoolState, World};
 use crate::common::Random;
 use coldset_pager::journal::replay;
@@ -157,7 +157,8 @@ impl<'a> Thread<'a> {
             | Op::Break { slot, .. }
             | Op::Mprotect { slot, .. }
             | Op::Madvise { slot, .. }
-            | Op::Fork { slot, .. } => {
+            | Op::Fork { slot, .. }
+            | Op::MapAgain { slot } => {
                 let Some(live) = self.world.live(slot) else {
                     return;
                 };
@@ -199,6 +200,7 @@ impl<'a> Thread<'a> {
             Op::Break { seed, .. } => self.break_page(live, seed),
             Op::Mprotect { seed, none, .. } if !explicit => self.mprotect(live, seed, none),
             Op::Madvise { seed, .. } if !explicit => madvise(live, seed),
+            Op::MapAgain { .. } => map_again(live),
             Op::Fork { calls, .. } if calls || !explicit => fork(live, calls),
             _ => {}
         }
@@ -594,6 +596,19 @@ fn madvise(live: &Live, seed: u32) {
     unsafe {
         let at = live.region().as_ptr().add(first * PAGE_SIZE).cast();
         libc::madvise(at, n * PAGE_SIZE, all[r.below(all.len() as u64) as usize]);
+    }
+}
+
+/// One map for stores at a time.
+fn map_again(live: &Live) {
+    if live.kind != Kind::File {
+        return;
+    }
+    let path = live.file.as_ref().expect("the file of the region");
+    match live.pool.pool.file(path) {
+        Err(Error::InUse { .. }) => {}
+        Ok(_) => fail("a file is mapped for stores twice"),
+        Err(e) => fail(&format!("mapping a file twice: {e}")),
     }
 }
 

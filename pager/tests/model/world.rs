@@ -130,6 +130,9 @@ impl World {
                 .and_zstd_after(soon)
                 .and_temporary(bytes),
             SwapPlan::ZstdAndTemporary => SwapConfig::zstd(bytes).and_temporary(bytes),
+            SwapPlan::Encrypted => SwapConfig::lz4(bytes / 2)
+                .and_temporary(bytes)
+                .encrypt(true),
             SwapPlan::Faulty => {
                 let faults = Arc::new(FaultPlan::default());
                 let file = FileStorage::create(&self.path("swap"), bytes);
@@ -443,6 +446,7 @@ impl Live {
         if let Err(e) = synced {
             fail(&format!("nothing is broken, and sync says: {e}"));
         }
+        self.pool.failed.store(true, SeqCst);
         storage.set_broken(&[page], true);
         let mut store = |w: usize, v: u64| {
             if self.explicit {
