@@ -115,12 +115,7 @@ impl Machine {
         self.add_file(device, pages, Object::scattered)
     }
 
-    fn add_file(
-        &self,
-        device: usize,
-        pages: u32,
-        make: fn(Backing, u32) -> Object,
-    ) -> ObjectId {
+    fn add_file(&self, device: usize, pages: u32, make: fn(Backing, u32) -> Object) -> ObjectId {
         let mut w = self.w.borrow_mut();
         let start = w.device_end[device];
         // Files are laid out one after the other, with room to grow.

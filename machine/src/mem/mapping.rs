@@ -76,7 +76,14 @@ impl Mapping {
     /// A mapping of `pages` pages from `start` on, nothing present.
     pub fn new(mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> Self {
         let tables = Table::whole(pages.div_ceil(TABLE) as usize);
-        Self::with(mm, object, start, flags, Table::whole(pages as usize), tables)
+        Self::with(
+            mm,
+            object,
+            start,
+            flags,
+            Table::whole(pages as usize),
+            tables,
+        )
     }
 
     /// The same, taking memory by the entries that are used.

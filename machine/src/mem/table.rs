@@ -90,9 +90,7 @@ impl<T: Copy + Default> Table<T> {
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         match &mut self.values {
             Values::Whole(values) => values.get_mut(at),
-            Values::Scattered(leaves) => {
-                Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF])
-            }
+            Values::Scattered(leaves) => Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF]),
         }
     }
 
@@ -112,7 +110,9 @@ impl<T: Copy + Default> Table<T> {
 #[cold]
 #[inline(never)]
 fn leaf<T: Copy + Default>(leaves: &BTreeMap<usize, Box<[T; LEAF]>>, at: usize) -> T {
-    leaves.get(&(at / LEAF)).map_or(T::default(), |l| l[at % LEAF])
+    leaves
+        .get(&(at / LEAF))
+        .map_or(T::default(), |l| l[at % LEAF])
 }
 
 impl<T: Copy + Default> Index<usize> for Table<T> {
