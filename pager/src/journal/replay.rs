@@ -131,7 +131,7 @@ impl Replay {
                 // Sizes that no pool can have.
                 JournalError::Format(e.to_string())
             })?,
-            Some(state) => Policy::load(&state).map_err(JournalError::Damaged)?,
+            Some(state) => *state,
         };
         let (now, next_task) = policy.clock_and_task();
         let out = Replayed {
