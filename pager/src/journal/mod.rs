@@ -10,6 +10,7 @@
 
 mod accesses;
 mod encode;
+mod fits;
 mod quiet;
 mod read;
 mod replay;

@@ -79,7 +79,9 @@ impl BookState {
         let engine = &of.engine;
         let group = engine.memcgs.exists(self.memcg)
             && self.lruvec == engine.lruvec_id(self.memcg, NodeId(0));
-        if !group || self.object.0 == 0 || self.object.0 >= of.rest.next_object {
+        let below = self.memcg >= of.rest.top && self.pages as u64 <= 1 << 32;
+        let named = (1..of.rest.next_object).contains(&self.object.0);
+        if !(group && below && named) {
             return None;
         }
         let b = Book::new(
