@@ -1,6 +1,6 @@
 //! Reading a journal: frames, the header, operations.
 
-use super::{JournalError, Op, MAGIC, MAGIC_NAME};
+use super::{quietly, JournalError, Op, MAGIC, MAGIC_NAME};
 use crate::policy::{Policy, PolicyConfig};
 use coldset_engine::presets;
 use std::fs::File;
@@ -248,10 +248,13 @@ fn header(from: &mut impl BufRead, left: u64) -> Result<(Header, u64), JournalEr
                 if len > left {
                     return Err(too_long());
                 }
-                let loaded = Policy::load(&mut from.take(len)).map_err(|e| match e {
-                    Ok(e) => unpacking(e).unwrap_or_else(not_whole),
-                    Err(what) => JournalError::Damaged(format!("its state: {what}")),
-                })?;
+                let loaded = quietly(|| Policy::load(&mut from.take(len)));
+                let loaded = loaded
+                    .unwrap_or_else(|e| Err(Err(e)))
+                    .map_err(|e| match e {
+                        Ok(e) => unpacking(e).unwrap_or_else(not_whole),
+                        Err(what) => JournalError::Damaged(format!("its state: {what}")),
+                    })?;
                 header.state = Some(Box::new(loaded));
                 return Ok((header, len));
             }
