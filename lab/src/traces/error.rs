@@ -39,6 +39,16 @@ pub enum TraceError {
         /// Cause.
         source: io::Error,
     },
+    /// Unpacking takes more memory than any trace should.
+    #[error(
+        "{name}: {packing} data that need more than 64 MiB of memory to unpack; unpack it first"
+    )]
+    Window {
+        /// File as given by the user.
+        name: String,
+        /// `zstd` or `xz`.
+        packing: &'static str,
+    },
     /// A packed file has more in it than a trace of its size.
     #[error(
         "{name}: {packed} bytes of {packing} unpack to {unpacked} and more, as damaged or hostile \
