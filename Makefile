@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-pager soak miri \
+.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-pager soak fuzz miri \
   test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
@@ -72,6 +72,10 @@ soak: setup ## the pager's stress tests, each SECONDS long (SECONDS=3600 make so
 	  --test stress --test files --test explicit --test misuse --test process -- --nocapture \
 	  no_store_is_lost no_store_to_a_file two_pools_do_not_mix advice_to_the_kernel \
 	  an_ordinary_user what_sync_has_acknowledged
+
+fuzz: setup ## damaged traces and journals for SECONDS (SECONDS=3600 make fuzz): memory, panics, one line each
+	COLDSET_FUZZ_SECONDS=$(SECONDS) COLDSET_FUZZ_SEED=$${COLDSET_FUZZ_SEED:-$$RANDOM$$RANDOM} \
+	  $(CARGO) test -p coldset --test damaged -- --nocapture no_damage
 
 miri: setup ## the pager's code that makes no system calls, under Miri (nightly)
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || \

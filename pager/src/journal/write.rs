@@ -20,6 +20,9 @@ use std::time::Duration;
 const CHUNK: usize = 64 << 10;
 /// Operations reach the file after this time at the latest: what a kill loses.
 const EVERY: Duration = Duration::from_millis(200);
+/// Bytes of a frame at most, if a slow disk has let more come together. Only the first may be larger,
+/// by the state in it.
+const FRAME: usize = 4 << 20;
 /// Bytes that may wait for a slow disk before the journal is given up.
 const WAITING_MAX: usize = 256 << 20;
 /// A light level: the stream must keep up with misses.
@@ -28,6 +31,8 @@ const LEVEL: i32 = 1;
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
+    /// Where frames end within them.
+    cuts: Vec<usize>,
     /// Nothing follows.
     end: bool,
     /// Why the journal is not continued.
@@ -112,6 +117,9 @@ impl Recorder {
             return;
         }
         let before = b.bytes.len();
+        if before - b.cuts.last().copied().unwrap_or(0) >= FRAME {
+            b.cuts.push(before);
+        }
         b.bytes.push(op as u8);
         for &a in args {
             put(&mut b.bytes, a);
@@ -230,6 +238,7 @@ fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
     if let Err(e) = &done {
         let mut b = from.buffer.lock().expect("journal");
         b.bytes = Vec::new();
+        b.cuts = Vec::new();
         b.failed.get_or_insert(super::copy(e));
         eprintln!(
             "coldset: the journal {} is not complete: {e}; the pool goes on without it",
@@ -240,7 +249,7 @@ fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
 }
 
 fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut cuts) = (Vec::new(), Vec::new());
     // The beginning is not kept waiting.
     let mut every = Duration::ZERO;
     loop {
@@ -253,12 +262,17 @@ fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
                 return Err(super::copy(e));
             }
             bytes.clear();
+            cuts.clear();
             std::mem::swap(&mut b.bytes, &mut bytes);
+            std::mem::swap(&mut b.cuts, &mut cuts);
             b.end
         };
         every = EVERY;
-        if !bytes.is_empty() {
-            out.frame(&bytes)?;
+        cuts.push(bytes.len());
+        let mut from = 0;
+        for &to in cuts.iter().filter(|&&to| to > 0) {
+            out.frame(&bytes[from..to])?;
+            from = to;
         }
         if end {
             return out.file.sync_data();

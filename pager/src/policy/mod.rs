@@ -65,15 +65,17 @@ pub(crate) struct Policy {
     recorder: Option<Recorder>,
 }
 
+/// Of every pool's engine.
+fn config() -> Config {
+    Config {
+        swap_synchronous: true,
+        ..Config::default()
+    }
+}
+
 impl Policy {
     pub(crate) fn new(config: &PolicyConfig, recorder: Option<Recorder>) -> Result<Self> {
-        let mut engine = Engine::new(
-            Config {
-                swap_synchronous: true,
-                ..Config::default()
-            },
-            config.switches.clone(),
-        )?;
+        let mut engine = Engine::new(self::config(), config.switches.clone())?;
         let top = engine.memcg_create(MemcgId::ROOT)?;
         engine
             .memcgs

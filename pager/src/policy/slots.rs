@@ -27,6 +27,13 @@ impl Policy {
         tree.swap_full(memcg, total - used, total)
     }
 
+    /// The slot is taken, and a group is charged for it.
+    pub(crate) fn is_slot_used(&self, offset: u32) -> bool {
+        let slot = SwapSlot { area: 0, offset };
+        let slots = self.slots.as_ref();
+        slots.is_some_and(|s| s.is_used(slot)) && (offset as usize) < self.owner.len()
+    }
+
     /// A slot for a folio, charged to its memcg.
     pub(crate) fn alloc_slot(&mut self, folio: FolioId) -> Option<u32> {
         self.note(Op::AllocSlot, &[folio.0.into()]);
