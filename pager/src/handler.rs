@@ -170,7 +170,7 @@ fn forgive(failed: &mut Vec<(usize, Instant)>) {
         }
         if let Some(r) = find(addr).filter(|r| matches!(r.memory, Memory::Faulting { .. })) {
             // Drops the mark. A page that is there by now stays, only its use is seen late.
-            let _ = r.map.zap(addr - r.map.addr(), PAGE);
+            r.zap(addr - r.map.addr(), PAGE);
         }
         false
     });

@@ -100,10 +100,13 @@ impl RegionInner {
                 (Memory::Explicit, map)
             }
             Some(Faults { file, uffd }) => {
-                let file = Arc::new(file.extent(pages).map_err(&sys)?);
+                let room = "finding room for a region (is there a limit on file sizes, ulimit -f?)";
+                let file = Arc::new(file.extent(pages).map_err(Error::sys(room))?);
                 let writable = new.backing.as_ref().is_none_or(|b| b.writable);
                 file.check();
-                let map = Mapping::shared(file.clone(), writable).map_err(&sys)?;
+                let space =
+                    "mapping a region (address space, ulimit -v; or mappings, vm.max_map_count)";
+                let map = Mapping::shared(file.clone(), writable).map_err(Error::sys(space))?;
                 uffd.register(&map).map_err(&sys)?;
                 (Memory::Faulting { file, uffd }, map)
             }
