@@ -48,6 +48,8 @@ pub struct coldset_stats {
     pub miss_median_ns: u64,
     /// 99 % of all misses took at most this long, in nanoseconds.
     pub miss_p99_ns: u64,
+    /// Transfers of local files that were tried again after EIO.
+    pub retried: u64,
 }
 
 impl From<&Stats> for coldset_stats {
@@ -72,6 +74,7 @@ impl From<&Stats> for coldset_stats {
             store_errors: s.store_errors,
             miss_median_ns: s.miss.median_ns,
             miss_p99_ns: s.miss.p99_ns,
+            retried: s.retried,
         }
     }
 }
