@@ -1,7 +1,8 @@
 """A model of arrays: random programs against numpy's own arrays, shrunk when they disagree.
 
 hypothesis draws the programs. A worker process runs them, so that an abort, a signal or a hang is a failure
-of the step that met it, and is shrunk like any other. `COLDSET_SOAK_SECONDS` runs new ones for as long.
+of the step that met it, and is shrunk like any other, which takes minutes at most (`COLDSET_MODEL_SHRINK=0`
+leaves that out). `COLDSET_SOAK_SECONDS` runs new programs for as long.
 """
 
 from __future__ import annotations
@@ -24,16 +25,20 @@ pytest.importorskip("hypothesis")
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 SOAK = float(os.environ.get("COLDSET_SOAK_SECONDS", "0"))
 
 # Seconds for one step; the machine may be busy.
 PATIENCE = 60
 
-HANDLES = st.integers(0, 30)
-POOLS = st.integers(0, 1)
-SEEDS = st.integers(0, 1 << 20)
+NUMBERS = st.integers(0, 30)
 SWAPS = st.sampled_from(["temp:256MiB", "lz4:256MiB+temp:256MiB", "lz4:256MiB+zstd+temp:256MiB"])
 POLICIES = st.sampled_from(["v5", "classic", "s3fifo"])
 
@@ -91,112 +96,120 @@ class Arrays(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.handles = 0
-        self.pools: set[int] = set()
+        self.made = 0
+        self.live: list[int] = []
+        self.pools: list[int] = []
         if Arrays.worker is None:
             Arrays.worker = Worker()
 
-    def step(self, name: str, **arguments: Any) -> str:
+    def step(self, name: str, **arguments: Any) -> bool:
+        """False if there was nothing to do."""
         assert Arrays.worker is not None
         answer = Arrays.worker.step(name, arguments)
         if answer not in ("ok", "skipped"):
             Arrays.worker.stop()
             Arrays.worker = None
             raise AssertionError(f"{name} {arguments}: {answer}")
-        return answer
+        return answer == "ok"
 
-    def new(self) -> int:
-        self.handles += 1
-        return self.handles - 1
+    def make(self, name: str, **arguments: Any) -> None:
+        handle, self.made = self.made, self.made + 1
+        if self.step(name, handle=handle, **arguments):
+            self.live.append(handle)
 
-    @rule(pool=POOLS, swap=SWAPS, policy=POLICIES, thread=st.integers(0, 4))
+    @initialize(
+        swap=SWAPS,
+        policy=POLICIES,
+        thread=st.integers(0, 4),
+        size=st.integers(200_000, 500_000),
+        churn=st.integers(0, 3),
+    )
+    def begin(self, swap: str, policy: str, thread: int, size: int, churn: int) -> None:
+        """A pool, an array that is larger, and threads that make temporaries."""
+        self.pool(0, swap, policy, thread)
+        self.make("zeros", pool=0, size=size, dtype="f8")
+        self.step("store", handle=0, seed=size, how="all")
+        if churn:
+            self.step("start_churn", pool=0, threads=churn)
+
+    @precondition(lambda self: len(self.pools) < 2)
+    @rule(pool=st.integers(0, 1), swap=SWAPS, policy=POLICIES, thread=st.integers(0, 4))
     def pool(self, pool: int, swap: str, policy: str, thread: int) -> None:
         mode = "thread" if thread == 0 else "sigbus"
-        self.step("pool", pool=pool, swap=swap, policy=policy, mode=mode)
-        self.pools.add(pool)
+        if self.step("pool", pool=pool, swap=swap, policy=policy, mode=mode):
+            self.pools.append(pool)
 
     @precondition(lambda self: self.pools)
-    @rule(pool=POOLS, size=st.integers(1, 900_000), dtype=st.sampled_from(["u1", "i4", "f8"]))
-    def zeros(self, pool: int, size: int, dtype: str) -> None:
-        self.step("zeros", pool=pool, handle=self.new(), size=size, dtype=dtype)
-
-    @precondition(lambda self: self.pools)
-    @rule(pool=POOLS, seed=SEEDS, rows=st.integers(1, 2000))
-    def array(self, pool: int, seed: int, rows: int) -> None:
-        self.step("array", pool=pool, handle=self.new(), seed=seed, rows=rows)
-
-    @precondition(lambda self: self.pools)
-    @rule(pool=POOLS, file=st.integers(0, 2), size=st.integers(1, 900_000))
-    def map(self, pool: int, file: int, size: int) -> None:
-        self.step("map", pool=pool, handle=self.new(), file=file, size=size)
-
-    @precondition(lambda self: self.handles)
     @rule(
-        of=HANDLES,
+        pool=NUMBERS,
+        kind=st.sampled_from(["u1", "i4", "f8", "copy", "file", "file"]),
+        number=st.integers(0, 2),
+        size=st.integers(1, 500_000),
+    )
+    def array(self, pool: int, kind: str, number: int, size: int) -> None:
+        pool = self.pools[pool % len(self.pools)]
+        if kind == "copy":
+            self.make("array", pool=pool, seed=size, rows=1 + size // 500)
+        elif kind == "file":
+            self.make("map", pool=pool, file=number, size=size)
+        else:
+            self.make("zeros", pool=pool, size=size, dtype=kind)
+
+    @precondition(lambda self: self.live)
+    @rule(
+        of=NUMBERS,
         start=st.integers(0, 100_000),
         step=st.integers(1, 9),
-        how=st.sampled_from(["slice", "back", "transposed", "bytes", "plain"]),
+        how=st.sampled_from(["slice", "slice", "back", "transposed", "bytes", "plain"]),
     )
     def view(self, of: int, start: int, step: int, how: str) -> None:
-        of %= self.handles
-        self.step("view", of=of, handle=self.new(), start=start, step=step, how=how)
+        of = self.live[of % len(self.live)]
+        self.make("view", of=of, start=start, step=step, how=how)
 
-    @precondition(lambda self: self.handles)
-    @rule(handle=HANDLES)
-    def delete(self, handle: int) -> None:
-        self.step("delete", handle=handle % self.handles)
+    @precondition(lambda self: len(self.live) > 1)
+    @rule(handle=NUMBERS, collect=st.booleans())
+    def delete(self, handle: int, collect: bool) -> None:
+        self.step("delete", handle=self.live.pop(handle % len(self.live)))
+        if collect:
+            self.step("collect")
 
-    @precondition(lambda self: self.handles)
+    @precondition(lambda self: self.live)
     @rule(
-        handle=HANDLES,
-        seed=SEEDS,
-        how=st.sampled_from(["all", "some", "ufunc", "part", "sort"]),
+        handle=NUMBERS,
+        seed=st.integers(0, 1 << 20),
+        how=st.sampled_from(["all", "some", "some", "ufunc", "ufunc", "part", "part", "sort"]),
     )
     def store(self, handle: int, seed: int, how: str) -> None:
-        self.step("store", handle=handle % self.handles, seed=seed, how=how)
+        self.step("store", handle=self.live[handle % len(self.live)], seed=seed, how=how)
 
-    @precondition(lambda self: self.handles)
-    @rule(handle=HANDLES)
-    def compare(self, handle: int) -> None:
-        self.step("compare", handle=handle % self.handles)
-
-    @precondition(lambda self: self.handles)
-    @rule(handle=HANDLES, advice=st.sampled_from(["normal", "random", "sequential", "willneed"]))
-    def advise(self, handle: int, advice: str) -> None:
-        self.step("advise", handle=handle % self.handles, advice=advice)
-
-    @precondition(lambda self: self.handles)
-    @rule(handle=HANDLES, what=st.sampled_from(["let_go", "flush", "pin"]))
-    def call(self, handle: int, what: str) -> None:
-        self.step(what, handle=handle % self.handles)
-
-    @precondition(lambda self: self.pools)
-    @rule(pool=POOLS, what=st.sampled_from(["reclaim", "sync"]))
-    def pool_call(self, pool: int, what: str) -> None:
-        self.step(what, pool=pool)
-
-    @rule()
-    def collect(self) -> None:
-        self.step("collect")
+    @precondition(lambda self: self.live)
+    @rule(
+        handle=NUMBERS,
+        what=st.sampled_from(
+            ["compare", "compare", "normal", "random", "sequential", "willneed", "let_go", "flush", "pin"]
+        ),
+    )
+    def use(self, handle: int, what: str) -> None:
+        handle = self.live[handle % len(self.live)]
+        if what in ("compare", "let_go", "flush", "pin"):
+            self.step(what, handle=handle)
+        else:
+            self.step("advise", handle=handle, advice=what)
 
     @precondition(lambda self: self.pools)
-    @rule(pool=POOLS, threads=st.integers(1, 3))
-    def start_churn(self, pool: int, threads: int) -> None:
-        self.step("start_churn", pool=pool, threads=threads)
-
-    @rule()
-    def stop_churn(self) -> None:
-        self.step("stop_churn")
-
-    @precondition(lambda self: self.pools)
-    @rule(pool=POOLS, block=st.booleans())
-    def close(self, pool: int, block: bool) -> None:
-        self.step("close", pool=pool, block=block)
-
-    @precondition(lambda self: self.pools)
-    @rule(pool=POOLS)
-    def forget_pool(self, pool: int) -> None:
-        self.step("forget_pool", pool=pool)
+    @rule(pool=NUMBERS, what=st.sampled_from(["reclaim", "sync", "start", "start", "stop", "drop"]))
+    def call(self, pool: int, what: str) -> None:
+        pool = self.pools[pool % len(self.pools)]
+        if what == "start":
+            self.step("start_churn", pool=pool, threads=2)
+        elif what == "stop":
+            self.step("stop_churn")
+        elif what == "drop":
+            self.pools.remove(pool)
+            how = ["close", "forget_pool"][self.made % 2]
+            self.step(how, pool=pool)
+        else:
+            self.step(what, pool=pool)
 
     def teardown(self) -> None:
         if Arrays.worker is not None:
@@ -224,19 +237,33 @@ def run(programs: int, phases: tuple[Phase, ...]) -> None:
 
 
 def test_arrays_hold_what_numpys_hold() -> None:
-    phases = (Phase.generate, Phase.shrink)
-    run(40, phases)
+    shrink = os.environ.get("COLDSET_MODEL_SHRINK") != "0"
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    run(16, phases)
     end = time.monotonic() + SOAK
     while time.monotonic() < end:
         run(200, phases)
 
 
-def test_one_thread_that_drops_arrays(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """The ordinary program that a race with the pool's own threads ended."""
+@pytest.mark.parametrize("helpers", [0, 3])
+def test_arrays_are_dropped_beside_reclaim(
+    run: Callable[..., subprocess.CompletedProcess[str]], helpers: int
+) -> None:
+    """An ordinary program of one thread (and one with helpers), which a race with the pool's own threads
+    ended within seconds."""
     done = run(
         """
-        import numpy as np, coldset
+        import os, threading, numpy as np, coldset
         pool = coldset.Pool("4MiB", swap="lz4:64MiB+temp:128MiB")
+        end = threading.Event()
+        def help(t):
+            while not end.is_set():
+                c = pool.zeros(50000 + t * 1000)
+                c += t
+                assert c[0] == c[-1] == t
+        helpers = [threading.Thread(target=help, args=(t,)) for t in range(int(os.environ["HELPERS"]))]
+        for thread in helpers:
+            thread.start()
         a, plain = pool.zeros(2 << 20), np.zeros(2 << 20)
         r = np.random.default_rng(0)
         for n in range(100):
@@ -247,8 +274,12 @@ def test_one_thread_that_drops_arrays(run: Callable[..., subprocess.CompletedPro
             a[at] += 1
             plain[at] += 1
             del b
+        end.set()
+        for thread in helpers:
+            thread.join()
         assert (a == plain).all()
         print("survived")
-        """
+        """,
+        env={"HELPERS": str(helpers)},
     )
     assert done.returncode == 0 and "survived" in done.stdout, done.stdout + done.stderr

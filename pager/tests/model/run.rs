@@ -4,7 +4,7 @@ use super::fail;
 use super::oracle::{Before, Class};
 use super::program::{Hint, Kind, Mode, Op, Program, Reach, Which, BLOCK};
 use super::world::{Live, PoolState, World};
-use crate::common::Random;
+use crate::common::{pages_in_memory, Random};
 use coldset_pager::journal::replay;
 use coldset_pager::{Advice, Error, Limits, PAGE_SIZE};
 use std::fs::File;
@@ -59,6 +59,10 @@ fn finish(world: &World, threads: usize, dir: &Path) {
                 };
                 live.check(page, t);
             }
+        }
+        let faulting = world.program.mode != Mode::Explicit;
+        if faulting && world.slots[s].live.lock().unwrap().is_some() && pages_in_memory() == 0 {
+            fail("all pages have been looked at, and the kernel counts none");
         }
         world.end(s, super::program::End::Drop);
     }
@@ -437,6 +441,22 @@ impl<'a> Thread<'a> {
             ));
         }
         drop(p.pool.snapshot());
+        // Pools that have been replaced live on in their regions.
+        let replaced = self.world.program.threads.iter().flatten();
+        if replaced
+            .into_iter()
+            .any(|op| matches!(op, Op::NewPool { .. }))
+        {
+            return;
+        }
+        let kernel = pages_in_memory();
+        let pools = 0..self.world.pools.len();
+        let bound: u64 = pools.map(|i| self.world.pool(i).bound(threads)).sum();
+        if kernel > bound {
+            fail(&format!(
+                "{kernel} pages in memory by the kernel's count (bound {bound})"
+            ));
+        }
     }
 
     // ------------------------------------------------------------ files

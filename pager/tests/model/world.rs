@@ -281,6 +281,9 @@ impl PoolState {
     /// Pages that may be in memory: the documented bound, which is more by what is compressed at the
     /// moment.
     pub fn bound(&self, threads: usize) -> u64 {
+        if matches!(self.plan.swap, SwapPlan::Temporary | SwapPlan::Faulty) {
+            return self.plan.budget_pages as u64;
+        }
         // Threads of the program and of the pool that may evict.
         self.plan.budget_pages as u64 + 16 * (threads as u64 + 5)
     }
