@@ -27,7 +27,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Damages of an input in a round.
-const ROUND: u64 = 40;
+const ROUND: u64 = 60;
 /// The first seed, if none is given.
 const SEED: u64 = 1;
 /// Tells the process that does the work what to do.

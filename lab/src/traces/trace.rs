@@ -106,13 +106,11 @@ impl Trace {
 /// Pages of one object; memory follows the pages present, not their highest number.
 #[derive(Default)]
 struct PageSet {
-    /// The first chunks.
-    near: Vec<Option<Chunk>>,
-    /// The others by number.
-    far: HashMap<usize, Chunk>,
+    /// One bit a page, of the first pages in chunks.
+    near: Vec<Option<Box<[u64; PageSet::WORDS]>>>,
+    /// Of the others in words, by number.
+    far: HashMap<usize, u64>,
 }
-
-type Chunk = Box<[u64; PageSet::WORDS]>;
 
 impl PageSet {
     const WORDS: usize = 64;
@@ -125,16 +123,15 @@ impl PageSet {
         debug_assert!(u64::from(page) < MAX_PAGES);
         let page = page as usize;
         let chunk = page / Self::PAGES;
-        let none = || Box::new([0; Self::WORDS]);
-        let words = if chunk < Self::NEAR {
+        let word = if chunk < Self::NEAR {
             if self.near.len() <= chunk {
                 self.near.resize_with(chunk + 1, || None);
             }
-            self.near[chunk].get_or_insert_with(none)
+            let words = self.near[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
+            &mut words[page / 64 % Self::WORDS]
         } else {
-            self.far.entry(chunk).or_insert_with(none)
+            self.far.entry(page / 64).or_default()
         };
-        let word = &mut words[page / 64 % Self::WORDS];
         let bit = 1 << (page % 64);
         let new = *word & bit == 0;
         *word |= bit;
