@@ -319,7 +319,7 @@ impl Region {
                         return self.inner.let_go(first..end);
                     }
                 }
-                for p in first..end {
+                for p in self.inner.book.records.known(first..end) {
                     self.inner.drop_page(p, false)?;
                 }
             }
@@ -398,7 +398,7 @@ impl Region {
             if r.in_block(b) == 0 && r.is_clean_file() {
                 continue;
             }
-            for p in r.block(b) {
+            for p in r.book.records.known(r.block(b)) {
                 gone = gone.and(r.drop_page(p, true));
             }
         }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | mappings that own themselves, page buffers, zeroed tables |
+//! | `records.rs` | what is kept of each page, where pages are used |
 //! | `fd.rs` | descriptors that lie high, and are looked at before they are used |
 //! | `memfd.rs`, `ranges.rs` | the file in memory that holds the pages of all regions |
 //! | `userfaultfd.rs` | misses and write protection of regions |
@@ -29,6 +30,7 @@ pub mod pagemap;
 pub mod pipe;
 pub mod probe;
 pub mod ranges;
+pub mod records;
 pub mod ring;
 pub mod sigbus;
 pub mod signals;
