@@ -175,6 +175,7 @@ pub struct PoolConfig {
     pub(crate) full_wait: Duration,
     pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
+    pub(crate) overcommit: bool,
     pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
@@ -199,6 +200,7 @@ impl PoolConfig {
             full_wait: Duration::from_secs(5),
             exit_limit: crate::exit::LIMIT,
             store_outside: false,
+            overcommit: false,
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
             journal: None,
@@ -297,6 +299,14 @@ impl PoolConfig {
     /// does not count to the cgroup).
     pub fn store_outside_budget(mut self) -> Self {
         self.store_outside = true;
+        self
+    }
+
+    /// Grants anonymous regions of any size, also if budget and swap cannot hold them together. Whoever
+    /// uses more pages than they can hold gets SIGBUS and a line that says so, as in a kernel that
+    /// overcommits; without this, [`Group::anonymous`](crate::Group::anonymous) refuses.
+    pub fn overcommit(mut self, on: bool) -> Self {
+        self.overcommit = on;
         self
     }
 

@@ -103,7 +103,7 @@ impl Group {
         {
             let _shield = self.pool.enter()?;
             let mut core = self.pool.core();
-            if core.promised + asked > capacity {
+            if core.promised + asked > capacity && !self.pool.config.overcommit {
                 return Err(Error::Overcommit {
                     asked,
                     promised: core.promised,
