@@ -405,6 +405,7 @@ impl Region {
         let mut core = r.pool.core();
         core.remove(r);
         core.policy.close(&r.book);
+        r.forget_tables();
         if r.is_anon() {
             core.promised -= (r.pages() * PAGE) as u64;
         }
@@ -514,10 +515,13 @@ impl RegionInner {
                         self.take_away(p);
                         let mut core = self.pool.core();
                         core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
-                        self.count_out(p);
+                        let last_of_block = self.count_out(p);
                         self.pool.gone(&mut core, 1);
                         drop(core);
                         self.words.emptied(p);
+                        if last_of_block && !last {
+                            self.release_table(p / crate::region::BLOCK);
+                        }
                         return Ok(());
                     }
                 }

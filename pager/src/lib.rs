@@ -47,6 +47,7 @@
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
+mod account;
 mod ahead;
 mod background;
 mod check;

@@ -168,7 +168,7 @@ impl Pool {
             recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
-            evictors: Stock::new(evictors(), |_| Evictor::new(config.batch))?,
+            evictors: Stock::new(evictors(), |_| Evictor::new(evicted_together(&config)))?,
             bounces: Stock::new(BOUNCES, |_| Bounce::new())?,
             traffic: Traffic::default(),
             recording: Mutex::new(()),
@@ -199,7 +199,7 @@ impl Pool {
 
     /// Bytes that pages in memory and compressed contents may take together.
     pub fn budget(&self) -> u64 {
-        self.inner.config.budget
+        self.inner.gate.budget() * PAGE as u64
     }
 }
 
@@ -325,21 +325,6 @@ impl PoolInner {
         let sw = &self.config.switches;
         sw.policy == PolicyKind::Classic
             || (sw.policy == PolicyKind::MultiGen && !sw.page_table_walk)
-    }
-
-    /// Pages have left memory; compressed memory counts to the budget, and what it takes, pages
-    /// cannot.
-    pub(crate) fn gone(&self, core: &mut Core, pages: u64) {
-        let store = match &self.swap {
-            Some(swap) if !self.config.store_outside => swap.bytes().div_ceil(PAGE as u64),
-            _ => 0,
-        };
-        let changed = store != self.gate.store();
-        self.gate.exchange(pages, store);
-        if changed {
-            let limit = self.gate.budget().saturating_sub(store);
-            core.policy.set_room(limit);
-        }
     }
 
     /// Charges pages to a group; without `must`, only if there is room or one reclaim makes it. True if
@@ -485,6 +470,13 @@ impl PoolInner {
 
 /// Evictions at a time: two descriptors each. More than there are CPUs, because some of them wait for a
 /// device, a batch of pages each.
+/// Pages that one eviction moves at once: a batch, and of a small budget a share, because they are in its
+/// buffers then.
+fn evicted_together(config: &PoolConfig) -> usize {
+    let share = config.budget / PAGE as u64 / 512;
+    (share as usize).clamp(16, config.batch)
+}
+
 fn evictors() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
     (cpus + 1).clamp(2, 8)

@@ -171,16 +171,6 @@ impl RegionInner {
         self.known_block(b).map_or(0, |b| b.in_memory.load(Relaxed))
     }
 
-    pub(crate) fn count_in(&self, page: usize) {
-        let b = self.book.records.make_block(page / BLOCK);
-        b.in_memory.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_out(&self, page: usize) {
-        let b = self.book.records.make_block(page / BLOCK);
-        b.in_memory.fetch_sub(1, Relaxed);
-    }
-
     // ------------------------------------------------------------ memory
 
     /// Puts contents into pages that the caller owns (BUSY). `protect`: the next store is noted.

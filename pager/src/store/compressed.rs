@@ -195,6 +195,13 @@ impl Compressed {
         self.bytes.load(Relaxed)
     }
 
+    /// Bytes that the tables take for a slot that is, or has been, used.
+    pub fn bytes_a_slot(&self) -> u64 {
+        let ages = matches!(self.codec, Codec::Lz4ThenZstd(_));
+        // A word for its entry; of the list, three; words of same-filled pages are few.
+        (size_of::<AtomicU64>() + if ages { 12 } else { 0 }) as u64
+    }
+
     /// The most it may take.
     pub fn limit(&self) -> u64 {
         self.limit

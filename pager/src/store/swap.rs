@@ -81,6 +81,13 @@ impl Swap {
         self.memory.as_ref().map_or(0, Compressed::limit)
     }
 
+    /// Bytes that the tables take for a slot that is, or has been, used.
+    pub fn bytes_a_slot(&self) -> u64 {
+        let memory = self.memory.as_ref().map_or(0, Compressed::bytes_a_slot);
+        let file = self.file.as_ref().map_or(0, |_| self.seals.bytes_a_slot());
+        size_of::<AtomicU8>() as u64 + memory + file
+    }
+
     /// What is where.
     pub fn tiers(&self) -> Tiers {
         Tiers {
