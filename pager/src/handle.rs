@@ -98,7 +98,7 @@ impl Group {
     /// # Errors
     /// [`Error::Overcommit`]; address space.
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
-        let capacity = self.pool.config.swap.capacity() + self.pool.config.budget;
+        let capacity = self.pool.config.swap.capacity() + self.pool.gate.budget() * PAGE as u64;
         let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
         {
             let _shield = self.pool.enter()?;

@@ -14,6 +14,7 @@ use crate::handler::Handlers;
 use crate::journal::NewJournal;
 use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
+use crate::pressure::Watch;
 use crate::recompress::Recompressor;
 use crate::region::Faults;
 use crate::stat::Counts;
@@ -31,7 +32,7 @@ use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::MemcgId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 /// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
@@ -77,6 +78,11 @@ pub(crate) struct PoolInner {
     sigbus: Option<Handlers>,
     /// Threads that handle misses, once a region asks for them.
     handlers: Mutex<Option<Handlers>>,
+    /// One change of the budget at a time.
+    pub(crate) resizing: Mutex<()>,
+    /// Pages of the budget that the program has asked for; under pressure it has less.
+    pub(crate) full_budget: AtomicU64,
+    pressure: OnceLock<Watch>,
     pub(crate) pid: u32,
     /// Number in the process.
     pub(crate) id: u64,
@@ -106,6 +112,7 @@ impl Pool {
     /// A setting out of range; a missing feature of the kernel ([`Error::Missing`] names it and the
     /// fallback); the swap file.
     pub fn new(config: PoolConfig) -> Result<Self> {
+        let config = config.settled()?;
         config.check()?;
         let metrics_at = observe::begin(&config)?;
         let missing = match config.fault {
@@ -175,6 +182,9 @@ impl Pool {
             file,
             sigbus,
             handlers: Mutex::new(None),
+            resizing: Mutex::new(()),
+            full_budget: AtomicU64::new(budget),
+            pressure: OnceLock::new(),
             pid: std::process::id(),
             id: observe::registry::next_id(),
             metrics_at,
@@ -182,6 +192,9 @@ impl Pool {
             config,
         });
         Recompressor::start(&inner)?;
+        if let Some(p) = &inner.config.pressure {
+            let _first = inner.pressure.set(Watch::start(&inner, p)?);
+        }
         observe::registry::add(&inner);
         let told = Cursor::now();
         Ok(Self { inner, told })

@@ -14,11 +14,13 @@
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `futex.rs` | waiting for a page word |
+//! | `cgroup.rs` | what memory the process may have, and pressure on it |
 //! | `clock.rs` | time |
 //! | `exit.rs` | the end of the process |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
+pub mod cgroup;
 pub mod clock;
 pub mod exit;
 pub mod fd;
