@@ -16,7 +16,7 @@ const BESIDE: u64 = 6 << 20;
 
 /// The largest budget whose process stays below a limit.
 fn most_below(limit: u64) -> u64 {
-    limit.saturating_sub(BESIDE) / 21 * 20
+    limit.saturating_sub(BESIDE) / 21 * 20 / PAGE as u64 * PAGE as u64
 }
 
 impl PoolConfig {

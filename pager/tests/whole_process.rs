@@ -7,8 +7,8 @@ use coldset_pager::{Pool, PoolConfig, Region, SwapConfig};
 use common::*;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 
 /// What a child does, and what that may cost.
 #[derive(Clone, Copy)]
@@ -90,60 +90,6 @@ const CASES: &[(&str, Case)] = &[
     ),
 ];
 
-/// A memory cgroup of this test's own, of either version.
-struct Cgroup(PathBuf, bool);
-
-impl Cgroup {
-    /// Why not, if none can be made.
-    fn new() -> Result<Self, String> {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (parent, v1) = match v1.join("memory.max_usage_in_bytes").exists() {
-            true => (v1, true),
-            false => (Path::new("/sys/fs/cgroup"), false),
-        };
-        let dir = parent.join(format!("coldset-{}", std::process::id()));
-        std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        let c = Self(dir, v1);
-        match c.read_peak() {
-            Some(_) => Ok(c),
-            None => Err(format!("{} does not tell its peak", c.0.display())),
-        }
-    }
-
-    fn read(&self, file: &str) -> Option<String> {
-        std::fs::read_to_string(self.0.join(file)).ok()
-    }
-
-    fn read_peak(&self) -> Option<u64> {
-        let file = if self.1 {
-            "memory.max_usage_in_bytes"
-        } else {
-            "memory.peak"
-        };
-        self.read(file)?.trim().parse().ok()
-    }
-
-    /// A shell that joins it and becomes this test, to play a role.
-    fn command(&self, test: &str, role: &str) -> Command {
-        let inner = child::command(test, role);
-        let mut c = Command::new("/bin/sh");
-        c.args(["-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\""]);
-        c.arg(&self.0)
-            .arg(inner.get_program())
-            .args(inner.get_args());
-        let set = |(k, v): (_, Option<_>)| v.map(|v: &std::ffi::OsStr| (k, v));
-        c.envs(inner.get_envs().filter_map(set));
-        c.stdin(Stdio::piped()).stdout(Stdio::piped());
-        c
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 /// A number of KiB in a process's status.
 fn status(pid: u32, field: &str) -> u64 {
     let all = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -163,6 +109,7 @@ fn measure(test: &str, name: &str, case: &Case) -> Result<Measured, String> {
     let group = Cgroup::new()?;
     let file = matches!(case.swap, Swap::File).then(|| data_file(case.data));
     let mut command = group.command(test, name);
+    command.stderr(Stdio::inherit());
     if let Some(f) = &file {
         command.env(FILE, f);
     }
