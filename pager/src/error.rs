@@ -87,6 +87,47 @@ pub enum Error {
         /// Bytes there are.
         available: u64,
     },
+    /// The budget cannot shrink so far.
+    #[error(
+        "the budget cannot shrink to {asked} bytes: {taken} bytes are in use and cannot be given up now, \
+         {pinned} of them pinned, {store} compressed contents and tables; it stays at {budget} bytes"
+    )]
+    Shrink {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes of pinned pages.
+        pinned: u64,
+        /// Bytes of compressed contents and tables that count to the budget.
+        store: u64,
+        /// Bytes in use when it was given up.
+        taken: u64,
+        /// The budget as before, bytes.
+        budget: u64,
+    },
+    /// A smaller budget and swap could not hold what has been promised.
+    #[error(
+        "the budget cannot shrink to {asked} bytes: {promised} bytes of anonymous memory are promised, \
+         and with swap it would hold {available}; drop regions first, or make the pool with overcommit"
+    )]
+    Promised {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes promised to regions.
+        promised: u64,
+        /// Bytes there would be.
+        available: u64,
+    },
+    /// The kernel does not tell of pressure on memory.
+    #[error(
+        "cannot shrink under pressure: {path}: {source}; start the kernel with psi=1, or leave \
+         shrink_under_pressure off"
+    )]
+    Pressure {
+        /// Where it should be told.
+        path: String,
+        /// Why it is not.
+        source: io::Error,
+    },
     /// Nothing could be evicted.
     #[error(
         "no memory for {pages} pages in group {group}: everything in it is pinned, protected or \

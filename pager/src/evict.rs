@@ -10,7 +10,7 @@ use crate::fault::end;
 use crate::plant::{self, Plant};
 use crate::policy::Left;
 use crate::pool::PoolInner;
-use crate::region::{Backing, Memory, RegionInner};
+use crate::region::{Backing, Memory, RegionInner, BLOCK};
 use crate::store::compressed::same_filled;
 use crate::store::storage::{write_all, Write};
 use crate::store::swap::Put;
@@ -338,6 +338,7 @@ impl PoolInner {
         let mut result = Ok(());
         let swap = self.swap.as_ref();
         let mut gone = 0;
+        let mut empty: Vec<(&RegionInner, usize)> = Vec::new();
         {
             let mut core = self.core();
             for (v, fate) in victims.iter().zip(fates) {
@@ -349,7 +350,9 @@ impl PoolInner {
                 let book = &v.region.book;
                 core.policy.left(book, swap, v.page, what, v.slot, v.shadow);
                 if what != Left::Back {
-                    v.region.count_out(v.page);
+                    if v.region.count_out(v.page) {
+                        empty.push((&v.region, v.page / BLOCK));
+                    }
                     gone += 1;
                 }
             }
@@ -368,6 +371,7 @@ impl PoolInner {
                 v.region.words.emptied(v.page);
             }
         }
+        empty.iter().for_each(|(r, b)| r.release_table(*b));
         self.gate.left(victims.len() as u64);
         self.counts.evicted.fetch_add(gone, Relaxed);
         result

@@ -342,6 +342,8 @@ impl RegionInner {
             };
             core.policy.insert(&self.book, swap, first + i, how, keep);
         }
+        // Records and page tables may have grown.
+        self.pool.gone(&mut core, 0);
         if write && self.writable_file().is_some() {
             drop(core);
             self.note_dirty(first);

@@ -98,12 +98,12 @@ impl Group {
     /// # Errors
     /// [`Error::Overcommit`]; address space.
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
-        let capacity = self.pool.config.swap.capacity() + self.pool.config.budget;
+        let capacity = self.pool.config.swap.capacity() + self.pool.gate.budget() * PAGE as u64;
         let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
         {
             let _shield = self.pool.enter()?;
             let mut core = self.pool.core();
-            if core.promised + asked > capacity {
+            if core.promised + asked > capacity && !self.pool.config.overcommit {
                 return Err(Error::Overcommit {
                     asked,
                     promised: core.promised,
@@ -319,7 +319,7 @@ impl Region {
                         return self.inner.let_go(first..end);
                     }
                 }
-                for p in first..end {
+                for p in self.inner.book.records.known(first..end) {
                     self.inner.drop_page(p, false)?;
                 }
             }
@@ -398,13 +398,14 @@ impl Region {
             if r.in_block(b) == 0 && r.is_clean_file() {
                 continue;
             }
-            for p in r.block(b) {
+            for p in r.book.records.known(r.block(b)) {
                 gone = gone.and(r.drop_page(p, true));
             }
         }
         let mut core = r.pool.core();
         core.remove(r);
         core.policy.close(&r.book);
+        r.forget_tables();
         if r.is_anon() {
             core.promised -= (r.pages() * PAGE) as u64;
         }
@@ -514,10 +515,13 @@ impl RegionInner {
                         self.take_away(p);
                         let mut core = self.pool.core();
                         core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
-                        self.count_out(p);
+                        let last_of_block = self.count_out(p);
                         self.pool.gone(&mut core, 1);
                         drop(core);
                         self.words.emptied(p);
+                        if last_of_block && !last {
+                            self.release_table(p / crate::region::BLOCK);
+                        }
                         return Ok(());
                     }
                 }

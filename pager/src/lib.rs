@@ -47,6 +47,7 @@
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
+mod account;
 mod ahead;
 mod background;
 mod check;
@@ -74,10 +75,12 @@ mod plant;
 pub mod plant;
 mod policy;
 mod pool;
+mod pressure;
 mod reclaim;
 mod recompress;
 mod recording;
 mod region;
+mod resize;
 mod stat;
 mod stock;
 pub mod store;

@@ -278,9 +278,15 @@ type Set = fn(PoolConfig, &str) -> Result<PoolConfig>;
 const SETTINGS: &[(&str, &str, Set)] = &[
     (
         "budget",
-        "Memory for pages and compressed contents: a size such as `512M` or `2GiB`.",
+        "Memory for pages and compressed contents: a size such as `512M` or `2GiB`, or `50%` of the memory cgroup's limit or else of the machine's memory.",
         |mut c, v| {
+            if let Some(percent) = v.trim().strip_suffix('%') {
+                let number = percent.trim().parse::<f64>();
+                let number = number.map_err(|_| wrong(v, percent, "a number", "50%"))?;
+                return c.with_share(number / 100.0);
+            }
             c.budget = parse_size(v)?;
+            c.share = None;
             Ok(c)
         },
     ),
@@ -315,10 +321,28 @@ const SETTINGS: &[(&str, &str, Set)] = &[
         "How long evictions wait for room when the disk of the swap is full: seconds, or such as `500ms`.",
         |c, v| Ok(c.full_wait(time(v)?)),
     ),
+    (
+        "overcommit",
+        "`true`: regions may be larger than budget and swap together.",
+        |c, v| Ok(c.overcommit(truth(v)?)),
+    ),
+    (
+        "shrink_under_pressure",
+        "`true`: the budget shrinks while threads wait for memory, and grows back.",
+        |c, v| Ok(c.shrink_under_pressure(truth(v)?)),
+    ),
     ("batch", "Pages that are evicted together.", |c, v| {
         Ok(c.batch(count(v)?))
     }),
 ];
+
+fn truth(text: &str) -> Result<bool> {
+    match text.trim() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(wrong(text, text, "true or false", "true")),
+    }
+}
 
 fn count(text: &str) -> Result<usize> {
     let n = text.trim().parse();

@@ -15,7 +15,12 @@ impl Policy {
     pub(crate) fn open(&mut self, memcg: MemcgId, pages: usize, anon: bool) -> Result<Arc<Book>> {
         let object = ObjectId(self.next_object);
         let lruvec = self.engine.lruvec_id(memcg, NodeId(0));
-        let mut book = Book::new((object, memcg, lruvec, MmId::NONE), pages, anon)?;
+        let mut book = Book::new(
+            (object, memcg, lruvec, MmId::NONE),
+            pages,
+            anon,
+            self.records.clone(),
+        )?;
         self.note(Op::Open, &[memcg.0.into(), pages as u64, anon.into()]);
         self.next_object += 1;
         book.mm = self.engine.mm_create(memcg);

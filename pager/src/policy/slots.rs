@@ -20,6 +20,11 @@ impl Policy {
         s.map_or((0, 0), |s| (s.total() - s.free(), s.total()))
     }
 
+    /// Slots that have been used, ever.
+    pub(crate) fn slots_ever(&self) -> u64 {
+        self.owner.len() as u64
+    }
+
     /// More than half of the swap is used, of all of it or of what a group may have.
     pub(crate) fn swap_full(&self, memcg: MemcgId) -> bool {
         let (used, total) = self.slots();

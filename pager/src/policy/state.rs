@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Everything but the books, by reference when it is written.
@@ -56,9 +56,10 @@ impl BookState {
     fn of(b: &Book) -> Self {
         let mut known = Vec::new();
         let mut last = 0;
-        for p in 0..b.pages {
-            let (f, s) = (b.folio[p].load(Relaxed), b.slot[p].load(Relaxed));
-            let shadow = b.shadow[p].load(Relaxed);
+        for p in b.records.known(0..b.pages()) {
+            let Some(r) = b.records.find(p) else { continue };
+            let (f, s) = (r.folio().load(Relaxed), r.slot().load(Relaxed));
+            let shadow = r.shadow().load(Relaxed);
             if f != 0 || s != 0 || shadow != 0 {
                 known.push((p - last, f, s, shadow));
                 last = p;
@@ -70,12 +71,12 @@ impl BookState {
             lruvec: b.lruvec,
             mm: b.mm,
             anon: b.anon,
-            pages: b.pages,
+            pages: b.pages(),
             known,
         }
     }
 
-    fn book(&self, of: &Read) -> Option<Book> {
+    fn book(&self, of: &Read, meter: &Arc<AtomicU64>) -> Option<Book> {
         let engine = &of.engine;
         let group = engine.memcgs.exists(self.memcg)
             && self.lruvec == engine.lruvec_id(self.memcg, NodeId(0));
@@ -88,6 +89,7 @@ impl BookState {
             (self.object, self.memcg, self.lruvec, self.mm),
             self.pages,
             self.anon,
+            meter.clone(),
         );
         let b = b.ok()?;
         let mut p = 0usize;
@@ -105,9 +107,10 @@ impl BookState {
             {
                 return None;
             }
-            b.folio[p].store(folio, Relaxed);
-            b.slot[p].store(slot, Relaxed);
-            b.shadow[p].store(shadow, Relaxed);
+            let r = b.records.make(p);
+            r.folio().store(folio, Relaxed);
+            r.slot().store(slot, Relaxed);
+            r.shadow().store(shadow, Relaxed);
         }
         Some(b)
     }
@@ -189,8 +192,9 @@ impl Policy {
         }
         read.sound().map_err(Err)?;
         let mut books = BTreeMap::new();
+        let records = Arc::new(AtomicU64::new(0));
         for b in &read.rest.books {
-            let book = b.book(&read);
+            let book = b.book(&read, &records);
             let book = book.ok_or(Err("a region has pages that cannot be".to_owned()))?;
             books.insert(b.object, Arc::new(book));
         }
@@ -198,6 +202,7 @@ impl Policy {
             engine: read.engine,
             slots: read.slots,
             books,
+            records,
             top: read.rest.top,
             owner: read.rest.owner.into_owned(),
             spare: Vec::new(),

@@ -9,7 +9,7 @@ use zstd::bulk::{Compressor, Decompressor};
 /// `pager.md` 7: better than LZ4 on every corpus, at twice the time.
 pub const LEVEL: i32 = -1;
 
-/// Contexts of Zstandard, one for each that is at work.
+/// Contexts of Zstandard, one for each that is at work; some are kept.
 #[derive(Default)]
 pub struct Zstd {
     into: Mutex<Vec<Compressor<'static>>>,
@@ -19,6 +19,17 @@ pub struct Zstd {
 impl std::fmt::Debug for Zstd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Zstd").finish_non_exhaustive()
+    }
+}
+
+/// Contexts that are kept for the next, of each kind: some 150 KiB each. More than so many at work at the
+/// same time are made and given back.
+const KEPT: usize = 4;
+
+fn keep<T>(kept: &Mutex<Vec<T>>, context: T) {
+    let mut kept = kept.lock().expect("contexts");
+    if kept.len() < KEPT {
+        kept.push(context);
     }
 }
 
@@ -34,7 +45,7 @@ impl Zstd {
             None => Compressor::new(LEVEL).ok()?,
         };
         let done = c.compress_to_buffer(page, to);
-        self.into.lock().expect("contexts").push(c);
+        keep(&self.into, c);
         done.ok().filter(|&n| n < HARDLY)
     }
 
@@ -48,7 +59,7 @@ impl Zstd {
             None => Decompressor::new()?,
         };
         let done = d.decompress_to_buffer(from, page);
-        self.from.lock().expect("contexts").push(d);
+        keep(&self.from, d);
         whole(done?)
     }
 }
