@@ -26,7 +26,8 @@
 //! |---|---|
 //! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
 //! | `config/parse.rs` | settings as text |
-//! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
+//! | `core.rs`, `gate.rs`, `account.rs` | what is behind the one lock; the budget of real pages; tables that count to it |
+//! | `resize.rs`, `pressure.rs` | what the budget is at first, and how it changes |
 //! | `policy/` | the engine, slots and books: all that decides, without any memory |
 //! | `recording.rs`, `traffic.rs` | beginning a journal; moments in which nothing is under way |
 //! | `journal/` | writing down what the engine is told, and telling it again |

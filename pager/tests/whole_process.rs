@@ -4,6 +4,7 @@
 mod common;
 
 use coldset_pager::{Pool, PoolConfig, Region, SwapConfig};
+use common::cgroup::Cgroup;
 use common::*;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
