@@ -134,6 +134,8 @@ typedef struct coldset_stats {
     uint64_t miss_p99_ns;
     // Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
     uint64_t overhead_bytes;
+    // Transfers of local files that were tried again after EIO.
+    uint64_t retried;
 } coldset_stats;
 
 #ifdef __cplusplus
