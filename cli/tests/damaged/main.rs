@@ -140,14 +140,15 @@ fn try_in_child(name: &str, first: u64, count: u64, folder: &Path) -> Result<(),
         .output()
         .expect("a process");
     let said = String::from_utf8_lossy(&out.stdout);
-    if out.status.success() && said.contains("all done") {
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    // A panic that was caught must not have been heard either.
+    if out.status.success() && said.contains("all done") && !stderr.contains("panicked") {
         return Ok(());
     }
     let seed = said
         .lines()
         .rfind(|l| l.starts_with("seed "))
         .unwrap_or("before the first seed");
-    let stderr = String::from_utf8_lossy(&out.stderr);
     let stderr: Vec<&str> = stderr.lines().take(8).collect();
     Err(format!(
         "{name}, {seed}: {}: {}; again: COLDSET_FUZZ_INPUT={name} COLDSET_FUZZ_SEED={}",

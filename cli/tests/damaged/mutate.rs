@@ -51,9 +51,10 @@ impl Mutator {
         start..start + 1 + self.below(most)
     }
 
-    /// Damages `bytes` in one to four ways.
+    /// Damages `bytes` in one to four ways: one is what readers notice least.
     pub fn damage(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..1 + self.below(4) {
+        let ways = [1, 1, 1, 1, 2, 2, 3, 4][self.below(8)];
+        for _ in 0..ways {
             if bytes.is_empty() {
                 return;
             }
@@ -63,13 +64,18 @@ impl Mutator {
 
     fn once(&mut self, bytes: &mut Vec<u8>) {
         let at = self.below(bytes.len());
-        match self.below(10) {
+        match self.below(12) {
             0 | 1 => bytes[at] ^= 1 << self.below(8),
             2 => bytes[at] = self.0.next_u32() as u8,
-            3 => {
-                // A field of a record, of either byte order.
+            3 | 10 | 11 => {
+                // A field of a record, of either byte order; mostly where fields begin.
                 let number = self.number();
-                let width = [1, 2, 4, 8][self.below(4)];
+                let width = [1, 2, 4, 4, 8][self.below(5)];
+                let at = if self.one_in(4) {
+                    at
+                } else {
+                    at / width * width
+                };
                 let bytes_of = if self.one_in(3) {
                     number.to_be_bytes()[8 - width..].to_vec()
                 } else {
