@@ -371,7 +371,7 @@ fn time(text: &str) -> Result<std::time::Duration> {
 
 impl PoolConfig {
     /// One setting by name: `budget`, `policy` (which resets the switches), `switch` (`name=value`),
-    /// `swap`, `fault_mode`, `journal`, `read_ahead`, `full_wait` and `batch`.
+    /// `swap`, `fault_mode`, `journal`, `overcommit`, `shrink_under_pressure`, `read_ahead`, `full_wait` and `batch`.
     ///
     /// # Errors
     /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
@@ -383,7 +383,8 @@ impl PoolConfig {
                 name,
                 name,
                 "a setting of a pool",
-                "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait or batch",
+                "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait, overcommit, \
+                 shrink_under_pressure or batch",
             )),
         }
     }
