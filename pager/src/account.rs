@@ -1,6 +1,7 @@
 //! What a pool takes beside its pages and compressed contents, and what of it takes from the budget.
 //!
-//! Three things grow with use: records of pages, tables of swap slots, and the kernel's page tables, of
+//! Four things grow with use: records of pages, of those in memory another one in the engine, tables of swap
+//! slots, and the kernel's page tables, of
 //! which a region needs one for each 2 MiB that have a page in memory. A share that every pool needs is
 //! free ([`free`]); what is above it counts to the budget, so that a sparse region has fewer pages in
 //! memory instead of more memory than was said. What does not grow with use (buffers, threads, code) is
@@ -12,6 +13,8 @@ use crate::region::RegionInner;
 use crate::sys::PAGE;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+/// Bytes of the engine's record of a page in memory.
+const FOLIO: u64 = 48;
 /// Pages in whose multiples the engine is told.
 const STEP: u64 = 16;
 /// Of the budget, the part that always is for pages and what they need at least.
@@ -34,7 +37,8 @@ impl PoolInner {
     pub(crate) fn overhead_bytes(&self, core: &Core) -> u64 {
         let tables = self.counts.tables.load(Relaxed) * PAGE as u64;
         let slot = 4 + self.swap.as_ref().map_or(0, |s| s.bytes_a_slot());
-        core.policy.record_bytes() + core.policy.slots_ever() * slot + tables
+        let folios = core.policy.engine().folio_records() as u64 * FOLIO;
+        core.policy.record_bytes() + core.policy.slots_ever() * slot + folios + tables
     }
 
     /// Pages that have left memory; what compressed contents and tables take now, pages cannot have.
