@@ -78,7 +78,7 @@ impl PageTable {
             "page {page} was {before:?}, not {from:?}"
         );
         if before.has_waiters() {
-            futex::wake_all(&self.at(page));
+            futex::wake_all(self.at(page));
         }
     }
 
@@ -123,7 +123,7 @@ impl PageTable {
             .expect("always agrees");
         debug_assert!(before.pins() > 0, "page {page} was not pinned");
         if before.pins() == 1 && before.has_waiters() {
-            futex::wake_all(&self.at(page));
+            futex::wake_all(self.at(page));
         }
     }
 
@@ -136,7 +136,7 @@ impl PageTable {
                 .compare_exchange(w.0, asleep.0, AcqRel, Acquire)
                 .is_ok()
         {
-            futex::wait(&self.at(page), asleep.0, None);
+            futex::wait(self.at(page), asleep.0, None);
         }
     }
 
