@@ -358,6 +358,9 @@ fn resources() -> (usize, usize) {
 #[test]
 fn many_pools_leave_nothing_behind() {
     const NAME: &str = "many_pools_leave_nothing_behind";
+    /// Mappings that the C library keeps for threads to come, on a busy machine: arenas (two each, eight a
+    /// CPU at most) and stacks. A leak would be one for each pool.
+    const KEPT: usize = 50;
     if child::role().is_none() {
         // In a process without other tests.
         let out = child::run(NAME, "alone");
@@ -394,15 +397,14 @@ fn many_pools_leave_nothing_behind() {
     }
     let mut after = settled();
     for _ in 0..50 {
-        if after.0 <= before.0 && after.1 <= before.1 + 8 {
+        if after.0 <= before.0 && after.1 <= before.1 + KEPT {
             break;
         }
         after = settled();
     }
     println!("descriptors and mappings: {before:?}, after 100 pools {after:?}");
     assert!(after.0 <= before.0, "descriptors: {before:?} {after:?}");
-    // The allocator may keep an arena or a stack more.
-    assert!(after.1 <= before.1 + 8, "mappings: {before:?} {after:?}");
+    assert!(after.1 <= before.1 + KEPT, "mappings: {before:?} {after:?}");
     assert_eq!(pages_in_memory(), 0);
     std::fs::remove_file(path).unwrap();
 }
