@@ -97,7 +97,7 @@ mod state {
     /// As [`on`], once in so many times.
     pub(crate) fn sometimes(plant: Plant, every: u32) -> bool {
         static TIMES: AtomicU32 = AtomicU32::new(0);
-        on(plant) && TIMES.fetch_add(1, Relaxed) % every == 0
+        on(plant) && TIMES.fetch_add(1, Relaxed).is_multiple_of(every)
     }
 
     /// What [`Plant::OneErrorSlot`] makes of a result.

@@ -466,7 +466,7 @@ fn op(slots: usize, pools: usize, flavour: Flavour) -> impl Strategy<Value = Op>
 pub fn programs() -> BoxedStrategy<Program> {
     let flavour = prop_oneof![
         2 => Just(Flavour::Everything),
-        1 => Just(Flavour::Life),
+        2 => Just(Flavour::Life),
         1 => Just(Flavour::Files),
         1 => Just(Flavour::Paging),
     ];

@@ -441,11 +441,12 @@ impl<'a> Thread<'a> {
             ));
         }
         drop(p.pool.snapshot());
-        // Pools that have been replaced live on in their regions.
-        let replaced = self.world.program.threads.iter().flatten();
-        if replaced
-            .into_iter()
-            .any(|op| matches!(op, Op::NewPool { .. }))
+        // Pools that have been replaced live on in their regions; whether the kernel tells threads of
+        // misses is tried with 2 MiB, each time that somebody asks for them.
+        let program = &self.world.program;
+        let replaced = |op: &Op| matches!(op, Op::NewPool { .. });
+        if program.regions.iter().any(|r| r.handler_threads)
+            || program.threads.iter().flatten().any(replaced)
         {
             return;
         }
