@@ -258,6 +258,12 @@ impl PoolInner {
         core.expect("the pager has failed before")
     }
 
+    /// For what cannot return an error: a child of fork panics, where the lock may be held for ever.
+    pub(crate) fn of_this_process(&self) -> &Self {
+        assert!(std::process::id() == self.pid, "{}", Error::Forked);
+        self
+    }
+
     /// The lock, unless a panic has left the engine in an unknown state.
     pub(crate) fn core_unless_failed(&self) -> Option<MutexGuard<'_, Core>> {
         let (mut core, asked) = match self.core.try_lock() {

@@ -139,8 +139,11 @@ pub struct Stats {
 
 impl Pool {
     /// Where the pool stands.
+    ///
+    /// # Panics
+    /// In a child of fork.
     pub fn stats(&self) -> Stats {
-        let stats = self.inner.stats_unless_failed();
+        let stats = self.inner.of_this_process().stats_unless_failed();
         stats.expect("the pager has failed before")
     }
 }
