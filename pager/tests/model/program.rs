@@ -202,6 +202,11 @@ pub enum Op {
     MapAgain {
         slot: usize,
     },
+    /// Up to twice the plan's budget, and down to it.
+    Resize {
+        pool: usize,
+        percent: u8,
+    },
     /// Statistics and a snapshot.
     Look {
         pool: usize,
@@ -449,6 +454,8 @@ fn op(slots: usize, pools: usize, flavour: Flavour) -> impl Strategy<Value = Op>
     add([4, 10, 2, 1], end.boxed());
     let new = pool().prop_map(|pool| Op::NewPool { pool });
     add([1, 2, 0, 0], new.boxed());
+    let resize = (pool(), percent()).prop_map(|(pool, percent)| Op::Resize { pool, percent });
+    add([1, 1, 0, 1], resize.boxed());
     let again = slot().prop_map(|slot| Op::MapAgain { slot });
     add([1, 0, 1, 0], again.boxed());
     add(

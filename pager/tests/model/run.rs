@@ -145,6 +145,7 @@ impl<'a> Thread<'a> {
             }
             Op::Record { pool } => record(self.world, &self.world.pool(pool)),
             Op::StopRecording { pool } => stop_recording(&self.world.pool(pool)),
+            Op::Resize { pool, percent } => resize(&self.world.pool(pool), percent),
             Op::NewPool { pool } => self.world.replace_pool(pool),
             Op::Look { pool } => self.statistics(&self.world.pool(pool)),
             Op::Check { pool } => self.world.pool(pool).pool.check(),
@@ -617,6 +618,16 @@ fn madvise(live: &Live, seed: u32) {
     unsafe {
         let at = live.region().as_ptr().add(first * PAGE_SIZE).cast();
         libc::madvise(at, n * PAGE_SIZE, all[r.below(all.len() as u64) as usize]);
+    }
+}
+
+/// More is to be had at once; for less, everybody else may hold too much.
+fn resize(p: &PoolState, percent: u8) {
+    let pages = p.plan.budget_pages as u64 * (100 + u64::from(percent)) / 100;
+    p.most.fetch_max(pages, SeqCst);
+    match p.pool.resize(pages * PAGE_SIZE as u64) {
+        Ok(()) | Err(Error::Shrink { .. } | Error::Promised { .. }) => {}
+        Err(e) => fail(&format!("resize: {e}")),
     }
 }
 

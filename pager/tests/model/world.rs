@@ -24,6 +24,8 @@ pub struct PoolState {
     /// The journal being kept.
     pub journal: Mutex<Option<PathBuf>>,
     groups: Mutex<Vec<Group>>,
+    /// Pages of the largest budget it has had.
+    pub most: AtomicU64,
     /// A storage of one of its regions has failed, or its swap.
     pub failed: AtomicBool,
 }
@@ -170,6 +172,7 @@ impl World {
         };
         Ok(Arc::new(PoolState {
             pool,
+            most: AtomicU64::new(plan.budget_pages as u64),
             plan,
             swap_faults,
             journal: Mutex::default(),
@@ -282,10 +285,10 @@ impl PoolState {
     /// moment.
     pub fn bound(&self, threads: usize) -> u64 {
         if matches!(self.plan.swap, SwapPlan::Temporary | SwapPlan::Faulty) {
-            return self.plan.budget_pages as u64;
+            return self.most.load(SeqCst);
         }
         // Threads of the program and of the pool that may evict.
-        self.plan.budget_pages as u64 + 16 * (threads as u64 + 5)
+        self.most.load(SeqCst) + 16 * (threads as u64 + 5)
     }
 }
 
