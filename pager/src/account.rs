@@ -22,7 +22,22 @@ const FOR_PAGES: u64 = 4;
 
 /// Bytes that do not count to a budget of so many pages.
 fn free(budget: u64) -> u64 {
-    (1 << 20) + budget * PAGE as u64 / 64
+    // A budget full of neighbouring pages, without any swap, stays below it.
+    (1 << 19) + budget * PAGE as u64 / 48
+}
+
+/// Bytes of anonymous memory that swap of so many bytes and a budget of so many pages can hold at any
+/// moment. Pages on their way need a place at both ends, and tables of what is in the swap need memory.
+pub(crate) fn holds(swap: u64, budget: u64) -> u64 {
+    let budget = budget * PAGE as u64;
+    if swap == 0 {
+        return budget;
+    }
+    let under_way = (budget / 4).min(4 << 20);
+    let tables = (swap + budget) / 96;
+    (swap + budget)
+        .saturating_sub(under_way + tables)
+        .max(budget)
 }
 
 /// Pages that `bytes` take from a budget of which compressed contents have `store` pages.
@@ -127,12 +142,22 @@ mod tests {
     fn what_every_pool_needs_is_free_and_pages_keep_a_quarter() {
         let mib = |n: u64| n << 20;
         let pages = |n: u64| mib(n) / PAGE as u64;
-        assert_eq!(counted(mib(1), pages(16), 0), 0);
-        assert_eq!(counted(mib(1) + mib(16) / 64, pages(16), 0), 0);
-        assert_eq!(counted(mib(2) + mib(16) / 64, pages(16), 0), pages(1));
-        assert_eq!(counted(mib(2), pages(16), 0), 192);
+        assert_eq!(counted(mib(1) / 2, pages(48), 0), 0);
+        assert_eq!(counted(mib(3) / 2, pages(48), 0), 0);
+        assert_eq!(counted(mib(5) / 2, pages(48), 0), pages(1));
+        assert_eq!(counted(mib(2), pages(48), 0), 128);
         assert_eq!(counted(mib(100), pages(16), 0), pages(12));
         assert_eq!(counted(mib(100), pages(16), pages(8)), pages(4));
         assert_eq!(counted(mib(100), pages(16), pages(13)), 0);
+    }
+
+    /// A record each in the pager and in the engine, and a page table for 512 of them.
+    #[test]
+    fn a_pool_without_swap_may_be_full() {
+        for pages in [1 << 8, 1 << 14, 1 << 18, 1 << 24] {
+            let tables = pages * (21 + FOLIO) + pages / 512 * PAGE as u64;
+            assert_eq!(counted(tables, pages, 0), 0, "{pages}");
+            assert_eq!(holds(0, pages), pages * PAGE as u64);
+        }
     }
 }

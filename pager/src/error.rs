@@ -74,7 +74,7 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
-    /// More anonymous memory than budget and swap can hold.
+    /// More anonymous memory than budget and swap can hold, with pages on their way and tables.
     #[error(
         "{asked} bytes of anonymous memory do not fit: {promised} of {available} bytes (budget and \
          swap) are promised already; give the pool more swap"

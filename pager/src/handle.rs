@@ -1,5 +1,6 @@
 //! What a program holds: regions and pins.
 
+use crate::account::holds;
 use crate::error::{Error, Result};
 use crate::errseq::{Cursor, ErrSeq};
 use crate::evict::Victim;
@@ -98,7 +99,7 @@ impl Group {
     /// # Errors
     /// [`Error::Overcommit`]; address space.
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
-        let capacity = self.pool.config.swap.capacity() + self.pool.gate.budget() * PAGE as u64;
+        let capacity = holds(self.pool.config.swap.capacity(), self.pool.gate.budget());
         let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
         {
             let _shield = self.pool.enter()?;

@@ -1,5 +1,6 @@
 //! The budget: what it is at first, and how it changes while the pool is in use.
 
+use crate::account::holds;
 use crate::config::{PoolConfig, MIN_BUDGET};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -82,7 +83,7 @@ impl PoolInner {
         let old = self.gate.budget();
         {
             let mut core = self.core();
-            let available = self.config.swap.capacity() + pages * PAGE as u64;
+            let available = holds(self.config.swap.capacity(), pages);
             if pages < old && core.promised > available && !self.config.overcommit {
                 return Err(Error::Promised {
                     asked: pages * PAGE as u64,

@@ -90,14 +90,16 @@ fn what_is_promised_is_kept() {
     let Some(pool) = faulting(small()) else {
         return;
     };
-    let region = pool.anonymous(15 * MIB as usize).unwrap();
+    let region = pool.anonymous(13 * MIB as usize).unwrap();
     match pool.resize(4 * MIB) {
         Err(Error::Promised {
             promised,
             available,
             ..
         }) => {
-            assert_eq!((promised, available), (15 * MIB, 12 * MIB));
+            assert_eq!(promised, 13 * MIB);
+            // Some of it is for pages on their way, and for tables.
+            assert!((10 * MIB..12 * MIB).contains(&available), "{available}");
         }
         other => panic!("{other:?}"),
     }

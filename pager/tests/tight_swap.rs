@@ -51,7 +51,7 @@ fn swap_as_large_as_the_data() {
     for policy in ["v5", "classic", "s3fifo"] {
         for threads in [1, 4] {
             let config = PoolConfig::new(4 * MIB)
-                .swap(SwapConfig::temporary(16 * MIB))
+                .swap(SwapConfig::none().and_temporary(16 * MIB))
                 .fault_mode(FaultMode::Sigbus)
                 .policy(policy)
                 .unwrap();
@@ -65,7 +65,7 @@ fn swap_as_large_as_the_data() {
 #[test]
 fn everything_that_is_granted() {
     for threads in [1, 4] {
-        let config = PoolConfig::new(4 * MIB).swap(SwapConfig::temporary(16 * MIB));
+        let config = PoolConfig::new(4 * MIB).swap(SwapConfig::none().and_temporary(16 * MIB));
         let Some(pool) = faulting(config) else { return };
         let granted = (1..=20)
             .rev()

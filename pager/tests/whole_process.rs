@@ -32,9 +32,13 @@ enum Swap {
     File,
 }
 
-/// The bound of the documentation: 5 % and 6 MiB.
+/// The bound of the documentation: 5 % and 6 MiB, or 8 MiB of a small budget.
 const fn above(budget: u64) -> u64 {
-    budget / 20 + 6 * MIB
+    let above = budget / 20 + 6 * MIB;
+    if budget <= 16 * MIB {
+        return 8 * MIB;
+    }
+    above
 }
 
 const fn case(budget: u64, data: u64, threads: usize, swap: Swap) -> Case {
