@@ -31,13 +31,18 @@ demo: setup ## build, then an experiment before and after, the sample trace over
 	@scripts/show target/demo.html
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
-	$(CARGO) test --workspace --features coldset-pager/remote-tests
-	$(CARGO) test -p coldset-pager --features plants --test model planted
+	# The Python package is built while tests run, which leave a CPU idle now and then.
+	@log=$${CARGO_TARGET_DIR:-target}/test-python.log; \
+	  scripts/test-python --install-only >$$log 2>&1 & python=$$!; \
+	  $(CARGO) test --workspace --features coldset-pager/remote-tests,coldset-pager/plants || \
+	    { kill $$python 2>/dev/null; exit 1; }; \
+	  wait $$python || { cat $$log; exit 1; }
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
 	scripts/check-libcachesim
 	scripts/test-python
-	scripts/test-docs
-	scripts/test-report
+	@log=$${CARGO_TARGET_DIR:-target}/test-report.log; \
+	  scripts/test-report >$$log 2>&1 & report=$$!; \
+	  scripts/test-docs; docs=$$?; wait $$report; report=$$?; cat $$log; exit $$((docs + report))
 
 test-report: setup ## the pages of --report in headless Chromium (after `cargo test` has built the command)
 	scripts/test-report

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// A feature of the kernel is missing.
     #[error(transparent)]
-    Missing(#[from] Missing),
+    Missing(Missing),
     /// The SIGBUS handler is not in place.
     #[error(transparent)]
     Sigbus(#[from] InstallError),
@@ -205,6 +205,18 @@ impl Error {
         move |e| Error::Io {
             what,
             source: e.into(),
+        }
+    }
+}
+
+impl From<Missing> for Error {
+    fn from(missing: Missing) -> Self {
+        match missing.shortage() {
+            Some(source) => Error::Io {
+                what: "trying what this kernel offers",
+                source,
+            },
+            None => Error::Missing(missing),
         }
     }
 }

@@ -125,7 +125,11 @@ impl Pool {
                 probe_threads(&config.denied)?;
                 None
             }
-            FaultMode::Auto => probe(&config.denied).err(),
+            FaultMode::Auto => match probe(&config.denied) {
+                // Explicit mode would be no answer to it.
+                Err(m) if m.shortage().is_some() => return Err(m.into()),
+                other => other.err(),
+            },
         };
         let faulting = config.fault != FaultMode::Explicit && missing.is_none();
         let pagemap = if faulting {

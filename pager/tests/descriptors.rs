@@ -6,7 +6,7 @@
 
 mod common;
 
-use coldset_pager::{Pool, PoolConfig, SwapConfig};
+use coldset_pager::{Error, FaultMode, Pool, PoolConfig, SwapConfig};
 use common::*;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
@@ -145,6 +145,42 @@ fn a_miss_needs_no_descriptor() {
 }
 
 /// Closes descriptors as daemons do.
+/// A pool that cannot be made for want of descriptors is an error that says so: not a kernel that lacks
+/// something, and not a pool of another kind.
+#[test]
+fn too_few_descriptors_for_a_pool_are_named() {
+    const NAME: &str = "too_few_descriptors_for_a_pool_are_named";
+    if child::role().is_none() {
+        let (status, text) = child_of(NAME, "alone");
+        assert!(status.success(), "{text}");
+        return;
+    }
+    for mode in [FaultMode::Sigbus, FaultMode::Auto] {
+        for limit in 3..64 {
+            limit_descriptors(limit, Some(64));
+            let config = PoolConfig::new(MIB).swap(SwapConfig::none().and_temporary(MIB));
+            match Pool::new(config.fault_mode(mode)) {
+                Ok(pool) => {
+                    assert!(pool
+                        .fallback()
+                        .is_none_or(|m| m.errno != Some(libc::EMFILE)));
+                    let r = pool.anonymous(PAGE).unwrap();
+                    drop((r, pool));
+                }
+                Err(Error::Missing(m)) if m.errno != Some(libc::EMFILE) => {
+                    println!("skipped: {m}");
+                    break;
+                }
+                Err(e) => {
+                    let text = format!("{e}");
+                    assert!(text.contains("Too many open files"), "{limit}: {text}");
+                    assert!(!text.contains("does not offer"), "{limit}: {text}");
+                }
+            }
+        }
+    }
+}
+
 fn close_from(first: i32, end: i32) {
     for fd in first..end {
         // SAFETY: this process is the test's own, and uses none of them any more.

@@ -27,7 +27,7 @@ fn no_store_is_lost_with_guards() {
         let stop = AtomicBool::new(false);
         let stressed = std::thread::scope(|s| {
             let meddler = s.spawn(|| meddle(&group, budget, &stop, &|_| ()));
-            let stressed = stress_explicit(&pool, &region, soak(3.0), 50);
+            let stressed = stress_explicit(&pool, &region, soak(2.0), 50);
             stop.store(true, Relaxed);
             meddler.join().unwrap();
             stressed
@@ -59,7 +59,7 @@ fn no_store_is_lost_with_guards_while_swap_fails() {
     let config = config(4 * MIB).swap(SwapConfig::none().and_storage(swap, 64 * MIB));
     let pool = Pool::new(config).unwrap();
     let region = pool.anonymous(12 * MIB as usize).unwrap();
-    let stressed = stress_explicit(&pool, &region, soak(4.0), 50);
+    let stressed = stress_explicit(&pool, &region, soak(2.5), 50);
     drop(region);
     let stats = pool.stats();
     println!(
@@ -120,7 +120,7 @@ fn no_store_to_a_file_is_lost_with_guards() {
     let file = Arc::new(FileStorage::open(&path, true).unwrap());
     let faulty = Arc::new(FaultyStorage::new(file, plan.clone()));
     let region = pool.root().storage(faulty, bytes, true).unwrap();
-    let stressed = stress_explicit(&pool, &region, soak(4.0), 40);
+    let stressed = stress_explicit(&pool, &region, soak(2.5), 40);
     assert_eq!(stressed.lost, None);
     let stats = pool.stats();
     assert!(stats.evicted > 1000 && stats.written_back > 0, "{stats:?}");

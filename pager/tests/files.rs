@@ -60,7 +60,7 @@ fn no_store_to_a_file_is_lost() {
                 failed_syncs.fetch_or(done.is_err(), Relaxed);
             })
         });
-        let stressed = stress(&region, Access::Faulting, 3, soak(12.0), 40);
+        let stressed = stress(&region, Access::Faulting, 3, soak(6.0), 40);
         stop.store(true, Relaxed);
         meddler.join().unwrap();
         (stressed, watcher.join().unwrap())

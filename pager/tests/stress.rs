@@ -55,24 +55,24 @@ fn anonymous(policy: &str, swap: SwapConfig, time: Duration, more: &(dyn Fn(u64)
 
 #[test]
 fn no_store_is_lost_v5() {
-    anonymous("v5", SwapConfig::lz4(128 * MIB), soak(15.0), &|_| ());
+    anonymous("v5", SwapConfig::lz4(128 * MIB), soak(8.0), &|_| ());
 }
 
 #[test]
 fn no_store_is_lost_classic() {
-    anonymous("classic", SwapConfig::lz4(128 * MIB), soak(3.0), &|_| ());
+    anonymous("classic", SwapConfig::lz4(128 * MIB), soak(2.0), &|_| ());
 }
 
 #[test]
 fn no_store_is_lost_base() {
-    anonymous("base", SwapConfig::lz4(128 * MIB), soak(3.0), &|_| ());
+    anonymous("base", SwapConfig::lz4(128 * MIB), soak(2.0), &|_| ());
 }
 
 #[test]
 fn no_store_is_lost_with_a_swap_file() {
     let path = temp("swap");
     let swap = SwapConfig::file(&path, 128 * MIB);
-    anonymous("v5", swap, soak(3.0), &|_| ());
+    anonymous("v5", swap, soak(2.0), &|_| ());
     // Not made where the test is skipped.
     let _ = std::fs::remove_file(path);
 }
@@ -80,7 +80,7 @@ fn no_store_is_lost_with_a_swap_file() {
 #[test]
 fn no_store_is_lost_in_an_encrypted_swap_file() {
     let swap = SwapConfig::none().and_temporary(128 * MIB).encrypt(true);
-    anonymous("v5", swap, soak(3.0), &|_| ());
+    anonymous("v5", swap, soak(2.0), &|_| ());
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn no_store_is_lost_when_compressed_memory_overflows_into_a_file() {
     let swap = SwapConfig::lz4(128 * MIB)
         .memory_limit(MIB)
         .and_file(&path, 128 * MIB);
-    anonymous("merged", swap, soak(3.0), &|_| ());
+    anonymous("merged", swap, soak(2.0), &|_| ());
     // Not made where the test is skipped.
     let _ = std::fs::remove_file(path);
 }
@@ -103,7 +103,7 @@ fn no_store_is_lost_while_swap_fails() {
     let faulty = Arc::new(FaultyStorage::new(file, plan.clone()));
     let swap = SwapConfig::none().and_storage(faulty, 128 * MIB);
     let p = plan.clone();
-    anonymous("v5", swap, soak(5.0), &move |r| {
+    anonymous("v5", swap, soak(2.0), &move |r| {
         p.fail_writes.store([0, 2, 3, 7][r as usize % 4], Relaxed);
         let error = [libc::EIO, libc::ENOSPC][r as usize / 4 % 2];
         p.write_error.store(error as u32, Relaxed);

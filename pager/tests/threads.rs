@@ -246,7 +246,7 @@ fn no_store_is_lost() {
         let watcher = s.spawn(|| watch(&[&pool], &stop));
         let meddler = s.spawn(|| meddle(&group, budget, &stop, &|_| ()));
         let mover = s.spawn(|| move_pages(&moved, &stop));
-        let stressed = stress(&counted, Access::Faulting, 3, soak(6.0), 50);
+        let stressed = stress(&counted, Access::Faulting, 3, soak(4.0), 50);
         stop.store(true, Relaxed);
         meddler.join().unwrap();
         (stressed, watcher.join().unwrap(), mover.join().unwrap())

@@ -56,7 +56,7 @@ fn swap_as_large_as_the_data() {
                 .policy(policy)
                 .unwrap();
             let Some(pool) = faulting(config) else { return };
-            use_all(&pool, 16 * MIB, threads, 15_000);
+            use_all(&pool, 16 * MIB, threads, 8_000);
         }
     }
 }
@@ -71,6 +71,6 @@ fn everything_that_is_granted() {
             .rev()
             .map(|m| m * MIB)
             .find(|&m| pool.anonymous(m as usize).is_ok());
-        use_all(&pool, granted.unwrap(), threads, 10_000);
+        use_all(&pool, granted.unwrap(), threads, 6_000);
     }
 }

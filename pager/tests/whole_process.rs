@@ -90,6 +90,7 @@ const CASES: &[(&str, Case)] = &[
         "16 MiB, 20,000 pages of 100 GiB",
         Case {
             sparse: 20_000,
+            above: 16_000_000,
             ..case(16, 100 << 10, 1, Swap::Text("temp:100MiB"))
         },
     ),

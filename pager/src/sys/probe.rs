@@ -6,6 +6,7 @@ use super::pagemap::{Pagemap, PRESENT};
 use super::pipe::PinPipe;
 use super::userfaultfd::{feature, Userfaultfd};
 use super::PAGE;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// A feature of the kernel that the fault-driven mode needs.
@@ -85,6 +86,17 @@ pub struct Missing {
     pub feature: Feature,
     /// What the kernel said.
     pub why: String,
+    /// Its error number, if that was one.
+    pub errno: Option<i32>,
+}
+
+impl Missing {
+    /// Not missing: something that the attempt itself needs has run out (descriptors, memory).
+    pub(crate) fn shortage(&self) -> Option<std::io::Error> {
+        let short = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+        let n = self.errno.filter(|n| short.contains(n))?;
+        Some(std::io::Error::from_raw_os_error(n))
+    }
 }
 
 /// Tries everything the fault-driven mode needs, and the eviction order on a page of its own.
@@ -105,36 +117,64 @@ pub fn probe_threads(denied: &[Feature]) -> Result<(), Missing> {
 }
 
 fn probe_these(features: &[Feature], denied: &[Feature]) -> Result<(), Missing> {
+    /// Those that have been found: trying some of them takes 2 MiB for a moment.
+    static FOUND: AtomicU32 = AtomicU32::new(0);
     for &feature in features {
+        let bit = 1 << feature as u32;
         let refused = if denied.contains(&feature) {
-            Err("denied by configuration".to_string())
+            Err(Refused::from("denied by configuration".to_string()))
+        } else if FOUND.load(Relaxed) & bit != 0 {
+            Ok(())
         } else {
-            try_one(feature)
+            try_one(feature).inspect(|()| {
+                FOUND.fetch_or(bit, Relaxed);
+            })
         };
-        refused.map_err(|why| Missing { feature, why })?;
+        refused.map_err(|Refused { why, errno }| Missing {
+            feature,
+            why,
+            errno,
+        })?;
     }
     Ok(())
 }
 
-fn try_one(feature: Feature) -> Result<(), String> {
-    let text = |e: rustix::io::Errno| e.to_string();
+struct Refused {
+    why: String,
+    errno: Option<i32>,
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self { why, errno: None }
+    }
+}
+
+fn try_one(feature: Feature) -> Result<(), Refused> {
+    let text = |e: rustix::io::Errno| Refused {
+        why: e.to_string(),
+        errno: Some(e.raw_os_error()),
+    };
     let with = |bits: u64| {
         let have = Userfaultfd::features().map_err(text)?;
         match feature::NEEDED.iter().find(|f| f.0 & bits & !have != 0) {
-            Some((_, name)) => Err(format!("{name} is missing")),
+            Some((_, name)) => Err(Refused::from(format!("{name} is missing"))),
             None => Ok(()),
         }
     };
     match feature {
         Feature::PageSize => match rustix::param::page_size() {
             PAGE => Ok(()),
-            other => Err(format!("pages have {other} bytes")),
+            other => Err(Refused::from(format!("pages have {other} bytes"))),
         },
         Feature::Memfd => Memfd::new().map(drop).map_err(text),
         Feature::Userfaultfd => Userfaultfd::features().map(drop).map_err(|e| match e {
-            rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => format!(
-                "{e}; if a container's seccomp profile blocks it, use one that allows userfaultfd"
-            ),
+            rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => Refused {
+                why: format!(
+                    "{e}; if a container's seccomp profile blocks it, use one that allows userfaultfd"
+                ),
+                errno: Some(e.raw_os_error()),
+            },
             e => text(e),
         }),
         Feature::Sigbus => with(feature::SIGBUS | feature::MISSING_SHMEM),
