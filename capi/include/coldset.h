@@ -38,7 +38,7 @@
 // The process was forked from the one that made the pool.
 #define COLDSET_FORKED 6
 
-// The region is pinned.
+// The region is pinned; the file is in use.
 #define COLDSET_BUSY 7
 
 // A defect of this library; the message says more.
@@ -71,6 +71,13 @@
 // Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what was
 // written.
 #define COLDSET_ADVICE_DONT_NEED 4
+
+// For `coldset_region_file`: stores reach the file.
+#define COLDSET_MAP_WRITE 1
+
+// For `coldset_region_file`: there may be other maps of the file. They do not see each other's stores; for
+// programs that keep to different pages, or take turns.
+#define COLDSET_MAP_SHARED 2
 
 // A part of a pool with limits of its own.
 typedef struct coldset_group coldset_group;
@@ -157,9 +164,9 @@ int coldset_parse_size(const char *size, uint64_t *bytes);
 // Makes a pool of `budget` bytes.
 //
 // `options` is null, or an array of "name=value" strings that ends with a null pointer:
-// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; none by default),
-// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread), "journal=/path",
-// "read_ahead=32" and "batch=64" in pages.
+// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; "+encrypt" after a file;
+// none by default), "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread),
+// "journal=/path", "read_ahead=32" and "batch=64" in pages, "full_wait=5" in seconds.
 //
 // Returns null on failure.
 //
@@ -246,18 +253,19 @@ struct coldset_region *coldset_region_anonymous(const struct coldset_pool *pool,
                                                 const struct coldset_group *group,
                                                 size_t len);
 
-// A map of a whole existing file in a group (null: in the pool's root), shared and read-write if
-// `writable` is not 0, else read-only. While it exists nobody else may write to the file or change its
+// A map of a whole existing file in a group (null: in the pool's root), as `flags` say
+// (`COLDSET_MAP_...`, 0: read-only). While it exists nobody else may write to the file or change its
 // size.
 //
-// Returns null on failure.
+// Returns null on failure, with `COLDSET_BUSY` if the file is mapped already by this process or another,
+// and one of the maps is written, or if it is swap or a journal.
 //
 // # Safety
 // `pool` is null or a pool, `group` null or a group of it, `path` null or a string.
 struct coldset_region *coldset_region_file(const struct coldset_pool *pool,
                                            const struct coldset_group *group,
                                            const char *path,
-                                           int writable);
+                                           int flags);
 
 // Address of the first byte; null on failure. Any thread that does not block SIGBUS may use the
 // memory until the region is closed; system calls need a pin on what they touch. Stores to a

@@ -19,7 +19,7 @@ pub const COLDSET_UNSUPPORTED: c_int = 4;
 pub const COLDSET_READ_ONLY: c_int = 5;
 /// The process was forked from the one that made the pool.
 pub const COLDSET_FORKED: c_int = 6;
-/// The region is pinned.
+/// The region is pinned; the file is in use.
 pub const COLDSET_BUSY: c_int = 7;
 /// A defect of this library; the message says more.
 pub const COLDSET_INTERNAL: c_int = 8;
@@ -53,6 +53,11 @@ impl From<Error> for Failure {
                 errno = source.raw_os_error().unwrap_or(EIO);
                 COLDSET_IO
             }
+            Error::File { errno: number, .. } => {
+                errno = *number;
+                COLDSET_IO
+            }
+            Error::InUse { .. } => COLDSET_BUSY,
             Error::Overcommit { .. } | Error::NoMemory { .. } => COLDSET_NO_MEMORY,
             Error::Missing(_) | Error::Sigbus(_) => COLDSET_UNSUPPORTED,
             Error::ReadOnly => COLDSET_READ_ONLY,

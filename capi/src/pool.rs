@@ -71,9 +71,9 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Result<(), Fail
 /// Makes a pool of `budget` bytes.
 ///
 /// `options` is null, or an array of "name=value" strings that ends with a null pointer:
-/// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; none by default),
-/// "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread), "journal=/path",
-/// "read_ahead=32" and "batch=64" in pages.
+/// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; "+encrypt" after a file;
+/// none by default), "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread),
+/// "journal=/path", "read_ahead=32" and "batch=64" in pages, "full_wait=5" in seconds.
 ///
 /// Returns null on failure.
 ///

@@ -3,7 +3,7 @@
 use crate::error::*;
 use crate::owned::Owned;
 use crate::pool::{coldset_group, coldset_pool, group_of};
-use coldset_pager::{Advice, Group, Region, SharedPin};
+use coldset_pager::{Advice, Group, MapOptions, Region, SharedPin};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -65,11 +65,18 @@ pub unsafe extern "C" fn coldset_region_anonymous(
     unsafe { make(pool, group, |g| Ok(g.anonymous(len)?)) }
 }
 
-/// A map of a whole existing file in a group (null: in the pool's root), shared and read-write if
-/// `writable` is not 0, else read-only. While it exists nobody else may write to the file or change its
+/// For `coldset_region_file`: stores reach the file.
+pub const COLDSET_MAP_WRITE: c_int = 1;
+/// For `coldset_region_file`: there may be other maps of the file. They do not see each other's stores; for
+/// programs that keep to different pages, or take turns.
+pub const COLDSET_MAP_SHARED: c_int = 2;
+
+/// A map of a whole existing file in a group (null: in the pool's root), as `flags` say
+/// (`COLDSET_MAP_...`, 0: read-only). While it exists nobody else may write to the file or change its
 /// size.
 ///
-/// Returns null on failure.
+/// Returns null on failure, with `COLDSET_BUSY` if the file is mapped already by this process or another,
+/// and one of the maps is written, or if it is swap or a journal.
 ///
 /// # Safety
 /// `pool` is null or a pool, `group` null or a group of it, `path` null or a string.
@@ -78,16 +85,19 @@ pub unsafe extern "C" fn coldset_region_file(
     pool: *const coldset_pool,
     group: *const coldset_group,
     path: *const c_char,
-    writable: c_int,
+    flags: c_int,
 ) -> *mut coldset_region {
     let file = |g: &Group| {
+        if flags & !(COLDSET_MAP_WRITE | COLDSET_MAP_SHARED) != 0 {
+            let text = format!("the flags {flags} are unknown; use COLDSET_MAP_...");
+            return Err(Failure::new(COLDSET_INVALID, text));
+        }
+        let options = MapOptions::new()
+            .write(flags & COLDSET_MAP_WRITE != 0)
+            .shared(flags & COLDSET_MAP_SHARED != 0);
         // SAFETY: by contract.
         let path = unsafe { text(path, "the path") }?;
-        Ok(if writable != 0 {
-            g.file(path)?
-        } else {
-            g.file_read_only(path)?
-        })
+        Ok(g.file_with(path, options)?)
     };
     // SAFETY: by contract.
     unsafe { make(pool, group, file) }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,47 @@ static int told(const char *part)
         return 1;
     fprintf(stderr, "\"%s\" is not in \"%s\"\n", part, coldset_last_error());
     return 0;
+}
+
+/* A file is mapped once for writing, by whatever pool or process, unless all but one say otherwise. */
+static void maps(coldset_pool *pool)
+{
+    char path[] = "/tmp/coldset-maps-XXXXXX", swap[128];
+    const char *options[] = {"swap=none", NULL}, *as_swap[] = {swap, "full_wait=0.5", NULL};
+    const char *encrypted[] = {"swap=temp:1MiB+encrypt", NULL}, *late[] = {"full_wait=soon", NULL};
+    int fd = mkstemp(path);
+    assert(fd >= 0 && ftruncate(fd, 65536) == 0);
+    coldset_pool *other = coldset_pool_new(1 << 20, options);
+    coldset_region *map = coldset_region_file(pool, NULL, path, COLDSET_MAP_WRITE);
+    assert(map != NULL && other != NULL);
+    assert(coldset_region_file(pool, NULL, path, COLDSET_MAP_WRITE) == NULL);
+    assert(coldset_last_status() == COLDSET_BUSY && told("mapped already"));
+    assert(coldset_region_file(other, NULL, path, 0) == NULL && told(path));
+    coldset_region *both = coldset_region_file(other, NULL, path, COLDSET_MAP_WRITE | COLDSET_MAP_SHARED);
+    assert(both != NULL && coldset_region_close(both) == COLDSET_OK);
+    assert(coldset_region_file(pool, NULL, path, 4) == NULL && told("COLDSET_MAP_"));
+    pid_t child = fork();
+    if (child == 0) {
+        coldset_pool *own = coldset_pool_new(1 << 20, options);
+        int refused = own != NULL && coldset_region_file(own, NULL, path, COLDSET_MAP_WRITE) == NULL
+            && coldset_last_status() == COLDSET_BUSY && told("in use by process");
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    assert(waitpid(child, &status, 0) == child && status == 0);
+    snprintf(swap, sizeof swap, "swap=file:%s:1MiB", path);
+    assert(coldset_pool_new(1 << 20, as_swap) == NULL && told("not a swap file"));
+    assert(coldset_last_status() == COLDSET_IO && coldset_last_errno() == EEXIST);
+    assert(coldset_region_close(map) == COLDSET_OK);
+    map = coldset_region_file(other, NULL, path, COLDSET_MAP_WRITE);
+    assert(map != NULL && coldset_region_close(map) == COLDSET_OK);
+    coldset_pool_free(other);
+    other = coldset_pool_new(1 << 20, encrypted);
+    assert(other != NULL);
+    coldset_pool_free(other);
+    assert(coldset_pool_new(1 << 20, late) == NULL && told("soon"));
+    close(fd);
+    unlink(path);
 }
 
 int main(int argc, char **argv)
@@ -55,6 +97,10 @@ int main(int argc, char **argv)
     assert(coldset_last_status() == COLDSET_NO_MEMORY && told("swap"));
     assert(coldset_region_file(pool, NULL, "/nowhere/at/all", 0) == NULL);
     assert(coldset_last_status() == COLDSET_IO && coldset_last_errno() == ENOENT);
+    assert(coldset_region_file(pool, NULL, "/", 0) == NULL && told("/: it is a directory"));
+    assert(coldset_last_status() == COLDSET_IO && coldset_last_errno() == EISDIR);
+    assert(coldset_region_file(pool, NULL, "/dev/zero", 1) == NULL && told("device"));
+    maps(pool);
     assert(coldset_group_new(pool, NULL, "\xff") == NULL && told("UTF-8"));
     coldset_group *group = coldset_group_new(pool, NULL, "g");
     assert(group != NULL && coldset_group_set(group, 9, 5) == COLDSET_INVALID && told("9"));

@@ -106,10 +106,9 @@ impl PoolInner {
 
     /// False if nothing could be taken. Failed stores have been noted; misses will meet them.
     fn reclaim_to_watermark(&self, state: &AtomicU32) -> bool {
-        let top = self.core().policy.top;
         while self.gate.free() < self.watermarks().high && state.load(Relaxed) == AWAKE {
             let _passage = self.traffic.enter();
-            let done = self.reclaim(top, self.config.batch as u64, false);
+            let done = self.reclaim(self.top, self.config.batch as u64, false);
             if done.map_or(0, |o| o.reclaimed) == 0 {
                 return false;
             }

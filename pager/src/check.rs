@@ -16,7 +16,9 @@ impl Pool {
         let pool = &*self.inner;
         let _one = pool.recording.lock().expect("recording");
         pool.traffic.alone(|| {
-            let core = pool.core();
+            let mut core = pool.core();
+            // A batch may hold on to folios that have been forgotten.
+            core.policy.drain();
             let engine = core.policy.engine();
             engine.check();
             let mut resident = 0;

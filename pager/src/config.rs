@@ -49,6 +49,7 @@ pub struct SwapConfig {
     pub(crate) memory: u64,
     pub(crate) file_bytes: u64,
     pub(crate) file: Option<SwapFile>,
+    pub(crate) encrypt: bool,
 }
 
 impl SwapConfig {
@@ -86,7 +87,8 @@ impl SwapConfig {
         self
     }
 
-    /// `bytes` bytes of contents in a file, which is created or emptied.
+    /// `bytes` bytes of contents in a file. It is created with its space, readable by its owner only, or
+    /// must have been a swap file that nobody uses now. It stays when the pool goes.
     pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Self {
         Self::default().and_file(path, bytes)
     }
@@ -110,6 +112,14 @@ impl SwapConfig {
     pub fn and_storage(mut self, storage: Arc<dyn Storage>, bytes: u64) -> Self {
         self.file = Some(SwapFile::Storage(storage));
         self.file_bytes = bytes;
+        self
+    }
+
+    /// Encrypts what goes to the file (AES-256-GCM, with a key that lives in memory and as long as the
+    /// pool): its contents are of no use to anybody once the pool has gone, however it went. Compressed
+    /// memory is not encrypted.
+    pub fn encrypt(mut self, on: bool) -> Self {
+        self.encrypt = on;
         self
     }
 
@@ -162,6 +172,7 @@ pub struct PoolConfig {
     pub(crate) read_ahead: usize,
     pub(crate) handler_threads: usize,
     pub(crate) flush: FlushConfig,
+    pub(crate) full_wait: Duration,
     pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
     pub(crate) background: bool,
@@ -185,6 +196,7 @@ impl PoolConfig {
             read_ahead: 32,
             handler_threads: 2,
             flush: FlushConfig::default(),
+            full_wait: Duration::from_secs(5),
             exit_limit: crate::exit::LIMIT,
             store_outside: false,
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
@@ -260,6 +272,13 @@ impl PoolConfig {
         self
     }
 
+    /// How long an eviction waits for room when the disk of the swap is full, 5 s by default. Nobody waits
+    /// again for six times as long after it has been in vain. Zero: it is an error at once.
+    pub fn full_wait(mut self, most: Duration) -> Self {
+        self.full_wait = most;
+        self
+    }
+
     /// A thread keeps up to three batches of the budget free, so that misses rarely wait for room. On
     /// by default where there is more than one CPU.
     pub fn background(mut self, on: bool) -> Self {
@@ -281,7 +300,8 @@ impl PoolConfig {
         self
     }
 
-    /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]). It is complete
+    /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]); one that exists must be
+    /// a journal, and is emptied. It is complete
     /// once the pool and its regions have been dropped. Without this, the variable
     /// `COLDSET_JOURNAL` names the file: of the first pool as it is, of the nth with `.n` appended.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {

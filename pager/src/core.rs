@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub(crate) struct Core {
     pub(crate) policy: Policy,
     pub(crate) regions: BTreeMap<ObjectId, Arc<RegionInner>>,
+    /// The object of each address space: one region each.
+    objects: BTreeMap<MmId, ObjectId>,
     /// Anonymous bytes promised to regions.
     pub(crate) promised: u64,
     /// Paths of the groups, without the root's.
@@ -26,6 +28,7 @@ impl Core {
         Self {
             policy,
             regions: BTreeMap::new(),
+            objects: BTreeMap::new(),
             promised: 0,
             group_names: BTreeMap::new(),
         }
@@ -46,7 +49,18 @@ impl Core {
 
     /// The region of an address space.
     pub(crate) fn region_of(&self, mm: MmId) -> Option<Arc<RegionInner>> {
-        let mut all = self.regions.values();
-        all.find(|r| r.book.mm == mm).cloned()
+        self.regions.get(self.objects.get(&mm)?).cloned()
+    }
+
+    /// A region exists.
+    pub(crate) fn add(&mut self, region: Arc<RegionInner>) {
+        self.objects.insert(region.book.mm, region.book.object);
+        self.regions.insert(region.book.object, region);
+    }
+
+    /// A region goes away.
+    pub(crate) fn remove(&mut self, region: &RegionInner) {
+        self.objects.remove(&region.book.mm);
+        self.regions.remove(&region.book.object);
     }
 }

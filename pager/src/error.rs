@@ -5,6 +5,7 @@ use crate::sys::sigbus::InstallError;
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::switches::SwitchError;
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// An error of the pager.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,26 @@ pub enum Error {
         what: &'static str,
         /// Why not.
         source: io::Error,
+    },
+    /// A file cannot be used.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+        /// The kernel's number for it.
+        errno: i32,
+    },
+    /// A file is used already, in a way that leaves no room for this one.
+    #[error("{} is {used}; {remedy}", path.display())]
+    InUse {
+        /// Which.
+        path: PathBuf,
+        /// How, and by whom as far as that is known.
+        used: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// More anonymous memory than budget and swap can hold.
     #[error(
@@ -109,6 +130,15 @@ impl Error {
     /// An error of a call, with what it was for.
     pub(crate) fn io(what: &'static str) -> impl Fn(io::Error) -> Error {
         move |source| Error::Io { what, source }
+    }
+
+    /// An error of a file by its name.
+    pub(crate) fn file(path: &Path, e: io::Error) -> Error {
+        Error::File {
+            path: path.into(),
+            errno: e.raw_os_error().unwrap_or(libc::EIO),
+            why: e.to_string(),
+        }
     }
 
     /// An error of a system call, with what it was for.

@@ -6,6 +6,7 @@
 //! last: a page that carries none has not been stored to since it was equal to its stored copy.
 
 use crate::error::{Error, Result};
+use crate::fault::end;
 use crate::policy::Left;
 use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner};
@@ -79,13 +80,7 @@ impl PoolInner {
     pub(crate) fn evict(&self, mut victims: Vec<Victim>) -> Result<()> {
         // Those whose contents are needed first: they lie one after the other in the pipe.
         victims.sort_unstable_by_key(|v| (!v.contents_needed(), v.region.book.object, v.page));
-        let mut e = match self.evictor() {
-            Ok(e) => e,
-            Err(e) => {
-                self.keep_all(&victims);
-                return Err(e);
-            }
-        };
+        let mut e = self.evictor();
         let mut result = Ok(());
         for chunk in victims.chunks(e.capacity) {
             let start = clock::now();
@@ -95,8 +90,23 @@ impl PoolInner {
             self.counts.evict_ns.add_many(ns, n);
             result = result.and(done);
         }
-        self.keep_evictor(e);
         result
+    }
+
+    /// The descriptors that an eviction uses are the pager's.
+    fn check_descriptors(&self, e: &Evictor, victims: &[Victim]) {
+        if let Some(pagemap) = &self.pagemap {
+            e.pipe.check();
+            pagemap.check();
+            self.check_file(victims);
+        }
+    }
+
+    /// All victims of a pool are in one file.
+    fn check_file(&self, victims: &[Victim]) {
+        if let Some(Memory::Faulting { file, .. }) = victims.first().map(|v| &v.region.memory) {
+            file.check();
+        }
     }
 
     fn evict_chunk(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
@@ -120,6 +130,7 @@ impl PoolInner {
         if self.config.copy_then_punch {
             return self.copy_then_punch(e, victims);
         }
+        self.check_descriptors(e, victims);
         for run in runs(victims) {
             let v = &victims[run.start];
             let Memory::Faulting { file, .. } = &v.region.memory else {
@@ -130,25 +141,30 @@ impl PoolInner {
             }
             if let Err(err) = e.pipe.pin(file, v.page, run.len()) {
                 // Nothing has been taken out yet: what the pipe holds is only references.
-                let mut rest = PageBuf::new(e.capacity).map_err(Error::sys("evicting"))?;
-                let _ = e.pipe.drain(rest.bytes_mut());
+                self.check_descriptors(e, victims);
+                if let Err(e) = e.pipe.drain(e.pages.bytes_mut()) {
+                    end(&format!("a pipe does not give back what it holds: {e}"));
+                }
                 self.keep_all(victims);
                 return Err(Error::sys("splice from a region")(err));
             }
         }
+        // Still the same: what has been pinned came from there.
+        self.check_file(victims);
         let mut piped = 0;
         for run in runs(victims) {
             let v = &victims[run.start];
             if let Memory::Faulting { file, .. } = &v.region.memory {
-                file.punch(v.page, run.len())
-                    .expect("a hole can be punched into a memfd of one's own");
+                file.remove(v.page, run.len());
                 piped += if v.contents_needed() { run.len() } else { 0 };
             }
         }
         // Pages of explicit regions come after those from the pipe: both kinds never mix in a pool.
-        e.pipe
-            .drain(&mut e.pages.bytes_mut()[..piped * PAGE])
-            .expect("a pipe gives back what it holds");
+        if let Err(e) = e.pipe.drain(&mut e.pages.bytes_mut()[..piped * PAGE]) {
+            end(&format!(
+                "pages that were taken out of memory are lost: {e}"
+            ));
+        }
         for run in runs(victims) {
             let v = &victims[run.start];
             if v.region.is_explicit() {
@@ -156,10 +172,7 @@ impl PoolInner {
                     let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
                     v.region.load_explicit(v.page, to);
                 }
-                v.region
-                    .map
-                    .zap(v.page * PAGE, run.len() * PAGE)
-                    .expect("own memory can be dropped");
+                v.region.drop_explicit(v.page, run.len());
             }
         }
         Ok(())

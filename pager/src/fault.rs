@@ -12,7 +12,7 @@ use crate::sys::memory::PageBuf;
 use crate::sys::sigbus::{Miss, Verdict};
 use crate::sys::{clock, PAGE};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 /// Regions by address, for the handler.
@@ -92,6 +92,18 @@ pub(crate) fn on_miss(miss: Miss) -> Verdict {
             Verdict::Pass
         }
     }
+}
+
+/// The process cannot go on: what it needs is lost, or others would wait for ever.
+pub(crate) fn end(why: &str) -> ! {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    if ENDING.swap(true, Relaxed) {
+        // One line is enough. The other thread is about to end the process.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    } else {
+        say(&format!("coldset: the process ends: {why}\n"));
+    }
+    std::process::abort()
 }
 
 /// To standard error by its descriptor: the thread that missed may hold the lock of Rust's.
@@ -231,21 +243,16 @@ impl RegionInner {
             pool.uncharge(self.book.memcg, n as u64);
             Err(e)
         };
-        let mut bounce = match pool.bounce() {
-            Ok(b) => b,
-            Err(e) => return give_up(e),
-        };
-        let done = self.load(first, n, &mut bounce);
-        let fresh = match done {
+        let mut bounce = pool.bounce();
+        let fresh = match self.load(first, n, &mut bounce) {
             Ok(fresh) => fresh,
-            Err(e) => {
-                pool.keep_bounce(bounce);
-                return give_up(e);
-            }
+            Err(e) => return give_up(e),
         };
         // A store that is about to happen would only fault again on a protected page. A page without
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
+        // Before anybody can store to them: a sync passes over blocks that have none.
+        (first..first + n).for_each(|p| self.count_in(p));
         let put = if write && (fresh || n == 1) {
             self.put_in(first, bytes, false)
         } else if write {
@@ -254,11 +261,12 @@ impl RegionInner {
         } else {
             self.put_in(first, bytes, true)
         };
-        pool.keep_bounce(bounce);
+        drop(bounce);
         if let Err(e) = put {
             // Nothing has been told, so the store still has it all; what has been put is taken away.
             for p in first..first + n {
-                let _ = self.take_away(p);
+                self.take_away(p);
+                self.count_out(p);
             }
             return give_up(e);
         }
@@ -313,7 +321,6 @@ impl RegionInner {
                 returned: false,
             };
             core.policy.insert(&self.book, swap, first + i, how, keep);
-            self.count_in(first + i);
         }
         if write && self.writable_file().is_some() {
             drop(core);

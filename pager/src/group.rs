@@ -74,7 +74,7 @@ impl Pool {
     pub fn root(&self) -> Group {
         Group {
             pool: self.inner.clone(),
-            memcg: self.inner.core().policy.top,
+            memcg: self.inner.top,
             name: "/".into(),
             threads: self.inner.config.fault == FaultMode::Thread,
         }
@@ -164,7 +164,7 @@ impl Group {
     /// [`Error::Forked`]; the root's limits are the budget and cannot be set.
     pub fn set(&self, limits: Limits) -> Result<()> {
         let _shield = self.pool.enter()?;
-        if self.memcg == self.pool.core().policy.top {
+        if self.memcg == self.pool.top {
             return Err(Error::Mode(
                 "the limit of the root group is the pool's budget",
             ));

@@ -2,12 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::errseq::{Cursor, ErrSeq};
+use crate::evict::Victim;
 use crate::fault::{register, unregister};
 use crate::group::Group;
 use crate::page::State;
 use crate::pool::Pool;
 use crate::region::{Backing, NewRegion, RegionInner};
-use crate::store::{FileStorage, Storage};
+use crate::store::claim::Claim;
+use crate::store::Storage;
 use crate::sys::PAGE;
 use std::ops::Range;
 use std::path::Path;
@@ -39,6 +41,8 @@ pub struct Region {
     closed: bool,
     /// Errors that [`Region::sync`] has told.
     told: Cursor,
+    /// Its file is nobody else's until the region is torn down.
+    pub(crate) claim: Option<Claim>,
 }
 
 impl Pool {
@@ -114,30 +118,6 @@ impl Group {
         made
     }
 
-    /// A shared read-write map of a whole existing file. What is stored reaches the file by
-    /// writeback: periodically, at `sync`, and when the region is dropped. While the region exists
-    /// nobody else may write to the file or change its size.
-    ///
-    /// # Errors
-    /// Opening the file; an empty file; address space.
-    pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
-        self.map_file(path.as_ref(), true)
-    }
-
-    /// A read-only map of a whole existing file, on the same terms.
-    ///
-    /// # Errors
-    /// As [`Self::file`].
-    pub fn file_read_only(&self, path: impl AsRef<Path>) -> Result<Region> {
-        self.map_file(path.as_ref(), false)
-    }
-
-    fn map_file(&self, path: &Path, writable: bool) -> Result<Region> {
-        let f = FileStorage::open(path, writable).map_err(Error::io("opening a file"))?;
-        let len = f.len().map_err(Error::io("asking for a file's size"))?;
-        self.storage(Arc::new(f), len, writable)
-    }
-
     /// A read-only map of a whole remote object, which must not change while it is mapped. With other
     /// options: [`RemoteStorage`](crate::store::RemoteStorage) and [`Self::storage`].
     ///
@@ -183,10 +163,7 @@ impl Group {
             self.pool.background.start(&self.pool)?;
             self.pool.ahead.start()?;
         }
-        let messages = match self.threads {
-            true => Some(self.pool.messages()?),
-            false => None,
-        };
+        let faults = self.pool.faults(self.threads)?;
         let pages = bytes.div_ceil(PAGE);
         let book = self
             .pool
@@ -199,8 +176,7 @@ impl Group {
                 pages,
                 book: book.clone(),
                 backing,
-                explicit: self.pool.pagemap.is_none(),
-                messages,
+                faults,
             },
         );
         let inner = match made {
@@ -211,7 +187,7 @@ impl Group {
             }
         };
         let mut core = self.pool.core();
-        core.regions.insert(book.object, inner.clone());
+        core.add(inner.clone());
         drop(core);
         if !inner.is_explicit() {
             register(inner.clone());
@@ -221,6 +197,7 @@ impl Group {
             len: bytes,
             closed: false,
             told: Cursor::now(),
+            claim: None,
         })
     }
 
@@ -337,6 +314,7 @@ impl Region {
                     // What has failed before is left for a sync to tell.
                     let now = Cursor::now();
                     self.inner.sync(pages.start, pages.len(), &now)?;
+                    return self.inner.let_go(first..end);
                 }
                 for p in first..end {
                     self.inner.drop_page(p, false)?;
@@ -419,7 +397,7 @@ impl Region {
             }
         }
         let mut core = r.pool.core();
-        core.regions.remove(&r.book.object);
+        core.remove(r);
         core.policy.close(&r.book);
         if r.is_anon() {
             core.promised -= (r.pages() * PAGE) as u64;
@@ -443,6 +421,60 @@ impl RegionInner {
     /// Nothing of an evicted page needs to be forgotten but its shadow.
     fn is_clean_file(&self) -> bool {
         !self.is_anon()
+    }
+
+    /// Takes pages of a writable file out of memory. Others may store to them until they are out: they
+    /// go as evicted pages do, and what is newer than the file is written.
+    fn let_go(self: &Arc<Self>, pages: Range<usize>) -> Result<()> {
+        let mut taken = Vec::new();
+        let mut result = Ok(());
+        for p in pages {
+            loop {
+                let w = self.words.get(p);
+                match w.state() {
+                    State::Evicted => break,
+                    s @ (State::Busy | State::Writeback) => {
+                        // Its owner may wait for one of ours.
+                        self.evict_taken(&mut taken)?;
+                        self.words.wait_while(p, s);
+                    }
+                    State::Resident if w.pins() > 0 => {
+                        result = Err(Error::Mode("a pinned page cannot be dropped"));
+                        break;
+                    }
+                    State::Resident if self.words.try_evict(p) => {
+                        taken.push(p);
+                        break;
+                    }
+                    State::Resident => {}
+                }
+            }
+            if taken.len() >= self.pool.config.batch {
+                self.evict_taken(&mut taken)?;
+            }
+        }
+        self.evict_taken(&mut taken).and(result)
+    }
+
+    /// Evicts pages of a file that the caller has taken.
+    fn evict_taken(self: &Arc<Self>, taken: &mut Vec<usize>) -> Result<()> {
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let mut core = self.pool.core();
+        for &p in taken.iter() {
+            core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
+        }
+        drop(core);
+        self.pool.gate.leaving(taken.len() as u64);
+        let victims = taken.drain(..).map(|page| Victim {
+            region: self.clone(),
+            page,
+            slot: None,
+            must_write: false,
+            shadow: None,
+        });
+        self.pool.evict(victims.collect())
     }
 
     /// Throws a page's contents away, in memory and in the store. `last`: for good.
@@ -473,10 +505,7 @@ impl RegionInner {
                 }
                 State::Resident => {
                     if self.words.try_evict(p) {
-                        if let Err(e) = self.take_away(p) {
-                            self.words.filled(p, true);
-                            return Err(e);
-                        }
+                        self.take_away(p);
                         let mut core = self.pool.core();
                         core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
                         self.count_out(p);
@@ -491,16 +520,14 @@ impl RegionInner {
     }
 
     /// Takes a page that the caller owns out of memory.
-    pub(crate) fn take_away(&self, p: usize) -> Result<()> {
+    pub(crate) fn take_away(&self, p: usize) {
         use crate::region::Memory;
         match &self.memory {
             Memory::Faulting { file, .. } => {
-                file.punch(p, 1).map_err(Error::sys("punching a region"))
+                file.check();
+                file.remove(p, 1);
             }
-            Memory::Explicit => self
-                .map
-                .zap(p * PAGE, PAGE)
-                .map_err(Error::sys("dropping memory")),
+            Memory::Explicit => self.drop_explicit(p, 1),
         }
     }
 }

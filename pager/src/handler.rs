@@ -1,42 +1,58 @@
-//! Misses handled by threads of the pool.
+//! Who is told of misses: one userfaultfd for all regions of a pool, and its threads.
 //!
 //! A full userfaultfd tells of every miss, that of a system call included, by a message; whoever
-//! missed sleeps until its page is there. States and fills are those of `fault.rs`. One descriptor
-//! serves all such regions of a pool.
+//! missed sleeps until its page is there. States and fills are those of `fault.rs`. One of the SIGBUS
+//! form needs no thread for that. Both have one that does nothing but hold them: if the program closes
+//! the descriptor and nobody has the file behind it, the kernel takes its regions for ordinary memory
+//! again, and evicted pages read as zeroes.
 
 use crate::error::{Error, Result};
-use crate::fault::{find, say};
+use crate::fault::{end, find, say};
 use crate::fuse::pool_thread;
 use crate::region::{Memory, RegionInner};
+use crate::sys::fd::Kept;
 use crate::sys::userfaultfd::{Told, Userfaultfd};
 use crate::sys::PAGE;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The threads of a pool. They end when it is dropped.
+/// A userfaultfd and its threads, which end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Handlers {
     uffd: Arc<Userfaultfd>,
-    stop: Arc<OwnedFd>,
+    stop: Arc<Kept>,
 }
 
 impl Handlers {
-    /// Starts `threads` of them.
+    /// Misses are signals.
+    pub(crate) fn sigbus() -> Result<Self> {
+        let uffd = Userfaultfd::full().map_err(Error::sys("opening a userfaultfd"))?;
+        Self::hold(uffd)
+    }
+
+    /// Misses are messages to so many threads.
     pub(crate) fn start(threads: usize) -> Result<Self> {
         let uffd =
             Userfaultfd::with_messages().map_err(Error::sys("opening a full userfaultfd"))?;
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(Error::sys("making an eventfd"))?;
-        let h = Self {
-            uffd: Arc::new(uffd),
-            stop: Arc::new(stop),
-        };
+        let h = Self::hold(uffd)?;
         for _ in 0..threads {
             let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
             pool_thread("coldset-miss", move || serve(&uffd, &stop))
                 .map_err(Error::io("starting a handler thread"))?;
         }
+        Ok(h)
+    }
+
+    fn hold(uffd: Userfaultfd) -> Result<Self> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).and_then(Kept::new);
+        let h = Self {
+            uffd: Arc::new(uffd),
+            stop: Arc::new(stop.map_err(Error::sys("making an eventfd"))?),
+        };
+        let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
+        pool_thread("coldset-keep", move || keep(&uffd, &stop))
+            .map_err(Error::io("starting the thread that keeps a userfaultfd"))?;
         Ok(h)
     }
 
@@ -48,7 +64,30 @@ impl Handlers {
 
 impl Drop for Handlers {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if self.stop.is_ours() {
+            let told = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+            debug_assert!(told.is_ok(), "{told:?}");
+        }
+    }
+}
+
+/// Holds the file behind a userfaultfd, whatever becomes of its descriptor: `poll` does, as long as it
+/// waits. It is interrupted by nothing but a stop of the whole process, and looks again after that.
+fn keep(uffd: &Userfaultfd, stop: &Kept) {
+    loop {
+        let mut fds = [
+            PollFd::new(uffd, PollFlags::empty()),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        // An error is an interruption.
+        let ready = poll(&mut fds, None).unwrap_or(0) > 0;
+        if ready && fds[1].revents().contains(PollFlags::IN) {
+            return;
+        }
+        if ready {
+            uffd.check();
+            stop.check();
+        }
     }
 }
 
@@ -56,7 +95,7 @@ impl Drop for Handlers {
 const FAILED: Duration = Duration::from_millis(50);
 
 /// One thread: a message, a miss, until told to stop.
-fn serve(uffd: &Userfaultfd, stop: &OwnedFd) {
+fn serve(uffd: &Userfaultfd, stop: &Kept) {
     let mut failed: Vec<(usize, Instant)> = Vec::new();
     loop {
         let mut fds = [
@@ -84,12 +123,9 @@ fn serve(uffd: &Userfaultfd, stop: &OwnedFd) {
             }
             Ok(None) => {}
             Err(e) => {
-                // Threads wait for misses that nobody would hear of.
-                say(&format!(
-                    "coldset: misses cannot be read any more, so the process ends here: reading \
-                     userfaultfd: {e}\n"
-                ));
-                std::process::abort();
+                uffd.check();
+                // Whoever has missed would sleep for ever.
+                end(&format!("misses cannot be read from the userfaultfd: {e}"));
             }
         }
     }

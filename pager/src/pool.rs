@@ -2,7 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::background::Background;
-use crate::config::{FaultMode, PoolConfig, SwapFile};
+use crate::config::{FaultMode, PoolConfig, SwapFile as ConfiguredFile};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::errseq::{Cursor, ErrSeq};
@@ -15,12 +15,15 @@ use crate::journal::NewJournal;
 use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
 use crate::recompress::Recompressor;
+use crate::region::Faults;
 use crate::stat::Counts;
+use crate::stock::{Lent, Stock};
+use crate::store::swap_file::SwapFile;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
+use crate::sys::memfd::Memfd;
 use crate::sys::pagemap::Pagemap;
 use crate::sys::probe::{probe, probe_threads, Missing};
 use crate::sys::signals::Shield;
-use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::{clock, sigbus, PAGE};
 use crate::traffic::{Passage, Traffic};
 use crate::writeback::Flusher;
@@ -44,6 +47,8 @@ pub struct Pool {
 pub(crate) struct PoolInner {
     pub(crate) config: PoolConfig,
     core: Mutex<Core>,
+    /// The root group. Here for a child of fork, in which the lock may never come free.
+    pub(crate) top: MemcgId,
     pub(crate) gate: Gate,
     pub(crate) swap: Option<Swap>,
     pub(crate) pagemap: Option<Pagemap>,
@@ -60,12 +65,16 @@ pub(crate) struct PoolInner {
     pub(crate) sweeping: Mutex<()>,
     /// Pages evicted since the last sweep that the host made by itself.
     pub(crate) since_sweep: AtomicU64,
-    evictors: Mutex<Vec<Evictor>>,
-    bounces: Mutex<Vec<Bounce>>,
+    evictors: Stock<Evictor>,
+    bounces: Stock<Bounce>,
     /// Operations under way.
     pub(crate) traffic: Traffic,
     /// One beginning of a journal at a time.
     pub(crate) recording: Mutex<()>,
+    /// Holds the pages of all regions, outside of explicit mode.
+    file: Option<Arc<Memfd>>,
+    /// Whose misses are signals.
+    sigbus: Option<Handlers>,
     /// Threads that handle misses, once a region asks for them.
     handlers: Mutex<Option<Handlers>>,
     pub(crate) pid: u32,
@@ -120,8 +129,17 @@ impl Pool {
         } else {
             None
         };
+        let (mut file, mut sigbus) = (None, None);
+        if faulting {
+            let made = Memfd::new().map_err(Error::sys("making a file in memory"))?;
+            file = Some(Arc::new(made));
+            if config.fault != FaultMode::Thread {
+                sigbus = Some(Handlers::sigbus()?);
+            }
+        }
         let budget = config.budget / PAGE as u64;
-        let swap = make_swap(&config)?;
+        let counts = Counts::default();
+        let swap = make_swap(&config, &counts)?;
         let policy = PolicyConfig {
             switches: config.switches.clone(),
             budget,
@@ -130,29 +148,32 @@ impl Pool {
         let recorder = match config.journal_path() {
             None => None,
             Some(path) => {
-                let new = NewJournal::create(&path).and_then(|j| j.start(&policy, None));
+                let new = NewJournal::create(&path)?.start(&policy, None);
                 Some(new.map_err(Error::io("creating the journal"))?)
             }
         };
         let policy = Policy::new(&policy, recorder)?;
         let inner = Arc::new(PoolInner {
+            top: policy.top,
             core: Mutex::new(Core::new(policy)),
             gate: Gate::new(budget),
             swap,
             pagemap,
             missing,
-            counts: Counts::default(),
             errors: ErrSeq::default(),
+            counts,
             flusher: Flusher::default(),
             background: Background::default(),
             ahead: Ahead::default(),
             recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
-            evictors: Mutex::new(Vec::new()),
-            bounces: Mutex::new(Vec::new()),
+            evictors: Stock::new(evictors(), |_| Evictor::new(config.batch))?,
+            bounces: Stock::new(BOUNCES, |_| Bounce::new())?,
             traffic: Traffic::default(),
             recording: Mutex::new(()),
+            file,
+            sigbus,
             handlers: Mutex::new(None),
             pid: std::process::id(),
             id: observe::registry::next_id(),
@@ -182,7 +203,7 @@ impl Pool {
     }
 }
 
-fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
+fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<Swap>> {
     let s = &config.swap;
     let slots = (s.capacity() / PAGE as u64) as u32;
     if slots == 0 {
@@ -202,17 +223,17 @@ fn make_swap(config: &PoolConfig) -> Result<Option<Swap>> {
         None
     };
     let bytes = u64::from(slots) * PAGE as u64;
+    let patient = |f: Arc<dyn Storage>| counts.retrying(f);
     let file: Option<Arc<dyn Storage>> = match &s.file {
         None => None,
-        Some(SwapFile::Storage(f)) => Some(f.clone()),
-        Some(SwapFile::Temporary) => Some(Arc::new(
+        Some(ConfiguredFile::Storage(f)) => Some(f.clone()),
+        Some(ConfiguredFile::Temporary) => Some(patient(Arc::new(
             FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
-        )),
-        Some(SwapFile::Path(p)) => Some(Arc::new(
-            FileStorage::create_allocated(p, bytes).map_err(Error::io("creating the swap file"))?,
-        )),
+        ))),
+        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(SwapFile::create(p, bytes)?))),
     };
-    Ok(Some(Swap::new(slots, memory, file).map_err(&io)?))
+    let made = Swap::new(slots, memory, file, s.encrypt, config.full_wait);
+    Ok(Some(made.map_err(&io)?))
 }
 
 impl PoolInner {
@@ -267,38 +288,34 @@ impl PoolInner {
         }
     }
 
-    /// Where misses of a region become messages to threads of the pool.
-    pub(crate) fn messages(&self) -> Result<Arc<Userfaultfd>> {
-        let mut handlers = self.handlers.lock().expect("handlers");
-        let h = match handlers.take() {
-            Some(h) => h,
-            None => Handlers::start(self.config.handler_threads)?,
+    /// What a region takes its pages from, and who is told of its misses: threads of the pool, if it
+    /// wants that. None in explicit mode.
+    pub(crate) fn faults(&self, threads: bool) -> Result<Option<Faults>> {
+        let Some(file) = self.file.clone() else {
+            return Ok(None);
         };
-        Ok(handlers.insert(h).uffd())
+        let uffd = match &self.sigbus {
+            Some(h) if !threads => h.uffd(),
+            _ => {
+                let mut handlers = self.handlers.lock().expect("handlers");
+                let h = match handlers.take() {
+                    Some(h) => h,
+                    None => Handlers::start(self.config.handler_threads)?,
+                };
+                handlers.insert(h).uffd()
+            }
+        };
+        Ok(Some(Faults { file, uffd }))
     }
 
-    pub(crate) fn evictor(&self) -> Result<Evictor> {
-        let kept = self.evictors.lock().expect("evictors").pop();
-        match kept {
-            Some(e) => Ok(e),
-            None => Evictor::new(self.config.batch),
-        }
+    /// What an eviction needs. Inside of one, nobody asks for another.
+    pub(crate) fn evictor(&self) -> Lent<'_, Evictor> {
+        self.evictors.take()
     }
 
-    pub(crate) fn keep_evictor(&self, e: Evictor) {
-        self.evictors.lock().expect("evictors").push(e);
-    }
-
-    pub(crate) fn bounce(&self) -> Result<Bounce> {
-        let kept = self.bounces.lock().expect("bounces").pop();
-        match kept {
-            Some(b) => Ok(b),
-            None => Bounce::new(),
-        }
-    }
-
-    pub(crate) fn keep_bounce(&self, b: Bounce) {
-        self.bounces.lock().expect("bounces").push(b);
+    /// What a fill needs. Inside of one, nobody asks for another.
+    pub(crate) fn bounce(&self) -> Lent<'_, Bounce> {
+        self.bounces.take_or_make(Bounce::new)
     }
 
     /// The engine of this policy never asks for walks: the host sweeps by itself.
@@ -455,8 +472,7 @@ impl PoolInner {
             if !must {
                 return Ok(false);
             }
-            let top = self.core().policy.top;
-            self.reclaim_or_flush(top, self.config.batch as u64)?;
+            self.reclaim_or_flush(self.top, self.config.batch as u64)?;
         }
         Err(Error::NoMemory {
             pages,
@@ -465,6 +481,15 @@ impl PoolInner {
     }
 }
 
+/// Evictions at a time: two descriptors each. More than there are CPUs, because some of them wait for a
+/// device, a batch of pages each.
+fn evictors() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    (cpus + 1).clamp(2, 8)
+}
+
+/// Fills at a time for which there is always memory.
+const BOUNCES: usize = 2;
 /// Rounds of 17 fruitless reclaim calls, with nobody else evicting anything, before a charge fails.
 const IDLE_ROUNDS: u32 = 3;
 /// Attempts to find room before a miss is given up.

@@ -6,13 +6,13 @@ use crate::pool::Pool;
 use std::path::Path;
 
 impl Pool {
-    /// Begins a journal in a new file ([`crate::journal`]); it begins with all that the engine knows
+    /// Begins a journal in a new file ([`crate::journal`]), or in place of another journal; it begins with all that the engine knows
     /// and goes on until [`Self::stop_recording`] or the end of the pool. Misses and calls wait for
     /// the beginning to be gathered: until those under way have ended, and then about 30 ms a GiB of
     /// pages known.
     ///
     /// # Errors
-    /// A journal is being kept already; the file cannot be created or written; [`Error::Forked`].
+    /// A journal is being kept already; the file exists and is something else, or cannot be created or written; [`Error::Forked`].
     ///
     /// ```
     /// # use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
@@ -41,7 +41,7 @@ impl Pool {
             ));
         }
         let io = Error::io("creating the journal");
-        let new = NewJournal::create(&path).map_err(&io)?;
+        let new = NewJournal::create(&path)?;
         pool.traffic.alone(|| {
             let mut core = pool.core();
             let state = core.policy.save();

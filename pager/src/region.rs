@@ -5,16 +5,16 @@
 use crate::ahead::Stream;
 use crate::error::{Error, Result};
 use crate::errseq::ErrSeq;
+use crate::fault::end;
 use crate::page::PageTable;
 use crate::policy::Book;
 use crate::pool::PoolInner;
 use crate::store::Storage;
-use crate::sys::memfd::Memfd;
+use crate::sys::memfd::{Extent, Memfd};
 use crate::sys::memory::{Mapping, Table};
 use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
 use coldset_engine::FolioId;
-use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
@@ -43,8 +43,8 @@ pub(crate) enum Memory {
     /// Misses fault.
     Faulting {
         /// Holds the pages.
-        file: Memfd,
-        /// Puts them in. Of the region's own, or with messages, of the pool's.
+        file: Arc<Extent>,
+        /// Puts them in. The pool's.
         uffd: Arc<Userfaultfd>,
     },
     /// Pages are used only while pinned; private memory.
@@ -79,9 +79,14 @@ pub(crate) struct NewRegion {
     pub(crate) pages: usize,
     pub(crate) book: Arc<Book>,
     pub(crate) backing: Option<Backing>,
-    pub(crate) explicit: bool,
-    /// Misses are messages of this one.
-    pub(crate) messages: Option<Arc<Userfaultfd>>,
+    /// None in explicit mode.
+    pub(crate) faults: Option<Faults>,
+}
+
+/// What a region whose misses fault takes its pages from, and who is told of misses.
+pub(crate) struct Faults {
+    pub(crate) file: Arc<Memfd>,
+    pub(crate) uffd: Arc<Userfaultfd>,
 }
 
 impl RegionInner {
@@ -89,21 +94,19 @@ impl RegionInner {
         let sys = Error::sys("making a region");
         let io = Error::io("making a region");
         let pages = new.pages;
-        let (memory, map) = if new.explicit {
-            (
-                Memory::Explicit,
-                Mapping::anonymous(pages * PAGE).map_err(&sys)?,
-            )
-        } else {
-            let file = Memfd::new(pages).map_err(&sys)?;
-            let writable = new.backing.as_ref().is_none_or(|b| b.writable);
-            let map = Mapping::shared(file.as_fd(), pages * PAGE, writable).map_err(&sys)?;
-            let uffd = match new.messages {
-                Some(shared) => shared,
-                None => Arc::new(Userfaultfd::full().map_err(&sys)?),
-            };
-            uffd.register(&map).map_err(&sys)?;
-            (Memory::Faulting { file, uffd }, map)
+        let (memory, map) = match new.faults {
+            None => {
+                let map = Mapping::anonymous(pages * PAGE).map_err(&sys)?;
+                (Memory::Explicit, map)
+            }
+            Some(Faults { file, uffd }) => {
+                let file = Arc::new(file.extent(pages).map_err(&sys)?);
+                let writable = new.backing.as_ref().is_none_or(|b| b.writable);
+                file.check();
+                let map = Mapping::shared(file.clone(), writable).map_err(&sys)?;
+                uffd.register(&map).map_err(&sys)?;
+                (Memory::Faulting { file, uffd }, map)
+            }
         };
         map.dont_fork().map_err(&sys)?;
         map.no_huge_pages().map_err(&sys)?;
@@ -226,6 +229,16 @@ impl RegionInner {
         unsafe {
             let to = self.map.ptr().add(first * PAGE);
             std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len());
+        }
+    }
+
+    /// Drops pages of an explicit region that the caller owns. What they hold is lost.
+    pub(crate) fn drop_explicit(&self, first: usize, pages: usize) {
+        let zap = || self.map.zap(first * PAGE, pages * PAGE);
+        // Refused if the program has locked all of its memory.
+        let done = zap().or_else(|_| self.map.unlock().and_then(|()| zap()));
+        if let Err(e) = done {
+            end(&format!("pages cannot be dropped from memory: {e}"));
         }
     }
 

@@ -3,10 +3,11 @@
 use crate::observe::histogram::Histogram;
 use crate::observe::Distribution;
 use crate::pool::{Pool, PoolInner};
-use crate::store::Tiers;
+use crate::store::{retry, RetryStorage, Storage, Tiers};
 use crate::sys::PAGE;
 use coldset_engine::Counter;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 
 /// Counters of the pager itself; the engine has its own.
 #[derive(Debug, Default)]
@@ -22,6 +23,7 @@ pub(crate) struct Counts {
     pub(crate) written_inline: AtomicU64,
     pub(crate) throttled_writes: AtomicU64,
     pub(crate) store_errors: AtomicU64,
+    pub(crate) retried: Arc<AtomicU64>,
     pub(crate) reclaims: AtomicU64,
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept: AtomicU64,
@@ -31,6 +33,17 @@ pub(crate) struct Counts {
     pub(crate) writeback_ns: Histogram,
     /// Waits for the lock; a lock that was free is not timed.
     pub(crate) lock_ns: Histogram,
+}
+
+impl Counts {
+    /// A local file whose failed transfers are tried again, and counted.
+    pub(crate) fn retrying(&self, file: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(RetryStorage::new(
+            file,
+            &retry::PAUSES,
+            self.retried.clone(),
+        ))
+    }
 }
 
 /// Latencies, each at most 1/16 above the truth.
@@ -100,6 +113,8 @@ pub struct Stats {
     pub throttled_writes: u64,
     /// Failed transfers to swap and files.
     pub store_errors: u64,
+    /// Transfers of local files that were tried again after `EIO`.
+    pub retried: u64,
     /// Reclaim tasks run.
     pub reclaims: u64,
     /// Sweeps of a region.
@@ -157,6 +172,7 @@ impl PoolInner {
             written_inline: get(&c.written_inline),
             throttled_writes: get(&c.throttled_writes),
             store_errors: get(&c.store_errors),
+            retried: get(&c.retried),
             reclaims: get(&c.reclaims),
             sweeps: get(&c.sweeps),
             swept: get(&c.swept),
@@ -175,7 +191,7 @@ impl Stats {
     }
 
     /// Counters of events, by the names of their fields.
-    pub fn counters(&self) -> [(&'static str, u64); 15] {
+    pub fn counters(&self) -> [(&'static str, u64); 16] {
         [
             ("misses", self.misses),
             ("filled", self.filled),
@@ -188,6 +204,7 @@ impl Stats {
             ("written_inline", self.written_inline),
             ("throttled_writes", self.throttled_writes),
             ("store_errors", self.store_errors),
+            ("retried", self.retried),
             ("reclaims", self.reclaims),
             ("sweeps", self.sweeps),
             ("swept", self.swept),

@@ -123,6 +123,9 @@ fn a_map_of_a_sparse_file_on_a_full_disk() {
     let again = region.sync(0..region.len());
     assert!(again.is_err(), "still no room, and told again");
     std::fs::remove_file(ballast).unwrap();
+    // The flusher has tried, too, and failed: that is told once, whatever is on disk by now.
+    let late = region.sync(0..region.len());
+    late.unwrap_or_else(|e| println!("told late: {e}"));
     region.sync(0..region.len()).unwrap();
     compare(&path, pages);
     region.close().unwrap();
@@ -155,7 +158,7 @@ fn a_swap_file_on_a_full_disk() {
         .fault_mode(FaultMode::Explicit);
     let refused = Pool::new(refused).unwrap_err().to_string();
     assert!(refused.contains("bytes free"), "{refused}");
-    let _ = std::fs::remove_file(disk.path("swap"));
+    assert!(!disk.path("swap").exists());
     // One that the program brings may be sparse.
     let path = disk.path("sparse");
     let sparse = std::fs::File::create(&path).unwrap();
@@ -165,6 +168,7 @@ fn a_swap_file_on_a_full_disk() {
     let pool = Pool::new(
         PoolConfig::new(MIB)
             .swap(swap)
+            .full_wait(Duration::ZERO)
             .fault_mode(FaultMode::Explicit),
     )
     .unwrap();
@@ -191,6 +195,69 @@ fn a_swap_file_on_a_full_disk() {
     }
     pool.sync().unwrap_or_else(|e| println!("told late: {e}"));
     pool.sync().unwrap();
+}
+
+/// Evictions wait for room, and say so once: when it comes, nothing has failed; when it does not, it is
+/// the error that it was.
+#[test]
+fn room_for_swap_is_waited_for() {
+    const NAME: &str = "room_for_swap_is_waited_for";
+    if let Some(role) = child::role() {
+        let (path, wait) = role.split_once('|').unwrap();
+        return store_more_than_fits(Path::new(path), wait);
+    }
+    let _one = alone();
+    for comes in [true, false] {
+        let Some(disk) = SmallDisk::new(4 * MIB) else {
+            return;
+        };
+        let ballast = disk.path("ballast");
+        std::fs::write(&ballast, vec![1; 3 * MIB as usize]).unwrap();
+        let wait = if comes { "600" } else { "300ms" };
+        let role = format!("{}|{wait}", disk.path("sparse").display());
+        let mut running = child::command(NAME, &role).spawn().unwrap();
+        let mut lines = Vec::new();
+        let stderr = std::io::BufReader::new(running.stderr.take().unwrap());
+        for line in std::io::BufRead::lines(stderr).map_while(Result::ok) {
+            if comes && line.contains("the disk has no room for swap; waiting up to 600 s") {
+                std::fs::remove_file(&ballast).unwrap();
+            }
+            lines.push(line);
+        }
+        let out = running.wait_with_output().unwrap();
+        let told = format!("{}\n{}", child::text(&out), lines.join("\n"));
+        assert!(out.status.success(), "{told}");
+        let waits = lines.iter().filter(|l| l.contains("waiting up to"));
+        assert_eq!(waits.count(), 1, "{told}");
+        let end = if comes {
+            "all stored, 0 store errors"
+        } else {
+            "refused: no memory"
+        };
+        assert!(told.contains(end), "{told}");
+    }
+}
+
+fn store_more_than_fits(path: &Path, wait: &str) {
+    let sparse = std::fs::File::create(path).unwrap();
+    sparse.set_len(16 * MIB).unwrap();
+    let sparse = Arc::new(FileStorage::open(path, true).unwrap());
+    let config = PoolConfig::new(MIB)
+        .swap(SwapConfig::none().and_storage(sparse, 16 * MIB))
+        .fault_mode(FaultMode::Explicit)
+        .set("full_wait", wait)
+        .unwrap();
+    let pool = Pool::new(config).unwrap();
+    let mut region = pool.anonymous(3 * MIB as usize).unwrap();
+    for p in 0..768 {
+        if let Err(e) = put(&mut region, true, p, p as u8 | 1) {
+            return println!("refused: {e}");
+        }
+    }
+    for p in 0..768 {
+        assert_eq!(get(&region, true, p), p as u8 | 1, "page {p}");
+    }
+    println!("all stored, {} store errors", pool.stats().store_errors);
 }
 
 /// The same without the right to mount: the process may not write beyond a limit.

@@ -265,11 +265,37 @@ fn explicit() -> Pool {
 /// The pool goes on, and the error is told where the journal is ended.
 #[test]
 fn a_full_disk_ends_the_journal_only() {
+    const NAME: &str = "a_full_disk_ends_the_journal_only";
+    if child::role().is_none() {
+        // The limit is the whole process's.
+        let out = child::run(NAME, "limited");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
+    }
+    let limit = |bytes| {
+        // SAFETY: a limit of this process, and a signal that is to be an error instead.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let mut l = std::mem::zeroed();
+            libc::getrlimit(libc::RLIMIT_FSIZE, &mut l);
+            l.rlim_cur = l.rlim_max.min(bytes);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &l), 0);
+        }
+    };
     let pool = explicit();
-    pool.record("/dev/full").unwrap();
+    let full = temp("full");
+    limit(1);
+    pool.record(&full).unwrap();
     walked(&pool, 10);
     let e = pool.stop_recording().unwrap_err();
-    assert!(e.to_string().contains("No space left"), "{e}");
+    assert!(e.to_string().contains("File too large"), "{e}");
+    limit(u64::MAX);
+    assert_eq!(
+        std::fs::metadata(&full).unwrap().len(),
+        0,
+        "no part of a frame"
+    );
+    std::fs::remove_file(full).unwrap();
     // And another one can be kept afterwards.
     let journal = temp("after");
     pool.record(&journal).unwrap();

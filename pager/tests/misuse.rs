@@ -331,7 +331,7 @@ fn many_pools_leave_nothing_behind() {
         a.bytes_mut().iter_mut().step_by(PAGE).for_each(|b| *b = 1);
         let mut f = pool.file(&path).unwrap();
         f.bytes_mut()[5] = 5;
-        f.sync(0..8).unwrap();
+        f.close().unwrap();
         let r = pool.file_read_only(&path).unwrap();
         assert_eq!(r.bytes()[5], 5);
     };

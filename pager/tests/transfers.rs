@@ -145,14 +145,21 @@ fn a_swap_file_larger_than_the_disk_is_refused() {
         .swap(swap)
         .fault_mode(FaultMode::Explicit);
     let failed = Pool::new(config).unwrap_err().to_string();
-    let text = format!("{} needs {} bytes", path.display(), 15u64 << 40);
+    // The slots and the page before them.
+    let bytes = (15u64 << 40) + PAGE as u64;
+    let text = format!("{} needs {bytes} bytes", path.display());
     assert!(
         failed.contains(&text) && failed.contains("bytes free"),
         "{failed}"
     );
     assert!(!path.exists());
-    let f = FileStorage::create_allocated(&path, 3 * MIB).unwrap();
-    assert_eq!(f.len().unwrap(), 3 * MIB);
+    let config = PoolConfig::new(MIB)
+        .swap(SwapConfig::file(&path, 3 * MIB))
+        .fault_mode(FaultMode::Explicit);
+    let pool = Pool::new(config).unwrap();
+    let len = std::fs::metadata(&path).unwrap().len();
+    assert_eq!(len, 3 * MIB + PAGE as u64);
+    drop(pool);
     std::fs::remove_file(path).unwrap();
 }
 

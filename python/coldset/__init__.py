@@ -24,6 +24,7 @@ from ._coldset import __version__, parse_size, probe
 from ._errors import (
     ClosedError,
     Error,
+    FileInUseError,
     ForkWarning,
     ForkedError,
     HandlerError,
@@ -39,6 +40,7 @@ __all__ = [
     "Array",
     "ClosedError",
     "Error",
+    "FileInUseError",
     "ForkWarning",
     "ForkedError",
     "Group",

@@ -77,7 +77,15 @@ class Group:
     def generations(self) -> list[tuple[int, int, int]]: ...
     def reclaim(self, bytes: int, /) -> int: ...
     def anonymous(self, bytes: int, /) -> Region: ...
-    def file(self, path: str, writable: bool) -> Region: ...
+    def file(
+        self,
+        path: str,
+        writable: bool,
+        *,
+        shared: bool = False,
+        empty: bool = False,
+        grow: int = 0,
+    ) -> Region: ...
 
 @final
 class Region:

@@ -17,6 +17,11 @@ class SettingError(Error, ValueError):
     """A setting, size, policy, limit or range is wrong."""
 
 
+class FileInUseError(SettingError):
+    """A file is mapped already, here or by another process, or is swap or a journal; the message says by
+    whom, as far as that is known."""
+
+
 class OutOfMemory(Error, MemoryError):
     """More than budget and swap can hold, or nothing that could be evicted."""
 

@@ -145,13 +145,18 @@ class _Arrays:
         shape: Shape | None = None,
         offset: int = 0,
         order: Order = "C",
+        *,
+        shared: bool = False,
     ) -> Array:
         """A map of a file, as `numpy.memmap` makes them (but `shape` comes before `offset`).
 
         Modes are "r" (read only), "r+" (the file grows if `shape` needs it) and "w+" (the file is
         created or emptied). What is stored reaches the file within half a minute, with `flush` or
         `Pool.sync`, when the array goes, and at the end of the program; if the program is killed, what
-        has not been flushed may be lost. Nobody else may write to the file meanwhile.
+        has not been flushed may be lost. Nobody else may write to the file meanwhile: a second map beside
+        one that is written raises FileInUseError, in this process and, where the file system has locks,
+        in others. `shared=True` allows it, for programs that keep to different pages or take turns:
+        maps do not see each other's stores.
 
         >>> import coldset, os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "table")
@@ -180,34 +185,34 @@ class _Arrays:
         name, group = os.fspath(path), self._in()
         if not isinstance(name, str):
             raise SettingError(f"the path is {name!r}; use str or pathlib.Path")
-        numbers: tuple[int, ...] = ()
-
-        def make() -> _coldset.Region:
-            nonlocal numbers
-            size = 0 if how == "w+" else os.stat(name).st_size
-            if shape is not None:
-                numbers = _shape(shape)
-            else:
-                left = size - start
-                if left % made.itemsize != 0:
-                    raise SettingError(
-                        f"{name}: {left} bytes from the offset on are not a multiple of "
-                        f"{made.itemsize}, the size of {made}"
-                    )
-                numbers = (left // made.itemsize,)
-            need = start + _count(numbers) * made.itemsize
-            if need <= start:
-                raise SettingError(f"{name}: an empty map of a file is not possible")
-            if how == "r" and size < need:
+        numbers: tuple[int, ...]
+        if shape is not None:
+            numbers = _shape(shape)
+        else:
+            left = os.stat(name).st_size - start
+            if left % made.itemsize != 0:
+                raise SettingError(
+                    f"{name}: {left} bytes from the offset on are not a multiple of "
+                    f"{made.itemsize}, the size of {made}"
+                )
+            numbers = (left // made.itemsize,)
+        need = start + _count(numbers) * made.itemsize
+        if need <= start:
+            raise SettingError(f"{name}: an empty map of a file is not possible")
+        if how == "r":
+            size = os.stat(name).st_size
+            if size < need:
                 raise SettingError(f"{name} has {size} bytes; {need} are needed for this shape")
-            if how == "w+":
-                with open(name, "wb") as file:
-                    file.truncate(need)
-            elif size < need:
-                os.truncate(name, need)
-            return group.file(name, how != "r")
-
-        region = _process.claim(name, how != "r", make)
+        # Emptied and grown when it is certain that nobody else uses it.
+        region = _process.note(
+            group.file(
+                name,
+                how != "r",
+                shared=shared,
+                empty=how == "w+",
+                grow=0 if how == "r" else need,
+            )
+        )
         return _array(region, start, numbers, made, order, os.path.abspath(name))
 
     def reclaim(self, size: Size) -> int:
@@ -288,10 +293,13 @@ class Pool(_Arrays):
 
     `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"). `swap` is where arrays go that
     are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
-    "file:/path:8GiB", "temp:8GiB", joined by "+". `policy` is a name ("v5", "classic", "base", "merged",
+    "file:/path:8GiB", "temp:8GiB", joined by "+"; "+encrypt" encrypts what goes to a file. `policy` is
+    a name ("v5", "classic", "base", "merged",
     ...), `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
     `fault_mode` is how accesses reach the pool: "sigbus", or "thread", which needs privilege and lets
-    system calls use arrays without a pin. `journal` names a new file that records all decisions.
+    system calls use arrays without a pin. `journal` names a new file (or another journal) that records all
+    decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap is full
+    (5).
 
     With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
     still alive then go on working.
@@ -318,6 +326,7 @@ class Pool(_Arrays):
         journal: Path | None = None,
         read_ahead: int | None = None,
         batch: int | None = None,
+        full_wait: float | None = None,
     ) -> None:
         settings = [("budget", str(_size("the budget", budget)))]
         if policy is not None:
@@ -338,6 +347,7 @@ class Pool(_Arrays):
             "journal": None if journal is None else os.fspath(journal),
             "read_ahead": read_ahead,
             "batch": batch,
+            "full_wait": full_wait,
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
         _process.prepare_signals()

@@ -1,4 +1,4 @@
-"""What concerns the process: files mapped in it, its end, fork, signal handlers."""
+"""What concerns the process: its end, fork, signal handlers."""
 
 from __future__ import annotations
 
@@ -6,49 +6,20 @@ import atexit
 import faulthandler
 import os
 import sys
-import threading
 import warnings
 import weakref
-from collections.abc import Callable
 
 from ._coldset import Region
-from ._errors import ForkWarning, SettingError
+from ._errors import ForkWarning
 
-_lock = threading.Lock()
 _pid = os.getpid()
 _alive: weakref.WeakSet[Region] = weakref.WeakSet()
-_files: dict[tuple[int, int], weakref.WeakSet[Region]] = {}
 
 
 def note(region: Region) -> Region:
     """Remembers that a region is alive."""
     _alive.add(region)
     return region
-
-
-def claim(path: str, writable: bool, make: Callable[[], Region]) -> Region:
-    """Makes a region of a file that no other region of this process contradicts.
-
-    Two maps of a file do not see each other's stores, so one that is written is the only one.
-    """
-    with _lock:
-        try:
-            before = os.stat(path)
-        except FileNotFoundError:
-            pass
-        else:
-            others = list(_files.get((before.st_dev, before.st_ino), ()))
-            if others and (writable or not all(r.read_only for r in others)):
-                raise SettingError(
-                    f"{path} is mapped already, and one of the maps is writable; use views of that "
-                    "array, or delete it first"
-                )
-        region = note(make())
-        after = os.stat(path)
-        _files.setdefault((after.st_dev, after.st_ino), weakref.WeakSet()).add(region)
-        for key in [k for k, regions in _files.items() if not regions]:
-            del _files[key]
-        return region
 
 
 def _sync_at_exit() -> None:

@@ -14,7 +14,11 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
         let number = source.raw_os_error().unwrap_or(EIO);
         return PyOSError::new_err((number, e.to_string()));
     }
+    if let Error::File { errno, .. } = &e {
+        return PyOSError::new_err((*errno, e.to_string()));
+    }
     let class = match &e {
+        Error::InUse { .. } => "FileInUseError",
         Error::Missing(_) => "MissingFeature",
         Error::Sigbus(_) => "HandlerError",
         Error::Switch(_) | Error::Group(_) | Error::Setting { .. } | Error::Parse { .. } => {

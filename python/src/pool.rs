@@ -4,7 +4,7 @@ use crate::errors::raise;
 use crate::held::Held;
 use crate::region::Region;
 use crate::stats;
-use coldset_pager::{Limits, PoolConfig};
+use coldset_pager::{Limits, MapOptions, PoolConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -171,15 +171,23 @@ impl Group {
         Region::new(py, made)
     }
 
-    /// A map of a whole existing file.
-    fn file(&self, py: Python<'_>, path: PathBuf, writable: bool) -> PyResult<Region> {
-        let made = self.slow(py, |g| {
-            if writable {
-                g.file(&path)
-            } else {
-                g.file_read_only(&path)
-            }
-        })?;
+    /// A map of a whole file. `empty`: which is created or emptied; `grow`: made at least as long.
+    #[pyo3(signature = (path, writable, *, shared=false, empty=false, grow=0))]
+    fn file(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        writable: bool,
+        shared: bool,
+        empty: bool,
+        grow: u64,
+    ) -> PyResult<Region> {
+        let options = MapOptions::new()
+            .write(writable)
+            .shared(shared)
+            .empty(empty)
+            .grow_to(grow);
+        let made = self.slow(py, |g| g.file_with(&path, options))?;
         Region::new(py, made)
     }
 }

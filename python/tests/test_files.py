@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import coldset
@@ -77,14 +78,69 @@ def test_a_file_is_mapped_once_for_writing(pool: coldset.Pool, tmp_path: Path) -
     os.link(path, link)
     other = coldset.Pool("1MiB")
     for mode in ("r", "r+", "w+"):
-        with pytest.raises(coldset.SettingError, match="mapped already"):
+        with pytest.raises(coldset.FileInUseError, match="mapped already"):
             other.memmap(link, "u1", mode, 100)  # type: ignore[arg-type]
     assert a.nbytes == path.stat().st_size
+    a[:] = 1
+    a.flush()
+    c = other.memmap(path, "u1", "r+", 100, shared=True)
+    c[50:] = 0
+    c.flush()
+    del c
+    assert path.read_bytes() == bytes([1] * 50 + [0] * 50)
+    a[:] = 0
     del a
     b = other.memmap(link, "u1", "r")
     with pytest.raises(coldset.SettingError, match="mapped already"):
         pool.memmap(path, "u1", "r+")
     assert b.sum() == 0
+
+
+def test_two_processes_do_not_write_to_one_map(pool: coldset.Pool, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    a = pool.memmap(path, "u1", "w+", 100)
+    program = f"""
+import coldset
+pool = coldset.Pool("1MiB")
+for mode in ("r", "r+", "w+"):
+    try:
+        pool.memmap({str(path)!r}, "u1", mode, 100)
+        print("mapped")
+    except coldset.FileInUseError as e:
+        print(e)
+pool.memmap({str(path)!r}, "u1", "r+", shared=True)
+"""
+
+    def other() -> list[str]:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    told = other()
+    assert len(told) == 3 and all(f"in use by process {os.getpid()} (" in line for line in told), told
+    a[:] = 5
+    del a
+    assert path.read_bytes() == bytes([5] * 100)
+    assert other() == ["mapped"] * 3
+
+
+def test_swap_files_and_journals_overwrite_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "mydata.npy"
+    np.save(data, np.arange(10))
+    before = data.read_bytes()
+    with pytest.raises(FileExistsError, match="not a swap file"):
+        coldset.Pool("1MiB", swap=f"file:{data}:8MiB")
+    with pytest.raises(FileExistsError, match="not a journal"):
+        coldset.Pool("1MiB", journal=data)
+    assert data.read_bytes() == before
+    swap = tmp_path / "swap"
+    pool = coldset.Pool("1MiB", swap=f"file:{swap}:8MiB+encrypt", full_wait=0.1)
+    assert swap.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(coldset.FileInUseError, match="used as swap by this process"):
+        coldset.Pool("1MiB", swap=f"file:{swap}:8MiB")
+    a = pool.zeros(4 * MIB, "u1")
+    a[:] = np.frombuffer(b"SECRET!!" * (MIB // 2), "u1")
+    assert b"SECRET!!" not in swap.read_bytes()
+    assert bytes(a[:8]) == bytes(a[-8:]) == b"SECRET!!"
 
 
 def test_the_last_array_writes_back(pool: coldset.Pool, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a size | `4096`, `512M`, `2GiB`, `1.5 GB` |
 //! | a swap | `none`, `lz4:8GiB`, `lz4:8GiB+zstd`, `file:/path:8GiB`, `temp:8GiB`, `lz4:2GiB+file:/path:8GiB` |
+//! | a time | `5`, `0.5`, `500ms`, `5s` |
 //! | a setting | `policy` = `v5`, see [`PoolConfig::set`] |
 
 use super::{FaultMode, PoolConfig, SwapConfig};
@@ -79,7 +80,8 @@ fn wrong(text: &str, part: &str, expected: &'static str, example: &'static str) 
 }
 
 const SWAP_EXAMPLE: &str =
-    "none, lz4:8GiB, lz4:8GiB+zstd, file:/path:8GiB, temp:8GiB or lz4:2GiB+file:/path:8GiB";
+    "none, lz4:8GiB, lz4:8GiB+zstd, file:/path:8GiB, temp:8GiB, temp:8GiB+encrypt or \
+     lz4:2GiB+file:/path:8GiB";
 
 /// A word of the swap's grammar: takes what follows its colon, if there is one.
 struct Word {
@@ -152,6 +154,15 @@ const WORDS: &[Word] = &[
             Ok(swap.and_temporary(some_size(text, rest.unwrap_or(""), "temp:SIZE")?))
         },
     },
+    Word {
+        name: "encrypt",
+        form: "encrypt",
+        doc: "Beside `file:` or `temp:`: what goes there is encrypted with a key of the pool's life.",
+        apply: |swap, text, rest| match rest {
+            None => Ok(swap.encrypt(true)),
+            Some(_) => Err(wrong(text, "encrypt", "encrypt alone, without a colon", SWAP_EXAMPLE)),
+        },
+    },
 ];
 
 fn some_size(text: &str, part: &str, form: &'static str) -> Result<u64> {
@@ -187,8 +198,8 @@ impl SwapConfig {
 
     /// A swap by its description: `none`, `lz4:8GiB`, `file:/path:8GiB`, `temp:8GiB` (a temporary
     /// file), or what takes pages first and what takes the rest: `lz4:2GiB+file:/path:8GiB`.
-    /// `lz4:8GiB+zstd` is [`Self::and_zstd`], `zstd:8GiB` is [`Self::zstd`]. Sizes as in
-    /// [`parse_size`].
+    /// `lz4:8GiB+zstd` is [`Self::and_zstd`], `zstd:8GiB` is [`Self::zstd`], `temp:8GiB+encrypt` is
+    /// [`Self::encrypt`]. Sizes as in [`parse_size`].
     ///
     /// # Errors
     /// [`Error::Parse`], also for two files.
@@ -231,6 +242,10 @@ impl SwapConfig {
             }
             swap = (word.apply)(swap, text, rest)?;
             seen.push(name);
+        }
+        if swap.encrypt && swap.file.is_none() {
+            let expected = "beside file:PATH:SIZE or temp:SIZE; compressed memory is not encrypted";
+            return Err(wrong(text, "encrypt", expected, SWAP_EXAMPLE));
         }
         Ok(swap)
     }
@@ -295,6 +310,11 @@ const SETTINGS: &[(&str, &str, Set)] = &[
         "Pages that a miss in order brings in, at most.",
         |c, v| Ok(c.read_ahead(count(v)?)),
     ),
+    (
+        "full_wait",
+        "How long evictions wait for room when the disk of the swap is full: seconds, or such as `500ms`.",
+        |c, v| Ok(c.full_wait(time(v)?)),
+    ),
     ("batch", "Pages that are evicted together.", |c, v| {
         Ok(c.batch(count(v)?))
     }),
@@ -305,9 +325,29 @@ fn count(text: &str) -> Result<usize> {
     n.map_err(|_| wrong(text, text, "a number of pages", "32"))
 }
 
+/// A time such as `5`, `0.5s` or `500ms`.
+fn time(text: &str) -> Result<std::time::Duration> {
+    let trimmed = text.trim();
+    let (number, unit) = match trimmed.strip_suffix("ms") {
+        Some(n) => (n, 0.001),
+        None => (trimmed.strip_suffix('s').unwrap_or(trimmed), 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().ok().map(|n| n * unit);
+    // Longer than a day is no waiting.
+    match seconds.filter(|s| (0.0..=86400.0).contains(s)) {
+        Some(s) => Ok(std::time::Duration::from_secs_f64(s)),
+        None => Err(wrong(
+            text,
+            text,
+            "a time of 0 s to 86400 s",
+            "5, 0.5 or 500ms",
+        )),
+    }
+}
+
 impl PoolConfig {
     /// One setting by name: `budget`, `policy` (which resets the switches), `switch` (`name=value`),
-    /// `swap`, `fault_mode`, `journal`, `read_ahead` and `batch`.
+    /// `swap`, `fault_mode`, `journal`, `read_ahead`, `full_wait` and `batch`.
     ///
     /// # Errors
     /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
@@ -319,7 +359,7 @@ impl PoolConfig {
                 name,
                 name,
                 "a setting of a pool",
-                "budget, policy, switch, swap, fault_mode, journal, read_ahead or batch",
+                "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait or batch",
             )),
         }
     }

@@ -31,12 +31,17 @@ pub(super) struct Header {
 /// # Errors
 /// It cannot be read at all.
 pub fn is_journal(path: impl AsRef<Path>) -> io::Result<bool> {
-    let mut head = Vec::new();
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         // A pipe could not be read again.
         return Ok(false);
     }
+    begins_as_journal(&file)
+}
+
+/// As [`is_journal`], of a regular file that has not been read.
+pub(super) fn begins_as_journal(file: &File) -> io::Result<bool> {
+    let mut head = Vec::new();
     let Ok(z) = zstd::Decoder::new(file) else {
         return Ok(false);
     };

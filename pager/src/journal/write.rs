@@ -1,11 +1,15 @@
 //! Keeping a journal. Operations are gathered under the pool's lock; a thread compresses and writes
 //! them, a frame at a time, at least every [`EVERY`].
 
+use super::read::begins_as_journal;
 use super::{Op, MAGIC};
+use crate::error::{Error, Result};
 use crate::fuse::pool_thread;
 use crate::policy::PolicyConfig;
+use crate::store::claim::{Claim, Purpose};
+use crate::store::open::{existing, new_private};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -68,8 +72,9 @@ fn header(config: &PolicyConfig, state: Option<&[u8]>) -> Vec<u8> {
 pub(crate) struct NewJournal(Out);
 
 impl NewJournal {
-    /// Creates it or empties it.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    /// Creates it, readable by its owner only, or empties one that is a journal, or empty, and not being
+    /// written.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         Out::new(path).map(Self)
     }
 
@@ -152,7 +157,8 @@ impl Drop for Recorder {
 
 /// The file.
 struct Out {
-    file: File,
+    file: Arc<File>,
+    _claim: Claim,
     path: PathBuf,
     zstd: zstd::bulk::Compressor<'static>,
     /// Bytes of whole frames.
@@ -160,11 +166,35 @@ struct Out {
 }
 
 impl Out {
-    fn new(path: &Path) -> io::Result<Self> {
-        let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
-        zstd.include_checksum(true)?;
+    fn new(path: &Path) -> Result<Self> {
+        let named = |e| Error::file(path, e);
+        let context = || {
+            let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
+            zstd.include_checksum(true)?;
+            Ok(zstd)
+        };
+        let zstd = context().map_err(Error::io("compressing a journal"))?;
+        let file = match new_private(path).map_err(named)? {
+            Some(f) => f,
+            None => existing(path, true, false)?,
+        };
+        let file = Arc::new(file);
+        let _claim = Claim::new(path, file.clone(), Purpose::Journal)?;
+        let foreign = file.metadata().map_err(named)?.len() > 0
+            && !begins_as_journal(&*file).map_err(named)?;
+        if foreign {
+            return Err(Error::File {
+                path: path.into(),
+                why: "it exists and is not a journal; give another path, or remove it if nobody needs it"
+                    .into(),
+                errno: libc::EEXIST,
+            });
+        }
+        file.set_len(0).map_err(named)?;
+        (&*file).rewind().map_err(named)?;
         Ok(Self {
-            file: File::create(path)?,
+            file,
+            _claim,
             path: path.into(),
             zstd,
             whole: 0,
@@ -174,12 +204,13 @@ impl Out {
     /// Writes a frame; one that does not fit leaves no trace.
     fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         let packed = self.zstd.compress(bytes)?;
-        let done = self.file.write_all(&packed);
+        let done = (&*self.file).write_all(&packed);
         if done.is_ok() {
             self.whole += packed.len() as u64;
         } else {
+            // The journal ends here, and why is told. Should a part of a frame stay, then a replay finds that
+            // it is not whole.
             let _ = self.file.set_len(self.whole);
-            let _ = self.file.seek(SeekFrom::Start(self.whole));
         }
         done
     }

@@ -1,6 +1,9 @@
 //! Files and devices: past the page cache, many transfers at a time.
 
+use super::claim::Claimed;
+use super::open::{again, make_private, new_private};
 use super::storage::{Read, Storage, Write};
+use crate::sys::fd::Kept;
 use crate::sys::ring::{self, Transfer};
 use crate::sys::PAGE;
 use rustix::fs::{fadvise, fallocate, fstatfs, fstatvfs, Advice, FallocateFlags};
@@ -8,13 +11,16 @@ use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The magic number of tmpfs: reserving there takes memory at once.
 const TMPFS: i64 = 0x0102_1994;
+
+/// What `O_TMPFILE` gives where it is not known: it contains the bit of `O_DIRECTORY`.
+const UNKNOWN_FLAG: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::EINVAL, libc::ENOENT];
 
 /// How transfers are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,11 +42,13 @@ impl Default for FileOptions {
     }
 }
 
-/// A file.
+/// A file. It has at most two descriptors, and the path is not used again once it is open.
 #[derive(Debug)]
 pub struct FileStorage {
-    plain: File,
-    direct: Option<File>,
+    plain: Kept<File>,
+    direct: Option<Kept<File>>,
+    /// Bytes it had when it was opened.
+    had: AtomicU64,
     /// The file system has refused a direct transfer.
     refused: AtomicBool,
     options: FileOptions,
@@ -63,15 +71,20 @@ impl FileStorage {
     /// Those of opening it.
     pub fn open_with(path: &Path, writable: bool, options: FileOptions) -> io::Result<Self> {
         let plain = OpenOptions::new().read(true).write(writable).open(path)?;
-        let direct = options.direct.then(|| {
-            OpenOptions::new()
-                .read(true)
-                .write(writable)
-                .custom_flags(libc::O_DIRECT)
-                .open(path)
-        });
+        Self::from_file(plain, writable, options)
+    }
+
+    /// Takes an open file.
+    ///
+    /// # Errors
+    /// Those of asking for its size.
+    pub fn from_file(plain: File, writable: bool, options: FileOptions) -> io::Result<Self> {
+        let direct = options
+            .direct
+            .then(|| again(&plain, writable, libc::O_DIRECT));
         if options.direct {
-            // What is read ahead is the pager's to decide.
+            // What is read ahead is the pager's to decide; a file system that does not take advice reads
+            // ahead in vain.
             let _ = fadvise(&plain, 0, None, Advice::Random);
         }
         let no_ring = match options.ring {
@@ -79,15 +92,17 @@ impl FileStorage {
             false => Some("not asked for"),
         };
         Ok(Self {
-            plain,
-            direct: direct.and_then(Result::ok),
+            had: AtomicU64::new(plain.metadata()?.len()),
+            plain: Kept::new(plain)?,
+            // Without: through the page cache, whose copies are dropped.
+            direct: direct.and_then(|f| Kept::new(f.ok()?).ok()),
             refused: AtomicBool::new(false),
             options,
             no_ring,
         })
     }
 
-    /// Creates (or empties) a file of `bytes` bytes, readable by its owner only.
+    /// Creates (or empties) a file of `bytes` bytes. A new one is readable by its owner only.
     ///
     /// # Errors
     /// Those of creating it.
@@ -100,43 +115,80 @@ impl FileStorage {
             .mode(0o600)
             .open(path)?;
         f.set_len(bytes)?;
-        drop(f);
-        Self::open(path, true)
+        Self::from_file(f, true, FileOptions::default())
     }
 
-    /// As [`Self::create`], with all the space it will need: writes cannot fail for want of it later.
-    /// File systems that cannot reserve, and those in memory, are only asked if they have as much.
+    /// Makes it `bytes` bytes long and reserves its space: writes cannot fail for want of it later. File
+    /// systems that cannot reserve, and those in memory, are only asked if they have as much. `path` is
+    /// for messages.
     ///
     /// # Errors
-    /// Not enough space: the text says how much there is, and no file is left behind.
-    pub fn create_allocated(path: &Path, bytes: u64) -> io::Result<Self> {
-        let f = Self::create(path, bytes)?;
-        f.reserve(path, bytes).inspect_err(|_| {
-            let _ = std::fs::remove_file(path);
-        })?;
-        Ok(f)
+    /// Not enough space: the text says how much there is.
+    pub(crate) fn allocate(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.plain.set_len(bytes)?;
+        self.had.store(bytes, Relaxed);
+        self.reserve(path, bytes)
+    }
+
+    /// Makes it that long.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.had.store(bytes, Relaxed);
+        self.plain.set_len(bytes)
+    }
+
+    /// The file itself, for what is no transfer.
+    pub(crate) fn plain(&self) -> &File {
+        &self.plain
     }
 
     /// Creates a file of `bytes` bytes without a name, in `$TMPDIR` or else `/var/tmp` (`/tmp` often
-    /// is memory), as [`Self::create_allocated`] does.
+    /// is memory), with all the space it will need. It never has a name; where the file system cannot do
+    /// that, it has one until before anything is written, and is its owner's alone from the start.
     ///
     /// # Errors
-    /// Those of creating it.
+    /// Those of creating it; not enough space.
     pub fn temporary(bytes: u64) -> io::Result<Self> {
-        static FILES: AtomicU32 = AtomicU32::new(0);
         let folder = std::env::var_os("TMPDIR").filter(|v| !v.is_empty());
         let folder = PathBuf::from(folder.unwrap_or_else(|| "/var/tmp".into()));
+        // Nobody, not even by the descriptor, can give it a name (O_EXCL).
+        let unnamed = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(libc::O_TMPFILE | libc::O_EXCL)
+            .open(&folder);
+        let f = match unnamed {
+            Ok(f) => f,
+            // The file system (or the kernel) does not know that flag.
+            Err(e) if UNKNOWN_FLAG.contains(&e.raw_os_error().unwrap_or(0)) => {
+                Self::named_for_a_moment(&folder)?
+            }
+            Err(e) => {
+                return Err(io::Error::new(
+                    e.kind(),
+                    format!("{}: {e}", folder.display()),
+                ))
+            }
+        };
+        make_private(&f)?;
+        let made = Self::from_file(f, true, FileOptions::default())?;
+        made.allocate(&folder, bytes)?;
+        Ok(made)
+    }
+
+    fn named_for_a_moment(folder: &Path) -> io::Result<File> {
+        static FILES: AtomicU32 = AtomicU32::new(0);
         loop {
             let n = FILES.fetch_add(1, Relaxed);
             let path = folder.join(format!("coldset-swap.{}.{n}", std::process::id()));
             // Nobody else's file, and none that a link points at.
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-                other => other?,
-            };
-            let made = Self::create_allocated(&path, bytes)?;
-            std::fs::remove_file(&path)?;
-            return Ok(made);
+            if let Some(f) = new_private(&path)? {
+                std::fs::remove_file(&path)?;
+                return Ok(f);
+            }
         }
     }
 
@@ -161,6 +213,20 @@ impl FileStorage {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Nothing is written beyond the end of a file that somebody has shortened: what was there is gone, and
+    /// writing would make it long again, with holes.
+    fn check_end(&self, end: u64) -> io::Result<()> {
+        let (had, now) = (self.had.load(Relaxed), self.len()?);
+        if now < had && end > now {
+            let text = format!(
+                "the file has been shortened from {had} to {now} bytes while it was in use; bytes up to \
+                 {end} cannot be written"
+            );
+            return Err(io::Error::other(text));
+        }
+        Ok(())
     }
 
     /// Size now.
@@ -189,16 +255,18 @@ impl FileStorage {
         self.no_ring
     }
 
-    /// The descriptor for a transfer; true if it goes past the page cache.
+    /// The descriptor for a transfer, which is the pager's; true if it goes past the page cache.
     fn file_for(&self, at: *const u8, len: usize, offset: u64) -> (&File, bool) {
         let aligned = len.is_multiple_of(PAGE)
             && offset.is_multiple_of(PAGE as u64)
             && (at as usize).is_multiple_of(PAGE)
             && len > 0;
-        match &self.direct {
+        let (f, direct) = match &self.direct {
             Some(f) if aligned && !self.refused.load(Relaxed) => (f, true),
             _ => (&self.plain, false),
-        }
+        };
+        f.check();
+        (f, direct)
     }
 
     /// The result of a direct transfer, or of a plain one instead if the file system wants other
@@ -225,12 +293,19 @@ impl FileStorage {
             let end = (offset + len).next_multiple_of(PAGE as u64);
             let offset = offset / PAGE as u64 * PAGE as u64;
             let len = NonZeroU64::new(if len == 0 { 0 } else { end - offset });
+            // Advice: without it the copies stay until the kernel wants their memory.
             let _ = fadvise(&self.plain, offset, len, Advice::DontNeed);
         }
     }
 
     fn batched(&self, n: usize) -> bool {
         n > 1 && self.no_ring.is_none()
+    }
+}
+
+impl Claimed for FileStorage {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.plain.as_fd()
     }
 }
 
@@ -255,6 +330,7 @@ impl Storage for FileStorage {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.check_end(offset + buf.len() as u64)?;
         let (f, direct) = self.file_for(buf.as_ptr(), buf.len(), offset);
         let done = f.write_at(buf, offset);
         if direct {
@@ -264,6 +340,7 @@ impl Storage for FileStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.plain.check();
         let done = self.plain.sync_data();
         if !self.is_direct() {
             self.forget(0, 0);
@@ -298,7 +375,10 @@ impl Storage for FileStorage {
 
     fn write_many(&self, writes: &mut [Write<'_>]) {
         let mut done = Vec::new();
-        if self.batched(writes.len()) {
+        let end = writes.iter().map(|w| w.offset + w.buf.len() as u64).max();
+        // If not, one by one: each with its own answer.
+        let fits = self.check_end(end.unwrap_or(0)).is_ok();
+        if fits && self.batched(writes.len()) {
             let mut all: Vec<Transfer<'_>> = writes
                 .iter()
                 .map(|w| {

@@ -1,6 +1,8 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
 use super::compressed::{Codec, Compressed, Recompressed, Tiers, SCRATCH};
+use super::room::{is_full, Room};
+use super::seal::Seals;
 use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
@@ -17,6 +19,9 @@ const IN_FILE: u8 = 2;
 pub struct Swap {
     memory: Option<Compressed>,
     file: Option<Arc<dyn Storage>>,
+    /// What pages of the file are checked by.
+    seals: Seals,
+    room: Room,
     tier: Table<AtomicU8>,
     in_file: AtomicU64,
     slots: u32,
@@ -34,18 +39,27 @@ pub struct Put {
 }
 
 impl Swap {
-    /// A swap of `slots` pages. The file, if any, must have room for all of them.
+    /// A swap of `slots` pages. The file, if any, must have room for all of them. `full_wait`: for room
+    /// that comes later.
     ///
     /// # Errors
-    /// Address space for the tables.
+    /// Address space for the tables; no random numbers.
     pub fn new(
         slots: u32,
         memory: Option<Compressed>,
         file: Option<Arc<dyn Storage>>,
+        encrypt: bool,
+        full_wait: Duration,
     ) -> io::Result<Self> {
+        let seals = match encrypt {
+            true => Seals::encryption(slots)?,
+            false => Seals::checksums(slots)?,
+        };
         Ok(Self {
             memory,
             file,
+            seals,
+            room: Room::new(full_wait),
             tier: Table::new(slots as usize)?,
             in_file: AtomicU64::new(0),
             slots,
@@ -161,6 +175,7 @@ impl Swap {
     ) {
         for (k, &i) in part.iter().enumerate() {
             run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
+            self.seals.seal(puts[i].slot, run.page_mut(k));
         }
         let mut writes: Vec<Write<'_>> = Vec::new();
         let mut k = 0;
@@ -173,6 +188,7 @@ impl Swap {
             writes.push(Write::new(bytes, offset(slot)));
         }
         write_all(file, &mut writes);
+        self.wait_for_room(file, &mut writes);
         let mut pages = part.iter();
         for w in &writes {
             for &i in pages.by_ref().take(w.buf.len() / PAGE) {
@@ -183,6 +199,20 @@ impl Swap {
                 self.set_tier(puts[i].slot, if w.done.is_ok() { IN_FILE } else { 0 });
             }
         }
+    }
+
+    /// Writes again what did not fit, as long as that is worth waiting for.
+    fn wait_for_room(&self, file: &dyn Storage, writes: &mut [Write<'_>]) {
+        let full = |w: &Write<'_>| w.done.as_ref().is_err_and(is_full);
+        if !writes.iter().any(full) {
+            return;
+        }
+        self.room.wait(|| {
+            for w in writes.iter_mut().filter(|w| full(w)) {
+                write_all(file, std::slice::from_mut(w));
+            }
+            !writes.iter().any(full)
+        });
     }
 
     /// Brings a page back; the slot keeps it.
@@ -196,7 +226,10 @@ impl Swap {
             &self.file,
         ) {
             (IN_MEMORY, Some(m), _) => m.get(slot, page, scratch),
-            (IN_FILE, _, Some(f)) => read_exact(&**f, page, PAGE, offset(slot)),
+            (IN_FILE, _, Some(f)) => {
+                read_exact(&**f, page, PAGE, offset(slot))?;
+                self.seals.open(slot, page)
+            }
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!("swap slot {slot} is empty"),
@@ -216,18 +249,21 @@ impl Swap {
         scratch: &mut [u8],
     ) -> io::Result<()> {
         let mut from_file: Vec<Read<'_>> = Vec::new();
+        let mut sealed = Vec::new();
         for (page, slot) in pages.chunks_exact_mut(PAGE).zip(slots) {
             let Some(slot) = *slot else { continue };
             if self.tier[slot as usize].load(Relaxed) == IN_FILE {
                 from_file.push(Read::new(page, offset(slot)));
+                sealed.push(slot);
             } else {
                 self.get(slot, page, scratch)?;
             }
         }
         if let Some(file) = self.file.as_ref().filter(|_| !from_file.is_empty()) {
             read_all(&**file, &mut from_file);
-            for r in from_file {
+            for (r, slot) in from_file.into_iter().zip(sealed) {
                 r.done?;
+                self.seals.open(slot, r.buf)?;
             }
         }
         Ok(())
@@ -255,6 +291,6 @@ fn offset(slot: u32) -> u64 {
 pub(crate) fn clone(e: &io::Error) -> io::Error {
     match e.raw_os_error() {
         Some(n) => io::Error::from_raw_os_error(n),
-        None => e.kind().into(),
+        None => io::Error::new(e.kind(), e.to_string()),
     }
 }

@@ -1,7 +1,8 @@
 //! Mappings that own themselves, buffers of whole pages, zeroed tables of atomics.
 
+use super::memfd::Extent;
 use super::PAGE;
-use rustix::fd::BorrowedFd;
+use rustix::fd::AsFd;
 use rustix::io;
 use rustix::mm::{
     madvise, mmap, mmap_anonymous, msync, munlock, munmap, Advice, MapFlags, MsyncFlags, ProtFlags,
@@ -9,6 +10,7 @@ use rustix::mm::{
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::Arc;
 
 /// A range of address space, unmapped when dropped.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
     disowned: AtomicBool,
+    /// The pages it maps, which nobody else gets as long as it does.
+    of: Option<Arc<Extent>>,
 }
 
 // SAFETY: a mapping is an address range and belongs to no thread; it hands out raw pointers only.
@@ -31,7 +35,7 @@ impl Mapping {
             std::alloc::Layout::from_size_align(len, PAGE).map_err(|_| io::Errno::INVAL)?;
         // SAFETY: no range is empty.
         let p = unsafe { std::alloc::alloc_zeroed(layout) };
-        Ok(Self::own(p, len))
+        Ok(Self::own(p, len, None))
     }
 
     /// Private anonymous memory.
@@ -40,22 +44,24 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
         let p = unsafe { mmap_anonymous(std::ptr::null_mut(), len, PROT, flags)? };
-        Ok(Self::own(p.cast(), len))
+        Ok(Self::own(p.cast(), len, None))
     }
 
-    /// The whole of a file in memory, shared.
-    pub fn shared(fd: BorrowedFd<'_>, len: usize, writable: bool) -> io::Result<Self> {
+    /// Pages of a file in memory, shared.
+    pub fn shared(of: Arc<Extent>, writable: bool) -> io::Result<Self> {
         let prot = if writable { PROT } else { ProtFlags::READ };
+        let (len, from, any) = (of.pages() * PAGE, of.offset(0), std::ptr::null_mut());
         // SAFETY: as above.
-        let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0)? };
-        Ok(Self::own(p.cast(), len))
+        let p = unsafe { mmap(any, len, prot, MapFlags::SHARED, of.as_fd(), from)? };
+        Ok(Self::own(p.cast(), len, Some(of)))
     }
 
-    fn own(p: *mut u8, len: usize) -> Self {
+    fn own(p: *mut u8, len: usize, of: Option<Arc<Extent>>) -> Self {
         Self {
             start: NonNull::new(p).expect("mmap never returns null"),
             len,
             disowned: AtomicBool::new(false),
+            of,
         }
     }
 
@@ -127,8 +133,9 @@ const PROT: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        let leak = || self.of.iter().for_each(|of| of.leak());
         if self.disowned.load(Relaxed) {
-            return;
+            return leak();
         }
         #[cfg(miri)]
         // SAFETY: under Miri all memory comes from the allocator, with this layout.
@@ -138,7 +145,10 @@ impl Drop for Mapping {
         }
         #[cfg(not(miri))]
         // SAFETY: the range is ours and nobody can name it any more.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        if unsafe { munmap(self.start.as_ptr().cast(), self.len) }.is_err() {
+            // Splitting a mapping takes one more of them, of which there may be no more.
+            leak();
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | mappings that own themselves, page buffers, zeroed tables |
-//! | `memfd.rs` | the file in memory that holds a region's pages |
-//! | `userfaultfd.rs` | misses and write protection of a region |
+//! | `fd.rs` | descriptors that lie high, and are looked at before they are used |
+//! | `memfd.rs`, `ranges.rs` | the file in memory that holds the pages of all regions |
+//! | `userfaultfd.rs` | misses and write protection of regions |
 //! | `pagemap.rs` | which pages are mapped, which have been written |
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
+//! | `lock.rs` | locks of open files |
 //! | `ring.rs` | many transfers at once |
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
@@ -18,12 +20,15 @@
 
 pub mod clock;
 pub mod exit;
+pub mod fd;
 pub mod futex;
+pub mod lock;
 pub mod memfd;
 pub mod memory;
 pub mod pagemap;
 pub mod pipe;
 pub mod probe;
+pub mod ranges;
 pub mod ring;
 pub mod sigbus;
 pub mod signals;

@@ -1,8 +1,9 @@
 //! PAGEMAP_SCAN: which pages of a range are mapped, which have been written since armed.
 
+use super::fd::Kept;
 use super::memory::Mapping;
 use super::PAGE;
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{open, Mode, OFlags};
 use rustix::io;
 
@@ -54,7 +55,7 @@ pub struct Run {
 
 /// The process's own page map.
 #[derive(Debug)]
-pub struct Pagemap(OwnedFd);
+pub struct Pagemap(Kept);
 
 /// Runs fetched by one call.
 const RUNS: usize = 64;
@@ -62,12 +63,14 @@ const RUNS: usize = 64;
 impl Pagemap {
     /// Opens it.
     pub fn open() -> io::Result<Self> {
-        open(
-            "/proc/self/pagemap",
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map(Self)
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = open("/proc/self/pagemap", flags, Mode::empty())?;
+        Kept::new(fd).map(Self)
+    }
+
+    /// Ends the process if the descriptor is not the pager's any more.
+    pub fn check(&self) {
+        self.0.check();
     }
 
     /// Calls `each` for every run of mapped pages of `first..first + pages`, with [`WRITTEN`] if it
@@ -145,7 +148,7 @@ impl Pagemap {
             // live through the call; the range lies in a mapping the caller holds.
             let n = unsafe {
                 libc::ioctl(
-                    self.0.as_raw_fd(),
+                    self.0.as_fd().as_raw_fd(),
                     PAGEMAP_SCAN as _,
                     std::ptr::from_mut(&mut arg),
                 )
@@ -154,7 +157,12 @@ impl Pagemap {
                 let e = std::io::Error::last_os_error();
                 match io::Errno::from_io_error(&e) {
                     Some(io::Errno::INTR) => continue,
-                    other => return Err(other.unwrap_or(io::Errno::IO)),
+                    // What the program has done to the range; a scan of what is no page map says others.
+                    Some(io::Errno::PERM) => return Err(io::Errno::PERM),
+                    other => {
+                        self.check();
+                        return Err(other.unwrap_or(io::Errno::IO));
+                    }
                 }
             }
             for f in &found[..n as usize] {

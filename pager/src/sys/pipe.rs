@@ -1,9 +1,9 @@
 //! Pinning by pipe: a page spliced into a pipe stays alive, and readable, after it has been punched
 //! out of its file; a store made in between is seen (`pager.md` 5, 10).
 
-use super::memfd::Memfd;
+use super::fd::Kept;
+use super::memfd::Extent;
 use super::PAGE;
-use rustix::fd::OwnedFd;
 use rustix::io;
 use rustix::pipe::{
     fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags,
@@ -12,8 +12,8 @@ use rustix::pipe::{
 /// A pipe used as a pin.
 #[derive(Debug)]
 pub struct PinPipe {
-    read: OwnedFd,
-    write: OwnedFd,
+    read: Kept,
+    write: Kept,
     capacity: usize,
     /// Bytes in it, also after a pin that failed half way.
     held: usize,
@@ -27,11 +27,17 @@ impl PinPipe {
         let _ = fcntl_setpipe_size(&write, pages * PAGE);
         let capacity = fcntl_getpipe_size(&write)? / PAGE;
         Ok(Self {
-            read,
-            write,
+            read: Kept::new(read)?,
+            write: Kept::new(write)?,
             capacity,
             held: 0,
         })
+    }
+
+    /// Ends the process if one of its ends is not the pager's any more.
+    pub fn check(&self) {
+        self.read.check();
+        self.write.check();
     }
 
     /// Pages it can hold.
@@ -39,13 +45,14 @@ impl PinPipe {
         self.capacity
     }
 
-    /// Takes references to contiguous pages of the file.
-    pub fn pin(&mut self, file: &Memfd, first: usize, pages: usize) -> io::Result<()> {
+    /// Takes references to contiguous pages of a region. After [`Self::check`].
+    pub fn pin(&mut self, file: &Extent, first: usize, pages: usize) -> io::Result<()> {
         assert!(
             self.held + pages * PAGE <= self.capacity * PAGE,
             "pin pipe is full"
         );
-        let mut at = (first * PAGE) as u64;
+        assert!(first + pages <= file.pages(), "pin beyond the region");
+        let mut at = file.offset(first);
         let end = at + (pages * PAGE) as u64;
         while at < end {
             // splice moves `at` on by itself.

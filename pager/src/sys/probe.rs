@@ -6,7 +6,7 @@ use super::pagemap::{Pagemap, PRESENT};
 use super::pipe::PinPipe;
 use super::userfaultfd::{feature, Userfaultfd};
 use super::PAGE;
-use rustix::fd::AsFd;
+use std::sync::Arc;
 
 /// A feature of the kernel that the fault-driven mode needs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -130,7 +130,7 @@ fn try_one(feature: Feature) -> Result<(), String> {
             PAGE => Ok(()),
             other => Err(format!("pages have {other} bytes")),
         },
-        Feature::Memfd => Memfd::new(1).map(drop).map_err(text),
+        Feature::Memfd => Memfd::new().map(drop).map_err(text),
         Feature::Userfaultfd => Userfaultfd::features().map(drop).map_err(|e| match e {
             rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => format!(
                 "{e}; if a container's seccomp profile blocks it, use one that allows userfaultfd"
@@ -148,8 +148,11 @@ fn try_one(feature: Feature) -> Result<(), String> {
 /// Fills a page, looks it up, changes it, pins it, changes it again, punches it, and compares.
 fn self_test(whole: bool) -> rustix::io::Result<()> {
     let pages = 512;
-    let file = Memfd::new(pages)?;
-    let map = Mapping::shared(file.as_fd(), pages * PAGE, true)?;
+    let all = Arc::new(Memfd::new()?);
+    // Not at the beginning, as most regions.
+    let _before = all.extent(1)?;
+    let file = Arc::new(all.extent(pages)?);
+    let map = Mapping::shared(file.clone(), true)?;
     map.no_huge_pages()?;
     let uffd = Userfaultfd::full()?;
     uffd.register(&map)?;
@@ -194,7 +197,7 @@ fn self_test(whole: bool) -> rustix::io::Result<()> {
             return Err(wrong);
         }
     }
-    match file.resident()? {
+    match all.resident()? {
         0 => Ok(()),
         _ => Err(wrong),
     }
@@ -220,8 +223,8 @@ mod tests {
             println!("skipped: {missing}");
             return;
         }
-        let file = Memfd::new(512).unwrap();
-        let map = Mapping::shared(file.as_fd(), 512 * PAGE, true).unwrap();
+        let file = Arc::new(Arc::new(Memfd::new().unwrap()).extent(512).unwrap());
+        let map = Mapping::shared(file, true).unwrap();
         let uffd = Userfaultfd::full().unwrap();
         uffd.register(&map).unwrap();
         let pm = Pagemap::open().unwrap();

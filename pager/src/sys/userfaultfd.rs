@@ -3,6 +3,7 @@
 //!
 //! Constants are spelled out because headers of distributions lag behind kernels.
 
+use super::fd::Kept;
 use super::memory::Mapping;
 use super::PAGE;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -121,7 +122,7 @@ pub enum Copied {
 /// A userfaultfd with asynchronous write protection: in SIGBUS, user-mode-only form, or with
 /// messages, also for misses of system calls.
 #[derive(Debug)]
-pub struct Userfaultfd(OwnedFd);
+pub struct Userfaultfd(Kept);
 
 impl Userfaultfd {
     fn open() -> io::Result<OwnedFd> {
@@ -177,7 +178,23 @@ impl Userfaultfd {
             ioctls: 0,
         };
         ioctl(&fd, UFFDIO_API, &mut arg)?;
-        Ok(Self(fd))
+        Ok(Self(Kept::new(fd)?))
+    }
+
+    /// What a call says. One that no userfaultfd says ends the process if this is none any more.
+    fn said(&self, done: io::Result<()>) -> io::Result<()> {
+        if matches!(
+            done,
+            Err(io::Errno::BADF | io::Errno::NOTTY | io::Errno::INVAL)
+        ) {
+            self.0.check();
+        }
+        done
+    }
+
+    /// Ends the process if the descriptor is not the pager's any more.
+    pub fn check(&self) {
+        self.0.check();
     }
 
     /// All features the pager needs.
@@ -215,7 +232,7 @@ impl Userfaultfd {
             start: (map.addr() + offset) as u64,
             len: PAGE as u64,
         };
-        ioctl(&self.0, UFFDIO_WAKE, &mut arg)
+        self.said(ioctl(&self.0, UFFDIO_WAKE, &mut arg))
     }
 
     /// An access to this page, which must be a hole, is SIGBUS or EFAULT until its entry is zapped.
@@ -228,7 +245,7 @@ impl Userfaultfd {
             mode: 0,
             updated: 0,
         };
-        ioctl(&self.0, UFFDIO_POISON, &mut arg)
+        self.said(ioctl(&self.0, UFFDIO_POISON, &mut arg))
     }
 
     /// Misses and first writes in the mapping are handled from now on.
@@ -239,7 +256,7 @@ impl Userfaultfd {
             mode: REGISTER_MISSING | REGISTER_WP,
             ioctls: 0,
         };
-        ioctl(&self.0, UFFDIO_REGISTER, &mut arg)
+        self.said(ioctl(&self.0, UFFDIO_REGISTER, &mut arg))
     }
 
     /// Fills holes of the mapping, from byte `offset` on, with a copy of `src`, each page all at
@@ -259,7 +276,7 @@ impl Userfaultfd {
             mode: if protect { COPY_WP } else { 0 },
             copy: 0,
         };
-        match ioctl(&self.0, UFFDIO_COPY, &mut arg) {
+        match self.said(ioctl(&self.0, UFFDIO_COPY, &mut arg)) {
             Ok(()) => Ok(Copied::All),
             Err(io::Errno::AGAIN) => Ok(Copied::Some(arg.copy.max(0) as usize)),
             Err(e) => Err(e),
@@ -282,11 +299,17 @@ fn own(fd: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-fn ioctl<T>(fd: &OwnedFd, request: u64, arg: &mut T) -> io::Result<()> {
+fn ioctl<T>(fd: &impl AsFd, request: u64, arg: &mut T) -> io::Result<()> {
     // SAFETY: `arg` is the structure that belongs to the request, laid out as the kernel has it, and
     // lives through the call. UFFDIO_COPY and UFFDIO_POISON change only holes of a registered mapping
     // that the caller holds by reference; the former reads from a slice the caller holds.
-    let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, std::ptr::from_mut(arg)) };
+    let r = unsafe {
+        libc::ioctl(
+            fd.as_fd().as_raw_fd(),
+            request as _,
+            std::ptr::from_mut(arg),
+        )
+    };
     if r < 0 {
         Err(last())
     } else {

@@ -31,10 +31,12 @@ pub fn run(test: &str, role: &str) -> Output {
     command(test, role).output().unwrap()
 }
 
+/// A user without any privilege, and a group of that kind.
+pub const NOBODY: u32 = 65534;
+
 /// As [`run`], as a user without any privilege if this one has some. The program is copied to where
 /// that user can read it.
 pub fn run_unprivileged(test: &str, role: &str) -> Output {
-    const NOBODY: u32 = 65534;
     if !rustix::process::geteuid().is_root() {
         return run(test, role);
     }
@@ -47,6 +49,16 @@ pub fn run_unprivileged(test: &str, role: &str) -> Output {
         .output();
     std::fs::remove_file(copy).unwrap();
     output.unwrap()
+}
+
+/// This program as that user, started by root, to run `test` in the given role; and the copy of the
+/// program, to be removed afterwards.
+pub fn spawn_as_nobody(test: &str, role: &str) -> (std::process::Child, PathBuf) {
+    let copy = super::temp("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let mut c = command_of(copy.clone(), test, role);
+    let child = c.current_dir("/").uid(NOBODY).gid(NOBODY).spawn().unwrap();
+    (child, copy)
 }
 
 /// Both streams of a child as text.

@@ -1,0 +1,102 @@
+//! Waiting for room on a full disk.
+
+use crate::fault::say;
+use crate::sys::clock;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Between two looks.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+
+/// How long the swap waits for room. All that wait do so until the same moment; when it has passed in
+/// vain, nobody waits for six times as long, so that a disk that stays full is told about soon.
+#[derive(Debug)]
+pub(crate) struct Room {
+    most: Duration,
+    /// When the wait under way ends, or when the last one ended in vain; nanoseconds, 0 = none.
+    until: AtomicU64,
+    /// When it was said last.
+    told: AtomicU64,
+}
+
+/// A disk that is full now and then is told about this often at most.
+const TELL_NS: u64 = 60_000_000_000;
+
+/// No room, and it may come.
+pub(crate) fn is_full(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+impl Room {
+    pub(crate) fn new(most: Duration) -> Self {
+        Self {
+            most,
+            until: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+        }
+    }
+
+    /// Tries again until there is room, or the time is over: true if `done` said so. Nothing of the
+    /// pool's may be locked. It ends by itself, also if the pool is given up meanwhile.
+    pub(crate) fn wait(&self, mut done: impl FnMut() -> bool) -> bool {
+        let most = self.most.as_nanos() as u64;
+        let now = clock::now();
+        let until = self.until.load(Relaxed);
+        if most == 0 || (until != 0 && (until..until + 6 * most).contains(&now)) {
+            return false;
+        }
+        let mut end = until;
+        if until <= now {
+            end = now + most;
+            let first = self.until.compare_exchange(until, end, Relaxed, Relaxed);
+            match first {
+                Ok(_) => self.tell(now),
+                Err(others) => end = others,
+            }
+        }
+        let mut pause = PAUSES[0];
+        while clock::now() < end {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES[1]);
+            if done() {
+                // The next time somebody finds it full is another one.
+                self.until.store(0, Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn tell(&self, now: u64) {
+        let last = self.told.load(Relaxed);
+        if last == 0 || now > last + TELL_NS {
+            self.told.store(now, Relaxed);
+            let s = self.most.as_secs_f64();
+            say(&format!(
+                "coldset: the disk has no room for swap; waiting up to {s} s for it\n"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_once_and_then_not_for_a_while() {
+        let room = Room::new(Duration::from_millis(60));
+        let mut looks = 0;
+        assert!(!room.wait(|| {
+            looks += 1;
+            false
+        }));
+        assert!(looks > 0);
+        assert!(!room.wait(|| unreachable!("nobody waits now")));
+        std::thread::sleep(Duration::from_millis(400));
+        assert!(room.wait(|| true));
+        assert!(room.wait(|| true), "room came, so the next is another wait");
+        assert!(!Room::new(Duration::ZERO).wait(|| unreachable!("not wanted")));
+    }
+}

@@ -1,0 +1,583 @@
+//! Files that hold somebody's memory: swap and journals. Who may read them, what they never overwrite, and
+//! what is noticed when they are not as they were.
+
+mod common;
+
+use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage, RetryStorage};
+use coldset_pager::{Error, FaultMode, Pool, PoolConfig, Region, SwapConfig};
+use common::*;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn explicit(swap: SwapConfig) -> PoolConfig {
+    PoolConfig::new(MIB)
+        .swap(swap)
+        .fault_mode(FaultMode::Explicit)
+        .background(false)
+}
+
+fn on_file(path: &Path) -> Result<Pool, Error> {
+    Pool::new(explicit(SwapConfig::file(path, 8 * MIB)))
+}
+
+/// A folder of this test's own, removed with all it holds.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = temp("folder");
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+/// Contents of a page that no codec and no accident makes.
+fn text(page: usize, version: usize) -> Vec<u8> {
+    let mut r = Random::new((page * 1000 + version) as u64);
+    let head = format!("TOPSECRET {page} {version}\n").into_bytes();
+    let rest = (head.len()..PAGE).map(|_| r.next() as u8);
+    head.iter().copied().chain(rest).collect()
+}
+
+fn put(r: &Region, pages: usize, version: usize) {
+    for p in 0..pages {
+        r.fix_mut(p).unwrap().copy_from_slice(&text(p, version));
+    }
+}
+
+/// Everything that can go to the store does.
+fn push_out(pool: &Pool) {
+    while pool.root().reclaim(16 * MIB).unwrap() > 0 {}
+}
+
+// ---------------------------------------------------------------- who may read
+
+/// Another user looks for files to open in the folder, and in the descriptors of the process, all the time
+/// while swap files are made.
+#[test]
+fn another_user_finds_nothing_to_read() {
+    const NAME: &str = "another_user_finds_nothing_to_read";
+    if let Some(role) = child::role() {
+        return spy(Path::new(&role));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can start another user's program");
+    }
+    let folder = Folder::new();
+    std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let (spy, program) = child::spawn_as_nobody(NAME, folder.0.to_str().unwrap());
+    while !folder.path("ready").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // A process of its own: TMPDIR is for it alone.
+    for i in 0..8 {
+        let swap = match i % 2 {
+            0 => "temp".to_string(),
+            _ => folder.path(&format!("named{i}")).display().to_string(),
+        };
+        let out = child::command("keeps_secrets_for_a_moment", &swap)
+            .env("TMPDIR", &folder.0)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", child::text(&out));
+    }
+    std::fs::write(folder.path("stop"), "").unwrap();
+    let out = spy.wait_with_output().unwrap();
+    std::fs::remove_file(program).unwrap();
+    let told = child::text(&out);
+    assert!(out.status.success(), "{told}");
+    assert!(told.contains("looked at"), "{told}");
+    print!("{told}");
+}
+
+fn spy(folder: &Path) {
+    let mut processes = 0;
+    let (mut rounds, mut opened, mut seen) = (0u64, Vec::new(), std::collections::BTreeSet::new());
+    std::fs::write(folder.join("ready"), "").unwrap();
+    while !folder.join("stop").exists() {
+        rounds += 1;
+        for e in std::fs::read_dir(folder).unwrap().flatten() {
+            let name = e.file_name().into_string().unwrap();
+            if name == "ready" || name == "stop" {
+                continue;
+            }
+            if std::fs::File::open(e.path()).is_ok() {
+                opened.push(name.clone());
+            }
+            seen.insert(name);
+        }
+        // The kernel lets nobody in who may not trace the process.
+        for e in std::fs::read_dir("/proc").unwrap().flatten() {
+            let number = e.file_name().to_string_lossy().parse::<u32>().is_ok();
+            let roots = number && e.metadata().is_ok_and(|m| m.uid() == 0);
+            if let Some(fds) = roots
+                .then(|| std::fs::read_dir(e.path().join("fd")).ok())
+                .flatten()
+            {
+                processes += 1;
+                opened.extend(fds.flatten().map(|e| e.path().display().to_string()));
+            }
+        }
+    }
+    assert_eq!(
+        processes, 0,
+        "descriptors of root's processes could be listed"
+    );
+    println!(
+        "looked at {} names in {rounds} rounds, opened {opened:?}",
+        seen.len()
+    );
+    assert!(opened.is_empty(), "{opened:?} could be opened");
+    assert!(
+        seen.len() >= 4,
+        "the named ones must have been seen: {seen:?}"
+    );
+}
+
+#[test]
+fn keeps_secrets_for_a_moment() {
+    let Some(role) = child::role() else { return };
+    // What the default of many systems would make readable.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let swap = match role.as_str() {
+        "temp" => SwapConfig::none().and_temporary(8 * MIB),
+        path => SwapConfig::file(path, 8 * MIB),
+    };
+    let pool = Pool::new(explicit(swap)).unwrap();
+    let region = pool.anonymous(4 * MIB as usize).unwrap();
+    put(&region, 1000, 1);
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// Unnamed files have no name and cannot get one; named ones are their owner's alone, whatever the umask
+/// says, and whatever the file was before.
+#[test]
+fn swap_files_are_their_owners_alone() {
+    const NAME: &str = "swap_files_are_their_owners_alone";
+    if child::role().is_none() {
+        // The umask is the whole process's.
+        let out = child::run(NAME, "any umask");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
+    }
+    let folder = Folder::new();
+    for umask in [0, 0o777] {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
+        let path = folder.path(&format!("swap{umask}"));
+        let pool = on_file(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        drop(pool);
+        // It stays, known for what it is, and holds nothing.
+        let len = std::fs::metadata(&path).unwrap().len();
+        assert_eq!((mode(&path), len), (0o600, PAGE as u64));
+        let before = std::fs::metadata(&path).unwrap().ino();
+        let pool = on_file(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().ino(), before);
+        drop(pool);
+        // Somebody may have opened it meanwhile: whoever has, keeps the old one.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let spy = std::fs::File::open(&path).unwrap();
+        let pool = on_file(&path).unwrap();
+        let region = pool.anonymous(4 * MIB as usize).unwrap();
+        put(&region, 1000, 1);
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(spy.metadata().unwrap().len(), PAGE as u64);
+        assert_ne!(
+            spy.metadata().unwrap().ino(),
+            std::fs::metadata(&path).unwrap().ino()
+        );
+        drop(region);
+        let pool = Pool::new(explicit(SwapConfig::none().and_temporary(8 * MIB))).unwrap();
+        let unnamed = open_files()
+            .into_iter()
+            .filter(|(name, _)| name.ends_with("(deleted)"));
+        let swaps: Vec<_> = unnamed.filter(|(_, m)| m.len() == 8 * MIB).collect();
+        assert!(!swaps.is_empty(), "{:?}", open_files());
+        for (name, m) in swaps {
+            assert_eq!((m.nlink(), m.mode() & 0o7777), (0, 0o600), "{name}");
+        }
+        drop(pool);
+    }
+}
+
+/// What this process has open, by the names the kernel gives.
+fn open_files() -> Vec<(String, std::fs::Metadata)> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    all.filter_map(|e| {
+        let name = std::fs::read_link(e.path()).ok()?.display().to_string();
+        Some((name, std::fs::metadata(e.path()).ok()?))
+    })
+    .filter(|(name, _)| !name.contains("memfd"))
+    .collect()
+}
+
+// ---------------------------------------------------------------- what is never overwritten
+
+/// Everything that is no swap file of ours stays as it is, and nothing hangs.
+#[test]
+fn what_is_not_a_swap_file_is_left_alone() {
+    let folder = Folder::new();
+    let data = folder.path("mydata.npy");
+    std::fs::write(&data, b"\x93NUMPY and more than a page".repeat(500)).unwrap();
+    let was = std::fs::read(&data).unwrap();
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    let dangling = folder.path("dangling");
+    std::os::unix::fs::symlink(folder.path("nothing"), &dangling).unwrap();
+    let fifo = folder.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let empty = folder.path("empty");
+    std::fs::write(&empty, "").unwrap();
+    let mut all = vec![
+        (data.clone(), "not a swap file"),
+        (link, "symbolic link"),
+        (dangling, "symbolic link"),
+        (fifo, "not a regular file"),
+        (empty, "not a swap file"),
+        (folder.0.clone(), "a directory"),
+        (PathBuf::from("/dev/null"), "a device"),
+        (folder.path("no/such/folder"), "No such file"),
+    ];
+    if rustix::process::geteuid().is_root() {
+        // With our header, prepared by somebody who may have kept a descriptor.
+        let path = folder.path("theirs");
+        drop(on_file(&path).unwrap());
+        std::os::unix::fs::chown(&path, Some(child::NOBODY), None).unwrap();
+        all.push((path, "belongs to user 65534"));
+    }
+    for (path, told) in all {
+        let e = on_file(&path).unwrap_err();
+        assert!(matches!(e, Error::File { .. }), "{e:?}");
+        let e = e.to_string();
+        assert!(
+            e.contains(told) && e.contains(path.to_str().unwrap()),
+            "{e}"
+        );
+    }
+    assert!(
+        std::fs::read(&data).unwrap() == was,
+        "the data are as they were"
+    );
+    assert!(!folder.path("nothing").exists());
+}
+
+/// One pool at a time: others, here and in other processes, get an error that names the holder, and the
+/// holder loses nothing.
+#[test]
+fn a_swap_file_has_one_pool() {
+    const NAME: &str = "a_swap_file_has_one_pool";
+    if let Some(role) = child::role() {
+        return println!(
+            "got: {:?}",
+            on_file(Path::new(&role)).map_err(|e| e.to_string())
+        );
+    }
+    let folder = Folder::new();
+    let path = folder.path("swap");
+    let pool = on_file(&path).unwrap();
+    let region = pool.anonymous(6 * MIB as usize).unwrap();
+    put(&region, 1500, 1);
+    let e = on_file(&path).unwrap_err();
+    assert!(matches!(e, Error::InUse { .. }), "{e:?}");
+    assert!(
+        e.to_string().contains("used as swap by this process"),
+        "{e}"
+    );
+    let told = child::text(&child::run(NAME, path.to_str().unwrap()));
+    let by = format!("in use by process {} (", std::process::id());
+    assert!(told.contains("got: Err") && told.contains(&by), "{told}");
+    // A map of it is refused as well.
+    for e in [pool.file(&path), pool.file_read_only(&path)] {
+        let e = e.unwrap_err().to_string();
+        assert!(e.contains("used as swap"), "{e}");
+    }
+    let e = Pool::new(explicit(SwapConfig::none()).journal(&path)).unwrap_err();
+    assert!(e.to_string().contains("used as swap"), "{e}");
+    for p in 0..1500 {
+        assert!(*region.fix(p).unwrap() == *text(p, 1), "page {p}");
+    }
+    drop((region, pool));
+    let told = child::text(&child::run(NAME, path.to_str().unwrap()));
+    assert!(told.contains("got: Ok"), "{told}");
+}
+
+/// A pool whose process was killed leaves a file that nobody holds: the next one takes it, and finds none
+/// of it.
+#[test]
+fn a_killed_pool_leaves_its_swap_file_to_the_next() {
+    const NAME: &str = "a_killed_pool_leaves_its_swap_file_to_the_next";
+    if let Some(role) = child::role() {
+        let pool = on_file(Path::new(&role)).unwrap();
+        let region = pool.anonymous(6 * MIB as usize).unwrap();
+        put(&region, 1500, 1);
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+            .unwrap();
+    }
+    let folder = Folder::new();
+    let path = folder.path("swap");
+    child::run(NAME, path.to_str().unwrap());
+    let holds = |what: &str| {
+        let bytes = std::fs::read(&path).unwrap();
+        bytes.windows(what.len()).any(|w| w == what.as_bytes())
+    };
+    assert!(holds("TOPSECRET"), "killed in the middle of it");
+    let pool = on_file(&path).unwrap();
+    assert!(!holds("TOPSECRET"));
+    assert!(holds(&format!("pid {}", std::process::id())));
+    drop(pool);
+    assert!(holds("closed"));
+}
+
+// ---------------------------------------------------------------- what comes back wrong
+
+fn both() -> [(&'static str, fn(&Path) -> SwapConfig); 2] {
+    [
+        ("checksum", |p| SwapConfig::file(p, 8 * MIB)),
+        ("authentication tag", |p| {
+            SwapConfig::file(p, 8 * MIB).encrypt(true)
+        }),
+    ]
+}
+
+/// Pages of a region that come back, and those that do not, with what was told.
+fn look(r: &Region, pages: usize, version: usize) -> (usize, Vec<String>) {
+    let (mut good, mut told) = (0, Vec::new());
+    for p in 0..pages {
+        match r.fix(p) {
+            Ok(page) => {
+                assert!(
+                    *page == *text(p, version),
+                    "page {p} is neither right nor an error"
+                );
+                good += 1;
+            }
+            Err(e) => told.push(e.to_string()),
+        }
+    }
+    (good, told)
+}
+
+const PAGES: usize = 300;
+
+/// A pool of which [`PAGES`] pages are in its swap file, all of version 1.
+fn swapped_out(swap: SwapConfig) -> (Pool, Region) {
+    let pool = Pool::new(explicit(swap)).unwrap();
+    let region = pool.anonymous(4 * MIB as usize).unwrap();
+    put(&region, PAGES, 1);
+    push_out(&pool);
+    assert_eq!(region.resident(0..region.len()).unwrap(), 0);
+    (pool, region)
+}
+
+#[test]
+fn a_changed_bit_is_an_error_and_never_data() {
+    for (what, swap) in both() {
+        let folder = Folder::new();
+        let path = folder.path("swap");
+        let (pool, region) = swapped_out(swap(&path));
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        // One byte in the page of each tenth slot; which page it is only the pool knows.
+        for slot in (0..PAGES as u64).step_by(10) {
+            let at = (slot + 1) * PAGE as u64 + slot * 13 % 4096;
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+        }
+        let (good, told) = look(&region, PAGES, 1);
+        assert_eq!((good, told.len()), (PAGES - 30, 30), "{what}");
+        for t in &told {
+            let named =
+                t.contains("swap slot") && t.contains("do not match their") && t.contains(what);
+            assert!(named, "{t}");
+        }
+        assert!(pool.stats().failed_misses >= 30);
+    }
+}
+
+#[test]
+fn exchanged_and_older_pages_and_a_short_file_are_errors() {
+    for (what, swap) in both() {
+        let folder = Folder::new();
+        let path = folder.path("swap");
+        let (pool, region) = swapped_out(swap(&path));
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        let page = |slot: u64| (slot + 1) * PAGE as u64;
+        let (mut a, mut b) = (vec![0; PAGE], vec![0; PAGE]);
+        file.read_exact_at(&mut a, page(3)).unwrap();
+        file.read_exact_at(&mut b, page(200)).unwrap();
+        file.write_all_at(&a, page(200)).unwrap();
+        file.write_all_at(&b, page(3)).unwrap();
+        let (good, told) = look(&region, PAGES, 1);
+        assert_eq!((good, told.len()), (PAGES - 2, 2), "{what}: {told:?}");
+        file.write_all_at(&a, page(3)).unwrap();
+        file.write_all_at(&b, page(200)).unwrap();
+        push_out(&pool);
+        assert_eq!(look(&region, PAGES, 1).0, PAGES, "as it was");
+        // The whole file as it was before everything was stored to: each page is genuine, and old.
+        push_out(&pool);
+        let old = std::fs::read(&path).unwrap();
+        put(&region, PAGES, 2);
+        push_out(&pool);
+        file.write_all_at(&old, 0).unwrap();
+        let (good, told) = look(&region, PAGES, 2);
+        assert_eq!((good, told.len()), (0, PAGES), "{what}");
+        drop((region, pool));
+        // Half of it gone: those are errors too, other ones.
+        let (pool, region) = swapped_out(swap(&path));
+        file.set_len(page(PAGES as u64 / 2)).unwrap();
+        let (good, told) = look(&region, PAGES, 1);
+        assert!(
+            good > 0 && good < PAGES && good + told.len() == PAGES,
+            "{what}: {good}"
+        );
+        assert!(told.iter().all(|t| t.contains("truncated")), "{told:?}");
+        // Nor is it made long again behind anybody's back.
+        let short = file.metadata().unwrap().len();
+        let more = pool.anonymous(2 * MIB as usize).unwrap();
+        put(&more, 200, 4);
+        push_out_what_goes(&pool);
+        assert!(pool.stats().store_errors > 0, "there is no room for them");
+        assert_eq!(file.metadata().unwrap().len(), short, "{what}");
+    }
+}
+
+fn push_out_what_goes(pool: &Pool) {
+    for _ in 0..3 {
+        let _ = pool.root().reclaim(16 * MIB);
+    }
+}
+
+/// With `encrypt` nothing of what the program stored can be found in the file; without, it can.
+#[test]
+fn encrypted_contents_are_of_no_use() {
+    for (what, swap) in both() {
+        let folder = Folder::new();
+        let path = folder.path("swap");
+        let (_pool, _region) = swapped_out(swap(&path));
+        let bytes = std::fs::read(&path).unwrap();
+        let secrets = bytes.windows(9).filter(|w| *w == b"TOPSECRET").count();
+        assert_eq!(
+            secrets > 0,
+            what == "checksum",
+            "{secrets} secrets in the file"
+        );
+        // Not the same twice either.
+        let pages: Vec<&[u8]> = bytes[PAGE..].chunks(PAGE).take(PAGES).collect();
+        let different: std::collections::HashSet<_> = pages.iter().collect();
+        assert_eq!(different.len(), PAGES);
+    }
+}
+
+/// Swap in any storage, encrypted: threads' own versions are what they read.
+#[test]
+fn encryption_and_retries_lose_nothing() {
+    let path = temp("retried");
+    let plan = Arc::new(FaultPlan::default());
+    plan.fail_reads.store(7, Relaxed);
+    plan.fail_writes.store(3, Relaxed);
+    let file = Arc::new(FileStorage::create(&path, 8 * MIB).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    let faulty = Arc::new(FaultyStorage::new(file, plan.clone()));
+    let retried = Arc::new(AtomicU64::new(0));
+    let pauses = [Duration::from_millis(1); 3];
+    let patient = Arc::new(RetryStorage::new(faulty, &pauses, retried.clone()));
+    let swap = SwapConfig::none()
+        .and_storage(patient, 8 * MIB)
+        .encrypt(true);
+    let pool = Pool::new(explicit(swap)).unwrap();
+    let region = pool.anonymous(4 * MIB as usize).unwrap();
+    for version in 1..4 {
+        put(&region, 1000, version);
+        let (good, told) = look(&region, 1000, version);
+        assert_eq!((good, told.len()), (1000, 0), "{told:?}");
+    }
+    let s = pool.stats();
+    assert_eq!((s.store_errors, s.failed_misses), (0, 0), "each passed");
+    assert!(plan.failed.load(Relaxed) > 50 && retried.load(Relaxed) > 50);
+}
+
+// ---------------------------------------------------------------- journals
+
+#[test]
+fn journals_never_empty_what_is_none() {
+    let folder = Folder::new();
+    let data = folder.path("data");
+    std::fs::write(&data, b"precious".repeat(1000)).unwrap();
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    let config = || explicit(SwapConfig::lz4(8 * MIB));
+    let pool = Pool::new(config()).unwrap();
+    for (path, told) in [
+        (&data, "is not a journal"),
+        (&link, "symbolic link"),
+        (&folder.0, "directory"),
+    ] {
+        for e in [
+            pool.record(path).unwrap_err(),
+            Pool::new(config().journal(path)).unwrap_err(),
+        ] {
+            let e = e.to_string();
+            assert!(
+                e.contains(told) && e.contains(path.to_str().unwrap()),
+                "{e}"
+            );
+        }
+    }
+    assert_eq!(std::fs::read(&data).unwrap(), b"precious".repeat(1000));
+    // A swap file is none either.
+    let swap = folder.path("swap");
+    drop(on_file(&swap).unwrap());
+    assert!(pool.record(&swap).is_err());
+    let journal = folder.path("journal");
+    pool.record(&journal).unwrap();
+    assert_eq!(mode(&journal), 0o600);
+    let other = Pool::new(config()).unwrap();
+    let e = other.record(&journal).unwrap_err();
+    assert!(
+        e.to_string()
+            .contains("being written as a journal by this process"),
+        "{e}"
+    );
+    assert!(matches!(e, Error::InUse { .. }));
+    let region = pool.anonymous(2 * MIB as usize).unwrap();
+    put(&region, 200, 1);
+    pool.stop_recording().unwrap();
+    let first = std::fs::metadata(&journal).unwrap().len();
+    coldset_pager::journal::replay(&journal).unwrap();
+    // One that has ended may be written again, an empty file too.
+    other.record(&journal).unwrap();
+    other.stop_recording().unwrap();
+    let second = std::fs::metadata(&journal).unwrap().len();
+    assert!(second < first, "{second} of {first} bytes");
+    coldset_pager::journal::replay(&journal).unwrap();
+    let empty = folder.path("empty");
+    std::fs::write(&empty, "").unwrap();
+    other.record(&empty).unwrap();
+    other.stop_recording().unwrap();
+    coldset_pager::journal::replay(&empty).unwrap();
+}
