@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-pager soak miri \
+.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-pager soak fuzz miri \
   test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
@@ -32,6 +32,7 @@ demo: setup ## build, then an experiment before and after, the sample trace over
 
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	$(CARGO) test --workspace --features coldset-pager/remote-tests
+	$(CARGO) test -p coldset-pager --features plants --test model planted
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
 	scripts/check-libcachesim
 	scripts/test-python
@@ -67,11 +68,17 @@ bench-pager: setup ## the pager beside the kernel's reclaim under a memory cgrou
 SECONDS ?= 600
 KILLS ?= 200
 
-soak: setup ## the pager's stress tests, each SECONDS long (SECONDS=3600 make soak), and 200 kills
+soak: setup ## the pager's stress tests and models, each SECONDS long (SECONDS=3600 make soak), and 200 kills
 	COLDSET_SOAK_SECONDS=$(SECONDS) COLDSET_KILLS=$(KILLS) $(CARGO) test -p coldset-pager \
-	  --test stress --test files --test explicit --test misuse --test process -- --nocapture \
+	  --test stress --test files --test explicit --test misuse --test process --test model -- --nocapture \
 	  no_store_is_lost no_store_to_a_file two_pools_do_not_mix advice_to_the_kernel \
-	  an_ordinary_user what_sync_has_acknowledged
+	  an_ordinary_user what_sync_has_acknowledged random_programs programs_that_failed
+	$(CARGO) test -p coldset-pager --features plants --test model -- --nocapture planted
+	COLDSET_SOAK_SECONDS=$(SECONDS) scripts/test-python -k arrays_hold
+
+fuzz: setup ## damaged traces and journals for SECONDS (SECONDS=3600 make fuzz): memory, panics, one line each
+	COLDSET_FUZZ_SECONDS=$(SECONDS) COLDSET_FUZZ_SEED=$${COLDSET_FUZZ_SEED:-$$RANDOM$$RANDOM} \
+	  $(CARGO) test -p coldset --test damaged -- --nocapture no_damage
 
 miri: setup ## the pager's code that makes no system calls, under Miri (nightly)
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || \

@@ -95,7 +95,8 @@ typedef struct coldset_region coldset_region;
 typedef struct coldset_stats {
     // The budget in bytes.
     uint64_t budget_bytes;
-    // Bytes that count to it: pages in memory, and memory of compressed contents.
+    // Bytes that count to it: pages in memory, memory of compressed contents, and tables that grow with
+    // use, above a share that every pool needs.
     uint64_t resident_bytes;
     // Highest `resident_bytes` so far.
     uint64_t peak_bytes;
@@ -131,6 +132,10 @@ typedef struct coldset_stats {
     uint64_t miss_median_ns;
     // 99 % of all misses took at most this long, in nanoseconds.
     uint64_t miss_p99_ns;
+    // Transfers of local files that were tried again after EIO.
+    uint64_t retried;
+    // Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
+    uint64_t overhead_bytes;
 } coldset_stats;
 
 #ifdef __cplusplus
@@ -166,7 +171,11 @@ int coldset_parse_size(const char *size, uint64_t *bytes);
 // `options` is null, or an array of "name=value" strings that ends with a null pointer:
 // "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; "+encrypt" after a file;
 // none by default), "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread),
-// "journal=/path", "read_ahead=32" and "batch=64" in pages, "full_wait=5" in seconds.
+// "journal=/path", "read_ahead=32" and "batch=64" in pages, "full_wait=5" in seconds,
+// "budget=50%" of the memory cgroup's limit or else of the
+// machine's memory (in place of `budget`, which may be 0 then), "overcommit=true" (regions larger than
+// budget and swap), "shrink_under_pressure=true". A budget that does not fit into the limit of the memory
+// cgroup is lowered, with a line on standard error.
 //
 // Returns null on failure.
 //
@@ -189,6 +198,16 @@ void coldset_pool_free(struct coldset_pool *pool);
 // # Safety
 // `pool` is null or a pool.
 int coldset_pool_sync(const struct coldset_pool *pool);
+
+// Changes the budget to `bytes`, while the pool is in use; pages are evicted for a smaller one before this
+// returns.
+//
+// `COLDSET_NO_MEMORY`: it stays as it was, because too much is pinned, or promised to regions.
+//
+// # Safety
+// `pool` is null or a pool.
+int coldset_pool_resize(const struct coldset_pool *pool,
+                        uint64_t bytes);
 
 // Begins a journal of the pool's decisions in a new file, for `coldset lab replay`.
 //

@@ -58,8 +58,11 @@ impl From<Error> for Failure {
                 COLDSET_IO
             }
             Error::InUse { .. } => COLDSET_BUSY,
-            Error::Overcommit { .. } | Error::NoMemory { .. } => COLDSET_NO_MEMORY,
-            Error::Missing(_) | Error::Sigbus(_) => COLDSET_UNSUPPORTED,
+            Error::Overcommit { .. }
+            | Error::NoMemory { .. }
+            | Error::Shrink { .. }
+            | Error::Promised { .. } => COLDSET_NO_MEMORY,
+            Error::Missing(_) | Error::Sigbus(_) | Error::Pressure { .. } => COLDSET_UNSUPPORTED,
             Error::ReadOnly => COLDSET_READ_ONLY,
             Error::Forked => COLDSET_FORKED,
             _ => COLDSET_INVALID,

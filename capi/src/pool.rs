@@ -73,7 +73,11 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Result<(), Fail
 /// `options` is null, or an array of "name=value" strings that ends with a null pointer:
 /// "swap=lz4:8GiB" (or "none", "file:/path:8GiB", "temp:8GiB", two joined by "+"; "+encrypt" after a file;
 /// none by default), "policy=v5" (before switches), "switch=name=value", "fault_mode=sigbus" (or thread),
-/// "journal=/path", "read_ahead=32" and "batch=64" in pages, "full_wait=5" in seconds.
+/// "journal=/path", "read_ahead=32" and "batch=64" in pages, "full_wait=5" in seconds,
+/// "budget=50%" of the memory cgroup's limit or else of the
+/// machine's memory (in place of `budget`, which may be 0 then), "overcommit=true" (regions larger than
+/// budget and swap), "shrink_under_pressure=true". A budget that does not fit into the limit of the memory
+/// cgroup is lowered, with a line on standard error.
 ///
 /// Returns null on failure.
 ///
@@ -127,6 +131,22 @@ pub unsafe extern "C" fn coldset_pool_sync(pool: *const coldset_pool) -> c_int {
         // SAFETY: by contract.
         let pool = unsafe { object(pool, "the pool") }?;
         Ok(pool.pool.get()?.sync()?)
+    })
+}
+
+/// Changes the budget to `bytes`, while the pool is in use; pages are evicted for a smaller one before this
+/// returns.
+///
+/// `COLDSET_NO_MEMORY`: it stays as it was, because too much is pinned, or promised to regions.
+///
+/// # Safety
+/// `pool` is null or a pool.
+#[no_mangle]
+pub unsafe extern "C" fn coldset_pool_resize(pool: *const coldset_pool, bytes: u64) -> c_int {
+    status(|| {
+        // SAFETY: by contract.
+        let pool = unsafe { object(pool, "the pool") }?;
+        Ok(pool.pool.get()?.resize(bytes)?)
     })
 }
 

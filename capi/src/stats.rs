@@ -12,7 +12,8 @@ use std::ffi::{c_char, c_int, CString};
 pub struct coldset_stats {
     /// The budget in bytes.
     pub budget_bytes: u64,
-    /// Bytes that count to it: pages in memory, and memory of compressed contents.
+    /// Bytes that count to it: pages in memory, memory of compressed contents, and tables that grow with
+    /// use, above a share that every pool needs.
     pub resident_bytes: u64,
     /// Highest `resident_bytes` so far.
     pub peak_bytes: u64,
@@ -48,6 +49,10 @@ pub struct coldset_stats {
     pub miss_median_ns: u64,
     /// 99 % of all misses took at most this long, in nanoseconds.
     pub miss_p99_ns: u64,
+    /// Transfers of local files that were tried again after EIO.
+    pub retried: u64,
+    /// Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
+    pub overhead_bytes: u64,
 }
 
 impl From<&Stats> for coldset_stats {
@@ -72,6 +77,8 @@ impl From<&Stats> for coldset_stats {
             store_errors: s.store_errors,
             miss_median_ns: s.miss.median_ns,
             miss_p99_ns: s.miss.p99_ns,
+            retried: s.retried,
+            overhead_bytes: s.overhead_bytes,
         }
     }
 }

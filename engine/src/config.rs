@@ -40,7 +40,7 @@ impl Scale {
 }
 
 /// Construction parameters of [`crate::Engine`].
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Config {
     /// NUMA nodes, 1..=64.

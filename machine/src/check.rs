@@ -164,7 +164,8 @@ impl World {
         let mut rss = vec![[0u64; 2]; self.mms.len()];
         for (i, m) in self.mappings.iter().enumerate().filter(|(_, m)| m.alive) {
             let mut present = 0;
-            for (e, pte) in m.ptes.iter().enumerate() {
+            for e in 0..m.ptes.len() {
+                let pte = m.ptes[e];
                 if !pte.contains(Pte::PRESENT) {
                     continue;
                 }

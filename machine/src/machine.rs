@@ -107,11 +107,20 @@ impl Machine {
 
     /// A new file of `pages` pages on a device, nothing cached, after the files already there.
     pub fn create_file(&self, device: usize, pages: u32) -> ObjectId {
+        self.add_file(device, pages, Object::new)
+    }
+
+    /// As [`Self::create_file`], of which few pages will be used: it takes memory by those.
+    pub fn create_scattered_file(&self, device: usize, pages: u32) -> ObjectId {
+        self.add_file(device, pages, Object::scattered)
+    }
+
+    fn add_file(&self, device: usize, pages: u32, make: fn(Backing, u32) -> Object) -> ObjectId {
         let mut w = self.w.borrow_mut();
         let start = w.device_end[device];
         // Files are laid out one after the other, with room to grow.
         w.device_end[device] += u64::from(pages).next_multiple_of(1 << 10) + (1 << 10);
-        w.add_object(Object::new(Backing::File { device, start }, pages))
+        w.add_object(make(Backing::File { device, start }, pages))
     }
 
     /// A new anonymous region in which every page is filled with one value: zram keeps a word of it.
@@ -133,6 +142,13 @@ impl Machine {
         self.w
             .borrow_mut()
             .add_object(Object::new(Backing::Anon, pages))
+    }
+
+    /// A new anonymous region of which few pages will be used: it takes memory by those.
+    pub fn create_scattered_anon(&self, pages: u32) -> ObjectId {
+        self.w
+            .borrow_mut()
+            .add_object(Object::scattered(Backing::Anon, pages))
     }
 
     /// A new address space in a memcg.
@@ -163,10 +179,20 @@ impl Machine {
         pages: u32,
         flags: MappingFlags,
     ) -> MappingId {
+        self.add_mapping(Mapping::new(mm, object, start, pages, flags))
+    }
+
+    /// As [`Self::mmap`] of all of an object, for few pages of it: takes memory by those.
+    pub fn mmap_scattered(&self, mm: MmId, object: ObjectId, flags: MappingFlags) -> MappingId {
+        let pages = self.w.borrow().object(object).pages();
+        self.add_mapping(Mapping::scattered(mm, object, 0, pages, flags))
+    }
+
+    fn add_mapping(&self, mapping: Mapping) -> MappingId {
+        let (mm, object) = (mapping.mm, mapping.object);
         let mut w = self.w.borrow_mut();
         let id = MappingId(w.mappings.len() as u32);
-        w.mappings
-            .push(Mapping::new(mm, object, start, pages, flags));
+        w.mappings.push(mapping);
         w.mms[mm.idx()].mappings.push(id);
         w.objects[object.idx()].mappings.push(id);
         id

@@ -12,7 +12,7 @@ use crate::pool::PoolInner;
 use crate::region::RegionInner;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 
 /// Most pages handed to the thread together: what one leaf table maps.
 const MOST: usize = 512;
@@ -32,6 +32,8 @@ pub(crate) struct Stream {
     handed: AtomicU64,
     /// Held while the thread fills; true once the region goes away.
     closed: Mutex<bool>,
+    /// The same for handler threads, of which several may fill.
+    pub(crate) gone: RwLock<bool>,
 }
 
 impl Stream {
@@ -233,9 +235,10 @@ impl RegionInner {
         }
     }
 
-    /// Nothing is filled ahead any more when this returns.
+    /// Nothing is filled ahead, or for a message that is late, any more when this returns.
     pub(crate) fn close_stream(&self) {
         *self.stream.closed.lock().expect("a stream") = true;
+        *self.stream.gone.write().expect("a stream") = true;
     }
 }
 

@@ -5,6 +5,7 @@ mod parse;
 pub use parse::parse_size;
 
 use crate::error::{Error, Result};
+use crate::pressure::PressureConfig;
 use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
 use coldset_engine::switches::DirtyFlush;
@@ -175,6 +176,10 @@ pub struct PoolConfig {
     pub(crate) full_wait: Duration,
     pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
+    pub(crate) overcommit: bool,
+    /// Of what memory there is; the budget follows from it when a pool is made.
+    pub(crate) share: Option<f64>,
+    pub(crate) pressure: Option<PressureConfig>,
     pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
     pub(crate) journal: Option<PathBuf>,
@@ -199,12 +204,36 @@ impl PoolConfig {
             full_wait: Duration::from_secs(5),
             exit_limit: crate::exit::LIMIT,
             store_outside: false,
+            overcommit: false,
+            share: None,
+            pressure: None,
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
             journal: None,
             observe: None,
             metrics: None,
         }
+    }
+
+    /// As [`Self::new`], with a budget that is a share (above 0, at most 1) of the limit of the process's
+    /// memory cgroup, or, if it has none, of the machine's memory.
+    ///
+    /// # Errors
+    /// Another share.
+    pub fn share(share: f64) -> Result<Self> {
+        Self::new(0).with_share(share)
+    }
+
+    pub(crate) fn with_share(mut self, share: f64) -> Result<Self> {
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(Error::Setting {
+                what: "the budget",
+                value: format!("{}% of memory", share * 100.0),
+                range: "use more than 0% and at most 100%",
+            });
+        }
+        self.share = Some(share);
+        Ok(self)
     }
 
     /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...). The engine reads
@@ -300,6 +329,42 @@ impl PoolConfig {
         self
     }
 
+    /// Grants anonymous regions of any size, also if budget and swap cannot hold them together. Whoever
+    /// uses more pages than they can hold gets SIGBUS and a line that says so, as in a kernel that
+    /// overcommits; without this, [`Group::anonymous`](crate::Group::anonymous) refuses.
+    pub fn overcommit(mut self, on: bool) -> Self {
+        self.overcommit = on;
+        self
+    }
+
+    /// A thread watches the pressure on memory that the kernel tells of the process's cgroup (version 2),
+    /// or else of the machine: when threads wait for memory in a tenth of the time, the budget
+    /// shrinks by a tenth a second, down to a quarter; after ten calm seconds it grows back as slowly.
+    /// [`Pool::new`](crate::Pool::new) fails where the kernel does not tell (`psi=1` on its command line
+    /// helps).
+    pub fn shrink_under_pressure(mut self, on: bool) -> Self {
+        self.pressure = on.then(PressureConfig::default);
+        self
+    }
+
+    /// As [`Self::shrink_under_pressure`], with pressure read from another file, at another pace.
+    #[doc(hidden)]
+    pub fn pressure_from(mut self, source: impl Into<PathBuf>, interval: Duration) -> Self {
+        self.pressure = Some(PressureConfig {
+            source: Some(source.into()),
+            interval,
+        });
+        self
+    }
+
+    pub(crate) fn too_small(budget: u64) -> Error {
+        Error::Setting {
+            what: "the budget",
+            value: format!("{budget} bytes"),
+            range: "at least 1 MiB is needed for the pages in flight",
+        }
+    }
+
     /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]); one that exists must be
     /// a journal, and is emptied. It is complete
     /// once the pool and its regions have been dropped. Without this, the variable
@@ -349,11 +414,7 @@ impl PoolConfig {
     pub(crate) fn check(&self) -> Result<()> {
         let setting = |what, value: String, range| Err(Error::Setting { what, value, range });
         if self.budget < MIN_BUDGET {
-            return setting(
-                "the budget",
-                format!("{} bytes", self.budget),
-                "at least 1 MiB is needed for the pages in flight",
-            );
+            return Err(Self::too_small(self.budget));
         }
         if !(32..=256).contains(&self.batch) {
             return setting("the batch", self.batch.to_string(), "use 32 to 256 pages");

@@ -10,6 +10,11 @@ use coldset_engine::{MemcgId, MmId, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Slots that kept copies leave free: evictions of several threads at a time need new ones.
+fn spare(total: u64) -> u64 {
+    (total / 8).min(1024)
+}
+
 /// The locked part of a pool.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -42,7 +47,8 @@ impl Core {
         let (used, total) = self.policy.slots();
         let missing = self.promised.saturating_sub(used * PAGE as u64);
         let room = swap.limit().saturating_sub(swap.bytes());
-        let slots_suffice = total * PAGE as u64 >= self.promised;
+        // The engine takes no anonymous page once no slot is free, not even one whose copy is good.
+        let slots_suffice = total * PAGE as u64 >= self.promised && total - used >= spare(total);
         let plenty = swap.bytes() * 2 <= swap.limit() || (!counts && missing <= room);
         plenty && (slots_suffice || !self.policy.swap_full(memcg))
     }

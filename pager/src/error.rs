@@ -53,8 +53,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A file cannot be used.
-    #[error("{}: {why}", path.display())]
+    #[error("{what}{}{}: {why}", if what.is_empty() { "" } else { " " }, path.display())]
     File {
+        /// What was tried, if that is not plain.
+        what: &'static str,
         /// Which.
         path: PathBuf,
         /// Why not.
@@ -72,7 +74,7 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
-    /// More anonymous memory than budget and swap can hold.
+    /// More anonymous memory than budget and swap can hold, with pages on their way and tables.
     #[error(
         "{asked} bytes of anonymous memory do not fit: {promised} of {available} bytes (budget and \
          swap) are promised already; give the pool more swap"
@@ -84,6 +86,47 @@ pub enum Error {
         promised: u64,
         /// Bytes there are.
         available: u64,
+    },
+    /// The budget cannot shrink so far.
+    #[error(
+        "the budget cannot shrink to {asked} bytes: {taken} bytes are in use and cannot be given up now, \
+         {pinned} of them pinned, {store} compressed contents and tables; it stays at {budget} bytes"
+    )]
+    Shrink {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes of pinned pages.
+        pinned: u64,
+        /// Bytes of compressed contents and tables that count to the budget.
+        store: u64,
+        /// Bytes in use when it was given up.
+        taken: u64,
+        /// The budget as before, bytes.
+        budget: u64,
+    },
+    /// A smaller budget and swap could not hold what has been promised.
+    #[error(
+        "the budget cannot shrink to {asked} bytes: {promised} bytes of anonymous memory are promised, \
+         and with swap it would hold {available}; drop regions first, or make the pool with overcommit"
+    )]
+    Promised {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes promised to regions.
+        promised: u64,
+        /// Bytes there would be.
+        available: u64,
+    },
+    /// The kernel does not tell of pressure on memory.
+    #[error(
+        "cannot shrink under pressure: {path}: {source}; start the kernel with psi=1, or leave \
+         shrink_under_pressure off"
+    )]
+    Pressure {
+        /// Where it should be told.
+        path: String,
+        /// Why it is not.
+        source: io::Error,
     },
     /// Nothing could be evicted.
     #[error(
@@ -135,9 +178,25 @@ impl Error {
     /// An error of a file by its name.
     pub(crate) fn file(path: &Path, e: io::Error) -> Error {
         Error::File {
+            what: "",
             path: path.into(),
             errno: e.raw_os_error().unwrap_or(libc::EIO),
             why: e.to_string(),
+        }
+    }
+
+    /// Says what an error of a file was met at.
+    pub(crate) fn at(what: &'static str) -> impl Fn(Error) -> Error {
+        move |e| match e {
+            Error::File {
+                path, why, errno, ..
+            } => Error::File {
+                what,
+                path,
+                why,
+                errno,
+            },
+            other => other,
         }
     }
 

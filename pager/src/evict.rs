@@ -7,9 +7,10 @@
 
 use crate::error::{Error, Result};
 use crate::fault::end;
+use crate::plant::{self, Plant};
 use crate::policy::Left;
 use crate::pool::PoolInner;
-use crate::region::{Backing, Memory, RegionInner};
+use crate::region::{Backing, Memory, RegionInner, BLOCK};
 use crate::store::compressed::same_filled;
 use crate::store::storage::{write_all, Write};
 use crate::store::swap::Put;
@@ -127,7 +128,7 @@ impl PoolInner {
 
     /// Steps 2 to 4: contents are in the buffer, and nowhere else.
     fn take_out(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
-        if self.config.copy_then_punch {
+        if self.config.copy_then_punch || plant::on(Plant::CopyThenPunch) {
             return self.copy_then_punch(e, victims);
         }
         self.check_descriptors(e, victims);
@@ -226,7 +227,8 @@ impl PoolInner {
             for (i, at) in run.enumerate() {
                 let v = &victims[at];
                 let dirtied = region.words.get(v.page).dirtied();
-                fates[at] = if needs(v) || written[i] || dirtied {
+                let written = written[i] && !plant::sometimes(Plant::MarkIgnored, 32);
+                fates[at] = if needs(v) || written || dirtied {
                     let zero = v.slot.is_some() && same_filled(e.pages.page(at)) == Some(0);
                     if zero {
                         Fate::Zero
@@ -336,6 +338,7 @@ impl PoolInner {
         let mut result = Ok(());
         let swap = self.swap.as_ref();
         let mut gone = 0;
+        let mut empty: Vec<(&RegionInner, usize)> = Vec::new();
         {
             let mut core = self.core();
             for (v, fate) in victims.iter().zip(fates) {
@@ -347,7 +350,9 @@ impl PoolInner {
                 let book = &v.region.book;
                 core.policy.left(book, swap, v.page, what, v.slot, v.shadow);
                 if what != Left::Back {
-                    v.region.count_out(v.page);
+                    if v.region.count_out(v.page) {
+                        empty.push((&v.region, v.page / BLOCK));
+                    }
                     gone += 1;
                 }
             }
@@ -366,6 +371,7 @@ impl PoolInner {
                 v.region.words.emptied(v.page);
             }
         }
+        empty.iter().for_each(|(r, b)| r.release_table(*b));
         self.gate.left(victims.len() as u64);
         self.counts.evicted.fetch_add(gone, Relaxed);
         result

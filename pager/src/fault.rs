@@ -4,6 +4,7 @@ use crate::config::MAX_READ_AHEAD;
 use crate::error::{Error, Result};
 use crate::fuse::Fuse;
 use crate::page::State;
+use crate::plant::{self, Plant};
 use crate::policy::Arrival;
 use crate::region::RegionInner;
 use crate::store::compressed::SCRATCH;
@@ -252,7 +253,9 @@ impl RegionInner {
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
         // Before anybody can store to them: a sync passes over blocks that have none.
-        (first..first + n).for_each(|p| self.count_in(p));
+        if !plant::on(Plant::CountLate) {
+            (first..first + n).for_each(|p| self.count_in(p));
+        }
         let put = if write && (fresh || n == 1) {
             self.put_in(first, bytes, false)
         } else if write {
@@ -271,6 +274,9 @@ impl RegionInner {
             return give_up(e);
         }
         self.tell_engine(first, n, write);
+        if plant::on(Plant::CountLate) {
+            (first..first + n).for_each(|p| self.count_in(p));
+        }
         for p in first..first + n {
             // What was zero has no copy anywhere; only the write-protect mark tells if it still is.
             let stored = write && p == first;
@@ -301,12 +307,26 @@ impl RegionInner {
         }
         if stored > 0 {
             let swap = self.pool.swap.as_ref().expect("slot of a swap");
+            if plant::on(Plant::SlotEarly) {
+                self.give_slots_early(&slots[..n], first);
+            }
             let pages = &mut b.pages.bytes_mut()[..n * PAGE];
             let done = swap.get_many(&slots[..n], pages, b.scratch.bytes_mut());
             done.map_err(Error::io("reading swap"))?;
             c.swapped_in.fetch_add(stored, Relaxed);
         }
         Ok(stored == 0)
+    }
+
+    /// The planted bug: others may take the slots, and store to them, before they have been read.
+    fn give_slots_early(&self, slots: &[Option<u32>], first: usize) {
+        let mut core = self.pool.core();
+        for (i, slot) in slots.iter().enumerate() {
+            if let Some(slot) = *slot {
+                self.book.set_slot(first + i, None);
+                core.policy.free_slot(None, slot);
+            }
+        }
     }
 
     fn tell_engine(&self, first: usize, n: usize, write: bool) {
@@ -322,6 +342,8 @@ impl RegionInner {
             };
             core.policy.insert(&self.book, swap, first + i, how, keep);
         }
+        // Records and page tables may have grown.
+        self.pool.gone(&mut core, 0);
         if write && self.writable_file().is_some() {
             drop(core);
             self.note_dirty(first);

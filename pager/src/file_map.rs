@@ -125,6 +125,7 @@ impl Group {
         }
         if len == 0 {
             return Err(Error::File {
+                what: "",
                 path: path.into(),
                 why: "it is empty, and there is nothing to map".into(),
                 errno: libc::EINVAL,

@@ -13,11 +13,12 @@ use std::time::Duration;
 /// Counts pages in memory against the budget.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    budget: u64,
-    /// Pages in memory and pages of the compressed store, if it counts.
+    budget: AtomicU64,
+    /// Pages in memory, and pages of the compressed store and of tables, as far as they count.
     used: AtomicU64,
-    /// The latter alone. Changed under the core lock.
+    /// Of the store alone, and of tables. Changed under the core lock.
     store: AtomicU64,
+    extra: AtomicU64,
     /// Highest value of `used` so far.
     peak: AtomicU64,
     /// Pages that the engine has given up and that still are in memory.
@@ -35,10 +36,11 @@ pub(crate) struct Full;
 impl Gate {
     pub(crate) fn new(budget: u64) -> Self {
         Self {
-            budget,
+            budget: AtomicU64::new(budget),
             used: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             store: AtomicU64::new(0),
+            extra: AtomicU64::new(0),
             leaving: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
@@ -47,21 +49,37 @@ impl Gate {
     }
 
     pub(crate) fn budget(&self) -> u64 {
-        self.budget
+        self.budget.load(Acquire)
+    }
+
+    /// Another budget. Whoever waits for room looks again; nobody enters above it.
+    pub(crate) fn set_budget(&self, pages: u64) {
+        self.budget.store(pages, Release);
+        self.changed();
+    }
+
+    /// Pages that count, of whatever.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
     }
 
     pub(crate) fn resident(&self) -> u64 {
-        let store = self.store.load(Relaxed);
-        self.used.load(Relaxed).saturating_sub(store)
+        let others = self.store.load(Relaxed) + self.extra.load(Relaxed);
+        self.used.load(Relaxed).saturating_sub(others)
     }
 
     /// Pages that may still come in.
     pub(crate) fn free(&self) -> u64 {
-        self.budget.saturating_sub(self.used.load(Relaxed))
+        self.budget().saturating_sub(self.used.load(Relaxed))
     }
 
     pub(crate) fn store(&self) -> u64 {
         self.store.load(Relaxed)
+    }
+
+    /// Pages of tables that count.
+    pub(crate) fn extra(&self) -> u64 {
+        self.extra.load(Relaxed)
     }
 
     pub(crate) fn peak(&self) -> u64 {
@@ -84,7 +102,7 @@ impl Gate {
             let epoch = self.epoch.load(Acquire);
             let now = self.used.load(Acquire);
             let then = now + pages;
-            if then <= self.budget {
+            if then <= self.budget() {
                 if self
                     .used
                     .compare_exchange(now, then, AcqRel, Acquire)
@@ -117,10 +135,11 @@ impl Gate {
         self.changed();
     }
 
-    /// Pages are in memory no more, and the store takes `store` pages now. Under the core lock.
-    pub(crate) fn exchange(&self, pages: u64, store: u64) {
-        let before = self.store.swap(store, AcqRel);
-        let delta = store.wrapping_sub(before).wrapping_sub(pages);
+    /// Pages are in memory no more, and the store takes `store` pages now, and tables `extra`. Under the
+    /// core lock.
+    pub(crate) fn exchange(&self, pages: u64, store: u64, extra: u64) {
+        let before = self.store.swap(store, AcqRel) + self.extra.swap(extra, AcqRel);
+        let delta = (store + extra).wrapping_sub(before).wrapping_sub(pages);
         let used = self.used.fetch_add(delta, AcqRel).wrapping_add(delta);
         self.peak.fetch_max(used, Relaxed);
         self.changed();

@@ -139,22 +139,42 @@ impl Group {
     }
 
     /// Bytes of pages of the group and below that are charged.
+    ///
+    /// # Panics
+    /// In a child of fork.
     pub fn usage(&self) -> u64 {
-        self.pool.core().policy.engine().memcgs[self.memcg]
+        self.pool.of_this_process().core().policy.engine().memcgs[self.memcg]
             .memory()
             .usage()
             * PAGE as u64
     }
 
     /// One of the engine's counters, for the group and below.
+    ///
+    /// # Panics
+    /// In a child of fork.
     pub fn counter(&self, c: Counter) -> i64 {
-        self.pool.core().policy.engine().memcgs.live(self.memcg, c)
+        self.pool
+            .of_this_process()
+            .core()
+            .policy
+            .engine()
+            .memcgs
+            .live(self.memcg, c)
     }
 
     /// `[seq, anonymous pages, file pages]` of each generation of the group itself, oldest first;
     /// empty under a policy without generations.
+    ///
+    /// # Panics
+    /// In a child of fork.
     pub fn generations(&self) -> Vec<[u64; 3]> {
-        self.pool.core().policy.engine().generations(self.memcg)
+        self.pool
+            .of_this_process()
+            .core()
+            .policy
+            .engine()
+            .generations(self.memcg)
     }
 
     /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can

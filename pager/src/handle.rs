@@ -1,11 +1,13 @@
 //! What a program holds: regions and pins.
 
+use crate::account::holds;
 use crate::error::{Error, Result};
 use crate::errseq::{Cursor, ErrSeq};
 use crate::evict::Victim;
 use crate::fault::{register, unregister};
 use crate::group::Group;
 use crate::page::State;
+use crate::plant::{self, Plant};
 use crate::pool::Pool;
 use crate::region::{Backing, NewRegion, RegionInner};
 use crate::store::claim::Claim;
@@ -97,12 +99,12 @@ impl Group {
     /// # Errors
     /// [`Error::Overcommit`]; address space.
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
-        let capacity = self.pool.config.swap.capacity() + self.pool.config.budget;
+        let capacity = holds(self.pool.config.swap.capacity(), self.pool.gate.budget());
         let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
         {
             let _shield = self.pool.enter()?;
             let mut core = self.pool.core();
-            if core.promised + asked > capacity {
+            if core.promised + asked > capacity && !self.pool.config.overcommit {
                 return Err(Error::Overcommit {
                     asked,
                     promised: core.promised,
@@ -314,9 +316,11 @@ impl Region {
                     // What has failed before is left for a sync to tell.
                     let now = Cursor::now();
                     self.inner.sync(pages.start, pages.len(), &now)?;
-                    return self.inner.let_go(first..end);
+                    if !plant::on(Plant::DropUnseen) {
+                        return self.inner.let_go(first..end);
+                    }
                 }
-                for p in first..end {
+                for p in self.inner.book.records.known(first..end) {
                     self.inner.drop_page(p, false)?;
                 }
             }
@@ -345,6 +349,9 @@ impl Region {
                 self.inner.bring_in(p, write)?;
             }
             pin.pages.end = p + 1;
+            if plant::on(Plant::PinLost) {
+                self.inner.words.unpin(p, write);
+            }
         }
         Ok(pin)
     }
@@ -392,13 +399,14 @@ impl Region {
             if r.in_block(b) == 0 && r.is_clean_file() {
                 continue;
             }
-            for p in r.block(b) {
+            for p in r.book.records.known(r.block(b)) {
                 gone = gone.and(r.drop_page(p, true));
             }
         }
         let mut core = r.pool.core();
         core.remove(r);
         core.policy.close(&r.book);
+        r.forget_tables();
         if r.is_anon() {
             core.promised -= (r.pages() * PAGE) as u64;
         }
@@ -508,10 +516,13 @@ impl RegionInner {
                         self.take_away(p);
                         let mut core = self.pool.core();
                         core.policy.forget(&self.book, self.pool.swap.as_ref(), p);
-                        self.count_out(p);
+                        let last_of_block = self.count_out(p);
                         self.pool.gone(&mut core, 1);
                         drop(core);
                         self.words.emptied(p);
+                        if last_of_block && !last {
+                            self.release_table(p / crate::region::BLOCK);
+                        }
                         return Ok(());
                     }
                 }
@@ -592,6 +603,9 @@ impl Region {
     }
 
     fn unpin(&self, pages: Range<usize>, write: bool) {
+        if plant::on(Plant::PinLost) {
+            return;
+        }
         for p in pages.clone() {
             // A store through a descriptor may come after the kernel last looked at the entry.
             self.inner.words.unpin(p, write);

@@ -138,6 +138,12 @@ fn handle(uffd: &Userfaultfd, miss: Told) -> bool {
         return true;
     };
     let page = (miss.addr - region.map.addr()) / PAGE;
+    // Read-ahead may have brought it in since: the program goes on, and may have dropped the region.
+    let _passage = region.pool.traffic.enter();
+    let gone = region.stream.gone.read().expect("a stream");
+    if *gone {
+        return true;
+    }
     match region.bring_in(page, miss.write) {
         Ok(()) => {
             // If somebody else brought it in, nobody has been woken for this message.
@@ -170,7 +176,7 @@ fn forgive(failed: &mut Vec<(usize, Instant)>) {
         }
         if let Some(r) = find(addr).filter(|r| matches!(r.memory, Memory::Faulting { .. })) {
             // Drops the mark. A page that is there by now stays, only its use is seen late.
-            let _ = r.map.zap(addr - r.map.addr(), PAGE);
+            r.zap(addr - r.map.addr(), PAGE);
         }
         false
     });

@@ -26,7 +26,8 @@
 //! |---|---|
 //! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
 //! | `config/parse.rs` | settings as text |
-//! | `core.rs`, `gate.rs` | what is behind the one lock; the budget of real pages |
+//! | `core.rs`, `gate.rs`, `account.rs` | what is behind the one lock; the budget of real pages; tables that count to it |
+//! | `resize.rs`, `pressure.rs` | what the budget is at first, and how it changes |
 //! | `policy/` | the engine, slots and books: all that decides, without any memory |
 //! | `recording.rs`, `traffic.rs` | beginning a journal; moments in which nothing is under way |
 //! | `journal/` | writing down what the engine is told, and telling it again |
@@ -42,10 +43,12 @@
 //! | `recompress.rs` | the second tier of compressed memory |
 //! | `store/` | compressed memory, swap, files, injected faults |
 //! | `torn.rs` | regions that the program has changed by system calls |
+//! | `plant.rs` | bugs on purpose, for tests |
 //! | `stat.rs` | counters |
 //! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
 
+mod account;
 mod ahead;
 mod background;
 mod check;
@@ -66,12 +69,19 @@ mod handler;
 pub mod journal;
 pub mod observe;
 mod page;
+#[cfg(not(feature = "plants"))]
+mod plant;
+#[cfg(feature = "plants")]
+#[doc(hidden)]
+pub mod plant;
 mod policy;
 mod pool;
+mod pressure;
 mod reclaim;
 mod recompress;
 mod recording;
 mod region;
+mod resize;
 mod stat;
 mod stock;
 pub mod store;

@@ -14,6 +14,7 @@ use crate::handler::Handlers;
 use crate::journal::NewJournal;
 use crate::observe;
 use crate::policy::{Fed, Policy, PolicyConfig};
+use crate::pressure::Watch;
 use crate::recompress::Recompressor;
 use crate::region::Faults;
 use crate::stat::Counts;
@@ -31,7 +32,7 @@ use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::MemcgId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 /// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
@@ -77,6 +78,11 @@ pub(crate) struct PoolInner {
     sigbus: Option<Handlers>,
     /// Threads that handle misses, once a region asks for them.
     handlers: Mutex<Option<Handlers>>,
+    /// One change of the budget at a time.
+    pub(crate) resizing: Mutex<()>,
+    /// Pages of the budget that the program has asked for; under pressure it has less.
+    pub(crate) full_budget: AtomicU64,
+    pressure: OnceLock<Watch>,
     pub(crate) pid: u32,
     /// Number in the process.
     pub(crate) id: u64,
@@ -106,6 +112,7 @@ impl Pool {
     /// A setting out of range; a missing feature of the kernel ([`Error::Missing`] names it and the
     /// fallback); the swap file.
     pub fn new(config: PoolConfig) -> Result<Self> {
+        let config = config.settled()?;
         config.check()?;
         let metrics_at = observe::begin(&config)?;
         let missing = match config.fault {
@@ -168,13 +175,16 @@ impl Pool {
             recompressor: Recompressor::default(),
             sweeping: Mutex::new(()),
             since_sweep: AtomicU64::new(0),
-            evictors: Stock::new(evictors(), |_| Evictor::new(config.batch))?,
+            evictors: Stock::new(evictors(), |_| Evictor::new(evicted_together(&config)))?,
             bounces: Stock::new(BOUNCES, |_| Bounce::new())?,
             traffic: Traffic::default(),
             recording: Mutex::new(()),
             file,
             sigbus,
             handlers: Mutex::new(None),
+            resizing: Mutex::new(()),
+            full_budget: AtomicU64::new(budget),
+            pressure: OnceLock::new(),
             pid: std::process::id(),
             id: observe::registry::next_id(),
             metrics_at,
@@ -182,6 +192,9 @@ impl Pool {
             config,
         });
         Recompressor::start(&inner)?;
+        if let Some(p) = &inner.config.pressure {
+            let _first = inner.pressure.set(Watch::start(&inner, p)?);
+        }
         observe::registry::add(&inner);
         let told = Cursor::now();
         Ok(Self { inner, told })
@@ -199,7 +212,7 @@ impl Pool {
 
     /// Bytes that pages in memory and compressed contents may take together.
     pub fn budget(&self) -> u64 {
-        self.inner.config.budget
+        self.inner.gate.budget() * PAGE as u64
     }
 }
 
@@ -230,7 +243,9 @@ fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<Swap>> {
         Some(ConfiguredFile::Temporary) => Some(patient(Arc::new(
             FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
         ))),
-        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(SwapFile::create(p, bytes)?))),
+        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(
+            SwapFile::create(p, bytes).map_err(Error::at("creating the swap file"))?,
+        ))),
     };
     let made = Swap::new(slots, memory, file, s.encrypt, config.full_wait);
     Ok(Some(made.map_err(&io)?))
@@ -241,6 +256,12 @@ impl PoolInner {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         let core = self.core_unless_failed();
         core.expect("the pager has failed before")
+    }
+
+    /// For what cannot return an error: a child of fork panics, where the lock may be held for ever.
+    pub(crate) fn of_this_process(&self) -> &Self {
+        assert!(std::process::id() == self.pid, "{}", Error::Forked);
+        self
     }
 
     /// The lock, unless a panic has left the engine in an unknown state.
@@ -323,21 +344,6 @@ impl PoolInner {
         let sw = &self.config.switches;
         sw.policy == PolicyKind::Classic
             || (sw.policy == PolicyKind::MultiGen && !sw.page_table_walk)
-    }
-
-    /// Pages have left memory; compressed memory counts to the budget, and what it takes, pages
-    /// cannot.
-    pub(crate) fn gone(&self, core: &mut Core, pages: u64) {
-        let store = match &self.swap {
-            Some(swap) if !self.config.store_outside => swap.bytes().div_ceil(PAGE as u64),
-            _ => 0,
-        };
-        let changed = store != self.gate.store();
-        self.gate.exchange(pages, store);
-        if changed {
-            let limit = self.gate.budget().saturating_sub(store);
-            core.policy.set_room(limit);
-        }
     }
 
     /// Charges pages to a group; without `must`, only if there is room or one reclaim makes it. True if
@@ -483,6 +489,13 @@ impl PoolInner {
 
 /// Evictions at a time: two descriptors each. More than there are CPUs, because some of them wait for a
 /// device, a batch of pages each.
+/// Pages that one eviction moves at once: a batch, and of a small budget a share, because they are in its
+/// buffers then.
+fn evicted_together(config: &PoolConfig) -> usize {
+    let share = config.budget / PAGE as u64 / 512;
+    (share as usize).clamp(16, config.batch)
+}
+
 fn evictors() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
     (cpus + 1).clamp(2, 8)

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::evict::Victim;
 use crate::page::{State, Word};
+use crate::plant::{self, Plant};
 use crate::policy::Task;
 use crate::pool::PoolInner;
 use crate::region::RegionInner;
@@ -319,7 +320,11 @@ fn settle(core: &mut Core, run: &mut Run, task: &Task) {
             continue;
         };
         let u = run.unmapped.swap_remove(at);
-        if !d.freed {
+        let last = || {
+            let f = task.freed().last();
+            f.is_some_and(|f| f.object == u.region.book.object && f.index as usize == u.page)
+        };
+        if !d.freed || plant::on(Plant::LastFreed) && !last() {
             core.policy.map(u.folio, true);
             u.region.words.filled(u.page, false);
         }

@@ -6,22 +6,22 @@ use crate::ahead::Stream;
 use crate::error::{Error, Result};
 use crate::errseq::ErrSeq;
 use crate::fault::end;
-use crate::page::PageTable;
+use crate::page::{PageTable, Words};
 use crate::policy::Book;
 use crate::pool::PoolInner;
 use crate::store::Storage;
 use crate::sys::memfd::{Extent, Memfd};
-use crate::sys::memory::{Mapping, Table};
+use crate::sys::memory::Mapping;
+use crate::sys::records::Block;
 use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
 use coldset_engine::FolioId;
 use rustix::io::Errno;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::Arc;
 
-/// Pages of a block: what one leaf table maps, and what a sweep looks at together.
-pub(crate) const BLOCK: usize = 512;
+/// What a sweep looks at together.
+pub(crate) use crate::sys::records::BLOCK;
 
 /// Attempts, a millisecond apart, to get a page from a kernel that has none.
 const SHORT_RETRIES: u32 = 2000;
@@ -60,10 +60,6 @@ pub(crate) struct RegionInner {
     pub(crate) memory: Memory,
     pub(crate) map: Mapping,
     pub(crate) words: PageTable,
-    /// Pages of each block that are in memory or on their way.
-    in_block: Table<AtomicU32>,
-    /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
-    pub(crate) dirty_since: Table<AtomicU64>,
     /// Whoever reads it in order.
     pub(crate) stream: Stream,
     /// An `Advice`.
@@ -92,7 +88,6 @@ pub(crate) struct Faults {
 impl RegionInner {
     pub(crate) fn new(pool: Arc<PoolInner>, new: NewRegion) -> Result<Self> {
         let sys = Error::sys("making a region");
-        let io = Error::io("making a region");
         let pages = new.pages;
         let (memory, map) = match new.faults {
             None => {
@@ -100,27 +95,27 @@ impl RegionInner {
                 (Memory::Explicit, map)
             }
             Some(Faults { file, uffd }) => {
-                let file = Arc::new(file.extent(pages).map_err(&sys)?);
+                let room = "finding room for a region (is there a limit on file sizes, ulimit -f?)";
+                let file = Arc::new(file.extent(pages).map_err(Error::sys(room))?);
                 let writable = new.backing.as_ref().is_none_or(|b| b.writable);
                 file.check();
-                let map = Mapping::shared(file.clone(), writable).map_err(&sys)?;
+                let space =
+                    "mapping a region (address space, ulimit -v; or mappings, vm.max_map_count)";
+                let map = Mapping::shared(file.clone(), writable).map_err(Error::sys(space))?;
                 uffd.register(&map).map_err(&sys)?;
                 (Memory::Faulting { file, uffd }, map)
             }
         };
         map.dont_fork().map_err(&sys)?;
         map.no_huge_pages().map_err(&sys)?;
-        let blocks = pages.div_ceil(BLOCK);
-        let table = |n| Table::new(n).map_err(io::Error::from).map_err(&io);
+        let words = PageTable::new(Words::new(new.book.records.clone()));
         Ok(Self {
             pool,
             book: new.book,
             backing: new.backing,
             memory,
             map,
-            words: PageTable::new(pages).map_err(&sys)?,
-            in_block: table(blocks)?,
-            dirty_since: Table::new(blocks).map_err(&sys)?,
+            words,
             stream: Stream::default(),
             advice: AtomicU8::new(0),
             sweeps: AtomicU64::new(0),
@@ -133,7 +128,7 @@ impl RegionInner {
     }
 
     pub(crate) fn blocks(&self) -> usize {
-        self.in_block.len()
+        self.book.records.blocks()
     }
 
     /// Pages of a block.
@@ -164,16 +159,19 @@ impl RegionInner {
         self.book.slot(page)
     }
 
+    /// What is known of a block; none: no page of it has been used.
+    pub(crate) fn known_block(&self, b: usize) -> Option<&Block> {
+        self.book.records.block(b)
+    }
+
+    /// When a block's first dirty page was found, nanoseconds; 0 = all clean.
+    pub(crate) fn dirty_since(&self, b: usize) -> u64 {
+        self.known_block(b)
+            .map_or(0, |b| b.dirty_since.load(Relaxed))
+    }
+
     pub(crate) fn in_block(&self, b: usize) -> u32 {
-        self.in_block[b].load(Relaxed)
-    }
-
-    pub(crate) fn count_in(&self, page: usize) {
-        self.in_block[page / BLOCK].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_out(&self, page: usize) {
-        self.in_block[page / BLOCK].fetch_sub(1, Relaxed);
+        self.known_block(b).map_or(0, |b| b.in_memory.load(Relaxed))
     }
 
     // ------------------------------------------------------------ memory

@@ -28,6 +28,8 @@ pub(crate) struct Counts {
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept: AtomicU64,
     pub(crate) dirty_blocks: AtomicU64,
+    /// Page tables that the kernel has for regions.
+    pub(crate) tables: AtomicU64,
     pub(crate) miss_ns: Histogram,
     pub(crate) evict_ns: Histogram,
     pub(crate) writeback_ns: Histogram,
@@ -79,7 +81,11 @@ pub struct Stats {
     pub resident_pages: u64,
     /// Memory of compressed contents that counts to the budget.
     pub store_pages: u64,
-    /// Highest sum of the two so far.
+    /// Memory of records and tables that counts to the budget.
+    pub overhead_pages: u64,
+    /// Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
+    pub overhead_bytes: u64,
+    /// Highest sum of what counts so far.
     pub peak_pages: u64,
     /// Bytes of memory of compressed contents, counted to the budget or not.
     pub store_bytes: u64,
@@ -133,8 +139,11 @@ pub struct Stats {
 
 impl Pool {
     /// Where the pool stands.
+    ///
+    /// # Panics
+    /// In a child of fork.
     pub fn stats(&self) -> Stats {
-        let stats = self.inner.stats_unless_failed();
+        let stats = self.inner.of_this_process().stats_unless_failed();
         stats.expect("the pager has failed before")
     }
 }
@@ -144,17 +153,22 @@ impl PoolInner {
     pub(crate) fn stats_unless_failed(&self) -> Option<Stats> {
         let c = &self.counts;
         let get = |a: &AtomicU64| a.load(Relaxed);
-        let (slots, engine, dirty) = {
+        let (slots, engine, dirty, overhead) = {
             let core = self.core_unless_failed()?;
             let live = |k| core.policy.engine().memcgs.live(core.policy.top, k);
             let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
             let dirty = live(Counter::FileDirty).max(0) as u64;
-            (core.policy.slots(), engine.collect(), dirty)
+            {
+                let overhead = self.overhead_bytes(&core);
+                (core.policy.slots(), engine.collect(), dirty, overhead)
+            }
         };
         Some(Stats {
             budget_pages: self.gate.budget(),
             resident_pages: self.gate.resident(),
             store_pages: self.gate.store(),
+            overhead_pages: self.gate.extra(),
+            overhead_bytes: overhead,
             peak_pages: self.gate.peak(),
             store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
             swap: self.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
@@ -187,7 +201,7 @@ impl PoolInner {
 impl Stats {
     /// Bytes in memory that count to the budget.
     pub fn resident_bytes(&self) -> u64 {
-        (self.resident_pages + self.store_pages) * PAGE as u64
+        (self.resident_pages + self.store_pages + self.overhead_pages) * PAGE as u64
     }
 
     /// Counters of events, by the names of their fields.

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::errseq::Cursor;
 use crate::fuse::pool_thread;
 use crate::page::{State, Word};
+use crate::plant::{self, Plant};
 use crate::pool::PoolInner;
 use crate::region::{Backing, Memory, RegionInner, BLOCK};
 use crate::store::storage::{write_all, Write};
@@ -126,7 +127,7 @@ impl PoolInner {
         let too_much = all || self.dirty_pages() > background;
         for r in &regions {
             for b in 0..r.blocks() {
-                let since = r.dirty_since[b].load(Relaxed);
+                let since = r.dirty_since(b);
                 let old = since != 0 && now.saturating_sub(since) >= f.expire.as_nanos() as u64;
                 if since != 0 && (too_much || old) {
                     r.flush_block(b);
@@ -142,7 +143,7 @@ impl PoolInner {
         for r in self.writable_regions() {
             r.find_dirty();
             for b in 0..r.blocks() {
-                if r.dirty_since[b].load(Relaxed) != 0 {
+                if r.dirty_since(b) != 0 {
                     done += r.flush_block(b);
                     if done >= pages {
                         return done;
@@ -187,7 +188,7 @@ impl RegionInner {
         if self.writable_file().is_none() {
             return;
         }
-        let since = &self.dirty_since[page / BLOCK];
+        let since = &self.book.records.make_block(page / BLOCK).dirty_since;
         if since.load(Relaxed) == 0 {
             since.store(clock::now().max(1), Relaxed);
         }
@@ -228,7 +229,9 @@ impl RegionInner {
     /// handle, and pages that could not be written stay dirty. Returns pages written.
     pub(crate) fn flush_block(&self, b: usize) -> u64 {
         // Before the pages are looked at: who stores from here on notes it again.
-        self.dirty_since[b].store(0, Relaxed);
+        if let Some(known) = self.known_block(b) {
+            known.dirty_since.store(0, Relaxed);
+        }
         let range = self.block(b);
         let (written, result) = self.flush_range(range.start, range.end, false);
         if let Err(e) = result {
@@ -363,6 +366,10 @@ impl RegionInner {
             .iter()
             .map(|run| self.copy_out(first + run.start, buf, run))
             .collect();
+        if plant::on(Plant::ArmAfterCopy) {
+            let end = runs.last().map_or(0, |r| r.end);
+            self.arm(first, end, &mut [false; RUN][..end]);
+        }
         let mut writes: Vec<Write<'_>> = runs
             .iter()
             .zip(&read)
@@ -461,7 +468,7 @@ impl RegionInner {
         if let Err(e) = file.storage.sync() {
             self.note_error(&e);
         }
-        result.map_err(Error::io(WRITING))?;
+        plant::one_slot(result).map_err(Error::io(WRITING))?;
         if self.is_torn() {
             return Err(Error::Torn);
         }

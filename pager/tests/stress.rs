@@ -78,6 +78,12 @@ fn no_store_is_lost_with_a_swap_file() {
 }
 
 #[test]
+fn no_store_is_lost_in_an_encrypted_swap_file() {
+    let swap = SwapConfig::none().and_temporary(128 * MIB).encrypt(true);
+    anonymous("v5", swap, soak(3.0), &|_| ());
+}
+
+#[test]
 fn no_store_is_lost_when_compressed_memory_overflows_into_a_file() {
     let path = temp("over");
     let swap = SwapConfig::lz4(128 * MIB)

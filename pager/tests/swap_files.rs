@@ -6,6 +6,7 @@ mod common;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage, RetryStorage};
 use coldset_pager::{Error, FaultMode, Pool, PoolConfig, Region, SwapConfig};
 use common::*;
+use std::collections::BTreeSet;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -108,7 +109,7 @@ fn another_user_finds_nothing_to_read() {
 
 fn spy(folder: &Path) {
     let mut processes = 0;
-    let (mut rounds, mut opened, mut seen) = (0u64, Vec::new(), std::collections::BTreeSet::new());
+    let (mut rounds, mut opened, mut seen) = (0u64, BTreeSet::new(), BTreeSet::new());
     std::fs::write(folder.join("ready"), "").unwrap();
     while !folder.join("stop").exists() {
         rounds += 1;
@@ -118,7 +119,7 @@ fn spy(folder: &Path) {
                 continue;
             }
             if std::fs::File::open(e.path()).is_ok() {
-                opened.push(name.clone());
+                opened.insert(name.clone());
             }
             seen.insert(name);
         }
@@ -286,7 +287,9 @@ fn a_swap_file_has_one_pool() {
     if let Some(role) = child::role() {
         return println!(
             "got: {:?}",
-            on_file(Path::new(&role)).map_err(|e| e.to_string())
+            on_file(Path::new(&role))
+                .map(|_| ())
+                .map_err(|e| e.to_string())
         );
     }
     let folder = Folder::new();
@@ -318,6 +321,64 @@ fn a_swap_file_has_one_pool() {
     assert!(told.contains("got: Ok"), "{told}");
 }
 
+/// A pool that has been dropped gives its file up, with all its threads on: who comes next need not wait
+/// or try again.
+#[test]
+fn a_dropped_pool_gives_its_files_up() {
+    let folder = Folder::new();
+    let (swap, journal) = (folder.path("swap"), folder.path("journal"));
+    for _ in 0..20 {
+        let config = PoolConfig::new(MIB)
+            .swap(SwapConfig::file(&swap, 8 * MIB))
+            .fault_mode(FaultMode::Auto)
+            .background(true)
+            .journal(&journal);
+        let pool = Pool::new(config).unwrap();
+        let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+        if region.is_explicit() {
+            put(&region, 900, 1);
+        } else {
+            region.bytes_mut().chunks_mut(PAGE).for_each(|p| p[1] = 1);
+        }
+        drop((pool, region));
+    }
+}
+
+/// What cannot come back is SIGBUS for an access, with a line that says why.
+#[test]
+fn a_page_that_is_wrong_is_a_signal_with_a_line() {
+    use std::os::unix::process::ExitStatusExt;
+    const NAME: &str = "a_page_that_is_wrong_is_a_signal_with_a_line";
+    if let Some(role) = child::role() {
+        let config = PoolConfig::new(MIB).swap(SwapConfig::file(&role, 8 * MIB));
+        let Some(pool) = faulting(config) else { return };
+        let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+        for (i, p) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+            p.copy_from_slice(&text(i, 1));
+        }
+        push_out(&pool);
+        let file = std::fs::File::options().write(true).open(&role).unwrap();
+        for slot in 0..2000 {
+            file.write_all_at(b"x", (slot + 1) * PAGE as u64 + 100)
+                .unwrap();
+        }
+        let sum: u64 = region.bytes().iter().map(|&b| u64::from(b)).sum();
+        return println!("all of it was read: {sum}");
+    }
+    let folder = Folder::new();
+    let out = child::run(NAME, folder.path("swap").to_str().unwrap());
+    let told = child::text(&out);
+    if told.contains("skipped") {
+        return;
+    }
+    assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{told}");
+    assert!(
+        told.contains("cannot be brought in: reading swap: swap slot"),
+        "{told}"
+    );
+    assert!(told.contains("do not match their checksum"), "{told}");
+}
+
 /// A pool whose process was killed leaves a file that nobody holds: the next one takes it, and finds none
 /// of it.
 #[test]
@@ -347,7 +408,10 @@ fn a_killed_pool_leaves_its_swap_file_to_the_next() {
 
 // ---------------------------------------------------------------- what comes back wrong
 
-fn both() -> [(&'static str, fn(&Path) -> SwapConfig); 2] {
+/// What tells, and how such a swap is made.
+type Way = (&'static str, fn(&Path) -> SwapConfig);
+
+fn both() -> [Way; 2] {
     [
         ("checksum", |p| SwapConfig::file(p, 8 * MIB)),
         ("authentication tag", |p| {

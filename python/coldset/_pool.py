@@ -291,7 +291,9 @@ class Group(_Arrays):
 class Pool(_Arrays):
     """A budget of memory and the arrays that share it.
 
-    `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"). `swap` is where arrays go that
+    `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"); `budget` may be a share ("50%") of
+    the limit of the process's memory cgroup, or else of the machine's memory, and is lowered, with a
+    line on stderr, if it does not fit into that limit. `resize` changes it. `swap` is where arrays go that
     are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
     "file:/path:8GiB", "temp:8GiB", joined by "+"; "+encrypt" encrypts what goes to a file. `policy` is
     a name ("v5", "classic", "base", "merged",
@@ -300,6 +302,9 @@ class Pool(_Arrays):
     system calls use arrays without a pin. `journal` names a new file (or another journal) that records all
     decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap is full
     (5).
+    `overcommit` grants arrays that are larger than budget and swap together: whoever uses more than
+    these can hold is ended by SIGBUS. With `shrink_under_pressure` the budget shrinks, to a quarter
+    at most, while threads wait for memory, and grows back.
 
     With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
     still alive then go on working.
@@ -327,8 +332,11 @@ class Pool(_Arrays):
         read_ahead: int | None = None,
         batch: int | None = None,
         full_wait: float | None = None,
+        overcommit: bool = False,
+        shrink_under_pressure: bool = False,
     ) -> None:
-        settings = [("budget", str(_size("the budget", budget)))]
+        share = isinstance(budget, str) and budget.rstrip().endswith("%")
+        settings = [("budget", str(budget if share else _size("the budget", budget)))]
         if policy is not None:
             settings.append(("policy", policy))
         if isinstance(switches, str):
@@ -348,6 +356,8 @@ class Pool(_Arrays):
             "read_ahead": read_ahead,
             "batch": batch,
             "full_wait": full_wait,
+            "overcommit": "true" if overcommit else None,
+            "shrink_under_pressure": "true" if shrink_under_pressure else None,
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
         _process.prepare_signals()
@@ -373,6 +383,19 @@ class Pool(_Arrays):
     def budget(self) -> int:
         """Bytes that pages in memory and compressed contents may take together."""
         return self._pool.budget
+
+    def resize(self, budget: Size) -> None:
+        """Changes the budget, while the pool is in use. Pages are evicted for a smaller one before this
+        returns; raises OutOfMemory, and leaves it as it was, if too much is pinned or promised.
+
+        >>> import coldset
+        >>> pool = coldset.Pool("4MiB", swap="lz4:64MiB")
+        >>> a = pool.full(4 << 20, 3, "u1")
+        >>> pool.resize("2MiB")
+        >>> pool.budget, int(a[::4096].sum())
+        (2097152, 3072)
+        """
+        self._pool.resize(_size("the budget", budget))
 
     @property
     def usage(self) -> int:

@@ -19,13 +19,16 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
     }
     let class = match &e {
         Error::InUse { .. } => "FileInUseError",
-        Error::Missing(_) => "MissingFeature",
+        Error::Missing(_) | Error::Pressure { .. } => "MissingFeature",
         Error::Sigbus(_) => "HandlerError",
         Error::Switch(_) | Error::Group(_) | Error::Setting { .. } | Error::Parse { .. } => {
             "SettingError"
         }
         Error::Range { .. } => "SettingError",
-        Error::Overcommit { .. } | Error::NoMemory { .. } => "OutOfMemory",
+        Error::Overcommit { .. }
+        | Error::NoMemory { .. }
+        | Error::Shrink { .. }
+        | Error::Promised { .. } => "OutOfMemory",
         Error::ReadOnly => "ReadOnlyError",
         Error::Forked => "ForkedError",
         Error::Closed => "ClosedError",

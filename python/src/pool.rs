@@ -41,6 +41,13 @@ impl Pool {
         Ok(self.pool.get(py)?.budget())
     }
 
+    /// Changes the budget.
+    fn resize(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        let pool = self.pool.get(py)?;
+        let done = py.detach(|| pool.resize(bytes));
+        done.map_err(|e| raise(py, e))
+    }
+
     /// The group that everything belongs to.
     fn root(&self, py: Python<'_>) -> PyResult<Group> {
         Ok(Group {

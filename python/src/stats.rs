@@ -15,6 +15,8 @@ pub fn dict<'py>(py: Python<'py>, s: &Stats) -> PyResult<Bound<'py, PyDict>> {
         ("budget_pages", s.budget_pages),
         ("resident_pages", s.resident_pages),
         ("store_pages", s.store_pages),
+        ("overhead_pages", s.overhead_pages),
+        ("overhead_bytes", s.overhead_bytes),
         ("peak_pages", s.peak_pages),
         ("store_bytes", s.store_bytes),
         ("swap_slots_used", s.swap_slots.0),

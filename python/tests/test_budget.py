@@ -161,3 +161,43 @@ def test_groups_have_limits_of_their_own(pool: coldset.Pool) -> None:
     assert scan.generations()
     with pytest.raises(TypeError):
         scan.set(maximum=1)  # type: ignore[call-arg]
+
+
+def test_a_budget_is_changed_while_arrays_are_used() -> None:
+    gc.collect()
+    pool = coldset.Pool("16MiB", swap="lz4:64MiB+temp:64MiB")
+    a = pool.full(32 * MIB, 7, "u1")
+    stop = threading.Event()
+    wrong: list[int] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            if int(a[::4096].sum()) != 7 * len(a) // 4096:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for mib in [4, 12, 2, 16, 3]:
+        pool.resize(f"{mib}MiB")
+        assert pool.budget == mib * MIB
+        assert pool.stats()["resident_bytes"] <= mib * MIB + 4 * SLACK
+    stop.set()
+    for t in threads:
+        t.join()
+    assert not wrong
+    with a[: 2 * MIB].pin(), pytest.raises(coldset.OutOfMemory, match="pinned"):
+        pool.resize("1MiB")
+    assert pool.budget == 3 * MIB
+
+
+def test_a_budget_may_be_a_share_and_more_may_be_promised() -> None:
+    pool = coldset.Pool("1%", swap="temp:16MiB", overcommit=True)
+    assert pool.budget >= MIB
+    a = pool.zeros(1 << 40, "u1")
+    a[:: 1 << 34] = 3
+    assert int(a[:: 1 << 34].sum()) == 3 * 64
+    with pytest.raises(coldset.SettingError, match="0%"):
+        coldset.Pool("0%")
+    with pytest.raises(coldset.OutOfMemory):
+        coldset.Pool("4MiB", swap="temp:16MiB").zeros(1 << 40, "u1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -245,3 +246,51 @@ def test_an_example_program(tmp_path: Path) -> None:
     assert rows["coldset"]["checksum"] == rows["memmap"]["checksum"] != 0
     assert rows["coldset"]["peak_bytes"] <= 4 << 20
     assert rows["memmap"]["cpu_seconds"] > 0
+
+
+CLOSING = """
+    import os, resource, sys, coldset
+    first, end, reuse = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    pool = coldset.Pool("4MiB", swap="lz4:8MiB+temp:32MiB")
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(1024, hard)
+    a = pool.zeros(2 << 20)
+    a[:] = 1
+    os.closerange(first, end)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # The numbers go to a file of the program's.
+    n = 0
+    while reuse and n < 1200:
+        n = os.open(reuse[0], os.O_RDWR)
+    for i in range(3):
+        assert a.sum() == (2 << 20) * (i + 1), a.sum()
+        a += 1
+    print("right")
+    """
+
+
+def close_descriptors(run: Run, *arguments: object) -> subprocess.CompletedProcess[str]:
+    program = CLOSING.replace("sys.argv[1]", repr(str(arguments[0])))
+    program = program.replace("sys.argv[2]", repr(str(arguments[1])))
+    return run(program.replace("sys.argv[3:]", repr([str(a) for a in arguments[2:]])))
+
+
+@pytest.mark.parametrize("end", [200, 1024])
+def test_descriptors_are_out_of_a_daemons_way(run: Run, end: int) -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2048:
+        pytest.skip("the hard limit leaves no room for descriptors above 1024")
+    assert "right" in ok(close_descriptors(run, 3, end))
+
+
+def test_a_lost_descriptor_is_one_line_and_an_end(run: Run, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    contents = bytes(range(256)) * (8 << 12)
+    theirs.write_bytes(contents)
+    for arguments in ([], [theirs]):
+        done = close_descriptors(run, 3, 65536, *arguments)
+        assert done.returncode == -signal.SIGABRT, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+        lines = [line for line in done.stderr.splitlines() if "coldset: " in line]
+        assert len(lines) == 1 and "closed or replaced by the program" in lines[0], done.stderr
+        assert "right" not in done.stdout
+        assert theirs.read_bytes() == contents

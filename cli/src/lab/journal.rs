@@ -8,7 +8,7 @@ use coldset_lab::runner::{show_pages, Low, Size};
 use coldset_lab::traces::{Op, OpKind, Trace, MAX_PAGES};
 use coldset_pager::journal::{accesses, is_journal, Access, Accesses, RegionInfo};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// A journal that has been replayed exactly, as a trace.
@@ -74,17 +74,13 @@ fn convert(j: &Accesses) -> Result<(Trace, Vec<u32>), String> {
     if tasks.len() > usize::from(u16::MAX) {
         return Err("more than 65535 groups with regions".into());
     }
-    let mut touched = vec![Vec::new(); j.regions.len()];
+    let mut touched: HashMap<(u32, u32), u64> = HashMap::new();
     let mut op = |a: &Access| {
         let r: &RegionInfo = &j.regions[a.region as usize];
         let (object, first) = places[a.region as usize];
-        let seen: &mut Vec<u64> = &mut touched[a.region as usize];
-        let word = a.page as usize / 64;
-        if seen.len() <= word {
-            seen.resize(word + 1, 0);
-        }
-        let fresh = seen[word] >> (a.page % 64) & 1 == 0;
-        seen[word] |= 1 << (a.page % 64);
+        let seen = touched.entry((a.region, a.page / 64)).or_default();
+        let fresh = *seen >> (a.page % 64) & 1 == 0;
+        *seen |= 1 << (a.page % 64);
         let task = tasks.partition_point(|&g| g < r.group);
         Op {
             kind: match (r.anonymous, a.store) {

@@ -54,6 +54,44 @@ impl MemcgTree {
         std::iter::successors(Some(root), move |&k| self.preorder_next(root, Some(k)))
     }
 
+    /// All memcgs hang together as a tree does, whatever the numbers in it say. For trees that come
+    /// from outside: walks of others may not end.
+    pub fn links_are_sound(&self) -> bool {
+        let n = self.nodes.len();
+        let within = |id: MemcgId| !id.is_some() || id.idx() < n;
+        let all = self.nodes.iter().all(|m| {
+            let links = [m.parent, m.first_child, m.last_child, m.next_sibling];
+            links.into_iter().all(within) && within(m.prev_sibling)
+        });
+        let per_node = n * self.cfg.nr_nodes as usize;
+        if n == 0 || !all || self.local.len() != n || self.folded.len() != n {
+            return false;
+        }
+        if self.iters.len() != per_node || self.nodes[0].parent.is_some() {
+            return false;
+        }
+        // Each is the child of the one whose list it is on, and on one list.
+        let mut seen = vec![false; n];
+        let mut open = vec![MemcgId::ROOT];
+        seen[0] = true;
+        while let Some(id) = open.pop() {
+            let mut child = self[id].first_child;
+            let mut last = MemcgId::NONE;
+            while child.is_some() {
+                if std::mem::replace(&mut seen[child.idx()], true) || self[child].parent != id {
+                    return false;
+                }
+                open.push(child);
+                last = child;
+                child = self[child].next_sibling;
+            }
+            if self[id].last_child != last {
+                return false;
+            }
+        }
+        (0..n as u32).all(|id| seen[id as usize] == self.exists(MemcgId(id)))
+    }
+
     /// Deepest first descendant: where a post-order walk of `id` starts.
     pub(super) fn leftmost(&self, mut id: MemcgId) -> MemcgId {
         while self[id].first_child.is_some() {

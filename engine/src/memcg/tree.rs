@@ -56,9 +56,9 @@ pub struct Memcg {
     pub(super) swap: PageCounter,
     pub(super) parent: MemcgId,
     pub(super) first_child: MemcgId,
-    last_child: MemcgId,
+    pub(super) last_child: MemcgId,
     pub(super) next_sibling: MemcgId,
-    prev_sibling: MemcgId,
+    pub(super) prev_sibling: MemcgId,
     pub(super) online: bool,
     /// The slot is in use.
     live: bool,

@@ -9,6 +9,7 @@ pub(super) struct Area {
     pub(super) priority: i32,
     slots: u32,
     cluster: u32,
+    /// As far as slots have been used.
     used: Vec<u64>,
     used_in: Vec<u32>,
     /// Wholly free clusters, oldest first. Entries taken by a scan meanwhile are skipped.
@@ -26,7 +27,7 @@ impl Area {
             priority,
             slots,
             cluster,
-            used: vec![0; slots.div_ceil(64) as usize],
+            used: Vec::new(),
             used_in: vec![0; clusters as usize],
             free_clusters: (0..clusters).collect(),
             current: Vec::new(),
@@ -44,7 +45,8 @@ impl Area {
     }
 
     pub(super) fn is_used(&self, slot: u32) -> bool {
-        self.used[slot as usize / 64] >> (slot % 64) & 1 == 1
+        let word = self.used.get(slot as usize / 64);
+        word.is_some_and(|w| w >> (slot % 64) & 1 == 1)
     }
 
     /// Takes a slot for a CPU and counts the slots a scan looked at: from the CPU's own cluster, a
@@ -87,7 +89,11 @@ impl Area {
     }
 
     fn mark(&mut self, slot: u32) {
-        self.used[slot as usize / 64] |= 1 << (slot % 64);
+        let word = slot as usize / 64;
+        if self.used.len() <= word {
+            self.used.resize(word + 1, 0);
+        }
+        self.used[word] |= 1 << (slot % 64);
         self.used_in[(slot / self.cluster) as usize] += 1;
         self.free -= 1;
     }

@@ -14,7 +14,7 @@ const EMBEDDED: &[u8] = include_bytes!("../../data/reference/linux-6.12.json.zst
 /// Names looked for in a directory, first found first.
 const FILE_NAMES: [&str; 3] = ["golden.json", "linux-6.12.json", "linux-6.12.json.zst"];
 /// Unpacked size above which a file is not such a table.
-const UNPACKED_BYTES_MAX: u64 = 256 << 20;
+const UNPACKED_BYTES_MAX: u64 = 64 << 20;
 
 /// Why reference tables cannot be had.
 #[derive(Debug, thiserror::Error)]

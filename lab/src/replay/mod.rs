@@ -6,7 +6,7 @@ pub mod run;
 
 pub use clock::Clock;
 pub use inspect::{Command, LruvecDump};
-pub use run::{replay, Replay, ReplayError, SeriesPoint};
+pub use run::{replay, Replay, ReplayError, SeriesPoint, TASKS_COUNTED};
 
 use coldset_machine::SwapConfig;
 

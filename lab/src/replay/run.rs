@@ -2,14 +2,14 @@
 
 use super::inspect::{self, LruvecDump};
 use super::ReplayOptions;
-use crate::traces::{OpKind, Trace};
+use crate::traces::{ObjectInfo, OpKind, Trace};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::switches::SwitchError;
 use coldset_engine::{presets, Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
 use coldset_machine::{
-    Ctx, Inline, InlineClock, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId,
-    OpError, OpenFile, SwapConfig, World,
+    Ctx, Inline, InlineClock, Machine, MachineConfig, MachineError, MachineRun, MappingFlags,
+    MappingId, OpError, OpenFile, SwapConfig, World,
 };
 
 /// Why a replay cannot be done.
@@ -63,7 +63,8 @@ pub struct SeriesPoint {
 pub struct Replay {
     /// Counters of the limited memcg with everything below it, and global ones, by name.
     pub counters: Vec<(&'static str, i64)>,
-    /// Counters of each task's memcg, if every task has its own.
+    /// Counters of each task's memcg, if every task has its own and there are no more than
+    /// [`TASKS_COUNTED`].
     pub tasks: Vec<Vec<(&'static str, i64)>>,
     /// Points on the way.
     pub series: Vec<SeriesPoint>,
@@ -92,9 +93,95 @@ impl Replay {
 struct Player {
     ctx: Ctx,
     mm: MmId,
-    files: Vec<OpenFile>,
-    mappings: Vec<Option<MappingId>>,
+    /// By object, as far as it has used any.
+    places: Vec<Option<Box<Place>>>,
 }
+
+/// An object as a task sees it.
+struct Place {
+    file: OpenFile,
+    mapping: Option<MappingId>,
+}
+
+impl Player {
+    #[inline]
+    fn place(&mut self, object: u8, objects: &[ObjectId]) -> &mut Place {
+        let at = usize::from(object);
+        if self.places.len() <= at {
+            self.places.resize_with(at + 1, || None);
+        }
+        self.places[at].get_or_insert_with(|| {
+            Box::new(Place {
+                file: OpenFile::new(objects[at]),
+                mapping: None,
+            })
+        })
+    }
+}
+
+/// Most pages of an object that is kept as arrays, for each page of it that the trace uses. Of
+/// others, and of page tables that would take more than so much for each access, only what is used is
+/// kept: page numbers of a file are no reason to take memory.
+const WHOLE: u64 = 16;
+/// Pages that are an array in any case.
+const WHOLE_MIN: u64 = 1024;
+
+fn is_whole(info: &ObjectInfo) -> bool {
+    u64::from(info.pages) <= WHOLE * u64::from(info.used) + WHOLE_MIN
+}
+
+/// Mappings of a replay, made when they are first used.
+struct Mappings<'a> {
+    objects: &'a [ObjectInfo],
+    /// What they are called in the machine.
+    ids: &'a [ObjectId],
+    /// Entries that may be arrays yet.
+    whole: u64,
+}
+
+impl<'a> Mappings<'a> {
+    fn new(trace: &'a Trace, ids: &'a [ObjectId]) -> Self {
+        Self {
+            objects: &trace.objects,
+            ids,
+            whole: WHOLE * trace.ops.len() as u64 + (1 << 20),
+        }
+    }
+
+    fn map(&mut self, machine: &Machine, mm: MmId, n: u8) -> MappingId {
+        let (info, object) = (&self.objects[usize::from(n)], self.ids[usize::from(n)]);
+        let left = self.whole.checked_sub(info.pages.into());
+        match left.filter(|_| is_whole(info)) {
+            Some(left) => {
+                self.whole = left;
+                machine.mmap(mm, object, 0, info.pages, MappingFlags::empty())
+            }
+            None => machine.mmap_scattered(mm, object, MappingFlags::empty()),
+        }
+    }
+}
+
+/// Which tasks get a memcg and an address space: all up to the highest number, but if nearly none of
+/// them occur only those that do, or are `named`.
+fn present(trace: &Trace, named: impl Iterator<Item = u16>) -> Vec<bool> {
+    let tasks = trace.tasks.max(1) as usize;
+    let mut present = vec![false; tasks];
+    for op in &trace.ops {
+        present[usize::from(op.task)] = true;
+    }
+    for task in named {
+        present[usize::from(task)] = true;
+    }
+    present[0] |= tasks == 1;
+    let count = present.iter().filter(|&&p| p).count();
+    if tasks <= 4 * count + 64 {
+        present.fill(true);
+    }
+    present
+}
+
+/// Most tasks of which counters are kept.
+pub const TASKS_COUNTED: usize = 16;
 
 /// Replays `trace` under the variant called `variant`.
 ///
@@ -130,37 +217,34 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         .engine
         .memcgs
         .set_max(limited, CounterKind::Memory, o.memory)?;
-    let tasks = trace.tasks.max(1);
-    let memcgs: Vec<MemcgId> = (0..tasks)
-        .map(|_| {
-            if tasks > 1 || !o.low.is_empty() || !o.max.is_empty() {
-                machine.world_mut().engine.memcg_create(limited)
-            } else {
-                Ok(limited)
-            }
+    let present = present(trace, o.low.iter().chain(&o.max).map(|&(task, _)| task));
+    let apart = present.len() > 1 || !o.low.is_empty() || !o.max.is_empty();
+    let memcgs: Vec<Option<MemcgId>> = present
+        .iter()
+        .map(|&present| match (present, apart) {
+            (false, _) => Ok(None),
+            (true, false) => Ok(Some(limited)),
+            (true, true) => machine.world_mut().engine.memcg_create(limited).map(Some),
         })
         .collect::<Result<_, _>>()?;
+    let of_task = |task: u16| memcgs[usize::from(task)].expect("named");
     for &(task, pages) in &o.low {
-        machine
-            .world_mut()
-            .engine
-            .memcgs
-            .set_low(memcgs[task as usize], pages)?;
+        let tree = &mut machine.world_mut().engine.memcgs;
+        tree.set_low(of_task(task), pages)?;
     }
     for &(task, pages) in &o.max {
         let tree = &mut machine.world_mut().engine.memcgs;
-        tree.set_max(memcgs[task as usize], CounterKind::Memory, pages)?;
+        tree.set_max(of_task(task), CounterKind::Memory, pages)?;
     }
 
     let objects: Vec<ObjectId> = trace
         .objects
         .iter()
-        .map(|info| {
-            if info.is_anon {
-                machine.create_anon(info.pages)
-            } else {
-                machine.create_file(0, info.pages)
-            }
+        .map(|info| match (info.is_anon, is_whole(info)) {
+            (true, true) => machine.create_anon(info.pages),
+            (true, false) => machine.create_scattered_anon(info.pages),
+            (false, true) => machine.create_file(0, info.pages),
+            (false, false) => machine.create_scattered_file(0, info.pages),
         })
         .collect();
     let clock_kind = if o.clock.is_some() {
@@ -168,18 +252,19 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     } else {
         InlineClock::Running
     };
-    let mut players: Vec<Player> = memcgs
+    let mut players: Vec<Option<Player>> = memcgs
         .iter()
         .map(|&memcg| {
+            let memcg = memcg?;
             let mm = machine.create_mm(memcg);
-            Player {
+            Some(Player {
                 ctx: Ctx::inline(mm, memcg, clock_kind),
                 mm,
-                files: objects.iter().map(|&f| OpenFile::new(f)).collect(),
-                mappings: vec![None; objects.len()],
-            }
+                places: Vec::new(),
+            })
         })
         .collect();
+    let mut mappings = Mappings::new(trace, &objects);
 
     // The program's own pages come first and are in use all the time.
     let own_mm = machine.create_mm(limited);
@@ -239,7 +324,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         at = hits(
             &machine,
             &mut players,
-            &objects,
+            &mut mappings,
             trace,
             at,
             until,
@@ -260,8 +345,10 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             to_fold -= 1;
         }
         let op = trace.ops[at];
-        let player = &players[op.task as usize];
-        let ctx = &player.ctx;
+        let player = players[op.task as usize].as_ref().expect(PRESENT);
+        let place = player.places[op.object as usize].as_ref();
+        let place = place.expect("made by the hit path");
+        let (mm, ctx) = (player.mm, &player.ctx);
         if let Some(c) = &o.clock {
             ctx.set_clock(c.at(at as u64));
         }
@@ -281,36 +368,33 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         let object = objects[op.object as usize];
         let done = match op.kind {
             OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
-                let mapping = player.mappings[op.object as usize].expect("mapped by the hit path");
+                let mapping = place.mapping.expect("mapped by the hit path");
                 let write = op.kind.is_write();
                 run.drive(ctx, machine.access(ctx, mapping, op.page, write))
             }
-            OpKind::Pread => {
-                let file = &player.files[op.object as usize];
-                match machine.read_inline(ctx, file, op.page) {
-                    Inline::Done(result) => result,
-                    Inline::Waits(refused) => {
-                        run.drive(ctx, machine.read_refused(ctx, file, op.page, refused))
-                    }
-                }
-            }
+            OpKind::Pread => match machine.read_inline(ctx, &place.file, op.page) {
+                Inline::Done(result) => result,
+                Inline::Waits(refused) => run.drive(
+                    ctx,
+                    machine.read_refused(ctx, &place.file, op.page, refused),
+                ),
+            },
             OpKind::Pwrite | OpKind::WholeWrite => {
                 let whole = op.kind == OpKind::WholeWrite;
                 run.drive(ctx, machine.write(ctx, object, op.page, 1, whole))
             }
         };
         done.map_err(|e| fail(at, e))?;
-        let mm = player.mm;
         // It waited for its page, so it was switched out and in again.
         machine.world_mut().engine.mm_ran(mm, 0);
         at += 1;
     }
     let mut lruvecs = Vec::new();
     if o.inspect {
-        let ctx = &players[0].ctx;
+        let ctx = &players.iter().flatten().next().expect(PRESENT).ctx;
         ctx.set_clock(run.executor.now().max(machine.world().engine.now()));
         for &command in &o.commands {
-            for &memcg in &memcgs {
+            for &memcg in memcgs.iter().flatten() {
                 inspect::command(&mut run, ctx, memcg, command)?;
             }
         }
@@ -322,13 +406,19 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         samples.retain(|s: &(u64, Row)| s.0 < end);
         samples.push((end, w.sample()));
     }
-    let time = players.iter().map(|p| p.ctx.now()).max().unwrap_or(0);
+    let time = players
+        .iter()
+        .flatten()
+        .map(|p| p.ctx.now())
+        .max()
+        .unwrap_or(0);
     Ok(Replay {
         counters: counters(&w, limited, disk_swap),
-        tasks: if memcgs[0] == limited {
-            Vec::new()
+        tasks: if apart && memcgs.len() <= TASKS_COUNTED {
+            let all = memcgs.iter().flatten();
+            all.map(|&m| counters(&w, m, disk_swap)).collect()
         } else {
-            memcgs.iter().map(|&m| counters(&w, m, disk_swap)).collect()
+            Vec::new()
         },
         series,
         samples,
@@ -338,17 +428,21 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     })
 }
 
+/// Why every access has a player.
+const PRESENT: &str = "a task of the trace";
+
 /// Plays accesses that hit, up to `until`. Returns the first that does not. Accesses before
 /// `warmed` have had their records brought into the cache.
 fn hits(
-    machine: &coldset_machine::Machine,
-    players: &mut [Player],
-    objects: &[ObjectId],
+    machine: &Machine,
+    players: &mut [Option<Player>],
+    mappings: &mut Mappings,
     trace: &Trace,
     from: usize,
     until: usize,
     warmed: &mut usize,
 ) -> usize {
+    let objects = mappings.ids;
     let mut w = machine.world_mut();
     let mut at = from;
     while at < until {
@@ -362,15 +456,16 @@ fn hits(
             );
         }
         let op = trace.ops[at];
-        let player = &mut players[op.task as usize];
+        let player = players[op.task as usize].as_mut().expect(PRESENT);
+        let mm = player.mm;
+        let place = player.place(op.object, objects);
         let hit = match op.kind {
             OpKind::Pread => {
                 // All that follow of the same file, as far as their records are at hand.
                 let run = trace.ops[at..until.min(*warmed)]
                     .iter()
                     .take_while(|o| (o.kind, o.object, o.task) == (op.kind, op.object, op.task));
-                let file = &player.files[op.object as usize];
-                let n = w.read_hits(0, file, run.map(|o| o.page));
+                let n = w.read_hits(0, &place.file, run.map(|o| o.page));
                 at += n;
                 // Another look at the one that ended the run: a miss, unless it is of another kind.
                 if n > 0 {
@@ -379,12 +474,9 @@ fn hits(
                 false
             }
             OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
-                let Some(mapping) = player.mappings[op.object as usize] else {
+                let Some(mapping) = place.mapping else {
                     drop(w);
-                    let object = objects[op.object as usize];
-                    let pages = trace.objects[op.object as usize].pages;
-                    let id = machine.mmap(player.mm, object, 0, pages, MappingFlags::empty());
-                    player.mappings[op.object as usize] = Some(id);
+                    place.mapping = Some(mappings.map(machine, mm, op.object));
                     w = machine.world_mut();
                     continue;
                 };

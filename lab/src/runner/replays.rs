@@ -23,8 +23,6 @@ pub const MEMORY_DEFAULT: [Size; 3] = [
 ];
 /// Interval of the fold of memcg statistics, ns.
 const FOLD_INTERVAL: u64 = 2_000_000_000;
-/// Most tasks whose counters are shown one by one.
-const TASKS_SHOWN: usize = 16;
 
 /// What to replay a trace under.
 #[derive(Clone, Debug)]
@@ -452,11 +450,9 @@ fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
         out.insert(name.to_owned(), number(value));
     }
     out.insert("time_ns".to_owned(), Number::Int(replay.time));
-    if replay.tasks.len() <= TASKS_SHOWN {
-        for (task, counters) in replay.tasks.iter().enumerate() {
-            for &(name, value) in counters {
-                out.insert(format!("task{task}.{name}"), number(value));
-            }
+    for (task, counters) in replay.tasks.iter().enumerate() {
+        for &(name, value) in counters {
+            out.insert(format!("task{task}.{name}"), number(value));
         }
     }
     out

@@ -15,6 +15,11 @@ const MAX_LINE: u64 = 4096;
 /// Most pages of one request (4 GiB of 4 KiB pages): beyond is a garbled number.
 const MAX_REQUEST: u64 = 1 << 20;
 
+/// Pages that the requests of a trace may have in all, beside those for each line or record.
+const PAGES: u64 = 1 << 20;
+/// Pages for each line or record: requests of 16 MiB on the average.
+const PAGES_EACH: u64 = 4096;
+
 /// How a format is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -108,6 +113,8 @@ pub(super) struct Decoder<D> {
     /// Lines that are not empty, and those of them that hold no reference.
     lines: u64,
     unused: u64,
+    /// Pages of all requests.
+    pages: u64,
 }
 
 impl<D: Decode> Decoder<D> {
@@ -131,6 +138,7 @@ impl<D: Decode> Decoder<D> {
             tally,
             lines: 0,
             unused: 0,
+            pages: 0,
         }
     }
 
@@ -212,6 +220,14 @@ impl<D: Decode> Decoder<D> {
                 remedy: super::error::CHECK_FORMAT,
             });
         }
+        let all = self.pages + pages;
+        if all > PAGES + PAGES_EACH * self.lines {
+            return Err(Problem {
+                found: format!("requests for {all} pages so far"),
+                expected: "at most 4096 pages (16 MiB of 4 KiB pages) each on the average",
+                remedy: super::error::CHECK_FORMAT,
+            });
+        }
         let anon = request.kind.is_anon();
         if *self.anon[usize::from(request.object)].get_or_insert(anon) != anon {
             return Err(Problem {
@@ -223,6 +239,7 @@ impl<D: Decode> Decoder<D> {
                 remedy: "give anonymous memory an object number of its own",
             });
         }
+        self.pages = all;
         Ok(())
     }
 

@@ -39,6 +39,31 @@ pub enum TraceError {
         /// Cause.
         source: io::Error,
     },
+    /// Unpacking takes more memory than any trace should.
+    #[error(
+        "{name}: {packing} data that need more than 64 MiB of memory to unpack; unpack it first"
+    )]
+    Window {
+        /// File as given by the user.
+        name: String,
+        /// `zstd` or `xz`.
+        packing: &'static str,
+    },
+    /// A packed file has more in it than a trace of its size.
+    #[error(
+        "{name}: {packed} bytes of {packing} unpack to {unpacked} and more, as damaged or hostile \
+         files do; if it is a trace that repeats itself, unpack it first"
+    )]
+    Unpacks {
+        /// File as given by the user.
+        name: String,
+        /// `gzip`, `zstd` or `xz`.
+        packing: &'static str,
+        /// Bytes of it that were read.
+        packed: u64,
+        /// Bytes that they hold.
+        unpacked: u64,
+    },
     /// A line or a record is not what the format demands.
     #[error("{name}, {position}: {problem}")]
     Malformed {

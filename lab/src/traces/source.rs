@@ -86,8 +86,15 @@ impl<R: Read> Read for Counting<R> {
 const HEAD: usize = 16 * 1024;
 /// Buffer on either side of the unpacker.
 const BUFFER: usize = 64 * 1024;
-/// Memory that an xz file may ask for; `xz -9` needs 65 MiB.
-const XZ_MEMORY: u64 = 1 << 30;
+/// Memory that an xz file may ask for: the 64 MiB of `xz -9`, and a little for the decoder.
+const XZ_MEMORY: u64 = 66 << 20;
+/// Window that a zstd file may ask for, as a power of two: 64 MiB, that of `zstd --ultra -21`.
+const ZSTD_WINDOW_LOG: u32 = 26;
+/// Unpacked bytes that any packed file may have.
+const UNPACKED: u64 = 16 << 20;
+/// Unpacked bytes beyond those, for each packed byte. Text of single accesses has half of it; only
+/// what repeats itself throughout has more.
+const UNPACKED_PER_BYTE: u64 = 64;
 
 /// An opened trace: a stream of unpacked bytes with a name.
 pub struct Source {
@@ -145,12 +152,7 @@ impl Source {
         let mut packing = Packing::Plain;
         let read_error = |packing: Packing| {
             let name = name.clone();
-            move |source| TraceError::Read {
-                name,
-                packing: packing.name(),
-                offset: 0,
-                source,
-            }
+            move |source| unreadable(name, packing, 0, source)
         };
         let magic = read_up_to(&mut raw, Packing::MAGIC).map_err(read_error(packing))?;
         packing = Packing::detect(&magic);
@@ -159,9 +161,7 @@ impl Source {
         let mut unpacked: Box<dyn Read + Send> = match packing {
             Packing::Plain => Box::new(raw),
             Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
-            Packing::Zstd => Box::new(
-                zstd::stream::read::Decoder::with_buffer(raw).map_err(read_error(packing))?,
-            ),
+            Packing::Zstd => Box::new(zstd_decoder(raw).map_err(read_error(packing))?),
             Packing::Xz => {
                 let stream = liblzma::stream::Stream::new_stream_decoder(
                     XZ_MEMORY,
@@ -214,6 +214,7 @@ impl Source {
         let read = (&mut self.reader).take(limit).read_until(b'\n', line);
         let read = read.map_err(|source| self.read_error(source))? as u64;
         self.offset += read;
+        self.check_size()?;
         Ok(read)
     }
 
@@ -232,17 +233,54 @@ impl Source {
             }
         }
         self.offset += filled as u64;
+        self.check_size()?;
         Ok(filled)
     }
 
-    fn read_error(&self, source: io::Error) -> TraceError {
-        TraceError::Read {
+    /// A packed file is no reason to take memory without end.
+    fn check_size(&self) -> Result<(), TraceError> {
+        let plain = self.packing == Packing::Plain;
+        if plain || self.offset <= UNPACKED {
+            return Ok(());
+        }
+        let packed = self.progress.consumed();
+        if self.offset - UNPACKED <= packed.saturating_mul(UNPACKED_PER_BYTE) {
+            return Ok(());
+        }
+        Err(TraceError::Unpacks {
             name: self.name.clone(),
             packing: self.packing.name(),
-            offset: self.offset,
-            source,
-        }
+            packed,
+            unpacked: self.offset,
+        })
     }
+
+    fn read_error(&self, source: io::Error) -> TraceError {
+        unreadable(self.name.clone(), self.packing, self.offset, source)
+    }
+}
+
+fn unreadable(name: String, packing: Packing, offset: u64, source: io::Error) -> TraceError {
+    let packing = packing.name();
+    let inner = source.get_ref();
+    let xz = inner.and_then(|e| e.downcast_ref::<liblzma::stream::Error>());
+    // Of zstd there is only the text.
+    let zstd = || packing == "zstd" && source.to_string().contains("too much memory");
+    if xz == Some(&liblzma::stream::Error::MemLimit) || zstd() {
+        return TraceError::Window { name, packing };
+    }
+    TraceError::Read {
+        name,
+        packing,
+        offset,
+        source,
+    }
+}
+
+fn zstd_decoder<R: BufRead>(raw: R) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+    Ok(decoder)
 }
 
 fn read_up_to(reader: &mut impl Read, limit: usize) -> io::Result<Vec<u8>> {
@@ -320,6 +358,61 @@ mod tests {
                 message.ends_with("copy it again") && !message.contains('\n'),
                 "{message}"
             );
+        }
+    }
+
+    #[test]
+    fn a_file_that_unpacks_without_end_is_refused() {
+        let zeroes = vec![0; 24 << 20];
+        let packed = [
+            gzip(&zeroes),
+            zstd::encode_all(&zeroes[..], 1).expect("memory"),
+            xz(&zeroes),
+        ];
+        for bytes in packed {
+            let size = bytes.len() as u64;
+            let error = all(bytes).expect_err("too much");
+            let TraceError::Unpacks { unpacked, .. } = error else {
+                panic!("{error}");
+            };
+            let limit = UNPACKED + UNPACKED_PER_BYTE * size;
+            assert!((UNPACKED..limit + 1001).contains(&unpacked), "{unpacked}");
+            assert!(error.to_string().contains("unpack it first"), "{error}");
+        }
+    }
+
+    /// A window is allocated before anything is known of what it is for.
+    #[test]
+    fn windows_are_limited() {
+        let packed = |log| {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("memory");
+            encoder.window_log(log).expect("a window");
+            encoder.write_all(TEXT).expect("memory");
+            encoder.finish().expect("memory")
+        };
+        assert_eq!(all(packed(ZSTD_WINDOW_LOG)).expect("sound").1, TEXT);
+        let large = all(packed(ZSTD_WINDOW_LOG + 1)).expect_err("large");
+        assert!(matches!(large, TraceError::Window { .. }), "{large}");
+        for (size, good) in [(64 << 20, true), (128 << 20, false)] {
+            let mut options = liblzma::stream::LzmaOptions::new_preset(1).expect("a preset");
+            options.dict_size(size);
+            let mut filters = liblzma::stream::Filters::new();
+            filters.lzma2(&options);
+            let check = liblzma::stream::Check::Crc32;
+            let stream = liblzma::stream::Stream::new_stream_encoder(&filters, check);
+            let out = Vec::new();
+            let mut encoder = liblzma::write::XzEncoder::new_stream(out, stream.expect("memory"));
+            encoder.write_all(TEXT).expect("memory");
+            let read = all(encoder.finish().expect("memory"));
+            match read {
+                Ok(_) => assert!(good, "{size}"),
+                Err(large) => {
+                    assert!(
+                        !good && matches!(large, TraceError::Window { .. }),
+                        "{large}"
+                    );
+                }
+            }
         }
     }
 

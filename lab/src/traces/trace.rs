@@ -1,5 +1,6 @@
 //! A whole trace in memory, with what it needs of a machine.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::error::TraceError;
@@ -14,6 +15,8 @@ pub struct ObjectInfo {
     /// Size in pages: one more than the highest page referenced. 0 for an object number
     /// that the trace passes over.
     pub pages: u32,
+    /// Different pages referenced.
+    pub used: u32,
     /// Anonymous region (otherwise a file).
     pub is_anon: bool,
 }
@@ -84,7 +87,9 @@ impl Trace {
             }
             objects[object].pages = objects[object].pages.max(op.page + 1);
             objects[object].is_anon = op.kind.is_anon();
-            unique_pages += u64::from(seen[object].insert(op.page));
+            let new = seen[object].insert(op.page);
+            objects[object].used += u32::from(new);
+            unique_pages += u64::from(new);
             tasks = tasks.max(u32::from(op.task) + 1);
             writes += u64::from(op.kind.is_write());
         }
@@ -101,23 +106,32 @@ impl Trace {
 /// Pages of one object; memory follows the pages present, not their highest number.
 #[derive(Default)]
 struct PageSet {
-    chunks: Vec<Option<Box<[u64; PageSet::WORDS]>>>,
+    /// One bit a page, of the first pages in chunks.
+    near: Vec<Option<Box<[u64; PageSet::WORDS]>>>,
+    /// Of the others in words, by number.
+    far: HashMap<usize, u64>,
 }
 
 impl PageSet {
     const WORDS: usize = 64;
     const PAGES: usize = Self::WORDS * 64;
+    /// Chunks found by index: 16 GiB of 4 KiB pages.
+    const NEAR: usize = 1024;
 
     /// Adds a page; true if it is new.
     fn insert(&mut self, page: u32) -> bool {
         debug_assert!(u64::from(page) < MAX_PAGES);
         let page = page as usize;
         let chunk = page / Self::PAGES;
-        if self.chunks.len() <= chunk {
-            self.chunks.resize_with(chunk + 1, || None);
-        }
-        let words = self.chunks[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
-        let word = &mut words[page / 64 % Self::WORDS];
+        let word = if chunk < Self::NEAR {
+            if self.near.len() <= chunk {
+                self.near.resize_with(chunk + 1, || None);
+            }
+            let words = self.near[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
+            &mut words[page / 64 % Self::WORDS]
+        } else {
+            self.far.entry(page / 64).or_default()
+        };
         let bit = 1 << (page % 64);
         let new = *word & bit == 0;
         *word |= bit;
@@ -149,10 +163,14 @@ mod tests {
         assert_eq!(trace.unique_pages, 3);
         assert_eq!(trace.tasks, 65536);
         assert_eq!(trace.writes, 2);
-        let info = |pages, is_anon| ObjectInfo { pages, is_anon };
+        let info = |pages, used, is_anon| ObjectInfo {
+            pages,
+            used,
+            is_anon,
+        };
         assert_eq!(
             trace.objects,
-            [info(10, false), info(0, false), info(5, true)]
+            [info(10, 1, false), info(0, 0, false), info(5, 2, true)]
         );
     }
 

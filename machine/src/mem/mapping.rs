@@ -4,6 +4,7 @@
 //! page is a byte test and a byte store. Leaf tables are aligned blocks of 512 entries, counted from
 //! the start of the mapping.
 
+use super::table::Table;
 use bitflags::bitflags;
 use coldset_engine::swap::SwapReadahead;
 use coldset_engine::{MmId, ObjectId};
@@ -55,9 +56,9 @@ pub struct Mapping {
     /// Properties.
     pub flags: MappingFlags,
     /// Entries.
-    pub ptes: Vec<Pte>,
+    pub ptes: Table<Pte>,
     /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists.
-    pub tables: Vec<u8>,
+    pub tables: Table<u8>,
     /// Entries present.
     pub present: u32,
     /// False once unmapped.
@@ -74,13 +75,45 @@ pub const TABLE_EXISTS: u8 = 2;
 impl Mapping {
     /// A mapping of `pages` pages from `start` on, nothing present.
     pub fn new(mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> Self {
+        let tables = Table::whole(pages.div_ceil(TABLE) as usize);
+        Self::with(
+            mm,
+            object,
+            start,
+            flags,
+            Table::whole(pages as usize),
+            tables,
+        )
+    }
+
+    /// The same, taking memory by the entries that are used.
+    pub fn scattered(
+        mm: MmId,
+        object: ObjectId,
+        start: u32,
+        pages: u32,
+        flags: MappingFlags,
+    ) -> Self {
+        let tables = Table::scattered(pages.div_ceil(TABLE) as usize);
+        let ptes = Table::scattered(pages as usize);
+        Self::with(mm, object, start, flags, ptes, tables)
+    }
+
+    fn with(
+        mm: MmId,
+        object: ObjectId,
+        start: u32,
+        flags: MappingFlags,
+        ptes: Table<Pte>,
+        tables: Table<u8>,
+    ) -> Self {
         Self {
             mm,
             object,
             start,
             flags,
-            ptes: vec![Pte::empty(); pages as usize],
-            tables: vec![0; pages.div_ceil(TABLE) as usize],
+            ptes,
+            tables,
             present: 0,
             alive: true,
             ahead: SwapReadahead::default(),
@@ -131,20 +164,18 @@ impl Mapping {
     /// Loads from entries on end from `e` on, at most `count`, as far as they are present. Returns how
     /// many were.
     pub fn touch_run(&mut self, e: u32, count: u32) -> u32 {
-        let end = (e + count).min(self.len());
-        let entries = &mut self.ptes[e.min(end) as usize..end as usize];
+        let end = e.saturating_add(count).min(self.len());
         let mut done = 0;
-        for pte in entries {
-            if !pte.contains(Pte::PRESENT) {
-                break;
+        for at in e..end {
+            match self.ptes.get_mut(at as usize) {
+                Some(pte) if pte.contains(Pte::PRESENT) => *pte |= Pte::YOUNG,
+                _ => break,
             }
-            *pte |= Pte::YOUNG;
             done += 1;
         }
         if done > 0 {
-            let tables = (e / TABLE) as usize..=((e + done - 1) / TABLE) as usize;
-            for t in &mut self.tables[tables] {
-                *t |= TABLE_YOUNG;
+            for t in e / TABLE..=(e + done - 1) / TABLE {
+                self.tables[t as usize] |= TABLE_YOUNG;
             }
         }
         done
@@ -163,9 +194,40 @@ impl Mapping {
 
     /// Clears an entry and returns what it was.
     pub fn clear(&mut self, e: u32) -> Pte {
-        let old = std::mem::take(&mut self.ptes[e as usize]);
+        let old = self.ptes.get_mut(e as usize);
+        let old = old.map(std::mem::take).unwrap_or_default();
         self.present -= u32::from(old.contains(Pte::PRESENT));
         old
+    }
+
+    /// Clears bits of an entry.
+    #[inline]
+    pub fn clear_bits(&mut self, e: u32, bits: Pte) {
+        if let Some(pte) = self.ptes.get_mut(e as usize) {
+            *pte -= bits;
+        }
+    }
+
+    /// All entries are gone.
+    pub fn drop_entries(&mut self) {
+        self.ptes = Table::growing(0);
+    }
+
+    /// All leaf tables are gone. How many there were.
+    pub fn drop_tables(&mut self) -> u64 {
+        let (mut n, mut from) = (0, 0);
+        while let Some(t) = self.tables.next_place(from) {
+            n += u64::from(self.tables[t] & TABLE_EXISTS != 0);
+            from = t + 1;
+        }
+        self.tables = Table::growing(0);
+        n
+    }
+
+    /// The first leaf table at or after `from` that may exist.
+    #[inline]
+    pub fn next_table(&self, from: u32) -> Option<u32> {
+        self.tables.next_place(from as usize).map(|t| t as u32)
     }
 
     /// Entries of leaf table `t` that belong to the mapping.

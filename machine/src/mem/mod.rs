@@ -4,6 +4,7 @@
 pub mod mapping;
 pub mod object;
 pub mod slot;
+pub mod table;
 
 pub use mapping::{Mapping, MappingFlags, MappingId, Pte};
 pub use object::{Backing, Fill, Object};

@@ -2,6 +2,7 @@
 
 use super::mapping::MappingId;
 use super::slot::{Slot, SlotWord};
+use super::table::{Bits, Table};
 use crate::device::DeviceError;
 use coldset_engine::MemcgId;
 
@@ -44,13 +45,13 @@ pub struct Object {
     /// Contents, if anonymous.
     pub fill: Fill,
     /// One slot a page.
-    slots: Vec<SlotWord>,
+    slots: Table<SlotWord>,
     /// Mappings of it, in order of creation.
     pub mappings: Vec<MappingId>,
     /// Memcg that first dirtied it; writeback is accounted there.
     pub writer: Option<MemcgId>,
     /// One bit a page: dirty in the page cache.
-    dirty: Vec<u64>,
+    dirty: Bits,
     /// Dirty pages.
     pub nr_dirty: u64,
     /// Pages under writeback.
@@ -62,11 +63,11 @@ pub struct Object {
     /// The last error of a write, and how many there have been.
     pub last_error: (Option<DeviceError>, u64),
     /// Index nodes that exist, one bit each: they are charged and never given back.
-    nodes: Vec<u64>,
+    nodes: Bits,
     /// Blocks of 4096 pages that have a node above.
-    upper: Vec<u64>,
+    upper: Bits,
     /// Cached pages that were written: the file system keeps something for each, one bit.
-    buffers: Vec<u64>,
+    buffers: Bits,
     /// Contents, once somebody stores: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
@@ -77,41 +78,42 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Contents {
     /// What was stored last.
-    pub stored: Vec<u32>,
+    pub stored: Table<u32>,
     /// What the copy in memory holds.
-    pub memory: Vec<u32>,
+    pub memory: Table<u32>,
     /// What the backing store holds.
-    pub disk: Vec<u32>,
-}
-
-fn test_and_set(bits: &mut Vec<u64>, i: u32) -> bool {
-    let (word, bit) = (i as usize / 64, i % 64);
-    if bits.len() <= word {
-        bits.resize(word + 1, 0);
-    }
-    let was = bits[word] >> bit & 1 == 1;
-    bits[word] |= 1 << bit;
-    was
+    pub disk: Table<u32>,
 }
 
 impl Object {
     /// An object of `pages` pages, all empty.
     pub fn new(backing: Backing, pages: u32) -> Self {
+        Self::with(backing, pages, Table::whole(pages as usize))
+    }
+
+    /// The same, taking memory by the pages that are used.
+    pub fn scattered(backing: Backing, pages: u32) -> Self {
+        Self::with(backing, pages, Table::scattered(pages as usize))
+    }
+
+    fn with(backing: Backing, pages: u32, slots: Table<SlotWord>) -> Self {
+        let scattered = slots.is_scattered();
+        let nodes = pages.div_ceil(NODE_PAGES);
         Self {
             backing,
             fill: Fill::default(),
-            slots: vec![SlotWord::default(); pages as usize],
+            slots,
             mappings: Vec::new(),
             writer: None,
-            dirty: Vec::new(),
+            dirty: Bits::new(pages, scattered),
             nr_dirty: 0,
             nr_writeback: 0,
             cursor: 0,
             error: None,
             last_error: (None, 0),
-            nodes: Vec::new(),
-            upper: Vec::new(),
-            buffers: Vec::new(),
+            nodes: Bits::new(nodes, scattered),
+            upper: Bits::new(nodes.div_ceil(NODE_PAGES), scattered),
+            buffers: Bits::new(pages, scattered),
             contents: None,
         }
     }
@@ -125,10 +127,15 @@ impl Object {
     /// Makes it at least `pages` long.
     pub fn grow(&mut self, pages: u32) {
         if pages > self.pages() {
-            self.slots.resize(pages as usize, SlotWord::default());
+            self.slots.grow(pages as usize);
+            let nodes = pages.div_ceil(NODE_PAGES);
+            self.dirty.grow(pages);
+            self.buffers.grow(pages);
+            self.nodes.grow(nodes);
+            self.upper.grow(nodes.div_ceil(NODE_PAGES));
             if let Some(c) = &mut self.contents {
                 for v in [&mut c.stored, &mut c.memory, &mut c.disk] {
-                    v.resize(pages as usize, 0);
+                    v.grow(pages as usize);
                 }
             }
         }
@@ -173,12 +180,9 @@ impl Object {
     /// Index nodes that an insertion at `page` creates: 0, 1 or 2.
     #[inline]
     pub fn touch_nodes(&mut self, page: u32) -> u64 {
-        let mut new = u64::from(!test_and_set(&mut self.nodes, page / NODE_PAGES));
+        let mut new = u64::from(!self.nodes.set(page / NODE_PAGES));
         if new > 0 {
-            new += u64::from(!test_and_set(
-                &mut self.upper,
-                page / (NODE_PAGES * NODE_PAGES),
-            ));
+            new += u64::from(!self.upper.set(page / (NODE_PAGES * NODE_PAGES)));
         }
         new
     }
@@ -186,73 +190,54 @@ impl Object {
     /// The index nodes of `page` exist: [`Self::touch_nodes`] would create none.
     #[inline]
     pub fn has_nodes(&self, page: u32) -> bool {
-        let node = page / NODE_PAGES;
-        let word = self.nodes.get(node as usize / 64);
-        word.is_some_and(|w| w >> (node % 64) & 1 == 1)
+        self.nodes.has(page / NODE_PAGES)
     }
 
     /// A cached page is written: true if it was not before.
     pub fn attach_buffer(&mut self, page: u32) -> bool {
-        !test_and_set(&mut self.buffers, page)
+        !self.buffers.set(page)
     }
 
     /// A page leaves the cache: true if it had been written there.
     pub fn detach_buffer(&mut self, page: u32) -> bool {
-        let (word, bit) = (page as usize / 64, page % 64);
-        let Some(w) = self.buffers.get_mut(word) else {
-            return false;
-        };
-        let was = *w >> bit & 1 == 1;
-        *w &= !(1 << bit);
-        was
+        self.buffers.clear(page)
     }
 
     /// Marks a page dirty in the index.
     pub fn tag_dirty(&mut self, page: u32) {
-        if !test_and_set(&mut self.dirty, page) {
-            self.nr_dirty += 1;
-        }
+        self.nr_dirty += u64::from(!self.dirty.set(page));
     }
 
     /// Clears the dirty mark. True if it was set.
     pub fn untag_dirty(&mut self, page: u32) -> bool {
-        let (word, bit) = (page as usize / 64, page % 64);
-        let Some(w) = self.dirty.get_mut(word) else {
-            return false;
-        };
-        let was = *w >> bit & 1 == 1;
-        *w &= !(1 << bit);
+        let was = self.dirty.clear(page);
         self.nr_dirty -= u64::from(was);
         was
     }
 
     /// True if the index has the page marked dirty.
     pub fn is_tagged(&self, page: u32) -> bool {
-        let word = self.dirty.get(page as usize / 64).copied().unwrap_or(0);
-        word >> (page % 64) & 1 == 1
+        self.dirty.has(page)
     }
 
     /// The first dirty page at or after `from`.
     pub fn next_dirty(&self, from: u32) -> Option<u32> {
-        let mut word = from as usize / 64;
-        let mut bits = self.dirty.get(word)? & (!0 << (from % 64));
-        loop {
-            if bits != 0 {
-                return Some(word as u32 * 64 + bits.trailing_zeros());
-            }
-            word += 1;
-            bits = *self.dirty.get(word)?;
-        }
+        self.dirty.next(from)
     }
 
     /// The contents, created at the first store.
     pub fn contents_mut(&mut self) -> &mut Contents {
         let n = self.slots.len();
+        let table = if self.slots.is_scattered() {
+            Table::scattered
+        } else {
+            Table::whole
+        };
         self.contents.get_or_insert_with(|| {
             Box::new(Contents {
-                stored: vec![0; n],
-                memory: vec![0; n],
-                disk: vec![0; n],
+                stored: table(n),
+                memory: table(n),
+                disk: table(n),
             })
         })
     }

@@ -3,7 +3,6 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
-use crate::mem::mapping::TABLE_EXISTS;
 use crate::mem::MappingId;
 use crate::sim::TimeClass;
 use crate::vm::held::Charge;
@@ -330,9 +329,7 @@ impl World {
     /// The leaf tables of a mapping go with it.
     pub(crate) fn free_tables(&mut self, ctx: &Ctx, mapping: MappingId) {
         let m = &mut self.mappings[mapping.0 as usize];
-        let tables = std::mem::take(&mut m.tables);
-        let exist = tables.iter().filter(|&&t| t & TABLE_EXISTS != 0);
-        let n = exist.count() as u64;
+        let n = m.drop_tables();
         let mm = &mut self.mms[m.mm.idx()];
         mm.tables -= n;
         let memcg = mm.memcg;

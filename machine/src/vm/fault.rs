@@ -545,7 +545,7 @@ impl World {
     /// The entries are clear.
     fn unmap_end(&mut self, mapping: MappingId) {
         let m = &mut self.mappings[mapping.0 as usize];
-        m.ptes = Vec::new();
+        m.drop_entries();
         let object = m.object;
         self.objects[object.idx()]
             .mappings

@@ -158,7 +158,7 @@ impl World {
                 let written = Pte::DIRTY | Pte::WRITABLE;
                 let flush = m.ptes[e as usize].contains(Pte::PRESENT)
                     && m.ptes[e as usize].intersects(written);
-                m.ptes[e as usize] -= written;
+                m.clear_bits(e, written);
                 let mm = m.mm;
                 if flush {
                     ns += self.flush_mm(cpu, now + ns, mm, 1);

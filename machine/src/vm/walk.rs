@@ -69,7 +69,9 @@ impl World {
             if !self.walk_wants_mapping(walk, id) {
                 continue;
             }
-            for table in begin..self.mappings[id.0 as usize].tables.len() as u32 {
+            let mut table = begin;
+            while let Some(next) = self.mappings[id.0 as usize].next_table(table) {
+                table = next;
                 let full = young >= self.engine.walk_batch() || ctx.settle_due();
                 // At least one table a stretch: a walk always gets on.
                 if in_stretches && full && position(id, table) > walk.at {
@@ -80,6 +82,7 @@ impl World {
                 let (len, found) = self.walk_table(ctx, walk, id, table);
                 slots += len;
                 young += found;
+                table += 1;
             }
         }
         self.note_dirty(ctx);

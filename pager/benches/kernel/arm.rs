@@ -129,7 +129,7 @@ impl Job {
         let first = match self.backing {
             Backing::File => work.distinct(&sequences),
             // All of it has been filled.
-            Backing::Anonymous => 0,
+            _ => 0,
         };
         outcome.again = outcome.misses.saturating_sub(first);
         let nth = (outcome.misses / 100) as usize;
@@ -157,7 +157,7 @@ impl Job {
                 }
                 map
             }
-            Backing::Anonymous => {
+            _ => {
                 let map = Map::anonymous(self.bytes())?;
                 // Single pages, as the pager has them.
                 map.advise(libc::MADV_NOHUGEPAGE);
@@ -173,17 +173,23 @@ impl Job {
     }
 
     fn pager(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
-        let mut config = PoolConfig::new((self.budget_mib as u64) << 20).policy(&self.policy)?;
-        if self.backing == Backing::Anonymous {
-            let swap = SwapConfig::lz4(self.bytes() as u64);
-            config = config.swap(swap).store_outside_budget();
-        }
+        let config = PoolConfig::new((self.budget_mib as u64) << 20).policy(&self.policy)?;
+        let temporary = SwapConfig::none().and_temporary(self.bytes() as u64);
+        let config = match self.backing {
+            Backing::File => config,
+            Backing::Anonymous => {
+                let swap = SwapConfig::lz4(self.bytes() as u64);
+                config.swap(swap).store_outside_budget()
+            }
+            Backing::SwapFile => config.swap(temporary),
+            Backing::Encrypted => config.swap(temporary.encrypt(true)),
+        };
         let pool = Pool::new(config)?;
         let mut region = self.region(&pool)?;
         if self.advice {
             region.advise(0..region.len(), Advice::Random)?;
         }
-        if self.backing == Backing::Anonymous {
+        if self.backing != Backing::File {
             fill_all(region.bytes_mut());
         }
         let (before, then) = (Before::now(), pool.stats());
@@ -198,9 +204,9 @@ impl Job {
 
     fn region(&self, pool: &Pool) -> coldset_pager::Result<Region> {
         match self.backing {
-            Backing::Anonymous => pool.anonymous(self.bytes()),
             Backing::File if self.stores > 0 => pool.file(&self.file),
             Backing::File => pool.file_read_only(&self.file),
+            _ => pool.anonymous(self.bytes()),
         }
     }
 }

@@ -13,6 +13,7 @@ mod host;
 mod limit;
 mod report;
 mod rows;
+mod seals;
 mod work;
 mod zram;
 

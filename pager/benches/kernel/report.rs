@@ -69,7 +69,9 @@ pub fn run(o: &Options) -> Result<()> {
             if round == 0 {
                 all.push(Measured::new(row.name, row.goal, o.ops_of(row)));
             }
-            let kernel = version.is_some() && (row.backing == Backing::File || zram.is_ok());
+            let kernel = version.is_some()
+                && row.backing.beside_kernel()
+                && (row.backing == Backing::File || zram.is_ok());
             // Turn about, so that neither always runs on what the other left behind.
             let mut arms = vec![Arm::Kernel, Arm::Pager];
             if round % 2 == 1 {
@@ -101,6 +103,9 @@ pub fn run(o: &Options) -> Result<()> {
          taken out. Peak: the most that the pager's cgroup held, without any limit.",
         o.rounds
     );
+    if rows.iter().any(|r| !r.backing.beside_kernel()) {
+        println!("{}", crate::seals::costs()?);
+    }
     if let Some(path) = &o.json {
         std::fs::write(path, json(&all, o))?;
     }

@@ -9,6 +9,17 @@ pub enum Backing {
     File,
     /// Anonymous memory: zram with lz4, or the pager's own lz4 store; neither counts to the limit.
     Anonymous,
+    /// Anonymous memory, and a swap file of the pager's, whose pages carry checksums; no kernel's arm.
+    SwapFile,
+    /// The same, encrypted.
+    Encrypted,
+}
+
+impl Backing {
+    /// The kernel has an arm for it.
+    pub fn beside_kernel(self) -> bool {
+        matches!(self, Self::File | Self::Anonymous)
+    }
 }
 
 /// Which pages are used, in which order.
@@ -65,7 +76,7 @@ const fn row(
 
 /// All rows.
 pub fn all() -> Vec<Row> {
-    use Backing::{Anonymous, File};
+    use Backing::{Anonymous, Encrypted, File, SwapFile};
     use Pattern::*;
     vec![
         row("file zipf, 1 thread", File, Zipf, 1, 0, 1.0),
@@ -75,6 +86,22 @@ pub fn all() -> Vec<Row> {
         row("anonymous zipf, 1 thread", Anonymous, Zipf, 1, 0, 1.0),
         row("anonymous zipf, 2 threads", Anonymous, Zipf, 2, 0, 1.0),
         row("anonymous zipf, 20 % stores", Anonymous, Zipf, 1, 20, 1.0),
+        row(
+            "swap file, checksums, 20 % stores",
+            SwapFile,
+            Zipf,
+            1,
+            20,
+            1.0,
+        ),
+        row(
+            "swap file, encrypted, 20 % stores",
+            Encrypted,
+            Zipf,
+            1,
+            20,
+            1.0,
+        ),
         row("file hot set and scan", File, HotAndScan, 1, 0, 1.3),
         row("file phase change", File, Phases, 1, 0, 1.3),
         row("file scan in order, no advice", File, Scan, 1, 0, 1.0),

@@ -134,7 +134,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "file",
         form: "file:PATH:SIZE",
-        doc: "A file, which gets its space at once.",
+        doc: "A file, which gets its space at once, is its owner's alone and this pool's alone. One that exists must be a swap file that nobody uses.",
         apply: |swap, text, rest| {
             let rest = rest.unwrap_or("");
             // The path may have colons of its own.
@@ -278,9 +278,15 @@ type Set = fn(PoolConfig, &str) -> Result<PoolConfig>;
 const SETTINGS: &[(&str, &str, Set)] = &[
     (
         "budget",
-        "Memory for pages and compressed contents: a size such as `512M` or `2GiB`.",
+        "Memory for pages and compressed contents: a size such as `512M` or `2GiB`, or `50%` of the memory cgroup's limit or else of the machine's memory.",
         |mut c, v| {
+            if let Some(percent) = v.trim().strip_suffix('%') {
+                let number = percent.trim().parse::<f64>();
+                let number = number.map_err(|_| wrong(v, percent, "a number", "50%"))?;
+                return c.with_share(number / 100.0);
+            }
             c.budget = parse_size(v)?;
+            c.share = None;
             Ok(c)
         },
     ),
@@ -302,7 +308,7 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     ),
     (
         "journal",
-        "A file that is told all the engine is told.",
+        "A file that is told all the engine is told: a new one, or another journal.",
         |c, v| Ok(c.journal(v)),
     ),
     (
@@ -315,10 +321,28 @@ const SETTINGS: &[(&str, &str, Set)] = &[
         "How long evictions wait for room when the disk of the swap is full: seconds, or such as `500ms`.",
         |c, v| Ok(c.full_wait(time(v)?)),
     ),
+    (
+        "overcommit",
+        "`true`: regions may be larger than budget and swap together.",
+        |c, v| Ok(c.overcommit(truth(v)?)),
+    ),
+    (
+        "shrink_under_pressure",
+        "`true`: the budget shrinks while threads wait for memory, and grows back.",
+        |c, v| Ok(c.shrink_under_pressure(truth(v)?)),
+    ),
     ("batch", "Pages that are evicted together.", |c, v| {
         Ok(c.batch(count(v)?))
     }),
 ];
+
+fn truth(text: &str) -> Result<bool> {
+    match text.trim() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(wrong(text, text, "true or false", "true")),
+    }
+}
 
 fn count(text: &str) -> Result<usize> {
     let n = text.trim().parse();
@@ -347,7 +371,7 @@ fn time(text: &str) -> Result<std::time::Duration> {
 
 impl PoolConfig {
     /// One setting by name: `budget`, `policy` (which resets the switches), `switch` (`name=value`),
-    /// `swap`, `fault_mode`, `journal`, `read_ahead`, `full_wait` and `batch`.
+    /// `swap`, `fault_mode`, `journal`, `overcommit`, `shrink_under_pressure`, `read_ahead`, `full_wait` and `batch`.
     ///
     /// # Errors
     /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
@@ -359,7 +383,8 @@ impl PoolConfig {
                 name,
                 name,
                 "a setting of a pool",
-                "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait or batch",
+                "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait, overcommit, \
+                 shrink_under_pressure or batch",
             )),
         }
     }
@@ -438,6 +463,40 @@ mod tests {
             _ => None,
         };
         (s.compressed, file)
+    }
+
+    #[test]
+    fn encryption_needs_a_file() {
+        let parse = |t| SwapConfig::parse(t).map(|s| s.encrypt);
+        assert!(!parse("temp:1G").unwrap());
+        assert!(parse("temp:1G+encrypt").unwrap());
+        assert!(parse("encrypt+lz4:1G+file:/a+b:1G").unwrap());
+        for bad in [
+            "lz4:1G+encrypt",
+            "encrypt",
+            "temp:1G+encrypt:1G",
+            "temp:1G+encrypt+encrypt",
+        ] {
+            let e = parse(bad).unwrap_err().to_string();
+            assert!(
+                e.contains("\"encrypt") && e.contains("for example"),
+                "{bad}: {e}"
+            );
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (text, ms) in [
+            ("5", 5000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("2s", 2000),
+            ("0", 0),
+        ] {
+            let c = PoolConfig::new(0).set("full_wait", text).unwrap();
+            assert_eq!(c.full_wait.as_millis(), ms, "{text}");
+        }
     }
 
     #[test]
@@ -527,6 +586,9 @@ mod tests {
             ("switch", "nothing=1", "nothing"),
             ("fault_mode", "thraed", "\"thraed\""),
             ("batch", "many", "\"many\""),
+            ("full_wait", "soon", "\"soon\""),
+            ("full_wait", "-1", "\"-1\""),
+            ("full_wait", "inf", "\"inf\""),
         ] {
             let e = PoolConfig::new(1 << 20).set(name, value).unwrap_err();
             assert!(e.to_string().contains(told), "{e}");

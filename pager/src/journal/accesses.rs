@@ -11,6 +11,7 @@ use crate::policy::{Arrival, Book, Policy};
 use coldset_engine::memcg::UNLIMITED;
 use coldset_engine::{Flags, FolioId, MemcgId};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// An access, or several that were seen as one.
@@ -62,7 +63,8 @@ pub struct Accesses {
     /// The first so many are not accesses: pages that were in memory when the journal began, the
     /// coldest first.
     pub resident_before: u64,
-    /// Regions, in order of creation, also those closed later.
+    /// Regions, in order of creation, also those closed later. An empty one stands for those that
+    /// were closed before the journal began.
     pub regions: Vec<RegionInfo>,
     /// Groups; the first is the root.
     pub groups: Vec<GroupInfo>,
@@ -139,8 +141,11 @@ pub(super) struct Stream {
     regions: Vec<RegionInfo>,
     /// The root group's memcg.
     top: u32,
-    /// By region, one bit a page: it has missed, and nobody has asked about it since.
-    fresh: Vec<Vec<u64>>,
+    /// Index of the region of an object.
+    places: BTreeMap<u32, u32>,
+    /// By region and sixty-fourth of its pages, one bit a page: it has missed, and nobody has asked
+    /// about it since.
+    fresh: HashMap<(u32, u32), u64>,
 }
 
 impl Stream {
@@ -150,13 +155,12 @@ impl Stream {
         let engine = policy.engine();
         let mut next = 1;
         for b in policy.books() {
-            while next < b.object.0 {
-                // Closed before the journal began.
-                self.opened(policy.top, 0, false);
-                next += 1;
+            if next < b.object.0 {
+                // Closed before the journal began, one for however many.
+                self.region(policy.top, 0, false);
             }
-            self.opened(b.memcg, b.pages() as u64, b.anon);
-            next += 1;
+            self.opened(b);
+            next = b.object.0 + 1;
         }
         let age = |f: &coldset_engine::Folio| {
             let memcg = engine.lruvec(f.lruvec()).memcg;
@@ -176,9 +180,13 @@ impl Stream {
     }
 
     fn push(&mut self, at: u64, object: u32, page: u32, store: bool, missed: bool) {
+        let Some(&region) = self.places.get(&object) else {
+            // Of a region that is gone.
+            return;
+        };
         self.accesses.push(Access {
             at,
-            region: object - 1,
+            region,
             page,
             store,
             missed,
@@ -187,23 +195,24 @@ impl Stream {
 
     /// Sets or clears; what it was.
     fn set_fresh(&mut self, object: u32, page: u32, fresh: bool) -> bool {
-        let bits = &mut self.fresh[object as usize - 1];
-        let (word, bit) = (page as usize / 64, page % 64);
-        if bits.len() <= word {
-            bits.resize(word + 1, 0);
-        }
-        let was = bits[word] >> bit & 1 == 1;
-        bits[word] = bits[word] & !(1 << bit) | u64::from(fresh) << bit;
+        let bits = self.fresh.entry((object, page / 64)).or_default();
+        let bit = page % 64;
+        let was = *bits >> bit & 1 == 1;
+        *bits = *bits & !(1 << bit) | u64::from(fresh) << bit;
         was
     }
 
-    pub(super) fn opened(&mut self, group: MemcgId, pages: u64, anonymous: bool) {
+    pub(super) fn opened(&mut self, book: &Book) {
+        self.places.insert(book.object.0, self.regions.len() as u32);
+        self.region(book.memcg, book.pages() as u64, book.anon);
+    }
+
+    fn region(&mut self, group: MemcgId, pages: u64, anonymous: bool) {
         self.regions.push(RegionInfo {
             pages,
             anonymous,
             group: group.0 - self.top,
         });
-        self.fresh.push(Vec::new());
     }
 
     pub(super) fn arrived(&mut self, book: &Book, page: usize, how: Arrival, now: u64) {
@@ -222,7 +231,8 @@ impl Stream {
             return;
         }
         let told = self.accesses.last().is_some_and(|a| {
-            (a.at, a.region, a.page) == (now, object.0 - 1, page) && a.store && !a.missed
+            let region = self.places.get(&object.0) == Some(&a.region);
+            (a.at, region, a.page) == (now, true, page) && a.store && !a.missed
         });
         // A sweep that finds stores has told of the page already.
         if !told {

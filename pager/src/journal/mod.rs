@@ -10,12 +10,15 @@
 
 mod accesses;
 mod encode;
+mod fits;
+mod quiet;
 mod read;
 mod replay;
 mod write;
 
 pub use accesses::{accesses, Access, Accesses, GroupInfo, RegionInfo};
 pub(crate) use encode::{digest, pack_answer, unpack_answer, victim};
+pub(crate) use quiet::quietly;
 pub use read::is_journal;
 pub use replay::{replay, JournalError, Replayed, Victim};
 pub(crate) use write::{NewJournal, Recorder};

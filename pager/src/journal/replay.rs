@@ -1,15 +1,16 @@
 //! Telling the engine everything again, without any memory.
 
 use super::accesses::Stream;
+use super::fits::Wait;
+use super::quiet::quietly;
 use super::read::{Header, Reader};
 use super::{digest, unpack_answer, victim, Op};
 use crate::policy::{Arrival, Book, Fed, Left, LimitWrite, Policy, Stepped, Task};
 use coldset_engine::memcg::{ChargeTask, HighTask, TaskMemcg};
 use coldset_engine::reclaim::{Answer, Freed, Work};
-use coldset_engine::{Flags, FolioId, MemcgId, ObjectId};
+use coldset_engine::{FolioId, MemcgId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +32,14 @@ pub enum JournalError {
     /// Its bytes are not those that were written.
     #[error("the journal is damaged: {0}; copy it again from where it was recorded")]
     Damaged(String),
+    /// An operation that cannot have been recorded.
+    #[error("journal damaged at operation {at}: {what}; copy it again from where it was recorded")]
+    DamagedAt {
+        /// Operations before it.
+        at: u64,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The engine decided otherwise than when it was recorded.
     #[error(
         "operation {at}: {what}; the journal was written by another engine (version {written_by}), \
@@ -83,16 +92,22 @@ pub fn replay(path: impl AsRef<Path>) -> Result<Replayed, JournalError> {
 /// Replays, and gathers what is seen of accesses on the way.
 pub(super) fn run(path: &Path, stream: Option<Stream>) -> Result<Replay, JournalError> {
     let (mut from, header) = Reader::open(path)?;
-    let mut r = Replay::new(header, stream)?;
+    let made = quietly(|| Replay::new(header, stream));
+    let mut r = made.unwrap_or_else(|e| Err(JournalError::Damaged(format!("its state: {e}"))))?;
     let mut args = [0; 5];
     while let Some(op) = from.next(&mut args)? {
         if op == Op::End {
             continue;
         }
         let a = &args[..op.args()];
-        // The engine asserts what must hold of what it is told, and a journal may say anything.
-        let done = catch_unwind(AssertUnwindSafe(|| r.one(op, a)));
-        done.unwrap_or_else(|_| Err(r.diverged(format!("the engine cannot do {op:?} {a:?}"))))?;
+        let damaged = |at, what| JournalError::DamagedAt { at, what };
+        let at = r.out.operations;
+        let fits = r.fits(op, a);
+        fits.map_err(|e| damaged(at, format!("{op:?} {a:?}: {e}")))?;
+        // Whatever else the engine asserts of what it is told.
+        let done = quietly(|| r.one(op, a));
+        let asserted = |e| damaged(at, format!("the engine cannot do {op:?} {a:?}: {e}"));
+        done.map_err(asserted)??;
         r.out.operations += 1;
     }
     r.out.truncated = from.truncated;
@@ -106,16 +121,18 @@ pub(super) fn run(path: &Path, stream: Option<Stream>) -> Result<Replay, Journal
 pub(super) struct Replay {
     pub(super) policy: Policy,
     pub(super) header: Header,
-    now: u64,
+    pub(super) now: u64,
     /// Names of tasks are given in order.
     next_task: u64,
     pub(super) out: Replayed,
-    reclaims: BTreeMap<u64, Task>,
+    pub(super) reclaims: BTreeMap<u64, Task>,
+    /// What each of them waits for.
+    pub(super) waits: BTreeMap<u64, Wait>,
     /// What each of them has asked to test.
     tested: BTreeMap<u64, FolioId>,
-    charges: BTreeMap<u64, Stepped<ChargeTask>>,
-    highs: BTreeMap<u64, Stepped<HighTask>>,
-    limits: BTreeMap<u64, Stepped<LimitWrite>>,
+    pub(super) charges: BTreeMap<u64, (Stepped<ChargeTask>, Wait)>,
+    pub(super) highs: BTreeMap<u64, (Stepped<HighTask>, Wait)>,
+    pub(super) limits: BTreeMap<u64, (Stepped<LimitWrite>, Wait)>,
     /// What the last step asked for.
     asked: Option<u64>,
     /// Pages given up that have not been compared yet.
@@ -131,7 +148,7 @@ impl Replay {
                 // Sizes that no pool can have.
                 JournalError::Format(e.to_string())
             })?,
-            Some(state) => Policy::load(&state).map_err(JournalError::Damaged)?,
+            Some(state) => *state,
         };
         let (now, next_task) = policy.clock_and_task();
         let out = Replayed {
@@ -148,6 +165,7 @@ impl Replay {
             next_task,
             out,
             reclaims: BTreeMap::new(),
+            waits: BTreeMap::new(),
             tested: BTreeMap::new(),
             charges: BTreeMap::new(),
             highs: BTreeMap::new(),
@@ -175,22 +193,17 @@ impl Replay {
     }
 
     fn book(&self, object: u64, page: u64) -> Result<Arc<Book>, JournalError> {
-        let book = self.policy.book(ObjectId(object as u32));
-        book.filter(|b| page < b.pages() as u64)
+        self.known_book(object, page)
             .ok_or_else(|| self.diverged(format!("page {page} of region {object} does not exist")))
     }
 
     fn folio(&self, id: u64) -> Result<FolioId, JournalError> {
-        let (engine, id) = (self.policy.engine(), FolioId(id as u32));
-        let live = id.idx() < engine.folio_records() && !engine.folio(id).has(Flags::DEAD);
-        live.then_some(id)
-            .ok_or_else(|| self.diverged(format!("there is no folio {}", id.0)))
+        self.known_folio(id)
+            .ok_or_else(|| self.diverged(format!("there is no folio {id}")))
     }
 
     fn group(&self, id: u64) -> Result<MemcgId, JournalError> {
-        let known = id < self.policy.engine().memcgs.capacity() as u64;
-        known
-            .then_some(MemcgId(id as u32))
+        self.known_group(id)
             .ok_or_else(|| self.diverged(format!("there is no group {id}")))
     }
 
@@ -247,14 +260,18 @@ impl Replay {
             Op::Limit => {
                 self.task(a[0])?;
                 let w = self.policy.limit(self.group(a[1])?, a[2] == 1, a[3]);
-                self.limits.insert(a[0], w.map_err(|e| refused(&e))?);
+                let w = w.map_err(|e| refused(&e))?;
+                self.limits.insert(a[0], (w, Wait::Nothing));
             }
             Op::LimitStep => {
-                let Some(w) = self.limits.get_mut(&a[0]) else {
+                let Some((mut w, _)) = self.limits.remove(&a[0]) else {
                     return Err(self.no_task(a[0]));
                 };
                 w.feed_all(Fed::unpack(a[1]));
-                self.policy.limit_step(w);
+                let step = self.policy.limit_step(&mut w);
+                if let Some(wait) = Wait::of_limit(&step) {
+                    self.limits.insert(a[0], (w, wait));
+                }
             }
             Op::Drain => self.policy.drain(),
             Op::Charge => {
@@ -268,26 +285,33 @@ impl Replay {
                 let c = self
                     .policy
                     .charge_on(self.group(a[1])?, a[2], self.group(a[3])?);
-                self.charges.insert(a[0], c);
+                self.charges.insert(a[0], (c, Wait::Nothing));
             }
             Op::ChargeStep => {
-                let Some(c) = self.charges.get_mut(&a[0]) else {
+                let Some((mut c, _)) = self.charges.remove(&a[0]) else {
                     return Err(self.no_task(a[0]));
                 };
                 c.feed_all(Fed::unpack(a[1]));
-                self.policy.charge_step(c, &mut TaskMemcg::default());
+                let high = &mut TaskMemcg::default();
+                let step = self.policy.charge_step(&mut c, high);
+                if let Some(wait) = Wait::of_charge(&step) {
+                    self.charges.insert(a[0], (c, wait));
+                }
             }
             Op::High => {
                 self.task(a[0])?;
                 let h = self.policy.high(self.group(a[1])?, a[2]);
-                self.highs.insert(a[0], h);
+                self.highs.insert(a[0], (h, Wait::Nothing));
             }
             Op::HighStep => {
-                let Some(h) = self.highs.get_mut(&a[0]) else {
+                let Some((mut h, _)) = self.highs.remove(&a[0]) else {
                     return Err(self.no_task(a[0]));
                 };
                 h.feed_all(Fed::unpack(a[1]));
-                self.policy.high_step(h);
+                let step = self.policy.high_step(&mut h);
+                if let Some(wait) = Wait::of_high(&step) {
+                    self.highs.insert(a[0], (h, wait));
+                }
             }
             Op::Uncharge => {
                 let group = self.group(a[0])?;
@@ -296,11 +320,11 @@ impl Replay {
             Op::Open => {
                 let (pages, anon) = (a[1], a[2] == 1);
                 let group = self.group(a[0])?;
-                if let Some(s) = &mut self.stream {
-                    s.opened(group, pages, anon);
-                }
                 let open = self.policy.open(group, pages as usize, anon);
-                drop(open.map_err(|e| refused(&e))?);
+                let book = open.map_err(|e| refused(&e))?;
+                if let Some(s) = &mut self.stream {
+                    s.opened(&book);
+                }
             }
             Op::Close => {
                 let book = self.book(a[0], 0)?;
@@ -354,8 +378,12 @@ impl Replay {
                     t.answer(answer);
                 }
                 let work = self.policy.step(t);
+                self.waits.insert(a[0], Wait::of_work(&work));
                 match work {
-                    Work::Done => drop(self.reclaims.remove(&a[0])),
+                    Work::Done => {
+                        self.reclaims.remove(&a[0]);
+                        self.waits.remove(&a[0]);
+                    }
                     Work::Test { folio, .. } => drop(self.tested.insert(a[0], folio)),
                     _ => {}
                 }

@@ -8,6 +8,7 @@ use crate::fuse::pool_thread;
 use crate::policy::PolicyConfig;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, new_private};
+use crate::sys::fd::Kept;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,9 @@ use std::time::Duration;
 const CHUNK: usize = 64 << 10;
 /// Operations reach the file after this time at the latest: what a kill loses.
 const EVERY: Duration = Duration::from_millis(200);
+/// Bytes of a frame at most, if a slow disk has let more come together. Only the first may be larger,
+/// by the state in it.
+const FRAME: usize = 4 << 20;
 /// Bytes that may wait for a slow disk before the journal is given up.
 const WAITING_MAX: usize = 256 << 20;
 /// A light level: the stream must keep up with misses.
@@ -27,6 +31,8 @@ const LEVEL: i32 = 1;
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
+    /// Where frames end within them.
+    cuts: Vec<usize>,
     /// Nothing follows.
     end: bool,
     /// Why the journal is not continued.
@@ -75,7 +81,9 @@ impl NewJournal {
     /// Creates it, readable by its owner only, or empties one that is a journal, or empty, and not being
     /// written.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        Out::new(path).map(Self)
+        Out::new(path)
+            .map(Self)
+            .map_err(Error::at("creating the journal"))
     }
 
     /// Begins with `state`, or with an empty policy. All of it is written by a thread.
@@ -109,6 +117,9 @@ impl Recorder {
             return;
         }
         let before = b.bytes.len();
+        if before - b.cuts.last().copied().unwrap_or(0) >= FRAME {
+            b.cuts.push(before);
+        }
         b.bytes.push(op as u8);
         for &a in args {
             put(&mut b.bytes, a);
@@ -157,7 +168,7 @@ impl Drop for Recorder {
 
 /// The file.
 struct Out {
-    file: Arc<File>,
+    file: Arc<Kept<File>>,
     _claim: Claim,
     path: PathBuf,
     zstd: zstd::bulk::Compressor<'static>,
@@ -178,12 +189,13 @@ impl Out {
             Some(f) => f,
             None => existing(path, true, false)?,
         };
-        let file = Arc::new(file);
+        let file = Arc::new(Kept::new(file).map_err(|e| named(e.into()))?);
         let _claim = Claim::new(path, file.clone(), Purpose::Journal)?;
         let foreign = file.metadata().map_err(named)?.len() > 0
-            && !begins_as_journal(&*file).map_err(named)?;
+            && !begins_as_journal(&file).map_err(named)?;
         if foreign {
             return Err(Error::File {
+                what: "",
                 path: path.into(),
                 why: "it exists and is not a journal; give another path, or remove it if nobody needs it"
                     .into(),
@@ -191,7 +203,7 @@ impl Out {
             });
         }
         file.set_len(0).map_err(named)?;
-        (&*file).rewind().map_err(named)?;
+        (&**file).rewind().map_err(named)?;
         Ok(Self {
             file,
             _claim,
@@ -204,13 +216,18 @@ impl Out {
     /// Writes a frame; one that does not fit leaves no trace.
     fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         let packed = self.zstd.compress(bytes)?;
-        let done = (&*self.file).write_all(&packed);
+        if !self.file.is_ours() {
+            let text = "the program has closed its descriptor, or replaced it";
+            return Err(io::Error::other(text));
+        }
+        let mut file: &File = &self.file;
+        let done = file.write_all(&packed);
         if done.is_ok() {
             self.whole += packed.len() as u64;
         } else {
             // The journal ends here, and why is told. Should a part of a frame stay, then a replay finds that
             // it is not whole.
-            let _ = self.file.set_len(self.whole);
+            let _ = file.set_len(self.whole);
         }
         done
     }
@@ -221,6 +238,7 @@ fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
     if let Err(e) = &done {
         let mut b = from.buffer.lock().expect("journal");
         b.bytes = Vec::new();
+        b.cuts = Vec::new();
         b.failed.get_or_insert(super::copy(e));
         eprintln!(
             "coldset: the journal {} is not complete: {e}; the pool goes on without it",
@@ -231,7 +249,7 @@ fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
 }
 
 fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut cuts) = (Vec::new(), Vec::new());
     // The beginning is not kept waiting.
     let mut every = Duration::ZERO;
     loop {
@@ -244,12 +262,17 @@ fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
                 return Err(super::copy(e));
             }
             bytes.clear();
+            cuts.clear();
             std::mem::swap(&mut b.bytes, &mut bytes);
+            std::mem::swap(&mut b.cuts, &mut cuts);
             b.end
         };
         every = EVERY;
-        if !bytes.is_empty() {
-            out.frame(&bytes)?;
+        cuts.push(bytes.len());
+        let mut from = 0;
+        for &to in cuts.iter().filter(|&&to| to > 0) {
+            out.frame(&bytes[from..to])?;
+            from = to;
         }
         if end {
             return out.file.sync_data();

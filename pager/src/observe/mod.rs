@@ -7,6 +7,7 @@
 //! | `registry.rs` | the pools of this process |
 //! | `socket.rs`, `client.rs` | a socket that answers with snapshots, and its readers |
 //! | `metrics.rs`, `http.rs` | the same for Prometheus |
+//! | `server.rs` | a thread that answers a few connections at a time |
 
 mod client;
 pub(crate) mod histogram;
@@ -15,6 +16,7 @@ mod http;
 #[cfg(feature = "metrics")]
 mod metrics;
 pub(crate) mod registry;
+mod server;
 pub(crate) mod snapshot;
 mod socket;
 

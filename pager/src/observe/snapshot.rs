@@ -189,9 +189,12 @@ impl Pool {
     /// Where the pool stands, in full. [`Pool::stats`] is the short form.
     ///
     /// # Panics
-    /// If the pager has failed (panicked) before.
+    /// In a child of fork.
     pub fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot().expect("the pager has failed before")
+        self.inner
+            .of_this_process()
+            .snapshot()
+            .expect("the pager has failed before")
     }
 }
 

@@ -5,18 +5,17 @@
 //! tables and never managed memory, and the program's signal handlers do not run on it.
 
 use super::registry::snapshot_all;
+use super::server::serve;
 use crate::fuse::pool_thread;
 use crate::sys::exit::at_exit;
+use crate::sys::fd::Kept;
+use rustix::fd::OwnedFd;
 use std::fs::{DirBuilder, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
-
-/// A reader that does not read holds others up this long.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The socket of this process: who made it, and where. A child of fork has none yet.
 static OPEN: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
@@ -49,7 +48,9 @@ pub(crate) fn open() -> io::Result<()> {
         return Ok(());
     }
     let (listener, path) = listen(rustix::process::geteuid().as_raw(), pid)?;
-    pool_thread("coldset-observe", move || serve(&listener))?;
+    pool_thread("coldset-observe", move || {
+        serve(&listener, "observation", answer);
+    })?;
     if open.is_none() {
         at_exit(remove);
     }
@@ -74,7 +75,7 @@ extern "C" fn remove() {
     }
 }
 
-fn listen(uid: u32, pid: u32) -> io::Result<(UnixListener, PathBuf)> {
+fn listen(uid: u32, pid: u32) -> io::Result<(Kept, PathBuf)> {
     let mut refused = None;
     for folder in folders(uid) {
         let made = private_folder(&folder, uid).and_then(|()| {
@@ -82,7 +83,9 @@ fn listen(uid: u32, pid: u32) -> io::Result<(UnixListener, PathBuf)> {
             let path = folder.join(format!("{pid}.sock"));
             // What is there under this process's number belongs to one that is gone.
             let _ = std::fs::remove_file(&path);
-            UnixListener::bind(&path).map(|l| (l, path))
+            let listener = UnixListener::bind(&path)?;
+            listener.set_nonblocking(true)?;
+            Ok((Kept::new(OwnedFd::from(listener))?, path))
         });
         match made {
             Ok(made) => return Ok(made),
@@ -135,19 +138,9 @@ pub(crate) fn clean(folder: &Path) {
 
 const REFUSED: ErrorKind = ErrorKind::ConnectionRefused;
 
-fn serve(listener: &UnixListener) {
-    for stream in listener.incoming() {
-        match stream {
-            // Whoever goes away early has seen enough.
-            Ok(s) => drop(answer(s)),
-            // Out of descriptors: others may close some.
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
-    }
-}
-
-fn answer(mut to: UnixStream) -> io::Result<()> {
-    to.set_write_timeout(Some(PATIENCE))?;
-    let text = serde_json::to_vec(&snapshot_all()).map_err(io::Error::other)?;
-    to.write_all(&text)
+fn answer(_: &[u8]) -> Option<Vec<u8>> {
+    // There is nothing in it that could not be written.
+    serde_json::to_vec(&snapshot_all())
+        .ok()
+        .or(Some(Vec::new()))
 }

@@ -15,6 +15,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use std::cell::Cell;
+use sync::Words;
 use table::PageTable;
 use word::{State, Word};
 
@@ -101,18 +102,23 @@ mod sync {
     }
 
     #[derive(Debug)]
-    pub struct Table<T>(Vec<T>);
+    pub struct Words(Vec<AtomicU32>);
 
-    impl<T: Default> Table<T> {
-        pub fn new(len: usize) -> rustix::io::Result<Self> {
-            Ok(Self((0..len).map(|_| T::default()).collect()))
+    impl Words {
+        pub fn new(len: usize) -> Self {
+            Self((0..len).map(|_| AtomicU32::default()).collect())
         }
-    }
 
-    impl<T> std::ops::Deref for Table<T> {
-        type Target = [T];
-        fn deref(&self) -> &[T] {
-            &self.0
+        pub fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        pub fn find(&self, page: usize) -> Option<&AtomicU32> {
+            self.0.get(page)
+        }
+
+        pub fn make(&self, page: usize) -> &AtomicU32 {
+            &self.0[page]
         }
     }
 }
@@ -129,7 +135,7 @@ impl Page {
     /// An evicted page with `contents` in its store.
     fn evicted(contents: u32) -> Arc<Self> {
         Arc::new(Self {
-            words: PageTable::new(1).unwrap(),
+            words: PageTable::new(Words::new(1)),
             memory: UnsafeCell::new(0),
             store: UnsafeCell::new(contents),
         })

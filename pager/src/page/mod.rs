@@ -10,13 +10,15 @@ mod loomed;
 mod model;
 mod table;
 mod word;
+mod words;
 
 /// What `table.rs` is built from. `loomed.rs` has another.
 mod sync {
+    pub(super) use super::words::Words;
     pub(super) use crate::sys::futex;
-    pub(super) use crate::sys::memory::Table;
     pub(super) use std::sync::atomic::AtomicU32;
 }
 
 pub use table::PageTable;
 pub use word::{State, Word};
+pub use words::Words;

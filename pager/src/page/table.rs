@@ -1,17 +1,17 @@
 //! The words of a region.
 
-use super::sync::{futex, AtomicU32, Table};
+use super::sync::{futex, AtomicU32, Words};
 use super::word::{State, Word};
 use std::sync::atomic::Ordering::*;
 
-/// One word a page.
+/// One word a page. A page that nobody has used has none: it reads as evicted, without marks.
 #[derive(Debug)]
-pub struct PageTable(Table<AtomicU32>);
+pub struct PageTable(Words);
 
 impl PageTable {
-    /// `pages` evicted pages.
-    pub fn new(pages: usize) -> rustix::io::Result<Self> {
-        Table::new(pages).map(Self)
+    /// These words.
+    pub fn new(words: Words) -> Self {
+        Self(words)
     }
 
     /// Pages.
@@ -22,13 +22,18 @@ impl PageTable {
     /// The word of a page.
     #[inline]
     pub fn get(&self, page: usize) -> Word {
-        Word(self.0[page].load(Acquire))
+        Word(self.0.find(page).map_or(0, |w| w.load(Acquire)))
+    }
+
+    #[inline]
+    fn at(&self, page: usize) -> &AtomicU32 {
+        self.0.make(page)
     }
 
     /// Changes a word if `f` agrees to what it is. Returns the word before.
     #[inline]
     fn update(&self, page: usize, f: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
-        self.0[page]
+        self.at(page)
             .fetch_update(AcqRel, Acquire, |w| f(Word(w)).map(|w| w.0))
             .map(Word)
             .map_err(Word)
@@ -73,7 +78,7 @@ impl PageTable {
             "page {page} was {before:?}, not {from:?}"
         );
         if before.has_waiters() {
-            futex::wake_all(&self.0[page]);
+            futex::wake_all(self.at(page));
         }
     }
 
@@ -118,7 +123,7 @@ impl PageTable {
             .expect("always agrees");
         debug_assert!(before.pins() > 0, "page {page} was not pinned");
         if before.pins() == 1 && before.has_waiters() {
-            futex::wake_all(&self.0[page]);
+            futex::wake_all(self.at(page));
         }
     }
 
@@ -126,11 +131,12 @@ impl PageTable {
     pub fn wait_change(&self, page: usize, w: Word) {
         let asleep = w.waiting();
         if w == asleep
-            || self.0[page]
+            || self
+                .at(page)
                 .compare_exchange(w.0, asleep.0, AcqRel, Acquire)
                 .is_ok()
         {
-            futex::wait(&self.0[page], asleep.0, None);
+            futex::wait(self.at(page), asleep.0, None);
         }
     }
 
@@ -148,7 +154,7 @@ impl PageTable {
     /// Sets marks; the marks before.
     #[inline]
     pub fn mark(&self, page: usize, bits: u32) -> Word {
-        Word(self.0[page].fetch_or(bits, AcqRel))
+        Word(self.at(page).fetch_or(bits, AcqRel))
     }
 
     /// Clears marks; the marks before.
@@ -158,6 +164,6 @@ impl PageTable {
         if w.0 & bits == 0 {
             return w;
         }
-        Word(self.0[page].fetch_and(!bits, AcqRel))
+        Word(self.at(page).fetch_and(!bits, AcqRel))
     }
 }

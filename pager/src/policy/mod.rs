@@ -32,6 +32,7 @@ use coldset_engine::memcg::CounterKind;
 use coldset_engine::swap::slots::SwapSlots;
 use coldset_engine::{Config, Engine, FolioId, MemcgId, ObjectId, Switches};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// The engine has one set of folio batches: everything happens under one lock.
@@ -53,6 +54,8 @@ pub(crate) struct Policy {
     /// The memcg whose limit is the budget; parent of all groups.
     pub(crate) top: MemcgId,
     books: BTreeMap<ObjectId, Arc<Book>>,
+    /// Bytes of memory that the records of all books take.
+    records: Arc<AtomicU64>,
     slots: Option<SwapSlots>,
     /// Memcg that each used slot is charged to.
     owner: Vec<MemcgId>,
@@ -65,15 +68,17 @@ pub(crate) struct Policy {
     recorder: Option<Recorder>,
 }
 
+/// Of every pool's engine.
+fn config() -> Config {
+    Config {
+        swap_synchronous: true,
+        ..Config::default()
+    }
+}
+
 impl Policy {
     pub(crate) fn new(config: &PolicyConfig, recorder: Option<Recorder>) -> Result<Self> {
-        let mut engine = Engine::new(
-            Config {
-                swap_synchronous: true,
-                ..Config::default()
-            },
-            config.switches.clone(),
-        )?;
+        let mut engine = Engine::new(self::config(), config.switches.clone())?;
         let top = engine.memcg_create(MemcgId::ROOT)?;
         engine
             .memcgs
@@ -82,6 +87,7 @@ impl Policy {
             engine,
             top,
             books: BTreeMap::new(),
+            records: Arc::new(AtomicU64::new(0)),
             slots: None,
             owner: Vec::new(),
             spare: Vec::new(),
@@ -103,6 +109,11 @@ impl Policy {
     /// The engine, to be looked at.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Bytes of memory that the records of all pages take.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.records.load(Relaxed)
     }
 
     /// The books of all regions.

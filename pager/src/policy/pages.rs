@@ -3,6 +3,7 @@
 use super::{Arrival, Book, Left, Policy, CPU};
 use crate::error::Result;
 use crate::journal::Op;
+use crate::plant::{self, Plant};
 use crate::store::Swap;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
@@ -14,7 +15,12 @@ impl Policy {
     pub(crate) fn open(&mut self, memcg: MemcgId, pages: usize, anon: bool) -> Result<Arc<Book>> {
         let object = ObjectId(self.next_object);
         let lruvec = self.engine.lruvec_id(memcg, NodeId(0));
-        let mut book = Book::new((object, memcg, lruvec, MmId::NONE), pages, anon)?;
+        let mut book = Book::new(
+            (object, memcg, lruvec, MmId::NONE),
+            pages,
+            anon,
+            self.records.clone(),
+        )?;
         self.note(Op::Open, &[memcg.0.into(), pages as u64, anon.into()]);
         self.next_object += 1;
         book.mm = self.engine.mm_create(memcg);
@@ -125,7 +131,9 @@ impl Policy {
         }
         if let Some(slot) = book.slot(page) {
             book.set_slot(page, None);
-            self.give_slot(swap, slot);
+            if !plant::on(Plant::SlotLeaked) {
+                self.give_slot(swap, slot);
+            }
         }
         book.set_shadow(page, None);
     }

@@ -20,11 +20,23 @@ impl Policy {
         s.map_or((0, 0), |s| (s.total() - s.free(), s.total()))
     }
 
+    /// Slots that have been used, ever.
+    pub(crate) fn slots_ever(&self) -> u64 {
+        self.owner.len() as u64
+    }
+
     /// More than half of the swap is used, of all of it or of what a group may have.
     pub(crate) fn swap_full(&self, memcg: MemcgId) -> bool {
         let (used, total) = self.slots();
         let tree = &self.engine.memcgs;
         tree.swap_full(memcg, total - used, total)
+    }
+
+    /// The slot is taken, and a group is charged for it.
+    pub(crate) fn is_slot_used(&self, offset: u32) -> bool {
+        let slot = SwapSlot { area: 0, offset };
+        let slots = self.slots.as_ref();
+        slots.is_some_and(|s| s.is_used(slot)) && (offset as usize) < self.owner.len()
     }
 
     /// A slot for a folio, charged to its memcg.

@@ -2,13 +2,15 @@
 //!
 //! Nothing may be under way: no charge without its page, no task, no page on its way out.
 
-use super::{Book, Policy};
-use coldset_engine::swap::slots::SwapSlots;
-use coldset_engine::{Engine, LruvecId, MemcgId, MmId, ObjectId};
+use super::{config, Book, Policy};
+use crate::journal::quietly;
+use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
+use coldset_engine::{Engine, Flags, FolioId, LruvecId, MemcgId, MmId, NodeId, ObjectId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Everything but the books, by reference when it is written.
@@ -54,9 +56,10 @@ impl BookState {
     fn of(b: &Book) -> Self {
         let mut known = Vec::new();
         let mut last = 0;
-        for p in 0..b.pages {
-            let (f, s) = (b.folio[p].load(Relaxed), b.slot[p].load(Relaxed));
-            let shadow = b.shadow[p].load(Relaxed);
+        for p in b.records.known(0..b.pages()) {
+            let Some(r) = b.records.find(p) else { continue };
+            let (f, s) = (r.folio().load(Relaxed), r.slot().load(Relaxed));
+            let shadow = r.shadow().load(Relaxed);
             if f != 0 || s != 0 || shadow != 0 {
                 known.push((p - last, f, s, shadow));
                 last = p;
@@ -68,26 +71,89 @@ impl BookState {
             lruvec: b.lruvec,
             mm: b.mm,
             anon: b.anon,
-            pages: b.pages,
+            pages: b.pages(),
             known,
         }
     }
 
-    fn book(&self) -> Option<Book> {
+    fn book(&self, of: &Read, meter: &Arc<AtomicU64>) -> Option<Book> {
+        let engine = &of.engine;
+        let group = engine.memcgs.exists(self.memcg)
+            && self.lruvec == engine.lruvec_id(self.memcg, NodeId(0));
+        let below = self.memcg >= of.rest.top && self.pages as u64 <= 1 << 32;
+        let named = (1..of.rest.next_object).contains(&self.object.0);
+        if !(group && below && named) {
+            return None;
+        }
         let b = Book::new(
             (self.object, self.memcg, self.lruvec, self.mm),
             self.pages,
             self.anon,
+            meter.clone(),
         );
         let b = b.ok()?;
         let mut p = 0usize;
         for &(distance, folio, slot, shadow) in &self.known {
             p = p.checked_add(distance).filter(|&p| p < self.pages)?;
-            b.folio[p].store(folio, Relaxed);
-            b.slot[p].store(slot, Relaxed);
-            b.shadow[p].store(shadow, Relaxed);
+            let known = |id: u32| {
+                let id = FolioId(id);
+                id.idx() < engine.folio_records() && {
+                    let f = engine.folio(id);
+                    !f.has(Flags::DEAD) && f.owner() == (self.object, p as u32)
+                }
+            };
+            if folio.checked_sub(1).is_some_and(|id| !known(id))
+                || slot.checked_sub(1).is_some_and(|slot| !of.is_used(slot))
+            {
+                return None;
+            }
+            let r = b.records.make(p);
+            r.folio().store(folio, Relaxed);
+            r.slot().store(slot, Relaxed);
+            r.shadow().store(shadow, Relaxed);
         }
         Some(b)
+    }
+}
+
+impl Read {
+    /// The slot is taken, and somebody is charged for it.
+    fn is_used(&self, offset: u32) -> bool {
+        let slot = SwapSlot { area: 0, offset };
+        let slots = self.slots.as_ref();
+        slots.is_some_and(|s| s.is_used(slot)) && self.rest.owner.len() > offset as usize
+    }
+
+    /// What the engine takes for granted.
+    fn sound(&self) -> Result<(), String> {
+        let engine = &self.engine;
+        if *engine.config() != config() {
+            return Err("it is not that of a pool".into());
+        }
+        if !engine.memcgs.links_are_sound() {
+            return Err("the groups are no tree".into());
+        }
+        if !engine.memcgs.exists(self.rest.top) {
+            return Err("it has no group for the budget".into());
+        }
+        // Asserts; whatever it says is one line for the user.
+        quietly(|| engine.check())
+    }
+}
+
+/// Remembers an error of reading, of which the format does not tell.
+struct Noting<R> {
+    from: R,
+    failed: Option<io::Error>,
+}
+
+impl<R: io::Read> io::Read for Noting<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.from.read(to).map_err(|e| {
+            let told = io::Error::from(e.kind());
+            self.failed = Some(e);
+            told
+        })
     }
 }
 
@@ -109,18 +175,34 @@ impl Policy {
         postcard::to_stdvec(&state).expect("plain data in memory")
     }
 
-    /// The opposite; why not, if the bytes are no state.
-    pub(crate) fn load(bytes: &[u8]) -> Result<Self, String> {
-        let read: Read = postcard::from_bytes(bytes).map_err(|e| e.to_string())?;
+    /// The opposite, from all that `bytes` has; why not, if that is no state.
+    pub(crate) fn load(bytes: &mut impl io::Read) -> Result<Self, Result<io::Error, String>> {
+        let mut bytes = Noting {
+            from: bytes,
+            failed: None,
+        };
+        let mut texts = vec![0; 1 << 16];
+        let read = postcard::from_io((&mut bytes, &mut texts[..])).map(|(read, _)| read);
+        if let Some(e) = bytes.failed.take() {
+            return Err(Ok(e));
+        }
+        let read: Read = read.map_err(|e| Err(e.to_string()))?;
+        if io::Read::read(&mut bytes, &mut [0]).map_err(Ok)? > 0 {
+            return Err(Err("something follows it".into()));
+        }
+        read.sound().map_err(Err)?;
         let mut books = BTreeMap::new();
+        let records = Arc::new(AtomicU64::new(0));
         for b in &read.rest.books {
-            let book = b.book().ok_or("a region has pages beyond its end")?;
+            let book = b.book(&read, &records);
+            let book = book.ok_or(Err("a region has pages that cannot be".to_owned()))?;
             books.insert(b.object, Arc::new(book));
         }
         Ok(Self {
             engine: read.engine,
             slots: read.slots,
             books,
+            records,
             top: read.rest.top,
             owner: read.rest.owner.into_owned(),
             spare: Vec::new(),

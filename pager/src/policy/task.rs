@@ -29,6 +29,11 @@ impl Task {
         self.task.decided()
     }
 
+    /// What it has given up since it last asked to free.
+    pub(crate) fn freed(&self) -> &[Freed] {
+        self.task.freed()
+    }
+
     /// How it ended.
     pub(crate) fn outcome(&self) -> Outcome {
         self.task.outcome()

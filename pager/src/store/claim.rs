@@ -7,6 +7,7 @@
 //! (`lockf`) on the whole file is not in its own way.
 
 use crate::error::{Error, Result};
+use crate::sys::fd::Kept;
 use crate::sys::lock::{try_lock, unlock, Kind, Locked};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::fstat;
@@ -17,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// What a file is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,11 +100,43 @@ fn claims() -> MutexGuard<'static, Vec<Entry>> {
     CLAIMS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// How often, and how long apart, a file is looked at that a pool may be about to give up.
+const LEAVING_TRIES: u32 = 50;
+const LEAVING_PAUSE: Duration = Duration::from_millis(10);
+
+/// Lists a claim, unless there is one that excludes it: then what for.
+fn list(id: u64, file: (u64, u64), purpose: Purpose, pid: u32) -> std::result::Result<(), Purpose> {
+    let mut all = claims();
+    all.retain(|e| e.pid == pid);
+    match all
+        .iter()
+        .find(|e| e.file == file && e.purpose.excludes(purpose))
+    {
+        Some(e) => Err(e.purpose),
+        None => {
+            all.push(Entry {
+                id,
+                file,
+                purpose,
+                pid,
+            });
+            Ok(())
+        }
+    }
+}
+
 /// A file that can be claimed.
 pub(crate) trait Claimed: Send + Sync + Debug {
     fn fd(&self) -> BorrowedFd<'_>;
 }
 
+impl Claimed for Kept<fs::File> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+#[cfg(test)]
 impl Claimed for fs::File {
     fn fd(&self) -> BorrowedFd<'_> {
         self.as_fd()
@@ -128,24 +162,16 @@ impl Claim {
         let key = (u64::from(stat.st_dev), u64::from(stat.st_ino));
         let pid = std::process::id();
         let id = IDS.fetch_add(1, Relaxed);
-        {
-            let mut all = claims();
-            all.retain(|e| e.pid == pid);
-            let found = all
-                .iter()
-                .find(|e| e.file == key && e.purpose.excludes(purpose));
-            if let Some(e) = found {
-                let used = format!("{} by this process", e.purpose.as_used());
+        // Listed before it is locked: another thread is refused by the list, which can say why.
+        let mut tries = 0;
+        while let Err(other) = list(id, key, purpose, pid) {
+            // A pool that its program has dropped goes when the last of its own threads notices.
+            if other != purpose || !matches!(purpose, Swap | Journal) || tries == LEAVING_TRIES {
+                let used = format!("{} by this process", other.as_used());
                 return Err(in_use(path, used, purpose));
             }
-            // Listed before it is locked: another thread is refused by the list, which can say why.
-            let file = key;
-            all.push(Entry {
-                id,
-                file,
-                purpose,
-                pid,
-            });
+            tries += 1;
+            std::thread::sleep(LEAVING_PAUSE);
         }
         let claim = Self { file, id, pid };
         for (kind, bytes) in purpose.locks() {

@@ -3,17 +3,60 @@
 use super::entry::HARDLY;
 use crate::sys::PAGE;
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 use zstd::bulk::{Compressor, Decompressor};
 
 /// `pager.md` 7: better than LZ4 on every corpus, at twice the time.
 pub const LEVEL: i32 = -1;
 
-/// Contexts of Zstandard, one for each that is at work.
+/// Contexts of one kind: made when first needed, and not given back. There are no more than processors:
+/// whoever finds none waits for the microseconds that a page takes.
+struct Contexts<T> {
+    /// Those that nobody uses, and how many there are in all.
+    idle: Mutex<(Vec<T>, usize)>,
+    back: Condvar,
+}
+
+impl<T> Default for Contexts<T> {
+    fn default() -> Self {
+        Self {
+            idle: Mutex::new((Vec::new(), 0)),
+            back: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Contexts<T> {
+    fn with<R>(
+        &self,
+        make: impl FnOnce() -> io::Result<T>,
+        work: impl FnOnce(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let most = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
+        let idle = self.idle.lock().expect("contexts");
+        let wait = |i: &mut (Vec<T>, usize)| i.0.is_empty() && i.1 >= most;
+        let mut idle = self.back.wait_while(idle, wait).expect("contexts");
+        let mut context = match idle.0.pop() {
+            Some(c) => c,
+            None => {
+                let made = make()?;
+                idle.1 += 1;
+                made
+            }
+        };
+        drop(idle);
+        let done = work(&mut context);
+        self.idle.lock().expect("contexts").0.push(context);
+        self.back.notify_one();
+        done
+    }
+}
+
+/// Contexts of Zstandard, both ways.
 #[derive(Default)]
 pub struct Zstd {
-    into: Mutex<Vec<Compressor<'static>>>,
-    from: Mutex<Vec<Decompressor<'static>>>,
+    into: Contexts<Compressor<'static>>,
+    from: Contexts<Decompressor<'static>>,
 }
 
 impl std::fmt::Debug for Zstd {
@@ -22,19 +65,13 @@ impl std::fmt::Debug for Zstd {
     }
 }
 
-fn take<T>(kept: &Mutex<Vec<T>>) -> Option<T> {
-    kept.lock().expect("contexts").pop()
-}
-
 impl Zstd {
     /// Compresses a page; none if that hardly makes it smaller.
     pub fn compress(&self, page: &[u8], to: &mut [u8]) -> Option<usize> {
-        let mut c = match take(&self.into) {
-            Some(c) => c,
-            None => Compressor::new(LEVEL).ok()?,
-        };
-        let done = c.compress_to_buffer(page, to);
-        self.into.lock().expect("contexts").push(c);
+        let done = self.into.with(
+            || Compressor::new(LEVEL),
+            |c| c.compress_to_buffer(page, to),
+        );
         done.ok().filter(|&n| n < HARDLY)
     }
 
@@ -43,13 +80,8 @@ impl Zstd {
     /// # Errors
     /// Not a page; no memory for a context.
     pub fn decompress(&self, from: &[u8], page: &mut [u8]) -> io::Result<()> {
-        let mut d = match take(&self.from) {
-            Some(d) => d,
-            None => Decompressor::new()?,
-        };
-        let done = d.decompress_to_buffer(from, page);
-        self.from.lock().expect("contexts").push(d);
-        whole(done?)
+        let unpack = |d: &mut Decompressor<'_>| d.decompress_to_buffer(from, page);
+        whole(self.from.with(Decompressor::new, unpack)?)
     }
 }
 

@@ -133,7 +133,7 @@ pub struct Compressed {
     inner: Mutex<Inner>,
     bytes: AtomicU64,
     same: AtomicU64,
-    limit: u64,
+    limit: AtomicU64,
     /// There may be pages that Zstandard has not been tried on.
     untried: AtomicBool,
     /// Of the limit, what first-tier pages leave to recompression.
@@ -170,7 +170,7 @@ impl Compressed {
             bytes: AtomicU64::new(0),
             same: AtomicU64::new(0),
             untried: AtomicBool::new(false),
-            limit,
+            limit: AtomicU64::new(limit),
             reserve: if two {
                 (limit / 8).min(16 * CHUNK as u64)
             } else {
@@ -195,9 +195,21 @@ impl Compressed {
         self.bytes.load(Relaxed)
     }
 
+    /// Bytes that the tables take for a slot that is, or has been, used.
+    pub fn bytes_a_slot(&self) -> u64 {
+        let ages = matches!(self.codec, Codec::Lz4ThenZstd(_));
+        // A word for its entry; of the list, three; words of same-filled pages are few.
+        (size_of::<AtomicU64>() + if ages { 12 } else { 0 }) as u64
+    }
+
     /// The most it may take.
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load(Relaxed)
+    }
+
+    /// From now on it may take so much. What is there stays.
+    pub fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Relaxed);
     }
 
     /// What it holds.
@@ -230,6 +242,22 @@ impl Compressed {
     /// # Errors
     /// `StorageFull` at the limit; the slot is empty then.
     pub fn put(&self, slot: u32, page: &[u8], scratch: &mut [u8]) -> io::Result<()> {
+        let mut any = u64::MAX;
+        self.put_within(slot, page, scratch, &mut any)
+    }
+
+    /// As [`Self::put`], and takes at most `growth` bytes more from the system, which become less by what
+    /// it takes.
+    ///
+    /// # Errors
+    /// `StorageFull` also if these do not suffice.
+    pub fn put_within(
+        &self,
+        slot: u32,
+        page: &[u8],
+        scratch: &mut [u8],
+        growth: &mut u64,
+    ) -> io::Result<()> {
         self.remove(slot);
         if let Some(word) = same_filled(page) {
             self.words[slot as usize].store(word, Relaxed);
@@ -245,7 +273,8 @@ impl Compressed {
         };
         let data = len.map_or(page, |n| &scratch[..n]);
         let mut inner = self.lock();
-        let h = self.insert(&mut inner, data, self.limit - self.reserve)?;
+        let limit = self.limit().saturating_sub(self.reserve);
+        let h = self.insert(&mut inner, data, limit, growth)?;
         let e = match len {
             None => Entry::Raw(h),
             Some(n) if by_zstd => Entry::Zstd(h, n),
@@ -265,10 +294,17 @@ impl Compressed {
         inner: &mut Inner,
         data: &[u8],
         limit: u64,
+        growth: &mut u64,
     ) -> io::Result<super::slab::Handle> {
         let slab = &mut inner.slab;
-        if slab.bytes() + CHUNK as u64 > limit && slab.must_grow(data.len()) {
-            return Err(full());
+        if slab.must_grow(data.len()) {
+            if slab.bytes() + CHUNK as u64 > limit {
+                return Err(full());
+            }
+            if *growth < CHUNK as u64 {
+                return slab.insert_here(data).ok_or_else(full);
+            }
+            *growth -= CHUNK as u64;
         }
         let h = slab.insert(data);
         self.bytes.store(slab.bytes(), Relaxed);
@@ -337,7 +373,7 @@ impl Compressed {
 
     /// First-tier pages use more than seven eighths of what they may, and some could be smaller.
     pub fn crowded(&self) -> bool {
-        let may = self.limit - self.reserve;
+        let may = self.limit().saturating_sub(self.reserve);
         self.reserve > 0 && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
     }
 
@@ -378,7 +414,8 @@ impl Compressed {
             inner.tiers.not_smaller += 1;
             return Recompressed::Page;
         };
-        let Ok(new) = self.insert(&mut inner, &out[..n], self.limit) else {
+        let mut any = u64::MAX;
+        let Ok(new) = self.insert(&mut inner, &out[..n], self.limit(), &mut any) else {
             // Tried again when others have left.
             if let Some(ages) = &mut inner.ages {
                 ages.push(slot, seconds());

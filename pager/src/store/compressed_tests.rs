@@ -271,3 +271,32 @@ proptest! {
         prop_assert_eq!(c.tiers().bytes(), 0);
     }
 }
+
+/// Pages of many sizes, a batch at a time: each class of sizes has a chunk of its own, but no batch makes
+/// the store grow by more than it frees.
+#[test]
+fn a_batch_takes_no_more_than_it_may() {
+    let c = Compressed::new(4096, u64::MAX / 2, Codec::Zstd).unwrap();
+    let mut scratch = vec![0; SCRATCH];
+    let mut kept = Vec::new();
+    let mut slot = 0;
+    for batch in 0..64u64 {
+        let (before, mut growth) = (c.bytes(), CHUNK as u64);
+        for i in 0..16u64 {
+            let mut page = noise(batch * 16 + i + 1);
+            page[..(batch * 7 + i * 11) as usize % 62 * 64].fill(0);
+            if c.put_within(slot, &page, &mut scratch, &mut growth).is_ok() {
+                kept.push((slot, page));
+            }
+            slot += 1;
+        }
+        assert!(c.bytes() <= before + CHUNK as u64, "batch {batch}");
+    }
+    assert!(kept.len() > 900, "{} of 1024", kept.len());
+    let mut got = vec![0; PAGE];
+    for (slot, page) in &kept {
+        c.get(*slot, &mut got, &mut scratch).unwrap();
+        assert_eq!(&got, page);
+    }
+    audit(&c);
+}

@@ -60,6 +60,7 @@ const OTHER: &str = "a pipe or a socket, not a regular file";
 
 fn wrong(path: &Path, what: &str, errno: i32) -> Error {
     Error::File {
+        what: "",
         path: path.into(),
         why: format!("it is {what}"),
         errno,

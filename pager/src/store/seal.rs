@@ -66,6 +66,14 @@ impl Seals {
         }))
     }
 
+    /// Bytes of a slot that is used.
+    pub fn bytes_a_slot(&self) -> u64 {
+        match &self.0 {
+            Kind::Sum { .. } => 8,
+            Kind::Tag { .. } => 24,
+        }
+    }
+
     /// Notes what is about to be written to a slot; encrypts it.
     pub fn seal(&self, slot: u32, page: &mut [u8]) {
         debug_assert_eq!(page.len(), PAGE);

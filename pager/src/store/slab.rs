@@ -81,22 +81,39 @@ impl Slab {
         None
     }
 
-    /// Keeps a copy of `data`.
+    /// An open chunk of a larger class, the nearest there is.
+    fn room_above(&mut self, class: usize) -> Option<u32> {
+        (class + 1..CLASSES).find_map(|c| self.room(c))
+    }
+
+    /// Keeps a copy of `data`, in a new chunk if there is no other for its size.
     pub fn insert(&mut self, data: &[u8]) -> io::Result<Handle> {
         let class = class_of(data.len());
         let at = match self.room(class) {
             Some(at) => at,
             None => self.grow(class)?,
         };
+        Ok(self.insert_at(at, data))
+    }
+
+    /// Keeps a copy of `data` in the chunks there are, in a place for larger ones if need be. None: that
+    /// takes a new chunk.
+    pub fn insert_here(&mut self, data: &[u8]) -> Option<Handle> {
+        let class = class_of(data.len());
+        let at = self.room(class).or_else(|| self.room_above(class))?;
+        Some(self.insert_at(at, data))
+    }
+
+    fn insert_at(&mut self, at: u32, data: &[u8]) -> Handle {
         let c = self.chunks[at as usize].as_mut().expect("open chunk");
         let object = c.free.pop().unwrap_or_else(|| {
             c.fresh += 1;
             c.fresh - 1
         });
         c.used += 1;
-        let from = object as usize * (class + 1) * STEP;
+        let from = object as usize * (c.class as usize + 1) * STEP;
         c.memory.bytes_mut()[from..from + data.len()].copy_from_slice(data);
-        Ok(Handle { chunk: at, object })
+        Handle { chunk: at, object }
     }
 
     fn grow(&mut self, class: usize) -> io::Result<u32> {

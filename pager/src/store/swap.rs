@@ -3,6 +3,7 @@
 use super::compressed::{Codec, Compressed, Recompressed, Tiers, SCRATCH};
 use super::room::{is_full, Room};
 use super::seal::Seals;
+use super::slab::CHUNK;
 use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
@@ -81,6 +82,20 @@ impl Swap {
         self.memory.as_ref().map_or(0, Compressed::limit)
     }
 
+    /// Compressed memory may take so much from now on; what is there stays.
+    pub fn set_limit(&self, bytes: u64) {
+        if let Some(m) = &self.memory {
+            m.set_limit(bytes);
+        }
+    }
+
+    /// Bytes that the tables take for a slot that is, or has been, used.
+    pub fn bytes_a_slot(&self) -> u64 {
+        let memory = self.memory.as_ref().map_or(0, Compressed::bytes_a_slot);
+        let file = self.file.as_ref().map_or(0, |_| self.seals.bytes_a_slot());
+        size_of::<AtomicU8>() as u64 + memory + file
+    }
+
     /// What is where.
     pub fn tiers(&self) -> Tiers {
         Tiers {
@@ -114,11 +129,21 @@ impl Swap {
 
     /// Into compressed memory. Without a file for what does not fit, some pages go to the second
     /// tier first if they must.
-    fn put_in_memory(&self, slot: u32, page: &[u8], scratch: &mut [u8]) -> io::Result<()> {
+    fn put_in_memory(
+        &self,
+        slot: u32,
+        page: &[u8],
+        scratch: &mut [u8],
+        growth: &mut u64,
+    ) -> io::Result<()> {
         let Some(m) = &self.memory else {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         };
-        let mut result = m.put(slot, page, scratch);
+        let mut result = m.put_within(slot, page, scratch, growth);
+        if self.file.is_none() && result.is_err() {
+            // There is no other place for it.
+            result = m.put(slot, page, scratch);
+        }
         for _ in 0..ROUNDS {
             if result.is_ok() || self.file.is_some() {
                 break;
@@ -142,12 +167,14 @@ impl Swap {
         was
     }
 
-    /// Stores pages of `buf`. `run` gathers pages whose slots follow each other for one write.
+    /// Stores pages of `buf`. Compressed memory grows by no more than these pages take, or by 64 KiB;
+    /// what that is not enough for goes to the file, if there is one. `run` gathers pages whose slots follow each other for one write.
     pub fn put_all(&self, puts: &mut [Put], buf: &PageBuf, run: &mut PageBuf) {
         let mut to_file: Vec<usize> = Vec::new();
+        let mut growth = ((puts.len() * PAGE) as u64).max(CHUNK as u64);
         for (i, p) in puts.iter_mut().enumerate() {
             let scratch = &mut run.bytes_mut()[..SCRATCH];
-            p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch);
+            p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch, &mut growth);
             if p.result.is_ok() {
                 self.set_tier(p.slot, IN_MEMORY);
             } else if self.file.is_some() {

@@ -77,6 +77,7 @@ impl SwapFile {
             return made;
         }
         Err(Error::File {
+            what: "",
             path: path.into(),
             why: "other programs create and remove it all the time".into(),
             errno: libc::EBUSY,
@@ -127,6 +128,7 @@ impl Drop for SwapFile {
 fn refuse_foreign(path: &Path, f: &File) -> Result<()> {
     let refuse = |why: String| {
         Err(Error::File {
+            what: "",
             path: path.into(),
             why,
             errno: libc::EEXIST,

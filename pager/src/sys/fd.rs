@@ -62,13 +62,17 @@ pub fn high(fd: OwnedFd) -> OwnedFd {
 
 /// What a descriptor names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Identity {
+pub struct Identity {
     dev: (u32, u32),
     ino: u64,
 }
 
 impl Identity {
-    fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+    /// What it names now.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         // What the kernel knows is enough: no server is asked.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let s = statx(fd, c"", flags, StatxFlags::INO)?;

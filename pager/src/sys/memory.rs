@@ -50,10 +50,31 @@ impl Mapping {
     /// Pages of a file in memory, shared.
     pub fn shared(of: Arc<Extent>, writable: bool) -> io::Result<Self> {
         let prot = if writable { PROT } else { ProtFlags::READ };
-        let (len, from, any) = (of.pages() * PAGE, of.offset(0), std::ptr::null_mut());
-        // SAFETY: as above.
-        let p = unsafe { mmap(any, len, prot, MapFlags::SHARED, of.as_fd(), from)? };
+        let (len, from) = (of.pages() * PAGE, of.offset(0));
+        let place = Self::place(len)?;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: what it replaces is a part of `place`, which nobody else knows.
+        let p = unsafe { mmap(place.start, len, prot, flags, of.as_fd(), from)? };
+        place.keep(len);
         Ok(Self::own(p.cast(), len, Some(of)))
+    }
+
+    /// Address space for `len` bytes; for as much as a page table maps, or more, at a multiple of that:
+    /// then each block of pages has a table of its own.
+    fn place(len: usize) -> io::Result<Place> {
+        let align = if len >= TABLE_BYTES {
+            TABLE_BYTES
+        } else {
+            PAGE
+        };
+        let all = len + align - PAGE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
+        let p = unsafe { mmap_anonymous(std::ptr::null_mut(), all, ProtFlags::empty(), flags)? };
+        Ok(Place {
+            whole: Self::own(p.cast(), all, None),
+            start: (p as usize).next_multiple_of(align) as *mut _,
+        })
     }
 
     fn own(p: *mut u8, len: usize, of: Option<Arc<Extent>>) -> Self {
@@ -126,6 +147,30 @@ impl Mapping {
         // SAFETY: the range lies inside this mapping. For shared mappings of a memfd DONTNEED drops
         // entries, not contents; for private ones callers own the contents they drop.
         unsafe { madvise(self.start.as_ptr().add(offset).cast(), len, advice) }
+    }
+}
+
+/// Bytes that one page table of the lowest level maps.
+const TABLE_BYTES: usize = 512 * PAGE;
+
+/// Address space that holds nothing yet.
+struct Place {
+    whole: Mapping,
+    start: *mut std::ffi::c_void,
+}
+
+impl Place {
+    /// Gives back all but `len` bytes from `start` on, which are somebody's now.
+    fn keep(self, len: usize) {
+        self.whole.disown();
+        let (from, end) = (self.whole.addr(), self.whole.addr() + self.whole.len);
+        let kept = self.start as usize..self.start as usize + len;
+        for (from, end) in [(from, kept.start), (kept.end, end)] {
+            if from < end {
+                // SAFETY: this part is ours alone, and nothing has been put there.
+                let _ = unsafe { munmap(from as *mut _, end - from) };
+            }
+        }
     }
 }
 

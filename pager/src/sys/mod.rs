@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | mappings that own themselves, page buffers, zeroed tables |
+//! | `records.rs` | what is kept of each page, where pages are used |
 //! | `fd.rs` | descriptors that lie high, and are looked at before they are used |
 //! | `memfd.rs`, `ranges.rs` | the file in memory that holds the pages of all regions |
 //! | `userfaultfd.rs` | misses and write protection of regions |
@@ -13,11 +14,13 @@
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `futex.rs` | waiting for a page word |
+//! | `cgroup.rs` | what memory the process may have, and pressure on it |
 //! | `clock.rs` | time |
 //! | `exit.rs` | the end of the process |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
+pub mod cgroup;
 pub mod clock;
 pub mod exit;
 pub mod fd;
@@ -29,6 +32,7 @@ pub mod pagemap;
 pub mod pipe;
 pub mod probe;
 pub mod ranges;
+pub mod records;
 pub mod ring;
 pub mod sigbus;
 pub mod signals;

@@ -3,8 +3,11 @@
 //!
 //! A ring is used by one caller at a time, and only until all its transfers have ended.
 
+use super::fd::{high, Identity};
 use io_uring::{opcode, types, IoUring};
+use rustix::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, OnceLock};
 
@@ -57,8 +60,31 @@ impl<'a> Transfer<'a> {
 
 /// A ring, of the process that made it.
 struct Ring {
-    ring: IoUring,
+    ring: ManuallyDrop<IoUring>,
+    identity: Identity,
     pid: u32,
+}
+
+impl Ring {
+    /// Of this process, and its descriptor still means it. A child of fork does not have its memory, and
+    /// a number that means something else is not to be closed.
+    fn is_ours(&self) -> bool {
+        self.pid == std::process::id() && identity(&self.ring) == Ok(self.identity)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: not used after this, because the value is going away.
+            unsafe { ManuallyDrop::drop(&mut self.ring) };
+        }
+    }
+}
+
+fn identity(ring: &IoUring) -> rustix::io::Result<Identity> {
+    // SAFETY: only the kernel is asked, which says if there is no such descriptor.
+    Identity::of(unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) })
 }
 
 static RINGS: Mutex<Vec<Ring>> = Mutex::new(Vec::new());
@@ -87,14 +113,18 @@ fn probe() -> io::Result<()> {
 }
 
 fn make() -> io::Result<Ring> {
-    let ring = IoUring::builder()
-        .dontfork()
+    let low: IoUring = IoUring::builder()
         .setup_coop_taskrun()
         .build(DEPTH)
         // Linux before 5.19.
-        .or_else(|_| IoUring::builder().dontfork().build(DEPTH))?;
+        .or_else(|_| IoUring::builder().build(DEPTH))?;
+    // SAFETY: a ring that has just been made: its descriptor is open.
+    let fd = high(unsafe { BorrowedFd::borrow_raw(low.as_raw_fd()) }.try_clone_to_owned()?);
+    // SAFETY: the descriptor is owned and a ring's, with the parameters that the kernel gave.
+    let ring = unsafe { IoUring::from_fd(fd.into_raw_fd(), low.params().clone())? };
     Ok(Ring {
-        ring,
+        identity: identity(&ring)?,
+        ring: ManuallyDrop::new(ring),
         pid: std::process::id(),
     })
 }
@@ -103,13 +133,8 @@ fn take() -> io::Result<Ring> {
     // Not waited for: a miss must not stand behind others for this.
     let kept = RINGS.try_lock().ok().and_then(|mut rings| rings.pop());
     match kept {
-        Some(r) if r.pid == std::process::id() => Ok(r),
-        Some(foreign) => {
-            // A child of fork does not have its memory: not even to be unmapped.
-            std::mem::forget(foreign);
-            make()
-        }
-        None => make(),
+        Some(r) if r.is_ours() => Ok(r),
+        _ => make(),
     }
 }
 

@@ -17,6 +17,7 @@ const UFFDIO_API: u64 = 0xC018_AA3F;
 const UFFDIO_REGISTER: u64 = 0xC020_AA00;
 const UFFDIO_WAKE: u64 = 0x8010_AA02;
 const UFFDIO_COPY: u64 = 0xC028_AA03;
+const UFFDIO_WRITEPROTECT: u64 = 0xC018_AA06;
 const UFFDIO_POISON: u64 = 0xC020_AA08;
 /// Of `/dev/userfaultfd`.
 const USERFAULTFD_IOC_NEW: u64 = 0xAA00;
@@ -89,6 +90,13 @@ struct PoisonArg {
     len: u64,
     mode: u64,
     updated: i64,
+}
+
+#[repr(C)]
+struct ProtectArg {
+    start: u64,
+    len: u64,
+    mode: u64,
 }
 
 /// A message of the kernel's; of its variants only that of a page fault is asked for.
@@ -246,6 +254,18 @@ impl Userfaultfd {
             updated: 0,
         };
         self.said(ioctl(&self.0, UFFDIO_POISON, &mut arg))
+    }
+
+    /// Takes write protection away from a range, also the marks of it that pages have left which are not
+    /// there any more: all of the range counts as written.
+    pub fn unprotect(&self, map: &Mapping, offset: usize, len: usize) -> io::Result<()> {
+        assert!(offset + len <= map.len(), "beyond the mapping");
+        let mut arg = ProtectArg {
+            start: (map.addr() + offset) as u64,
+            len: len as u64,
+            mode: 0,
+        };
+        self.said(ioctl(&self.0, UFFDIO_WRITEPROTECT, &mut arg))
     }
 
     /// Misses and first writes in the mapping are handled from now on.

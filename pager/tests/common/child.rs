@@ -37,18 +37,25 @@ pub const NOBODY: u32 = 65534;
 /// As [`run`], as a user without any privilege if this one has some. The program is copied to where
 /// that user can read it.
 pub fn run_unprivileged(test: &str, role: &str) -> Output {
+    let mut c = command_unprivileged(test, role);
+    let output = c.output();
+    if c.get_program() != std::env::current_exe().unwrap() {
+        std::fs::remove_file(c.get_program()).unwrap();
+    }
+    output.unwrap()
+}
+
+/// This program, to run `test` in the given role as that user: if it is another one, a copy in the
+/// folder for temporary files.
+pub fn command_unprivileged(test: &str, role: &str) -> Command {
     if !rustix::process::geteuid().is_root() {
-        return run(test, role);
+        return command(test, role);
     }
     let copy = super::temp("program");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let output = command_of(copy.clone(), test, role)
-        .current_dir("/")
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output();
-    std::fs::remove_file(copy).unwrap();
-    output.unwrap()
+    let mut c = command_of(copy, test, role);
+    c.current_dir("/").uid(NOBODY).gid(NOBODY);
+    c
 }
 
 /// This program as that user, started by root, to run `test` in the given role; and the copy of the

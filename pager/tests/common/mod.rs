@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(unsafe_code, reason = "threads share words of a region")]
 
+pub mod cgroup;
 pub mod child;
 
 use coldset_pager::{Error, Feature, Group, Limits, Pool, PoolConfig, Region};

@@ -85,19 +85,28 @@ fn one_program() {
     run::run(program, &dir, Duration::from_secs(30));
 }
 
-/// Programs that failed once, each with what was wrong.
+/// Programs that failed once, with what was wrong, and their names.
+fn kept() -> Vec<(String, program::Program)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/kept");
+    let entries = std::fs::read_dir(folder).expect("the folder of programs");
+    let paths = entries.map(|e| e.expect("a file of it").path());
+    let read = |path: PathBuf| {
+        let text = std::fs::read(&path).expect("a file with a program");
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        let program = serde_json::from_slice(&text).expect("a program");
+        (name.into_owned(), program)
+    };
+    paths.map(read).collect()
+}
+
 #[test]
 fn programs_that_failed_once() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/kept");
-    for entry in std::fs::read_dir(folder).expect("the folder of programs") {
-        let path = entry.expect("a file of it").path();
-        let text = std::fs::read(&path).expect("a file with a program");
-        let program: program::Program = serde_json::from_slice(&text).expect("a program");
+    for (name, program) in kept() {
         for _ in 0..2 {
             match Child::default().run(&program) {
                 Outcome::Passed => {}
-                Outcome::Skipped(why) => println!("{}: skipped: {why}", path.display()),
-                Outcome::Failed(how) => panic!("{}: {how}\n{program}", path.display()),
+                Outcome::Skipped(why) => println!("{name}: skipped: {why}"),
+                Outcome::Failed(how) => panic!("{name}: {how}\n{program}"),
             }
         }
     }
@@ -134,5 +143,42 @@ fn random_programs() {
     }
     if let Some((seed, how)) = result.found {
         panic!("{}", report(&child, seed, &how));
+    }
+}
+
+/// Seeds that find a bug which others find late.
+#[cfg(feature = "plants")]
+const EARLY: [(&str, u64); 2] = [("ArmAfterCopy", 35), ("CountLate", 34)];
+
+/// Each bug that is planted is found within a minute.
+#[cfg(feature = "plants")]
+#[test]
+fn planted_bugs_are_found() {
+    let minute = Duration::from_secs(60);
+    let all = coldset_pager::plant::Plant::ALL.map(|p| format!("{p:?}"));
+    let only: Option<String> = variable("COLDSET_PLANT");
+    for plant in all {
+        if only.as_ref().is_some_and(|o| *o != plant) {
+            continue;
+        }
+        let early = EARLY.iter().filter(|(name, _)| *name == plant);
+        let early = early.flat_map(|(_, seed)| std::iter::repeat_n(*seed, 6));
+        let child = Child {
+            plant: Some(plant.clone()),
+        };
+        let start = Instant::now();
+        let result = search(&child, early.chain(0..), || start.elapsed() > minute);
+        let n = result.programs;
+        let Some((seed, how)) = result.found else {
+            panic!("{plant} was not found by {n} programs in a minute");
+        };
+        let said = ["model: ", "coldset: ", "panicked"];
+        let line = how.lines().find(|l| said.iter().any(|s| l.contains(s)));
+        println!(
+            "{plant}: found after {:.1} s by program {n} (seed {seed}): {}",
+            result.after.as_secs_f64(),
+            line.unwrap_or(&how)
+                .trim_start_matches("test one_program ... ")
+        );
     }
 }

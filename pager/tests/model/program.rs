@@ -25,6 +25,8 @@ pub enum SwapPlan {
     /// Recompressed with Zstandard as soon as the thread looks.
     Lz4ZstdAndTemporary,
     ZstdAndTemporary,
+    /// What goes to the file is encrypted.
+    Encrypted,
     /// A storage that fails now and then.
     Faulty,
 }
@@ -196,6 +198,15 @@ pub enum Op {
     NewPool {
         pool: usize,
     },
+    /// A file that is mapped for stores is mapped once more: refused.
+    MapAgain {
+        slot: usize,
+    },
+    /// Up to twice the plan's budget, and down to it.
+    Resize {
+        pool: usize,
+        percent: u8,
+    },
     /// Statistics and a snapshot.
     Look {
         pool: usize,
@@ -271,6 +282,7 @@ fn pool() -> impl Strategy<Value = PoolPlan> {
         3 => Just(SwapPlan::Lz4AndTemporary),
         2 => Just(SwapPlan::Lz4ZstdAndTemporary),
         1 => Just(SwapPlan::ZstdAndTemporary),
+        1 => Just(SwapPlan::Encrypted),
         1 => Just(SwapPlan::Faulty),
     ];
     let pages = prop_oneof![2 => Just(256usize), 1 => 256usize..1024];
@@ -343,44 +355,117 @@ fn op(slots: usize, pools: usize, flavour: Flavour) -> impl Strategy<Value = Op>
     let pool = move || 0..pools;
     let seed = any::<u32>;
     let percent = || 0u8..100;
-    // Everything, Life, Files, Paging.
-    let w = move |weights: [u32; 4]| weights[flavour as usize];
-    let all: Vec<(u32, BoxedStrategy<Op>)> = vec![
-        (w([16, 10, 12, 20]), (slot(), seed(), 16u32..400, prop_oneof![Just(0u8), 20u8..100])
-            .prop_map(|(slot, seed, n, stores)| Op::Touch { slot, seed, n, stores }).boxed()),
-        (w([5, 3, 4, 8]), (slot(), percent(), 16u32..400, prop_oneof![Just(0u8), 20u8..100])
-            .prop_map(|(slot, from, n, stores)| Op::Scan { slot, from, n, stores }).boxed()),
-        (w([5, 3, 2, 3]), (slot(), prop_oneof![Just(Hint::Normal), Just(Hint::Random), Just(Hint::Sequential),
-            Just(Hint::WillNeed), Just(Hint::WillNeed)], percent(), 1u32..300)
-            .prop_map(|(slot, hint, from, n)| Op::Advise { slot, hint, from, n }).boxed()),
-        (w([5, 12, 2, 1]), (slot(), seed(), 1u32..40)
-            .prop_map(|(slot, seed, blocks)| Op::Discard { slot, seed, blocks }).boxed()),
-        (w([4, 1, 2, 2]), (slot(), seed(), 16u32..400, any::<bool>())
-            .prop_map(|(slot, seed, n, shared)| Op::Pin { slot, seed, n, shared }).boxed()),
-        (w([3, 1, 2, 2]), (slot(), seed(), 8u32..200)
-            .prop_map(|(slot, seed, n)| Op::Fix { slot, seed, n }).boxed()),
-        (w([4, 1, 1, 1]), (slot(), prop_oneof![Just(Which::Min), Just(Which::Low), Just(Which::High), Just(Which::Max)], percent())
-            .prop_map(|(slot, which, share)| Op::Limit { slot, which, share }).boxed()),
-        (w([4, 6, 2, 1]), (slot(), 1u32..200)
-            .prop_map(|(slot, pages)| Op::Reclaim { slot, pages }).boxed()),
-        (w([5, 1, 14, 0]), (slot(), prop_oneof![3 => Just(Reach::Own), 1 => Just(Reach::Region), 1 => Just(Reach::Pool)], seed())
-            .prop_map(|(slot, reach, seed)| Op::Sync { slot, reach, seed }).boxed()),
-        (w([3, 0, 8, 0]), (slot(), seed()).prop_map(|(slot, seed)| Op::Break { slot, seed }).boxed()),
-        (w([1, 0, 0, 1]), (pool(), prop_oneof![Just(0u32), 3u32..20])
-            .prop_map(|(pool, every)| Op::SwapFaults { pool, every }).boxed()),
-        (w([1, 1, 1, 0]), pool().prop_map(|pool| Op::Record { pool }).boxed()),
-        (w([1, 1, 1, 0]), pool().prop_map(|pool| Op::StopRecording { pool }).boxed()),
-        (w([2, 0, 1, 0]), (slot(), seed(), any::<bool>())
-            .prop_map(|(slot, seed, none)| Op::Mprotect { slot, seed, none }).boxed()),
-        (w([2, 0, 1, 1]), (slot(), seed()).prop_map(|(slot, seed)| Op::Madvise { slot, seed }).boxed()),
-        (w([1, 0, 0, 0]), (slot(), any::<bool>()).prop_map(|(slot, calls)| Op::Fork { slot, calls }).boxed()),
-        (w([4, 10, 2, 1]), (slot(), prop_oneof![3 => Just(End::Drop), 2 => Just(End::Close), 1 => Just(End::CloseFailing)])
-            .prop_map(|(slot, how)| Op::End { slot, how }).boxed()),
-        (w([1, 2, 0, 0]), pool().prop_map(|pool| Op::NewPool { pool }).boxed()),
-        (w([1, 1, 1, 1]), pool().prop_map(|pool| Op::Look { pool }).boxed()),
-        (w([1, 1, 1, 0]), pool().prop_map(|pool| Op::Check { pool }).boxed()),
+    let stores = || prop_oneof![Just(0u8), 20u8..100];
+    let hint = prop_oneof![
+        1 => Just(Hint::Normal),
+        1 => Just(Hint::Random),
+        1 => Just(Hint::Sequential),
+        2 => Just(Hint::WillNeed),
     ];
-    let all = all.into_iter().filter(|(weight, _)| *weight > 0).collect();
+    let which = prop_oneof![
+        Just(Which::Min),
+        Just(Which::Low),
+        Just(Which::High),
+        Just(Which::Max),
+    ];
+    let reach = prop_oneof![
+        3 => Just(Reach::Own),
+        1 => Just(Reach::Region),
+        1 => Just(Reach::Pool),
+    ];
+    let end = prop_oneof![
+        3 => Just(End::Drop),
+        2 => Just(End::Close),
+        1 => Just(End::CloseFailing),
+    ];
+    let mut all: Vec<(u32, BoxedStrategy<Op>)> = Vec::new();
+    // Weights: Everything, Life, Files, Paging.
+    let mut add = |weights: [u32; 4], op: BoxedStrategy<Op>| {
+        let weight = weights[flavour as usize];
+        if weight > 0 {
+            all.push((weight, op));
+        }
+    };
+    let touch = (slot(), seed(), 16u32..400, stores());
+    let touch = touch.prop_map(|(slot, seed, n, stores)| Op::Touch {
+        slot,
+        seed,
+        n,
+        stores,
+    });
+    add([16, 10, 16, 20], touch.boxed());
+    let scan = (slot(), percent(), 16u32..400, stores());
+    let scan = scan.prop_map(|(slot, from, n, stores)| Op::Scan {
+        slot,
+        from,
+        n,
+        stores,
+    });
+    add([5, 3, 5, 8], scan.boxed());
+    let advise = (slot(), hint, percent(), 1u32..300);
+    let advise = advise.prop_map(|(slot, hint, from, n)| Op::Advise {
+        slot,
+        hint,
+        from,
+        n,
+    });
+    add([5, 3, 2, 3], advise.boxed());
+    let discard = (slot(), seed(), 1u32..40);
+    let discard = discard.prop_map(|(slot, seed, blocks)| Op::Discard { slot, seed, blocks });
+    add([5, 12, 2, 1], discard.boxed());
+    let pin = (slot(), seed(), 16u32..400, any::<bool>());
+    let pin = pin.prop_map(|(slot, seed, n, shared)| Op::Pin {
+        slot,
+        seed,
+        n,
+        shared,
+    });
+    add([4, 1, 2, 2], pin.boxed());
+    let fix = (slot(), seed(), 8u32..200);
+    let fix = fix.prop_map(|(slot, seed, n)| Op::Fix { slot, seed, n });
+    add([3, 1, 2, 2], fix.boxed());
+    let limit = (slot(), which, percent());
+    let limit = limit.prop_map(|(slot, which, share)| Op::Limit { slot, which, share });
+    add([4, 1, 1, 1], limit.boxed());
+    let reclaim = (slot(), 1u32..200).prop_map(|(slot, pages)| Op::Reclaim { slot, pages });
+    add([4, 6, 2, 1], reclaim.boxed());
+    let sync = (slot(), reach, seed());
+    let sync = sync.prop_map(|(slot, reach, seed)| Op::Sync { slot, reach, seed });
+    add([5, 1, 14, 0], sync.boxed());
+    let broken = (slot(), seed()).prop_map(|(slot, seed)| Op::Break { slot, seed });
+    add([3, 0, 4, 0], broken.boxed());
+    let faults = (pool(), prop_oneof![Just(0u32), 3u32..20]);
+    let faults = faults.prop_map(|(pool, every)| Op::SwapFaults { pool, every });
+    add([1, 0, 0, 1], faults.boxed());
+    add(
+        [1, 1, 1, 0],
+        pool().prop_map(|pool| Op::Record { pool }).boxed(),
+    );
+    let stop = pool().prop_map(|pool| Op::StopRecording { pool });
+    add([1, 1, 1, 0], stop.boxed());
+    let protect = (slot(), seed(), any::<bool>());
+    let protect = protect.prop_map(|(slot, seed, none)| Op::Mprotect { slot, seed, none });
+    add([2, 0, 1, 0], protect.boxed());
+    let madvise = (slot(), seed()).prop_map(|(slot, seed)| Op::Madvise { slot, seed });
+    add([2, 0, 1, 1], madvise.boxed());
+    let fork = (slot(), any::<bool>()).prop_map(|(slot, calls)| Op::Fork { slot, calls });
+    add([1, 0, 0, 0], fork.boxed());
+    let end = (slot(), end).prop_map(|(slot, how)| Op::End { slot, how });
+    add([4, 10, 2, 1], end.boxed());
+    let new = pool().prop_map(|pool| Op::NewPool { pool });
+    add([1, 2, 0, 0], new.boxed());
+    let resize = (pool(), percent()).prop_map(|(pool, percent)| Op::Resize { pool, percent });
+    add([1, 1, 0, 1], resize.boxed());
+    let again = slot().prop_map(|slot| Op::MapAgain { slot });
+    add([1, 0, 1, 0], again.boxed());
+    add(
+        [1, 1, 1, 1],
+        pool().prop_map(|pool| Op::Look { pool }).boxed(),
+    );
+    add(
+        [1, 1, 1, 0],
+        pool().prop_map(|pool| Op::Check { pool }).boxed(),
+    );
     prop::strategy::Union::new_weighted(all)
 }
 
@@ -388,7 +473,7 @@ fn op(slots: usize, pools: usize, flavour: Flavour) -> impl Strategy<Value = Op>
 pub fn programs() -> BoxedStrategy<Program> {
     let flavour = prop_oneof![
         2 => Just(Flavour::Everything),
-        1 => Just(Flavour::Life),
+        2 => Just(Flavour::Life),
         1 => Just(Flavour::Files),
         1 => Just(Flavour::Paging),
     ];

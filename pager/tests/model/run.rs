@@ -2,9 +2,9 @@
 
 use super::fail;
 use super::oracle::{Before, Class};
-use super::program::{Hint, Mode, Op, Program, Reach, Which, BLOCK};
+use super::program::{Hint, Kind, Mode, Op, Program, Reach, Which, BLOCK};
 use super::world::{Live, PoolState, World};
-use crate::common::Random;
+use crate::common::{pages_in_memory, Random};
 use coldset_pager::journal::replay;
 use coldset_pager::{Advice, Error, Limits, PAGE_SIZE};
 use std::fs::File;
@@ -59,6 +59,10 @@ fn finish(world: &World, threads: usize, dir: &Path) {
                 };
                 live.check(page, t);
             }
+        }
+        let faulting = world.program.mode != Mode::Explicit;
+        if faulting && world.slots[s].live.lock().unwrap().is_some() && pages_in_memory() == 0 {
+            fail("all pages have been looked at, and the kernel counts none");
         }
         world.end(s, super::program::End::Drop);
     }
@@ -141,6 +145,7 @@ impl<'a> Thread<'a> {
             }
             Op::Record { pool } => record(self.world, &self.world.pool(pool)),
             Op::StopRecording { pool } => stop_recording(&self.world.pool(pool)),
+            Op::Resize { pool, percent } => resize(&self.world.pool(pool), percent),
             Op::NewPool { pool } => self.world.replace_pool(pool),
             Op::Look { pool } => self.statistics(&self.world.pool(pool)),
             Op::Check { pool } => self.world.pool(pool).pool.check(),
@@ -157,7 +162,8 @@ impl<'a> Thread<'a> {
             | Op::Break { slot, .. }
             | Op::Mprotect { slot, .. }
             | Op::Madvise { slot, .. }
-            | Op::Fork { slot, .. } => {
+            | Op::Fork { slot, .. }
+            | Op::MapAgain { slot } => {
                 let Some(live) = self.world.live(slot) else {
                     return;
                 };
@@ -199,6 +205,7 @@ impl<'a> Thread<'a> {
             Op::Break { seed, .. } => self.break_page(live, seed),
             Op::Mprotect { seed, none, .. } if !explicit => self.mprotect(live, seed, none),
             Op::Madvise { seed, .. } if !explicit => madvise(live, seed),
+            Op::MapAgain { .. } => map_again(live),
             Op::Fork { calls, .. } if calls || !explicit => fork(live, calls),
             _ => {}
         }
@@ -435,6 +442,23 @@ impl<'a> Thread<'a> {
             ));
         }
         drop(p.pool.snapshot());
+        // Pools that have been replaced live on in their regions; whether the kernel tells threads of
+        // misses is tried with 2 MiB, each time that somebody asks for them.
+        let program = &self.world.program;
+        let replaced = |op: &Op| matches!(op, Op::NewPool { .. });
+        if program.regions.iter().any(|r| r.handler_threads)
+            || program.threads.iter().flatten().any(replaced)
+        {
+            return;
+        }
+        let kernel = pages_in_memory();
+        let pools = 0..self.world.pools.len();
+        let bound: u64 = pools.map(|i| self.world.pool(i).bound(threads)).sum();
+        if kernel > bound {
+            fail(&format!(
+                "{kernel} pages in memory by the kernel's count (bound {bound})"
+            ));
+        }
     }
 
     // ------------------------------------------------------------ files
@@ -594,6 +618,29 @@ fn madvise(live: &Live, seed: u32) {
     unsafe {
         let at = live.region().as_ptr().add(first * PAGE_SIZE).cast();
         libc::madvise(at, n * PAGE_SIZE, all[r.below(all.len() as u64) as usize]);
+    }
+}
+
+/// More is to be had at once; for less, everybody else may hold too much.
+fn resize(p: &PoolState, percent: u8) {
+    let pages = p.plan.budget_pages as u64 * (100 + u64::from(percent)) / 100;
+    p.most.fetch_max(pages, SeqCst);
+    match p.pool.resize(pages * PAGE_SIZE as u64) {
+        Ok(()) | Err(Error::Shrink { .. } | Error::Promised { .. }) => {}
+        Err(e) => fail(&format!("resize: {e}")),
+    }
+}
+
+/// One map for stores at a time.
+fn map_again(live: &Live) {
+    if live.kind != Kind::File {
+        return;
+    }
+    let path = live.file.as_ref().expect("the file of the region");
+    match live.pool.pool.file(path) {
+        Err(Error::InUse { .. }) => {}
+        Ok(_) => fail("a file is mapped for stores twice"),
+        Err(e) => fail(&format!("mapping a file twice: {e}")),
     }
 }
 

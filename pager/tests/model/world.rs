@@ -24,6 +24,8 @@ pub struct PoolState {
     /// The journal being kept.
     pub journal: Mutex<Option<PathBuf>>,
     groups: Mutex<Vec<Group>>,
+    /// Pages of the largest budget it has had.
+    pub most: AtomicU64,
     /// A storage of one of its regions has failed, or its swap.
     pub failed: AtomicBool,
 }
@@ -130,6 +132,9 @@ impl World {
                 .and_zstd_after(soon)
                 .and_temporary(bytes),
             SwapPlan::ZstdAndTemporary => SwapConfig::zstd(bytes).and_temporary(bytes),
+            SwapPlan::Encrypted => SwapConfig::lz4(bytes / 2)
+                .and_temporary(bytes)
+                .encrypt(true),
             SwapPlan::Faulty => {
                 let faults = Arc::new(FaultPlan::default());
                 let file = FileStorage::create(&self.path("swap"), bytes);
@@ -167,6 +172,7 @@ impl World {
         };
         Ok(Arc::new(PoolState {
             pool,
+            most: AtomicU64::new(plan.budget_pages as u64),
             plan,
             swap_faults,
             journal: Mutex::default(),
@@ -278,8 +284,11 @@ impl PoolState {
     /// Pages that may be in memory: the documented bound, which is more by what is compressed at the
     /// moment.
     pub fn bound(&self, threads: usize) -> u64 {
+        if matches!(self.plan.swap, SwapPlan::Temporary | SwapPlan::Faulty) {
+            return self.most.load(SeqCst);
+        }
         // Threads of the program and of the pool that may evict.
-        self.plan.budget_pages as u64 + 16 * (threads as u64 + 5)
+        self.most.load(SeqCst) + 16 * (threads as u64 + 5)
     }
 }
 
@@ -443,6 +452,7 @@ impl Live {
         if let Err(e) = synced {
             fail(&format!("nothing is broken, and sync says: {e}"));
         }
+        self.pool.failed.store(true, SeqCst);
         storage.set_broken(&[page], true);
         let mut store = |w: usize, v: u64| {
             if self.explicit {

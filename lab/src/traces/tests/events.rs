@@ -231,6 +231,7 @@ fn many_processes_and_files_fit() {
         trace.objects[0],
         ObjectInfo {
             pages: 5_000,
+            used: 5_000,
             is_anon: false
         }
     );
@@ -238,6 +239,7 @@ fn many_processes_and_files_fit() {
         trace.objects[254],
         ObjectInfo {
             pages: 1,
+            used: 1,
             is_anon: true
         }
     );
@@ -245,6 +247,7 @@ fn many_processes_and_files_fit() {
         trace.objects[255],
         ObjectInfo {
             pages: 70_000 - 254,
+            used: 70_000 - 254,
             is_anon: true
         }
     );

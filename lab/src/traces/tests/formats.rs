@@ -35,6 +35,7 @@ fn lirs_skips_stars_and_empty_lines() {
         trace.objects,
         [ObjectInfo {
             pages: 2,
+            used: 2,
             is_anon: false
         }]
     );
@@ -99,6 +100,7 @@ fn stores_and_loads_by_address_are_anonymous() {
         trace.objects,
         [ObjectInfo {
             pages: 2,
+            used: 2,
             is_anon: true
         }]
     );
@@ -126,6 +128,7 @@ fn lackey_references_may_cross_a_page() {
         trace.objects[1],
         ObjectInfo {
             pages: 1,
+            used: 1,
             is_anon: false
         }
     );

@@ -17,6 +17,7 @@ fn sample_trace_is_as_described() {
         trace.objects,
         [ObjectInfo {
             pages: 2213,
+            used: 2213,
             is_anon: true
         }]
     );

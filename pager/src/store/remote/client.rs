@@ -207,6 +207,7 @@ fn serve(
             Ok(was) => was,
             Err(e) => return drop(ready.send(Err(e))),
         };
+        // Who opened it waits for this; if that thread has gone, so has the object.
         let _ = ready.send(Ok(was.len));
         let shared = std::sync::Arc::new((object, was));
         while let Some(Request { range, answer }) = inbox.recv().await {

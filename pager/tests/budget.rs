@@ -1,0 +1,260 @@
+//! The budget: a share of what there is, changed while the pool is in use, following pressure, promised
+//! more than once.
+
+mod common;
+
+use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
+use common::cgroup::Cgroup;
+use common::*;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::Duration;
+
+fn swap(bytes: u64) -> SwapConfig {
+    SwapConfig::lz4(bytes).and_temporary(bytes)
+}
+
+/// Up and down, with threads that check every word; pages in memory as the kernel counts them; and a
+/// replay of the journal that comes to the same victims.
+#[test]
+fn a_budget_changes_while_threads_use_the_pool() {
+    let _one = alone();
+    for policy in ["v5", "classic"] {
+        let path = temp("journal-resize");
+        let config = PoolConfig::new(8 * MIB).policy(policy).unwrap();
+        let config = config.swap(swap(64 * MIB)).journal(&path);
+        let Some(pool) = faulting(config) else { return };
+        let region = pool.anonymous(32 * MIB as usize).unwrap();
+        let stop = AtomicBool::new(false);
+        let time = soak(3.0);
+        let s = std::thread::scope(|scope| {
+            let resizer = scope.spawn(|| {
+                let mut r = Random::new(3);
+                let mut changes = 0;
+                while !stop.load(Relaxed) {
+                    let mib = 3 + r.below(14);
+                    pool.resize(mib * MIB).unwrap();
+                    assert_eq!(pool.budget(), mib * MIB);
+                    let (now, budget) = (pages_in_memory(), mib * MIB / PAGE as u64);
+                    // A page may be on its way out of a pipe.
+                    assert!(now <= budget, "{now} of {budget} pages");
+                    changes += 1;
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                changes
+            });
+            let s = stress(&region, Access::Faulting, 4, time, 50);
+            stop.store(true, Relaxed);
+            assert!(resizer.join().unwrap() > 10);
+            s
+        });
+        assert_eq!(s.lost, None);
+        drop(region);
+        let stats = pool.stats();
+        assert_eq!(stats.failed_misses, 0, "{stats:?}");
+        assert!(stats.evicted > 1000);
+        drop(pool);
+        let replayed = coldset_pager::journal::replay(&path).unwrap();
+        assert_eq!(replayed.victims.len() as u64, stats.evicted);
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn a_budget_does_not_shrink_below_what_is_pinned() {
+    let _one = alone();
+    let config = PoolConfig::new(8 * MIB).swap(swap(64 * MIB));
+    let Some(pool) = faulting(config) else { return };
+    let mut region = pool.anonymous(16 * MIB as usize).unwrap();
+    region.bytes_mut().fill(7);
+    let pin = region.pin(0..5 * MIB as usize, false).unwrap();
+    match pool.resize(4 * MIB) {
+        Err(e @ Error::Shrink { pinned, budget, .. }) => {
+            assert_eq!((pinned, budget), (5 * MIB, 8 * MIB));
+            assert!(e.to_string().contains(&(5 * MIB).to_string()), "{e}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(pool.budget(), 8 * MIB);
+    assert!(region.bytes().iter().step_by(PAGE).all(|&b| b == 7));
+    drop(pin);
+    pool.resize(4 * MIB).unwrap();
+    assert!(pages_in_memory() <= 4 * MIB / PAGE as u64);
+    assert!(region.bytes().iter().step_by(PAGE).all(|&b| b == 7));
+    assert!(matches!(pool.resize(4096), Err(Error::Setting { .. })));
+}
+
+#[test]
+fn what_is_promised_is_kept() {
+    let _one = alone();
+    let small = || PoolConfig::new(8 * MIB).swap(swap(8 * MIB));
+    let Some(pool) = faulting(small()) else {
+        return;
+    };
+    let region = pool.anonymous(13 * MIB as usize).unwrap();
+    match pool.resize(4 * MIB) {
+        Err(Error::Promised {
+            promised,
+            available,
+            ..
+        }) => {
+            assert_eq!(promised, 13 * MIB);
+            // Some of it is for pages on their way, and for tables.
+            assert!((10 * MIB..12 * MIB).contains(&available), "{available}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(
+        pool.anonymous(2 * MIB as usize),
+        Err(Error::Overcommit { .. })
+    ));
+    pool.resize(16 * MIB).unwrap();
+    let more = pool.anonymous(2 * MIB as usize).unwrap();
+    drop((region, more));
+    pool.resize(4 * MIB).unwrap();
+    // Granted, because it is asked for.
+    let pool = Pool::new(small().overcommit(true)).unwrap();
+    let mut huge = pool.anonymous(1 << 40).unwrap();
+    for at in (0..1usize << 40).step_by(1 << 32) {
+        huge.bytes_mut()[at] = 5;
+    }
+    assert!((0..1usize << 40)
+        .step_by(1 << 32)
+        .all(|at| huge.bytes()[at] == 5));
+    pool.resize(4 * MIB).unwrap();
+}
+
+/// Whoever uses more than was overcommitted ends with one line, not in a hang.
+#[test]
+fn more_than_swap_holds_is_sigbus_and_a_line() {
+    const NAME: &str = "more_than_swap_holds_is_sigbus_and_a_line";
+    if child::role().is_some() {
+        let config = PoolConfig::new(4 * MIB).swap(SwapConfig::none().and_temporary(8 * MIB));
+        let Some(pool) = faulting(config.overcommit(true)) else {
+            return;
+        };
+        let mut region = pool.anonymous(64 * MIB as usize).unwrap();
+        let mut r = Random::new(1);
+        for page in region.bytes_mut().chunks_mut(PAGE) {
+            page.chunks_mut(8)
+                .for_each(|w| w.copy_from_slice(&r.next().to_le_bytes()));
+        }
+        unreachable!("64 MiB do not fit into 12");
+    }
+    let out = child::run(NAME, "filler");
+    let text = child::text(&out);
+    if !text.contains("skipped") {
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{text}");
+        assert!(text.contains("swap is full"), "{text}");
+    }
+}
+
+#[test]
+fn a_share_is_of_the_cgroup_and_a_budget_fits_into_it() {
+    const NAME: &str = "a_share_is_of_the_cgroup_and_a_budget_fits_into_it";
+    if let Some(role) = child::role() {
+        let config = match role.as_str() {
+            "half" => PoolConfig::new(0).set("budget", "50%").unwrap(),
+            _ => PoolConfig::new(1 << 30),
+        };
+        let Some(pool) = faulting(config.swap(swap(256 * MIB))) else {
+            return;
+        };
+        let mut region = pool.anonymous(200 * MIB as usize).unwrap();
+        for (i, page) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+            page[..PAGE / 2].fill(i as u8);
+        }
+        println!("\nbudget {}", pool.budget());
+        return;
+    }
+    let _one = alone();
+    for (role, want) in [
+        ("half", 32 * MIB),
+        ("too much", (58 * MIB) / 21 * 20 / 4096 * 4096),
+    ] {
+        let group = match Cgroup::new() {
+            Ok(g) => g,
+            Err(why) => return println!("skipped: no memory cgroup can be made: {why}"),
+        };
+        group.set_limit(64 * MIB);
+        let out = group.command(NAME, role).output().unwrap();
+        let text = child::text(&out);
+        if text.contains("skipped") {
+            return;
+        }
+        // It has not been killed by the kernel.
+        assert!(out.status.success(), "{role}: {:?} {text}", out.status);
+        assert!(text.contains(&format!("budget {want}\n")), "{text}");
+        assert_eq!(
+            text.contains("does not fit into the memory cgroup"),
+            role != "half",
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn shares_are_checked() {
+    for text in ["0%", "101%", "-5%", "NaN%"] {
+        assert!(
+            matches!(
+                PoolConfig::new(0).set("budget", text),
+                Err(Error::Setting {
+                    what: "the budget",
+                    ..
+                })
+            ),
+            "{text}"
+        );
+    }
+    let e = PoolConfig::new(0).set("budget", "half%").unwrap_err();
+    assert!(e.to_string().contains("50%"), "{e}");
+    assert!(PoolConfig::share(0.25).is_ok() && PoolConfig::share(1.5).is_err());
+}
+
+/// The kernel's file, played by one of the test's.
+#[test]
+fn the_budget_shrinks_under_pressure_and_grows_back() {
+    let _one = alone();
+    let file = temp("pressure");
+    let mut total = 0u64;
+    let mut told = |more: u64| {
+        total += more;
+        let new = file.with_extension("new");
+        let text = |t| format!("avg10=0.00 avg60=0.00 avg300=0.00 total={t}\n");
+        std::fs::write(&new, format!("some {}full {}", text(total), text(0))).unwrap();
+        std::fs::rename(new, &file).unwrap();
+    };
+    told(1);
+    let config = PoolConfig::new(8 * MIB).swap(swap(64 * MIB));
+    let config = config.pressure_from(&file, Duration::from_millis(10));
+    let Some(pool) = faulting(config) else { return };
+    let mut region = pool.anonymous(16 * MIB as usize).unwrap();
+    region.bytes_mut().fill(3);
+    let until = |what: &str, done: &dyn Fn() -> bool, act: &mut dyn FnMut()| {
+        let start = std::time::Instant::now();
+        while !done() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{what}: {}",
+                pool.budget()
+            );
+            act();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("shrinks", &|| pool.budget() <= 2 * MIB, &mut || {
+        told(1_000_000)
+    });
+    assert_eq!(pool.budget(), 2 * MIB);
+    assert!(pages_in_memory() <= 2 * MIB / PAGE as u64);
+    assert!(region.bytes().iter().step_by(PAGE).all(|&b| b == 3));
+    until("grows", &|| pool.budget() == 8 * MIB, &mut || ());
+    std::fs::remove_file(&file).unwrap();
+    let gone = PoolConfig::new(8 * MIB).pressure_from(&file, Duration::from_secs(1));
+    let e = Pool::new(gone).unwrap_err();
+    assert!(
+        matches!(e, Error::Pressure { .. }) && e.to_string().contains("psi=1"),
+        "{e}"
+    );
+}
