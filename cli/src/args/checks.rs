@@ -12,8 +12,11 @@ Examples:
   coldset lab fidelity --cases d_pread_cyc,a_mmap_z099 --policies mglru-0x7
   coldset lab fidelity path/to/tables --phases 16 --json -
 
-Judged are refaults, misses, pgscan and pgsteal: multi-gen within 0.5 %, classic, over the phases
-of the statistics fold, within 2 %, and in any case within 32 pages. Exit code 1: a case is out.")]
+Judged are refaults, misses, pgscan and pgsteal. A counter is in if it differs from the mean of the
+kernel's repeats by at most the largest of: 0.5 % (multi-gen) or 2 % (classic, averaged over the phases
+of the statistics fold); the kernel's own spread, the distance from that mean of the repeat farthest
+from it; 32 pages, one batch of reclaim. The table says what each counter needed, and why some are
+exempt. Exit code 1: a case is out.")]
 pub struct FidelityArgs {
     /// Reference tables: a file, or a folder with golden.json [default: the built-in ones]
     #[arg(value_name = "DIR")]

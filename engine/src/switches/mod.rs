@@ -445,7 +445,8 @@ switches! {
     recent_test: RecentTest,
     /// Aging walks page tables (lru_gen feature bit 2); off: only look-around.
     page_table_walk: bool,
-    /// Slots a walk must scan before its task counts as switched out (`mglru.md` 5.1).
+    /// Slots a walk must scan before its task counts as switched out (`mglru.md` 5.1). No constant of a kernel:
+    /// tuned on the recordings that `coldset lab fidelity` compares with.
     walk_resched_slots: u64,
     /// Reclaim may write single dirty file folios (before 6.19).
     file_writeback_from_reclaim: bool,

@@ -22,23 +22,54 @@ const JUDGED: [&str; 5] = [
     "pgscan",
     "pgsteal",
 ];
-/// Counters that took one of several values in the recorded repeats, for a reason that was not
-/// recorded: whether a task was switched out between two walks (`mglru.md` 5.1), or when the
-/// flusher wrote.
-const DISCRETE: &[(Case, &str, &[&str])] = &[
-    (
-        Case::AnonZram,
-        "mglru-0x7",
-        &[
+
+/// Counters of a case under a policy that are not judged.
+struct Exemption {
+    case: Case,
+    policy: &'static str,
+    counters: &'static [&'static str],
+    why: &'static str,
+}
+
+const EXEMPT: &[Exemption] = &[
+    Exemption {
+        case: Case::AnonZram,
+        policy: "mglru-0x7",
+        counters: &[
             "pgscan",
             "pgactivate",
             "workingset_restore_anon",
             "pgrefill",
         ],
-    ),
-    (Case::ReadWriteZipf, "mglru-0x7", &["pgactivate"]),
-    (Case::ReadWriteZipf, "mglru-0x1", &["pgactivate"]),
+        why: SWITCHED_OUT,
+    },
+    Exemption {
+        case: Case::ReadWriteZipf,
+        policy: "mglru-0x7",
+        counters: &["pgactivate"],
+        why: FLUSHER,
+    },
+    Exemption {
+        case: Case::ReadWriteZipf,
+        policy: "mglru-0x1",
+        counters: &["pgactivate"],
+        why: FLUSHER,
+    },
 ];
+const SWITCHED_OUT: &str =
+    "the kernel's repeats took one of two values, depending on whether a task was \
+                            switched out between two walks, which was not recorded";
+const FLUSHER: &str =
+    "the kernel's repeats differ with the moment at which the flusher wrote, which was \
+                       not recorded";
+
+/// The rule of `fidelity`, for help and tables.
+pub const RULE: &str = "\
+Judged are refaults, misses, pgscan and pgsteal. A counter is in if it differs from the mean of the kernel's \
+repeats by at most the largest of: the tolerance (0.5 % multi-gen; 2 % classic, whose results are averaged \
+over the phases of the statistics fold); the kernel's own spread, which is the distance from that mean of the \
+repeat farthest from it; 32 pages, one batch of reclaim. The table says which of the three a counter needed, \
+and why a counter is exempt. One switch, walk_resched_slots, was tuned on these very recordings.";
 
 /// What to check.
 #[derive(Clone, Debug)]
@@ -56,14 +87,25 @@ pub struct CheckOptions {
 /// What became of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Within the tolerance.
-    In,
-    /// Not within it.
+    /// Close enough, for this reason.
+    In(Within),
+    /// Not close enough.
     Out,
-    /// Has several values in the kernel, too; not judged.
-    Discrete,
+    /// Not judged, for this reason.
+    Exempt(&'static str),
     /// Shown only.
     Shown,
+}
+
+/// What a counter needed to be in: the first of these that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// The tolerance of its policy.
+    Tolerance,
+    /// One batch of reclaim: the share of a small counter may be large.
+    Pages,
+    /// The spread of the kernel's own repeats.
+    Spread,
 }
 
 impl Verdict {
@@ -71,10 +113,30 @@ impl Verdict {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::In => "in",
+            Self::In(_) => "in",
             Self::Out => "OUT",
-            Self::Discrete => "discrete",
+            Self::Exempt(_) => "exempt",
             Self::Shown => "",
+        }
+    }
+
+    /// The word, and what it rests on unless that is the tolerance.
+    fn text(self) -> &'static str {
+        match self {
+            Self::In(Within::Pages) => "in (32 pages)",
+            Self::In(Within::Spread) => "in (kernel's spread)",
+            other => other.name(),
+        }
+    }
+
+    /// What it rests on, for JSON.
+    fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::In(Within::Tolerance) => Some("tolerance"),
+            Self::In(Within::Pages) => Some("32 pages"),
+            Self::In(Within::Spread) => Some("spread of the kernel's repeats"),
+            Self::Exempt(why) => Some(why),
+            Self::Out | Self::Shown => None,
         }
     }
 }
@@ -128,20 +190,24 @@ impl Checked {
 }
 
 fn verdict(case: Case, policy: Policy, counter: &Compared, tolerance_permille: u64) -> Verdict {
-    let discrete = DISCRETE
-        .iter()
-        .any(|(c, p, names)| *c == case && *p == policy.recorded && names.contains(&counter.name));
-    if discrete {
-        return Verdict::Discrete;
+    let exempt = EXEMPT.iter().find(|e| {
+        e.case == case && e.policy == policy.recorded && e.counters.contains(&counter.name)
+    });
+    if let Some(e) = exempt {
+        return Verdict::Exempt(e.why);
     }
     if !JUDGED.contains(&counter.name) {
         return Verdict::Shown;
     }
-    // No closer than the kernel is to itself.
-    let relative = (tolerance_permille as f64 / 1000.0).max(counter.kernel_spread);
-    let allowed = (counter.kernel * relative).max(SLACK_PAGES);
-    if (counter.ours - counter.kernel).abs() <= allowed {
-        Verdict::In
+    let off = (counter.ours - counter.kernel).abs();
+    let share = |relative: f64| off <= counter.kernel * relative;
+    if share(tolerance_permille as f64 / 1000.0) {
+        Verdict::In(Within::Tolerance)
+    } else if off <= SLACK_PAGES {
+        Verdict::In(Within::Pages)
+    } else if share(counter.kernel_spread) {
+        // No closer than the kernel is to itself.
+        Verdict::In(Within::Spread)
     } else {
         Verdict::Out
     }
@@ -249,18 +315,22 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
                 human(k.kernel),
                 percent(k.error),
                 format!("\u{b1}{:.2} %", k.kernel_spread * 100.0),
-                j.verdict.name().into(),
+                j.verdict.text().into(),
             ]);
         }
         out.push_str(&grid.render());
+        for why in [SWITCHED_OUT, FLUSHER] {
+            let names: Vec<&str> = c
+                .counters
+                .iter()
+                .filter(|j| j.verdict == Verdict::Exempt(why))
+                .map(|j| j.counter.name)
+                .collect();
+            if !names.is_empty() {
+                let _ = writeln!(out, "exempt: {}: {why}", names.join(", "));
+            }
+        }
         out.push('\n');
-    }
-    let discrete = checked
-        .iter()
-        .flat_map(|c| &c.counters)
-        .any(|j| j.verdict == Verdict::Discrete);
-    if discrete {
-        out.push_str("discrete: the kernel has several outcomes here and did not record why it took one; not judged.\n");
     }
     for c in checked.iter().filter(|c| !c.pass()) {
         let names: Vec<String> = c
@@ -278,12 +348,27 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
         );
     }
     let good = checked.iter().filter(|c| c.pass()).count();
-    let _ = writeln!(out, "{good} of {} cases in.", checked.len());
+    let count = |f: fn(Verdict) -> bool| {
+        let all = checked.iter().flat_map(|c| &c.counters);
+        all.filter(|j| (j.counter.ours != 0.0 || j.counter.kernel != 0.0) && f(j.verdict))
+            .count()
+    };
+    let _ = writeln!(
+        out,
+        "{good} of {} cases in. Judged counters: {} within the tolerance, {} within 32 pages, {} within the \
+         kernel's own spread, {} out; {} exempt.\n\n{RULE}",
+        checked.len(),
+        count(|v| v == Verdict::In(Within::Tolerance)),
+        count(|v| v == Verdict::In(Within::Pages)),
+        count(|v| v == Verdict::In(Within::Spread)),
+        count(|v| v == Verdict::Out),
+        count(|v| matches!(v, Verdict::Exempt(_))),
+    );
     out
 }
 
 /// `{"cases": [{"case", "policy", "variant", "tolerance", "pass", "counters": {NAME: {"ours",
-/// "kernel", "error", "kernel_spread", "verdict"}}}], "in", "of"}`.
+/// "kernel", "error", "kernel_spread", "verdict", "reason"}}}], "rule", "in", "of"}`.
 #[must_use]
 pub fn fidelity_json(checked: &[Checked]) -> String {
     let real = |x: f64| Number::Real(x).to_json();
@@ -301,6 +386,7 @@ pub fn fidelity_json(checked: &[Checked]) -> String {
                         Verdict::Shown => Value::Null,
                         v => v.name().to_lowercase().into(),
                     },
+                    "reason": j.verdict.reason(),
                 });
                 (j.counter.name.to_owned(), value)
             })
@@ -318,7 +404,7 @@ pub fn fidelity_json(checked: &[Checked]) -> String {
     let good = checked.iter().filter(|c| c.pass()).count();
     format!(
         "{:#}\n",
-        json!({"cases": cases, "in": good, "of": checked.len()})
+        json!({"cases": cases, "rule": RULE, "in": good, "of": checked.len()})
     )
 }
 
@@ -345,17 +431,36 @@ mod tests {
     #[test]
     fn tolerances_and_slack() {
         let d = |ours, kernel| judge(Case::PreadCycle, "mglru-0x7", "pgscan", ours, kernel);
-        assert_eq!(d(100_500.0, 100_000.0), Verdict::In);
+        assert_eq!(d(100_500.0, 100_000.0), Verdict::In(Within::Tolerance));
         assert_eq!(d(100_501.0, 100_000.0), Verdict::Out);
         assert_eq!(d(99_499.0, 100_000.0), Verdict::Out);
-        assert_eq!(d(32.0, 0.0), Verdict::In);
+        assert_eq!(d(32.0, 0.0), Verdict::In(Within::Pages));
         assert_eq!(d(33.0, 0.0), Verdict::Out);
+    }
+
+    #[test]
+    fn a_row_outside_the_tolerance_is_in_for_a_stated_reason() {
+        let of = |spread: f64| {
+            let counter = Compared {
+                name: "pgscan",
+                ours: 101_000.0,
+                kernel: 100_000.0,
+                error: Some(0.01),
+                kernel_spread: spread,
+            };
+            let policy = Policy::of("mglru-0x7").unwrap();
+            verdict(Case::PreadCycle, policy, &counter, MULTI_GEN_PERMILLE)
+        };
+        assert_eq!(of(0.009), Verdict::Out);
+        assert_eq!(of(0.011), Verdict::In(Within::Spread));
+        assert_eq!(of(0.011).text(), "in (kernel's spread)");
+        assert!(of(0.011).reason().is_some_and(|r| r.contains("repeats")));
     }
 
     #[test]
     fn some_counters_are_not_judged() {
         let v = judge(Case::AnonZram, "mglru-0x7", "pgscan", 38_000.0, 57_000.0);
-        assert_eq!(v, Verdict::Discrete);
+        assert_eq!(v, Verdict::Exempt(SWITCHED_OUT));
         let v = judge(Case::AnonZram, "mglru-0x7", "pgsteal", 38_000.0, 57_000.0);
         assert_eq!(v, Verdict::Out);
         let v = judge(Case::PreadCycle, "classic", "pgactivate", 1.0, 57_000.0);
