@@ -28,6 +28,10 @@ fn the_cyclic_case_is_exact() {
         0,
     );
     assert!(text.ends_with("1 of 1 cases in.\n"), "{text}");
+    assert!(
+        text.contains("4 within the tolerance, 0 within 32 pages"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -355,14 +355,14 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
     };
     let _ = writeln!(
         out,
-        "{good} of {} cases in. Judged counters: {} within the tolerance, {} within 32 pages, {} within the \
-         kernel's own spread, {} out; {} exempt.\n\n{RULE}",
-        checked.len(),
+        "{RULE}\n\nJudged counters: {} within the tolerance, {} within 32 pages, {} within the kernel's own \
+         spread, {} out; {} exempt.\n{good} of {} cases in.",
         count(|v| v == Verdict::In(Within::Tolerance)),
         count(|v| v == Verdict::In(Within::Pages)),
         count(|v| v == Verdict::In(Within::Spread)),
         count(|v| v == Verdict::Out),
         count(|v| matches!(v, Verdict::Exempt(_))),
+        checked.len(),
     );
     out
 }
