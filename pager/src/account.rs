@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Bytes of the engine's record of a page in memory.
 const FOLIO: u64 = 48;
+/// What a buffer of a miss takes of its bytes: a window of 32 pages, and scratch.
+const BOUNCE: u64 = 34 * PAGE as u64;
 /// Pages in whose multiples the engine is told.
 const STEP: u64 = 16;
 /// Of the budget, the part that always is for pages and what they need at least.
@@ -23,7 +25,7 @@ const FOR_PAGES: u64 = 4;
 /// Bytes that do not count to a budget of so many pages.
 fn free(budget: u64) -> u64 {
     // A budget full of neighbouring pages, without any swap, stays below it.
-    (1 << 19) + budget * PAGE as u64 / 48
+    (1 << 18) + budget * PAGE as u64 / 48
 }
 
 /// Bytes of anonymous memory that swap of so many bytes and a budget of so many pages can hold at any
@@ -53,7 +55,8 @@ impl PoolInner {
         let tables = self.counts.tables.load(Relaxed) * PAGE as u64;
         let slot = 4 + self.swap.as_ref().map_or(0, |s| s.bytes_a_slot());
         let folios = core.policy.engine().folio_records() as u64 * FOLIO;
-        core.policy.record_bytes() + core.policy.slots_ever() * slot + folios + tables
+        let bounces = self.counts.more_bounces.load(Relaxed) * BOUNCE;
+        core.policy.record_bytes() + core.policy.slots_ever() * slot + folios + tables + bounces
     }
 
     /// Pages that have left memory; what compressed contents and tables take now, pages cannot have.
@@ -142,10 +145,10 @@ mod tests {
     fn what_every_pool_needs_is_free_and_pages_keep_a_quarter() {
         let mib = |n: u64| n << 20;
         let pages = |n: u64| mib(n) / PAGE as u64;
-        assert_eq!(counted(mib(1) / 2, pages(48), 0), 0);
-        assert_eq!(counted(mib(3) / 2, pages(48), 0), 0);
-        assert_eq!(counted(mib(5) / 2, pages(48), 0), pages(1));
-        assert_eq!(counted(mib(2), pages(48), 0), 128);
+        assert_eq!(counted(mib(1) / 4, pages(48), 0), 0);
+        assert_eq!(counted(mib(5) / 4, pages(48), 0), 0);
+        assert_eq!(counted(mib(9) / 4, pages(48), 0), pages(1));
+        assert_eq!(counted(mib(7) / 4, pages(48), 0), 128);
         assert_eq!(counted(mib(100), pages(16), 0), pages(12));
         assert_eq!(counted(mib(100), pages(16), pages(8)), pages(4));
         assert_eq!(counted(mib(100), pages(16), pages(13)), 0);

@@ -340,7 +340,11 @@ impl PoolInner {
 
     /// What a fill needs. Inside of one, nobody asks for another.
     pub(crate) fn bounce(&self) -> Lent<'_, Bounce> {
-        self.bounces.take_or_make(Bounce::new)
+        self.bounces.take_or_make(|| {
+            let one = Bounce::new()?;
+            self.counts.more_bounces.fetch_add(1, Relaxed);
+            Ok::<_, Error>(one)
+        })
     }
 
     /// The engine of this policy never asks for walks: the host sweeps by itself.

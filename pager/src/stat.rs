@@ -30,6 +30,8 @@ pub(crate) struct Counts {
     pub(crate) dirty_blocks: AtomicU64,
     /// Page tables that the kernel has for regions.
     pub(crate) tables: AtomicU64,
+    /// Buffers of misses beyond those that the pool began with.
+    pub(crate) more_bounces: AtomicU64,
     pub(crate) miss_ns: Histogram,
     pub(crate) evict_ns: Histogram,
     pub(crate) writeback_ns: Histogram,
