@@ -25,7 +25,7 @@ const FOR_PAGES: u64 = 4;
 /// Bytes that do not count to a budget of so many pages.
 fn free(budget: u64) -> u64 {
     // A budget full of neighbouring pages, without any swap, stays below it.
-    (1 << 18) + budget * PAGE as u64 / 48
+    (1 << 19) + budget * PAGE as u64 / 48
 }
 
 /// Bytes of anonymous memory that swap of so many bytes and a budget of so many pages can hold at any
@@ -55,7 +55,9 @@ impl PoolInner {
         let tables = self.counts.tables.load(Relaxed) * PAGE as u64;
         let slot = 4 + self.swap.as_ref().map_or(0, |s| s.bytes_a_slot());
         let folios = core.policy.engine().folio_records() as u64 * FOLIO;
-        let bounces = self.counts.more_bounces.load(Relaxed) * BOUNCE;
+        // Of a small budget a small share: they come many pages at a time.
+        let most = self.gate.budget() * PAGE as u64 / 32;
+        let bounces = (self.counts.more_bounces.load(Relaxed) * BOUNCE).min(most);
         core.policy.record_bytes() + core.policy.slots_ever() * slot + folios + tables + bounces
     }
 
@@ -145,10 +147,10 @@ mod tests {
     fn what_every_pool_needs_is_free_and_pages_keep_a_quarter() {
         let mib = |n: u64| n << 20;
         let pages = |n: u64| mib(n) / PAGE as u64;
-        assert_eq!(counted(mib(1) / 4, pages(48), 0), 0);
-        assert_eq!(counted(mib(5) / 4, pages(48), 0), 0);
-        assert_eq!(counted(mib(9) / 4, pages(48), 0), pages(1));
-        assert_eq!(counted(mib(7) / 4, pages(48), 0), 128);
+        assert_eq!(counted(mib(1) / 2, pages(48), 0), 0);
+        assert_eq!(counted(mib(3) / 2, pages(48), 0), 0);
+        assert_eq!(counted(mib(5) / 2, pages(48), 0), pages(1));
+        assert_eq!(counted(mib(2), pages(48), 0), 128);
         assert_eq!(counted(mib(100), pages(16), 0), pages(12));
         assert_eq!(counted(mib(100), pages(16), pages(8)), pages(4));
         assert_eq!(counted(mib(100), pages(16), pages(13)), 0);
