@@ -11,6 +11,7 @@ use crate::fuse::pool_thread;
 use crate::pool::PoolInner;
 use crate::region::RegionInner;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 
@@ -82,16 +83,26 @@ impl Stream {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Order {
     region: Weak<RegionInner>,
     first: usize,
     pages: usize,
 }
 
+impl Order {
+    fn wants(&self, region: &RegionInner, pages: &Range<usize>) -> bool {
+        std::ptr::eq(self.region.as_ptr(), region)
+            && self.first < pages.end
+            && pages.start < self.first + self.pages
+    }
+}
+
 #[derive(Debug)]
 struct Queue {
     orders: VecDeque<Order>,
+    /// What the thread works on, unless that has been cancelled.
+    current: Option<Order>,
     stop: bool,
 }
 
@@ -107,6 +118,7 @@ impl Default for Ahead {
         let queue = Queue {
             // Never grows: orders come from misses.
             orders: VecDeque::with_capacity(WAITING),
+            current: None,
             stop: false,
         };
         Self {
@@ -144,6 +156,18 @@ impl Ahead {
         true
     }
 
+    /// Pages of a region are thrown away: no order from before brings them back.
+    fn cancel(&self, region: &RegionInner, pages: &Range<usize>) {
+        let mut q = self.shared.0.lock().expect("read-ahead");
+        q.orders.retain(|o| !o.wants(region, pages));
+        q.current.take_if(|o| o.wants(region, pages));
+    }
+
+    /// Whether what the thread works on is still wanted.
+    fn wanted(&self) -> bool {
+        self.shared.0.lock().expect("read-ahead").current.is_some()
+    }
+
     /// The pool goes away.
     pub(crate) fn stop(&self) {
         let (queue, changed) = &*self.shared;
@@ -160,8 +184,9 @@ fn run((queue, changed): &(Mutex<Queue>, Condvar)) {
                 if q.stop {
                     return;
                 }
-                if let Some(o) = q.orders.pop_front() {
-                    break o;
+                q.current = q.orders.pop_front();
+                if let Some(o) = &q.current {
+                    break o.clone();
                 }
                 q = changed.wait(q).expect("read-ahead");
             }
@@ -217,7 +242,7 @@ impl RegionInner {
             // Before the lock: whoever closes the stream is inside an operation and wants it.
             let _passage = self.pool.traffic.enter();
             let closed = self.stream.closed.lock().expect("a stream");
-            if *closed {
+            if *closed || !self.pool.ahead.wanted() {
                 return;
             }
             let n = self.claim_evicted(at, end.min(at + most));
@@ -233,6 +258,13 @@ impl RegionInner {
                 return;
             }
         }
+    }
+
+    /// The pages are about to be thrown away: nothing that was handed over before fills them again.
+    pub(crate) fn cancel_ahead(&self, pages: &Range<usize>) {
+        self.pool.ahead.cancel(self, pages);
+        // The thread looks under this lock whether it goes on.
+        drop(self.stream.closed.lock().expect("a stream"));
     }
 
     /// Nothing is filled ahead, or for a message that is late, any more when this returns.

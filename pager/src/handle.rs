@@ -312,6 +312,7 @@ impl Region {
                 } else {
                     range.end / PAGE
                 };
+                self.inner.cancel_ahead(&(first..end));
                 if self.inner.writable_file().is_some() {
                     // What has failed before is left for a sync to tell.
                     let now = Cursor::now();

@@ -198,3 +198,37 @@ fn pools_closed_at_work() {
         }
     }
 }
+
+/// What a reader in order has had read ahead does not come back after it was thrown away.
+#[test]
+fn read_ahead_ends_where_pages_are_thrown_away() {
+    let _alone = alone();
+    for mode in MODES {
+        let config = PoolConfig::new(8 * MIB)
+            .fault_mode(mode)
+            .swap(SwapConfig::lz4(64 * MIB));
+        let p = match Pool::new(config.store_outside_budget()) {
+            Ok(p) => p,
+            Err(Error::Missing(m)) => {
+                println!("skipped, {mode:?}: {m}");
+                continue;
+            }
+            Err(e) => panic!("{e}"),
+        };
+        let r = p.anonymous(4 * MIB as usize).unwrap();
+        let pages = r.len() / PAGE;
+        for round in 0..100 {
+            for page in 0..pages * 3 / 4 {
+                swap(&r, page, round);
+            }
+            r.advise(0..r.len(), Advice::DontNeed).unwrap();
+            // The thread is behind the reader: it has orders left.
+            std::thread::sleep(Duration::from_millis(1));
+            assert_eq!(
+                r.resident(0..r.len()).unwrap(),
+                0,
+                "{mode:?}, round {round}"
+            );
+        }
+    }
+}
