@@ -223,17 +223,6 @@ impl World {
         self.tlb.mask(mm)
     }
 
-    /// Wakes those who wait for a folio.
-    #[inline]
-    pub(crate) fn wake_folio(&mut self, id: FolioId) {
-        if self.folio_waits.is_empty() {
-            return;
-        }
-        if let Some(q) = self.folio_waits.remove(&id.0) {
-            q.wake_all();
-        }
-    }
-
     /// Wakes throttled reclaimers.
     pub(crate) fn wake_throttled(&self, node: NodeId, reason: ThrottleReason) {
         self.throttled[node.idx()][reason as usize].wake_all();

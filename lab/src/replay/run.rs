@@ -8,7 +8,7 @@ use coldset_engine::switches::SwitchError;
 use coldset_engine::{presets, Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
 use coldset_machine::{
-    Ctx, Inline, InlineClock, Machine, MachineConfig, MachineError, MachineRun, MappingFlags,
+    Ctx, InlineClock, Machine, MachineConfig, MachineError, MachineRun, MappingFlags,
     MappingId, OpError, OpenFile, SwapConfig, World,
 };
 
@@ -372,13 +372,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
                 let write = op.kind.is_write();
                 run.drive(ctx, machine.access(ctx, mapping, op.page, write))
             }
-            OpKind::Pread => match machine.read_inline(ctx, &place.file, op.page) {
-                Inline::Done(result) => result,
-                Inline::Waits(refused) => run.drive(
-                    ctx,
-                    machine.read_refused(ctx, &place.file, op.page, refused),
-                ),
-            },
+            OpKind::Pread => run.drive(ctx, machine.read(ctx, &place.file, op.page, 1)),
             OpKind::Pwrite | OpKind::WholeWrite => {
                 let whole = op.kind == OpKind::WholeWrite;
                 run.drive(ctx, machine.write(ctx, object, op.page, 1, whole))

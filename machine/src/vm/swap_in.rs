@@ -72,9 +72,7 @@ impl Machine {
             self.w.borrow_mut().engine.lru_add_drain(ctx.cpu());
         }
         ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
+        self.wait_unlocked(ctx, held.id).await;
         Ok(Some(held))
     }
 

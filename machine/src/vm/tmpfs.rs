@@ -53,13 +53,7 @@ impl Machine {
     ) -> Result<Option<FolioRef<'_>>, OpError> {
         let slot = self.w.borrow().objects[object.idx()].slot(page);
         let owner = match slot {
-            Slot::Folio(id) => {
-                let held = FolioRef::get(self, id);
-                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                    self.wait_folio(ctx, id).await;
-                }
-                return Ok(Some(held));
-            }
+            Slot::Folio(id) => return Ok(Some(self.get_unlocked(ctx, id).await)),
             Slot::Swap(s) => {
                 let w = self.w.borrow();
                 let css = w.swap.as_ref().expect("swapped page").owner(s);
@@ -68,18 +62,9 @@ impl Machine {
             Slot::Empty | Slot::Shadow(_) if purpose == Use::Read => return Ok(None),
             Slot::Empty | Slot::Shadow(_) => ctx.memcg,
         };
-        let nodes = {
-            let mut w = self.w.borrow_mut();
-            if w.kernel.is_some() {
-                w.objects[object.idx()].touch_nodes(page)
-            } else {
-                0
-            }
-        };
+        let nodes = self.w.borrow_mut().new_index_nodes(object, page);
         let charge = self.get_pages(ctx, owner, 1).await?;
-        if nodes > 0 {
-            self.charge_kernel(ctx, owner, nodes, 0, 0).await?;
-        }
+        self.charge_kernel(ctx, owner, nodes, 0, 0).await?;
         let (held, end) = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -97,9 +82,7 @@ impl Machine {
             (FolioRef::of(self, id), end)
         };
         ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
+        self.wait_unlocked(ctx, held.id).await;
         Ok(Some(held))
     }
 }
