@@ -84,7 +84,7 @@ pub struct World {
     /// A kill stops the simulation.
     pub(crate) stop_at_oom: bool,
     /// Address spaces that have run, for the engine's walks.
-    pub(crate) switches: crate::vm::walk::Switches,
+    pub(crate) switches: crate::vm::walk::ContextSwitches,
     /// Next free page of each device, for placing files.
     pub(crate) device_end: Vec<u64>,
 }
@@ -179,7 +179,7 @@ impl World {
             procs: Vec::new(),
             ooms: Vec::new(),
             stop_at_oom: cfg.stop_at_oom,
-            switches: crate::vm::walk::Switches::default(),
+            switches: crate::vm::walk::ContextSwitches::default(),
         })
     }
 

@@ -11,7 +11,7 @@ use coldset_engine::{Counter, Flags, FolioId, ObjectId, WbId};
 use std::ops::Range;
 
 /// Adjacent pages for one request: the first, the folios, and the versions on their way.
-type Run = (u32, Vec<FolioId>, Vec<(u32, u32)>);
+type WriteRun = (u32, Vec<FolioId>, Vec<(u32, u32)>);
 
 /// A write in flight: the folios, and for files the versions that are on their way.
 pub(crate) struct InFlight {
@@ -147,7 +147,7 @@ impl World {
         };
         let run_max = (self.devices[device].spec().max_req_bytes / PAGE_SIZE).max(1);
         let (mut at, mut started) = (from, 0);
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<WriteRun> = Vec::new();
         while started < max {
             let Some(page) = self.objects[object.idx()].next_dirty(at) else {
                 break;

@@ -112,7 +112,10 @@ impl Machine {
                 None => at += self.read_tmpfs(ctx, object, at).await?,
             }
         }
-        ctx.maybe_settle().await;
+        // Others catch up with an inline task before its next operation.
+        if ctx.task().is_some() {
+            ctx.maybe_settle().await;
+        }
         Ok(())
     }
 

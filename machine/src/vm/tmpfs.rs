@@ -224,7 +224,7 @@ mod tests {
     /// Writes all of a file, a page at a time, as a program would.
     fn fill(run: &mut MachineRun, ctx: &Ctx, file: ObjectId, pages: u32) {
         let m = run.machine.clone();
-        run.drive(ctx, async {
+        run.run_inline(ctx, async {
             for page in 0..pages {
                 m.write(ctx, file, page, 1, true).await.unwrap();
             }
@@ -233,7 +233,7 @@ mod tests {
 
     fn read(run: &mut MachineRun, ctx: &Ctx, file: &OpenFile, page: u32, pages: u32) {
         let m = run.machine.clone();
-        run.drive(ctx, m.read(ctx, file, page, pages)).unwrap();
+        run.run_inline(ctx, m.read(ctx, file, page, pages)).unwrap();
     }
 
     /// More than fits goes to swap and comes back with what was stored (every load compares).
@@ -304,7 +304,7 @@ mod tests {
         let (mut run, ctx) = machine("v5", zram(64));
         let file = run.machine.create_tmpfs(1000);
         let m = run.machine.clone();
-        let done = run.drive(&ctx, async {
+        let done = run.run_inline(&ctx, async {
             for page in 0..1000 {
                 m.write(&ctx, file, page, 1, true).await?;
             }
@@ -324,7 +324,7 @@ mod tests {
             let file = run.machine.create_tmpfs(900);
             let m = run.machine.clone();
             let map = m.mmap(ctx.mm, file, 0, 900, MappingFlags::empty());
-            run.drive(&ctx, async {
+            run.run_inline(&ctx, async {
                 for round in 0..4u32 {
                     for page in 0..900 {
                         let write = (page + round) % 3 == 0;
@@ -360,7 +360,7 @@ mod tests {
             let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
             let heap = m.create_anon(10 * 512);
             let map = m.mmap(mm, heap, 0, 10 * 512, MappingFlags::empty());
-            run.drive(&ctx, async {
+            run.run_inline(&ctx, async {
                 for table in 0..10 {
                     m.access(&ctx, map, table * 512, true).await.unwrap();
                 }
@@ -381,7 +381,7 @@ mod tests {
         fill(&mut run, &ctx, file, 200);
         let heap = m.create_anon(1000);
         let map = m.mmap(ctx.mm, heap, 0, 1000, MappingFlags::empty());
-        run.drive(&ctx, async {
+        run.run_inline(&ctx, async {
             for page in 0..1000 {
                 m.access(&ctx, map, page, true).await.unwrap();
             }
