@@ -27,6 +27,7 @@ pub mod lruvec;
 pub mod memcg;
 pub mod meter;
 pub mod mglru;
+mod nearest;
 pub mod node;
 pub mod oom;
 pub mod policies;
@@ -49,7 +50,8 @@ pub use engine::Engine;
 pub use folio::table::NewFolio;
 pub use folio::{Flags, Folio};
 pub use ids::*;
+pub use nearest::did_you_mean;
 pub use switches::{presets, Switches};
 
-/// Hash of the sources of this crate. What other sources have computed may differ.
-pub const SOURCES: &str = env!("COLDSET_SOURCES");
+/// The version of this crate. What another version has computed may differ.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

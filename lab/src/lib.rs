@@ -18,5 +18,6 @@ pub mod sweep;
 pub mod traces;
 pub mod verify;
 
-/// Hash of the sources of this crate. What other sources have computed may differ.
+/// Hash of the sources that decide results: this crate and, in the repository, those it depends on.
+/// What other sources have computed may differ.
 pub const SOURCES: &str = env!("COLDSET_SOURCES");

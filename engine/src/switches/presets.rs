@@ -2,8 +2,8 @@
 
 use super::patches::PATCHES;
 use super::{
-    nearest, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
-    RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
+    did_you_mean, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush,
+    PolicyKind, RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 use crate::policies::{list_policies, ListKind};
 
@@ -207,7 +207,7 @@ pub fn preset(name: &str) -> Result<Switches, SwitchError> {
     let unknown =
         |names: &mut dyn Iterator<Item = &'static str>, name: &str| SwitchError::Unknown {
             name: name.into(),
-            nearest: nearest(name, names),
+            hint: did_you_mean(name, names),
         };
     let mut parts = name.split('+');
     let plain = parts.next().unwrap_or_default();

@@ -78,13 +78,13 @@ pub enum ReportError {
     #[error("{0} was not run")]
     NoCell(String),
     /// A claim or query names a counter that a variant does not have.
-    #[error("variant {variant} has no counter {counter}{hint}")]
+    #[error("variant {variant} has no counter '{counter}'{hint}")]
     NoCounter {
         /// Variant concerned.
         variant: String,
         /// Counter asked for.
         counter: String,
-        /// `; did you mean ...?` or empty.
+        /// See [`coldset_engine::did_you_mean`].
         hint: String,
     },
     /// A claim lacks what its class needs.

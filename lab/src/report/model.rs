@@ -6,6 +6,7 @@ use super::claim::Claim;
 use super::judge::{judge, ClaimResult, Skipped};
 use super::{Number, ReportError};
 use crate::stats::{Interval, LatencyHistogram, Spread};
+use coldset_engine::did_you_mean;
 use coldset_machine::MachineRun;
 
 /// Series as a machine hands them over: name and (virtual ns, value).
@@ -210,7 +211,7 @@ impl ExperimentResult {
         counters.get(counter).ok_or_else(|| ReportError::NoCounter {
             variant: variant.to_owned(),
             counter: counter.to_owned(),
-            hint: hint(counter, counters.keys()),
+            hint: did_you_mean(counter, counters.keys().map(String::as_str)),
         })
     }
 
@@ -311,15 +312,6 @@ fn summarise(runs: &[&RunResult]) -> Result<IndexMap<String, CounterSummary>, Re
     Ok(summaries)
 }
 
-/// `; did you mean ...?` for the closest known name, if one is close.
-fn hint<'a>(wanted: &str, known: impl Iterator<Item = &'a String>) -> String {
-    known
-        .map(|name| (strsim::damerau_levenshtein(wanted, name), name))
-        .min()
-        .filter(|(distance, _)| *distance <= wanted.len() / 3)
-        .map_or_else(String::new, |(_, name)| format!("; did you mean {name}?"))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -387,8 +379,8 @@ pub(crate) mod tests {
 
         let result = ExperimentResult::collect(header(), &good, &[]).unwrap();
         let typo = result.counter("a", "pgsacn").unwrap_err().to_string();
-        assert!(typo.ends_with("did you mean pgscan?"), "{typo}");
+        assert!(typo.ends_with("did you mean 'pgscan'?"), "{typo}");
         let other = result.counter("a", "throughput").unwrap_err().to_string();
-        assert!(other.ends_with("no counter throughput"), "{other}");
+        assert!(other.ends_with("no counter 'throughput'"), "{other}");
     }
 }

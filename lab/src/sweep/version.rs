@@ -16,8 +16,8 @@ pub fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
         let sources = [
-            coldset_engine::SOURCES,
-            coldset_machine::SOURCES,
+            coldset_engine::VERSION,
+            coldset_machine::VERSION,
             crate::SOURCES,
         ];
         let digest = Sha256::digest(sources.join(" "));

@@ -135,11 +135,11 @@ pub enum TraceError {
         expected: &'static str,
     },
     /// A format name that does not exist.
-    #[error("there is no trace format `{found}`{hint}; known: {known}")]
+    #[error("there is no trace format '{found}' (known: {known}){hint}")]
     NoSuchFormat {
         /// Name as given by the user.
         found: String,
-        /// Nearest known name, as a phrase, or nothing.
+        /// See [`coldset_engine::did_you_mean`].
         hint: String,
         /// Names of the known formats.
         known: String,

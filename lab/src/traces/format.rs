@@ -11,6 +11,7 @@ use super::number::{blank_separated, comma_separated, parse};
 use super::op::Op;
 use super::oracle_general;
 use super::{blkparse, cloudphysics_csv, fio, ftrace, perf};
+use coldset_engine::did_you_mean;
 
 /// A trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,16 +127,9 @@ impl FromStr for Format {
         if let Some(format) = Self::ALL.into_iter().find(|format| format.name() == name) {
             return Ok(format);
         }
-        let near = Self::ALL
-            .into_iter()
-            .map(|format| (strsim::damerau_levenshtein(name, format.name()), format))
-            .min_by_key(|&(distance, _)| distance)
-            .filter(|&(distance, _)| distance <= 3);
         Err(TraceError::NoSuchFormat {
             found: name.escape_debug().to_string(),
-            hint: near.map_or(String::new(), |(_, format)| {
-                format!(", did you mean `{format}`?")
-            }),
+            hint: did_you_mean(name, Self::ALL.into_iter().map(Format::name)),
             known: Self::names(),
         })
     }
@@ -300,7 +294,7 @@ mod tests {
             assert_eq!(format.name().parse::<Format>().expect("known"), format);
         }
         let message = "pageop".parse::<Format>().expect_err("unknown").to_string();
-        assert!(message.contains("did you mean `pageops`?"), "{message}");
+        assert!(message.contains("did you mean 'pageops'?"), "{message}");
         let message = "zzzzzzzzzzz"
             .parse::<Format>()
             .expect_err("unknown")

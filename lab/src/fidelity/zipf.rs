@@ -1,45 +1,24 @@
-//! The generator and the distributions of the reference sequences.
+//! The draws of the reference sequences: splitmix64 and a Zipf distribution.
 //!
 //! They are fixed by the recorded runs and differ on purpose from those of
 //! [`crate::draw`]: the sequence hash only agrees with these.
 
 use crate::draw::exact;
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::SplitMix64;
 
-/// splitmix64 with an explicit state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SplitMix64 {
-    state: u64,
+/// Uniform double in `[0, 1)` with 53 bits.
+fn unit(generator: &mut SplitMix64) -> f64 {
+    (generator.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-impl SplitMix64 {
-    /// Starts at `state`.
-    #[must_use]
-    pub fn new(state: u64) -> Self {
-        Self { state }
-    }
-
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform double in `[0, 1)` with 53 bits.
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
-    }
-
-    /// Remainder of the next draw; the (tiny) bias belongs to the definition.
-    ///
-    /// # Panics
-    /// If `n` is 0.
-    pub fn remainder(&mut self, n: u64) -> u64 {
-        assert!(n > 0, "remainder of 0");
-        self.bits() % n
-    }
+/// Remainder of the next draw; the (tiny) bias belongs to the definition.
+///
+/// # Panics
+/// If `n` is 0.
+pub fn remainder(generator: &mut SplitMix64, n: u64) -> u64 {
+    assert!(n > 0, "remainder of 0");
+    generator.next_u64() % n
 }
 
 /// Zipf-distributed pages: inverse CDF over ranks, then a shuffle of the pages.
@@ -66,9 +45,9 @@ impl ZipfPages {
             })
             .collect();
         let mut shuffled: Vec<u32> = (0..pages).collect();
-        let mut generator = SplitMix64::new(permutation_state);
+        let mut generator = SplitMix64::seed_from_u64(permutation_state);
         for i in (1..shuffled.len()).rev() {
-            let j = generator.remainder(i as u64 + 1) as usize;
+            let j = remainder(&mut generator, i as u64 + 1) as usize;
             shuffled.swap(i, j);
         }
         Self {
@@ -80,7 +59,7 @@ impl ZipfPages {
     /// Draws a page.
     pub fn draw(&self, generator: &mut SplitMix64) -> u32 {
         let whole = self.cumulated[self.cumulated.len() - 1];
-        let target = generator.unit() * whole;
+        let target = unit(generator) * whole;
         let rank = self.cumulated.partition_point(|&mass| mass <= target);
         // `target` may round up to the whole mass.
         self.pages[rank.min(self.pages.len() - 1)]
@@ -94,8 +73,8 @@ mod tests {
     /// Published first outputs of splitmix64 from state 1234567.
     #[test]
     fn splitmix_known_answers() {
-        let mut generator = SplitMix64::new(1_234_567);
-        let first: Vec<u64> = (0..3).map(|_| generator.bits()).collect();
+        let mut generator = SplitMix64::seed_from_u64(1_234_567);
+        let first: Vec<u64> = (0..3).map(|_| generator.next_u64()).collect();
         assert_eq!(
             first,
             [
@@ -109,7 +88,7 @@ mod tests {
     #[test]
     fn every_page_is_reachable_and_the_first_rank_is_hottest() {
         let zipf = ZipfPages::new(0.99, 50, 1);
-        let mut generator = SplitMix64::new(2);
+        let mut generator = SplitMix64::seed_from_u64(2);
         let mut counts = [0u32; 50];
         for _ in 0..50_000 {
             counts[zipf.draw(&mut generator) as usize] += 1;
