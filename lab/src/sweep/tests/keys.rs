@@ -146,6 +146,8 @@ fn another_version_is_another_key() {
     let crates = [
         coldset_engine::SOURCES,
         coldset_machine::SOURCES,
+        coldset_traces::SOURCES,
+        coldset_report::SOURCES,
         crate::SOURCES,
     ];
     assert_eq!(BTreeSet::from(crates).len(), 3);
