@@ -1,5 +1,6 @@
 //! Flushers: one worker a write context (`writeback.md` 6).
 
+use super::state::FlusherState;
 use crate::machine::Machine;
 use crate::sim::{Affinity, TimeClass, WaitQueue};
 use crate::world::World;
@@ -9,13 +10,6 @@ use std::rc::Weak;
 
 /// Pause of a flusher after writes that failed, ns.
 const RETRY_NS: u64 = 100_000_000;
-
-/// The worker of one write context.
-pub(crate) struct FlusherState {
-    wake: WaitQueue,
-    running: bool,
-    asked: bool,
-}
 
 impl World {
     /// Starts the worker of a write context if it has none yet.

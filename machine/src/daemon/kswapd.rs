@@ -1,6 +1,7 @@
 //! kswapd: the background reclaimer of each node (`reclaim-entry.md` 5), and the gate at which
 //! direct reclaimers wait for it when the reserves run low.
 
+use super::state::KswapdState;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
@@ -9,15 +10,6 @@ use coldset_engine::reclaim::ReclaimTask;
 use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
 use coldset_engine::zone::{pfmemalloc_allowed, ZoneClass};
 use coldset_engine::{Counter, MemcgId, MmId, NodeId};
-
-/// kswapd of one node.
-pub(crate) struct KswapdState {
-    wake: WaitQueue,
-    /// Direct reclaimers at the reserve gate.
-    gate: WaitQueue,
-    order: u8,
-    requested: bool,
-}
 
 /// kswapd's nap before it sleeps for good, ns.
 const NAP_NS: u64 = 100_000_000;

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | `mod.rs` | CPUs and address spaces: loading, lazy mode, generations, masks |
 //! | `call.rs` | the queue of function calls of a CPU: who needs an interrupt of his own |
-//! | `stale.rs` | translations whose flush is deferred, and accesses through them |
+//! | `stale.rs` | translations whose flush is deferred |
+//! | `access.rs` | accesses through them |
 //! | `flush.rs` | the flushes of reclaim and of other operations, and their cost |
 
+mod access;
 pub(crate) mod call;
 mod flush;
 mod stale;

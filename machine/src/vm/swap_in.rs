@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::{MappingFlags, MappingId, Slot};
 use crate::vm::held::{Charge, FolioRef};
-use crate::vm::swap::Swap;
+use crate::vm::swap_area::Swap;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId};
 use std::ops::Range;
