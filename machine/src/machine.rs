@@ -52,7 +52,7 @@ impl MachineRun {
         Ok(Self { executor, machine })
     }
 
-    /// Runs until nothing is left to happen, somebody stops it, or `t`.
+    /// Runs until no event is left, the simulation is stopped, or `t`.
     pub fn run_until(&mut self, t: u64) -> RunEnd {
         self.executor.run_until(t)
     }

@@ -1,8 +1,8 @@
 //! Values over virtual time: what the counters and lists of a machine were on the way.
 //!
-//! Looking changes nothing. The executor calls before the first event after a sample point; how long a
-//! run lasts is not known beforehand, so whenever the room is full every second point goes and the
-//! interval doubles. Switched off, this costs one comparison an event.
+//! Looking changes nothing. The executor calls before the first event after a sample point; the
+//! length of a run is not known in advance, so whenever the room is full every second point is dropped
+//! and the interval doubles. Switched off, this costs one comparison per event.
 
 use coldset_engine::Counter;
 
@@ -95,7 +95,7 @@ pub const SAMPLED: &[(&str, Sampled)] = &[
 /// One value for each of [`SAMPLED`].
 pub type Row = [u64; SAMPLED.len()];
 
-/// First interval between two samples, ns; it doubles as the run goes on.
+/// First interval between two samples, ns. It doubles whenever the room is full.
 const FIRST_INTERVAL: u64 = 100_000;
 /// Least room for points: fewer could not be halved sensibly.
 const POINTS_MIN: usize = 8;
@@ -109,7 +109,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Room for so many points, at least a few.
+    /// Room for this many points, at least a few.
     #[must_use]
     pub fn new(points: usize) -> Self {
         Self {

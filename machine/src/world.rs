@@ -1,4 +1,4 @@
-//! The state of the machine: the engine and everything round it.
+//! The state of the machine: the engine and everything around it.
 
 use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
@@ -37,7 +37,7 @@ pub struct Mm {
     pub alive: bool,
 }
 
-/// The engine and everything round it. Borrowed for one action at a time, never over a wait.
+/// The engine and everything around it. Borrowed for one action at a time, never across a wait.
 pub struct World {
     /// The reclaim engine.
     pub engine: Engine,
@@ -219,7 +219,7 @@ impl World {
         &self.mms[id.idx()]
     }
 
-    /// CPUs that may hold translations of an address space (`tlb.md` 1).
+    /// CPUs that may hold translations of an address space.
     pub fn cpumask(&self, mm: MmId) -> CpuMask {
         self.tlb.mask(mm)
     }

@@ -1,4 +1,4 @@
-//! The OOM killers, of a memcg and of the machine (`memcg.md` 8, `machine-model.md` 6).
+//! The OOM killers, of a memcg and of the machine (`docs/rules/zones.md`).
 
 use super::state::{OomReport, Proc};
 use crate::ctx::Ctx;
@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 impl crate::world::World {
-    /// The processes of an address space that has ended are no candidates any more.
+    /// The processes of an address space that has ended are no longer candidates.
     pub(crate) fn proc_gone(&mut self, mm: MmId) {
         for p in self.procs.iter_mut().filter(|p| p.mm == mm) {
             p.gone = true;

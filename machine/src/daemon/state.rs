@@ -1,4 +1,4 @@
-//! What the daemons remember between two turns, and the reports of the OOM killers.
+//! What the daemons remember between two runs, and the reports of the OOM killers.
 
 use crate::sim::{TaskId, WaitQueue};
 use coldset_engine::{MemcgId, MmId};

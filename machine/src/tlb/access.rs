@@ -33,7 +33,7 @@ impl World {
         true
     }
 
-    /// No CPU may be able to store into a folio whose I/O starts (`shrink-folio-list.md` 5.1, I1).
+    /// No CPU may be able to store into a folio whose I/O starts (`docs/rules/tlb.md`).
     ///
     /// # Panics
     /// If one is: that is a defect of the engine.

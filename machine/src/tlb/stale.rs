@@ -1,5 +1,5 @@
-//! Translations that page tables no longer hold and CPUs may. Until they are flushed, a load goes on
-//! through them, and so does a store through one that was dirty when it was removed: the hardware need
+//! Translations that page tables no longer hold and CPUs may. Until they are flushed, a load still
+//! goes through them, and so does a store through one that was dirty when it was removed: the hardware need
 //! not mark it again. (A store through a clean one has to, and finds the entry gone.)
 //!
 //! A CPU that may hold one does hold it here: the worst case for the protocol.

@@ -56,8 +56,8 @@ impl World {
         }
     }
 
-    /// Compressed contents live in the same RAM (`machine-model.md` 1): takes pages for what they
-    /// need by now, reserves included, or gives back what they do not need any more. False if there
+    /// Compressed contents live in the same RAM (`docs/rules/swap.md`): takes pages for what they
+    /// need now, reserves included, or gives back what they no longer need. False if there
     /// is no page left.
     fn resize_pool(&mut self, node: NodeId) -> bool {
         let Some(swap) = self.swap.as_mut() else {
@@ -98,7 +98,7 @@ impl World {
         true
     }
 
-    /// A slot that no folio and no page refers to any more.
+    /// Frees a slot that no folio and no page refers to any longer.
     pub(crate) fn release_swap(&mut self, ctx: &Ctx, slot: u32) {
         let swap = self.swap.as_mut().expect("slot of a swap area");
         let held = std::mem::take(&mut swap.held[slot as usize]);
@@ -210,7 +210,7 @@ impl World {
         match &mut swap.store {
             Store::Zram { pool, timing } => {
                 let now = ctx.now();
-                // Nothing to decompress in a page of one word: a fill, as it is to find out.
+                // A page of one word is not decompressed but filled.
                 let ns = if pool.class(slot) == Some(PageClass::SameFilled) {
                     timing.read_mean_ns / 4
                 } else {
@@ -227,8 +227,8 @@ impl World {
         }
     }
 
-    /// When a reclaimer may go on that has filled the queue of the swap device: the requests it can
-    /// have are used up, and who wants to write waits for one.
+    /// When a reclaimer that has filled the queue of the swap device may continue: all of the queue's
+    /// requests are in use, and a writer waits for one to end.
     pub(crate) fn swap_queue_full(&mut self, now: u64) -> Option<u64> {
         let most = self.params.dev_queue_requests as usize;
         let writes = &mut self.swap.as_mut()?.writes;
@@ -240,7 +240,7 @@ impl World {
     }
 
     /// A fault finds a folio in the swap cache: a store to it, or swap being half full, gives its
-    /// slot back, if nobody else uses the folio and it is not being written (`machine-model.md` 7).
+    /// slot back, if nobody else uses the folio and it is not being written (`docs/rules/swap.md`).
     pub(crate) fn swap_cache_hit(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
         if write {
             self.drain_for_store(ctx, id);
@@ -305,7 +305,7 @@ impl World {
         if let Some(c) = &mut self.objects[object.idx()].contents {
             c.memory[page as usize] = version;
         }
-        // Until it is mapped the cache is what holds it: whoever asked may be killed meanwhile.
+        // Until it is mapped only the cache holds it: the task that asked may be killed meanwhile.
         self.engine.enter_swap_cache(id, slot);
         self.engine.lru_add(ctx.cpu(), id, true);
         id
@@ -326,7 +326,7 @@ impl World {
         let owner = self.engine.lruvec(lruvec).memcg;
         let swap = self.swap.as_ref().expect("swapped page");
         // On a synchronous device there is one user and no read-ahead: the slot is given back at once
-        // (`workingset.md` 3.4).
+        // (`docs/rules/workingset.md`).
         let (free, total) = (swap.free(), swap.total());
         if swap.synchronous() || write || self.engine.memcgs.swap_full(owner, free, total) {
             self.engine.leave_swap_cache(id);

@@ -1,8 +1,8 @@
-//! Page-table walks for aging (`mglru.md` 5.2): the host's half.
+//! Page-table walks for aging (`docs/rules/aging.md`): the host's half.
 //!
-//! A task of the executor walks in stretches and occupies its CPU for each before it goes on, so
-//! that others run meanwhile and see an aging in progress. An inline task has nobody beside it and
-//! walks in one go.
+//! A task of the executor walks in stretches and occupies its CPU for each before the next,
+//! so that others run meanwhile and see an aging in progress. An inline task is alone and walks in
+//! one go.
 
 use crate::ctx::Ctx;
 use crate::mem::mapping::{table_key, TABLE_EXISTS, TABLE_YOUNG};
@@ -47,7 +47,7 @@ impl World {
             while let Some(next) = self.mappings[id.0 as usize].next_table(table) {
                 table = next;
                 let full = young >= self.engine.walk_batch() || ctx.settle_due();
-                // At least one table a stretch: a walk always gets on.
+                // At least one table per stretch, so that a walk always advances.
                 if in_stretches && full && position(id, table) > walk.at {
                     self.note_dirty(ctx);
                     let next = Some(position(id, table));
