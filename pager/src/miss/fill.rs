@@ -277,8 +277,9 @@ impl Misses {
                 wanted: i == 0,
                 write: write && i == 0,
                 returned: false,
+                keep,
             };
-            core.policy.insert(book, swap, first + i, how, keep);
+            core.policy.insert(book, swap, first + i, how);
         }
         // Records and page tables may have grown.
         res.gone(&mut core, 0);

@@ -3,7 +3,7 @@
 //! Nothing may be under way: no charge without its page, no task, no page on its way out.
 
 use super::{config, Book, Policy};
-use crate::journal::quietly;
+use crate::sys::quiet::quietly;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
 use coldset_engine::{Engine, Flags, FolioId, LruvecId, MemcgId, MmId, NodeId, ObjectId};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Beginning and ending a journal while the pool is used.
 
 use crate::error::{Error, Result};
-use crate::journal::NewJournal;
 use crate::pool::inner::Pool;
+use crate::record::write::NewJournal;
 use std::path::Path;
 
 impl Pool {
@@ -69,7 +69,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use crate::journal::final_state;
+    use crate::replay::run::final_state;
     use crate::{FaultMode, Limits, Pool, PoolConfig, SwapConfig};
 
     /// Four threads; the journal begins and ends in the middle of it. What replays it ends with the
