@@ -127,7 +127,7 @@ impl Misses {
                 self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
             }
-            // Whoever needs them will miss, and meet the error, if it is one.
+            // A thread that needs them will miss, and meet the error, if it is one.
             _ => {
                 (first..first + n).for_each(|p| area.words().emptied(p));
                 false

@@ -19,7 +19,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Of a new region, called by these names; `meter` gets to know what memory it takes. An error:
+    /// Of a new region, called by these names; `meter` counts the memory it takes. An error:
     /// address space for the records.
     pub(super) fn new(
         (object, memcg, lruvec, mm): (ObjectId, MemcgId, LruvecId, MmId),

@@ -129,7 +129,7 @@ impl Policy {
         tree.try_charge_fast(memcg, pages, CPU.into(), task)
     }
 
-    /// Goes on with a refused charge.
+    /// Continues a refused charge, with reclaim.
     pub(crate) fn charge_on(
         &mut self,
         memcg: MemcgId,

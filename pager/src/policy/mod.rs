@@ -135,7 +135,7 @@ impl Policy {
         self.now = self.now.max(now);
     }
 
-    /// Every change begins here: the engine gets to know the time, and the journal the change.
+    /// Every change begins here: the engine is told the time, and the journal the change.
     pub(super) fn note(&mut self, op: Op) {
         if self.now != self.told {
             self.engine.set_now(self.now);

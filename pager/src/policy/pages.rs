@@ -47,7 +47,7 @@ impl Policy {
         self.books.get(&object).cloned()
     }
 
-    /// A charged page of a region is in memory: the engine gets to know it.
+    /// A charged page of a region is in memory: the engine is told.
     pub(crate) fn insert(&mut self, book: &Book, swap: Option<&Swap>, page: usize, how: Arrival) {
         self.note(Op::Insert {
             region: book.object,

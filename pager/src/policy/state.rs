@@ -158,7 +158,7 @@ impl<R: io::Read> io::Read for Noting<R> {
 }
 
 impl Policy {
-    /// The state. The journal in which it is written goes on from here.
+    /// The state. The journal in which it is written continues from here.
     pub(crate) fn save(&self) -> Vec<u8> {
         let state = Written {
             engine: &self.engine,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 impl Pool {
     /// Begins a journal in a new file ([`crate::journal`]), or in place of another journal; it begins with all that the engine knows
-    /// and goes on until [`Self::stop_recording`] or the end of the pool. Misses and calls wait for
+    /// and continues until [`Self::stop_recording`] or the end of the pool. Misses and calls wait for
     /// the beginning to be gathered: until those under way have ended, and then about 30 ms a GiB of
     /// pages known.
     ///

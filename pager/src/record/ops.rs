@@ -21,7 +21,7 @@ macro_rules! operations {
 
         impl Op {
             /// All operations, in the order of their bytes.
-            pub(crate) const TABLE: &'static [Entry] = &[$(Entry {
+            pub(crate) const TABLE: &'static [OpInfo] = &[$(OpInfo {
                 name: stringify!($name),
                 arguments: &[$((stringify!($arg), <$type as Argument>::NUMBERS)),*],
                 what: concat!($($doc),+),
@@ -53,7 +53,7 @@ macro_rules! operations {
 
 /// What is known of an operation.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct OpInfo {
     pub(crate) name: &'static str,
     /// Names of the arguments, and how many numbers each is.
     arguments: &'static [(&'static str, usize)],
@@ -61,9 +61,9 @@ pub(crate) struct Entry {
     what: &'static str,
 }
 
-impl Entry {
+impl OpInfo {
     /// The one of a byte.
-    pub(crate) fn of(byte: u8) -> Option<&'static Entry> {
+    pub(crate) fn of(byte: u8) -> Option<&'static OpInfo> {
         Op::TABLE.get(usize::from(byte))
     }
 

@@ -54,13 +54,13 @@ pub(crate) struct Recorder {
 }
 
 /// A journal's file, before anything is recorded.
-pub(crate) struct NewJournal(Out);
+pub(crate) struct NewJournal(JournalFile);
 
 impl NewJournal {
     /// Creates it, readable by its owner only, or empties one that is a journal, or empty, and not being
     /// written.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        Out::new(path)
+        JournalFile::new(path)
             .map(Self)
             .map_err(Error::at("creating the journal"))
     }
@@ -142,7 +142,7 @@ impl Drop for Recorder {
 }
 
 /// The file.
-struct Out {
+struct JournalFile {
     file: Arc<Kept<File>>,
     _claim: Claim,
     path: PathBuf,
@@ -151,7 +151,7 @@ struct Out {
     whole: u64,
 }
 
-impl Out {
+impl JournalFile {
     fn new(path: &Path) -> Result<Self> {
         let named = |e| Error::file(path, e);
         let context = || {
@@ -208,7 +208,7 @@ impl Out {
     }
 }
 
-fn write_all(mut out: Out, from: &Pending) -> io::Result<()> {
+fn write_all(mut out: JournalFile, from: &Pending) -> io::Result<()> {
     let done = write_frames(&mut out, from);
     if let Err(e) = &done {
         let mut b = from.buffer.lock().expect("journal");
@@ -223,7 +223,7 @@ fn write_all(mut out: Out, from: &Pending) -> io::Result<()> {
     done
 }
 
-fn write_frames(out: &mut Out, from: &Pending) -> io::Result<()> {
+fn write_frames(out: &mut JournalFile, from: &Pending) -> io::Result<()> {
     let (mut bytes, mut cuts) = (Vec::new(), Vec::new());
     // The beginning is not kept waiting.
     let mut every = Duration::ZERO;

@@ -3,7 +3,7 @@
 use super::error::JournalError;
 use crate::policy::Policy;
 use crate::record::header::{decoder, PolicyConfig, MAGIC, MAGIC_NAME};
-use crate::record::ops::{Entry, Op, NUMBERS_MAX};
+use crate::record::ops::{Op, OpInfo, NUMBERS_MAX};
 use crate::sys::quiet::quietly;
 use coldset_engine::presets;
 use std::fs::File;
@@ -150,7 +150,7 @@ impl Reader {
         }
         let byte = self.frame[self.at];
         self.at += 1;
-        let entry = Entry::of(byte)
+        let entry = OpInfo::of(byte)
             .ok_or_else(|| JournalError::Damaged(format!("there is no operation {byte}")))?;
         let mut numbers = [0; NUMBERS_MAX];
         let numbers = &mut numbers[..entry.numbers()];
