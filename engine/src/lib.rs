@@ -27,7 +27,6 @@ pub mod lruvec;
 pub mod memcg;
 pub mod meter;
 pub mod mglru;
-mod nearest;
 pub mod node;
 pub mod oom;
 pub mod policies;
@@ -50,7 +49,6 @@ pub use engine::Engine;
 pub use folio::table::NewFolio;
 pub use folio::{Flags, Folio};
 pub use ids::*;
-pub use nearest::did_you_mean;
 pub use switches::{presets, Switches};
 
 /// The version of this crate. What another version has computed may differ.

@@ -6,8 +6,8 @@
 pub mod patches;
 pub mod presets;
 
-use crate::did_you_mean;
 use crate::policies::ListKind;
+use coldset_nearest::did_you_mean;
 use std::fmt;
 
 /// Which lists an lruvec has.

@@ -2,10 +2,11 @@
 
 use super::patches::PATCHES;
 use super::{
-    did_you_mean, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush,
-    PolicyKind, RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
+    BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
+    RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 use crate::policies::{list_policies, ListKind};
+use coldset_nearest::did_you_mean;
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
 #[derive(Clone, Copy)]

@@ -7,10 +7,10 @@ use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
 use crate::report::ReportError;
 use crate::traces::TraceError;
-use coldset_engine::did_you_mean;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;
 use coldset_machine::OpError;
+use coldset_nearest::did_you_mean;
 
 /// Why something could not be run. Every message is one line.
 #[derive(Debug, thiserror::Error)]

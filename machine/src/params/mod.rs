@@ -6,7 +6,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use coldset_engine::did_you_mean;
+use coldset_nearest::did_you_mean;
 
 pub use table::Params;
 

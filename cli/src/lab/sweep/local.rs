@@ -2,7 +2,7 @@
 
 use crate::args::SweepWorkerArgs;
 use crate::error::{Failure, Verdict};
-use coldset_lab::report::Progress;
+use coldset_lab::runner::Progress;
 use coldset_lab::sweep::{serve, supervise, Cell, Store, Tally};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
