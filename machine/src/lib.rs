@@ -30,7 +30,7 @@ pub mod world;
 
 pub use config::{MachineConfig, MachineError, OpError, SwapConfig};
 pub use ctx::{Ctx, InlineClock};
-pub use io::read::{Inline, OpenFile};
+pub use io::read::OpenFile;
 pub use machine::{Machine, MachineRun};
 pub use mem::{MappingFlags, MappingId};
 pub use params::Params;

@@ -71,8 +71,10 @@ impl MachineRun {
         samples.series().collect()
     }
 
-    /// Drives an inline operation to its end. Where it sleeps, the rest of the machine goes on.
-    pub fn drive<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
+    /// Runs an operation of an inline task to its end. Whenever it waits, the rest of the machine
+    /// runs on.
+    pub fn run_inline<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
+        self.catch_up(ctx);
         let mut operation = pin!(operation);
         let mut cx = Context::from_waker(Waker::noop());
         loop {
@@ -85,9 +87,11 @@ impl MachineRun {
         }
     }
 
-    /// Lets everything else catch up with an inline task.
+    /// Brings an inline task and the rest of the machine to the same time: that of whichever is
+    /// ahead.
     #[inline]
     pub fn catch_up(&mut self, ctx: &Ctx) {
+        ctx.set_clock(self.executor.now().max(self.machine.world().engine.now()));
         if ctx.now() > self.executor.now() {
             self.executor.run_until(ctx.now());
         }
@@ -256,7 +260,7 @@ impl Machine {
         });
         if let Some(task) = self.sim.task(id) {
             // Context switches tell address spaces apart by it.
-            task.set_tag(crate::vm::walk::Switches::tag(mm));
+            task.set_tag(crate::vm::walk::ContextSwitches::tag(mm));
         }
         self.register_task(mm, id, killed);
         id

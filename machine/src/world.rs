@@ -84,7 +84,7 @@ pub struct World {
     /// A kill stops the simulation.
     pub(crate) stop_at_oom: bool,
     /// Address spaces that have run, for the engine's walks.
-    pub(crate) switches: crate::vm::walk::Switches,
+    pub(crate) switches: crate::vm::walk::ContextSwitches,
     /// Next free page of each device, for placing files.
     pub(crate) device_end: Vec<u64>,
 }
@@ -179,7 +179,7 @@ impl World {
             procs: Vec::new(),
             ooms: Vec::new(),
             stop_at_oom: cfg.stop_at_oom,
-            switches: crate::vm::walk::Switches::default(),
+            switches: crate::vm::walk::ContextSwitches::default(),
         })
     }
 
@@ -221,17 +221,6 @@ impl World {
     /// CPUs that may hold translations of an address space (`tlb.md` 1).
     pub fn cpumask(&self, mm: MmId) -> CpuMask {
         self.tlb.mask(mm)
-    }
-
-    /// Wakes those who wait for a folio.
-    #[inline]
-    pub(crate) fn wake_folio(&mut self, id: FolioId) {
-        if self.folio_waits.is_empty() {
-            return;
-        }
-        if let Some(q) = self.folio_waits.remove(&id.0) {
-            q.wake_all();
-        }
     }
 
     /// Wakes throttled reclaimers.

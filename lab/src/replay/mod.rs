@@ -1,12 +1,16 @@
 //! Replaying a trace of page accesses over policy variants.
 
 pub mod clock;
+mod counters;
 pub mod inspect;
+mod player;
 pub mod run;
+mod stage;
 
 pub use clock::Clock;
 pub use inspect::{Command, LruvecDump};
-pub use run::{replay, Replay, ReplayError, SeriesPoint, TASKS_COUNTED};
+pub use player::SeriesPoint;
+pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
 use coldset_machine::SwapConfig;
 

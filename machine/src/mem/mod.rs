@@ -3,8 +3,8 @@
 
 pub mod mapping;
 pub mod object;
+pub mod per_page;
 pub mod slot;
-pub mod table;
 
 pub use mapping::{Mapping, MappingFlags, MappingId, Pte};
 pub use object::{Backing, Fill, Object};

@@ -1,8 +1,8 @@
 //! Files and anonymous regions.
 
 use super::mapping::MappingId;
+use super::per_page::{Bits, PerPage};
 use super::slot::{Slot, SlotWord};
-use super::table::{Bits, Table};
 use crate::device::DeviceError;
 use coldset_engine::MemcgId;
 
@@ -45,7 +45,7 @@ pub struct Object {
     /// Contents, if anonymous.
     pub fill: Fill,
     /// One slot a page.
-    slots: Table<SlotWord>,
+    slots: PerPage<SlotWord>,
     /// Mappings of it, in order of creation.
     pub mappings: Vec<MappingId>,
     /// Memcg that first dirtied it; writeback is accounted there.
@@ -78,25 +78,25 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Contents {
     /// What was stored last.
-    pub stored: Table<u32>,
+    pub stored: PerPage<u32>,
     /// What the copy in memory holds.
-    pub memory: Table<u32>,
+    pub memory: PerPage<u32>,
     /// What the backing store holds.
-    pub disk: Table<u32>,
+    pub disk: PerPage<u32>,
 }
 
 impl Object {
     /// An object of `pages` pages, all empty.
     pub fn new(backing: Backing, pages: u32) -> Self {
-        Self::with(backing, pages, Table::whole(pages as usize))
+        Self::with(backing, pages, PerPage::whole(pages as usize))
     }
 
     /// The same, taking memory by the pages that are used.
     pub fn scattered(backing: Backing, pages: u32) -> Self {
-        Self::with(backing, pages, Table::scattered(pages as usize))
+        Self::with(backing, pages, PerPage::scattered(pages as usize))
     }
 
-    fn with(backing: Backing, pages: u32, slots: Table<SlotWord>) -> Self {
+    fn with(backing: Backing, pages: u32, slots: PerPage<SlotWord>) -> Self {
         let scattered = slots.is_scattered();
         let nodes = pages.div_ceil(NODE_PAGES);
         Self {
@@ -229,9 +229,9 @@ impl Object {
     pub fn contents_mut(&mut self) -> &mut Contents {
         let n = self.slots.len();
         let table = if self.slots.is_scattered() {
-            Table::scattered
+            PerPage::scattered
         } else {
-            Table::whole
+            PerPage::whole
         };
         self.contents.get_or_insert_with(|| {
             Box::new(Contents {

@@ -58,6 +58,6 @@ pub use executor::{Executor, RunEnd};
 pub use handle::Sim;
 pub use lock::{Grant, LockStats, TicketLock};
 pub use mask::{CpuMask, MAX_CPUS};
-pub use sched::{Switch, SwitchHook};
+pub use sched::{ContextSwitch, SwitchHook};
 pub use task::{Affinity, Task, TaskId};
 pub use wait::{Settle, Wait, WaitQueue};

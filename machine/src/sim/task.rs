@@ -36,7 +36,7 @@ pub enum Affinity {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum RunState {
     /// Waits for a wake-up, a timer, or both.
     Blocked,
     /// Woken; the wake latency is passing.
@@ -55,7 +55,7 @@ pub(super) struct TaskCtx {
     pub name: Box<str>,
     pub off_cpu: bool,
     pub affinity: Cell<CpuMask>,
-    pub state: Cell<State>,
+    pub state: Cell<RunState>,
     /// Changes whenever the task's pending event changes, so that old events are recognised.
     pub epoch: Cell<u32>,
     /// An event of the present epoch is in the queue.
@@ -97,7 +97,7 @@ impl TaskCtx {
             name: name.into(),
             off_cpu,
             affinity: Cell::new(mask),
-            state: Cell::new(State::Waking),
+            state: Cell::new(RunState::Waking),
             epoch: Cell::new(epoch),
             has_event: Cell::new(false),
             cpu: Cell::new(0),
@@ -192,7 +192,7 @@ impl Task {
     /// True once the task has finished or was killed.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.ctx.state.get() == State::Done
+        self.ctx.state.get() == RunState::Done
     }
 
     /// The CPU the task has, is queued on, or had last. Meaningless for [`Affinity::Off`].

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use super::class::TimeClass;
 use super::handle::Sim;
-use super::sched::Inner;
+use super::sched::SimState;
 use super::task::{Task, TaskCtx, TaskId};
 
 /// One place in a queue.
@@ -49,7 +49,7 @@ impl WaitList {
     }
 
     /// Wakes the first. A task that has a place here but is blocked elsewhere sleeps on.
-    pub fn wake_one(&mut self, inner: &Inner, latency_ns: u64) -> bool {
+    pub fn wake_one(&mut self, inner: &SimState, latency_ns: u64) -> bool {
         let Some(place) = self.places.pop_front() else {
             return false;
         };
@@ -123,7 +123,7 @@ impl WaitQueue {
             place,
             class,
             deadline,
-            step: Step::Settle,
+            step: WaitStep::Settle,
         }
     }
 
@@ -167,7 +167,7 @@ impl std::fmt::Debug for WaitQueue {
 const NOTHING: u64 = 0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum WaitStep {
     Settle,
     Settled,
     Blocked,
@@ -181,15 +181,15 @@ pub struct Wait {
     place: Rc<Place>,
     class: TimeClass,
     deadline: Option<u64>,
-    step: Step,
+    step: WaitStep,
 }
 
 impl Future for Wait {
     type Output = bool;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
-        if self.step == Step::Settle {
-            self.step = Step::Settled;
+        if self.step == WaitStep::Settle {
+            self.step = WaitStep::Settled;
             if !self.task.start_settle() {
                 return Poll::Pending;
             }
@@ -198,10 +198,10 @@ impl Future for Wait {
             .deadline
             .is_some_and(|deadline| deadline <= self.task.sim.now());
         let woken = self.place.woken.get();
-        if self.step == Step::Blocked || woken || late {
+        if self.step == WaitStep::Blocked || woken || late {
             return Poll::Ready(woken);
         }
-        self.step = Step::Blocked;
+        self.step = WaitStep::Blocked;
         let task = &self.task;
         task.ctx.blocked_on.set(self.place.token);
         task.sim.inner.block(&task.ctx, self.deadline, self.class);
@@ -241,23 +241,23 @@ struct Sleep<'a> {
     task: &'a Task,
     until: u64,
     class: TimeClass,
-    step: Step,
+    step: WaitStep,
 }
 
 impl Future for Sleep<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.step == Step::Settle {
-            self.step = Step::Settled;
+        if self.step == WaitStep::Settle {
+            self.step = WaitStep::Settled;
             if !self.task.start_settle() {
                 return Poll::Pending;
             }
         }
-        if self.step == Step::Blocked || self.until <= self.task.sim.now() {
+        if self.step == WaitStep::Blocked || self.until <= self.task.sim.now() {
             return Poll::Ready(());
         }
-        self.step = Step::Blocked;
+        self.step = WaitStep::Blocked;
         let task = self.task;
         task.ctx.blocked_on.set(NOTHING);
         let until = Some(self.until);
@@ -329,7 +329,7 @@ impl Task {
     /// Sleeps until a time, at which the task is runnable. The time counts as `class`.
     pub async fn sleep_until_as(&self, class: TimeClass, until: u64) {
         let task = self;
-        let step = Step::Settle;
+        let step = WaitStep::Settle;
         Sleep {
             task,
             until,

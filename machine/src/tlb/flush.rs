@@ -5,7 +5,7 @@ use super::{Tlb, PENDING_MAX};
 use crate::ctx::Ctx;
 use crate::mem::MappingId;
 use crate::params::Params;
-use crate::sim::{CpuMask, Switch, TimeClass};
+use crate::sim::{ContextSwitch, CpuMask, TimeClass};
 use crate::world::World;
 use coldset_engine::{Counter, FolioId, MemcgId, MmId};
 
@@ -67,7 +67,7 @@ impl Tlb {
 
 impl World {
     /// A CPU switches. Returns what that takes beyond the switch itself, ns.
-    pub(crate) fn context_switch(&mut self, switch: Switch) -> u64 {
+    pub(crate) fn context_switch(&mut self, switch: ContextSwitch) -> u64 {
         // Tasks have their address space as tag, plus 1: 0 is a kernel thread.
         let tag = switch.next.map_or(0, |(_, tag)| tag);
         self.switches.note(tag);

@@ -44,7 +44,7 @@ impl Fixture {
     fn access(&mut self, page: u32, write: bool) {
         let m = self.run.machine.clone();
         self.run
-            .drive(&self.ctx, m.access(&self.ctx, self.map, page, write))
+            .run_inline(&self.ctx, m.access(&self.ctx, self.map, page, write))
             .unwrap();
     }
 

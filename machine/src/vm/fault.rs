@@ -2,7 +2,7 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
-use crate::io::read::Purpose;
+use crate::io::page_in::Purpose;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
@@ -168,21 +168,21 @@ impl Machine {
                 continue;
             }
             let missing = {
-                let mut w = self.w.borrow_mut();
+                let w = &mut *self.w.borrow_mut();
                 let m = &w.mappings[mapping.0 as usize];
                 let (object, first) = (m.object, m.start);
                 let o = &w.objects[object.idx()];
-                let missing = !o.is_anon() && o.word(first + e).folio().is_none();
+                let missing = o.is_file() && o.word(first + e).folio().is_none();
                 if missing && e + 1 < entry + pages {
                     w.engine.count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                    Some((object, first + e, first + entry + pages))
+                    let wanted = first + e..first + entry + pages;
+                    Some((object, w.miss_window(ctx, object, wanted)))
                 } else {
                     None
                 }
             };
-            if let Some((object, page, end)) = missing {
-                self.bring_in(ctx, object, page, end, Purpose::Fault)
-                    .await?;
+            if let Some((object, window)) = missing {
+                self.page_in(ctx, object, window, Purpose::Fault).await?;
             }
             self.fault(ctx, mapping, e, false).await?;
         }
@@ -265,10 +265,7 @@ impl Machine {
         let held = match slot {
             Slot::Folio(id) => {
                 // In the swap cache, or shared and mapped by another.
-                let held = FolioRef::get(self, id);
-                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                    self.wait_folio(ctx, id).await;
-                }
+                let held = self.get_unlocked(ctx, id).await;
                 let mut w = self.w.borrow_mut();
                 from_swap = w.engine.folio(id).has(Flags::SWAPCACHE);
                 w.swap_ahead_hit(ctx, mapping, id);
@@ -355,10 +352,7 @@ impl Machine {
         let cached = self.w.borrow().objects[object.idx()].word(page).folio();
         let held = match cached {
             Some(id) => {
-                let held = FolioRef::get(self, id);
-                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                    self.wait_folio(ctx, id).await;
-                }
+                let held = self.get_unlocked(ctx, id).await;
                 if self.w.borrow().tmpfs_in_swap_cache(object, id) {
                     self.wait_folio(ctx, id).await;
                     self.w.borrow_mut().tmpfs_take_back(ctx, id);
@@ -378,17 +372,8 @@ impl Machine {
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
                 let window = self.w.borrow().read_around_window(mapping, object, page);
                 self.read_around(ctx, object, window).await;
-                let read = self.w.borrow().objects[object.idx()].word(page).folio();
-                match read {
-                    Some(id) => {
-                        let held = FolioRef::get(self, id);
-                        if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                            self.wait_folio(ctx, id).await;
-                        }
-                        held
-                    }
-                    None => self.read_page(ctx, object, page, Purpose::Fault).await?,
-                }
+                self.page_in(ctx, object, page..page + 1, Purpose::Fault)
+                    .await?
             }
         };
         let mut dirtied = false;

@@ -101,7 +101,7 @@ mod tests {
         let mm = m.create_mm(memcg);
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
         let file = OpenFile::new(m.create_file(0, pages));
-        run.drive(&ctx, m.read(&ctx, &file, 0, pages)).unwrap();
+        run.run_inline(&ctx, m.read(&ctx, &file, 0, pages)).unwrap();
         m.remove_memcg(memcg).unwrap();
         assert!(
             m.world().engine.memcgs.exists(memcg),
@@ -123,7 +123,8 @@ mod tests {
         let mm = m.create_mm(parent);
         let ctx = Ctx::inline(mm, parent, InlineClock::Running);
         // An offline memcg is reclaimed as a whole, however little is asked for.
-        run.drive(&ctx, m.write_max(&ctx, parent, 290)).unwrap();
+        run.run_inline(&ctx, m.write_max(&ctx, parent, 290))
+            .unwrap();
         assert!(!m.world().engine.memcgs.exists(memcg), "nothing holds it");
         assert_eq!(m.world().engine.memcgs[parent].memory().usage(), 0);
         // Its number can be used again.

@@ -201,7 +201,7 @@ impl World {
     /// Compressed contents live in the same RAM (`machine-model.md` 1): takes pages for what they
     /// need by now, reserves included, or gives back what they do not need any more. False if there
     /// is no page left.
-    fn settle_pool(&mut self, node: NodeId) -> bool {
+    fn resize_pool(&mut self, node: NodeId) -> bool {
         let Some(swap) = self.swap.as_mut() else {
             return true;
         };
@@ -252,7 +252,7 @@ impl World {
                 offset: slot,
             },
         );
-        self.settle_pool(ctx.node);
+        self.resize_pool(ctx.node);
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -308,10 +308,10 @@ impl World {
                     timing.compress_ns
                 };
                 ctx.charge(TimeClass::AllocStall, ns);
-                if !self.settle_pool(ctx.node) {
+                if !self.resize_pool(ctx.node) {
                     let swap = self.swap.as_mut().expect("folio with a swap slot");
                     swap.drop_compressed(slot);
-                    self.settle_pool(ctx.node);
+                    self.resize_pool(ctx.node);
                     return Written::Failed;
                 }
             }

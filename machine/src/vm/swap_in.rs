@@ -72,9 +72,7 @@ impl Machine {
             self.w.borrow_mut().engine.lru_add_drain(ctx.cpu());
         }
         ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
+        self.wait_unlocked(ctx, held.id).await;
         Ok(Some(held))
     }
 
@@ -179,7 +177,7 @@ mod tests {
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
         let region = m.create_anon(PAGES);
         let map = m.mmap(mm, region, 0, PAGES, MappingFlags::empty());
-        run.drive(&ctx, async {
+        run.run_inline(&ctx, async {
             for sweep in 0..4 {
                 for i in 0..PAGES {
                     let page = if up { i } else { PAGES - 1 - i };

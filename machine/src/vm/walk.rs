@@ -15,12 +15,12 @@ use coldset_engine::{LruType, MmId};
 
 /// Address spaces switched to since the engine was last told, each once.
 #[derive(Default)]
-pub(crate) struct Switches {
+pub(crate) struct ContextSwitches {
     noted: Vec<bool>,
     mms: Vec<MmId>,
 }
 
-impl Switches {
+impl ContextSwitches {
     /// The tag of the tasks of an address space; 0 is for tasks without one.
     pub(crate) const fn tag(mm: MmId) -> u32 {
         mm.0 + 1
