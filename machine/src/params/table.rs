@@ -62,6 +62,12 @@ params! {
     // ---- scheduler and clock (machine-model.md 2) ----
     /// Timer ticks per second; jiffy waits end on tick boundaries.
     timer_hz = 1_000, S, "machine-model.md 2";
+    /// Index nodes and page tables are charged to the memcg: 1, or 0.
+    kernel_memory_enabled = 1, S, "as in Linux 6.12";
+    /// Reclaim lets others run between any two folios of a list: 1; else a list is one piece of work.
+    resched_in_lists_enabled = 0, S, "resolution of the simulation";
+    /// Pages read together with one that is missing in a mapping without advice; 0 = that one only.
+    read_around_pages = 0, S, "the kernel's read_ahead_kb; an experiment that needs it says so";
     /// How far a task may run ahead of the clock before it occupies its CPU.
     sim_quantum_ns = 20_000, S, "resolution of the simulation";
     /// Time slice while others queue for the CPU.
@@ -215,9 +221,11 @@ params! {
     net_max_req_bytes = 1_048_576, A, "machine-model.md 1";
 
     /// Delay target, added to each read.
-    delay_read_ns = 1_000_000_000, P, "delay target of the throttling reproducer";
+    delay_read_ns = 0, P, "delay target of the throttling reproducer: reads 0 ms";
     /// Delay target, added to each write.
-    delay_write_ns = 1_000_000_000, P, "delay target of the throttling reproducer";
+    delay_write_ns = 1_000_000_000, P, "delay target of the throttling reproducer: writes 1000 ms";
+    /// Delay target, largest request.
+    delay_max_req_bytes = 1_048_576, A, "not published; a block of the program that writes";
 
     /// RAM disk, copy on the submitting CPU.
     ramdisk_bytes_per_s = 8_000_000_000, A, "machine-model.md 1 (512 ns per 4 KiB)";
@@ -303,6 +311,22 @@ params! {
     app_start_min_ns = 350_000_000, A, "workloads.md 1.3, inferred";
     /// CPU time of an app start on a phone, longest.
     app_start_max_ns = 700_000_000, A, "workloads.md 1.3, inferred";
+    /// Fork, exec and exit of a process of a build, besides its pages.
+    exec_ns = 1_000_000, A, "inferred";
+    /// Look-up and opening of a file.
+    open_ns = 5_000, A, "inferred";
+    /// CPU of a return to a phone's launcher.
+    launcher_cpu_ns = 50_000_000, A, "not given: a tenth of an app's start";
+    /// CPU of the start of a phone's camera.
+    camera_cpu_ns = 400_000_000, A, "assumed for the published start of the camera";
+    /// A store to a page of a server's other heap, which it goes over once a second.
+    heap_touch_page_ns = 4, A, "a cache line from memory, many under way";
+    /// A worker without a free frame of the server's cache looks again after this.
+    cache_retry_ns = 1_000_000, A, "a poll of the server";
+    /// A sleep of an ordinary task ends up to this much late.
+    timer_slack_ns = 50_000, P, "prctl(2), PR_SET_TIMERSLACK: 50 us by default";
+    /// From one fork of a benchmark's process to the next.
+    fork_ns = 50_000, A, "inferred";
     /// stress-ng sweep over 4 KiB.
     stress_sweep_page_ns = 400, A, "workloads.md 1.3, inferred";
 }
