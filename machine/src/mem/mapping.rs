@@ -161,7 +161,7 @@ impl Mapping {
         true
     }
 
-    /// Loads from entries on end from `e` on, at most `count`, as far as they are present. Returns how
+    /// Loads from consecutive entries from `e` on, at most `count`, as far as they are present. Returns how
     /// many were.
     pub fn touch_run(&mut self, e: u32, count: u32) -> u32 {
         let end = e.saturating_add(count).min(self.len());

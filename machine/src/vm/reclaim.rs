@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// Charges what the engine has done since last time.
+    /// Charges the work that the engine has done since the last call.
     pub(crate) fn pay(&mut self, ctx: &Ctx) {
         if self.engine.meter.is_zero() {
             return;

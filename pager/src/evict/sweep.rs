@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 /// What a sweep found in a block: one bit a page.
 #[derive(Debug)]
-struct Found {
+struct SweptBlock {
     used: [u64; BLOCK / 64],
     written: [u64; BLOCK / 64],
     any: bool,
@@ -103,9 +103,9 @@ impl Sweeper {
     }
 
     /// Scans and zaps a block.
-    fn look(&self, area: &Area, b: usize) -> Found {
+    fn look(&self, area: &Area, b: usize) -> SweptBlock {
         let range = area.block(b);
-        let mut f = Found {
+        let mut f = SweptBlock {
             used: [0; BLOCK / 64],
             written: [0; BLOCK / 64],
             any: false,
@@ -142,7 +142,7 @@ impl Sweeper {
     }
 
     /// Tells the engine, or leaves marks.
-    fn tell(&self, area: &Area, walk: Option<&WalkOf>, b: usize, found: &Found) {
+    fn tell(&self, area: &Area, walk: Option<&WalkOf>, b: usize, found: &SweptBlock) {
         let range = area.block(b);
         let mut core = self.res.core();
         let (mut young, mut dirty) = (0, false);

@@ -229,13 +229,13 @@ impl Memory {
 
     // ------------------------------------------------------------ misses told by messages
 
-    /// Wakes whoever waits for a page.
+    /// Wakes the threads that wait for a page.
     pub(crate) fn wake(&self, page: usize) -> io::Result<()> {
         let wake = |s: &Source| s.uffd.wake(&self.map, page * PAGE);
         self.source.as_ref().map_or(Ok(()), wake)
     }
 
-    /// Whoever waits for the page gets SIGBUS, a system call EFAULT.
+    /// Threads that wait for the page get SIGBUS, system calls EFAULT.
     pub(crate) fn fail(&self, page: usize) {
         if let Some(s) = &self.source {
             // Refused if somebody else could bring it in after all.

@@ -206,7 +206,7 @@ impl Writer<'_> {
         (written, result)
     }
 
-    /// Pages have been written, or not: the engine and whoever waits for them are told.
+    /// Pages have been written, or not: the engine and waiting threads are told.
     fn ended(&self, pages: Range<usize>, failed: bool) {
         {
             let mut core = self.res.core();
