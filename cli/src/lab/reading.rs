@@ -1,4 +1,4 @@
-//! What was met while a trace was read, for whoever looks at the result.
+//! What was met while a trace was read, beside the result.
 
 use coldset_lab::traces::{Format, Reading};
 use serde_json::{json, Value};

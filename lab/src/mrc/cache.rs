@@ -168,7 +168,7 @@ pub fn evicts_one_at_a_time(switches: &Switches) -> bool {
     matches!(switches.policy, PolicyKind::List(_))
 }
 
-/// Misses of a sequence under a policy with so many frames.
+/// Misses of a sequence under a policy with a given number of frames.
 #[must_use]
 pub fn misses(switches: &Switches, sequence: &Sequence, frames: u64) -> u64 {
     let mut cache = Cache::new(switches, frames, sequence.unique());

@@ -74,7 +74,7 @@ impl Page {
         self.text.push_str("\n\n");
     }
 
-    /// File name and text. The note comes after the heading, which is the page's title for whoever reads
+    /// File name and text. The note comes after the heading, which is the page's title for a program that reads
     /// its first line.
     pub fn finish(self) -> (String, String) {
         let note =

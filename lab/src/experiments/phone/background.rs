@@ -25,7 +25,7 @@ pub const ANON_MIB: u64 = SYSTEM_MIB.0 + NAVIGATION_MIB.0 + VOICE_MIB.0 + super:
 /// Files of everything that stays, MiB.
 pub const FILES_MIB: u64 = super::FRAMEWORK_MIB.0 + SYSTEM_MIB.1 + NAVIGATION_MIB.1 + VOICE_MIB.1;
 
-/// Longest run of pages touched on end.
+/// Longest run of consecutive pages touched.
 const RUN: u64 = 32;
 
 /// Which pages of busy memory are touched.
