@@ -34,7 +34,7 @@ pub enum SwapConfig {
 pub struct MachineConfig {
     /// CPUs, at most 256.
     pub cpus: u16,
-    /// The engine's sizes.
+    /// The engine's sizes. CPUs and tick are those of this configuration and of the costs.
     pub engine: Config,
     /// The engine's behaviour.
     pub switches: Switches,
@@ -46,7 +46,8 @@ pub struct MachineConfig {
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,
-    /// Dirty limits and flusher timing.
+    /// Dirty limits and flusher timing at full scale; their tick is that of the costs, their times
+    /// shrink with [`Config::time_scale`].
     pub dirty: DirtyParams,
     /// Writers are throttled at the dirty limits.
     pub dirty_balance: bool,

@@ -104,6 +104,9 @@ impl World {
     pub(crate) fn new(cfg: &MachineConfig, sim: &Sim) -> Result<Self, MachineError> {
         let mut engine_cfg = cfg.engine.clone();
         engine_cfg.nr_cpus = u32::from(cfg.cpus);
+        // One tick for timers, reclaim and dirty throttling.
+        let hz = cfg.params.timer_hz;
+        engine_cfg.hz = u32::try_from(hz).unwrap_or(u32::MAX);
         engine_cfg.swap_synchronous = !matches!(cfg.swap, SwapConfig::Disk { .. });
         if !cfg.fault_around.is_power_of_two() || cfg.fault_around > 512 {
             return Err(MachineError::Range {
@@ -140,7 +143,10 @@ impl World {
         if let Some(s) = &swap {
             engine.set_swap(s.free(), s.total());
         }
-        let mut dirty = cfg.dirty.clone();
+        // Its times shrink with the scale of time and keep their number of ticks.
+        let time_scale = cfg.engine.time_scale;
+        let mut dirty = cfg.dirty.scaled(1, time_scale)?;
+        dirty.hz = hz.saturating_mul(time_scale);
         dirty.cpus = u32::from(cfg.cpus);
         Ok(Self {
             engine,

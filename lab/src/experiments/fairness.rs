@@ -2,8 +2,9 @@
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::report::{Band, Claim, RunResult};
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -15,6 +16,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: browser::COSTS,
+    deviations: &[KERNEL_MEMORY_OFF],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -42,7 +46,6 @@ const PARAMS: &[ParamDoc] = &[
     params::CHUNK_MIB,
     params::STRIDE,
     params::FILL,
-    params::BROWSER_CPU_MS,
     params::SWAP,
     params::SWAP_MIB,
     params::DURATION_S,
@@ -52,9 +55,14 @@ const PARAMS: &[ParamDoc] = &[
 /// as `workloads.md` 3.2 has it (there by effort 1/16 of slower requests).
 const EFFORT_DIVISOR: u64 = 64;
 
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    Ok(vec![browser::host("", &shape)])
+}
+
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
-    let outcome = browser::run(input, &shape)?;
+    let outcome = browser::run(input, "", &shape)?;
     let mut r = RunResult::new(&input.variant, input.seed);
     outcome.report("", &mut r);
     Ok(r)

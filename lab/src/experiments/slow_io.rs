@@ -3,6 +3,7 @@
 
 use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -14,6 +15,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: mongodb::COSTS,
+    deviations: &[],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -163,22 +167,39 @@ fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
     Ok(cells)
 }
 
+/// What the server is given for a cell.
+fn of_cell(input: &RunInput, cell: &Cell) -> Result<RunInput, ExperimentError> {
+    let blocks = cell.records / mongodb::RECORDS_PER_BLOCK;
+    let operations = blocks * input.number(PARAMS, "ops_per_block")?;
+    let mut own = input.clone();
+    own.params
+        .retain(|(name, _)| !OF_THE_GRID.contains(&name.as_str()));
+    for (name, value) in [
+        ("device", cell.device.clone()),
+        ("records", cell.records.to_string()),
+        ("update_percent", cell.update_percent.to_string()),
+        ("operations", operations.to_string()),
+    ] {
+        own.params.push((name.into(), value));
+    }
+    Ok(own)
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    let mut hosts = Vec::new();
+    for cell in cells(input)? {
+        for host in mongodb::hosts(&of_cell(input, &cell)?)? {
+            let name = format!("{}.", cell.name());
+            hosts.push(Host { name, ..host });
+        }
+    }
+    Ok(hosts)
+}
+
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut all = RunResult::new(&input.variant, input.seed);
     for cell in cells(input)? {
-        let blocks = cell.records / mongodb::RECORDS_PER_BLOCK;
-        let operations = blocks * input.number(PARAMS, "ops_per_block")?;
-        let mut own = input.clone();
-        own.params
-            .retain(|(name, _)| !OF_THE_GRID.contains(&name.as_str()));
-        for (name, value) in [
-            ("device", cell.device.clone()),
-            ("records", cell.records.to_string()),
-            ("update_percent", cell.update_percent.to_string()),
-            ("operations", operations.to_string()),
-        ] {
-            own.params.push((name.into(), value));
-        }
+        let own = of_cell(input, &cell)?;
         let done = mongodb::run(&own)?;
         let cell = cell.name();
         for &name in KEPT {
@@ -296,15 +317,12 @@ mod tests {
     use crate::runner::Variant;
 
     fn input(params: &[(&str, &str)]) -> RunInput {
+        let switches = Variant::parse("v5", &[]).unwrap().switches;
         RunInput {
-            variant: "v5".into(),
-            switches: Variant::parse("v5", &[]).unwrap().switches,
-            seed: 1,
             scale: 512,
             effort_permille: 200,
-            costs: coldset_machine::Params::default(),
             params: params.iter().map(|&(n, v)| (n.into(), v.into())).collect(),
-            sample_points: 0,
+            ..EXPERIMENT.input("v5", switches)
         }
     }
 

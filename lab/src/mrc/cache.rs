@@ -12,7 +12,7 @@ use coldset_engine::{
     Switches,
 };
 
-/// Pages that a kernel's charge asks for when a limit is met (`reclaim-entry.md` 3).
+/// Pages that a kernel's charge asks for when a limit is met (`docs/rules/reclaim-loop.md#passes-and-rounds`).
 pub const BATCH: u64 = 32;
 /// Least frames of a kernel's policy: some batches.
 pub const KERNEL_MIN: u64 = 128;

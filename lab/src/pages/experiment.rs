@@ -106,7 +106,7 @@ pub fn experiment(
     )
     .section(switches(&plan.variants))
     .section(parameters(experiment, plan))
-    .section(costs(&plan.costs))
+    .section(costs(plan.costs.table()))
     .json(experiment_json(result))
     .render()
 }

@@ -145,14 +145,12 @@ fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError
     };
     let experiment = experiment(name)?;
     let input = RunInput {
-        sample_points: 0,
-        variant: cell.variant.clone(),
-        switches: variant.switches.clone(),
         seed: cell.seed,
         scale: *scale,
         effort_permille: *effort_permille,
         costs: cell.costs()?,
         params: params.clone(),
+        ..experiment.input(&cell.variant, variant.switches.clone())
     };
     let done = (experiment.run)(&input).map_err(|error| RunnerError::Experiment {
         experiment: experiment.name,

@@ -143,6 +143,7 @@ impl DeviceKind {
             Self::Delayed => DeviceSpec {
                 delay_read_ns: p.delay_read_ns,
                 delay_write_ns: p.delay_write_ns,
+                max_req_bytes: p.delay_max_req_bytes,
                 ..nvme
             },
             Self::Ramdisk => DeviceSpec {

@@ -80,7 +80,7 @@ pub enum ParamError {
 }
 
 /// The endings of parameter names, and the units they stand for.
-const UNITS: [(&str, &str); 12] = [
+const UNITS: [(&str, &str); 13] = [
     ("_bytes_per_s", "B/s"),
     ("_ns", "ns"),
     ("_bytes", "B"),
@@ -93,6 +93,7 @@ const UNITS: [(&str, &str); 12] = [
     ("_slots", "slots"),
     ("_ptes", "PTEs"),
     ("_requests", "requests"),
+    ("_enabled", "0/1"),
 ];
 
 /// The greatest value of any parameter: 10^15, so that sums of costs cannot overflow.
@@ -112,6 +113,7 @@ fn range_of(name: &str) -> (u64, u64) {
         (_, "B/s") => (1, MAX_VALUE),
         (_, "channels") => (1, 1024),
         (_, "%") => (1, 100),
+        (_, "0/1") => (0, 1),
         // Kernel memory may be pages, where jitter is a share.
         ("kernel_base_page_ppm", _) => (0, 1_000_000_000),
         (_, "1/1000000") => (0, 1_000_000),

@@ -30,7 +30,6 @@ use crate::sys::exit::end;
 use crate::sys::memory::PageBuf;
 use crate::sys::pipe::PinPipe;
 use crate::sys::{clock, PAGE};
-use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;

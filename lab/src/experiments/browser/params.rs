@@ -42,11 +42,6 @@ pub(in crate::experiments) const FILL: ParamDoc = ParamDoc {
     default: "zero",
     doc: "contents of the buffers: zero or random",
 };
-pub(in crate::experiments) const BROWSER_CPU_MS: ParamDoc = ParamDoc {
-    name: "browser_cpu_ms",
-    default: "0",
-    doc: "CPU time of a request without faults, ms; 0 = the cost browser_request_ns",
-};
 pub(in crate::experiments) const SWAP: ParamDoc = ParamDoc {
     name: "swap",
     default: "zram",

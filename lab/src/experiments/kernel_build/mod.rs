@@ -18,6 +18,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     extra: &[],
     scale: 16,
     params: PARAMS,
+    costs: &["exec_ns", "open_ns"],
+    deviations: &[],
+    hosts: build::hosts,
     run: build::run,
     claims,
     mechanism: &[
@@ -98,16 +101,6 @@ const PARAMS: &[ParamDoc] = &[
         name: "retouches",
         default: "8",
         doc: "touches of that part for each new page [I]",
-    },
-    ParamDoc {
-        name: "exec_us",
-        default: "1000",
-        doc: "fork, exec and exit of a process besides its pages, us [I]",
-    },
-    ParamDoc {
-        name: "open_us",
-        default: "5",
-        doc: "look-up and opening of a file, us [I]",
     },
     ParamDoc {
         name: "cpus",

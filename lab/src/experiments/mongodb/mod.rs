@@ -8,6 +8,7 @@ mod server;
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::RunResult;
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -19,6 +20,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: COSTS,
+    deviations: &[],
+    hosts,
     run,
     claims: claims::claims,
     mechanism: &[
@@ -121,6 +125,23 @@ pub const PARAMS: &[ParamDoc] = &[
     RAM_MIB,
     CPUS,
 ];
+
+/// What the server charges.
+pub(super) const COSTS: &[&str] = &[
+    "storage_op_hit_ns",
+    "storage_op_fill_ns",
+    "ycsb_client_op_ns",
+    "heap_touch_page_ns",
+    "cache_retry_ns",
+];
+
+/// The server's machine.
+///
+/// # Errors
+/// Parameters that cannot be used.
+pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![server::host(input)?])
+}
 
 /// Runs the server once; [`PARAMS`] are its parameters.
 ///

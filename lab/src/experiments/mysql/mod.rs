@@ -19,6 +19,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     scale: 16,
     params: PARAMS,
+    costs: &["sql_statement_ns"],
+    deviations: &[],
+    hosts: server::hosts,
     run: server::run,
     claims: claims::claims,
     mechanism: &[
