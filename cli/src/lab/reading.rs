@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 pub struct TraceReading {
     /// File as given by the user.
     pub name: String,
-    /// Its format.
+    /// Format given or recognised.
     pub format: Format,
     /// Lines, bad lines, lost events.
     pub reading: Reading,

@@ -31,7 +31,7 @@ pub struct Cache {
     lruvec: LruvecId,
     frames: u64,
     resident: u64,
-    /// By page.
+    /// State of each page, by its number.
     slots: Vec<u64>,
     misses: u64,
     /// Kernel's policies: misses before the next fold.

@@ -6,7 +6,7 @@ pub struct Page {
     pub file: &'static str,
     /// Its first heading.
     pub title: &'static str,
-    /// One sentence.
+    /// What the page is, in one sentence, for the index.
     pub about: &'static str,
     text: String,
 }
@@ -36,7 +36,7 @@ impl Page {
         self.text.push_str(&format!("{text}\n\n"));
     }
 
-    /// A line.
+    /// Adds a line as it is.
     pub fn line(&mut self, text: &str) {
         self.text.push_str(&format!("{text}\n"));
     }
