@@ -10,11 +10,10 @@ use crate::lruvec::{Lruvec, Lruvecs};
 use crate::memcg::heat::HeatConfig;
 use crate::memcg::{MemcgConfig, MemcgError, MemcgTree};
 use crate::meter::Meter;
-use crate::mglru::walk::MmRegistry;
+use crate::mglru::mms::MmRegistry;
 use crate::mglru::{EvictableTypes, MultiGen};
 use crate::node::Node;
-use crate::reclaim::order::heat_config;
-use crate::reclaim::ScanControl;
+use crate::reclaim::scan_control::ScanControl;
 use crate::rules::Rules;
 use crate::switches::Switches;
 use crate::zone::{Mark, Zone, ZoneClass};
@@ -78,7 +77,7 @@ impl Engine {
             css_id_overflow: cfg.css_id_overflow,
             ..MemcgConfig::default()
         })?;
-        let heat = heat_config(&cfg, &sw)?;
+        let heat = HeatConfig::of(&cfg, &sw)?;
         let mut engine = Self {
             folios: FolioTable::with_capacity(0),
             lruvecs: Lruvecs::new(cfg.nr_nodes),

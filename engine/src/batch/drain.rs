@@ -1,25 +1,13 @@
 //! Draining batches: relock rule, the change of each kind, dead folios, mlock
 //! (`lru-batches.md` 2 to 6).
 
-use super::{Batch, BatchOp};
+use super::{Batch, BatchOp, MlockOp};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
 use crate::lruvec::Policy;
 use crate::mglru::refs::clear_refs;
-
-/// What an entry of the mlock batch asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub enum MlockOp {
-    /// Lock a folio that is on a list.
-    Lock,
-    /// Lock a folio that is on no list yet.
-    LockNew,
-    /// Unlock.
-    Unlock,
-}
 
 /// Counts acquisitions: the lock is kept while consecutive folios share an lruvec.
 struct Relock(LruvecId);

@@ -12,13 +12,11 @@ pub(crate) use table::Lruvecs;
 pub use view::{GenView, LruvecView, TierView};
 
 use crate::classic::ClassicLists;
+use crate::config::MAX_ZONES;
 use crate::ids::{LruType, MemcgId, NodeId};
 use crate::mglru::MultiGen;
 use crate::policies::ListState;
 use crate::switches::PolicyKind;
-
-/// Zones a node can have.
-pub const MAX_ZONES: usize = 4;
 
 /// The five lists that statistics know (`classic-lru.md` 1). Multi-gen generations map onto them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,9 +3,7 @@
 use super::counter::PageCounter;
 use super::css_id::{CssIds, CSS_ID_NONE};
 use super::error::MemcgError;
-use super::iter::SharedIter;
-use super::stat::LocalStat;
-use super::stock::Stock;
+use super::record::{LocalStat, SharedIter, Stock};
 use crate::counters::CounterSet;
 use crate::ids::{MemcgId, Nanos, NodeId};
 

@@ -2,11 +2,11 @@
 
 use super::controller::tier_idx;
 use super::{EvictableTypes, MultiGen, MIN_LRU_BATCH};
+use crate::config::MAX_ZONES;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
-use crate::lruvec::MAX_ZONES;
 use crate::reclaim::request::Reclaimed;
 use crate::reclaim::scan_control::ScanControl;
 use crate::rules::ProtectedBy;

@@ -157,7 +157,7 @@ impl ScanControl {
         Self {
             nr_to_reclaim: nr,
             priority: DEF_PRIORITY,
-            reclaim_idx: (crate::lruvec::MAX_ZONES - 1) as u8,
+            reclaim_idx: (crate::config::MAX_ZONES - 1) as u8,
             order: 0,
             target,
             node: None,

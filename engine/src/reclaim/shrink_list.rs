@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::Policy;
-use crate::mglru::look_around::LookAround;
+use crate::mglru::mms::LookAround;
 use crate::rules::Fate;
 use crate::switches::DirtyFlush;
 

@@ -1,8 +1,8 @@
 //! What a reclaim task asks of its host, and how the host answers.
 
 use crate::ids::{FolioId, LruvecId, MemcgId, NodeId, ObjectId};
-use crate::mglru::look_around::LookAround;
-use crate::mglru::walk::Walk;
+use crate::mglru::mms::LookAround;
+use crate::mglru::mms::Walk;
 use crate::node::ThrottleReason;
 use crate::workingset::Shadow;
 

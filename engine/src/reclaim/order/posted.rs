@@ -3,7 +3,7 @@
 //!
 //! Kept as it was posted, oddities included: enough freed ends a walk, but not the walks that follow.
 
-use super::{walk_mode, Visited};
+use super::shared::{walk_mode, Visited};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
