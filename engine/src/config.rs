@@ -5,7 +5,7 @@ use crate::ids::Nanos;
 /// Zones a node can have.
 pub const MAX_ZONES: usize = 4;
 
-/// Values that a scaled-down run shrinks (`workloads.md` 1.1).
+/// Values that a scaled-down run shrinks (`docs/reference/experiments.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scale {

@@ -226,10 +226,10 @@ counters! {
     DirtyBatchPinned = "dirty_batch_pinned",
     /// Turned away and dirtied again: somebody else had written them meanwhile.
     DirtyBatchClean = "dirty_batch_clean",
-    // --- the lab's own mechanism counters (workloads.md 1.4) ---
+    // --- the lab's own mechanism counters (docs/reference/counters.md) ---
     /// Reclaim lists that consisted of unqueued dirty folios only: flusher wake-ups by reclaim.
     FlusherWakeups = "flusher_wakeups",
-    /// Sleeps of reclaimers, all reasons (`writeback.md` 8).
+    /// Sleeps of reclaimers, all reasons (`docs/rules/writeback.md#what-reclaim-tells`).
     ThrottleWaits = "throttle_waits",
     /// Sleeps with reason WRITEBACK.
     ThrottleWriteback = "throttle_writeback",
@@ -279,7 +279,7 @@ counters! {
     /// that only the batch held.
     LruAddListOps = "lru_add_list_ops",
     /// lru_lock acquisitions that dead folios cost in drained add batches, or would have cost
-    /// without the filter (`lru-batches.md` 6.1).
+    /// without the filter (`docs/rules/batches.md#dead-folios`).
     DeadLockAcq = "dead_lock_acq",
     /// Page-table entries looked at by aging walks.
     WalkPtes = "walk_ptes",

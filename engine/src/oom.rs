@@ -1,4 +1,4 @@
-//! Out of memory: whom to kill (`machine-model.md` 6, `memcg.md` 8). Pure choice; the host kills,
+//! Out of memory: whom to kill (`docs/rules/zones.md#out-of-memory`). Pure choice; the host kills,
 //! counts, and frees.
 
 use crate::ids::{MemcgId, Pages};

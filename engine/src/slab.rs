@@ -1,5 +1,5 @@
-//! How much a slab shrinker scans (`reclaim-entry.md` 9), and how many shadow-only index nodes are
-//! worth freeing (`workingset.md` 6).
+//! How much a slab shrinker scans (`docs/rules/zones.md#slab`), and how many shadow-only index nodes are
+//! worth freeing (`docs/rules/workingset.md#shadow`).
 
 use crate::ids::Pages;
 

@@ -1,4 +1,4 @@
-//! Per-CPU folio batches (`lru-batches.md`): changes to LRU lists wait until a batch is full or
+//! Per-CPU folio batches (`docs/rules/batches.md`): changes to LRU lists wait until a batch is full or
 //! somebody needs exact lists, so that one hold of the lru_lock serves many folios.
 
 mod drain;

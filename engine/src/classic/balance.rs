@@ -1,4 +1,4 @@
-//! How much of which list to scan (`classic-lru.md` 7 to 9).
+//! How much of which list to scan (`docs/rules/classic.md`).
 
 use crate::counters::Counter;
 use crate::engine::Engine;

@@ -126,7 +126,7 @@ impl Folio {
     }
 
     /// References that remain when nobody but the owning slots and one isolating reclaimer holds it
-    /// (`shrink-folio-list.md` 4.1).
+    /// (`docs/rules/shrink-list.md#steps`).
     #[inline]
     pub(crate) fn expected_refs(&self) -> u32 {
         1 + self.nr_pages() as u32

@@ -1,4 +1,4 @@
-//! What a lruvec holds, in the form of the debug dump (`mglru.md` 10).
+//! What a lruvec holds, in the form of the debug dump (`docs/rules/aging.md`).
 
 use super::{LruList, Lruvec, Policy};
 use crate::ids::LruType;

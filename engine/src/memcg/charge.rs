@@ -1,4 +1,4 @@
-//! The charge path (`memcg.md` 3): stock, batch, and the loop that reclaims at a limit, as a task
+//! The charge path (`docs/rules/memcg.md#charging`): stock, batch, and the loop that reclaims at a limit, as a task
 //! that is stepped.
 
 use super::counter::CounterKind;

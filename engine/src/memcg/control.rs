@@ -1,4 +1,4 @@
-//! Writes to memory.max, memory.high and memory.reclaim (`memcg.md` 5) as tasks that are stepped.
+//! Writes to memory.max, memory.high and memory.reclaim (`docs/rules/memcg.md#control-files`) as tasks that are stepped.
 
 use super::counter::{CounterKind, UNLIMITED};
 use super::error::MemcgError;

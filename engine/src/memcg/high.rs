@@ -1,4 +1,4 @@
-//! memory.high and swap.high: reclaim and delay of the task that exceeded them (`memcg.md` 3.1).
+//! memory.high and swap.high: reclaim and delay of the task that exceeded them (`docs/rules/memcg.md#high`).
 
 use super::charge::TaskMemcg;
 use super::counter::PageCounter;

@@ -1,4 +1,4 @@
-//! The refault controller (`mglru.md` 6): which tiers to protect, which type to evict.
+//! The refault controller (`docs/rules/eviction.md#tiers-and-types`): which tiers to protect, which type to evict.
 
 use super::{MAX_NR_TIERS, MIN_LRU_BATCH};
 

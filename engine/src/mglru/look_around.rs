@@ -1,5 +1,5 @@
 //! Look-around: when the reverse map meets an accessed entry during eviction, its neighbours in the
-//! page table are looked at as well (`mglru.md` 5.3).
+//! page table are looked at as well (`docs/rules/eviction.md#look-around`).
 
 pub use super::mms::LookAround;
 use super::walk::suitable;

@@ -1,4 +1,4 @@
-//! The debug commands of multi-gen lruvecs: aging and eviction on request (`mglru.md` 10).
+//! The debug commands of multi-gen lruvecs: aging and eviction on request (`docs/rules/aging.md`).
 
 use super::cx::Cx;
 use super::eviction::Eviction;

@@ -1,5 +1,4 @@
-//! Writing one folio, freeing it, and the end of a list (`shrink-folio-list.md` 2 steps 15 to 17, 4
-//! and 6).
+//! Writing one folio, freeing it, and the end of a list (`docs/rules/shrink-list.md#freeing`).
 
 use super::shrink_list::{At, ShrinkList};
 use super::split::SplitFor;

@@ -1,4 +1,4 @@
-//! Dirty folios that share one TLB flush (`shrink-folio-list.md` 8, `tlb.md` 5).
+//! Dirty folios that share one TLB flush (`docs/rules/tlb.md#batched-write-out`).
 //!
 //! A dirty folio that has been unmapped is not written at once: it waits, unlocked, with others. Then
 //! all are locked again and looked at again, for anything may have happened to them meanwhile; one

@@ -1,4 +1,4 @@
-//! The scan control: what one reclaim request wants, may do and has done (`reclaim-entry.md` 1).
+//! The scan control: what one reclaim request wants, may do and has done (`docs/rules/reclaim-loop.md#entry-points`).
 
 use crate::counters::Counter;
 use crate::ids::{MemcgId, NodeId};
@@ -39,7 +39,7 @@ impl ReclaimKind {
     }
 }
 
-/// Sums over the batches of one node visit, in pages (`counters.md` 7).
+/// Sums over the batches of one node visit, in pages (`docs/reference/counters.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchSums {
     /// File pages dirty or under writeback.
@@ -58,7 +58,7 @@ pub struct BatchSums {
     pub taken: u64,
 }
 
-/// What a list came to, in base pages (`shrink-folio-list.md` 1).
+/// What a list came to, in base pages (`docs/rules/shrink-list.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReclaimStat {
     /// File pages dirty or under writeback.

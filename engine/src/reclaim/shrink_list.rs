@@ -1,4 +1,4 @@
-//! The path of one isolated folio up to the decision to write or free it (`shrink-folio-list.md` 2).
+//! The path of one isolated folio up to the decision to write or free it (`docs/rules/shrink-list.md#steps`).
 //!
 //! The steps are numbered as there. A list is worked through oldest first, one folio to its end
 //! before the next, because a look-around or a flush for one folio changes what is found at the next.
@@ -604,7 +604,7 @@ impl ShrinkList {
     }
 }
 
-/// File-system calls are allowed for this folio (`shrink-folio-list.md` 2, step 7).
+/// File-system calls are allowed for this folio (`docs/rules/shrink-list.md#steps`, step 7).
 fn may_enter_fs(sc: &ScanControl, swap_cache: bool, swap_synchronous: bool) -> bool {
     sc.fs || (swap_cache && sc.io && !swap_synchronous)
 }

@@ -12,7 +12,7 @@ use crate::workingset::Shadow;
 pub enum Work {
     /// Which of the folio's mappings have accessed it since last asked? Clear what is found.
     /// Answer: [`Answer::References`]. With `look_around`, also look at the neighbours of each
-    /// accessed entry and report them to the engine (`mglru.md` 5.3).
+    /// accessed entry and report them to the engine (`docs/rules/eviction.md#look-around`).
     Test {
         /// The folio.
         folio: FolioId,
@@ -21,7 +21,7 @@ pub enum Work {
         /// Permission to look around.
         look_around: Option<LookAround>,
     },
-    /// Walk one address space for accessed entries (`mglru.md` 5.2), from [`Walk::at`] on.
+    /// Walk one address space for accessed entries (`docs/rules/aging.md#walk`), from [`Walk::at`] on.
     /// Answer: [`Answer::Walked`] by a host whose walks take no time, [`Answer::Stretch`] by one
     /// that lets others run meanwhile.
     Walk(Walk),
@@ -92,7 +92,7 @@ pub enum Work {
     /// Start writing everything dirty on every device. No answer needed.
     WakeFlushers,
     /// Sleep. The host ends the sleep at the timeout, or when the reason is gone
-    /// (`shrink-folio-list.md` 7.3). No answer needed.
+    /// (`docs/rules/writeback.md#what-reclaim-tells`). No answer needed.
     Throttle {
         /// Why.
         reason: ThrottleReason,

@@ -1,4 +1,4 @@
-//! Swap slots over several areas, with optional per-CPU caches (`machine-model.md` 7).
+//! Swap slots over several areas, with optional per-CPU caches (`docs/rules/swap.md`).
 
 use super::area::Area;
 use crate::ids::Pages;

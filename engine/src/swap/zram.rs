@@ -1,4 +1,4 @@
-//! Memory accounting of a compressed swap device (`machine-model.md` 1, "zram"). Only sizes are
+//! Memory accounting of a compressed swap device (`docs/rules/machine.md#devices`, "zram"). Only sizes are
 //! here: what compression costs in time belongs to the machine.
 
 use crate::ids::{Pages, PAGE_SIZE};

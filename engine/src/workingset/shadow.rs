@@ -1,4 +1,4 @@
-//! Shadow words (`workingset.md` 2.1): 63 bits that the host keeps in the emptied slot.
+//! Shadow words (`docs/rules/workingset.md#shadow`): 63 bits that the host keeps in the emptied slot.
 
 /// Bits of the node id.
 const NODE_BITS: u32 = 10;

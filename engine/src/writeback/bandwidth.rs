@@ -1,4 +1,4 @@
-//! Estimation of a wb's write bandwidth and of the rate a dirtier may keep (`writeback.md` 5).
+//! Estimation of a wb's write bandwidth and of the rate a dirtier may keep (`docs/rules/writeback.md#throttling`).
 //! Rates are pages per second, times are scheduler ticks.
 
 use super::params::DirtyParams;

@@ -1,4 +1,4 @@
-//! What a flusher writes next (`writeback.md` 6). The host runs one worker a wb: it asks for a
+//! What a flusher writes next (`docs/rules/writeback.md#flushers`). The host runs one worker a wb: it asks for a
 //! slice, writes it, reports, and asks again until there is none.
 
 use super::limits::{GlobalFigures, Limits, MemcgFigures};

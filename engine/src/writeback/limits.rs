@@ -1,5 +1,5 @@
 //! How much may be dirty: dirtyable memory, thresholds, domains and their tracked limit
-//! (`writeback.md` 2). All amounts are pages.
+//! (`docs/rules/writeback.md#limits`). All amounts are pages.
 
 use super::fraction::Window;
 use super::params::{DirtyParams, Threshold};
@@ -29,7 +29,7 @@ impl GlobalFigures {
     }
 }
 
-/// Figures of a memcg, as lagging as its statistics are (`memcg.md` 4).
+/// Figures of a memcg, as lagging as its statistics are (`docs/rules/memcg.md#statistics-that-lag`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemcgFigures {
     /// Page-cache pages.

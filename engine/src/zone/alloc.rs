@@ -1,4 +1,4 @@
-//! Allocation as a stepped decision (`machine-model.md` 5, `reclaim-entry.md` 6): fast path, slow
+//! Allocation as a stepped decision (`docs/rules/zones.md`, `docs/rules/zones.md#direct-reclaim`): fast path, slow
 //! path, retries and the road to the OOM killer. Compaction is not modelled.
 //!
 //! The host calls [`AllocTask::step`], does what it says, and calls again with the outcome, until

@@ -1,4 +1,4 @@
-//! Tests that kswapd and its waiters make on the zones of a node (`reclaim-entry.md` 3.1 and 5).
+//! Tests that kswapd and its waiters make on the zones of a node (`docs/rules/zones.md`).
 
 use super::{Mark, ReserveRights, Zone, ZoneClass};
 use crate::ids::{NodeId, Pages};

@@ -1,5 +1,5 @@
 //! Zones: watermarks, who may allocate, kswapd's tests, the reserve gate, and the allocation slow
-//! path (`machine-model.md` 5, `reclaim-entry.md` 2-6). Sizes are pages.
+//! path (`docs/rules/zones.md`). Sizes are pages.
 //!
 //! Free pages are counted, not placed: of the buddy system only the order of the largest free block
 //! is kept, which the host may set where higher orders matter.

@@ -1,4 +1,4 @@
-//! The lazy decay wheel (`memcg.md` 11): the coldest memcg in constant time.
+//! The lazy decay wheel (`docs/rules/heat.md#decay-wheel`): the coldest memcg in constant time.
 //!
 //! A memcg's heat is kept as a stamp, the epoch in which it will have become cold. Heat falls by one
 //! an epoch without anybody writing anything, and the order of two memcgs never changes by itself. A

@@ -199,7 +199,7 @@ fn small_charges_retry_without_end_while_reclaim_makes_progress() {
 
 #[test]
 fn at_the_limit_pages_go_one_by_one_between_max_minus_63_and_max() {
-    // MGLRU with clean folios frees exactly 64 a call (`memcg.md` 3).
+    // MGLRU with clean folios frees exactly 64 a call (`docs/rules/memcg.md#charging`).
     let mut t = tree();
     let a = t.create(ROOT).unwrap();
     set_max(&mut t, a, 1000);

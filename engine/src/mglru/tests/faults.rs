@@ -1,4 +1,4 @@
-//! The faults of the backport (`mglru.md` 13), each alone, and the backport part of E6. What the
+//! The faults of the backport (`docs/rules/faults.md`), each alone, and the backport part of E6. What the
 //! dropped counters do to the classic lists is tested in `reclaim/tests/entry_node.rs`.
 
 use crate::ids::MemcgId;

@@ -1,5 +1,5 @@
 //! Dirty folios that share a flush: the batched halves of S8 and S9, T2, T4 and T6 of `tlb.md`, and
-//! what must not be repeated (`shrink-folio-list.md` 8.4).
+//! what must not be repeated (`docs/rules/tlb.md#batched-write-out`).
 
 use super::direct;
 use crate::folio::Flags;
