@@ -75,7 +75,7 @@ pub struct Config {
     /// Reclaim lets others run between any two folios of a list. Off: a list is one piece of work,
     /// but where dirty folios wait for a flush.
     pub resched_in_lists: bool,
-    /// Scale.
+    /// How much smaller than the real one this machine is.
     pub scale: Scale,
     /// Denominator of the scale of time: intervals that switches give at full scale are divided by
     /// it. At least 1.

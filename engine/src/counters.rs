@@ -84,9 +84,9 @@ counters! {
     Pgrefill = "pgrefill",
     /// Pages of zones that the request could not use.
     Pgskip = "pgskip",
-    /// Pages activated.
+    /// Pages moved to the active list or a young generation, explicitly.
     Pgactivate = "pgactivate",
-    /// Pages deactivated.
+    /// Pages moved from active to inactive.
     Pgdeactivate = "pgdeactivate",
     /// Pages moved to the cold end when their writeback ended.
     Pgrotated = "pgrotated",
@@ -119,7 +119,7 @@ counters! {
     PgscanDirectThrottle = "pgscan_direct_throttle",
     /// Pages whose writeback ended while someone slept for writeback.
     ThrottledWritten = "nr_throttled_written",
-    /// Pages dirtied.
+    /// Pages that became dirty.
     Dirtied = "nr_dirtied",
     /// Pages whose writeback ended.
     Written = "nr_written",
@@ -143,14 +143,14 @@ counters! {
     EventsSwapMax = "events_swap_max",
     /// memory.swap.events fail.
     EventsSwapFail = "events_swap_fail",
-    /// Faults handled.
+    /// Page faults, with or without I/O.
     Pgfault = "pgfault",
     /// Faults that needed I/O.
     Pgmajfault = "pgmajfault",
     // --- workingset ---
-    /// Anonymous refaults.
+    /// Anonymous pages that came back while their shadow was kept.
     RefaultAnon = "workingset_refault_anon",
-    /// File refaults.
+    /// File pages that came back while their shadow was kept.
     RefaultFile = "workingset_refault_file",
     /// Recent anonymous refaults.
     ActivateAnon = "workingset_activate_anon",

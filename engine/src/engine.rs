@@ -31,7 +31,7 @@ pub struct Engine {
     pub(crate) rules: Rules,
     /// How heat of memcgs is reckoned.
     pub(crate) heat: HeatConfig,
-    /// All folios.
+    /// Records of all folios, by id.
     pub(crate) folios: FolioTable,
     /// The lists of each memcg on each node.
     pub(crate) lruvecs: Lruvecs,
@@ -46,7 +46,7 @@ pub struct Engine {
     pub(crate) vm: CounterSet,
     /// Per-CPU folio batches.
     pub(crate) cpus: Vec<CpuBatches>,
-    /// Address spaces.
+    /// Address spaces, for page-table walks.
     pub(crate) mms: MmRegistry,
     /// Time as last told by the host.
     pub(crate) now: Nanos,
@@ -211,7 +211,7 @@ impl Engine {
         })
     }
 
-    /// One folio.
+    /// The record of a live folio.
     #[inline]
     pub fn folio(&self, id: FolioId) -> &Folio {
         &self.folios[id]

@@ -26,7 +26,7 @@ pub enum ThrottleReason {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Node {
-    /// Which node.
+    /// Number of the node.
     pub id: NodeId,
     /// Order in which root reclaim visits multi-gen memcgs.
     pub memcg_lru: MemcgLru,

@@ -97,7 +97,7 @@ impl Iterator for SlabScan {
 pub enum ShadowCount {
     /// No such node: the shrinker may be skipped until there is one.
     Empty,
-    /// So many nodes beyond the density target; the shadow shrinker's seeks are 0, so all of them
+    /// Nodes beyond the density target; the shadow shrinker's seeks are 0, so all of them
     /// are free to take.
     Nodes(u64),
 }

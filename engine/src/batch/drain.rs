@@ -68,7 +68,7 @@ impl Engine {
                     self.drain_add(id);
                 }
                 _ => {
-                    // Whoever isolated it meanwhile owns it now.
+                    // The task that isolated it meanwhile owns it now.
                     if !self.folios[id].word.test_clear(Flags::LRU) {
                         continue;
                     }

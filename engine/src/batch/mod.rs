@@ -53,7 +53,7 @@ pub enum MlockOp {
     Lock,
     /// Lock a folio that is on no list yet.
     LockNew,
-    /// Unlock.
+    /// Give the page lock back.
     Unlock,
 }
 

@@ -19,11 +19,11 @@ pub fn inactive_is_low(inactive: u64, active: u64) -> bool {
 pub enum ScanBalance {
     /// Both in full.
     Equal,
-    /// By cost.
+    /// Both types, in shares by what reclaiming them costs.
     Fract,
-    /// Anonymous only.
+    /// No file pages.
     Anon,
-    /// File only.
+    /// No anonymous pages.
     File,
 }
 

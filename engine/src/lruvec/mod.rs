@@ -22,20 +22,20 @@ use crate::switches::PolicyKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LruList {
-    /// Inactive anonymous.
+    /// Anonymous memory used once, or long ago.
     InactiveAnon = 0,
-    /// Active anonymous.
+    /// Anonymous memory in use.
     ActiveAnon = 1,
-    /// Inactive file.
+    /// File pages used once, or long ago.
     InactiveFile = 2,
-    /// Active file.
+    /// File pages in use.
     ActiveFile = 3,
     /// Unevictable: sized, never scanned.
     Unevictable = 4,
 }
 
 impl LruList {
-    /// All lists.
+    /// All lists, in the order of their numbers.
     pub const ALL: [LruList; 5] = [
         LruList::InactiveAnon,
         LruList::ActiveAnon,
@@ -91,7 +91,7 @@ impl LruList {
 pub enum Policy {
     /// Active and inactive lists.
     Classic(ClassicLists),
-    /// Generations.
+    /// The generations of multi-gen LRU.
     MultiGen(Box<MultiGen>),
     /// Lists of a policy of the literature.
     List(Box<ListState>),
@@ -101,11 +101,11 @@ pub enum Policy {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lruvec {
-    /// Owner.
+    /// The memcg whose folios it holds.
     pub memcg: MemcgId,
-    /// Node.
+    /// The node whose folios it holds.
     pub node: NodeId,
-    /// The lists.
+    /// The lists, as the policy keeps them.
     pub policy: Policy,
     /// Exact sizes in pages, `[zone][list]`.
     pub sizes: [[i64; 5]; MAX_ZONES],

@@ -46,7 +46,7 @@ pub enum HighStep {
         /// Jiffies of 1/`hz` s.
         jiffies: u64,
     },
-    /// The end.
+    /// The task has ended.
     Done,
 }
 
@@ -118,7 +118,7 @@ impl HighTask {
         }
     }
 
-    /// Goes on until something must happen outside. `dying`: the task has been killed.
+    /// Continues until something must happen outside. `dying`: the task has been killed.
     pub fn step(&mut self, tree: &mut MemcgTree, dying: bool) -> HighStep {
         loop {
             match self.state {

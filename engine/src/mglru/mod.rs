@@ -165,7 +165,7 @@ pub enum EvictableTypes {
     File,
     /// Swappiness 201.
     Anon,
-    /// Everything else.
+    /// Both types may be evicted.
     Both,
 }
 

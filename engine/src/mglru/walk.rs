@@ -114,8 +114,8 @@ impl AgingTask {
         Some(self.walk(eng, mm, at))
     }
 
-    /// Its task is being killed. A pass that has ended gets its generation all the same: whoever comes
-    /// later is told that it is done, and would never age again.
+    /// The task that runs it is being killed. A pass that has ended gets its generation all the same: later
+    /// callers are told that it is done, and would never age again.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
         if std::mem::take(&mut self.last) {
             eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
@@ -145,7 +145,7 @@ impl AgingTask {
                 AgingStep::Ask(Work::Walk(self.walk(eng, mm, 0)))
             }
             None if self.in_stretches => {
-                // From here until it has the lock, whoever wants to age is told that it is done, and
+                // From here until it has the lock, others that want to age are told that it is done, and
                 // sees the old generations.
                 self.last = true;
                 eng.meter.lock(self.lruvec);

@@ -100,7 +100,7 @@ impl ClassicLoop {
         self.at = At::End;
     }
 
-    /// Goes on; `None` at the end.
+    /// The next request to the host; `None` at the end.
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
             if let Some(work) = self.pending.pop_at(0) {

@@ -37,7 +37,7 @@ impl NodeVisit {
         }
     }
 
-    /// Goes on; `None` at the end.
+    /// The next request to the host; `None` at the end.
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         match self {
             NodeVisit::Walk(v) => v.step(eng, cx),

@@ -19,7 +19,7 @@ impl ShrinkList {
             return self.keep(eng);
         }
         if !eng.clear_dirty(self.folio) {
-            // Somebody else wrote it.
+            // Another task wrote it.
             return self.free(eng);
         }
         eng.folios[self.folio].word.set(Flags::RECLAIM);

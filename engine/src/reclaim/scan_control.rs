@@ -54,7 +54,7 @@ pub struct BatchSums {
     pub immediate: u64,
     /// File pages taken (before the series only).
     pub file_taken: u64,
-    /// Pages taken.
+    /// Pages isolated.
     pub taken: u64,
 }
 
@@ -81,14 +81,14 @@ pub struct ReclaimStat {
     pub unmap_fail: u64,
     /// Lazily freeable pages that had been written again.
     pub lazyfree_fail: u64,
-    /// Freed.
+    /// Pages freed so far.
     pub reclaimed: u64,
 }
 
 /// One reclaim request.
 #[derive(Clone, Debug)]
 pub struct ScanControl {
-    /// Pages wanted.
+    /// Pages to free before the request is done.
     pub nr_to_reclaim: u64,
     /// 12 (gentle) down to 0 (everything).
     pub priority: u8,
@@ -100,7 +100,7 @@ pub struct ScanControl {
     pub target: Option<MemcgId>,
     /// Only this node may give (an allocation that is bound to it); none: all.
     pub node: Option<NodeId>,
-    /// Who reclaims.
+    /// Who reclaims; decides which counters move.
     pub kind: ReclaimKind,
     /// I/O is allowed (__GFP_IO).
     pub io: bool,

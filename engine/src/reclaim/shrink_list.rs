@@ -55,7 +55,7 @@ pub(super) enum At {
     BatchFreed,
     /// The end of the list: flush done, last batch to free.
     EndFlushed,
-    /// The end.
+    /// Nothing is left to do.
     End,
 }
 
@@ -135,7 +135,7 @@ impl ShrinkList {
         self.target = target;
     }
 
-    /// Goes on. `None`: the list is through, survivors are in `ret`.
+    /// The next request to the host. `None`: the list is done, survivors are in `ret`.
     pub(crate) fn step(
         &mut self,
         eng: &mut Engine,
@@ -422,7 +422,7 @@ impl ShrinkList {
     }
 
     /// Step 2: poisoned memory is of no use to anybody. A small folio leaves the lists for good; it
-    /// belongs to whoever holds it, and at last to nobody. Of a large one some pages are good.
+    /// belongs to the tasks that hold it, and in the end to none. Of a large one some pages are good.
     fn poisoned(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
         if f.order > 0 {

@@ -16,11 +16,11 @@ use crate::node::ThrottleReason;
 /// How a task ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Pages freed.
+    /// Pages freed by the whole request.
     pub reclaimed: u64,
     /// Rounds (priorities) run.
     pub rounds: u32,
-    /// Passes run.
+    /// Passes over all priorities.
     pub passes: u32,
 }
 
@@ -54,7 +54,7 @@ enum Entry {
 /// A reclaim in progress. Step it until [`Work::Done`].
 #[derive(Debug)]
 pub struct ReclaimTask {
-    /// The request.
+    /// The request that is being served.
     pub(crate) sc: ScanControl,
     entry: Entry,
     list: ShrinkList,

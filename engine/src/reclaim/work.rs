@@ -84,7 +84,7 @@ pub enum Work {
     Slab {
         /// Node.
         node: NodeId,
-        /// Memcg.
+        /// The memcg whose caches are asked.
         memcg: MemcgId,
         /// Priority of the round.
         priority: u8,
@@ -98,12 +98,12 @@ pub enum Work {
         reason: ThrottleReason,
         /// Node.
         node: NodeId,
-        /// Timer ticks.
+        /// How long to sleep at most, timer ticks.
         ticks: u32,
     },
     /// Wake those who sleep for this reason on this node. No answer needed.
     WakeThrottled {
-        /// Which sleepers.
+        /// Wakes those who sleep for this reason.
         reason: ThrottleReason,
         /// Node.
         node: NodeId,
@@ -121,7 +121,7 @@ pub enum Work {
     /// The task waits for the lru_lock with preemption off: time passes, but it keeps its CPU. No
     /// answer needed.
     Spin,
-    /// The end.
+    /// The task has ended.
     Done,
 }
 
@@ -153,7 +153,7 @@ pub enum Written {
     Failed,
 }
 
-/// An answer.
+/// What the host answers to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// To [`Work::Test`].
@@ -170,7 +170,7 @@ pub enum Answer {
     Stretch {
         /// Young entries found: size changes to be flushed under the lru_lock.
         young: u64,
-        /// Where the walk goes on; none at the end of the address space.
+        /// Where the walk continues; none at the end of the address space.
         next: Option<u64>,
     },
     /// To [`Work::Unmap`].
@@ -208,7 +208,7 @@ pub struct Freed {
     pub object: ObjectId,
     /// First page.
     pub index: u32,
-    /// Order.
+    /// Log2 of the number of pages.
     pub order: u8,
     /// The object's slots still name the folio (false: truncated before).
     pub owned: bool,

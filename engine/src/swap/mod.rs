@@ -14,7 +14,7 @@ pub use zram::{PageClass, PageMix, Zram, ZramAlgorithm, ZramError, ZramParams};
 /// Swap use of one memcg: usage, swap.high and swap.max, pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemcgSwap {
-    /// Slots charged.
+    /// Slots charged to the memcg.
     pub usage: Pages,
     /// swap.high; [`Pages::MAX`] = none.
     pub high: Pages,

@@ -38,7 +38,7 @@ pub enum RefsModel {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum BudgetFloor {
-    /// None.
+    /// No least budget.
     None,
     /// At least 32 pages at any priority (series v2).
     V2,
@@ -50,9 +50,9 @@ pub enum BudgetFloor {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum MinSeqFlush {
-    /// After isolation.
+    /// After each isolation, as before the series.
     After,
-    /// Before isolation.
+    /// Before each isolation, as in version 2.
     Before,
     /// Before, and after if anything was scanned.
     Both,
@@ -88,7 +88,7 @@ pub enum DirtyFlush {
     Off,
     /// As posted in version 1: 31 folios, unlocked while they wait, not looked at for pins.
     Posted,
-    /// So many folios, unlocked while they wait, looked at again in full. 31 is version 2 and later;
+    /// This many folios, unlocked while they wait, looked at again in full. 31 is version 2 and later;
     /// [`Self::LIST`] waits for the end of the list.
     Checked(u32),
     /// 31 folios that stay locked while they wait and need no second look (variant B).
@@ -158,9 +158,9 @@ pub enum MemcgHeat {
 #[repr(u8)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RefaultKind {
-    /// All.
+    /// All refaults.
     Refault = 0,
-    /// Recent ones.
+    /// Recent refaults, which are activated.
     Activate = 1,
     /// Recent ones of former working-set folios.
     Restore = 2,
@@ -300,7 +300,7 @@ pub enum SwitchError {
     /// The value cannot be read.
     #[error("switch '{name}' does not take '{value}': write one of {accepts}")]
     Value {
-        /// Switch.
+        /// Name of the switch.
         name: String,
         /// The value given.
         value: String,
@@ -317,9 +317,9 @@ pub enum SwitchError {
 pub struct SwitchInfo {
     /// Name on the command line.
     pub name: &'static str,
-    /// Current value.
+    /// Its value here, as text.
     pub value: String,
-    /// Accepted values.
+    /// Values it takes, as text.
     pub accepts: &'static str,
     /// What it changes.
     pub doc: String,

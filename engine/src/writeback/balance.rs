@@ -48,7 +48,7 @@ impl Default for TaskDirty {
 /// What [`Writeback::balance`] looks at.
 #[derive(Debug)]
 pub struct BalanceInput<'a> {
-    /// The time.
+    /// Now, nanoseconds.
     pub now: Nanos,
     /// The dirtying task.
     pub task: &'a mut TaskDirty,
@@ -69,7 +69,7 @@ pub struct BalanceInput<'a> {
 /// Whether the dirtier goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Go on.
+    /// The task may continue.
     Return,
     /// Sleep that many ticks (killable), then call again.
     Pause {

@@ -8,7 +8,7 @@ use crate::ids::{Nanos, Pages, PAGE_SIZE};
 /// Figures of the whole machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GlobalFigures {
-    /// Free pages.
+    /// Free pages of all zones.
     pub free: Pages,
     /// Pages that are never given to user data (`zone::totalreserve`).
     pub totalreserve: Pages,
@@ -18,7 +18,7 @@ pub struct GlobalFigures {
     pub active_file: Pages,
     /// FILE_DIRTY.
     pub file_dirty: Pages,
-    /// WRITEBACK.
+    /// Pages under writeback.
     pub writeback: Pages,
 }
 
@@ -38,7 +38,7 @@ pub struct MemcgFigures {
     pub headroom: Pages,
     /// FILE_DIRTY.
     pub file_dirty: Pages,
-    /// WRITEBACK.
+    /// Pages under writeback.
     pub writeback: Pages,
 }
 
@@ -54,7 +54,7 @@ pub fn headroom(path: impl IntoIterator<Item = (Pages, Pages, Pages)>) -> Pages 
 /// Thresholds of one domain beside what is dirty in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// Dirtyable pages.
+    /// Pages that may be dirtied: what ratios are taken of.
     pub avail: Pages,
     /// Dirtiers are throttled to stay below this.
     pub thresh: Pages,

@@ -62,7 +62,7 @@ impl Writeback {
         })
     }
 
-    /// The settings.
+    /// Ratios, intervals and limits in force.
     pub fn params(&self) -> &DirtyParams {
         &self.params
     }
@@ -103,7 +103,7 @@ impl Writeback {
         self.attached.remove(&inode);
     }
 
-    /// A wb.
+    /// The writing context with this id.
     pub fn wb(&self, id: WbId) -> &Wb {
         &self.wbs[id.idx()]
     }

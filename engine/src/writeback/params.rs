@@ -21,7 +21,7 @@ pub enum DirtyParamError {
     /// A percentage above 100.
     #[error("{name} is {value} %: give a percentage between 0 and 100")]
     Percent {
-        /// Which setting.
+        /// Name of the setting.
         name: &'static str,
         /// What it was set to.
         value: u64,
@@ -112,7 +112,7 @@ pub struct DirtyParams {
     pub bandwidth_window: Nanos,
     /// Half-life of the completion fractions (3 s).
     pub completion_period: Nanos,
-    /// Idle time after which bandwidth stamps start anew (1 s).
+    /// Idle time after which bandwidth stamps are reset (1 s).
     pub idle_reset: Nanos,
     /// Bandwidth-time in the span of the device position line (8 s).
     pub position_span: Nanos,

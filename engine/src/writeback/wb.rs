@@ -47,7 +47,7 @@ pub(crate) type InodeList = BTreeMap<u64, ObjectId>;
 /// A write context.
 #[derive(Clone, Debug)]
 pub struct Wb {
-    /// Its device.
+    /// Device it writes to.
     pub device: DeviceId,
     /// Its memcg; [`MemcgId::ROOT`] without cgroup writeback.
     pub memcg: MemcgId,

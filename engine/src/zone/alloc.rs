@@ -66,7 +66,7 @@ impl AllocFlags {
 pub struct AllocInput {
     /// After `DirectReclaim`: pages of progress.
     pub progress: Pages,
-    /// Somebody else is in the OOM killer now.
+    /// Another task is in the OOM killer.
     pub oom_busy: bool,
     /// After `Oom`: the killer made progress (a kill, or a victim that is still dying).
     pub oom_progress: bool,
@@ -89,7 +89,7 @@ pub enum AllocStep {
     Oom,
     /// Sleep one tick.
     SleepTick,
-    /// No memory.
+    /// The request fails.
     Fail,
 }
 
@@ -220,7 +220,7 @@ impl AllocTask {
 
     fn out_of_memory(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
         if input.oom_busy {
-            // Somebody else is killing: that is progress.
+            // Another task is killing: that is progress.
             self.no_progress = 0;
             return self.go(State::Retry, AllocStep::SleepTick);
         }

@@ -186,7 +186,7 @@ impl Sweeps {
     }
 }
 
-/// Goes on on another CPU.
+/// Moves to another CPU.
 async fn move_to(ctx: &Ctx, cpu: u16) {
     if let Some(task) = ctx.task() {
         task.set_affinity(CpuMask::single(cpu));

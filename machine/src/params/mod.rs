@@ -66,7 +66,7 @@ pub enum ParamError {
     /// The value is outside of what the model can work with.
     #[error("parameter '{name}' must be {min} to {max} {unit}, not {value}")]
     OutOfRange {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
         /// The value asked for.
         value: u64,

@@ -5,7 +5,7 @@
 //! ring of FIFO buckets holds the memcgs by stamp; as epochs go by, whole buckets join the cold list.
 //!
 //! Memcgs that would only cost time stand aside: protected ones, and ones of which nothing was
-//! scanned at the priority of the call. They come back by and by in the next epoch, or when a call
+//! scanned at the priority of the call. They come back in the course of the next epoch, or when a call
 //! has found nothing else.
 
 use super::clock::EpochClock;
@@ -106,7 +106,7 @@ pub struct DecayWheel {
 }
 
 impl DecayWheel {
-    /// Without members.
+    /// A wheel without memcgs, whose first epoch begins at `now`.
     pub fn new(cfg: HeatConfig, now: Nanos) -> Self {
         let clock = EpochClock::new(cfg.interval, cfg.time_scale);
         Self {

@@ -31,7 +31,7 @@ use crate::switches::{MemcgHeat, PolicyKind};
 /// The order of one node visit.
 #[derive(Debug)]
 pub enum MemcgOrder {
-    /// Plain walk.
+    /// The tree, parents first.
     Hierarchy(HierarchyOrder),
     /// Memcg LRU.
     Lru(LruOrder),

@@ -162,7 +162,7 @@ fn item_8_found_clean_is_dirtied_again() {
     for (mode, clean) in [("v1", true), ("v2", false)] {
         let mut h = host(mode);
         let id = dirty_anon(&mut h);
-        // Somebody writes it to its end in the window.
+        // Another task writes it out in the window.
         let s = h.shrink_while(&mut direct(), &[id], |h| {
             assert!(h.eng.clear_dirty(id));
         });

@@ -32,7 +32,7 @@ const RUN: u64 = 32;
 enum Choice {
     /// Always the same ones, a tenth of them every tenth of a second.
     Fixed(Vec<u32>),
-    /// So many a second, drawn anew each time.
+    /// This many a second, other ones each time.
     Drawn(u32, RefCell<Stream>),
 }
 
