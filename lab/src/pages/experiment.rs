@@ -24,8 +24,8 @@ pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
         "experiment",
         "Parameters of the experiment",
         format!(
-            "{}; {}. Change: --param NAME=VALUE.",
-            experiment.doc, experiment.section
+            "{}. Published in {}. Change: --param NAME=VALUE.",
+            experiment.doc, experiment.source
         ),
     )
     .table(table)

@@ -1,4 +1,4 @@
-//! All experiments, one acceptance table (`workloads.md` 1.5).
+//! All experiments, one acceptance table (`docs/acceptance.md`).
 
 mod sensitivity;
 mod text;

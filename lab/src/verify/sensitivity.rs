@@ -1,5 +1,5 @@
 //! Do the claims hold on assumed costs? All experiments again with those halved and doubled
-//! (`machine-model.md` 8).
+//! (`docs/rules/machine.md#costs`).
 
 use super::{verify, Verified, VerifyPlan};
 use crate::report::text::{band, figure};
