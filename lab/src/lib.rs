@@ -9,7 +9,6 @@ pub mod experiments;
 pub mod fidelity;
 pub mod fuzz;
 pub mod mrc;
-pub mod races;
 pub mod replay;
 pub mod report;
 pub mod runner;

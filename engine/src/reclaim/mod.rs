@@ -13,6 +13,7 @@
 //! | `split.rs` | large folios that cannot leave memory as a whole |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
 //! | `pageout_batch.rs` | dirty folios that share one TLB flush |
+//! | `pageout_task.rs` | reclaim of folios that the host names |
 //! | `debug.rs` | aging and eviction by command |
 //! | `scan_control.rs` | the request |
 
@@ -27,6 +28,7 @@ pub mod node;
 pub mod order;
 mod pageout;
 mod pageout_batch;
+mod pageout_task;
 pub mod put_back;
 pub mod scan_control;
 pub mod shrink_list;
@@ -38,6 +40,7 @@ pub mod work;
 mod tests;
 
 pub use debug::{DebugCommand, DebugError};
+pub use pageout_task::PageoutTask;
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 pub use task::{Outcome, ReclaimTask};
 pub use work::{Answer, Decision, Freed, References, Work, Written};
