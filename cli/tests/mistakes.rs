@@ -41,7 +41,7 @@ fn names_are_guessed() {
             ),
             (
                 &["replay", &s, "--format", "pageop"],
-                "did you mean `pageops`",
+                "did you mean 'pageops'",
             ),
             (
                 &["replay", &s, "--swap", "zarm:1GiB"],

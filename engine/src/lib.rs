@@ -51,5 +51,5 @@ pub use folio::{Flags, Folio};
 pub use ids::*;
 pub use switches::{presets, Switches};
 
-/// Hash of the sources of this crate. What other sources have computed may differ.
-pub const SOURCES: &str = env!("COLDSET_SOURCES");
+/// The version of this crate. What another version has computed may differ.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

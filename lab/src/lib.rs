@@ -1,21 +1,24 @@
-//! Experiments, traces, variants and tables over the simulated machine.
+//! Experiments, variants, replays and sweeps over the simulated machine.
+//!
+//! Traces and reports are crates of their own, which can be named through this one: [`traces`], [`report`].
 
 pub mod ablate;
-pub mod bounds;
 pub mod charts;
-pub mod compare;
 pub mod draw;
 pub mod experiments;
 pub mod fidelity;
-pub mod fuzz;
 pub mod mrc;
+pub mod pages;
 pub mod replay;
-pub mod report;
 pub mod runner;
-pub mod stats;
 pub mod sweep;
-pub mod traces;
 pub mod verify;
 
-/// Hash of the sources of this crate. What other sources have computed may differ.
+pub use coldset_report as report;
+pub use coldset_report::{compare, stats};
+pub use coldset_traces as traces;
+pub use coldset_traces::bounds;
+
+/// Hash of the sources that decide results: this crate and, in the repository, those it depends on.
+/// What other sources have computed may differ.
 pub const SOURCES: &str = env!("COLDSET_SOURCES");

@@ -37,5 +37,5 @@ pub use params::Params;
 pub use vm::cow::Inherited;
 pub use world::World;
 
-/// Hash of the sources of this crate. What other sources have computed may differ.
-pub const SOURCES: &str = env!("COLDSET_SOURCES");
+/// The version of this crate. What another version has computed may differ.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -22,51 +22,31 @@
 //! # Ok::<(), coldset_pager::Error>(())
 //! ```
 //!
-//! | file | what |
+//! | folder | what |
 //! |---|---|
-//! | `pool.rs`, `config.rs`, `group.rs` | budget, settings, charges; the tree of limits |
-//! | `config/parse.rs` | settings as text |
-//! | `core.rs`, `gate.rs`, `account.rs` | what is behind the one lock; the budget of real pages; tables that count to it |
-//! | `resize.rs`, `pressure.rs` | what the budget is at first, and how it changes |
-//! | `policy/` | the engine, slots and books: all that decides, without any memory |
-//! | `recording.rs`, `traffic.rs` | beginning a journal; moments in which nothing is under way |
-//! | `journal/` | writing down what the engine is told, and telling it again |
-//! | `handle.rs`, `region.rs`, `explicit.rs` | what programs hold; a region inside; access by guards |
-//! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
-//! | `fault.rs`, `ahead.rs` | a miss; reading ahead of misses in order |
-//! | `reclaim.rs`, `background.rs` | doing what the engine asks for; doing it ahead of need |
-//! | `handler.rs` | threads that handle misses, where system calls must be able to miss |
-//! | `sweep.rs` | where references come from |
-//! | `evict.rs` | taking pages out |
-//! | `writeback.rs` | dirty pages of files |
-//! | `exit.rs` | dirty pages when the process ends |
-//! | `recompress.rs` | the second tier of compressed memory |
-//! | `store/` | compressed memory, swap, files, injected faults |
-//! | `torn.rs` | regions that the program has changed by system calls |
-//! | `plant.rs` | bugs on purpose, for tests |
-//! | `stat.rs` | counters |
-//! | `observe/` | snapshots with all that can be counted, and how others get at them |
 //! | `sys/` | the kernel's calls |
+//! | `config/`, `error.rs` | settings, also as text; errors |
+//! | `store/` | compressed memory, swap, files, remote objects, injected faults |
+//! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
+//! | `policy/` | the engine, slots and books: all that decides, without any memory |
+//! | `journal/` | writing down what the engine is told, and telling it again |
+//! | `region/` | a range of addresses whose pages come and go |
+//! | `budget/` | what is behind the one lock; the budget of real pages; what counts to it |
+//! | `evict/` | pages leave: what the engine asks for, references, taking pages out |
+//! | `writeback/` | dirty pages of files |
+//! | `miss/` | pages come: misses, read-ahead, handler threads |
+//! | `pool/` | a pool: all of it together; groups, resizing, counters, journals |
+//! | `handle/` | what programs hold: regions, pins, guards |
+//! | `observe/` | snapshots with all that can be counted, and how others get at them |
+//! | `plant.rs` | bugs on purpose, for tests |
 
-mod account;
-mod ahead;
-mod background;
-mod check;
+mod budget;
 mod config;
-mod core;
 mod error;
-mod errseq;
 mod evict;
-mod exit;
-mod explicit;
-mod fault;
-mod file_map;
-mod fuse;
-mod gate;
-mod group;
 mod handle;
-mod handler;
 pub mod journal;
+mod miss;
 pub mod observe;
 mod page;
 #[cfg(not(feature = "plants"))]
@@ -76,34 +56,24 @@ mod plant;
 pub mod plant;
 mod policy;
 mod pool;
-mod pressure;
-mod reclaim;
-mod recompress;
-mod recording;
 mod region;
-mod resize;
-mod stat;
-mod stock;
 pub mod store;
-mod sweep;
 pub mod sys;
-mod torn;
-mod traffic;
 mod writeback;
 
 pub use config::{
     parse_size, FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET,
 };
 pub use error::{Error, Result};
-pub use explicit::{Fixed, FixedMut};
-pub use file_map::MapOptions;
-pub use group::{Group, Limits};
-pub use handle::{Advice, Pin, Region, SharedPin};
+pub use handle::file::MapOptions;
+pub use handle::guard::{Fixed, FixedMut};
+pub use handle::region::{Advice, Pin, Region, SharedPin};
 pub use observe::Snapshot;
 #[cfg(feature = "remote")]
 pub use opendal;
-pub use pool::Pool;
-pub use stat::{Latency, Stats};
+pub use pool::group::{Group, Limits};
+pub use pool::inner::Pool;
+pub use pool::stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
 
 /// The example of the manual compiles.

@@ -22,6 +22,8 @@ pub struct Memory {
     pub name: &'static str,
     /// One line.
     pub doc: &'static str,
+    /// Nothing may get lost in it; otherwise a planted bug tells how it does.
+    pub sound: bool,
     pub(crate) kind: Kind,
 }
 
@@ -30,21 +32,25 @@ pub const MEMORY: &[Memory] = &[
     Memory {
         name: "shmem",
         doc: "a shared mapping; each page has a block in its store",
+        sound: true,
         kind: Kind::Shmem,
     },
     Memory {
         name: "anon",
         doc: "anonymous memory; a page gets a swap slot when it is reclaimed",
+        sound: true,
         kind: Kind::Anon,
     },
     Memory {
         name: "file-kswapd",
         doc: "page cache, written by kswapd on a node of dirty folios (before 6.19)",
+        sound: true,
         kind: Kind::FileKswapd,
     },
     Memory {
         name: "file",
-        doc: "page cache that reclaim leaves to the flusher",
+        doc: "page cache that reclaim leaves to the flusher; loses stores, see kept-unflushed",
+        sound: false,
         kind: Kind::File,
     },
 ];
@@ -56,31 +62,57 @@ pub struct Protocol {
     pub name: &'static str,
     /// One line.
     pub doc: &'static str,
+    /// Nothing may get lost with it; otherwise a planted bug tells how it does.
+    pub sound: bool,
     pub(crate) switch: &'static str,
+}
+
+const fn protocol(
+    name: &'static str,
+    switch: &'static str,
+    sound: bool,
+    doc: &'static str,
+) -> Protocol {
+    Protocol {
+        name,
+        doc,
+        sound,
+        switch,
+    }
 }
 
 /// The forms of the engine.
 pub const PROTOCOLS: &[Protocol] = &[
-    Protocol {
-        name: "unbatched",
-        doc: "batched_dirty_flush=off: each dirty folio is flushed and written on its own, locked all the time",
-        switch: "off",
-    },
-    Protocol {
-        name: "batched-v2",
-        doc: "batched_dirty_flush=v2: dirty folios wait unlocked for the end of the list, one flush for all",
-        switch: "v2",
-    },
-    Protocol {
-        name: "batched-1",
-        doc: "batched_dirty_flush=1: as v2 with batches of one: a full batch before the rest of the list",
-        switch: "1",
-    },
-    Protocol {
-        name: "batched-locked",
-        doc: "batched_dirty_flush=locked: variant B, folios of the batch stay locked, nothing to check again",
-        switch: "locked",
-    },
+    protocol(
+        "unbatched",
+        "off",
+        true,
+        "batched_dirty_flush=off: each dirty folio is flushed and written on its own, locked all the time",
+    ),
+    protocol(
+        "batched-v2",
+        "v2",
+        true,
+        "batched_dirty_flush=v2: dirty folios wait unlocked for the end of the list, one flush for all",
+    ),
+    protocol(
+        "batched-1",
+        "1",
+        true,
+        "batched_dirty_flush=1: as v2 with batches of one: a full batch before the rest of the list",
+    ),
+    protocol(
+        "batched-locked",
+        "locked",
+        true,
+        "batched_dirty_flush=locked: variant B, folios of the batch stay locked, nothing to check again",
+    ),
+    protocol(
+        "batched-v1",
+        "v1",
+        false,
+        "batched_dirty_flush=v1: as posted, nothing looked at for pins; loses stores, see item-8",
+    ),
 ];
 
 /// What a faulty host does.

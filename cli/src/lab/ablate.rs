@@ -5,8 +5,8 @@ use crate::args::AblateArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::ablate::{ablate, ablation_json, parts, render_ablation};
-use coldset_lab::report::{html, Progress};
-use coldset_lab::runner::{experiment, with_jobs, Variant};
+use coldset_lab::pages;
+use coldset_lab::runner::{experiment, with_jobs, Progress, Variant};
 
 /// Runs the command.
 ///
@@ -35,7 +35,7 @@ pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
         || render_ablation(&ablation, style(args.form.markdown)),
         || ablation_json(&ablation),
         |_| Ok(()),
-        || html::ablation(experiment, &plan, &ablation, &command_line()),
+        || pages::ablation(experiment, &plan, &ablation, &command_line()),
     )?;
     Ok(Verdict::Good)
 }

@@ -7,8 +7,8 @@ use crate::output::{command_line, Outputs};
 use coldset_lab::compare::{
     compare, comparison_json, read, render_comparison, CompareError, ReadResult,
 };
-use coldset_lab::report::html;
-use coldset_lab::runner::RunnerError;
+use coldset_lab::pages;
+use coldset_lab::runner::{claims_of, RunnerError};
 use std::path::Path;
 
 fn file(path: &Path) -> Result<ReadResult, Failure> {
@@ -37,13 +37,13 @@ fn lab(error: CompareError) -> Failure {
 /// Files that cannot be read or are no results of one experiment, output that cannot be written.
 pub fn run(args: &CompareArgs) -> Result<Verdict, Failure> {
     let (before, after) = (file(&args.before)?, file(&args.after)?);
-    let comparison = compare(&before, &after).map_err(lab)?;
+    let comparison = compare(&before, &after, claims_of).map_err(lab)?;
     let outputs = Outputs::open(args.page.wanted(&args.form))?;
     outputs.write(
         || render_comparison(&comparison, style(args.form.markdown)),
         || comparison_json(&comparison),
         |_| Ok(()),
-        || html::compare(&comparison, &command_line()),
+        || pages::compare(&comparison, &command_line()),
     )?;
     Ok(Verdict::Good)
 }

@@ -6,9 +6,8 @@ use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::fidelity::compare::{Policy, POLICIES};
 use coldset_lab::fidelity::{Case, Reference};
-use coldset_lab::report::Progress;
 use coldset_lab::runner::{
-    check, fidelity_json, render_fidelity, with_jobs, CheckOptions, RunnerError,
+    check, fidelity_json, render_fidelity, with_jobs, CheckOptions, Progress, RunnerError,
 };
 
 /// All that are known, or those named.

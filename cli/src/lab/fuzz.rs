@@ -9,7 +9,7 @@ use crate::output::print;
 /// # Errors
 /// Output that cannot be written.
 pub fn run(args: &FuzzArgs) -> Result<Verdict, Failure> {
-    let (text, good) = match coldset_lab::fuzz::run(args.seed, args.ops) {
+    let (text, good) = match coldset_fuzz::run(args.seed, args.ops) {
         Ok(report) => (report.to_string(), true),
         Err(failure) => (failure.to_string(), false),
     };

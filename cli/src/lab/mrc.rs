@@ -8,8 +8,9 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::bounds::Sequence;
 use coldset_lab::mrc::{curves, mrc_json, render_mrc, write_mrc_csv, Curves, MrcPlan, Sample};
-use coldset_lab::report::{html, human, Progress};
-use coldset_lab::runner::{show_pages, with_jobs, RunnerError, Size};
+use coldset_lab::pages;
+use coldset_lab::report::human;
+use coldset_lab::runner::{show_pages, with_jobs, Progress, RunnerError, Size};
 
 fn plan(args: &MrcArgs) -> Result<MrcPlan, RunnerError> {
     let sample = args.sample.as_deref().map(Sample::parse).transpose()?;
@@ -64,7 +65,7 @@ pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
         |out| write_mrc_csv(&curves, out).map_err(|e| e.to_string()),
         || {
             let heading = format!("Miss-ratio curves of {}", args.trace.display());
-            html::mrc(&heading, &curves, mrc_json(&curves), &command_line())
+            pages::mrc(&heading, &curves, mrc_json(&curves), &command_line())
         },
     )?;
     Ok(Verdict::Good)

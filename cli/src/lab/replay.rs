@@ -7,11 +7,12 @@ use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
+use coldset_lab::pages;
 use coldset_lab::replay::Clock;
-use coldset_lab::report::{html, human, Progress};
+use coldset_lab::report::human;
 use coldset_lab::runner::{
     render_replay, replay_all, replays_json, show_pages, with_jobs, write_replay_csv, Low,
-    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::Trace;
 
@@ -170,7 +171,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         |out| write_replay_csv(&tables, out).map_err(|e| e.to_string()),
         || {
             let title = format!("Replay of {}", args.trace.display());
-            html::replay(
+            pages::replay(
                 &title,
                 &(heading(trace) + "."),
                 &plan.variants,

@@ -4,11 +4,10 @@ use super::{plan, style};
 use crate::args::RunArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs, Wanted};
-use coldset_lab::report::{
-    experiment_json, html, render_text, write_csv, write_series_csv, Progress,
-};
+use coldset_lab::pages;
+use coldset_lab::report::{experiment_json, render_text, write_csv, write_series_csv};
 use coldset_lab::runner::{
-    experiment, in_band, run as run_plan, with_jobs, Variant, SAMPLE_POINTS,
+    experiment, in_band, run as run_plan, with_jobs, Progress, Variant, SAMPLE_POINTS,
 };
 
 /// Runs the command.
@@ -57,7 +56,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         || render_text(result, style(args.out.form.markdown)),
         || experiment_json(result),
         |out| write_csv(result, out).map_err(|e| e.to_string()),
-        || html::experiment(experiment, &plan, &outcome, &command_line()),
+        || pages::experiment(experiment, &plan, &outcome, &command_line()),
     )?;
     Ok(Verdict::of(in_band(result)))
 }

@@ -4,8 +4,7 @@ use super::journal::{self, Journal};
 use super::reading::TraceReading;
 use crate::args::{AccessArg, TraceArgs};
 use crate::error::Failure;
-use coldset_lab::report::Progress;
-use coldset_lab::runner::RunnerError;
+use coldset_lab::runner::{Progress, RunnerError};
 use coldset_lab::traces::{Access, Reader, Source, Trace, TraceOptions};
 use std::path::Path;
 

@@ -5,8 +5,9 @@ use super::style;
 use crate::args::{SensitivityArg, VerifyArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
-use coldset_lab::report::{experiments_json, html, Progress};
-use coldset_lab::runner::with_jobs;
+use coldset_lab::pages;
+use coldset_lab::report::experiments_json;
+use coldset_lab::runner::{with_jobs, Progress};
 use coldset_lab::verify::{
     render_sensitivity, render_verify, sensitivity, sensitivity_json, verify, Costing, VerifyPlan,
 };
@@ -47,7 +48,7 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
         },
         || experiments_json(&results, &failed, changes.as_ref().map(sensitivity_json)),
         |_| Ok(()),
-        || html::verify(&verified, changes.as_ref(), &plan.costs, &command_line()),
+        || pages::verify(&verified, changes.as_ref(), &plan.costs, &command_line()),
     )?;
     Ok(Verdict::of(verified.accepted()))
 }

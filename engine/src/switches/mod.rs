@@ -7,6 +7,7 @@ pub mod patches;
 pub mod presets;
 
 use crate::policies::ListKind;
+use coldset_nearest::did_you_mean;
 use std::fmt;
 
 /// Which lists an lruvec has.
@@ -289,12 +290,12 @@ switch_enum!(HeatLevelsBy, "heat, quantile",
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SwitchError {
     /// No switch has this name.
-    #[error("no switch is named '{name}'{}", nearest_hint(.nearest))]
+    #[error("no switch is named '{name}'{hint}")]
     Unknown {
         /// The name given.
         name: String,
-        /// The most similar existing name, if any is similar.
-        nearest: Option<String>,
+        /// See [`did_you_mean`].
+        hint: String,
     },
     /// The value cannot be read.
     #[error("switch '{name}' does not take '{value}': write one of {accepts}")]
@@ -309,23 +310,6 @@ pub enum SwitchError {
     /// Not of the form `switch=value`.
     #[error("'{0}' is not of the form switch=value")]
     Form(String),
-}
-
-/// ": did you mean 'x'?" or nothing.
-fn nearest_hint(nearest: &Option<String>) -> String {
-    nearest
-        .as_ref()
-        .map_or(String::new(), |n| format!(": did you mean '{n}'?"))
-}
-
-/// The name in `names` most similar to `name`, if it is similar at all.
-pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    names
-        .into_iter()
-        .map(|n| (strsim::jaro_winkler(name, n), n))
-        .filter(|(score, _)| *score > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, n)| n.to_string())
 }
 
 /// One line of `coldset lab params`: a switch, its value and what it does.
@@ -369,7 +353,7 @@ macro_rules! switches {
                     })*
                     _ => Err(SwitchError::Unknown {
                         name: name.into(),
-                        nearest: nearest(name, Self::NAMES.iter().copied()),
+                        hint: did_you_mean(name, Self::NAMES.iter().copied()),
                     }),
                 }
             }

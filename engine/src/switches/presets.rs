@@ -2,10 +2,11 @@
 
 use super::patches::PATCHES;
 use super::{
-    nearest, BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
+    BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
     RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 use crate::policies::{list_policies, ListKind};
+use coldset_nearest::did_you_mean;
 
 /// A preset: its names (the first is canonical), what it stands for, and how it is made.
 #[derive(Clone, Copy)]
@@ -207,7 +208,7 @@ pub fn preset(name: &str) -> Result<Switches, SwitchError> {
     let unknown =
         |names: &mut dyn Iterator<Item = &'static str>, name: &str| SwitchError::Unknown {
             name: name.into(),
-            nearest: nearest(name, names),
+            hint: did_you_mean(name, names),
         };
     let mut parts = name.split('+');
     let plain = parts.next().unwrap_or_default();

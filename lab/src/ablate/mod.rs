@@ -6,8 +6,8 @@ mod text;
 pub use text::{ablation_json, carrier, render_ablation};
 
 use crate::experiments::Experiment;
-use crate::report::{Direction, ExperimentResult, Number, Progress, Subject};
-use crate::runner::{run, Plan, RunnerError, Variant};
+use crate::report::{Direction, ExperimentResult, Number, Subject};
+use crate::runner::{run, Plan, Progress, RunnerError, Variant};
 use crate::stats::{paired_ratio, Interval};
 use coldset_engine::switches::patches::PATCHES;
 use coldset_engine::Switches;

@@ -1,8 +1,8 @@
 //! Which change carries the gain, as bars.
 
-use super::spec::{chart, short, Table, WIDTH};
 use super::Chart;
 use crate::ablate::{Ablation, Effect, Metric};
+use crate::report::charts::spec::{chart, short, Table, WIDTH};
 use serde_json::json;
 
 /// Most charts.

@@ -1,7 +1,7 @@
 //! Charts of replays.
 
-use super::frame::{Frame, Lines};
-use super::{curves, lists, over_time, Chart, CurveLine};
+use super::{curves, Chart, CurveLine};
+use crate::report::charts::over_accesses;
 use crate::runner::{show_pages, ReplayTable};
 
 /// Charts of a trace over variants and limits: miss ratios beside the exact curves, generations and
@@ -29,21 +29,11 @@ pub fn replay(tables: &[ReplayTable]) -> Vec<Chart> {
         " The curves of exact LRU and OPT are computed from the trace; a mark is a variant \
                     under a limit that was replayed.";
     let mut charts = vec![chart];
-    let mut lines = Lines::none(&variants);
-    for table in tables {
-        let part = if tables.len() > 1 {
-            format!("memory {}", show_pages(table.memory.pages))
-        } else {
-            String::new()
-        };
-        for (variant, series) in &table.series {
-            for (name, points) in series {
-                lines.add_to(&part, name, variant, points);
-            }
-        }
-    }
-    let frame = Frame::accesses(&lines);
-    charts.extend(lists::lists(&lines, &frame));
-    charts.extend(over_time::over_time(&lines, &frame));
+    let part = |table: &ReplayTable| match tables.len() {
+        1 => String::new(),
+        _ => format!("memory {}", show_pages(table.memory.pages)),
+    };
+    let parts: Vec<_> = tables.iter().map(|t| (part(t), &t.series)).collect();
+    charts.extend(over_accesses(&variants, &parts));
     charts
 }

@@ -362,7 +362,7 @@ fn run_one(
         });
     }
     report(size, &shared, &run, mm, limit, r);
-    r.take_samples(&format!("{size}."), &run);
+    r.take_samples(&format!("{size}."), run.samples());
     Ok(())
 }
 

@@ -125,7 +125,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     r.set("rounds", rounds);
     meter.result(&mut r);
     r.set("virtual_ms", run.executor.now() / 1_000_000);
-    r.take_samples("", &run);
+    r.take_samples("", run.samples());
     Ok(r)
 }
 

@@ -439,7 +439,7 @@ fn result(
     r.set("p99_us", p99 as f64 / 1000.0);
     r.set("virtual_ms", elapsed / 1_000_000);
     r.histogram("request", &s.latency.borrow());
-    r.take_samples("", run);
+    r.take_samples("", run.samples());
 
     // Everybody goes: nothing anonymous may be left behind.
     for &mm in mms {

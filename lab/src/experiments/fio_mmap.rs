@@ -286,7 +286,7 @@ fn run_one(
     r.set(name("pgscan"), delta(Counter::PgscanDirect));
     r.set(name("pgsteal"), delta(Counter::PgstealDirect));
     r.set(name("ops"), ops);
-    r.take_samples(&name(""), &run);
+    r.take_samples(&name(""), run.samples());
     Ok(())
 }
 

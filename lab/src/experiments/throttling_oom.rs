@@ -230,7 +230,7 @@ fn run_one(
         scanned as f64 / freed.max(1) as f64,
     );
     drop(w);
-    r.take_samples(prefix, &run);
+    r.take_samples(prefix, run.samples());
     Ok(())
 }
 

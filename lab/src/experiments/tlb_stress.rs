@@ -357,7 +357,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
         });
     }
     if !race {
-        r.take_samples("", &run);
+        r.take_samples("", run.samples());
     }
     let w = machine.world();
     let count = |c: Counter| w.engine.vmstat().get(c).max(0) as u64;

@@ -6,8 +6,8 @@
 pub mod compare;
 pub mod reference;
 pub mod sequences;
-mod splitmix;
+mod zipf;
 
 pub use reference::{Bounds, Cgroup, Point, Reference, ReferenceError, Run};
 pub use sequences::{trace_fnv1a64, Access, Case, Kind, Sequence};
-pub use splitmix::{SplitMix64, ZipfPages};
+pub use zipf::ZipfPages;

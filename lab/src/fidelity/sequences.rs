@@ -1,6 +1,8 @@
 //! The deterministic access sequences of the reference runs, cases a to k.
 
-use super::splitmix::{SplitMix64, ZipfPages};
+use super::zipf::{remainder, ZipfPages};
+use rand_core::SeedableRng;
+use rand_xoshiro::SplitMix64;
 
 /// Pages of the budget the recorded runs had (64 MiB); all lengths are multiples of it.
 pub const LIMIT_PAGES: u32 = 16_384;
@@ -220,8 +222,8 @@ impl Sequence {
             limit,
             position: 0,
             length,
-            access: SplitMix64::new(ACCESS_STATE),
-            second_access: SplitMix64::new(ACCESS_STATE + 1),
+            access: SplitMix64::seed_from_u64(ACCESS_STATE),
+            second_access: SplitMix64::seed_from_u64(ACCESS_STATE + 1),
             zipf,
             second_zipf,
         }
@@ -246,7 +248,7 @@ impl Sequence {
 
     fn read_write(&mut self) -> Access {
         let page = self.zipf();
-        if self.access.remainder(20) == 0 {
+        if remainder(&mut self.access, 20) == 0 {
             access(Kind::Pwrite, OBJECT_F0, page)
         } else {
             access(Kind::Pread, OBJECT_F0, page)
@@ -318,7 +320,7 @@ impl Iterator for Sequence {
             }
             Case::PreadZipf => access(Kind::Pread, OBJECT_F0, self.zipf()),
             Case::PreadUniform => {
-                let page = self.access.remainder(u64::from(2 * self.limit)) as u32;
+                let page = remainder(&mut self.access, u64::from(2 * self.limit)) as u32;
                 access(Kind::Pread, OBJECT_F0, page)
             }
             Case::PreadCycle => access(Kind::Pread, OBJECT_F0, at % cycle(self.limit)),

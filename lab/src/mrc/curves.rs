@@ -5,8 +5,7 @@ use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru_at, opt, Sequence};
 use crate::charts::CurveLine;
-use crate::report::Progress;
-use crate::runner::RunnerError;
+use crate::runner::{Progress, RunnerError};
 use rayon::prelude::*;
 use serde::Serialize;
 

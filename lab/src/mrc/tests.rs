@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::bounds::{lru, opt, Sequence};
-use crate::report::Progress;
-use crate::runner::{with_jobs, Size, Variant};
+use crate::runner::{with_jobs, Progress, Size, Variant};
 use crate::traces::{load, TraceOptions};
 use proptest::prelude::*;
 use std::path::Path;

@@ -3,7 +3,8 @@
 use super::RunnerError;
 use crate::fidelity::compare::{compare, trace_of, CaseResult, Compared, Policy};
 use crate::fidelity::{Case, Reference};
-use crate::report::{human, Align, Grid, Number, Progress, Style};
+use crate::report::{human, Align, Grid, Number, Style};
+use crate::runner::Progress;
 use rayon::prelude::*;
 use serde_json::{json, Value};
 use std::fmt::Write;

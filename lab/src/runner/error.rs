@@ -10,21 +10,22 @@ use crate::traces::TraceError;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;
 use coldset_machine::OpError;
+use coldset_nearest::did_you_mean;
 
 /// Why something could not be run. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// A name that does not exist.
-    #[error("there is no {what} '{name}'{}; {list}", hint(.nearest))]
+    #[error("there is no {what} '{name}' ({list}){hint}")]
     Name {
         /// What kind of name.
         what: &'static str,
         /// The name given.
         name: String,
-        /// The most similar name there is, if one is similar.
-        nearest: Option<String>,
         /// How to see the names.
         list: &'static str,
+        /// See [`did_you_mean`].
+        hint: String,
     },
     /// A value that cannot be used.
     #[error("{what} '{value}' cannot be used: write {expected}")]
@@ -121,12 +122,6 @@ pub enum RunnerError {
     },
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest
-        .as_ref()
-        .map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
-}
-
 impl RunnerError {
     /// A value that cannot be used.
     pub fn value(what: &'static str, value: &str, expected: impl Into<String>) -> Self {
@@ -147,8 +142,8 @@ impl RunnerError {
         Self::Name {
             what,
             name: name.escape_debug().to_string(),
-            nearest: coldset_engine::switches::nearest(name, known),
             list,
+            hint: did_you_mean(name, known),
         }
     }
 

@@ -3,7 +3,8 @@
 use super::quantity::{show_effort, show_scale};
 use super::{RunnerError, Variant};
 use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
-use crate::report::{Class, ExperimentResult, Header, Progress, RunResult};
+use crate::report::{Claim, Class, ExperimentResult, Header, RunResult};
+use crate::runner::Progress;
 use coldset_machine::Params;
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -50,6 +51,13 @@ pub fn experiment(name: &str) -> Result<&'static Experiment, RunnerError> {
         let names = EXPERIMENTS.iter().map(|e| e.name);
         RunnerError::name("experiment", name, names, "see: coldset lab list")
     })
+}
+
+/// Claims of the experiment called `name`, of a variant `before` and one `after`: what
+/// [`compare`](crate::compare::compare) asks for. None if there is no such experiment.
+#[must_use]
+pub fn claims_of(name: &str) -> Vec<Claim> {
+    experiment(name).map_or_else(|_| Vec::new(), |e| (e.claims)("before", "after"))
 }
 
 /// Runs every variant under every seed, in parallel, and judges the experiment's claims if there

@@ -6,6 +6,7 @@ mod check;
 mod error;
 mod experiment;
 mod pool;
+mod progress;
 mod quantity;
 mod replays;
 mod replays_text;
@@ -16,8 +17,9 @@ pub use check::{
     CLASSIC_PERMILLE, MULTI_GEN_PERMILLE, SLACK_PAGES,
 };
 pub use error::RunnerError;
-pub use experiment::{experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS};
+pub use experiment::{claims_of, experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS};
 pub use pool::with_jobs;
+pub use progress::Progress;
 pub use quantity::{
     parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size, SwapSpec, SCALE_MAX,
 };

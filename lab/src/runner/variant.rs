@@ -140,7 +140,7 @@ mod tests {
         let fails = |text: &str| Variant::parse(text, &[]).unwrap_err().to_string();
         assert_eq!(
             fails("clasic"),
-            "there is no variant 'clasic', did you mean 'classic'?; see: coldset lab list"
+            "there is no variant 'clasic' (see: coldset lab list); did you mean 'classic'?"
         );
         assert!(fails("base+smaller_batch").contains("switch=value"));
         assert!(fails("base+smaler_batch=on").contains("did you mean 'smaller_batch'"));

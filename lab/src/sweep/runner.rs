@@ -4,10 +4,10 @@ use super::cell::{content, What};
 use super::store::{Row, Store};
 use super::{Cell, SweepError};
 use crate::experiments::RunInput;
-use crate::report::{Number, Progress};
+use crate::report::Number;
 use crate::runner::{
-    experiment, replay_all, show_effort, show_scale, ReplayPlan, RunnerError, Size, SwapSpec,
-    Variant,
+    experiment, replay_all, show_effort, show_scale, Progress, ReplayPlan, RunnerError, Size,
+    SwapSpec, Variant,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_engine::presets;

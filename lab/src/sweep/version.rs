@@ -8,7 +8,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Version of the package and a hash of the sources of engine, machine and lab, for example
+/// Version of the package and a hash of the sources of engine, machine, traces, report and lab, for example
 /// `0.1.0+3f9a...`. A change of any of them is another version: whether it changes results
 /// only a run would tell.
 #[must_use]
@@ -16,8 +16,10 @@ pub fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
         let sources = [
-            coldset_engine::SOURCES,
-            coldset_machine::SOURCES,
+            coldset_engine::VERSION,
+            coldset_machine::VERSION,
+            coldset_traces::VERSION,
+            coldset_report::VERSION,
             crate::SOURCES,
         ];
         let digest = Sha256::digest(sources.join(" "));

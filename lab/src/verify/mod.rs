@@ -10,8 +10,8 @@ pub use sensitivity::{
 pub use text::render_verify;
 
 use crate::experiments::{Experiment, EXPERIMENTS};
-use crate::report::{Class, ExperimentResult, Progress};
-use crate::runner::{experiment, run, Plan, RunnerError, Variant};
+use crate::report::{Class, ExperimentResult};
+use crate::runner::{experiment, run, Plan, Progress, RunnerError, Variant};
 use coldset_machine::Params;
 use rayon::prelude::*;
 

@@ -3,7 +3,8 @@
 
 use super::{verify, Verified, VerifyPlan};
 use crate::report::text::{band, figure};
-use crate::report::{Align, ClaimResult, Class, Grid, Progress, Style, Subject};
+use crate::report::{Align, ClaimResult, Class, Grid, Style, Subject};
+use crate::runner::Progress;
 use coldset_machine::params::Mark;
 use coldset_machine::Params;
 use serde_json::{json, Value};

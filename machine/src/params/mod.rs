@@ -6,6 +6,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use coldset_nearest::did_you_mean;
+
 pub use table::Params;
 
 /// Where a value comes from.
@@ -54,15 +56,15 @@ pub struct ParamInfo {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParamError {
     /// No parameter has this name.
-    #[error("no parameter is named `{name}`{}", hint(.nearest))]
+    #[error("no parameter is named '{name}'{hint}")]
     Unknown {
         /// The name asked for.
         name: String,
-        /// The most similar name there is, if one is similar at all.
-        nearest: Option<&'static str>,
+        /// The most similar name there is, or where the names are.
+        hint: String,
     },
     /// The value is outside of what the model can work with.
-    #[error("parameter `{name}` must be {min} to {max} {unit}, not {value}")]
+    #[error("parameter '{name}' must be {min} to {max} {unit}, not {value}")]
     OutOfRange {
         /// The parameter.
         name: &'static str,
@@ -75,13 +77,6 @@ pub enum ParamError {
         /// The unit.
         unit: &'static str,
     },
-}
-
-fn hint(nearest: &Option<&'static str>) -> String {
-    match nearest {
-        Some(name) => format!("; did you mean `{name}`?"),
-        None => "; list the parameters to see their names".to_owned(),
-    }
 }
 
 /// The endings of parameter names, and the units they stand for.
@@ -181,14 +176,12 @@ impl Params {
 }
 
 fn unknown(name: &str) -> ParamError {
-    let nearest = Params::NAMES
-        .iter()
-        .map(|&known| (strsim::normalized_damerau_levenshtein(name, known), known))
-        .filter(|&(similarity, _)| similarity >= 0.5)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known);
+    let mut hint = did_you_mean(name, Params::NAMES.iter().copied());
+    if hint.is_empty() {
+        hint.push_str("; list the parameters to see their names");
+    }
     ParamError::Unknown {
         name: name.to_owned(),
-        nearest,
+        hint,
     }
 }

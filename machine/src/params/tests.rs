@@ -30,7 +30,7 @@ fn a_misspelt_name_gets_the_nearest() {
     let error = Params::default().set("nvme_raed_lat_ns", 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no parameter is named `nvme_raed_lat_ns`; did you mean `nvme_read_lat_ns`?"
+        "no parameter is named 'nvme_raed_lat_ns'; did you mean 'nvme_read_lat_ns'?"
     );
     let error = Params::default().get("qqqq").unwrap_err();
     assert!(error.to_string().contains("list the parameters"));

@@ -4,11 +4,11 @@
 use super::read::begins_as_journal;
 use super::{Op, MAGIC};
 use crate::error::{Error, Result};
-use crate::fuse::pool_thread;
 use crate::policy::PolicyConfig;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, new_private};
 use crate::sys::fd::Kept;
+use crate::sys::fuse::pool_thread;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};

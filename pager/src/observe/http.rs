@@ -2,8 +2,8 @@
 
 use super::metrics::exposition;
 use super::server::{serve, REQUEST};
-use crate::fuse::pool_thread;
 use crate::sys::fd::Kept;
+use crate::sys::fuse::pool_thread;
 use httparse::{Error, Status, EMPTY_HEADER};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The pools of this process.
 
 use super::snapshot::Snapshot;
-use crate::pool::PoolInner;
+use crate::pool::inner::PoolInner;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};

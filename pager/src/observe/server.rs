@@ -4,7 +4,7 @@
 //! thread and a buffer without bounds for each connection, or bring a runtime of asynchronous tasks with
 //! descriptors of its own into every program that maps a file. What is needed here is one short answer.
 
-use crate::fault::say;
+use crate::sys::exit::say;
 use crate::sys::fd::Kept;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;

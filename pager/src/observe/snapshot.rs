@@ -3,8 +3,8 @@
 
 use super::histogram::Distribution;
 use crate::config::FaultMode;
-use crate::pool::{Pool, PoolInner};
-use crate::region::RegionInner;
+use crate::pool::inner::{Pool, PoolInner};
+use crate::region::area::RegionInner;
 use crate::sys::{clock, PAGE};
 use coldset_engine::lruvec::LruvecView;
 use coldset_engine::memcg::{PageCounter, UNLIMITED};

@@ -6,9 +6,9 @@
 
 use super::registry::snapshot_all;
 use super::server::serve;
-use crate::fuse::pool_thread;
 use crate::sys::exit::at_exit;
 use crate::sys::fd::Kept;
+use crate::sys::fuse::pool_thread;
 use rustix::fd::OwnedFd;
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind};

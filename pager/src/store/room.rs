@@ -1,7 +1,7 @@
 //! Waiting for room on a full disk.
 
-use crate::fault::say;
 use crate::sys::clock;
+use crate::sys::exit::say;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! not end in zeroes, or in a file of the program's that has got the number: before a descriptor is
 //! used, it is compared with what it was, and the process ends if it differs.
 
-use crate::fault::end;
+use crate::sys::exit::end;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{statx, AtFlags, StatxFlags};
 use rustix::io::{self, fcntl_dupfd_cloexec};

@@ -3,7 +3,7 @@
 use super::fd::Kept;
 use super::ranges::Ranges;
 use super::PAGE;
-use crate::fault::end;
+use crate::sys::exit::end;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{
     fallocate, fcntl_add_seals, ftruncate, memfd_create, FallocateFlags, MemfdFlags, SealFlags,

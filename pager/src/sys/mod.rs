@@ -13,6 +13,7 @@
 //! | `ring.rs` | many transfers at once |
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
+//! | `fuse.rs` | a panic inside the pager ends the process |
 //! | `futex.rs` | waiting for a page word |
 //! | `cgroup.rs` | what memory the process may have, and pressure on it |
 //! | `clock.rs` | time |
@@ -24,6 +25,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod exit;
 pub mod fd;
+pub(crate) mod fuse;
 pub mod futex;
 pub mod lock;
 pub mod memfd;

@@ -2,8 +2,7 @@
 
 use super::errors;
 use super::result::{LabResult, Outcome};
-use coldset_lab::report::Progress;
-use coldset_lab::runner::{with_jobs, RunnerError};
+use coldset_lab::runner::{with_jobs, Progress, RunnerError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,8 @@
 use coldset_lab::charts::{self, Chart};
 use coldset_lab::experiments::Experiment;
 use coldset_lab::mrc::{mrc_json, render_mrc, Curves};
-use coldset_lab::report::{experiment_json, html, render_text, Style};
+use coldset_lab::pages;
+use coldset_lab::report::{experiment_json, render_text, Style};
 use coldset_lab::runner::{
     render_replay, replays_json, Outcome as Runs, Plan, ReplayTable, Variant,
 };
@@ -92,7 +93,7 @@ impl LabResult {
                 experiment,
                 plan,
                 runs,
-            } => Some(html::experiment(experiment, plan, runs, command)),
+            } => Some(pages::experiment(experiment, plan, runs, command)),
             Outcome::Replay {
                 heading,
                 lead,
@@ -100,7 +101,9 @@ impl LabResult {
                 tables,
             } => {
                 let json = replays_json(tables);
-                Some(html::replay(heading, lead, variants, tables, json, command))
+                Some(pages::replay(
+                    heading, lead, variants, tables, json, command,
+                ))
             }
             Outcome::Curves(_) => None,
         })

@@ -3,7 +3,7 @@
 
 use super::worker::Answer;
 use crate::error::Failure;
-use coldset_lab::report::Progress;
+use coldset_lab::runner::Progress;
 use coldset_lab::sweep::{Cell, Store};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -187,7 +187,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     r.set("killed_apps", session.kept.killed.get());
     r.set("kept_apps", session.kept.len() as u64);
     r.set("virtual_ms", run.executor.now() / 1_000_000);
-    r.take_samples("", &run);
+    r.take_samples("", run.samples());
     Ok(r)
 }
 

@@ -1,7 +1,7 @@
 //! What a run has brought: requests of each worker, their durations, counters, heat over time.
 
 use super::shape::Shape;
-use crate::report::{MachineSamples, RunResult};
+use crate::report::{RunResult, Samples};
 use crate::stats::{jain_index, mean, sample_sd, student_t_975, BucketHistogram, LatencyHistogram};
 use coldset_engine::{Counter, Engine, MemcgId, NodeId};
 use coldset_machine::sim::{TaskTimes, TimeClass};
@@ -20,7 +20,7 @@ pub struct Outcome {
     /// Time of each sample, and memcgs of all nodes by heat.
     heat: Vec<(u64, Vec<u64>)>,
     /// What the machine has sampled.
-    samples: MachineSamples,
+    samples: Samples,
 }
 
 impl Outcome {
@@ -39,7 +39,7 @@ impl Outcome {
     }
 
     /// Takes over what the machine has sampled.
-    pub(super) fn sampled(&mut self, samples: MachineSamples) {
+    pub(super) fn sampled(&mut self, samples: Samples) {
         self.samples = samples;
     }
 
@@ -152,7 +152,7 @@ impl Outcome {
         }
         self.report_heat(prefix, r);
         r.histogram(name("request"), &self.latency);
-        r.put_samples(prefix, self.samples.clone());
+        r.take_samples(prefix, self.samples.clone());
     }
 
     /// Memcgs by heat: over time as series, and the mean share of each heat.

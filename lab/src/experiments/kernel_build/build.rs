@@ -550,6 +550,6 @@ fn result(input: &RunInput, b: &Build, run: &MachineRun) -> RunResult {
     r.set("pgscan", live(Counter::PgscanDirect));
     r.set("pgsteal", live(Counter::PgstealDirect));
     drop(w);
-    r.take_samples("", run);
+    r.take_samples("", run.samples());
     r
 }

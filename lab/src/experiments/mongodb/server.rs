@@ -471,6 +471,6 @@ fn result(
     );
     drop(w);
     r.histogram("latency", &s.latency.borrow());
-    r.take_samples("", run);
+    r.take_samples("", run.samples());
     r
 }

@@ -372,6 +372,6 @@ fn result(input: &RunInput, s: &Server, run: &MachineRun) -> RunResult {
         per_transaction(delta(Counter::Pswpin)),
     );
     r.histogram("transaction", &latency);
-    r.take_samples("", run);
+    r.take_samples("", run.samples());
     r
 }

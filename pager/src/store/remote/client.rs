@@ -1,7 +1,7 @@
 //! The thread that talks to a service.
 
 use super::RemoteOptions;
-use crate::fuse::pool_thread;
+use crate::sys::fuse::pool_thread;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::options::ReadOptions;
 use opendal::{ErrorKind, Metadata, Operator};

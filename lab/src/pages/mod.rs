@@ -1,0 +1,19 @@
+//! The pages of `--report`: each fills a [`Page`](crate::report::html::Page) from a result.
+
+mod ablation;
+mod experiment;
+mod mrc;
+mod replay;
+mod variants;
+mod verify;
+
+pub use crate::report::html::compare;
+pub use ablation::ablation;
+pub use experiment::experiment;
+pub use mrc::mrc;
+pub use replay::replay;
+pub use variants::{costs, switches};
+pub use verify::verify;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! What is behind the pool's one lock.
+//!
+//! The lock is held for bookkeeping only, never over I/O, a copy or a system call.
+
+use crate::policy::Policy;
+use crate::region::area::RegionInner;
+use crate::store::Swap;
+use crate::sys::PAGE;
+use coldset_engine::{MemcgId, MmId, ObjectId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Slots that kept copies leave free: evictions of several threads at a time need new ones.
+fn spare(total: u64) -> u64 {
+    (total / 8).min(1024)
+}
+
+/// The locked part of a pool.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) policy: Policy,
+    pub(crate) regions: BTreeMap<ObjectId, Arc<RegionInner>>,
+    /// The object of each address space: one region each.
+    objects: BTreeMap<MmId, ObjectId>,
+    /// Anonymous bytes promised to regions.
+    pub(crate) promised: u64,
+    /// Paths of the groups, without the root's.
+    pub(crate) group_names: BTreeMap<MemcgId, String>,
+}
+
+impl Core {
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            regions: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            promised: 0,
+            group_names: BTreeMap::new(),
+        }
+    }
+
+    /// May pages that come back keep their copies in the swap, so that they need not be stored again?
+    /// A kernel stops that when half of the slots are used, because others may need them. Here it is
+    /// known what others may need at most: all of it may be kept if there is room for that, too.
+    /// `counts`: copies take memory that pages could have.
+    pub(crate) fn keeps_copies(&self, swap: &Swap, counts: bool, memcg: MemcgId) -> bool {
+        let (used, total) = self.policy.slots();
+        let missing = self.promised.saturating_sub(used * PAGE as u64);
+        let room = swap.limit().saturating_sub(swap.bytes());
+        // The engine takes no anonymous page once no slot is free, not even one whose copy is good.
+        let slots_suffice = total * PAGE as u64 >= self.promised && total - used >= spare(total);
+        let plenty = swap.bytes() * 2 <= swap.limit() || (!counts && missing <= room);
+        plenty && (slots_suffice || !self.policy.swap_full(memcg))
+    }
+
+    /// The region of an address space.
+    pub(crate) fn region_of(&self, mm: MmId) -> Option<Arc<RegionInner>> {
+        self.regions.get(self.objects.get(&mm)?).cloned()
+    }
+
+    /// A region exists.
+    pub(crate) fn add(&mut self, region: Arc<RegionInner>) {
+        self.objects.insert(region.book.mm, region.book.object);
+        self.regions.insert(region.book.object, region);
+    }
+
+    /// A region goes away.
+    pub(crate) fn remove(&mut self, region: &RegionInner) {
+        self.objects.remove(&region.book.mm);
+        self.regions.remove(&region.book.object);
+    }
+}

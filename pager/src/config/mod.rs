@@ -1,0 +1,464 @@
+//! What a pool is made of.
+
+mod parse;
+
+pub use parse::parse_size;
+
+use crate::error::{Error, Result};
+use crate::pool::pressure::PressureConfig;
+use crate::store::{Codec, Storage};
+use crate::sys::probe::Feature;
+use coldset_engine::switches::DirtyFlush;
+use coldset_engine::{presets, Switches};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How accesses to evicted pages reach the pager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FaultMode {
+    /// In the faulting thread, by SIGBUS; an error if the kernel cannot.
+    #[default]
+    Sigbus,
+    /// By threads of the pool, which a full `userfaultfd` tells of misses: slower, but system calls
+    /// may use evicted pages, and threads may block SIGBUS. Needs privilege (root, CAP_SYS_PTRACE,
+    /// `vm.unprivileged_userfaultfd=1` or access to `/dev/userfaultfd`); an error without it. For
+    /// single regions: [`Group::with_handler_threads`](crate::Group::with_handler_threads).
+    Thread,
+    /// Regions are used through `fix` and `fix_mut` only; works on any kernel.
+    Explicit,
+    /// [`Self::Sigbus`] if the kernel can, else [`Self::Explicit`].
+    Auto,
+}
+
+/// The file part of a swap.
+#[derive(Clone, Debug)]
+pub(crate) enum SwapFile {
+    Path(PathBuf),
+    /// Of no name, in the directory for temporary files that may be large.
+    Temporary,
+    Storage(Arc<dyn Storage>),
+}
+
+/// Where anonymous pages go. Sizes in bytes of contents, before compression.
+#[derive(Clone, Debug, Default)]
+pub struct SwapConfig {
+    pub(crate) compressed: u64,
+    pub(crate) codec: Codec,
+    /// Most bytes of memory for compressed contents; 0 = half the budget.
+    pub(crate) memory: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) file: Option<SwapFile>,
+    pub(crate) encrypt: bool,
+}
+
+impl SwapConfig {
+    /// No swap: anonymous regions must fit into the budget.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// `bytes` bytes of contents in LZ4-compressed memory.
+    pub fn lz4(bytes: u64) -> Self {
+        Self {
+            compressed: bytes,
+            ..Self::default()
+        }
+    }
+
+    /// `bytes` bytes of contents in Zstandard-compressed memory: smaller than LZ4, and slower both
+    /// ways. [`Self::and_zstd`] has the better of both.
+    pub fn zstd(bytes: u64) -> Self {
+        Self {
+            codec: Codec::Zstd,
+            ..Self::lz4(bytes)
+        }
+    }
+
+    /// Pages that have been in LZ4-compressed memory for 10 s, or that are the oldest when it gets
+    /// full, are recompressed with Zstandard in the background, if that makes them smaller.
+    pub fn and_zstd(self) -> Self {
+        self.and_zstd_after(Duration::from_secs(10))
+    }
+
+    /// As [`Self::and_zstd`], after another time (whole seconds).
+    pub fn and_zstd_after(mut self, cold: Duration) -> Self {
+        self.codec = Codec::Lz4ThenZstd(cold);
+        self
+    }
+
+    /// `bytes` bytes of contents in a file. It is created with its space, readable by its owner only, or
+    /// must have been a swap file that nobody uses now. It stays when the pool goes.
+    pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Self {
+        Self::default().and_file(path, bytes)
+    }
+
+    /// Adds a file for what compressed memory cannot take.
+    pub fn and_file(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Path(path.into()));
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// As [`Self::and_file`], with a file without a name that goes away with the pool, in `$TMPDIR` or
+    /// else `/var/tmp`.
+    pub fn and_temporary(mut self, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Temporary);
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// As [`Self::and_file`], with any storage.
+    pub fn and_storage(mut self, storage: Arc<dyn Storage>, bytes: u64) -> Self {
+        self.file = Some(SwapFile::Storage(storage));
+        self.file_bytes = bytes;
+        self
+    }
+
+    /// Encrypts what goes to the file (AES-256-GCM, with a key that lives in memory and as long as the
+    /// pool): its contents are of no use to anybody once the pool has gone, however it went. Compressed
+    /// memory is not encrypted.
+    pub fn encrypt(mut self, on: bool) -> Self {
+        self.encrypt = on;
+        self
+    }
+
+    /// Limits the memory that compressed contents take.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Bytes of contents it can hold.
+    pub fn capacity(&self) -> u64 {
+        self.compressed.max(self.file_bytes)
+    }
+}
+
+/// When dirty pages of files are written, after `writeback.md`.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushConfig {
+    /// The flusher looks this often.
+    pub interval: Duration,
+    /// Pages dirty for longer are written.
+    pub expire: Duration,
+    /// Percent of the budget that may be dirty before the flusher writes regardless of age.
+    pub background_percent: u8,
+    /// Percent of the budget from which on writers have to write themselves.
+    pub hard_percent: u8,
+}
+
+impl Default for FlushConfig {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(5),
+            expire: Duration::from_secs(30),
+            background_percent: 10,
+            hard_percent: 20,
+        }
+    }
+}
+
+/// What a pool is made of.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    pub(crate) budget: u64,
+    pub(crate) switches: Switches,
+    pub(crate) policy_name: String,
+    pub(crate) swap: SwapConfig,
+    pub(crate) fault: FaultMode,
+    pub(crate) denied: Vec<Feature>,
+    pub(crate) batch: usize,
+    pub(crate) read_ahead: usize,
+    pub(crate) handler_threads: usize,
+    pub(crate) flush: FlushConfig,
+    pub(crate) full_wait: Duration,
+    pub(crate) exit_limit: Duration,
+    pub(crate) store_outside: bool,
+    pub(crate) overcommit: bool,
+    /// Of what memory there is; the budget follows from it when a pool is made.
+    pub(crate) share: Option<f64>,
+    pub(crate) pressure: Option<PressureConfig>,
+    pub(crate) background: bool,
+    pub(crate) copy_then_punch: bool,
+    pub(crate) journal: Option<PathBuf>,
+    pub(crate) observe: Option<bool>,
+    pub(crate) metrics: Option<String>,
+}
+
+impl PoolConfig {
+    /// A pool of `budget` bytes with the policy `v5`, no swap, misses by SIGBUS.
+    pub fn new(budget: u64) -> Self {
+        Self {
+            budget,
+            switches: live(presets::preset("v5").expect("a preset")),
+            policy_name: "v5".into(),
+            swap: SwapConfig::none(),
+            fault: FaultMode::default(),
+            denied: Vec::new(),
+            batch: 64,
+            read_ahead: 32,
+            handler_threads: 2,
+            flush: FlushConfig::default(),
+            full_wait: Duration::from_secs(5),
+            exit_limit: crate::writeback::exit::LIMIT,
+            store_outside: false,
+            overcommit: false,
+            share: None,
+            pressure: None,
+            background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            copy_then_punch: false,
+            journal: None,
+            observe: None,
+            metrics: None,
+        }
+    }
+
+    /// As [`Self::new`], with a budget that is a share (above 0, at most 1) of the limit of the process's
+    /// memory cgroup, or, if it has none, of the machine's memory.
+    ///
+    /// # Errors
+    /// Another share.
+    pub fn share(share: f64) -> Result<Self> {
+        Self::new(0).with_share(share)
+    }
+
+    pub(crate) fn with_share(mut self, share: f64) -> Result<Self> {
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(Error::Setting {
+                what: "the budget",
+                value: format!("{}% of memory", share * 100.0),
+                range: "use more than 0% and at most 100%",
+            });
+        }
+        self.share = Some(share);
+        Ok(self)
+    }
+
+    /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...). The engine reads
+    /// its statistics as they are (`stale_stats=false`), not with the kernel's delay of two seconds:
+    /// nobody kills a process here to get out of what an old figure leads to.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn policy(mut self, name: &str) -> Result<Self> {
+        self.switches = live(presets::preset(name)?);
+        self.policy_name = name.into();
+        Ok(self)
+    }
+
+    /// Single switches, as `name=value`, on top of the policy.
+    ///
+    /// # Errors
+    /// An unknown switch or value.
+    pub fn switch(mut self, assignment: &str) -> Result<Self> {
+        self.switches.assign(assignment)?;
+        self.policy_name = format!("{}+{assignment}", self.policy_name);
+        Ok(self)
+    }
+
+    /// Where anonymous pages go.
+    pub fn swap(mut self, swap: SwapConfig) -> Self {
+        self.swap = swap;
+        self
+    }
+
+    /// How misses reach the pager.
+    pub fn fault_mode(mut self, mode: FaultMode) -> Self {
+        self.fault = mode;
+        self
+    }
+
+    /// Treats a feature of the kernel as missing.
+    pub fn deny(mut self, feature: Feature) -> Self {
+        self.denied.push(feature);
+        self
+    }
+
+    /// Pages reclaimed at a time, 32 to 256.
+    pub fn batch(mut self, pages: usize) -> Self {
+        self.batch = pages;
+        self
+    }
+
+    /// Most pages read ahead of a sequential reader, 1 (none) to 32.
+    pub fn read_ahead(mut self, pages: usize) -> Self {
+        self.read_ahead = pages;
+        self
+    }
+
+    /// Threads that handle misses in [`FaultMode::Thread`], 1 to 64; two by default. As many misses
+    /// can wait for a device at the same time.
+    pub fn handler_threads(mut self, threads: usize) -> Self {
+        self.handler_threads = threads;
+        self
+    }
+
+    /// When dirty pages are written.
+    pub fn flush(mut self, flush: FlushConfig) -> Self {
+        self.flush = flush;
+        self
+    }
+
+    /// How long an eviction waits for room when the disk of the swap is full, 5 s by default. Nobody waits
+    /// again for six times as long after it has been in vain. Zero: it is an error at once.
+    pub fn full_wait(mut self, most: Duration) -> Self {
+        self.full_wait = most;
+        self
+    }
+
+    /// A thread keeps up to three batches of the budget free, so that misses rarely wait for room. On
+    /// by default where there is more than one CPU.
+    pub fn background(mut self, on: bool) -> Self {
+        self.background = on;
+        self
+    }
+
+    /// A normal exit of the process (`main` returns, `exit`) writes dirty pages of files and waits
+    /// that long for it, 60 s by default; zero: it writes nothing.
+    pub fn exit_limit(mut self, limit: Duration) -> Self {
+        self.exit_limit = limit;
+        self
+    }
+
+    /// Compressed memory does not count to the budget (for comparisons with a kernel whose zram
+    /// does not count to the cgroup).
+    pub fn store_outside_budget(mut self) -> Self {
+        self.store_outside = true;
+        self
+    }
+
+    /// Grants anonymous regions of any size, also if budget and swap cannot hold them together. Whoever
+    /// uses more pages than they can hold gets SIGBUS and a line that says so, as in a kernel that
+    /// overcommits; without this, [`Group::anonymous`](crate::Group::anonymous) refuses.
+    pub fn overcommit(mut self, on: bool) -> Self {
+        self.overcommit = on;
+        self
+    }
+
+    /// A thread watches the pressure on memory that the kernel tells of the process's cgroup (version 2),
+    /// or else of the machine: when threads wait for memory in a tenth of the time, the budget
+    /// shrinks by a tenth a second, down to a quarter; after ten calm seconds it grows back as slowly.
+    /// [`Pool::new`](crate::Pool::new) fails where the kernel does not tell (`psi=1` on its command line
+    /// helps).
+    pub fn shrink_under_pressure(mut self, on: bool) -> Self {
+        self.pressure = on.then(PressureConfig::default);
+        self
+    }
+
+    /// As [`Self::shrink_under_pressure`], with pressure read from another file, at another pace.
+    #[doc(hidden)]
+    pub fn pressure_from(mut self, source: impl Into<PathBuf>, interval: Duration) -> Self {
+        self.pressure = Some(PressureConfig {
+            source: Some(source.into()),
+            interval,
+        });
+        self
+    }
+
+    pub(crate) fn too_small(budget: u64) -> Error {
+        Error::Setting {
+            what: "the budget",
+            value: format!("{budget} bytes"),
+            range: "at least 1 MiB is needed for the pages in flight",
+        }
+    }
+
+    /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]); one that exists must be
+    /// a journal, and is emptied. It is complete
+    /// once the pool and its regions have been dropped. Without this, the variable
+    /// `COLDSET_JOURNAL` names the file: of the first pool as it is, of the nth with `.n` appended.
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.journal = Some(path.into());
+        self
+    }
+
+    /// Lets `coldset top` look at the process, by a socket that only its user (and root) can reach
+    /// ([`crate::observe`]). Without this, `COLDSET_OBSERVE=1` does it; else nothing is made.
+    pub fn observe(mut self, on: bool) -> Self {
+        self.observe = Some(on);
+        self
+    }
+
+    /// Answers Prometheus at `address`, as `127.0.0.1:9100`; port 0 takes a free one
+    /// ([`crate::Pool::metrics_address`]). For all pools of the process. Without this,
+    /// `COLDSET_METRICS` is the address; else nothing listens.
+    pub fn metrics(mut self, address: impl Into<String>) -> Self {
+        self.metrics = Some(address.into());
+        self
+    }
+
+    pub(crate) fn journal_path(&self) -> Option<PathBuf> {
+        static POOLS: AtomicU32 = AtomicU32::new(0);
+        if self.journal.is_some() {
+            return self.journal.clone();
+        }
+        let mut path = std::env::var_os("COLDSET_JOURNAL").filter(|v| !v.is_empty())?;
+        let n = POOLS.fetch_add(1, Relaxed) + 1;
+        if n > 1 {
+            path.push(format!(".{n}"));
+        }
+        Some(path.into())
+    }
+
+    /// Plants the bug that the eviction order exists to avoid: contents are copied before the page
+    /// is taken away, so that stores in between are lost. For the test that shows that the stress
+    /// test would notice.
+    #[doc(hidden)]
+    pub fn plant_copy_then_punch(mut self) -> Self {
+        self.copy_then_punch = true;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let setting = |what, value: String, range| Err(Error::Setting { what, value, range });
+        if self.budget < MIN_BUDGET {
+            return Err(Self::too_small(self.budget));
+        }
+        if !(32..=256).contains(&self.batch) {
+            return setting("the batch", self.batch.to_string(), "use 32 to 256 pages");
+        }
+        if !(1..=MAX_READ_AHEAD).contains(&self.read_ahead) {
+            return setting(
+                "read-ahead",
+                self.read_ahead.to_string(),
+                "use 1 to 32 pages",
+            );
+        }
+        if !(1..=64).contains(&self.handler_threads) {
+            let value = self.handler_threads.to_string();
+            return setting("the number of handler threads", value, "use 1 to 64");
+        }
+        if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
+            let value = format!("{} bytes", self.swap.capacity());
+            return setting("swap", value, "a pool has less than 2^32 slots");
+        }
+        if self.switches.batched_dirty_flush != DirtyFlush::Off {
+            return setting(
+                "the switch batched_dirty_flush",
+                format!("{:?}", self.switches.batched_dirty_flush),
+                "a pager flushes translations when it punches, many pages at a time; set it to off",
+            );
+        }
+        let f = &self.flush;
+        if f.background_percent > f.hard_percent || f.hard_percent > 100 {
+            return setting(
+                "dirty limits",
+                format!("{} and {} percent", f.background_percent, f.hard_percent),
+                "background must not exceed hard, nor hard 100",
+            );
+        }
+        Ok(())
+    }
+}
+
+fn live(mut s: Switches) -> Switches {
+    s.stale_stats = false;
+    s
+}
+
+/// The smallest budget.
+pub const MIN_BUDGET: u64 = 1 << 20;
+/// The most pages filled together.
+pub const MAX_READ_AHEAD: usize = 32;

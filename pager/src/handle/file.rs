@@ -1,0 +1,138 @@
+//! Maps of files by their names.
+
+use crate::error::{Error, Result};
+use crate::handle::region::Region;
+use crate::pool::group::Group;
+use crate::store::claim::{Claim, Purpose};
+use crate::store::open::{existing, writable_or_new};
+use crate::store::{FileOptions, FileStorage};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a file is mapped: read-only, unless it says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MapOptions {
+    write: bool,
+    shared: bool,
+    empty: bool,
+    grow: u64,
+}
+
+impl MapOptions {
+    /// A read-only map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is stored reaches the file.
+    pub fn write(mut self, on: bool) -> Self {
+        self.write = on;
+        self
+    }
+
+    /// There may be other maps of the file, here and in other processes, and writers. They do not see
+    /// each other's stores, and what is stored last to a page by one of them replaces the whole page:
+    /// for programs that keep to different pages, or to turns. It still may not be swap or a journal.
+    pub fn shared(mut self, on: bool) -> Self {
+        self.shared = on;
+        self
+    }
+
+    /// Creates the file, or empties it, once it is certain that nobody uses it. Needs [`Self::write`].
+    pub fn empty(mut self, on: bool) -> Self {
+        self.empty = on;
+        self
+    }
+
+    /// Makes it at least so many bytes long first. Needs [`Self::write`].
+    pub fn grow_to(mut self, bytes: u64) -> Self {
+        self.grow = bytes;
+        self
+    }
+}
+
+impl Group {
+    /// A shared read-write map of a whole existing file. What is stored reaches the file by
+    /// writeback: periodically, at `sync`, and when the region is dropped. While the region exists
+    /// nobody else may write to the file or change its size; other maps of the pager are refused.
+    ///
+    /// # Errors
+    /// [`Error::InUse`]: it is mapped already, by whatever path, or is swap or a journal;
+    /// [`Error::File`]: it cannot be opened, or is no regular file; an empty file; address space.
+    pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.file_with(path, MapOptions::new().write(true))
+    }
+
+    /// A read-only map of a whole existing file, on the same terms; there may be others that are
+    /// read-only.
+    ///
+    /// # Errors
+    /// As [`Self::file`].
+    pub fn file_read_only(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.file_with(path, MapOptions::new())
+    }
+
+    /// A map of a whole file as the options say.
+    ///
+    /// # Errors
+    /// As [`Self::file`]; options that need [`MapOptions::write`] without it.
+    ///
+    /// ```
+    /// # use coldset_pager::{Error, MapOptions, Pool, PoolConfig};
+    /// # let path = std::env::temp_dir().join(format!("both-{}", std::process::id()));
+    /// # let pool = match Pool::new(PoolConfig::new(4 << 20)) {
+    /// #     Err(Error::Missing(m)) => return Ok(println!("{m}")),
+    /// #     other => other?,
+    /// # };
+    /// let new = MapOptions::new().write(true).empty(true).grow_to(1 << 20);
+    /// let first = pool.root().file_with(&path, new)?;
+    /// assert!(matches!(pool.file(&path), Err(Error::InUse { .. })));
+    /// let knows_better = MapOptions::new().write(true).shared(true);
+    /// let second = pool.root().file_with(&path, knows_better)?;
+    /// # drop((first, second));
+    /// # std::fs::remove_file(&path).expect("the file");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn file_with(&self, path: impl AsRef<Path>, o: MapOptions) -> Result<Region> {
+        let path = path.as_ref();
+        let named = |e| Error::file(path, e);
+        // A child of fork is refused before anything is emptied.
+        let _shield = self.pool.shield()?;
+        if (o.empty || o.grow > 0) && !o.write {
+            return Err(Error::Mode(
+                "a file that is only read cannot be emptied or grown",
+            ));
+        }
+        let file = match o.empty {
+            true => writable_or_new(path)?,
+            false => existing(path, o.write, true)?,
+        };
+        let purpose = match (o.shared, o.write) {
+            (true, _) => Purpose::Shared,
+            (false, true) => Purpose::Write,
+            (false, false) => Purpose::Read,
+        };
+        let storage = FileStorage::from_file(file, o.write, FileOptions::default());
+        let storage = Arc::new(storage.map_err(named)?);
+        let claim = Claim::new(path, storage.clone(), purpose)?;
+        if o.empty {
+            storage.set_len(0).map_err(named)?;
+        }
+        let mut len = storage.len().map_err(named)?;
+        if len < o.grow {
+            storage.set_len(o.grow).map_err(named)?;
+            len = o.grow;
+        }
+        if len == 0 {
+            return Err(Error::File {
+                what: "",
+                path: path.into(),
+                why: "it is empty, and there is nothing to map".into(),
+                errno: libc::EINVAL,
+            });
+        }
+        let mut region = self.storage(self.pool.counts.retrying(storage), len, o.write)?;
+        region.claim = Some(claim);
+        Ok(region)
+    }
+}

@@ -1,0 +1,123 @@
+//! Access without page faults: fix a page, use it, let it go. For kernels and containers without
+//! userfaultfd; same page states, same engine, same stores.
+//!
+//! Any number of readers or one writer hold a page at a time. Do not fix a page for writing while
+//! the same thread holds another guard on it: it would wait for itself.
+
+use crate::error::{Error, Result};
+use crate::handle::region::Region;
+use crate::sys::PAGE;
+use std::ops::{Deref, DerefMut};
+
+/// A page fixed for reading.
+#[derive(Debug)]
+pub struct Fixed<'a> {
+    region: &'a Region,
+    page: usize,
+}
+
+/// A page fixed for reading and writing.
+#[derive(Debug)]
+pub struct FixedMut<'a> {
+    region: &'a Region,
+    page: usize,
+}
+
+impl Region {
+    fn explicit_page(&self, page: usize) -> Result<()> {
+        if !self.inner.is_explicit() {
+            return Err(Error::Mode(
+                "fix and fix_mut are for pools in explicit mode; use bytes and bytes_mut",
+            ));
+        }
+        if page >= self.inner.pages() {
+            return Err(Error::Range {
+                from: page * PAGE,
+                to: (page + 1) * PAGE,
+                len: self.len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Fixes a page for reading.
+    ///
+    /// # Errors
+    /// Not in explicit mode; a page outside; no memory; the store.
+    pub fn fix(&self, page: usize) -> Result<Fixed<'_>> {
+        self.explicit_page(page)?;
+        while !self.inner.words.try_fix(page) {
+            self.wait_or_bring_in(page, false)?;
+        }
+        Ok(Fixed { region: self, page })
+    }
+
+    /// Fixes a page for writing.
+    ///
+    /// # Errors
+    /// As [`Self::fix`]; a read-only region.
+    pub fn fix_mut(&self, page: usize) -> Result<FixedMut<'_>> {
+        self.explicit_page(page)?;
+        if self.inner.backing.as_ref().is_some_and(|b| !b.writable) {
+            return Err(Error::ReadOnly);
+        }
+        while !self.inner.words.try_fix_exclusive(page) {
+            self.wait_or_bring_in(page, true)?;
+        }
+        Ok(FixedMut { region: self, page })
+    }
+
+    fn wait_or_bring_in(&self, page: usize, write: bool) -> Result<()> {
+        if self.inner.words.wait_turn(page, write) {
+            return Ok(());
+        }
+        let _shield = self.inner.pool.enter()?;
+        self.inner.bring_in(page, write)
+    }
+
+    #[allow(unsafe_code)]
+    fn page_ptr(&self, page: usize) -> *mut u8 {
+        // SAFETY: guards exist for pages inside the mapping only.
+        unsafe { self.inner.map.ptr().add(page * PAGE) }
+    }
+}
+
+impl Deref for Fixed<'_> {
+    type Target = [u8];
+    #[allow(unsafe_code)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the page is pinned: it is in memory and stays. Writers need it exclusively, so
+        // there is none; evictor and flusher only take unpinned pages.
+        unsafe { std::slice::from_raw_parts(self.region.page_ptr(self.page), PAGE) }
+    }
+}
+
+impl Drop for Fixed<'_> {
+    fn drop(&mut self) {
+        self.region.inner.words.unpin(self.page, false);
+    }
+}
+
+impl Deref for FixedMut<'_> {
+    type Target = [u8];
+    #[allow(unsafe_code)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as in `Fixed`, and this guard is the only one on the page.
+        unsafe { std::slice::from_raw_parts(self.region.page_ptr(self.page), PAGE) }
+    }
+}
+
+impl DerefMut for FixedMut<'_> {
+    #[allow(unsafe_code)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; `&mut self` makes the slice exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.region.page_ptr(self.page), PAGE) }
+    }
+}
+
+impl Drop for FixedMut<'_> {
+    fn drop(&mut self) {
+        self.region.inner.words.unpin(self.page, true);
+        self.region.inner.note_dirty(self.page);
+    }
+}

@@ -1,0 +1,184 @@
+//! Who is told of misses: one userfaultfd for all regions of a pool, and its threads.
+//!
+//! A full userfaultfd tells of every miss, that of a system call included, by a message; whoever
+//! missed sleeps until its page is there. States and fills are those of `fill.rs`. One of the SIGBUS
+//! form needs no thread for that. Both have one that does nothing but hold them: if the program closes
+//! the descriptor and nobody has the file behind it, the kernel takes its regions for ordinary memory
+//! again, and evicted pages read as zeroes.
+
+use crate::error::{Error, Result};
+use crate::miss::fill::find;
+use crate::region::area::{Memory, RegionInner};
+use crate::sys::exit::{end, say};
+use crate::sys::fd::Kept;
+use crate::sys::fuse::pool_thread;
+use crate::sys::userfaultfd::{Told, Userfaultfd};
+use crate::sys::PAGE;
+use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A userfaultfd and its threads, which end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Handlers {
+    uffd: Arc<Userfaultfd>,
+    stop: Arc<Kept>,
+}
+
+impl Handlers {
+    /// Misses are signals.
+    pub(crate) fn sigbus() -> Result<Self> {
+        let uffd = Userfaultfd::full().map_err(Error::sys("opening a userfaultfd"))?;
+        Self::hold(uffd)
+    }
+
+    /// Misses are messages to so many threads.
+    pub(crate) fn start(threads: usize) -> Result<Self> {
+        let uffd =
+            Userfaultfd::with_messages().map_err(Error::sys("opening a full userfaultfd"))?;
+        let h = Self::hold(uffd)?;
+        for _ in 0..threads {
+            let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
+            pool_thread("coldset-miss", move || serve(&uffd, &stop))
+                .map_err(Error::io("starting a handler thread"))?;
+        }
+        Ok(h)
+    }
+
+    fn hold(uffd: Userfaultfd) -> Result<Self> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).and_then(Kept::new);
+        let h = Self {
+            uffd: Arc::new(uffd),
+            stop: Arc::new(stop.map_err(Error::sys("making an eventfd"))?),
+        };
+        let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
+        pool_thread("coldset-keep", move || keep(&uffd, &stop))
+            .map_err(Error::io("starting the thread that keeps a userfaultfd"))?;
+        Ok(h)
+    }
+
+    /// Where regions are registered.
+    pub(crate) fn uffd(&self) -> Arc<Userfaultfd> {
+        self.uffd.clone()
+    }
+}
+
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        if self.stop.is_ours() {
+            let told = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+            debug_assert!(told.is_ok(), "{told:?}");
+        }
+    }
+}
+
+/// Holds the file behind a userfaultfd, whatever becomes of its descriptor: `poll` does, as long as it
+/// waits. It is interrupted by nothing but a stop of the whole process, and looks again after that.
+fn keep(uffd: &Userfaultfd, stop: &Kept) {
+    loop {
+        let mut fds = [
+            PollFd::new(uffd, PollFlags::empty()),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        // An error is an interruption.
+        let ready = poll(&mut fds, None).unwrap_or(0) > 0;
+        if ready && fds[1].revents().contains(PollFlags::IN) {
+            return;
+        }
+        if ready {
+            uffd.check();
+            stop.check();
+        }
+    }
+}
+
+/// How long a page that could not be brought in fails at once, before it is tried again.
+const FAILED: Duration = Duration::from_millis(50);
+
+/// One thread: a message, a miss, until told to stop.
+fn serve(uffd: &Userfaultfd, stop: &Kept) {
+    let mut failed: Vec<(usize, Instant)> = Vec::new();
+    loop {
+        let mut fds = [
+            PollFd::new(uffd, PollFlags::IN),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        let timeout = (!failed.is_empty()).then_some(Timespec {
+            tv_sec: 0,
+            tv_nsec: FAILED.as_nanos() as _,
+        });
+        let polled = poll(&mut fds, timeout.as_ref());
+        if fds[1].revents().contains(PollFlags::IN) {
+            return;
+        }
+        forgive(&mut failed);
+        if polled.is_err() {
+            continue;
+        }
+        // One at a time: the others are there for the rest.
+        match uffd.next_message() {
+            Ok(Some(miss)) => {
+                if !handle(uffd, miss) {
+                    failed.push((miss.addr & !(PAGE - 1), Instant::now()));
+                }
+            }
+            Ok(None) => {}
+            Err(e) => {
+                uffd.check();
+                // Whoever has missed would sleep for ever.
+                end(&format!("misses cannot be read from the userfaultfd: {e}"));
+            }
+        }
+    }
+}
+
+/// Brings a page in. False: it has been made to fail.
+fn handle(uffd: &Userfaultfd, miss: Told) -> bool {
+    let Some(region) = find(miss.addr) else {
+        // Its region is going away, and whoever still uses it is on his own.
+        return true;
+    };
+    let page = (miss.addr - region.map.addr()) / PAGE;
+    // Read-ahead may have brought it in since: the program goes on, and may have dropped the region.
+    let _passage = region.pool.traffic.enter();
+    let gone = region.stream.gone.read().expect("a stream");
+    if *gone {
+        return true;
+    }
+    match region.bring_in(page, miss.write) {
+        Ok(()) => {
+            // If somebody else brought it in, nobody has been woken for this message.
+            let woken = uffd.wake(&region.map, page * PAGE);
+            debug_assert!(woken.is_ok(), "{woken:?}");
+            true
+        }
+        Err(e) => {
+            say(&format!(
+                "coldset: page {page} of a region cannot be brought in: {e}\n"
+            ));
+            fail(uffd, &region, page);
+            false
+        }
+    }
+}
+
+/// Whoever waits for the page gets SIGBUS, a system call EFAULT.
+fn fail(uffd: &Userfaultfd, region: &RegionInner, page: usize) {
+    // Refused if somebody else could bring it in after all.
+    let _ = uffd.poison(&region.map, page * PAGE);
+    let _ = uffd.wake(&region.map, page * PAGE);
+}
+
+/// Pages that have failed for a while may be tried again.
+fn forgive(failed: &mut Vec<(usize, Instant)>) {
+    failed.retain(|&(addr, since)| {
+        if since.elapsed() < FAILED {
+            return true;
+        }
+        if let Some(r) = find(addr).filter(|r| matches!(r.memory, Memory::Faulting { .. })) {
+            // Drops the mark. A page that is there by now stays, only its use is seen late.
+            r.zap(addr - r.map.addr(), PAGE);
+        }
+        false
+    });
+}

@@ -1,0 +1,60 @@
+//! Do the books agree? For tests.
+
+use crate::page::State;
+use crate::pool::inner::Pool;
+use coldset_engine::memcg::CHARGE_BATCH;
+
+impl Pool {
+    /// Waits for a moment in which nothing is under way and asserts all invariants: those of the
+    /// engine; a folio for each page in memory and a page for each folio; as many of them as the
+    /// gate has let in, within the budget.
+    ///
+    /// # Panics
+    /// If one is broken: that is a defect. The text names what does not agree.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        let pool = &*self.inner;
+        let _one = pool.recording.lock().expect("recording");
+        pool.traffic.alone(|| {
+            let mut core = pool.core();
+            // A batch may hold on to folios that have been forgotten.
+            core.policy.drain();
+            let engine = core.policy.engine();
+            engine.check();
+            let mut resident = 0;
+            for r in core.regions.values() {
+                for p in 0..r.pages() {
+                    let known = r.folio(p).is_some();
+                    let state = r.words.get(p).state();
+                    let name = r.book.object.0;
+                    let what = format!("page {p} of region {name} is {state:?}");
+                    match state {
+                        State::Resident => assert!(known, "{what} without a folio"),
+                        State::Evicted => assert!(!known, "{what} and has a folio"),
+                        _ => panic!("{what}, and nothing is under way"),
+                    }
+                    if let Some(id) = r.folio(p) {
+                        let owner = engine.folio(id).owner();
+                        assert_eq!(owner, (r.book.object, p as u32), "{what}: whose folio?");
+                        resident += 1;
+                    }
+                }
+            }
+            assert_eq!(engine.nr_folios() as u64, resident, "folios");
+            assert_eq!(
+                pool.gate.resident(),
+                resident,
+                "pages that the gate has let in"
+            );
+            let top = engine.memcgs[core.policy.top].memory().usage();
+            let stock = top.checked_sub(resident);
+            assert!(
+                stock.is_some_and(|s| s < CHARGE_BATCH),
+                "{top} pages are charged for {resident} in memory"
+            );
+            // Not the peak: a budget may have been larger.
+            let (used, budget) = (pool.gate.used(), pool.gate.budget());
+            assert!(used <= budget + 8 * 16, "{used} pages of {budget}");
+        });
+    }
+}

@@ -1,0 +1,222 @@
+//! Groups: the engine's memcgs, as a tree below the budget.
+
+use crate::config::FaultMode;
+use crate::error::{Error, Result};
+use crate::policy::{Fed, LimitWrite, Stepped};
+use crate::pool::inner::{Pool, PoolInner};
+use crate::sys::probe::probe_threads;
+use crate::sys::PAGE;
+use coldset_engine::memcg::{WriteStep, UNLIMITED};
+use coldset_engine::{Counter, MemcgId};
+use std::sync::Arc;
+
+/// A group of regions with limits of its own. Clones name the same group; it exists as long as its
+/// pool.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub(crate) pool: Arc<PoolInner>,
+    pub(crate) memcg: MemcgId,
+    name: String,
+    /// Misses of regions made through this handle are handled by threads.
+    pub(crate) threads: bool,
+}
+
+/// Limits of a group in bytes, rounded down to pages. `None` leaves a value as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Never reclaimed below this.
+    pub min: Option<u64>,
+    /// Reclaimed below this only if there is no other way.
+    pub low: Option<u64>,
+    /// Above this, misses of the group reclaim and wait.
+    pub high: Option<u64>,
+    /// Never above this.
+    pub max: Option<u64>,
+}
+
+impl Limits {
+    /// No change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `min`.
+    pub fn min(mut self, bytes: u64) -> Self {
+        self.min = Some(bytes);
+        self
+    }
+
+    /// Sets `low`.
+    pub fn low(mut self, bytes: u64) -> Self {
+        self.low = Some(bytes);
+        self
+    }
+
+    /// Sets `high`.
+    pub fn high(mut self, bytes: u64) -> Self {
+        self.high = Some(bytes);
+        self
+    }
+
+    /// Sets `max`.
+    pub fn max(mut self, bytes: u64) -> Self {
+        self.max = Some(bytes);
+        self
+    }
+}
+
+fn pages(bytes: u64) -> u64 {
+    (bytes / PAGE as u64).min(UNLIMITED)
+}
+
+impl Pool {
+    /// The group that everything belongs to; its `max` is the budget.
+    pub fn root(&self) -> Group {
+        Group {
+            pool: self.inner.clone(),
+            memcg: self.inner.top,
+            name: "/".into(),
+            threads: self.inner.config.fault == FaultMode::Thread,
+        }
+    }
+
+    /// A group directly below the budget.
+    ///
+    /// # Errors
+    /// As [`Group::group`].
+    pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
+        self.root().group(name, limits)
+    }
+}
+
+impl Group {
+    /// A group below this one.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]; too many groups.
+    pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
+        // The name may lie in managed memory: copied before any lock is taken.
+        let name = format!("{}/{name}", self.name.trim_end_matches('/'));
+        let _shield = self.pool.enter()?;
+        let memcg = {
+            let mut core = self.pool.core();
+            let memcg = core.policy.group(self.memcg)?;
+            core.group_names.insert(memcg, name.clone());
+            memcg
+        };
+        let group = Group {
+            pool: self.pool.clone(),
+            memcg,
+            name,
+            threads: self.threads,
+        };
+        group.set(limits)?;
+        Ok(group)
+    }
+
+    /// The same group, but misses of regions made through it (and through groups below it) are
+    /// handled by threads of the pool, as [`FaultMode::Thread`] does it for all regions.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] names the privilege that is missing; a pool in explicit mode.
+    pub fn with_handler_threads(&self) -> Result<Group> {
+        let _shield = self.pool.enter()?;
+        if self.pool.pagemap.is_none() {
+            return Err(Error::Mode(
+                "a pool in explicit mode has no misses to handle",
+            ));
+        }
+        probe_threads(&self.pool.config.denied)?;
+        Ok(Group {
+            threads: true,
+            ..self.clone()
+        })
+    }
+
+    /// Path of names from the pool's root.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of pages of the group and below that are charged.
+    ///
+    /// # Panics
+    /// In a child of fork.
+    pub fn usage(&self) -> u64 {
+        self.pool.of_this_process().core().policy.engine().memcgs[self.memcg]
+            .memory()
+            .usage()
+            * PAGE as u64
+    }
+
+    /// One of the engine's counters, for the group and below.
+    ///
+    /// # Panics
+    /// In a child of fork.
+    pub fn counter(&self, c: Counter) -> i64 {
+        self.pool
+            .of_this_process()
+            .core()
+            .policy
+            .engine()
+            .memcgs
+            .live(self.memcg, c)
+    }
+
+    /// `[seq, anonymous pages, file pages]` of each generation of the group itself, oldest first;
+    /// empty under a policy without generations.
+    ///
+    /// # Panics
+    /// In a child of fork.
+    pub fn generations(&self) -> Vec<[u64; 3]> {
+        self.pool
+            .of_this_process()
+            .core()
+            .policy
+            .engine()
+            .generations(self.memcg)
+    }
+
+    /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can
+    /// be evicted.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]; the root's limits are the budget and cannot be set.
+    pub fn set(&self, limits: Limits) -> Result<()> {
+        let _shield = self.pool.enter()?;
+        if self.memcg == self.pool.top {
+            return Err(Error::Mode(
+                "the limit of the root group is the pool's budget",
+            ));
+        }
+        if limits.min.is_some() || limits.low.is_some() {
+            let (min, low) = (limits.min.map(pages), limits.low.map(pages));
+            self.pool.core().policy.protect(self.memcg, min, low)?;
+        }
+        for (max, bytes) in [(false, limits.high), (true, limits.max)] {
+            if let Some(b) = bytes {
+                let w = self.pool.core().policy.limit(self.memcg, max, pages(b))?;
+                self.drive(w)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drive(&self, mut w: Stepped<LimitWrite>) -> Result<()> {
+        loop {
+            let step = self.pool.core().policy.limit_step(&mut w);
+            match step {
+                WriteStep::Reclaim { memcg, nr, .. } => {
+                    let mut freed = self.pool.reclaim_for_good(memcg, nr)?;
+                    if freed == 0 {
+                        freed = self.pool.flush_some(nr);
+                    }
+                    w.feed(Fed::Reclaimed(freed));
+                }
+                WriteStep::DrainLruBatches => self.pool.core().policy.drain(),
+                // Nobody is killed: the limit stays, and misses above it fail or wait.
+                WriteStep::Oom { .. } | WriteStep::Done(_) => return Ok(()),
+            }
+        }
+    }
+}

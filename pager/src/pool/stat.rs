@@ -1,0 +1,238 @@
+//! What a pool has done and where it stands.
+
+use crate::observe::histogram::Histogram;
+use crate::observe::Distribution;
+use crate::pool::inner::{Pool, PoolInner};
+use crate::store::{retry, RetryStorage, Storage, Tiers};
+use crate::sys::PAGE;
+use coldset_engine::Counter;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// Counters of the pager itself; the engine has its own.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) misses: AtomicU64,
+    pub(crate) filled: AtomicU64,
+    pub(crate) failed_misses: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) swapped_in: AtomicU64,
+    pub(crate) swapped_out: AtomicU64,
+    pub(crate) read_file: AtomicU64,
+    pub(crate) written_back: AtomicU64,
+    pub(crate) written_inline: AtomicU64,
+    pub(crate) throttled_writes: AtomicU64,
+    pub(crate) store_errors: AtomicU64,
+    pub(crate) retried: Arc<AtomicU64>,
+    pub(crate) reclaims: AtomicU64,
+    pub(crate) sweeps: AtomicU64,
+    pub(crate) swept: AtomicU64,
+    pub(crate) dirty_blocks: AtomicU64,
+    /// Page tables that the kernel has for regions.
+    pub(crate) tables: AtomicU64,
+    /// Buffers of misses beyond those that the pool began with.
+    pub(crate) more_bounces: AtomicU64,
+    pub(crate) miss_ns: Histogram,
+    pub(crate) evict_ns: Histogram,
+    pub(crate) writeback_ns: Histogram,
+    /// Waits for the lock; a lock that was free is not timed.
+    pub(crate) lock_ns: Histogram,
+}
+
+impl Counts {
+    /// A local file whose failed transfers are tried again, and counted.
+    pub(crate) fn retrying(&self, file: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(RetryStorage::new(
+            file,
+            &retry::PAUSES,
+            self.retried.clone(),
+        ))
+    }
+}
+
+/// Latencies, each at most 1/16 above the truth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Latency {
+    /// Events.
+    pub count: u64,
+    /// Half of them took at most this long.
+    pub median_ns: u64,
+    /// 99 % of them took at most this long.
+    pub p99_ns: u64,
+    /// All of them took at most this long.
+    pub max_ns: u64,
+}
+
+impl From<Distribution> for Latency {
+    fn from(d: Distribution) -> Self {
+        Self {
+            count: d.count,
+            median_ns: d.median_ns(),
+            p99_ns: d.p99_ns(),
+            max_ns: d.max_ns,
+        }
+    }
+}
+
+/// A snapshot. Pages are 4 KiB.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Pages that may be in memory, compressed contents included.
+    pub budget_pages: u64,
+    /// Pages in memory, those on their way included.
+    pub resident_pages: u64,
+    /// Memory of compressed contents that counts to the budget.
+    pub store_pages: u64,
+    /// Memory of records and tables that counts to the budget.
+    pub overhead_pages: u64,
+    /// Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
+    pub overhead_bytes: u64,
+    /// Highest sum of what counts so far.
+    pub peak_pages: u64,
+    /// Bytes of memory of compressed contents, counted to the budget or not.
+    pub store_bytes: u64,
+    /// What swap keeps where, and what recompression has saved.
+    pub swap: Tiers,
+    /// Batches of transfers to files go through io_uring; else one transfer after the other.
+    pub io_uring: bool,
+    /// Swap slots in use and in all.
+    pub swap_slots: (u64, u64),
+    /// Dirty pages of files, as far as known.
+    pub dirty_pages: u64,
+    /// Misses handled.
+    pub misses: u64,
+    /// Pages brought in, read-ahead included.
+    pub filled: u64,
+    /// Misses that failed.
+    pub failed_misses: u64,
+    /// Pages taken out.
+    pub evicted: u64,
+    /// Pages read from swap.
+    pub swapped_in: u64,
+    /// Pages written to swap.
+    pub swapped_out: u64,
+    /// Pages read from files.
+    pub read_file: u64,
+    /// Pages written by flusher, sync and throttled writers.
+    pub written_back: u64,
+    /// Pages that turned out dirty when they were evicted, written then.
+    pub written_inline: u64,
+    /// Writers made to write by the hard dirty limit.
+    pub throttled_writes: u64,
+    /// Failed transfers to swap and files.
+    pub store_errors: u64,
+    /// Transfers of local files that were tried again after `EIO`.
+    pub retried: u64,
+    /// Reclaim tasks run.
+    pub reclaims: u64,
+    /// Sweeps of a region.
+    pub sweeps: u64,
+    /// Mapped pages met by sweeps.
+    pub swept: u64,
+    /// Misses that waited for an eviction to end.
+    pub gate_waits: u64,
+    /// From the miss to the page.
+    pub miss: Latency,
+    /// Of an evicted page, its batch divided by its pages.
+    pub evict: Latency,
+    /// The engine's counters for the whole pool, by their names.
+    pub engine: Vec<(&'static str, i64)>,
+}
+
+impl Pool {
+    /// Where the pool stands.
+    ///
+    /// # Panics
+    /// In a child of fork.
+    pub fn stats(&self) -> Stats {
+        let stats = self.inner.of_this_process().stats_unless_failed();
+        stats.expect("the pager has failed before")
+    }
+}
+
+impl PoolInner {
+    /// None if a panic has left the engine in an unknown state.
+    pub(crate) fn stats_unless_failed(&self) -> Option<Stats> {
+        let c = &self.counts;
+        let get = |a: &AtomicU64| a.load(Relaxed);
+        let (slots, engine, dirty, overhead) = {
+            let core = self.core_unless_failed()?;
+            let live = |k| core.policy.engine().memcgs.live(core.policy.top, k);
+            let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
+            let dirty = live(Counter::FileDirty).max(0) as u64;
+            {
+                let overhead = self.overhead_bytes(&core);
+                (core.policy.slots(), engine.collect(), dirty, overhead)
+            }
+        };
+        Some(Stats {
+            budget_pages: self.gate.budget(),
+            resident_pages: self.gate.resident(),
+            store_pages: self.gate.store(),
+            overhead_pages: self.gate.extra(),
+            overhead_bytes: overhead,
+            peak_pages: self.gate.peak(),
+            store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
+            swap: self.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
+            io_uring: crate::sys::ring::available().is_ok(),
+            swap_slots: slots,
+            dirty_pages: dirty,
+            misses: get(&c.misses),
+            filled: get(&c.filled),
+            failed_misses: get(&c.failed_misses),
+            evicted: get(&c.evicted),
+            swapped_in: get(&c.swapped_in),
+            swapped_out: get(&c.swapped_out),
+            read_file: get(&c.read_file),
+            written_back: get(&c.written_back),
+            written_inline: get(&c.written_inline),
+            throttled_writes: get(&c.throttled_writes),
+            store_errors: get(&c.store_errors),
+            retried: get(&c.retried),
+            reclaims: get(&c.reclaims),
+            sweeps: get(&c.sweeps),
+            swept: get(&c.swept),
+            gate_waits: self.gate.waits(),
+            miss: c.miss_ns.read().into(),
+            evict: c.evict_ns.read().into(),
+            engine,
+        })
+    }
+}
+
+impl Stats {
+    /// Bytes in memory that count to the budget.
+    pub fn resident_bytes(&self) -> u64 {
+        (self.resident_pages + self.store_pages + self.overhead_pages) * PAGE as u64
+    }
+
+    /// Counters of events, by the names of their fields.
+    pub fn counters(&self) -> [(&'static str, u64); 16] {
+        [
+            ("misses", self.misses),
+            ("filled", self.filled),
+            ("failed_misses", self.failed_misses),
+            ("evicted", self.evicted),
+            ("swapped_in", self.swapped_in),
+            ("swapped_out", self.swapped_out),
+            ("read_file", self.read_file),
+            ("written_back", self.written_back),
+            ("written_inline", self.written_inline),
+            ("throttled_writes", self.throttled_writes),
+            ("store_errors", self.store_errors),
+            ("retried", self.retried),
+            ("reclaims", self.reclaims),
+            ("sweeps", self.sweeps),
+            ("swept", self.swept),
+            ("gate_waits", self.gate_waits),
+        ]
+    }
+
+    /// A counter of the engine by its name.
+    pub fn engine(&self, name: &str) -> Option<i64> {
+        self.engine
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, v)| *v)
+    }
+}

@@ -1,0 +1,20 @@
+//! Results as one self-contained page: summary in plain words, tables, charts, parameters, the command
+//! that makes it again, and the numbers as the JSON that `--json` writes.
+//!
+//! [`Page`] is the general form. Nothing is fetched, everything that is not ours is escaped.
+
+mod causes;
+pub mod common;
+mod compare;
+mod page;
+mod summary;
+mod table;
+
+pub use causes::{causes, change, reasons};
+pub use compare::compare;
+pub use page::{Page, Section};
+pub use summary::{capital, summary, Summary};
+pub use table::{Cell, Row, Table};
+
+#[cfg(test)]
+mod tests;

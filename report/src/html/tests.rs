@@ -1,0 +1,145 @@
+use super::*;
+use crate::charts::{curves, CurveLine};
+use crate::model::tests::{header, runs};
+use crate::{Claim, ExperimentResult, Number};
+use serde_json::Value;
+
+/// The text of the element with this id.
+fn element<'a>(page: &'a str, id: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("id=\"{id}\">")).unwrap();
+    rest.split_once("</script>").unwrap().0
+}
+
+#[test]
+fn a_page_is_whole_and_everything_in_it_is_escaped() {
+    let mut table = Table::new(["<b>", "n"]);
+    let number = Number::Real(1234.5);
+    table.row(vec![
+        Cell::text("a & \"b\" <script>"),
+        Cell::number("1,234".into(), number, "/x/mean".into(), " \u{b1}2"),
+    ]);
+    let line = CurveLine {
+        name: "</script><b>".into(),
+        points: vec![(1, 0.5), (2, 0.25)],
+        error: None,
+    };
+    let page = Page::new("<title>", "lead", "coldset lab run 'a b' > \"x\"")
+        .fact("seeds", "1 2")
+        .headline("better & faster")
+        .explain("because", vec!["1 < 2".into()])
+        .section(
+            Section::new("s", "S", "")
+                .table(table)
+                .charts(vec![curves(&[line])]),
+        )
+        .section(Section::new("empty", "E", "nothing follows"))
+        .json("{\"a\": \"</script>\"}\n".into())
+        .render();
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    assert!(page.contains("<td>a &amp; &quot;b&quot; &lt;script&gt;</td>"));
+    assert!(page.contains("data-value=\"1234.5\" data-json=\"/x/mean\">1,234 \u{b1}2</td>"));
+    assert!(page.contains("coldset lab run 'a b' &gt; &quot;x&quot;"));
+    assert!(!page.contains("id=\"empty\""));
+    let json: Value = serde_json::from_str(element(&page, "result")).unwrap();
+    assert_eq!(json["a"], "</script>");
+    let charts: Value = serde_json::from_str(element(&page, "charts")).unwrap();
+    assert_eq!(charts[0]["id"], "miss-ratio");
+    // Three data elements and scripts of ours and of the library, each closed once.
+    assert_eq!(
+        page.matches("<script").count(),
+        page.matches("</script>").count()
+    );
+    for outside in ["src=\"", "<link", "@import", "url("] {
+        let ours = page.replace(include_str!("../../assets/vendor/vega.min.js"), "");
+        let ours = ours.replace(include_str!("../../assets/vendor/vega-lite.min.js"), "");
+        assert!(!ours.contains(outside), "{outside}");
+    }
+    assert!(page.len() < 1 << 20);
+}
+
+fn told(before: &[f64], after: &[f64], refaults: [f64; 2]) -> summary::Summary {
+    let seeds = before.len();
+    let runs = runs(&[
+        ("base", "ops", before),
+        ("base", "workingset_refault_file", &vec![refaults[0]; seeds]),
+        ("v5", "ops", after),
+        ("v5", "workingset_refault_file", &vec![refaults[1]; seeds]),
+    ]);
+    let claims = [Claim::ratio("throughput", "ops", "base", "v5")
+        .within(1.2, 2.0)
+        .unit("ops/s")
+        .higher_is_better()];
+    let result = ExperimentResult::collect(header(), &runs, &claims).unwrap();
+    summary::summary(&result, vec!["Smaller batches.".into()])
+}
+
+#[test]
+fn the_summary_says_what_is_better_and_why() {
+    let s = told(
+        &[100.0, 102.0, 101.0],
+        &[130.0, 131.0, 132.0],
+        [5000.0, 1000.0],
+    );
+    assert!(
+        s.headline.starts_with(
+            "v5 is better: throughput is 101 ops/s with base and 131 ops/s with v5, +30\u{a0}%"
+        ),
+        "{}",
+        s.headline
+    );
+    assert!(s.headline.contains("over 3 seeds"), "{}", s.headline);
+    let (why, counters) = &s.paragraphs[1];
+    assert!(
+        why.starts_with("Why v5 is better: fewer pages are needed again"),
+        "{why}"
+    );
+    assert_eq!(
+        counters[0],
+        "Refaults (pages): 5,000 \u{2192} 1,000 (\u{2212}80\u{a0}%): fewer pages are needed again after their \
+         eviction, so the choice of what to evict is better."
+    );
+    let (heading, patches) = &s.paragraphs[2];
+    assert_eq!(heading, "What v5 changes against base:");
+    assert_eq!(patches, &["Smaller batches."]);
+}
+
+#[test]
+fn noise_and_losses_are_called_so() {
+    let s = told(
+        &[100.0, 140.0, 80.0],
+        &[101.0, 90.0, 130.0],
+        [5000.0, 5000.0],
+    );
+    assert!(
+        s.headline.starts_with("No clear difference:"),
+        "{}",
+        s.headline
+    );
+    assert!(s.paragraphs[1].0.contains("do not differ beyond the noise"));
+    let s = told(&[100.0, 101.0], &[50.0, 51.0], [1000.0, 5000.0]);
+    assert!(s.headline.starts_with("v5 is worse:"), "{}", s.headline);
+    assert!(s.paragraphs[1]
+        .0
+        .contains("more pages are evicted that are still needed"));
+    let s = told(&[100.0], &[150.0], [10.0, 5.0]);
+    assert!(
+        s.headline.contains("one seed, so there is no interval"),
+        "{}",
+        s.headline
+    );
+}
+
+#[test]
+fn changes_are_written_for_people() {
+    for (ratio, text) in [
+        (1.284, "+28\u{a0}%"),
+        (0.6, "\u{2212}40\u{a0}%"),
+        (1.05, "+5.0\u{a0}%"),
+        (12.34, "12.3 times as many"),
+        (0.9998, "no change"),
+        (0.0, "none left"),
+        (f64::INFINITY, "new"),
+    ] {
+        assert_eq!(causes::change(ratio), text);
+    }
+}

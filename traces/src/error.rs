@@ -1,0 +1,235 @@
+//! What can be wrong with a trace. Every message is one line that names the file, the
+//! place in it, what was expected and what to do.
+
+use std::fmt;
+use std::io;
+
+use super::reading::BadLine;
+
+/// A trace that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file is missing or may not be read.
+    #[error("{name}: cannot open the trace: {source}; check the path and its permissions")]
+    Open {
+        /// File as given by the user.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The path is a folder.
+    #[error("{name}: this is a folder, not a trace; name one file in it")]
+    Folder {
+        /// Folder as given by the user.
+        name: String,
+    },
+    /// Reading failed: an input/output error, or packed data that are damaged or cut short.
+    #[error(
+        "{name}: cannot read {packing} data beyond unpacked byte {offset}: {source}; \
+         the file is damaged or cut short, copy it again"
+    )]
+    Read {
+        /// File as given by the user.
+        name: String,
+        /// `plain`, `gzip`, `zstd` or `xz`.
+        packing: &'static str,
+        /// Bytes, after unpacking, that were read without error.
+        offset: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Unpacking takes more memory than any trace should.
+    #[error(
+        "{name}: {packing} data that need more than 64 MiB of memory to unpack; unpack it first"
+    )]
+    Window {
+        /// File as given by the user.
+        name: String,
+        /// `zstd` or `xz`.
+        packing: &'static str,
+    },
+    /// A packed file has more in it than a trace of its size.
+    #[error(
+        "{name}: {packed} bytes of {packing} unpack to {unpacked} and more, as damaged or hostile \
+         files do; if it is a trace that repeats itself, unpack it first"
+    )]
+    Unpacks {
+        /// File as given by the user.
+        name: String,
+        /// `gzip`, `zstd` or `xz`.
+        packing: &'static str,
+        /// Bytes of it that were read.
+        packed: u64,
+        /// Bytes that they hold.
+        unpacked: u64,
+    },
+    /// A line or a record is not what the format demands.
+    #[error("{name}, {position}: {problem}")]
+    Malformed {
+        /// File as given by the user.
+        name: String,
+        /// Line or record.
+        position: Position,
+        /// What was found, what was expected, what to do.
+        problem: Problem,
+    },
+    /// The trace holds no reference at all.
+    #[error("{name}: the trace holds no reference; record it again, or name its true format (read as {format})")]
+    Empty {
+        /// File as given by the user.
+        name: String,
+        /// Format that it was read as.
+        format: &'static str,
+    },
+    /// More lines are bad than good: the file is of another format, or damaged.
+    #[error(
+        "{name}: {bad} of {lines} lines are bad, read as {format} ({how}); the first is line {}: {}; \
+         if the file is of another format, name it with --format: {known}",
+        .first.line, .first.problem
+    )]
+    MostlyBad {
+        /// File as given by the user.
+        name: String,
+        /// Format that it was read as.
+        format: &'static str,
+        /// How the format was found.
+        how: &'static str,
+        /// Lines that cannot be read.
+        bad: u64,
+        /// All lines that are not empty.
+        lines: u64,
+        /// The first bad one.
+        first: Box<BadLine>,
+        /// Names of the known formats.
+        known: String,
+    },
+    /// What a recorder keeps for itself; its text is wanted.
+    #[error("{name}: this is {what}, not text; print it first: {remedy}")]
+    Recording {
+        /// File as given by the user.
+        name: String,
+        /// What it is.
+        what: &'static str,
+        /// Command that prints it.
+        remedy: &'static str,
+    },
+    /// The format was neither given nor recognised.
+    #[error(
+        "{name}: the format is not recognised from the name or the first bytes; name it: {known}"
+    )]
+    Unrecognised {
+        /// File as given by the user.
+        name: String,
+        /// Names of the known formats.
+        known: String,
+    },
+    /// An option that makes no sense.
+    #[error("trace option {option} = {found}: expected {expected}")]
+    Option {
+        /// Name of the option.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A format name that does not exist.
+    #[error("there is no trace format '{found}' (known: {known}){hint}")]
+    NoSuchFormat {
+        /// Name as given by the user.
+        found: String,
+        /// See [`coldset_nearest::did_you_mean`].
+        hint: String,
+        /// Names of the known formats.
+        known: String,
+    },
+    /// Writing failed.
+    #[error("{name}: cannot write the trace: {source}; check the folder, its permissions and the free space")]
+    Write {
+        /// File as given by the user.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// Where in a trace an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// Line of a text format, counted from 1.
+    Line(u64),
+    /// Record of a binary format.
+    Record {
+        /// Counted from 0.
+        index: u64,
+        /// First byte of the record, after unpacking.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Position::Line(line) => write!(f, "line {line}"),
+            Position::Record { index, offset } => write!(f, "record {index} (byte {offset})"),
+        }
+    }
+}
+
+/// What is wrong with one line or record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What was found.
+    pub found: String,
+    /// What the format demands.
+    pub expected: &'static str,
+    /// What the user can do.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; expected {}; {}",
+            self.found, self.expected, self.remedy
+        )
+    }
+}
+
+/// Remedy when the content does not look like the format at all.
+pub(super) const CHECK_FORMAT: &str = "correct it or name the true format";
+
+impl Problem {
+    /// Unreadable text: quotes it.
+    pub(super) fn text(text: &[u8], expected: &'static str) -> Problem {
+        Problem {
+            found: format!("found `{}`", excerpt(text)),
+            expected,
+            remedy: CHECK_FORMAT,
+        }
+    }
+}
+
+/// Bytes of a foreign file as harmless text on one line, shortened.
+pub(super) fn excerpt(text: &[u8]) -> String {
+    const KEEP: usize = 40;
+    let text = text.trim_ascii();
+    let mut shown = text[..text.len().min(KEEP)].escape_ascii().to_string();
+    if text.len() > KEEP {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_stays_on_one_line_and_short() {
+        assert_eq!(excerpt(b" a\tb\nc "), "a\\tb\\nc");
+        assert_eq!(excerpt(&[b'x'; 100]), format!("{}...", "x".repeat(40)));
+    }
+}

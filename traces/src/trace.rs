@@ -1,0 +1,187 @@
+//! A whole trace in memory, with what it needs of a machine.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::error::TraceError;
+use super::format::Format;
+use super::op::{Op, MAX_PAGES};
+use super::options::TraceOptions;
+use super::reader::{open, Reader};
+
+/// A file or an anonymous region of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ObjectInfo {
+    /// Size in pages: one more than the highest page referenced. 0 for an object number
+    /// that the trace passes over.
+    pub pages: u32,
+    /// Different pages referenced.
+    pub used: u32,
+    /// Anonymous region (otherwise a file).
+    pub is_anon: bool,
+}
+
+/// A trace and its totals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// The references in order; at least one.
+    pub ops: Vec<Op>,
+    /// Different pages referenced, of all objects.
+    pub unique_pages: u64,
+    /// Objects by number.
+    pub objects: Vec<ObjectInfo>,
+    /// Number of tasks: one more than the highest task number.
+    pub tasks: u32,
+    /// References that make their page dirty.
+    pub writes: u64,
+}
+
+/// References between two calls of a progress hook.
+const PROGRESS_INTERVAL: usize = 1 << 16;
+
+/// Reads a whole trace.
+///
+/// # Errors
+/// Everything that is wrong with the file or the options: see [`TraceError`].
+pub fn load(
+    path: impl AsRef<Path>,
+    format: Option<Format>,
+    options: &TraceOptions,
+) -> Result<Trace, TraceError> {
+    Trace::read(open(path, format, options)?, |_, _| {})
+}
+
+impl Trace {
+    /// Reads all of an opened trace. `progress` is called now and then, and at the end,
+    /// with the bytes of the file read so far and, if known, the size of the file.
+    ///
+    /// # Errors
+    /// The first error of the reader.
+    pub fn read(
+        reader: Reader,
+        mut progress: impl FnMut(u64, Option<u64>),
+    ) -> Result<Trace, TraceError> {
+        let count = reader.progress();
+        let mut ops = Vec::new();
+        for op in reader {
+            ops.push(op?);
+            if ops.len() % PROGRESS_INTERVAL == 0 {
+                progress(count.consumed(), count.total());
+            }
+        }
+        progress(count.consumed(), count.total());
+        Ok(Trace::from_ops(ops))
+    }
+
+    /// Totals up references that did not come from a file. Pages must be below
+    /// [`MAX_PAGES`].
+    pub fn from_ops(ops: Vec<Op>) -> Trace {
+        let mut objects = Vec::new();
+        let mut seen = Vec::new();
+        let (mut unique_pages, mut tasks, mut writes) = (0, 0, 0);
+        for op in &ops {
+            let object = usize::from(op.object);
+            if objects.len() <= object {
+                objects.resize(object + 1, ObjectInfo::default());
+                seen.resize_with(object + 1, PageSet::default);
+            }
+            objects[object].pages = objects[object].pages.max(op.page + 1);
+            objects[object].is_anon = op.kind.is_anon();
+            let new = seen[object].insert(op.page);
+            objects[object].used += u32::from(new);
+            unique_pages += u64::from(new);
+            tasks = tasks.max(u32::from(op.task) + 1);
+            writes += u64::from(op.kind.is_write());
+        }
+        Trace {
+            ops,
+            unique_pages,
+            objects,
+            tasks,
+            writes,
+        }
+    }
+}
+
+/// Pages of one object; memory follows the pages present, not their highest number.
+#[derive(Default)]
+struct PageSet {
+    /// One bit a page, of the first pages in chunks.
+    near: Vec<Option<Box<[u64; PageSet::WORDS]>>>,
+    /// Of the others in words, by number.
+    far: HashMap<usize, u64>,
+}
+
+impl PageSet {
+    const WORDS: usize = 64;
+    const PAGES: usize = Self::WORDS * 64;
+    /// Chunks found by index: 16 GiB of 4 KiB pages.
+    const NEAR: usize = 1024;
+
+    /// Adds a page; true if it is new.
+    fn insert(&mut self, page: u32) -> bool {
+        debug_assert!(u64::from(page) < MAX_PAGES);
+        let page = page as usize;
+        let chunk = page / Self::PAGES;
+        let word = if chunk < Self::NEAR {
+            if self.near.len() <= chunk {
+                self.near.resize_with(chunk + 1, || None);
+            }
+            let words = self.near[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
+            &mut words[page / 64 % Self::WORDS]
+        } else {
+            self.far.entry(page / 64).or_default()
+        };
+        let bit = 1 << (page % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::OpKind;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn totals_cover_objects_tasks_and_writes() {
+        let op = |kind, object, task, page| Op {
+            kind,
+            object,
+            task,
+            page,
+        };
+        let trace = Trace::from_ops(vec![
+            op(OpKind::Pread, 0, 0, 9),
+            op(OpKind::Pwrite, 0, 65535, 9),
+            op(OpKind::AnonRead, 2, 1, 0),
+            op(OpKind::AnonWrite, 2, 1, 4),
+        ]);
+        assert_eq!(trace.unique_pages, 3);
+        assert_eq!(trace.tasks, 65536);
+        assert_eq!(trace.writes, 2);
+        let info = |pages, used, is_anon| ObjectInfo {
+            pages,
+            used,
+            is_anon,
+        };
+        assert_eq!(
+            trace.objects,
+            [info(10, 1, false), info(0, 0, false), info(5, 2, true)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn page_set_is_a_set(pages in prop::collection::vec(prop_oneof![0u32..200, any::<u32>().prop_map(|p| p >> 1)], 0..200)) {
+            let mut set = PageSet::default();
+            let mut model = BTreeSet::new();
+            for page in pages {
+                prop_assert_eq!(set.insert(page), model.insert(page));
+            }
+        }
+    }
+}
