@@ -205,12 +205,7 @@ pub(crate) fn broken(w: &World) -> Option<Alarm> {
 
 /// Whoever finds such a folio may free it without writing it.
 fn free_for_all(w: &World, f: usize) -> bool {
-    let busy = [
-        Flags::LOCKED,
-        Flags::PINNED,
-        Flags::DIRTY,
-        Flags::WRITEBACK,
-    ];
+    let busy = [Flags::LOCKED, Flags::PINNED, Flags::DIRTY, Flags::WRITEBACK];
     let has_block = w.setting.kind != Kind::Anon || w.has(f, Flags::SWAPCACHE);
     w.has(f, Flags::LRU)
         && w.frames[f].uptodate

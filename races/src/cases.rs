@@ -377,7 +377,11 @@ impl Setting {
     /// The engine's switches. Which policy's they are does not matter: nothing looks for victims.
     pub fn switches(&self) -> Switches {
         let mut sw = presets::preset("classic").expect("a preset");
-        let writes = if self.kind == Kind::FileKswapd { "on" } else { "off" };
+        let writes = if self.kind == Kind::FileKswapd {
+            "on"
+        } else {
+            "off"
+        };
         for (name, value) in [
             ("batched_dirty_flush", self.switch),
             ("file_writeback_from_reclaim", writes),

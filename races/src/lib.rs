@@ -24,7 +24,7 @@ mod world;
 
 pub use alarm::Property;
 pub use cases::{Adversary, Memory, Plant, Protocol, ADVERSARIES, MEMORY, PLANTS, PROTOCOLS};
-pub use report::{find, prove, prove_against};
+pub use report::{find, find_all, prove, prove_against};
 pub use report::{Counterexample, PlantReport, ProtocolReport, RaceReport, RunReport};
 
 /// Adversaries of one run at most.

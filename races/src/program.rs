@@ -104,7 +104,12 @@ impl Program {
                         // Loads by a stale translation change nothing that is looked at.
                         if store || self.faults {
                             let page = p as u8;
-                            Program { page, store, ..self }.access(w.clone(), who, sink);
+                            Program {
+                                page,
+                                store,
+                                ..self
+                            }
+                            .access(w.clone(), who, sink);
                         }
                     }
                 }

@@ -19,7 +19,10 @@ use std::rc::Rc;
 enum Next {
     Isolate,
     /// Step the task with this answer. It may be killed where it rests.
-    Step { answer: Option<Answer>, rests: bool },
+    Step {
+        answer: Option<Answer>,
+        rests: bool,
+    },
     Unmap(u8),
     Slot(u8),
     Write(u8),
@@ -35,6 +38,7 @@ enum Next {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Then {
     Step(Option<Answer>),
+    Free,
     Abandon,
 }
 
@@ -230,7 +234,15 @@ impl Reclaimer {
                 )
             }
             Work::Detach => (Next::Detach, "asks to empty slots".into()),
-            Work::Free => (Next::Free, format!("asks to free {}", names(self.held))),
+            Work::Free => {
+                let late = std::mem::take(&mut self.owed);
+                let next = if late {
+                    Next::Flush(0, Then::Free)
+                } else {
+                    Next::Free
+                };
+                (next, format!("asks to free {}", names(self.held)))
+            }
             Work::Yield => (
                 Next::Step {
                     answer: None,
@@ -245,12 +257,10 @@ impl Reclaimer {
             other => unreachable!("single pages, named by the host, never need {other:?}"),
         };
         self.next = next;
-        let foreign = match next {
-            Next::Unmap(f) | Next::Write(f) | Next::Slot(f) => w.frames[usize::from(f)].lock != NONE,
-            _ => false,
-        };
-        if let (true, Next::Unmap(frame) | Next::Write(frame) | Next::Slot(frame)) = (foreign, next) {
-            w.raise(Alarm::LockForeign { frame });
+        if let Next::Unmap(frame) | Next::Write(frame) | Next::Slot(frame) = next {
+            if w.frames[usize::from(frame)].lock != NONE {
+                w.raise(Alarm::LockForeign { frame });
+            }
         }
         format!("{}{asks}", before.changes(after))
     }
@@ -298,23 +308,34 @@ impl Reclaimer {
         if !left_out {
             w.flush_cpu(usize::from(cpu));
         }
-        if !last {
-            self.next = Next::Flush(cpu + 1, then);
-        } else if let Then::Step(answer) = then {
-            self.flushed = true;
-            self.next = Next::Step {
-                answer,
-                rests: false,
-            };
+        self.next = match then {
+            _ if !last => Next::Flush(cpu + 1, then),
+            Then::Step(answer) => {
+                self.flushed = true;
+                Next::Step {
+                    answer,
+                    rests: false,
+                }
+            }
+            Then::Free => Next::Free,
+            Then::Abandon => {
+                let mut task = self.task.take().expect("it is killed before its end");
+                Rc::make_mut(&mut task).abandon(w.eng_mut());
+                w.reap_but(self.held);
+                self.free(w);
+                Next::Done
+            }
+        };
+        let what = if left_out {
+            "does not flush"
         } else {
-            let mut task = self.task.take().expect("it is killed before its end");
-            Rc::make_mut(&mut task).abandon(w.eng_mut());
-            w.reap_but(self.held);
-            self.free(w);
-            self.next = Next::Done;
-        }
-        let what = if left_out { "does not flush" } else { "flushes" };
-        let ends = if self.done() { "; what is isolated goes back" } else { "" };
+            "flushes"
+        };
+        let ends = if self.done() {
+            "; what is isolated goes back"
+        } else {
+            ""
+        };
         format!("host: {what} CPU {cpu}{ends}")
     }
 
@@ -367,7 +388,9 @@ struct Seen {
 impl Seen {
     fn of(w: &World) -> Self {
         let mask = |holds: &dyn Fn(usize) -> bool| {
-            (0..FRAMES).filter(|&f| holds(f)).fold(0, |all, f| all | bit(f))
+            (0..FRAMES)
+                .filter(|&f| holds(f))
+                .fold(0, |all, f| all | bit(f))
         };
         Self {
             alive: mask(&|f| w.refs(f) > 0),

@@ -85,14 +85,15 @@ pub struct RaceReport {
 }
 
 impl RunReport {
-    fn new(model: &Model) -> Self {
+    /// Explores what the model can do in `limit` steps.
+    fn new(model: &Model, limit: u64) -> Self {
         let Search {
             states,
             transitions,
             depth,
             ends,
             found,
-        } = search(model);
+        } = search(model, limit);
         let against: Vec<_> = model.adversaries.iter().map(|a| a.name).collect();
         RunReport {
             counterexample: found.map(|f| Counterexample::new(f, against.clone())),
@@ -169,7 +170,7 @@ pub fn prove_against(
     };
     let runs: Vec<RunReport> = sets
         .into_par_iter()
-        .map(|set| RunReport::new(&model(setting, set)))
+        .map(|set| RunReport::new(&model(setting, set), u64::MAX))
         .collect();
     ProtocolReport {
         protocol: protocol.name,
@@ -182,7 +183,12 @@ pub fn prove_against(
     }
 }
 
-/// Looks for a planted bug: with nobody or one adversary, then with pairs. A write-out that merely
+/// Looks for planted bugs, each as [`find`] does.
+pub fn find_all(plants: &[Plant]) -> Vec<PlantReport> {
+    plants.par_iter().map(find).collect()
+}
+
+/// Looks for a planted bug: with nobody, with one adversary, then with pairs. A write-out that merely
 /// was not quiet is named only if the same sets of adversaries show nothing worse.
 pub fn find(plant: &Plant) -> PlantReport {
     let setting = Setting {
@@ -201,15 +207,17 @@ pub fn find(plant: &Plant) -> PlantReport {
     let few = [none, one].concat();
     // A few sets at a time, so that a bug that shows early ends the search early.
     for sets in std::iter::once(&few[..]).chain(two.chunks(7)) {
-        let runs: Vec<RunReport> = sets
-            .par_iter()
-            .map(|set| RunReport::new(&model(setting, set.clone())))
-            .collect();
-        report.states += runs.iter().map(|r| r.states).sum::<u64>();
-        report.counterexample = runs
-            .into_iter()
-            .filter_map(|r| r.counterexample)
-            .min_by_key(|c| (c.mild, c.against.len(), c.steps.len()));
+        for set in sets {
+            let best = report.counterexample.as_ref().filter(|c| !c.mild);
+            if best.is_some_and(|c| c.against.len() < set.len()) {
+                break;
+            }
+            let limit = best.map_or(u64::MAX, |c| c.steps.len() as u64);
+            let run = RunReport::new(&model(setting, set.clone()), limit);
+            report.states += run.states;
+            let both = report.counterexample.into_iter().chain(run.counterexample);
+            report.counterexample = both.min_by_key(|c| (c.mild, c.against.len(), c.steps.len()));
+        }
         if report.counterexample.is_some() {
             break;
         }

@@ -106,8 +106,9 @@ struct Graph<'m> {
     begin: Vec<u32>,
 }
 
-/// Explores everything that `model` can do.
-pub(crate) fn search(model: &Model) -> Search {
+/// Explores everything that `model` can do, or, to see whether something breaks sooner, only what it
+/// can do in `limit` steps.
+pub(crate) fn search(model: &Model, limit: u64) -> Search {
     let mut g = Graph {
         model,
         states: HashMap::new(),
@@ -124,7 +125,7 @@ pub(crate) fn search(model: &Model) -> Search {
     let mut grave: Option<(Alarm, Edge)> = None;
     let mut sink = Sink::default();
     let mut at = 0;
-    while !g.fresh.is_empty() && grave.is_none() {
+    while !g.fresh.is_empty() && grave.is_none() && depth < limit {
         for w in std::mem::take(&mut g.fresh) {
             successors(&w, &mut sink);
             if sink.out.is_empty() {
@@ -150,6 +151,7 @@ pub(crate) fn search(model: &Model) -> Search {
     }
     let found = match grave {
         Some((alarm, edge)) => Some(g.found(alarm, &[edge])),
+        None if !g.fresh.is_empty() => None,
         None => g
             .cycle()
             .or_else(|| mild.map(|(alarm, edge)| g.found(alarm, &[edge]))),
@@ -250,7 +252,9 @@ impl Graph<'_> {
             return None;
         }
         let on = |i: u32| incoming[i as usize] > 0;
-        let circle = (0..n).filter(|&i| on(i)).find_map(|i| self.back_to(i, &on))?;
+        let circle = (0..n)
+            .filter(|&i| on(i))
+            .find_map(|i| self.back_to(i, &on))?;
         Some(self.found(Alarm::Spins, &circle))
     }
 

@@ -241,7 +241,7 @@ impl World {
         if second == Second::Written {
             self.clear_dirty(f);
             self.set(f, Flags::RECLAIM);
-            self.start_write(f, p, false);
+            self.start_write(f, p, true);
         }
         self.pages[p].block = u8::from(second == Second::Clean);
     }
@@ -351,7 +351,11 @@ impl World {
     /// The folio waits in a batch of a CPU.
     pub fn batched(&self, f: usize) -> bool {
         let id = self.id(f);
-        let waits = |cpu| BatchOp::ALL.iter().any(|&op| self.eng.batch(cpu, op).contains(&id));
+        let waits = |cpu| {
+            BatchOp::ALL
+                .iter()
+                .any(|&op| self.eng.batch(cpu, op).contains(&id))
+        };
         (0..CPUS as u16).any(waits)
     }
 
@@ -364,7 +368,10 @@ impl World {
     /// look at the page table, or at all.
     pub fn cached(&self, f: usize, to_write: bool) -> Option<u8> {
         let reaches = |t: &Cached| usize::from(t.frame) == f && (t.dirty || !to_write);
-        let cpu = self.tlb.iter().position(|c| c.iter().flatten().any(reaches));
+        let cpu = self
+            .tlb
+            .iter()
+            .position(|c| c.iter().flatten().any(reaches));
         cpu.map(|c| c as u8)
     }
 
@@ -393,8 +400,10 @@ impl World {
         let cfg = self.eng.config();
         (cfg.resched_in_lists, cfg.cgroup_v2).hash(&mut key);
         for f in &self.frames {
-            key.0.extend([u8::from(f.used), u8::from(f.uptodate), f.page, f.data, f.io]);
-            key.0.extend([u8::from(f.io_read), f.lock, f.pins, u8::from(f.dma)]);
+            key.0
+                .extend([u8::from(f.used), u8::from(f.uptodate), f.page, f.data, f.io]);
+            key.0
+                .extend([u8::from(f.io_read), f.lock, f.pins, u8::from(f.dma)]);
             let folio = (f.folio != FolioId::NONE).then(|| self.eng.folio(f.folio));
             let flags = folio.map_or(0, |x| (x.word().flags() - NO_MATTER).bits());
             key.write_u32(flags);

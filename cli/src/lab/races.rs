@@ -5,7 +5,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::{print, Outputs};
 use coldset_lab::runner::RunnerError;
 use coldset_races::{
-    find, prove, prove_against, Adversary, Memory, Plant, Protocol, RaceReport, ADVERSARIES,
+    find_all, prove, prove_against, Adversary, Memory, Plant, Protocol, RaceReport, ADVERSARIES,
     MAX_ADVERSARIES, MEMORY, PLANTS, PROTOCOLS,
 };
 use std::time::Instant;
@@ -91,11 +91,10 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
         None if all => PLANTS,
         None => &[],
     };
-    for p in plants {
-        let done = find(p);
+    report.plants = find_all(plants);
+    for done in &report.plants {
         text += &done.text();
         text += "\n";
-        report.plants.push(done);
     }
     let good = report.good();
     let verdict = match (&plant, all, good) {

@@ -361,7 +361,15 @@ impl ShrinkList {
         at_hand.then(|| name(*folio)).hash(key);
         let (locked, more) = locked.as_slices();
         debug_assert!(more.is_empty(), "taken from the front only");
-        for ids in [&input[*next..], ret, free_ids, pieces, waiting, locked, unsettled] {
+        for ids in [
+            &input[*next..],
+            ret,
+            free_ids,
+            pieces,
+            waiting,
+            locked,
+            unsettled,
+        ] {
             key.write_usize(ids.len());
             ids.iter().for_each(|&id| key.write_u8(name(id)));
         }
