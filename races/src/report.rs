@@ -85,16 +85,21 @@ pub struct RaceReport {
 }
 
 impl RunReport {
-    /// Explores what the model can do in `limit` steps.
-    fn new(model: &Model, limit: u64) -> Self {
+    /// Explores what the engine can do in `limit` steps against adversaries that do so much `work` each.
+    fn new(setting: Setting, adversaries: Vec<Adversary>, work: u8, limit: u64) -> Self {
+        let against: Vec<_> = adversaries.iter().map(|a| a.name).collect();
+        let model = Model {
+            setting,
+            adversaries,
+            work,
+        };
         let Search {
             states,
             transitions,
             depth,
             ends,
             found,
-        } = search(model, limit);
-        let against: Vec<_> = model.adversaries.iter().map(|a| a.name).collect();
+        } = search(&model, limit);
         RunReport {
             counterexample: found.map(|f| Counterexample::new(f, against.clone())),
             against,
@@ -141,16 +146,6 @@ fn levels() -> [Vec<Vec<Adversary>>; 3] {
     [vec![vec![]], one, two]
 }
 
-fn model(setting: Setting, adversaries: Vec<Adversary>) -> Model {
-    // With company, one piece of work each keeps a run within seconds.
-    let work = if adversaries.len() < 2 { 2 } else { 1 };
-    Model {
-        setting,
-        adversaries,
-        work,
-    }
-}
-
 /// A form of the engine and a kind of memory against nobody, everybody alone, and all pairs.
 pub fn prove(protocol: Protocol, memory: Memory) -> ProtocolReport {
     let sets: Vec<_> = levels().into_iter().flatten().collect();
@@ -170,7 +165,11 @@ pub fn prove_against(
     };
     let runs: Vec<RunReport> = sets
         .into_par_iter()
-        .map(|set| RunReport::new(&model(setting, set), u64::MAX))
+        .map(|set| {
+            // With company, one piece of work each keeps a run within seconds.
+            let work = if set.len() < 2 { 2 } else { 1 };
+            RunReport::new(setting, set, work, u64::MAX)
+        })
         .collect();
     ProtocolReport {
         protocol: protocol.name,
@@ -213,7 +212,7 @@ pub fn find(plant: &Plant) -> PlantReport {
                 break;
             }
             let limit = best.map_or(u64::MAX, |c| c.steps.len() as u64);
-            let run = RunReport::new(&model(setting, set.clone()), limit);
+            let run = RunReport::new(setting, set.clone(), 1, limit);
             report.states += run.states;
             let both = report.counterexample.into_iter().chain(run.counterexample);
             report.counterexample = both.min_by_key(|c| (c.mild, c.against.len(), c.steps.len()));
