@@ -63,7 +63,7 @@ pub struct MachineConfig {
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
-    /// off: it leaves the mask when it loads another (`tlb.md` 1).
+    /// off: it leaves the mask when it loads another (`docs/rules/tlb.md`).
     pub lazy_cpumask: bool,
     /// Seed of devices and of everything random in the machine.
     pub seed: u64,

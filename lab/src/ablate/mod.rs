@@ -30,12 +30,7 @@ pub fn parts(before: &Switches, after: &Switches) -> Vec<Part> {
     let mut left = before.differing(after);
     let mut parts = Vec::new();
     for patch in PATCHES {
-        let switches: Vec<_> = patch
-            .switches
-            .iter()
-            .copied()
-            .filter(|s| left.contains(s))
-            .collect();
+        let switches: Vec<_> = patch.switches().filter(|s| left.contains(s)).collect();
         left.retain(|s| !switches.contains(s));
         if !switches.is_empty() {
             parts.push(Part {

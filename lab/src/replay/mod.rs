@@ -1,12 +1,16 @@
 //! Replaying a trace of page accesses over policy variants.
 
 pub mod clock;
+mod counters;
 pub mod inspect;
+mod player;
 pub mod run;
+mod stage;
 
 pub use clock::Clock;
 pub use inspect::{Command, LruvecDump};
-pub use run::{replay, Replay, ReplayError, SeriesPoint, TASKS_COUNTED};
+pub use player::SeriesPoint;
+pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
 use coldset_machine::SwapConfig;
 
@@ -23,7 +27,7 @@ pub struct ReplayOptions {
     pub swap: SwapConfig,
     /// Swappiness, 0..=200.
     pub swappiness: u16,
-    /// Pages mapped round a file fault; 1 = none.
+    /// Pages mapped around a file fault; 1 = none.
     pub fault_around: u32,
     /// Pages read ahead beyond a request.
     pub read_ahead: u32,
@@ -31,10 +35,10 @@ pub struct ReplayOptions {
     pub clock: Option<Clock>,
     /// Phase of the fold of memcg statistics, ns.
     pub fold_phase: u64,
-    /// Without a clock: fold whenever so many accesses missed, for the machine's own time is too
-    /// short for the fold every 2 s (`memcg.md` 4); 0 = by time only.
+    /// Without a clock: fold whenever this many accesses have missed, for the machine's own time is too
+    /// short for the fold every 2 s (`docs/rules/memcg.md`); 0 = by time only.
     pub fold_every: u64,
-    /// The first of these folds comes after so many misses.
+    /// The first of these folds comes after this many misses.
     pub fold_first: u64,
     /// memory.low of the memcg of a task, pages. With any, every task has a memcg of its own.
     pub low: Vec<(u16, u64)>,
@@ -81,8 +85,8 @@ impl ReplayOptions {
     }
 }
 
-/// Without a clock, statistics are folded once for so large a part of the limit that was missed:
-/// limit/8 (`memcg.md` 4: limit/8 to limit/4).
+/// Without a clock, statistics are folded each time this share of the limit has been missed:
+/// limit/8 (`docs/rules/memcg.md`).
 pub const FOLD_SHARE: u64 = 8;
 
 /// Least limit of a replay, pages: room for the kernel's own pages and one batch of reclaim.

@@ -1,4 +1,4 @@
-//! Block devices of the simulated machine (`machine-model.md` 1).
+//! Block devices of the simulated machine (`docs/rules/machine.md`).
 //!
 //! A device is a FIFO server with parallel channels. Submitting a request is a pure function of
 //! the device's state: it says when the request starts and ends and with what result, and the

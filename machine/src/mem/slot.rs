@@ -1,4 +1,4 @@
-//! One word a page of an object: where its contents are.
+//! One word for each page of an object: where its contents are.
 
 use coldset_engine::workingset::Shadow;
 use coldset_engine::FolioId;

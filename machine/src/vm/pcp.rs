@@ -1,4 +1,4 @@
-//! Pages on their way between a zone and a CPU (`machine-model.md` 2 and 4): every CPU has a list of
+//! Pages on their way between a zone and a CPU (`docs/rules/machine.md`): every CPU has a list of
 //! its own, which is refilled and drained in batches under the zone lock of the node.
 //!
 //! Only time is modelled. Which pages are free is for the zones to say; what waits in a CPU's list

@@ -256,7 +256,7 @@ mod tests {
         assert!(text.contains("4096") && text.contains("explicit"), "{text}");
     }
 
-    /// The states of `pager.md` 4, one by one, on which dirty tracking rests.
+    /// The states, one by one, on which dirty tracking rests.
     #[test]
     fn the_written_mark_survives_zap_and_arming_of_an_empty_entry() {
         if let Err(missing) = probe(&[]) {
