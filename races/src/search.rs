@@ -118,7 +118,7 @@ pub(crate) fn search(model: &Model, limit: u64) -> Search {
         begin: vec![0],
     };
     for (i, w) in model.beginnings().enumerate() {
-        g.add(w, Err(i));
+        g.add(w, Err(i), false);
     }
     let (mut depth, mut ends) = (0, 0);
     let mut mild: Option<(Alarm, Edge)> = None;
@@ -137,7 +137,8 @@ pub(crate) fn search(model: &Model, limit: u64) -> Search {
             for (n, Successor { mut world, .. }) in sink.out.drain(..).enumerate() {
                 let edge = (at, n as u16);
                 let told = world.alarm.take();
-                let (to, fault) = g.add(world, Ok(edge));
+                let checked = world.same_engine(&w);
+                let (to, fault) = g.add(world, Ok(edge), checked);
                 if let Some(a) = told.filter(|a| !a.mild()).or(fault).or(told) {
                     let worst = if a.mild() { &mut mild } else { &mut grave };
                     worst.get_or_insert((a, edge));
@@ -166,15 +167,16 @@ pub(crate) fn search(model: &Model, limit: u64) -> Search {
 }
 
 impl Graph<'_> {
-    /// The number of a state, and what is wrong with it if it is new.
-    fn add(&mut self, w: World, from: Result<Edge, usize>) -> (u32, Option<Alarm>) {
+    /// The number of a state, and what is wrong with it if it is new. `checked`: its engine has been
+    /// looked at before.
+    fn add(&mut self, w: World, from: Result<Edge, usize>, checked: bool) -> (u32, Option<Alarm>) {
         let new = self.states.len() as u32;
         match self.states.entry(w.key().into()) {
             Entry::Occupied(known) => (*known.get(), None),
             Entry::Vacant(place) => {
                 place.insert(new);
                 self.parents.push(from);
-                let fault = broken(&w).or_else(|| sound(&w));
+                let fault = broken(&w).or_else(|| (!checked).then(|| unsound(&w)).flatten());
                 self.fresh.push(w);
                 (new, fault)
             }
@@ -283,8 +285,8 @@ impl Graph<'_> {
     }
 }
 
-/// The engine's own invariants.
-fn sound(w: &World) -> Option<Alarm> {
+/// What is wrong with the engine in its own opinion.
+fn unsound(w: &World) -> Option<Alarm> {
     let check = AssertUnwindSafe(|| w.eng().check());
     catch_unwind(check).is_err().then_some(Alarm::Check)
 }

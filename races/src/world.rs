@@ -252,6 +252,11 @@ impl World {
         &self.eng
     }
 
+    /// Nobody has changed the engine between the two.
+    pub fn same_engine(&self, other: &World) -> bool {
+        Rc::ptr_eq(&self.eng, &other.eng)
+    }
+
     pub fn eng_mut(&mut self) -> &mut Engine {
         Rc::make_mut(&mut self.eng)
     }
