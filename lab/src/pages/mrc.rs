@@ -2,9 +2,9 @@
 
 use crate::charts;
 use crate::mrc::{Curve, Curves, Sampled};
-use crate::report::html::{Page, Section, Summary};
-use crate::report::human;
 use crate::runner::show_pages;
+use coldset_report::html::{Page, Section, Summary};
+use coldset_report::human;
 
 fn percent(x: f64) -> String {
     format!("{:.3} %", 100.0 * x)
