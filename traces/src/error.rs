@@ -14,7 +14,7 @@ pub enum TraceError {
     Open {
         /// File as given by the user.
         name: String,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
     /// The path is a folder.
@@ -35,7 +35,7 @@ pub enum TraceError {
         packing: &'static str,
         /// Bytes, after unpacking, that were read without error.
         offset: u64,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
     /// Unpacking takes more memory than any trace should.
@@ -128,7 +128,7 @@ pub enum TraceError {
     Option {
         /// Name of the option.
         option: &'static str,
-        /// Its value.
+        /// The value given.
         found: String,
         /// What is allowed.
         expected: &'static str,
@@ -143,12 +143,12 @@ pub enum TraceError {
         /// Names of the known formats.
         known: String,
     },
-    /// Writing failed.
+    /// The trace cannot be written.
     #[error("{name}: cannot write the trace: {source}; check the folder, its permissions and the free space")]
     Write {
         /// File as given by the user.
         name: String,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -96,16 +96,9 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
         out.push_str("\n\n");
         out.push_str(&table.text(Style::Plain));
     };
-    let mut table = Table::of_words(["experiment", "section", "scale", "before", "after", "what"]);
+    let mut table = Table::of_words(["experiment", "scale", "before", "after", "what"]);
     for e in EXPERIMENTS {
-        table.row([
-            e.name,
-            e.section,
-            &show_scale(e.scale),
-            e.before,
-            e.after,
-            e.doc,
-        ]);
+        table.row([e.name, &show_scale(e.scale), e.before, e.after, e.doc]);
     }
     section("Experiments (coldset lab run EXPERIMENT)", &table);
     if args.params {
@@ -165,7 +158,7 @@ fn json() -> Result<Value, RunnerError> {
             .collect();
         json!({
             "name": e.name,
-            "section": e.section,
+            "source": e.source,
             "scale": show_scale(e.scale),
             "before": e.before,
             "after": e.after,

@@ -1,6 +1,6 @@
-//! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
+//! Named sets of switches (`docs/rules/series.md`, `docs/rules/kernels.md`).
 
-use super::patches::PATCHES;
+use super::patches::{up_to, STEPS};
 use super::{
     BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
     RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
@@ -17,7 +17,7 @@ pub struct Preset {
     pub doc: &'static str,
     /// Authors, venue and year, for a policy of the literature.
     pub paper: Option<&'static str>,
-    build: fn() -> Switches,
+    pub(super) build: fn() -> Switches,
 }
 
 impl Preset {
@@ -46,15 +46,19 @@ macro_rules! of_lists {
 }
 const LISTS: [Preset; ListKind::ALL.len()] = list_policies!(of_lists);
 
-/// [`KERNELS`] and [`LISTS`].
-const fn joined() -> [Preset; KERNELS.len() + LISTS.len()] {
-    let mut all = [KERNELS[0]; KERNELS.len() + LISTS.len()];
-    let mut at = 1;
-    while at < all.len() {
+const ALL: usize = KERNELS.len() + STEPS.len() + LISTS.len();
+
+/// [`KERNELS`], [`STEPS`] and [`LISTS`].
+const fn joined() -> [Preset; ALL] {
+    let mut all = [KERNELS[0]; ALL];
+    let mut at = 0;
+    while at < ALL {
         all[at] = if at < KERNELS.len() {
             KERNELS[at]
+        } else if at < KERNELS.len() + STEPS.len() {
+            STEPS[at - KERNELS.len()]
         } else {
-            LISTS[at - KERNELS.len()]
+            LISTS[at - KERNELS.len() - STEPS.len()]
         };
         at += 1;
     }
@@ -107,61 +111,13 @@ const KERNELS: &[Preset] = &[
     },
     Preset {
         names: &["android_backport", "gen-faulty"],
-        doc: "the series ported to a 6.12 phone kernel with five faults (mglru.md 13)",
+        doc: "the series ported to a 6.12 phone kernel with five faults (docs/rules/faults.md)",
         paper: None,
         build: android_backport,
     },
-    Preset {
-        names: &["step4"],
-        doc: "base and the patches of the series up to 4: restructured loop, fixed budget",
-        paper: None,
-        build: || up_to(4),
-    },
-    Preset {
-        names: &["step5"],
-        doc: "base and the patches of the series up to 5: exact counts",
-        paper: None,
-        build: || up_to(5),
-    },
-    Preset {
-        names: &["step6"],
-        doc: "base and the patches of the series up to 6: smaller batch",
-        paper: None,
-        build: || up_to(6),
-    },
-    Preset {
-        names: &["step7"],
-        doc: "base and the patches of the series up to 7: no abort after aging",
-        paper: None,
-        build: || up_to(7),
-    },
-    Preset {
-        names: &["step8"],
-        doc: "base and the patches of the series up to 8: no swap check at isolation",
-        paper: None,
-        build: || up_to(8),
-    },
-    Preset {
-        names: &["step9"],
-        doc: "base and the patches of the series up to 9: common dirty reactivation",
-        paper: None,
-        build: || up_to(9),
-    },
-    Preset {
-        names: &["step10"],
-        doc: "base and the patches of the series up to 10: flushers woken in the loop",
-        paper: None,
-        build: || up_to(10),
-    },
-    Preset {
-        names: &["step14"],
-        doc: "base and the patches of the series up to 14: unified writeback throttling; the same as v5",
-        paper: None,
-        build: || up_to(14),
-    },
 ];
 
-/// A change that goes with any preset, written behind it: `base+tlbbatch` (`workloads.md` 1.6).
+/// A change that goes with any preset, written behind it: `base+tlbbatch` (`docs/rules/kernels.md`).
 pub struct Suffix {
     /// Its name, without the plus.
     pub name: &'static str,
@@ -301,7 +257,7 @@ fn v612_early() -> Switches {
     }
 }
 
-/// `mglru.md` 0: the stable series took parts of patch 9.
+/// `docs/rules/kernels.md`: the stable series took parts of patch 9.
 fn v612() -> Switches {
     Switches {
         common_dirty_reactivation: true,
@@ -328,23 +284,9 @@ fn v2() -> Switches {
     }
 }
 
+/// Version 5: every patch.
 fn v5() -> Switches {
-    Switches {
-        budget_floor: BudgetFloor::V5,
-        rotate_on_empty_budget: true,
-        min_seq_flush: MinSeqFlush::Both,
-        isolate_swap_check: SwapCheck::Never,
-        ..v2()
-    }
-}
-
-/// Base with every patch of version 5 up to number `last` (`mglru.md` 12.1), to look at each alone.
-fn up_to(last: u8) -> Switches {
-    let (mut s, v5) = (base(), v5());
-    for patch in PATCHES.iter().filter(|p| p.number <= last) {
-        s.take(patch.switches, &v5);
-    }
-    s
+    up_to(u8::MAX)
 }
 
 fn merged() -> Switches {
@@ -362,7 +304,7 @@ fn merged() -> Switches {
     }
 }
 
-/// `mglru.md` 12.4 and 13: v5 on a base without proportional protection that still writes single
+/// `docs/rules/series.md`, `docs/rules/faults.md`: v5 on a base without proportional protection that still writes single
 /// file folios; the vendor's hook was off in their test.
 fn android_backport() -> Switches {
     Switches {
@@ -408,21 +350,5 @@ mod tests {
             }
         }
         assert!(suffix("tlbbatches").is_none());
-    }
-
-    /// Each step has the switches of its own patch on top of the step before, and nothing else.
-    #[test]
-    fn steps_are_cumulative() {
-        let mut before = base();
-        for patch in PATCHES {
-            let step = preset(&format!("step{}", patch.number)).unwrap();
-            let mut own = patch.switches.to_vec();
-            own.sort_unstable();
-            let mut differing = before.differing(&step);
-            differing.sort_unstable();
-            assert_eq!(differing, own, "step{}", patch.number);
-            before = step;
-        }
-        assert_eq!(before, v5());
     }
 }

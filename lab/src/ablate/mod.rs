@@ -30,12 +30,7 @@ pub fn parts(before: &Switches, after: &Switches) -> Vec<Part> {
     let mut left = before.differing(after);
     let mut parts = Vec::new();
     for patch in PATCHES {
-        let switches: Vec<_> = patch
-            .switches
-            .iter()
-            .copied()
-            .filter(|s| left.contains(s))
-            .collect();
+        let switches: Vec<_> = patch.switches().filter(|s| left.contains(s)).collect();
         left.retain(|s| !switches.contains(s));
         if !switches.is_empty() {
             parts.push(Part {
@@ -261,12 +256,15 @@ mod tests {
     static COUNT: Experiment = Experiment {
         name: "count",
         doc: "counts",
-        section: "0",
+        source: "",
         before: "base",
         after: "v5",
         extra: &[],
         scale: 64,
         params: &[],
+        costs: &[],
+        deviations: &[],
+        hosts: |_| Ok(Vec::new()),
         run: run_once,
         claims,
         mechanism: &[],
@@ -278,7 +276,7 @@ mod tests {
             seeds: 4,
             scale: 64,
             effort_permille: 1000,
-            costs: coldset_machine::Params::default(),
+            costs: crate::rig::Costs::default(),
             params: Vec::new(),
             record: Vec::new(),
             sample_points: 0,

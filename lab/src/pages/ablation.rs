@@ -78,7 +78,7 @@ pub fn ablation(
             },
             switches(&plan.variants),
             parameters(experiment, plan),
-            costs(&plan.costs),
+            costs(plan.costs.table()),
         ],
         command: command.into(),
         json: ablation_json(a),

@@ -28,8 +28,8 @@ pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
         id: "experiment",
         title: "Parameters of the experiment",
         intro: format!(
-            "{}; {}. Change: --param NAME=VALUE.",
-            experiment.doc, experiment.section
+            "{}. Published in {}. Change: --param NAME=VALUE.",
+            experiment.doc, experiment.source
         ),
         tables: vec![table],
         folded: true,
@@ -113,7 +113,7 @@ pub fn experiment(
             },
             switches(&plan.variants),
             parameters(experiment, plan),
-            costs(&plan.costs),
+            costs(plan.costs.table()),
         ],
         command: command.into(),
         json: experiment_json(result),

@@ -248,7 +248,7 @@ pub fn replay(
             Section {
                 id: "bounds",
                 title: "Exact policies",
-                intro: "LRU and OPT with all of the limit, kernel memory not deducted.".into(),
+                intro: "LRU and OPT have the whole limit: no kernel memory is deducted.".into(),
                 tables: vec![bounds(tables)],
                 folded: true,
                 ..Section::default()

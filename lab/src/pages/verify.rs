@@ -2,8 +2,8 @@
 
 use super::variants::costs;
 use crate::charts;
+use crate::rig::Costs;
 use crate::verify::{sensitivity_json, sensitivity_table, Sensitivity, Verified};
-use coldset_machine::Params;
 use coldset_report::html::{capital, Page, Section, Summary};
 use coldset_report::shown::seeds;
 use coldset_report::tables::{accepted, Counters, ACCEPTANCE};
@@ -93,7 +93,7 @@ fn summary(verified: &Verified) -> Summary {
 pub fn verify(
     verified: &Verified,
     changes: Option<&Sensitivity>,
-    used: &Params,
+    used: &Costs,
     command: &str,
 ) -> String {
     let (results, failed) = verified.split();
@@ -151,7 +151,7 @@ pub fn verify(
                 folded: true,
                 ..Section::default()
             },
-            costs(used),
+            costs(used.table()),
         ],
         command: command.into(),
         json: experiments_json(&results, &failed, changes.map(sensitivity_json)),

@@ -29,7 +29,7 @@ pub struct GenDump {
     pub seq: u64,
     /// Time since its birth, ms.
     pub age_ms: u64,
-    /// Anonymous pages; none where the type has no such generation any more.
+    /// Anonymous pages; none if the type no longer has this generation.
     pub anon: Option<u64>,
     /// File pages.
     pub file: Option<u64>,

@@ -2,7 +2,7 @@
 //!
 //! Most of them hit: [`Player::hits`] serves those in one loop over the machine's state. Any other
 //! is one operation of the machine ([`Player::miss`]), which may charge, reclaim, read and wait.
-//! Between accesses [`Player::tick`] does what is due by then.
+//! Between accesses [`Player::tick`] takes samples and statistics that are due.
 
 use super::counters::counters;
 use super::inspect::{self, Command, LruvecDump};
@@ -321,7 +321,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Without a clock, memcg statistics are folded whenever so many accesses have missed.
+    /// Without a clock, memcg statistics are folded whenever `fold_every` accesses have missed.
     fn fold_by_misses(&mut self) {
         if self.options.clock.is_some() || self.options.fold_every == 0 {
             return;

@@ -192,7 +192,7 @@ impl Machine {
         }
     }
 
-    /// Reads what is missing of `pages`, a request for each run, as far as memory is easily had.
+    /// Reads what is missing of `pages`, one request for each run, until a reclaim is fruitless.
     /// Nobody waits for it here.
     pub(crate) async fn read_around(&self, ctx: &Ctx, object: ObjectId, pages: Range<u32>) {
         let mut at = pages.start;
@@ -203,7 +203,7 @@ impl Machine {
             }
             at = run.start;
             match self.start_read(ctx, object, run, Purpose::Around).await {
-                // Whoever needs a page whose read has failed reads it again, and hears of it then.
+                // A task that needs a page whose read has failed reads it again, and gets the error.
                 Ok(Some(reading)) if !reading.short => at = reading.end,
                 Ok(None) => at += 1,
                 Ok(Some(_)) | Err(_) => return,

@@ -11,8 +11,8 @@ use crate::world::World;
 use coldset_engine::{Flags, FolioId, ObjectId};
 use std::cell::Cell;
 
-/// An open file. It remembers which page its last read ended in: reading on in the same page is not
-/// another access (`docs/rules/mglru.md`).
+/// An open file. It remembers which page its last read ended in: continuing in the same page is not
+/// another access (`docs/rules/generations.md#references`).
 #[derive(Debug)]
 pub struct OpenFile {
     /// The file.

@@ -18,7 +18,7 @@ use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 
 impl World {
     /// Connects folios that the engine has found dirty with their inodes and write contexts
-    /// (`writeback.md` 1).
+    /// (`docs/rules/writeback.md`).
     pub(crate) fn note_dirty(&mut self, ctx: &Ctx) {
         if !self.engine.has_newly_dirty() {
             return;
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Figures of a memcg for the dirty limits, as lagging as its statistics are.
+    /// Figures of a memcg for the dirty limits. They lag as its statistics do.
     pub(crate) fn memcg_figures(&self, memcg: MemcgId) -> Option<MemcgFigures> {
         if memcg == MemcgId::ROOT {
             return None;
@@ -191,7 +191,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes a dirtier pay (`writeback.md` 3).
+    /// Throttles a task that dirties pages (`docs/rules/writeback.md`).
     pub(crate) async fn balance_dirty(&self, ctx: &Ctx, object: ObjectId) {
         let pages = ctx.newly_dirtied.take();
         let due = {

@@ -1,4 +1,4 @@
-//! What memory holds: objects (files, anonymous regions) with a slot a page, and the mappings
+//! What memory holds: objects (files, anonymous regions) with a slot for each page, and the mappings
 //! through which address spaces see them.
 
 pub mod mapping;

@@ -33,30 +33,30 @@ pub enum Fill {
     Ordinary,
     /// Each page repeats one word.
     Same,
-    /// Nothing compresses.
+    /// Random bytes, which do not compress.
     Random,
 }
 
 /// A file or an anonymous region.
 #[derive(Debug)]
 pub struct Object {
-    /// Backing.
+    /// Where its pages come from and go to.
     pub backing: Backing,
     /// Contents, if anonymous.
     pub fill: Fill,
-    /// One slot a page.
+    /// One slot for each page.
     slots: PerPage<SlotWord>,
     /// Mappings of it, in order of creation.
     pub mappings: Vec<MappingId>,
     /// Memcg that first dirtied it; writeback is accounted there.
     pub writer: Option<MemcgId>,
-    /// One bit a page: dirty in the page cache.
+    /// One bit for each page: dirty in the page cache.
     dirty: Bits,
-    /// Dirty pages.
+    /// Number of dirty pages.
     pub nr_dirty: u64,
     /// Pages under writeback.
     pub nr_writeback: u64,
-    /// Where background writeback goes on.
+    /// Where background writeback continues.
     pub cursor: u32,
     /// First error of a write that no fsync has reported yet.
     pub error: Option<DeviceError>,
@@ -68,7 +68,7 @@ pub struct Object {
     upper: Bits,
     /// Cached pages that were written: the file system keeps something for each, one bit.
     buffers: Bits,
-    /// Contents, once somebody stores: see [`Contents`].
+    /// Contents, from the first store on: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
 

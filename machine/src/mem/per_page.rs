@@ -1,8 +1,8 @@
-//! A table with one value a page: whole, or in leaves that exist where pages are used.
+//! One value for each page of an object: in one array, or in leaves that exist where pages are used.
 //!
-//! A whole table is an array, and what programs of the lab have: a look-up is one load. A scattered
-//! one is for objects of which few pages are used (a trace names pages as it likes, and one number of
-//! it must not cost memory for all the numbers below): it takes memory by pages used.
+//! The array is what the lab's own programs have: a look-up is one load. Leaves are for objects of
+//! which few pages are used: a trace may name any page number, and a large one must not cost memory
+//! for all the numbers below it.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 /// Values of a leaf. Few, so that a page that is alone costs little.
 const LEAF: usize = 16;
 
-/// One value a page. A value that was never set is the default.
+/// One value for each page. A value that was never set is the default.
 #[derive(Debug)]
 pub struct PerPage<T> {
     /// Values there may be.

@@ -8,7 +8,7 @@ use super::config::SimConfig;
 use super::event::Action;
 use super::handle::Sim;
 use super::sched::{LocalFuture, SimState};
-use super::task::{RunState, TaskCtx};
+use super::task_ctx::{RunState, TaskCtx};
 
 /// Why a run returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,7 +187,11 @@ impl Executor {
         }
         inner.free_slots.borrow_mut().push(ctx.id.slot);
         inner.live.set(inner.live.get() - 1);
-        while ctx.joiners.borrow_mut().wake_one(inner, 0) {}
+        while ctx
+            .joiners
+            .borrow_mut()
+            .wake_one(|task| inner.wake(task, 0))
+        {}
     }
 }
 

@@ -9,7 +9,8 @@ use super::cpus::CpuStats;
 use super::event::Action;
 use super::mask::CpuMask;
 use super::sched::{ContextSwitch, SimState, TaskSlot};
-use super::task::{Affinity, RunState, Task, TaskCtx, TaskId};
+use super::task::{Affinity, Task};
+use super::task_ctx::{RunState, TaskCtx, TaskId};
 
 /// A cheap handle on the simulation: clock, tasks, CPUs. Clones refer to the same simulation.
 ///

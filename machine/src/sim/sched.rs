@@ -16,7 +16,7 @@ use super::config::SimConfig;
 use super::cpus::{CpuStats, Cpus};
 use super::event::{Action, EventQueue};
 use super::mask::CpuMask;
-use super::task::{RunState, TaskCtx, TaskId};
+use super::task_ctx::{RunState, TaskCtx, TaskId};
 
 pub(super) type Call = Box<dyn FnOnce()>;
 pub(super) type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;

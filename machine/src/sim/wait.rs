@@ -3,8 +3,7 @@
 //! Charged time is settled before every sleep. A waiter is on its queue from the moment it calls,
 //! so a wake-up while it still settles is not lost.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,54 +11,8 @@ use std::task::{Context, Poll};
 
 use super::class::TimeClass;
 use super::handle::Sim;
-use super::sched::SimState;
-use super::task::{Task, TaskCtx, TaskId};
-
-/// One place in a queue.
-struct Place {
-    ctx: Rc<TaskCtx>,
-    /// Tells the places of one task apart.
-    token: u64,
-    woken: Cell<bool>,
-}
-
-/// Who waits, first come first.
-#[derive(Default)]
-pub(super) struct WaitList {
-    places: VecDeque<Rc<Place>>,
-}
-
-impl WaitList {
-    fn enter(&mut self, ctx: &Rc<TaskCtx>) -> Rc<Place> {
-        let token = ctx.last_token.get() + 1;
-        ctx.last_token.set(token);
-        let place = Rc::new(Place {
-            ctx: ctx.clone(),
-            token,
-            woken: Cell::new(false),
-        });
-        self.places.push_back(place.clone());
-        place
-    }
-
-    fn leave(&mut self, place: &Rc<Place>) {
-        if let Some(at) = self.places.iter().position(|p| Rc::ptr_eq(p, place)) {
-            self.places.remove(at);
-        }
-    }
-
-    /// Wakes the first. A task that has a place here but is blocked elsewhere sleeps on.
-    pub fn wake_one(&mut self, inner: &SimState, latency_ns: u64) -> bool {
-        let Some(place) = self.places.pop_front() else {
-            return false;
-        };
-        place.woken.set(true);
-        if place.ctx.blocked_on.get() == place.token {
-            inner.wake(&place.ctx, latency_ns);
-        }
-        true
-    }
-}
+use super::task::Task;
+use super::task_ctx::{Place, TaskId, WaitList};
 
 /// A FIFO queue of waiting tasks. Clones refer to the same queue.
 #[derive(Clone)]
@@ -129,8 +82,8 @@ impl WaitQueue {
 
     /// Wakes the task that has waited longest. False if nobody waits.
     pub fn wake_one(&self) -> bool {
-        let inner = &self.sim.inner;
-        self.list.borrow_mut().wake_one(inner, self.latency_ns)
+        let wake = |task: &_| self.sim.inner.wake(task, self.latency_ns);
+        self.list.borrow_mut().wake_one(wake)
     }
 
     /// Wakes everybody, in the order they came. Returns how many.
@@ -145,7 +98,7 @@ impl WaitQueue {
     /// How many tasks wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.list.borrow().places.len()
+        self.list.borrow().len()
     }
 
     /// True if nobody waits.

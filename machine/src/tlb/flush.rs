@@ -1,4 +1,4 @@
-//! Flushes and what they cost (`tlb.md` 2 to 4 and 6).
+//! Flushes and what they cost (`docs/rules/tlb.md`).
 
 use super::call::CallCost;
 use super::{Tlb, PENDING_MAX};
@@ -17,7 +17,7 @@ const TRIM_NS: u64 = 1_000_000_000;
 pub(super) enum What {
     /// Everything, whatever address space the CPU uses.
     All,
-    /// So many pages of one address space.
+    /// This many pages of one address space.
     Pages(MmId, u64),
 }
 

@@ -1,4 +1,4 @@
-//! Worked examples of `tlb.md` that need CPUs (T2, T4 and T6 are the engine's), and the rules of masks.
+//! Worked examples of `docs/rules/tlb.md` that need CPUs, and the rules of masks.
 
 use super::flush::What;
 use crate::config::{MachineConfig, SwapConfig};

@@ -85,7 +85,7 @@ impl Machine {
         Ok(charge)
     }
 
-    /// The loop at the limit (`memcg.md` 3).
+    /// The loop at the limit (`docs/rules/memcg.md`).
     async fn charge_slow(
         &self,
         ctx: &Ctx,
@@ -126,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// memory.high: reclaim, then a penalty sleep (`memcg.md` 3.1).
+    /// memory.high: reclaim, then a penalty sleep (`docs/rules/memcg.md`).
     async fn handle_high(&self, ctx: &Ctx, memcg: MemcgId) {
         let hz = u64::from(self.w.borrow().engine.config().hz);
         let mut task = HighTask::new(memcg, &mut ctx.over_high.borrow_mut(), hz);
@@ -147,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// The allocator's slow path (`reclaim-entry.md` 6).
+    /// The allocator's slow path (`docs/rules/zones.md`).
     async fn take_pages_slow(
         &self,
         ctx: &Ctx,

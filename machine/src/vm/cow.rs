@@ -105,7 +105,7 @@ impl World {
     /// An entry of a shared anonymous page has been cleared and its mapping is about to be taken off
     /// the folio. If it was the last one, another mapping that may still want the contents gets the
     /// page instead, not accessed: a page that nobody maps would be gone. False if nobody is left
-    /// who could want it; `left` does not any more.
+    /// who could want it; `left` no longer does.
     pub(super) fn hand_over(
         &mut self,
         object: ObjectId,

@@ -1,4 +1,4 @@
-//! The end of a memcg (`memcg.md` 7): who keeps it from being released, and when that is tried.
+//! The end of a memcg (`docs/rules/memcg.md`): who keeps it from being released, and when that is tried.
 //!
 //! An address space, a task and a write context name their memcg and hold it. What is charged, what
 //! is in swap, children and visits of reclaim hold it anyway. Whenever one of these may have been
@@ -48,13 +48,13 @@ impl World {
             .expect("a memcg that somebody names exists");
     }
 
-    /// It does so no more.
+    /// It no longer does.
     pub(crate) fn unhold_memcg(&mut self, memcg: MemcgId) {
         self.engine.memcgs.unhold(memcg);
         self.release_dead();
     }
 
-    /// Releases offline memcgs that nothing holds any more.
+    /// Releases offline memcgs that nothing holds any longer.
     pub(crate) fn release_dead(&mut self) {
         if self.engine.memcg_release_dead() == 0 {
             return;
@@ -73,7 +73,7 @@ impl World {
 
 impl Machine {
     /// Removes a memcg without tasks or address spaces. What is charged to it stays so until it is
-    /// reclaimed or freed; the memcg is gone for good when the last of it is.
+    /// reclaimed or freed; the memcg itself goes with the last of it.
     ///
     /// # Errors
     /// The root, a memcg that is gone already or has children.

@@ -1,9 +1,9 @@
 //! tmpfs: files that live in memory only. Their pages are page cache by owner and swap-backed by
 //! list: on the anonymous lists, dirty from birth, written to swap by reclaim
-//! (`shrink-folio-list.md` 6, `workloads.md` 8.2).
+//! (`docs/rules/swap.md`).
 //!
 //! Reclaim moves a page from the file's index to the swap cache when it writes it; the file's slot
-//! goes on naming the folio until it is freed, as it does for anonymous memory.
+//! keeps naming the folio until it is freed, as it does for anonymous memory.
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// The folio of a page that is not in memory: back from swap, or new. `None`: a hole that is
-    /// only read, or somebody else was faster; look again.
+    /// only read, or another task was faster: look again.
     pub(crate) async fn tmpfs_page(
         &self,
         ctx: &Ctx,

@@ -88,7 +88,7 @@ impl Resources {
         self.tell_room(core);
     }
 
-    /// The engine gets to know what is left for pages.
+    /// Tells the engine what is left for pages.
     fn tell_room(&self, core: &mut Core) {
         let other = self.gate.store() + self.gate.extra();
         core.policy

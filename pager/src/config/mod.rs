@@ -328,7 +328,7 @@ impl PoolConfig {
         self
     }
 
-    /// Grants anonymous regions of any size, also if budget and swap cannot hold them together. Whoever
+    /// Grants anonymous regions of any size, also if budget and swap cannot hold them together. A program that
     /// uses more pages than they can hold gets SIGBUS and a line that says so, as in a kernel that
     /// overcommits; without this, [`Group::anonymous`](crate::Group::anonymous) refuses.
     pub fn overcommit(mut self, on: bool) -> Self {

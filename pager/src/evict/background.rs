@@ -1,7 +1,7 @@
 //! Reclaim ahead of need, as kswapd does: a thread that keeps a little of the budget free, so that
 //! misses rarely have to make room for themselves.
 //!
-//! It only moves work off the path of a miss. The budget is a bound without it, and whoever finds no
+//! It only moves work off the path of a miss. The budget is a bound without it, and a miss that finds no
 //! room reclaims, whether it runs or not.
 
 use super::reclaim::Reclaimer;

@@ -11,7 +11,7 @@
 //! | 2 to 4 | [`Evictor::take_out`]: pin them in a pipe, punch them out, read the pipe |
 //! | 5 | [`Evictor::fates`]: which of them differ from their stored copies? |
 //! | 6 | [`Evictor::store`]: contents to swap and files |
-//! | 7 | [`Evictor::finish`]: the engine, the gate, and whoever waits for the pages are told |
+//! | 7 | [`Evictor::finish`]: the engine, the gate and waiting threads are told |
 
 use super::victim::{runs, runs_of, Victim};
 use crate::budget::resources::Resources;
@@ -28,9 +28,9 @@ use crate::store::swap::Put;
 use crate::sys::bell::Bell;
 use crate::sys::exit::end;
 use crate::sys::memory::PageBuf;
+use crate::sys::pagemap::Scan;
 use crate::sys::pipe::PinPipe;
 use crate::sys::{clock, PAGE};
-use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -128,26 +128,16 @@ impl Evictor {
         let mut result = Ok(());
         for chunk in victims.chunks(e.capacity) {
             let start = clock::now();
-            let done = self.evict_chunk(&mut e, chunk, left);
+            let done = self.take_out(&mut e, chunk).and_then(|()| {
+                let fates = self.store(&mut e, chunk);
+                self.finish(&e, chunk, &fates, left)
+            });
             let n = chunk.len() as u64;
             let ns = (clock::now() - start) / n;
             self.res.counts.evict_ns.add_many(ns, n);
             result = result.and(done);
         }
         result
-    }
-
-    fn evict_chunk(&self, e: &mut Buffers, victims: &[Victim], left: &mut u64) -> Result<()> {
-        self.take_out(e, victims)?;
-        let mut fates = self.fates(e, victims);
-        let failure = self.store(e, victims, &mut fates);
-        self.finish(e, victims, &fates, left)?;
-        if let Some(source) = failure {
-            self.res.counts.store_errors.fetch_add(1, Relaxed);
-            // Told to those who sync; whoever wanted room tries to find other pages.
-            self.res.errors.note("writing swap", &source);
-        }
-        Ok(())
     }
 
     /// The descriptors that an eviction uses are the pager's.
@@ -268,9 +258,11 @@ impl Evictor {
         {
             written.fill(false);
             let first = run[0].page;
-            let told = area.memory().written(pm, first, run.len(), |r| {
-                written[r.first - first..][..r.pages].fill(true);
-            });
+            let told = area
+                .memory()
+                .scan(pm, Scan::Written, first..first + run.len(), |r| {
+                    written[r.first - first..][..r.pages].fill(true);
+                });
             if !told {
                 written.fill(true);
             }
@@ -278,28 +270,25 @@ impl Evictor {
         written
     }
 
-    /// Step 6: contents to their stores. The first error of the swap, if any.
-    fn store(&self, e: &mut Buffers, victims: &[Victim], fates: &mut [Fate]) -> Option<io::Error> {
-        let failure = self.store_in_swap(e, victims, fates);
+    /// Step 6: contents to their stores.
+    fn store(&self, e: &mut Buffers, victims: &[Victim]) -> Vec<Fate> {
+        let mut fates = self.fates(e, victims);
+        self.store_in_swap(e, victims, &mut fates);
         // All writes to a file together.
         let mut at = 0;
         for same in victims.chunk_by(|a, b| Arc::ptr_eq(&a.area, &b.area)) {
             if let Some(file) = same[0].area.writable_file() {
-                let fates = &mut fates[at..at + same.len()];
                 let pages = &e.pages.bytes()[at * PAGE..];
-                self.store_in_file(pages, file, same, fates);
+                self.store_in_file(pages, file, same, &mut fates[at..at + same.len()]);
             }
             at += same.len();
         }
-        failure
+        fates
     }
 
-    fn store_in_swap(
-        &self,
-        e: &mut Buffers,
-        victims: &[Victim],
-        fates: &mut [Fate],
-    ) -> Option<io::Error> {
+    /// Pages of anonymous memory. The first error is told to those who sync; a reclaimer that wanted room
+    /// tries to find other pages.
+    fn store_in_swap(&self, e: &mut Buffers, victims: &[Victim], fates: &mut [Fate]) {
         let mut puts: Vec<Put> = Vec::new();
         for (at, v) in victims.iter().enumerate() {
             if let Some(slot) = v.slot.filter(|_| fates[at] == Fate::Write) {
@@ -307,16 +296,19 @@ impl Evictor {
                 puts.push(Put { slot, at, result });
             }
         }
-        let swap = self.res.swap.as_ref().filter(|_| !puts.is_empty())?;
+        let Some(swap) = self.res.swap.as_ref().filter(|_| !puts.is_empty()) else {
+            return;
+        };
         swap.put_all(&mut puts, &e.pages, &mut e.run);
         if swap.crowded() {
             self.crowded.ring();
         }
+        let counts = &self.res.counts;
         let mut failure = None;
         for p in puts {
             match p.result {
                 Ok(()) => {
-                    self.res.counts.swapped_out.fetch_add(1, Relaxed);
+                    counts.swapped_out.fetch_add(1, Relaxed);
                 }
                 Err(err) => {
                     fates[p.at] = Fate::Failed;
@@ -324,7 +316,10 @@ impl Evictor {
                 }
             }
         }
-        failure
+        if let Some(source) = failure {
+            counts.store_errors.fetch_add(1, Relaxed);
+            self.res.errors.note("writing swap", &source);
+        }
     }
 
     /// Pages of one file, which lie in `pages`: runs of neighbours in one write. Errors wait for the next
@@ -352,7 +347,7 @@ impl Evictor {
         }
     }
 
-    /// Step 7: the books, the gate, and whoever waits for a page. Pages that could not be stored come back.
+    /// Step 7: the books, the gate, and threads that wait for a page. Pages that could not be stored come back.
     fn finish(
         &self,
         e: &Buffers,

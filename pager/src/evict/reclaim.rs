@@ -51,7 +51,7 @@ impl Reclaimer {
     pub(crate) fn reclaim(&self, memcg: MemcgId, nr: u64, asked: bool) -> Result<u64> {
         self.sweeper.sweep_if_due();
         self.res.counts.reclaims.fetch_add(1, Relaxed);
-        let mut run = Run {
+        let mut run = ReclaimRun {
             by: self,
             victims: Vec::new(),
             unmapped: Vec::new(),
@@ -77,7 +77,7 @@ struct Unmapped {
 }
 
 /// One run of a task.
-struct Run<'a> {
+struct ReclaimRun<'a> {
     by: &'a Reclaimer,
     victims: Vec<Victim>,
     unmapped: Vec<Unmapped>,
@@ -92,7 +92,7 @@ struct Run<'a> {
     result: Result<()>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ReclaimRun<'a> {
     /// Runs a task to its end. Returns pages that the engine counts as freed.
     fn drive(&mut self, memcg: MemcgId, nr: u64, asked: bool) -> u64 {
         let res: &'a Resources = &self.by.res;

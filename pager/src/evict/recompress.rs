@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 /// full.
 ///
 /// # Errors
-/// No thread is to be had.
+/// The thread cannot be started.
 pub(crate) fn start(res: &Arc<Resources>, crowded: &Arc<Bell>) -> Result<()> {
     let Some(cold) = res.swap.as_ref().and_then(|s| s.cold_after()) else {
         return Ok(());
@@ -30,7 +30,7 @@ pub(crate) fn start(res: &Arc<Resources>, crowded: &Arc<Bell>) -> Result<()> {
 
 fn work(res: &Weak<Resources>, bell: &Bell, cold: Duration) {
     while let Some(rung) = bell.wait(INTERVAL) {
-        // The pool is let go between batches: whoever drops it does not wait for this thread.
+        // The pool is let go between batches: dropping it does not wait for this thread.
         let mut more = true;
         while more {
             if bell.stopped() {

@@ -7,7 +7,7 @@ use crate::budget::resources::Resources;
 use crate::page::Word;
 use crate::policy::WalkOf;
 use crate::region::area::{Area, BLOCK};
-use crate::sys::pagemap::WRITTEN;
+use crate::sys::pagemap::{Scan, WRITTEN};
 use crate::sys::PAGE;
 use coldset_engine::switches::PolicyKind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 /// What a sweep found in a block: one bit a page.
 #[derive(Debug)]
-struct Found {
+struct SweptBlock {
     used: [u64; BLOCK / 64],
     written: [u64; BLOCK / 64],
     any: bool,
@@ -103,9 +103,9 @@ impl Sweeper {
     }
 
     /// Scans and zaps a block.
-    fn look(&self, area: &Area, b: usize) -> Found {
+    fn look(&self, area: &Area, b: usize) -> SweptBlock {
         let range = area.block(b);
-        let mut f = Found {
+        let mut f = SweptBlock {
             used: [0; BLOCK / 64],
             written: [0; BLOCK / 64],
             any: false,
@@ -124,7 +124,7 @@ impl Sweeper {
             return f;
         };
         let mut mapped = 0;
-        area.memory().present(pm, range.start, range.len(), |run| {
+        area.memory().scan(pm, Scan::Present, range.clone(), |run| {
             mapped += run.pages;
             for p in run.first..run.first + run.pages {
                 set(&mut f.used, p - range.start);
@@ -142,7 +142,7 @@ impl Sweeper {
     }
 
     /// Tells the engine, or leaves marks.
-    fn tell(&self, area: &Area, walk: Option<&WalkOf>, b: usize, found: &Found) {
+    fn tell(&self, area: &Area, walk: Option<&WalkOf>, b: usize, found: &SweptBlock) {
         let range = area.block(b);
         let mut core = self.res.core();
         let (mut young, mut dirty) = (0, false);

@@ -102,7 +102,7 @@ impl Region {
     /// pages. Nothing for anonymous memory.
     ///
     /// # Errors
-    /// The first page of the range that cannot be written, whoever else syncs what; it stays dirty, so the
+    /// The first page of the range that cannot be written, no matter who else syncs; it stays dirty, so the
     /// next sync tries again. Else the last error of a write to the file that nobody waited for (the
     /// flusher's, an eviction's), or of making the file durable, told once.
     pub fn sync(&self, range: Range<usize>) -> Result<()> {
@@ -141,7 +141,7 @@ impl Region {
         }
         let synced = self.sync_pages(&(0..area.pages()), &self.told);
         if let Err(Error::Io { source, .. }) = &synced {
-            // The pages go now. Whoever syncs the pool must know.
+            // The pages go now. The next sync of the pool tells.
             res.errors
                 .note("writing a file that is no longer mapped", source);
         }

@@ -18,7 +18,7 @@ const CHUNKS: u64 = 256;
 /// Starts the thread that reads ahead for these misses, once.
 ///
 /// # Errors
-/// No thread is to be had.
+/// The thread cannot be started.
 pub(crate) fn start(misses: &Arc<Misses>) -> Result<()> {
     let orders = &misses.ahead;
     orders.start_once(|| {

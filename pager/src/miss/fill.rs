@@ -127,7 +127,7 @@ impl Misses {
                 self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
             }
-            // Whoever needs them will miss, and meet the error, if it is one.
+            // A thread that needs them will miss, and meet the error, if it is one.
             _ => {
                 (first..first + n).for_each(|p| area.words().emptied(p));
                 false
@@ -277,8 +277,9 @@ impl Misses {
                 wanted: i == 0,
                 write: write && i == 0,
                 returned: false,
+                keep,
             };
-            core.policy.insert(book, swap, first + i, how, keep);
+            core.policy.insert(book, swap, first + i, how);
         }
         // Records and page tables may have grown.
         res.gone(&mut core, 0);

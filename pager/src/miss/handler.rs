@@ -1,7 +1,7 @@
 //! Who is told of misses: one userfaultfd for all regions of a pool, and its threads.
 //!
-//! A full userfaultfd tells of every miss, that of a system call included, by a message; whoever
-//! missed sleeps until its page is there. States and fills are those of `fill.rs`. One of the SIGBUS
+//! A full userfaultfd tells of every miss, that of a system call included, by a message; the
+//! thread that missed sleeps until its page is there. States and fills are those of `fill.rs`. One of the SIGBUS
 //! form needs no thread for that. Both have one that does nothing but hold them: if the program closes
 //! the descriptor and nobody has the file behind it, the kernel takes its regions for ordinary memory
 //! again, and evicted pages read as zeroes.
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sys::exit::end;
 use crate::sys::fd::Kept;
 use crate::sys::fuse::pool_thread;
-use crate::sys::userfaultfd::{Told, Userfaultfd};
+use crate::sys::userfaultfd::{MissMessage, Userfaultfd};
 use crate::sys::PAGE;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn serve(uffd: &Userfaultfd, stop: &Kept) {
             Ok(None) => {}
             Err(e) => {
                 uffd.check();
-                // Whoever has missed would sleep for ever.
+                // Threads that have missed would sleep for ever.
                 end(&format!("misses cannot be read from the userfaultfd: {e}"));
             }
         }
@@ -132,7 +132,7 @@ fn serve(uffd: &Userfaultfd, stop: &Kept) {
 }
 
 /// Brings a page in. False: it has been made to fail.
-fn handle(miss: Told) -> bool {
+fn handle(miss: MissMessage) -> bool {
     let Some(mapped) = find(miss.addr) else {
         // Its region is going away, and a thread that still uses it is the program's own mistake.
         return true;

@@ -311,7 +311,7 @@ fn writers_wait_for_pins_and_are_woken() {
     all_orders(|| Page::resident(7), &[Page::write, Page::write, reads], 9);
 }
 
-/// Writeback beside which the page stays usable: an evictor keeps off, and whoever waits for its end
+/// Writeback beside which the page stays usable: an evictor keeps off, and a thread that waits for its end
 /// is woken.
 #[test]
 fn writeback_keeps_the_evictor_off() {

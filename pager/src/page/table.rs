@@ -108,7 +108,7 @@ impl PageTable {
             return false;
         }
         let free = if alone { w.pin_exclusive() } else { w.pin() };
-        // Whoever kept it out may have gone since: nobody would wake us then.
+        // The other user may have left since, and then nobody would wake us.
         if free.is_none() {
             self.wait_change(page, w);
         }

@@ -8,7 +8,7 @@
 //!          emptied              evict (no pins)       start       end
 //! ```
 //!
-//! Whoever moves a page into BUSY owns it alone: contents, swap slot, shadow. Nobody else fills it,
+//! The thread that moves a page into BUSY owns it alone: contents, swap slot, shadow. Nobody else fills it,
 //! punches it or reads its slot until the owner moves it out again.
 
 /// Where a page stands.

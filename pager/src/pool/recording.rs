@@ -1,13 +1,13 @@
 //! Beginning and ending a journal while the pool is used.
 
 use crate::error::{Error, Result};
-use crate::journal::NewJournal;
 use crate::pool::inner::Pool;
+use crate::record::write::NewJournal;
 use std::path::Path;
 
 impl Pool {
     /// Begins a journal in a new file ([`crate::journal`]), or in place of another journal; it begins with all that the engine knows
-    /// and goes on until [`Self::stop_recording`] or the end of the pool. Misses and calls wait for
+    /// and continues until [`Self::stop_recording`] or the end of the pool. Misses and calls wait for
     /// the beginning to be gathered: until those under way have ended, and then about 30 ms a GiB of
     /// pages known.
     ///
@@ -69,7 +69,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use crate::journal::final_state;
+    use crate::replay::run::final_state;
     use crate::{FaultMode, Limits, Pool, PoolConfig, SwapConfig};
 
     /// Four threads; the journal begins and ends in the middle of it. What replays it ends with the

@@ -1,7 +1,7 @@
 //! A region inside: a range of addresses whose pages come and go.
 //!
 //! Anonymous regions and files are the same thing with another backing store. An area knows its pages and
-//! nothing of the pool; whoever moves pages has both.
+//! nothing of the pool; what moves pages has both.
 
 use super::backing::Backing;
 use super::memory::{Faults, Memory};

@@ -15,6 +15,7 @@
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `bell.rs` | wakes a thread that works now and then |
 //! | `fuse.rs` | a panic inside the pager ends the process |
+//! | `quiet.rs` | a panic as a line of text |
 //! | `futex.rs` | waiting for a page word |
 //! | `cgroup.rs` | what memory the process may have, and pressure on it |
 //! | `clock.rs` | time |
@@ -35,6 +36,7 @@ pub mod memory;
 pub mod pagemap;
 pub mod pipe;
 pub mod probe;
+pub(crate) mod quiet;
 pub mod ranges;
 pub mod records;
 pub mod ring;

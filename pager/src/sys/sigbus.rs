@@ -24,7 +24,7 @@ pub struct Miss {
 pub enum Handling {
     /// The access can run again.
     Done,
-    /// Not an address of ours, or not to be had: the next handler is asked.
+    /// Not an address of ours, or the page cannot be brought in: the next handler is asked.
     NotOurs,
 }
 
@@ -151,7 +151,7 @@ fn is_write(_context: *mut libc::c_void) -> bool {
     false
 }
 
-/// Hands the signal to whoever was there before.
+/// Hands the signal to the handler that was installed before.
 ///
 /// # Safety
 /// Arguments must be those of a signal handler.

@@ -38,7 +38,7 @@ pub(crate) fn remember(pool: &Arc<Writeback>) {
     });
 }
 
-/// Runs in the thread that exits, while others may go on. They may exit too, or hold what a sync
+/// Runs in the thread that exits, while others may continue. They may exit too, or hold what a sync
 /// waits for: so the work is done by a thread of its own, and waited for no longer than was agreed.
 extern "C" fn hook() {
     let Some(all) = names() else { return };
@@ -106,7 +106,7 @@ fn names() -> Option<MutexGuard<'static, Vec<Weak<Writeback>>>> {
     None
 }
 
-/// The process is ending: a pool must not be taken apart now by whoever names it last.
+/// The process is ending: a pool must not be taken apart now by the last thread that names it.
 fn leave(pools: Vec<Arc<Writeback>>) {
     pools.into_iter().for_each(std::mem::forget);
 }

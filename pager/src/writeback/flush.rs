@@ -31,7 +31,7 @@ impl Writeback {
     /// Starts the flusher, once.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The thread cannot be started.
     pub(crate) fn start(self: &Arc<Self>) -> Result<()> {
         let weak = Arc::downgrade(self);
         let interval = self.res.config.flush.interval;
@@ -154,7 +154,7 @@ impl Writeback {
     /// Writes what is dirty in a range and makes it durable, for a handle.
     ///
     /// # Errors
-    /// The first failure of the range, whoever else syncs; else the last one of a write to the file that
+    /// The first failure of the range, no matter who else syncs; else the last one of a write to the file that
     /// nobody waited for, or of a sync of the file, that the handle has not been told of.
     pub(crate) fn sync(
         &self,

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 pub(crate) struct Extent {
     /// Number of the file or device.
     pub space: u64,
-    /// First unit.
+    /// First block or byte, in units of the format.
     pub start: u64,
     /// Number of units, not 0.
     pub units: u64,

@@ -49,7 +49,7 @@ pub fn variants() -> Result<Page, Failure> {
     page.table(
         &["patch", "subject", "switches"],
         PATCHES.iter().map(|p| {
-            let set: Vec<String> = p.switches.iter().map(|s| code(s)).collect();
+            let set: Vec<String> = p.switches().map(code).collect();
             vec![p.number.to_string(), prose(p.subject), set.join(", ")]
         }),
     );

@@ -1,7 +1,7 @@
 //! Objects in remote stores, read-only, by OpenDAL (feature `remote`).
 //!
 //! A miss may run inside a signal handler, where no asynchronous runtime can: requests go to a thread
-//! of the object's own, which runs one, and whoever asked sleeps on a channel. Whole blocks are
+//! of the object's own, which runs one, and the caller sleeps on a channel. Whole blocks are
 //! fetched, more of them the longer they are asked for in order, and a few are kept for the pages
 //! that follow.
 
