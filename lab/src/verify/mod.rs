@@ -4,7 +4,7 @@ mod sensitivity;
 mod text;
 
 pub use sensitivity::{
-    render_sensitivity, sensitivity, sensitivity_json, sensitivity_rows, Changed, Costing,
+    render_sensitivity, sensitivity, sensitivity_json, sensitivity_table, Changed, Costing,
     Sensitivity,
 };
 pub use text::render_verify;
