@@ -107,7 +107,7 @@ fn default_tables_show_bounds_and_variants() {
     assert!(!bare.contains("OPT"), "{bare}");
 }
 
-/// `workloads.md` 17: a circle hits if memory holds all of it; with less, LRU never hits.
+/// `docs/reference/formats.md`: a circle hits if memory holds all of it; with less, LRU never hits.
 fn circle(pages: u32, rounds: u32) -> String {
     let numbers = (0..rounds).flat_map(|_| 0..pages).map(|p| format!("{p}\n"));
     numbers.collect()

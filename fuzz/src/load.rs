@@ -380,7 +380,7 @@ impl Load {
             assert!(ctx.now() < deadline, "an operation does not end");
             operation.as_mut().poll(cx)
         });
-        self.run.drive(ctx, bounded)
+        self.run.run_inline(ctx, bounded)
     }
 
     fn inline(&mut self) {

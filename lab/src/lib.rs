@@ -11,6 +11,7 @@ pub mod mrc;
 pub mod pages;
 pub mod races;
 pub mod replay;
+pub mod rig;
 pub mod runner;
 pub mod sweep;
 pub mod verify;

@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 pub enum InlineClock {
     /// Work and I/O take the time they cost.
     Running,
-    /// Somebody else tells the time; work and I/O take none.
+    /// The time is set from outside; work and I/O take none.
     External,
 }
 
@@ -28,7 +28,7 @@ pub struct Ctx {
     task: Option<Task>,
     /// Its address space.
     pub mm: MmId,
-    /// Its memcg.
+    /// The memcg it is charged to.
     pub memcg: MemcgId,
     /// The node its memory comes from, and no other.
     pub node: NodeId,
@@ -104,7 +104,7 @@ impl Ctx {
         self.killed.get()
     }
 
-    /// CPU time.
+    /// Charges CPU time to the task.
     #[inline]
     pub fn charge(&self, class: TimeClass, ns: u64) {
         match &self.task {
@@ -117,14 +117,14 @@ impl Ctx {
         }
     }
 
-    /// Much has been charged that has not occupied the CPU yet. Never so inline.
+    /// A quantum or more has been charged that has not occupied the CPU yet. Never true inline.
     #[inline]
     pub fn settle_due(&self) -> bool {
         self.task.as_ref().is_some_and(Task::settle_due)
     }
 
-    /// Occupies the CPU for what has been charged, if it has become much. Inline, what has
-    /// happened meanwhile (writes that ended) is let happen.
+    /// Occupies the CPU for what has been charged, if that is a quantum or more. For an inline task the
+    /// rest of the machine catches up (writes end).
     #[inline]
     pub async fn maybe_settle(&self) {
         match &self.task {
@@ -147,7 +147,7 @@ impl Ctx {
         }
     }
 
-    /// Waits for a device. An inline task just moves its clock: nothing else it could notice runs.
+    /// Waits for a device. An inline task only moves its clock: it would notice nothing else.
     #[inline]
     pub async fn io_until(&self, t: u64) {
         match &self.task {
@@ -164,7 +164,7 @@ impl Ctx {
         }
     }
 
-    /// Sleeps; everything else goes on meanwhile, for inline tasks too.
+    /// Sleeps; everything else runs meanwhile, for inline tasks too.
     pub async fn sleep_until(&self, class: TimeClass, t: u64) {
         match &self.task {
             Some(task) => task.sleep_until_as(class, t).await,

@@ -23,14 +23,16 @@ pub mod machine;
 pub mod mem;
 pub mod params;
 pub mod samples;
+mod sampling;
 pub mod sim;
+mod spawn;
 mod tlb;
 pub mod vm;
 pub mod world;
 
 pub use config::{MachineConfig, MachineError, OpError, SwapConfig};
 pub use ctx::{Ctx, InlineClock};
-pub use io::read::{Inline, OpenFile};
+pub use io::read::OpenFile;
 pub use machine::{Machine, MachineRun};
 pub use mem::{MappingFlags, MappingId};
 pub use params::Params;

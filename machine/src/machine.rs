@@ -3,10 +3,9 @@
 use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
 use crate::mem::{Backing, Fill, Mapping, MappingFlags, MappingId, Object};
-use crate::sim::{Affinity, CpuMask, Executor, RunEnd, Sim, SimConfig, TaskId};
-use crate::vm::offline::MemcgHold;
+use crate::sim::{Executor, RunEnd, Sim, SimConfig};
 use crate::world::{Mm, World};
-use coldset_engine::{MemcgId, MmId, NodeId, ObjectId};
+use coldset_engine::{MemcgId, MmId, ObjectId};
 use std::cell::{Ref, RefCell, RefMut};
 use std::future::Future;
 use std::pin::pin;
@@ -47,13 +46,13 @@ impl MachineRun {
             move |s| me.upgrade().map_or(0, |w| w.borrow_mut().context_switch(s))
         });
         w.borrow_mut().me = me;
-        crate::samples::start(&w, &sim, cfg.sample_points);
+        crate::sampling::start(&w, &sim, cfg.sample_points);
         let machine = Machine { w, sim };
         machine.start_kswapd();
         Ok(Self { executor, machine })
     }
 
-    /// Runs until nothing is left to happen, somebody stops it, or `t`.
+    /// Runs until no event is left, the simulation is stopped, or `t`.
     pub fn run_until(&mut self, t: u64) -> RunEnd {
         self.executor.run_until(t)
     }
@@ -71,8 +70,10 @@ impl MachineRun {
         samples.series().collect()
     }
 
-    /// Drives an inline operation to its end. Where it sleeps, the rest of the machine goes on.
-    pub fn drive<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
+    /// Runs an operation of an inline task to its end. Whenever it waits, the rest of the machine
+    /// runs on.
+    pub fn run_inline<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
+        self.catch_up(ctx);
         let mut operation = pin!(operation);
         let mut cx = Context::from_waker(Waker::noop());
         loop {
@@ -85,9 +86,11 @@ impl MachineRun {
         }
     }
 
-    /// Lets everything else catch up with an inline task.
+    /// Brings an inline task and the rest of the machine to the same time: that of whichever is
+    /// ahead.
     #[inline]
     pub fn catch_up(&mut self, ctx: &Ctx) {
+        ctx.set_clock(self.executor.now().max(self.machine.world().engine.now()));
         if ctx.now() > self.executor.now() {
             self.executor.run_until(ctx.now());
         }
@@ -195,70 +198,6 @@ impl Machine {
         w.mappings.push(mapping);
         w.mms[mm.idx()].mappings.push(id);
         w.objects[object.idx()].mappings.push(id);
-        id
-    }
-
-    /// Starts a task in an address space. It is handed its context. Its memory comes from node 0.
-    pub fn spawn<F, Fut>(&self, name: &str, affinity: Affinity, mm: MmId, body: F) -> TaskId
-    where
-        F: FnOnce(Machine, Ctx) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        self.spawn_from(name, affinity, NodeId(0), mm, body)
-    }
-
-    /// Starts a task that is bound to a node, by CPU and by memory.
-    pub fn spawn_on<F, Fut>(&self, name: &str, node: NodeId, mm: MmId, body: F) -> TaskId
-    where
-        F: FnOnce(Machine, Ctx) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        let affinity = self.node_affinity(node);
-        self.spawn_from(name, affinity, node, mm, body)
-    }
-
-    /// The CPUs of a node: they are dealt out in equal runs, the first ones to node 0.
-    pub fn node_affinity(&self, node: NodeId) -> Affinity {
-        let config = self.sim.config();
-        if config.nodes == 1 {
-            return Affinity::Any;
-        }
-        let mut mask = CpuMask::EMPTY;
-        let cpus = config.cpus_of(node.0 as u16);
-        cpus.for_each(|cpu| mask.insert(cpu));
-        Affinity::Mask(mask)
-    }
-
-    fn spawn_from<F, Fut>(
-        &self,
-        name: &str,
-        affinity: Affinity,
-        node: NodeId,
-        mm: MmId,
-        body: F,
-    ) -> TaskId
-    where
-        F: FnOnce(Machine, Ctx) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        let machine = self.clone();
-        let memcg = self.w.borrow().mms[mm.idx()].memcg;
-        let sim = self.sim.clone();
-        let killed = Rc::new(std::cell::Cell::new(false));
-        let flag = killed.clone();
-        let hold = MemcgHold::new(self, memcg);
-        let id = self.sim.spawn(name, affinity, async move {
-            let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
-            ctx.killed = flag;
-            ctx.node = node;
-            body(machine, ctx).await;
-            drop(hold);
-        });
-        if let Some(task) = self.sim.task(id) {
-            // Context switches tell address spaces apart by it.
-            task.set_tag(crate::vm::walk::Switches::tag(mm));
-        }
-        self.register_task(mm, id, killed);
         id
     }
 }

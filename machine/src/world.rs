@@ -1,14 +1,15 @@
-//! The state of the machine: the engine and everything round it.
+//! The state of the machine: the engine and everything around it.
 
 use crate::config::{MachineConfig, MachineError, SwapConfig};
-use crate::daemon::oom::OomReport;
-use crate::device::{Device, FaultPlan, ZramAlgorithm, ZramTiming};
+use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
+use crate::device::{Device, FaultPlan};
 use crate::mem::{Mapping, MappingId, Object};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
+use crate::vm::context_switches::ContextSwitches;
 use crate::vm::pcp::PageLists;
-use crate::vm::swap::Swap;
+use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::writeback::Writeback;
 use coldset_engine::zone::{set_watermarks, WatermarkConfig, Zone, ZoneClass};
@@ -20,7 +21,7 @@ use std::rc::Weak;
 /// An address space.
 #[derive(Debug)]
 pub struct Mm {
-    /// Its memcg.
+    /// The memcg it is charged to.
     pub memcg: MemcgId,
     /// Its mappings in address order.
     pub mappings: Vec<MappingId>,
@@ -30,17 +31,17 @@ pub struct Mm {
     pub file: u64,
     /// Pages in swap.
     pub swapped: u64,
-    /// Leaf tables.
+    /// Leaf page tables in use.
     pub tables: u64,
     /// It has not ended.
     pub alive: bool,
 }
 
-/// The engine and everything round it. Borrowed for one action at a time, never over a wait.
+/// The engine and everything around it. Borrowed for one action at a time, never across a wait.
 pub struct World {
     /// The reclaim engine.
     pub engine: Engine,
-    /// Costs.
+    /// Every cost, by name.
     pub params: Params,
     pub(crate) objects: Vec<Object>,
     pub(crate) mappings: Vec<Mapping>,
@@ -66,9 +67,9 @@ pub struct World {
     /// Throttled reclaimers by node and reason.
     pub(crate) throttled: Vec<[WaitQueue; 4]>,
     /// kswapd of each node, asleep.
-    pub(crate) kswapd: Vec<crate::daemon::kswapd::KswapdState>,
+    pub(crate) kswapd: Vec<KswapdState>,
     /// Flushers by wb.
-    pub(crate) flushers: Vec<crate::daemon::flusher::FlusherState>,
+    pub(crate) flushers: Vec<FlusherState>,
     /// lru_lock of each lruvec.
     pub(crate) locks: Vec<TicketLock>,
     /// Free pages at hand of each CPU, and the zone locks.
@@ -78,13 +79,13 @@ pub struct World {
     pub(crate) buffer: Vec<FolioId>,
     /// When the flushers' timer fires next.
     pub(crate) flusher_timer: Option<u64>,
-    pub(crate) procs: Vec<crate::daemon::oom::Proc>,
+    pub(crate) procs: Vec<Proc>,
     /// Kills, in order.
     pub(crate) ooms: Vec<OomReport>,
     /// A kill stops the simulation.
     pub(crate) stop_at_oom: bool,
     /// Address spaces that have run, for the engine's walks.
-    pub(crate) switches: crate::vm::walk::Switches,
+    pub(crate) switches: ContextSwitches,
     /// Next free page of each device, for placing files.
     pub(crate) device_end: Vec<u64>,
 }
@@ -103,6 +104,9 @@ impl World {
     pub(crate) fn new(cfg: &MachineConfig, sim: &Sim) -> Result<Self, MachineError> {
         let mut engine_cfg = cfg.engine.clone();
         engine_cfg.nr_cpus = u32::from(cfg.cpus);
+        // One tick for timers, reclaim and dirty throttling.
+        let hz = cfg.params.timer_hz;
+        engine_cfg.hz = u32::try_from(hz).unwrap_or(u32::MAX);
         engine_cfg.swap_synchronous = !matches!(cfg.swap, SwapConfig::Disk { .. });
         if !cfg.fault_around.is_power_of_two() || cfg.fault_around > 512 {
             return Err(MachineError::Range {
@@ -139,7 +143,10 @@ impl World {
         if let Some(s) = &swap {
             engine.set_swap(s.free(), s.total());
         }
-        let mut dirty = cfg.dirty.clone();
+        // Its times shrink with the scale of time and keep their number of ticks.
+        let time_scale = cfg.engine.time_scale;
+        let mut dirty = cfg.dirty.scaled(1, time_scale)?;
+        dirty.hz = hz.saturating_mul(time_scale);
         dirty.cpus = u32::from(cfg.cpus);
         Ok(Self {
             engine,
@@ -179,16 +186,16 @@ impl World {
             procs: Vec::new(),
             ooms: Vec::new(),
             stop_at_oom: cfg.stop_at_oom,
-            switches: crate::vm::walk::Switches::default(),
+            switches: ContextSwitches::default(),
         })
     }
 
-    /// An object.
+    /// The object with this id.
     pub fn object(&self, id: ObjectId) -> &Object {
         &self.objects[id.idx()]
     }
 
-    /// A device.
+    /// The device with this index.
     pub fn device(&self, index: usize) -> &Device {
         &self.devices[index]
     }
@@ -218,20 +225,9 @@ impl World {
         &self.mms[id.idx()]
     }
 
-    /// CPUs that may hold translations of an address space (`tlb.md` 1).
+    /// CPUs that may hold translations of an address space.
     pub fn cpumask(&self, mm: MmId) -> CpuMask {
         self.tlb.mask(mm)
-    }
-
-    /// Wakes those who wait for a folio.
-    #[inline]
-    pub(crate) fn wake_folio(&mut self, id: FolioId) {
-        if self.folio_waits.is_empty() {
-            return;
-        }
-        if let Some(q) = self.folio_waits.remove(&id.0) {
-            q.wake_all();
-        }
     }
 
     /// Wakes throttled reclaimers.
@@ -250,9 +246,4 @@ impl World {
             s.set_faults(plan);
         }
     }
-}
-
-/// Timing of a zram algorithm by name.
-pub(crate) fn zram_timing(name: &str, params: &Params) -> Option<ZramTiming> {
-    name.parse::<ZramAlgorithm>().ok().map(|a| a.timing(params))
 }

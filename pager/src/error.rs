@@ -223,3 +223,11 @@ impl From<Missing> for Error {
 
 /// Results of the pager.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The same error once more: one failed transfer is the failure of each of its pages, and of all who ask.
+pub(crate) fn copy_of(e: &io::Error) -> io::Error {
+    match e.raw_os_error() {
+        Some(n) => io::Error::from_raw_os_error(n),
+        None => io::Error::new(e.kind(), e.to_string()),
+    }
+}

@@ -29,7 +29,7 @@
 //! | `store/` | compressed memory, swap, files, remote objects, injected faults |
 //! | `page/` | the state word of a page, its transitions, the model that tries all interleavings |
 //! | `policy/` | the engine, slots and books: all that decides, without any memory |
-//! | `journal/` | writing down what the engine is told, and telling it again |
+//! | `record/`, `replay/` | writing down what the engine is told, and telling it again |
 //! | `region/` | a range of addresses whose pages come and go |
 //! | `budget/` | what is behind the one lock; the budget of real pages; what counts to it |
 //! | `evict/` | pages leave: what the engine asks for, references, taking pages out |
@@ -45,7 +45,6 @@ mod config;
 mod error;
 mod evict;
 mod handle;
-pub mod journal;
 mod miss;
 pub mod observe;
 mod page;
@@ -56,7 +55,9 @@ mod plant;
 pub mod plant;
 mod policy;
 mod pool;
+mod record;
 mod region;
+mod replay;
 pub mod store;
 pub mod sys;
 mod writeback;
@@ -65,9 +66,11 @@ pub use config::{
     parse_size, FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET,
 };
 pub use error::{Error, Result};
+pub use handle::advice::Advice;
 pub use handle::file::MapOptions;
 pub use handle::guard::{Fixed, FixedMut};
-pub use handle::region::{Advice, Pin, Region, SharedPin};
+pub use handle::pin::{Pin, SharedPin};
+pub use handle::region::Region;
 pub use observe::Snapshot;
 #[cfg(feature = "remote")]
 pub use opendal;
@@ -75,6 +78,23 @@ pub use pool::group::{Group, Limits};
 pub use pool::inner::Pool;
 pub use pool::stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
+
+/// The journal: everything the engine was told, so that it can be told again.
+///
+/// A file of zstd frames with checksums; each holds whole operations, so a journal that ends early
+/// (a kill, a full disk) is good up to its last whole frame. First lines of text: `coldset-journal
+/// 2`, `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state
+/// BYTES` if the journal begins in the middle of a pool's life, an empty line, and those bytes. Then
+/// operations: a byte that names it and its arguments as LEB128 numbers; `docs/journal.md` lists them.
+/// `Did` and `Victim` are not told but expected: what the engine asked for and which pages it gave up,
+/// in order.
+pub mod journal {
+    pub use crate::record::header::is_journal;
+    pub use crate::replay::accesses::{accesses, Accesses, GroupInfo};
+    pub use crate::replay::error::{JournalError, Replayed, Victim};
+    pub use crate::replay::run::replay;
+    pub use crate::replay::stream::{Access, RegionInfo};
+}
 
 /// The example of the manual compiles.
 #[cfg(doctest)]

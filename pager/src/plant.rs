@@ -12,7 +12,7 @@
 pub enum Plant {
     /// Whether an unmapped page was freed is told from the page that was freed last.
     LastFreed,
-    /// Errors of syncs go through one slot: whoever comes first takes them.
+    /// Errors of syncs go through one slot: the first to come takes them.
     OneErrorSlot,
     /// Contents are copied before the page is taken away.
     CopyThenPunch,

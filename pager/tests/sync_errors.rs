@@ -81,6 +81,14 @@ fn pool(flush: FlushConfig) -> Pool {
     }
 }
 
+/// A disk, and a writable map of all of it.
+fn mapped(p: &Pool) -> (Arc<Disk>, Region) {
+    let disk = Disk::new(PAGES);
+    let len = (PAGES * PAGE) as u64;
+    let r = p.root().storage(disk.clone(), len, true).unwrap();
+    (disk, r)
+}
+
 fn quiet() -> FlushConfig {
     FlushConfig {
         interval: Duration::from_secs(3600),
@@ -125,11 +133,7 @@ fn a_sync_tells_the_error_of_its_own_range_whoever_else_syncs() {
     for flush in [quiet(), busy()] {
         let background = flush.interval < Duration::from_secs(1);
         let p = pool(flush);
-        let disk = Disk::new(PAGES);
-        let r = p
-            .root()
-            .storage(disk.clone(), (PAGES * PAGE) as u64, true)
-            .unwrap();
+        let (disk, r) = mapped(&p);
         disk.bad.store(BAD, Relaxed);
         let stop = AtomicBool::new(false);
         let others = std::thread::scope(|s| {
@@ -183,11 +187,7 @@ fn a_sync_tells_the_error_of_its_own_range_whoever_else_syncs() {
 fn an_error_of_the_flusher_is_told_once_to_every_handle() {
     let p = pool(busy());
     let second = p.clone();
-    let disk = Disk::new(PAGES);
-    let r = p
-        .root()
-        .storage(disk.clone(), (PAGES * PAGE) as u64, true)
-        .unwrap();
+    let (disk, r) = mapped(&p);
     disk.bad.store(BAD, Relaxed);
     put(&r, BAD, 1);
     let since = Instant::now();
@@ -222,11 +222,7 @@ fn an_error_of_the_flusher_is_told_once_to_every_handle() {
 #[test]
 fn a_failed_sync_of_the_file_is_told_to_all_who_sync_it() {
     let p = pool(quiet());
-    let disk = Disk::new(PAGES);
-    let r = p
-        .root()
-        .storage(disk.clone(), (PAGES * PAGE) as u64, true)
-        .unwrap();
+    let (disk, r) = mapped(&p);
     put(&r, 1, 1);
     disk.sync_fails.store(true, Relaxed);
     assert_eq!(code(sync_page(&r, 1)), Some(libc::EDQUOT));
@@ -240,11 +236,7 @@ fn a_failed_sync_of_the_file_is_told_to_all_who_sync_it() {
 #[test]
 fn pages_lost_with_their_region_are_told_by_the_pool() {
     let p = pool(quiet());
-    let disk = Disk::new(PAGES);
-    let r = p
-        .root()
-        .storage(disk.clone(), (PAGES * PAGE) as u64, true)
-        .unwrap();
+    let (disk, r) = mapped(&p);
     disk.bad.store(BAD, Relaxed);
     put(&r, BAD, 1);
     drop(r);
@@ -263,11 +255,7 @@ fn a_panic_inside_the_pager_ends_the_process() {
             Err(Error::Missing(m)) => return println!("skipped, {mode:?}: {m}"),
             Err(e) => panic!("{e}"),
         };
-        let disk = Disk::new(PAGES);
-        let r = p
-            .root()
-            .storage(disk.clone(), (PAGES * PAGE) as u64, true)
-            .unwrap();
+        let (disk, r) = mapped(&p);
         put(&r, 1, 1);
         disk.panics.store(true, Relaxed);
         println!("READY");

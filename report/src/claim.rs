@@ -1,4 +1,4 @@
-//! What an experiment must show (`workloads.md` 1.5).
+//! What an experiment must show (`docs/acceptance.md`).
 
 use std::fmt;
 use std::sync::Arc;

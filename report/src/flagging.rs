@@ -1,4 +1,4 @@
-//! The rule that flags a bad candidate (`workloads.md` 12.3): enough of what users and operators
+//! The rule that flags a bad candidate (`docs/systems/faulty-backport.md`): enough of what users and operators
 //! notice is clearly worse than before. It looks at counters only, so that it can be applied to the
 //! result of any experiment that has them.
 

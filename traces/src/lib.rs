@@ -3,7 +3,7 @@
 //! Every format is a stream of [`Op`]s. A file may be plain or packed (gzip, zstd, xz;
 //! recognised by content) and is never unpacked as a whole. [`open`] gives an iterator,
 //! [`load`] a [`Trace`] in memory. Formats and the conventions for using a trace as a
-//! workload follow `workloads.md` 17: one region for each object, its pages numbered in
+//! workload follow `docs/reference/formats.md`: one region for each object, its pages numbered in
 //! the order of first appearance.
 //!
 //! To add a format: a file with a `Decode` that turns one line or record into a request,

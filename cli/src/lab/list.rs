@@ -74,19 +74,12 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
         out.push_str("\n\n");
         out.push_str(&grid.render());
     };
-    let mut grid = left(&["experiment", "section", "scale", "before", "after", "what"]);
+    let mut grid = left(&["experiment", "scale", "before", "after", "what"]);
     for e in EXPERIMENTS {
         grid.row(
-            [
-                e.name,
-                e.section,
-                &show_scale(e.scale),
-                e.before,
-                e.after,
-                e.doc,
-            ]
-            .map(String::from)
-            .into(),
+            [e.name, &show_scale(e.scale), e.before, e.after, e.doc]
+                .map(String::from)
+                .into(),
         );
     }
     section("Experiments (coldset lab run EXPERIMENT)", &grid);
@@ -159,7 +152,7 @@ fn json() -> Result<Value, RunnerError> {
             .collect();
         json!({
             "name": e.name,
-            "section": e.section,
+            "source": e.source,
             "scale": show_scale(e.scale),
             "before": e.before,
             "after": e.after,

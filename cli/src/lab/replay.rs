@@ -104,7 +104,7 @@ fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
         out.push_str(&render_replay(table, style(args.out.form.markdown)));
     }
     if args.bounds == BoundsArg::Exact {
-        out.push_str("\nexact LRU, OPT: with all of the limit, kernel memory not deducted.\n");
+        out.push_str("\nexact LRU and OPT have the whole limit: no kernel memory is deducted.\n");
     }
     out
 }

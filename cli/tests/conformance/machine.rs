@@ -47,7 +47,7 @@ impl Machine {
         ctx.set_clock(self.run.executor.now().max(machine.world().engine.now()));
         self.run.catch_up(ctx);
         let access = machine.access(ctx, r.mapping, page, write);
-        self.run.drive(ctx, access).expect("memory");
+        self.run.run_inline(ctx, access).expect("memory");
         let mm = ctx.mm;
         machine.world_mut().engine.mm_ran(mm, 0);
     }
@@ -123,7 +123,7 @@ impl Arm for Machine {
         let machine = self.run.machine.clone();
         let object = self.regions[region].object;
         self.run
-            .drive(&control, machine.fsync(&control, object))
+            .run_inline(&control, machine.fsync(&control, object))
             .is_ok()
     }
 
@@ -162,14 +162,14 @@ impl Arm for Machine {
         let control = self.control();
         let max = limits.max.unwrap_or(UNLIMITED);
         let write = machine.write_max(&control, id, max);
-        self.run.drive(&control, write).expect("a group");
+        self.run.run_inline(&control, write).expect("a group");
     }
 
     fn reclaim(&mut self, group: usize, pages: u64) {
         let machine = self.run.machine.clone();
         let control = self.control();
         let write = machine.write_reclaim(&control, self.groups[group], pages, None);
-        self.run.drive(&control, write).expect("a group");
+        self.run.run_inline(&control, write).expect("a group");
     }
 
     fn usage(&self, group: usize) -> u64 {

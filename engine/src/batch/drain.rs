@@ -1,5 +1,5 @@
 //! Draining batches: relock rule, the change of each kind, dead folios, mlock
-//! (`lru-batches.md` 2 to 6).
+//! (`docs/rules/batches.md`).
 
 use super::{Batch, BatchOp, MlockOp};
 use crate::counters::Counter;
@@ -68,7 +68,7 @@ impl Engine {
                     self.drain_add(id);
                 }
                 _ => {
-                    // Whoever isolated it meanwhile owns it now.
+                    // The task that isolated it meanwhile owns it now.
                     if !self.folios[id].word.test_clear(Flags::LRU) {
                         continue;
                     }
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// The dead-folio filter (`lru-batches.md` 6): folios whose last user has gone never reach a
+    /// The dead-folio filter (`docs/rules/batches.md#dead-folios`): folios whose last user has gone never reach a
     /// list.
     fn free_dead(&mut self, batch: &mut Batch) {
         let mut dead: Batch = Batch::new();

@@ -1,4 +1,4 @@
-//! Per-CPU folio batches (`lru-batches.md`): changes to LRU lists wait until a batch is full or
+//! Per-CPU folio batches (`docs/rules/batches.md`): changes to LRU lists wait until a batch is full or
 //! somebody needs exact lists, so that one hold of the lru_lock serves many folios.
 
 mod drain;
@@ -53,7 +53,7 @@ pub enum MlockOp {
     Lock,
     /// Lock a folio that is on no list yet.
     LockNew,
-    /// Unlock.
+    /// Give the page lock back.
     Unlock,
 }
 

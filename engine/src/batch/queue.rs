@@ -32,7 +32,7 @@ impl Engine {
         self.batch_push(cpu, BatchOp::Add, id);
     }
 
-    /// Multi-gen: what a fault brings in is in use right now (`mglru.md` 2).
+    /// Multi-gen: what a fault brings in is in use right now (`docs/rules/generations.md#entry`).
     #[inline]
     fn lru_add_in_fault(&mut self, id: FolioId) {
         let f = &mut self.folios[id];

@@ -1,4 +1,4 @@
-//! Active and inactive lists (`classic-lru.md`): state, accesses, cost model. The reclaim loop is
+//! Active and inactive lists (`docs/rules/classic.md`): state, accesses, cost model. The reclaim loop is
 //! `reclaim/classic_loop.rs`.
 
 use crate::folio::List;

@@ -1,4 +1,4 @@
-//! Walks over a subtree during reclaim (`memcg.md` 6): private, or sharing one position per (walk
+//! Walks over a subtree during reclaim (`docs/rules/memcg.md#walks`): private, or sharing one position per (walk
 //! root, node) with all other reclaimers.
 
 use super::record::SharedIter;

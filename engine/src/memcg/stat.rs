@@ -1,4 +1,4 @@
-//! Memcg statistics and their lag (`memcg.md` 4).
+//! Memcg statistics and their lag (`docs/rules/memcg.md#statistics-that-lag`).
 //!
 //! An update touches the memcg's own counters only. Hierarchical values are recomputed by a *fold*;
 //! between folds every reader that the kernel would let read lagging values reads [`MemcgTree::folded`].

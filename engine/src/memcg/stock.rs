@@ -1,4 +1,4 @@
-//! Per-CPU stocks of pages charged ahead (`memcg.md` 3): one memcg a CPU, at most 64 pages.
+//! Per-CPU stocks of pages charged ahead (`docs/rules/memcg.md#charging`): one memcg a CPU, at most 64 pages.
 
 use super::counter::CounterKind;
 use super::tree::MemcgTree;

@@ -1,4 +1,4 @@
-//! New generations, and dropping old ones (`mglru.md` 5.4 to 5.6).
+//! New generations, and dropping old ones (`docs/rules/aging.md`).
 
 use super::{EvictableTypes, MultiGen, MAX_NR_GENS};
 use crate::config::MAX_ZONES;

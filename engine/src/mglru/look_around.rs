@@ -1,5 +1,5 @@
 //! Look-around: when the reverse map meets an accessed entry during eviction, its neighbours in the
-//! page table are looked at as well (`mglru.md` 5.3).
+//! page table are looked at as well (`docs/rules/eviction.md#look-around`).
 
 pub use super::mms::LookAround;
 use super::walk::suitable;
@@ -10,7 +10,7 @@ use crate::ids::FolioId;
 /// Entries a window has at most: one machine word of accessed bits.
 pub const WINDOW_MAX: u64 = 64;
 
-/// The window round the victim: `at`, `start` and `end` are entry numbers, `start..end` being the
+/// The window around the victim: `at`, `start` and `end` are entry numbers, `start..end` being the
 /// part of the leaf table inside the mapping. Returns the half-open window.
 pub fn window(at: u64, start: u64, end: u64) -> (u64, u64) {
     debug_assert!((start..end).contains(&at));

@@ -11,7 +11,7 @@ pub struct Walk {
     pub mm: MmId,
     /// Lruvec whose folios are looked for.
     pub lruvec: LruvecId,
-    /// Its memcg.
+    /// The memcg it is charged to.
     pub memcg: MemcgId,
     /// Generation the walk belongs to: promoted folios go there.
     pub seq: u64,

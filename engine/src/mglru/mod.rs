@@ -53,7 +53,7 @@ pub struct MultiGen {
     /// Lists by slot, type and zone; head = newest.
     pub lists: [[[List; MAX_ZONES]; 2]; MAX_NR_GENS],
     /// Pages by slot, type and zone. A promoted folio counts in its new generation while it still
-    /// is on the old list (`mglru.md` 14.2).
+    /// is on the old list (`docs/rules/generations.md`).
     pub nr_pages: [[[i64; MAX_ZONES]; 2]; MAX_NR_GENS],
     /// Refault controller.
     pub ctrl: [controller::Tiers; 2],
@@ -61,7 +61,7 @@ pub struct MultiGen {
     pub walk: WalkProgress,
 }
 
-/// Where the lruvec's page-table walks are (`mglru.md` 5.1).
+/// Where the lruvec's page-table walks are (`docs/rules/aging.md#walkers`).
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct WalkProgress {
@@ -158,14 +158,14 @@ impl MultiGen {
     }
 }
 
-/// Which types may be evicted under a swappiness (`mglru.md` 1).
+/// Which types may be evicted under a swappiness (`docs/rules/generations.md#state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictableTypes {
     /// Swappiness 0.
     File,
     /// Swappiness 201.
     Anon,
-    /// Everything else.
+    /// Both types may be evicted.
     Both,
 }
 

@@ -1,4 +1,4 @@
-//! Aging by page-table walks: the shared cursor, which tables to walk, promotion (`mglru.md` 5.1, 5.2).
+//! Aging by page-table walks: the shared cursor, which tables to walk, promotion (`docs/rules/aging.md`).
 //!
 //! The engine decides what to walk and what to do with a young entry; the host owns the page tables.
 //! On `Work::Walk` it goes over the address space it is given, in address order, a leaf table at a
@@ -89,7 +89,7 @@ impl AgingTask {
         self.slots += slots;
         if let Some((mm, _)) = self.current.take() {
             // A long walk gets rescheduled: its task is switched out and in again, which marks its
-            // address space as having run (`mglru.md` 5.1, the rule for hosts without a clock).
+            // address space as having run (`docs/rules/aging.md#walkers`, the rule for hosts without a clock).
             if self.slots >= eng.switches().walk_resched_slots {
                 eng.mm_ran(self.first.unwrap_or(mm), eng.lruvecs[self.lruvec].node.0);
             }
@@ -114,8 +114,8 @@ impl AgingTask {
         Some(self.walk(eng, mm, at))
     }
 
-    /// Its task is being killed. A pass that has ended gets its generation all the same: whoever comes
-    /// later is told that it is done, and would never age again.
+    /// The task that runs it is being killed. A pass that has ended gets its generation all the same: later
+    /// callers are told that it is done, and would never age again.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
         if std::mem::take(&mut self.last) {
             eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
@@ -145,7 +145,7 @@ impl AgingTask {
                 AgingStep::Ask(Work::Walk(self.walk(eng, mm, 0)))
             }
             None if self.in_stretches => {
-                // From here until it has the lock, whoever wants to age is told that it is done, and
+                // From here until it has the lock, others that want to age are told that it is done, and
                 // sees the old generations.
                 self.last = true;
                 eng.meter.lock(self.lruvec);

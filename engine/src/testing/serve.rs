@@ -325,7 +325,7 @@ impl Host {
         let f = self.folio(id);
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
         if lazyfree {
-            // `shrink-folio-list.md` 5.2: the entry was cleared first, then looked at.
+            // `docs/rules/shrink-list.md#lazily-freed-memory`: the entry was cleared first, then looked at.
             let untouched = f.refcount() == 1 + f.mapcount() && !f.has(Flags::DIRTY);
             if !untouched || s.pte_dirty {
                 self.eng.folio_set(id, Flags::SWAPBACKED);

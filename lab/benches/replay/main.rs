@@ -23,7 +23,7 @@ fn touch(c: &mut Criterion) {
     let region = machine.create_anon(PAGES);
     let mapping = machine.mmap(mm, region, 0, PAGES, MappingFlags::empty());
     for page in 0..PAGES {
-        run.drive(&ctx, machine.access(&ctx, mapping, page, true))
+        run.run_inline(&ctx, machine.access(&ctx, mapping, page, true))
             .expect("memory without a limit");
     }
     let mut group = c.benchmark_group("touch");

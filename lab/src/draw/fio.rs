@@ -1,4 +1,4 @@
-//! The block tester's `zipf:theta` (`workloads.md` 7.2).
+//! The block tester's `zipf:theta` (`docs/reference/experiments.md#fio-mmap`).
 
 use super::{check_outcomes, exact, DrawError, Stream, ThresholdTable};
 

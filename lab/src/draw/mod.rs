@@ -1,4 +1,4 @@
-//! Deterministic random draws of the workloads (`workloads.md` 1.2).
+//! Deterministic random draws of the workloads (`docs/reference/experiments.md`).
 //!
 //! Every draw is an integer comparison against a table built once; the tables are
 //! built with IEEE-exact basic operations only ([`exact`]), so that the same seed

@@ -1,4 +1,4 @@
-//! The scale-true block choice of the document-store experiment (`workloads.md` 2.2).
+//! The scale-true block choice of the document-store experiment (`docs/reference/experiments.md#mongodb`).
 //!
 //! The literal record stream gets colder when the records shrink; this one keeps the
 //! share of requests that goes to a share of the blocks.

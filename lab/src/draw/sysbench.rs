@@ -1,4 +1,4 @@
-//! Row choice of the SQL benchmark (`workloads.md` 6.2).
+//! Row choice of the SQL benchmark (`docs/reference/experiments.md#mysql`).
 
 use super::{check_outcomes, DrawError, Stream};
 

@@ -1,4 +1,4 @@
-//! The literal record choice of the document-store client (`workloads.md` 2.2).
+//! The literal record choice of the document-store client (`docs/reference/experiments.md#mongodb`).
 
 use super::{check_outcomes, exact, DrawError, Stream};
 

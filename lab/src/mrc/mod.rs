@@ -9,7 +9,7 @@
 //! | `sample.rs` | spatial samples, and what they say of the whole |
 //! | `text.rs` | tables, JSON and CSV |
 //!
-//! There is no machine round the cache: no memcg that is charged for page tables, no dirty pages, no
+//! There is no machine around the cache: no memcg that is charged for page tables, no dirty pages, no
 //! read-ahead, no time. A reference hits or brings its page in, and when memory is full one page goes
 //! before. So the curves of list policies are those of the literature, to the last miss, and those of
 //! the kernel's policies show the policy alone. They evict a batch at a time, here as in a kernel

@@ -147,7 +147,7 @@ pub fn ablation(
         )
         .section(switches(&plan.variants))
         .section(parameters(experiment, plan))
-        .section(costs(&plan.costs))
+        .section(costs(plan.costs.table()))
         .json(ablation_json(a))
         .render()
 }

@@ -24,8 +24,8 @@ pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
         "experiment",
         "Parameters of the experiment",
         format!(
-            "{}; {}. Change: --param NAME=VALUE.",
-            experiment.doc, experiment.section
+            "{}. Published in {}. Change: --param NAME=VALUE.",
+            experiment.doc, experiment.source
         ),
     )
     .table(table)
@@ -106,7 +106,7 @@ pub fn experiment(
     )
     .section(switches(&plan.variants))
     .section(parameters(experiment, plan))
-    .section(costs(&plan.costs))
+    .section(costs(plan.costs.table()))
     .json(experiment_json(result))
     .render()
 }

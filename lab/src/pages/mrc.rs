@@ -74,8 +74,8 @@ fn ratios(curves: &Curves) -> Table {
 #[must_use]
 pub fn mrc(heading: &str, curves: &Curves, json: String, command: &str) -> String {
     let lead = format!(
-        "{} references to {}. Each hits or brings its page in; when memory is full one page goes before. \
-         There is no machine round it: no dirty pages, no read-ahead, no time.",
+        "{} references to {}. Each hits or brings its page in, for which another page leaves when memory is full. \
+         Nothing else is simulated: no dirty pages, no read-ahead, no time.",
         human(curves.references as f64),
         show_pages(curves.unique_pages),
     );
@@ -103,7 +103,7 @@ pub fn mrc(heading: &str, curves: &Curves, json: String, command: &str) -> Strin
     }
     let list = means.iter().map(|(name, ratio)| {
         let remark = match *name {
-            "opt" => " (Belady: it knows the future, nothing can miss less)",
+            "opt" => " (Belady: it knows the future, no policy can miss less)",
             "lru-stack" => " (exact LRU by stack distances)",
             _ => "",
         };

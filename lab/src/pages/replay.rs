@@ -234,7 +234,7 @@ pub fn replay(
             Section::new(
                 "bounds",
                 "Exact policies",
-                "LRU and OPT with all of the limit, kernel memory not deducted.",
+                "LRU and OPT have the whole limit: no kernel memory is deducted.",
             )
             .table(bounds(tables))
             .folded(),

@@ -6,8 +6,8 @@ use crate::report::html::common::{claim_figure, claim_verdict, counters, seeds};
 use crate::report::html::{capital, Cell, Page, Section, Table};
 use crate::report::text::{band, is_ratio, published};
 use crate::report::{experiments_json, Class, ExperimentResult};
+use crate::rig::Costs;
 use crate::verify::{sensitivity_json, sensitivity_rows, Sensitivity, Verified};
-use coldset_machine::Params;
 
 fn acceptance(name: &str, result: &ExperimentResult, pointer: &str) -> Table {
     let mut table = Table::new([
@@ -49,7 +49,7 @@ fn acceptance(name: &str, result: &ExperimentResult, pointer: &str) -> Table {
 pub fn verify(
     verified: &Verified,
     changes: Option<&Sensitivity>,
-    used: &Params,
+    used: &Costs,
     command: &str,
 ) -> String {
     let (results, failed) = verified.split();
@@ -154,7 +154,7 @@ pub fn verify(
     }
     page.section(Section::new("measures", "Before and after", "").charts(pictures))
         .section(mechanism.folded())
-        .section(costs(used))
+        .section(costs(used.table()))
         .json(experiments_json(
             &results,
             &failed,

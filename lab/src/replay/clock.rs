@@ -60,7 +60,7 @@ impl Clock {
         Self::new(points)
     }
 
-    /// Time of an access, ns. Beyond the ends the first and last slopes go on.
+    /// Time of an access, ns. Beyond the ends the first and last slopes are extended.
     pub fn at(&self, access: u64) -> u64 {
         let i = self
             .points

@@ -1,5 +1,5 @@
-//! What the lists hold, as text in the manner of a debug file, and the commands of that file
-//! (`mglru.md` 10).
+//! What the lists hold, as text in the manner of the kernel's debug file, and the commands of that
+//! file.
 
 use coldset_engine::lruvec::{LruList, LruvecView};
 use coldset_engine::reclaim::{DebugCommand, DebugError};
@@ -29,7 +29,7 @@ pub struct GenDump {
     pub seq: u64,
     /// Time since its birth, ms.
     pub age_ms: u64,
-    /// Anonymous pages; none where the type has no such generation any more.
+    /// Anonymous pages; none if the type no longer has this generation.
     pub anon: Option<u64>,
     /// File pages.
     pub file: Option<u64>,
@@ -88,7 +88,7 @@ pub(super) fn command(
             DebugCommand::Age { seq, force: true }
         }
     };
-    run.drive(ctx, machine.lru_gen(ctx, memcg, node, command))
+    run.run_inline(ctx, machine.lru_gen(ctx, memcg, node, command))
 }
 
 /// The lists of every memcg on every node.

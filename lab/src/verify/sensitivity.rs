@@ -1,12 +1,12 @@
 //! Do the claims hold on assumed costs? All experiments again with those halved and doubled
-//! (`machine-model.md` 8).
+//! (`docs/rules/machine.md#costs`).
 
 use super::{verify, Verified, VerifyPlan};
 use crate::report::text::{band, figure};
 use crate::report::{Align, ClaimResult, Class, Grid, Style, Subject};
+use crate::rig::Costs;
 use crate::runner::Progress;
 use coldset_machine::params::Mark;
-use coldset_machine::Params;
 use serde_json::{json, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
@@ -17,13 +17,13 @@ pub struct Costing {
     /// What is different, for the table.
     pub label: String,
     /// The costs.
-    pub costs: Params,
+    pub costs: Costs,
 }
 
 impl Costing {
     /// All assumed costs halved together, then all doubled together.
     #[must_use]
-    pub fn all(costs: &Params) -> Vec<Self> {
+    pub fn all(costs: &Costs) -> Vec<Self> {
         let at = |label: &str, num, den| Self {
             label: label.into(),
             costs: costs.scaled_assumed(num, den),
@@ -34,9 +34,9 @@ impl Costing {
     /// Each assumed cost alone, halved and doubled. Values at the edge of what the model can work
     /// with are left out.
     #[must_use]
-    pub fn each(costs: &Params) -> Vec<Self> {
+    pub fn each(costs: &Costs) -> Vec<Self> {
         let mut list = Vec::new();
-        for info in costs.describe() {
+        for info in costs.table().describe() {
             if info.mark != Mark::Assumed || info.value == 0 {
                 continue;
             }
@@ -269,9 +269,10 @@ mod tests {
 
     #[test]
     fn only_assumed_costs_change() {
-        let usual = Params::default();
+        let usual = Costs::default();
         let marks = |c: &Costing| -> Vec<Mark> {
-            let pairs = usual.describe().into_iter().zip(c.costs.describe());
+            let pairs = usual.table().describe();
+            let pairs = pairs.into_iter().zip(c.costs.table().describe());
             pairs
                 .filter(|(a, b)| a.value != b.value)
                 .map(|(a, _)| a.mark)

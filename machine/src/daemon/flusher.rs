@@ -1,5 +1,6 @@
-//! Flushers: one worker a write context (`writeback.md` 6).
+//! Flushers: one worker for each write context (`docs/rules/writeback.md`).
 
+use super::state::FlusherState;
 use crate::machine::Machine;
 use crate::sim::{Affinity, TimeClass, WaitQueue};
 use crate::world::World;
@@ -10,19 +11,12 @@ use std::rc::Weak;
 /// Pause of a flusher after writes that failed, ns.
 const RETRY_NS: u64 = 100_000_000;
 
-/// The worker of one write context.
-pub(crate) struct FlusherState {
-    wake: WaitQueue,
-    running: bool,
-    asked: bool,
-}
-
 impl World {
     /// Starts the worker of a write context if it has none yet.
     pub(crate) fn ensure_flusher(&mut self, wb: WbId) {
         while self.flushers.len() <= wb.idx() {
             let id = WbId(self.flushers.len() as u32);
-            // Write contexts stay for good, and so does what they name.
+            // Write contexts are never removed, so neither is what they name.
             let memcg = self.wb.wb(id).memcg;
             self.hold_memcg(memcg);
             let wake = WaitQueue::new(&self.sim);
@@ -108,7 +102,7 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             let more = {
                 let Some(w) = me.upgrade() else { return };
                 let mut w = w.borrow_mut();
-                // One request's worth at a time: the device and the dirtiers go on meanwhile.
+                // One request's worth at a time, so that the device and the dirtiers run meanwhile.
                 let chunk = left.min(256);
                 let now = task.local_now();
                 let (n, next) = w.write_dirty_pages(now, slice.inode, wb, at, chunk);
@@ -139,7 +133,7 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
             // Nothing could be started although something is dirty (all of it locked): no busy loop.
             let stuck = written == 0 && still_dirty;
-            // What failed is dirty again: a device that refuses everything is not asked all the time.
+            // What failed is dirty again. Do not keep asking a device that refuses everything.
             let errors = w.objects[slice.inode.idx()].last_error.1;
             let failing = errors_seen.insert(slice.inode, errors).unwrap_or(0) != errors;
             (failing, stuck)

@@ -1,6 +1,7 @@
-//! kswapd: the background reclaimer of each node (`reclaim-entry.md` 5), and the gate at which
+//! kswapd: the background reclaimer of each node (`docs/rules/zones.md`), and the gate at which
 //! direct reclaimers wait for it when the reserves run low.
 
+use super::state::KswapdState;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
@@ -10,16 +11,7 @@ use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
 use coldset_engine::zone::{pfmemalloc_allowed, ZoneClass};
 use coldset_engine::{Counter, MemcgId, MmId, NodeId};
 
-/// kswapd of one node.
-pub(crate) struct KswapdState {
-    wake: WaitQueue,
-    /// Direct reclaimers at the reserve gate.
-    gate: WaitQueue,
-    order: u8,
-    requested: bool,
-}
-
-/// kswapd's nap before it sleeps for good, ns.
+/// kswapd's nap before it sleeps until it is woken, ns.
 const NAP_NS: u64 = 100_000_000;
 
 impl Machine {
@@ -68,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// Sleeps until there is work; returns its order (5.2).
+    /// Sleeps until there is work; returns its order.
     async fn kswapd_sleep(&self, ctx: &Ctx) -> u8 {
         let n = ctx.node.idx();
         let top = self.w.borrow().engine.config().nr_zones - 1;
@@ -113,7 +105,7 @@ impl Machine {
         std::mem::take(&mut k.order)
     }
 
-    /// The gate of 3.1: waits while less than half of the reserves is free.
+    /// The reserve gate: waits while less than half of the reserves is free.
     pub(crate) async fn reserve_gate(&self, ctx: &Ctx) {
         let gate = {
             let mut w = self.w.borrow_mut();
@@ -138,7 +130,7 @@ impl Machine {
 }
 
 impl World {
-    /// Asks kswapd of a node to work (5.1).
+    /// Asks kswapd of a node to work.
     pub(crate) fn wake_kswapd(&mut self, node: NodeId, order: u8) {
         let failures = self.engine.nodes[node.idx()].kswapd_failures;
         let Some(k) = self.kswapd.get_mut(node.idx()) else {

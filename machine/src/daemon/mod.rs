@@ -3,3 +3,4 @@
 pub mod flusher;
 pub mod kswapd;
 pub mod oom;
+pub mod state;

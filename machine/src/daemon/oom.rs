@@ -1,48 +1,18 @@
-//! The OOM killers, of a memcg and of the machine (`memcg.md` 8, `machine-model.md` 6).
+//! The OOM killers, of a memcg and of the machine (`docs/rules/zones.md`).
 
+use super::state::{OomReport, Proc};
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::TaskId;
-use crate::vm::swap::Swap;
+use crate::vm::swap_area::Swap;
 use coldset_engine::memcg::OomStart;
 use coldset_engine::oom::{select, OomTask, Selection};
 use coldset_engine::{Counter, MemcgId, MmId};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What the memcg looked like when the killer chose, as the kernel's report of a kill has it.
-/// Sizes in pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OomReport {
-    /// When, ns.
-    pub at: u64,
-    /// The victim.
-    pub victim: MmId,
-    /// The memcg at its limit; the root if the machine ran out.
-    pub over: MemcgId,
-    /// Its usage.
-    pub usage: u64,
-    /// Charges it has refused.
-    pub failcnt: u64,
-    /// Anonymous pages, below it too.
-    pub anon: u64,
-    /// Pages of files, below it too.
-    pub file: u64,
-    /// Pages on the lists of files that reclaim may look at.
-    pub evictable_file: u64,
-}
-
-/// A process that the killer can choose: an address space and its threads.
-pub(crate) struct Proc {
-    mm: MmId,
-    threads: Vec<(TaskId, Rc<Cell<bool>>)>,
-    adj: i32,
-    dying: bool,
-    gone: bool,
-}
-
 impl crate::world::World {
-    /// The processes of an address space that has ended are no candidates any more.
+    /// The processes of an address space that has ended are no longer candidates.
     pub(crate) fn proc_gone(&mut self, mm: MmId) {
         for p in self.procs.iter_mut().filter(|p| p.mm == mm) {
             p.gone = true;

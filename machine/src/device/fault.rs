@@ -12,7 +12,7 @@ pub enum FailWhen {
     EveryNth(u64),
     /// Each with this probability, in parts per million.
     Ppm(u64),
-    /// All, once so many bytes have been written successfully.
+    /// All, once this many bytes have been written successfully.
     AfterWritten(u64),
     /// All that reach beyond this offset.
     BeyondOffset(u64),

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::params::Params;
 
-/// A device of the table in `machine-model.md` 1, the phone storage of `workloads.md` 1.3, or the swap files of 13.2.
+/// A device of the machine (`docs/rules/machine.md`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceKind {
     /// Consumer NVMe drive.
@@ -19,7 +19,7 @@ pub enum DeviceKind {
     Net,
     /// Storage of a phone.
     Ufs,
-    /// Swap files on an NVMe drive (`workloads.md` 13.2).
+    /// Swap files on an NVMe drive.
     NvmeSwap,
     /// Consumer NVMe drive behind a delay target.
     Delayed,
@@ -28,7 +28,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// All kinds.
+    /// All kinds, in the order in which they are listed.
     pub const ALL: [Self; 9] = [
         Self::Nvme,
         Self::NvmeFast,
@@ -143,6 +143,7 @@ impl DeviceKind {
             Self::Delayed => DeviceSpec {
                 delay_read_ns: p.delay_read_ns,
                 delay_write_ns: p.delay_write_ns,
+                max_req_bytes: p.delay_max_req_bytes,
                 ..nvme
             },
             Self::Ramdisk => DeviceSpec {

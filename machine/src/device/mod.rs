@@ -1,4 +1,4 @@
-//! Block devices of the simulated machine (`machine-model.md` 1).
+//! Block devices of the simulated machine (`docs/rules/machine.md`).
 //!
 //! A device is a FIFO server with parallel channels. Submitting a request is a pure function of
 //! the device's state: it says when the request starts and ends and with what result, and the
@@ -38,7 +38,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A read.
+    /// A request that reads.
     #[must_use]
     pub const fn read(offset: u64, bytes: u64) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Request {
         }
     }
 
-    /// A write.
+    /// A request that writes.
     #[must_use]
     pub const fn write(offset: u64, bytes: u64) -> Self {
         Self {

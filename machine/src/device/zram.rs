@@ -1,4 +1,4 @@
-//! Per-page costs of zram (`machine-model.md` 1). It has no queue: the calling CPU does the work.
+//! Per-page costs of zram (`docs/rules/swap.md`). It has no queue: the calling CPU does the work.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ pub enum ZramAlgorithm {
 }
 
 impl ZramAlgorithm {
-    /// All algorithms.
+    /// All algorithms, in the order in which they are listed.
     pub const ALL: [Self; 4] = [Self::Lz4, Self::LzoRle, Self::Lzo, Self::Zstd];
 
     /// The name used in options and reports.
@@ -129,7 +129,7 @@ impl ZramTiming {
         }
     }
 
-    /// Pages of memory that the pool needs for so many stored bytes, rounded up.
+    /// Pages of memory that the pool needs for this many stored bytes, rounded up.
     #[must_use]
     pub fn pool_pages(&self, stored_bytes: u64) -> u64 {
         (stored_bytes * self.pool_overhead_permille).div_ceil(1000 * PAGE_BYTES)

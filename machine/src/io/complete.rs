@@ -8,9 +8,10 @@ use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::reclaim::Written;
 use coldset_engine::{Counter, Flags, FolioId, ObjectId, WbId};
+use std::ops::Range;
 
 /// Adjacent pages for one request: the first, the folios, and the versions on their way.
-type Run = (u32, Vec<FolioId>, Vec<(u32, u32)>);
+type WriteRun = (u32, Vec<FolioId>, Vec<(u32, u32)>);
 
 /// A write in flight: the folios, and for files the versions that are on their way.
 pub(crate) struct InFlight {
@@ -22,18 +23,11 @@ pub(crate) struct InFlight {
 
 impl World {
     /// Schedules the end of a read.
-    pub(crate) fn complete_read_at(&mut self, end: u64, object: ObjectId, folios: Vec<FolioId>) {
+    pub(crate) fn complete_read_at(&mut self, end: u64, object: ObjectId, pages: Range<u32>) {
         let me = self.me.clone();
-        for &id in &folios {
-            self.engine.folio_get(id, 1);
-        }
         self.sim.call_at(end, move || {
             if let Some(w) = me.upgrade() {
-                let mut w = w.borrow_mut();
-                for id in folios {
-                    w.read_done(object, id);
-                    w.engine.folio_put(id, 1);
-                }
+                w.borrow_mut().read_done(object, &pages);
             }
         });
     }
@@ -153,7 +147,7 @@ impl World {
         };
         let run_max = (self.devices[device].spec().max_req_bytes / PAGE_SIZE).max(1);
         let (mut at, mut started) = (from, 0);
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<WriteRun> = Vec::new();
         while started < max {
             let Some(page) = self.objects[object.idx()].next_dirty(at) else {
                 break;

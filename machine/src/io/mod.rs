@@ -1,6 +1,8 @@
 //! File I/O through the page cache: read, write, fsync, and what devices complete.
 
 pub mod complete;
+mod folio_lock;
 pub mod fsync;
+pub(crate) mod page_in;
 pub mod read;
 pub mod write;

@@ -1,6 +1,6 @@
 //! Buffered writes, and throttling those who dirty too much.
 
-use super::read::Purpose;
+use super::page_in::Purpose;
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
@@ -18,7 +18,7 @@ use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 
 impl World {
     /// Connects folios that the engine has found dirty with their inodes and write contexts
-    /// (`writeback.md` 1).
+    /// (`docs/rules/writeback.md`).
     pub(crate) fn note_dirty(&mut self, ctx: &Ctx) {
         if !self.engine.has_newly_dirty() {
             return;
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Figures of a memcg for the dirty limits, as lagging as its statistics are.
+    /// Figures of a memcg for the dirty limits. They lag as its statistics do.
     pub(crate) fn memcg_figures(&self, memcg: MemcgId) -> Option<MemcgFigures> {
         if memcg == MemcgId::ROOT {
             return None;
@@ -144,14 +144,8 @@ impl Machine {
         loop {
             let cached = self.w.borrow().objects[object.idx()].word(page).folio();
             let held = match cached {
-                Some(id) => {
-                    let held = FolioRef::get(self, id);
-                    // Stable pages are not required: only a read in flight holds the lock.
-                    if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                        self.wait_folio(ctx, id).await;
-                    }
-                    held
-                }
+                // Stable pages are not required: only a read in flight holds the lock.
+                Some(id) => self.get_unlocked(ctx, id).await,
                 None if self.w.borrow().objects[object.idx()].is_tmpfs() => {
                     match self.tmpfs_page(ctx, object, page, Use::Write).await? {
                         Some(held) => held,
@@ -160,14 +154,18 @@ impl Machine {
                 }
                 None if whole => match self.new_page(ctx, object, page, Purpose::Write).await? {
                     Some(id) => {
+                        let held = FolioRef::get(self, id);
                         let mut w = self.w.borrow_mut();
                         w.engine.folio_set(id, Flags::UPTODATE);
                         w.unlock_folio(id);
-                        FolioRef::of(self, id)
+                        held
                     }
                     None => continue,
                 },
-                None => self.read_page(ctx, object, page, Purpose::Write).await?,
+                None => {
+                    let window = page..page + 1;
+                    self.page_in(ctx, object, window, Purpose::Write).await?
+                }
             };
             let id = held.id;
             let mut w = self.w.borrow_mut();
@@ -193,7 +191,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes a dirtier pay (`writeback.md` 3).
+    /// Throttles a task that dirties pages (`docs/rules/writeback.md`).
     pub(crate) async fn balance_dirty(&self, ctx: &Ctx, object: ObjectId) {
         let pages = ctx.newly_dirtied.take();
         let due = {

@@ -4,7 +4,7 @@
 //! page is a byte test and a byte store. Leaf tables are aligned blocks of 512 entries, counted from
 //! the start of the mapping.
 
-use super::table::Table;
+use super::per_page::PerPage;
 use bitflags::bitflags;
 use coldset_engine::swap::SwapReadahead;
 use coldset_engine::{MmId, ObjectId};
@@ -35,7 +35,7 @@ bitflags! {
     /// Properties of a mapping.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct MappingFlags: u8 {
-        /// Executable.
+        /// Its pages may be executed.
         const EXEC = 1;
         /// Random or sequential advice: accessed bits are ignored, no read-ahead.
         const NO_RECENCY = 2;
@@ -44,22 +44,22 @@ bitflags! {
     }
 }
 
-/// A mapping.
+/// A range of an address space that shows part of an object.
 #[derive(Debug)]
 pub struct Mapping {
-    /// Address space.
+    /// Address space it is part of.
     pub mm: MmId,
-    /// Object shown.
+    /// Object whose pages it shows.
     pub object: ObjectId,
     /// Object page of the first entry.
     pub start: u32,
-    /// Properties.
+    /// Executable, locked, advice.
     pub flags: MappingFlags,
-    /// Entries.
-    pub ptes: Table<Pte>,
+    /// Page-table entries, one for each page.
+    pub ptes: PerPage<Pte>,
     /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists.
-    pub tables: Table<u8>,
-    /// Entries present.
+    pub tables: PerPage<u8>,
+    /// Number of entries that are present.
     pub present: u32,
     /// False once unmapped.
     pub alive: bool,
@@ -75,13 +75,13 @@ pub const TABLE_EXISTS: u8 = 2;
 impl Mapping {
     /// A mapping of `pages` pages from `start` on, nothing present.
     pub fn new(mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> Self {
-        let tables = Table::whole(pages.div_ceil(TABLE) as usize);
+        let tables = PerPage::whole(pages.div_ceil(TABLE) as usize);
         Self::with(
             mm,
             object,
             start,
             flags,
-            Table::whole(pages as usize),
+            PerPage::whole(pages as usize),
             tables,
         )
     }
@@ -94,8 +94,8 @@ impl Mapping {
         pages: u32,
         flags: MappingFlags,
     ) -> Self {
-        let tables = Table::scattered(pages.div_ceil(TABLE) as usize);
-        let ptes = Table::scattered(pages as usize);
+        let tables = PerPage::scattered(pages.div_ceil(TABLE) as usize);
+        let ptes = PerPage::scattered(pages as usize);
         Self::with(mm, object, start, flags, ptes, tables)
     }
 
@@ -104,8 +104,8 @@ impl Mapping {
         object: ObjectId,
         start: u32,
         flags: MappingFlags,
-        ptes: Table<Pte>,
-        tables: Table<u8>,
+        ptes: PerPage<Pte>,
+        tables: PerPage<u8>,
     ) -> Self {
         Self {
             mm,
@@ -161,7 +161,7 @@ impl Mapping {
         true
     }
 
-    /// Loads from entries on end from `e` on, at most `count`, as far as they are present. Returns how
+    /// Loads from consecutive entries from `e` on, at most `count`, as far as they are present. Returns how
     /// many were.
     pub fn touch_run(&mut self, e: u32, count: u32) -> u32 {
         let end = e.saturating_add(count).min(self.len());
@@ -210,7 +210,7 @@ impl Mapping {
 
     /// All entries are gone.
     pub fn drop_entries(&mut self) {
-        self.ptes = Table::growing(0);
+        self.ptes = PerPage::growing(0);
     }
 
     /// All leaf tables are gone. How many there were.
@@ -220,7 +220,7 @@ impl Mapping {
             n += u64::from(self.tables[t] & TABLE_EXISTS != 0);
             from = t + 1;
         }
-        self.tables = Table::growing(0);
+        self.tables = PerPage::growing(0);
         n
     }
 

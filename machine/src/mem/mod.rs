@@ -1,10 +1,10 @@
-//! What memory holds: objects (files, anonymous regions) with a slot a page, and the mappings
+//! What memory holds: objects (files, anonymous regions) with a slot for each page, and the mappings
 //! through which address spaces see them.
 
 pub mod mapping;
 pub mod object;
+pub mod per_page;
 pub mod slot;
-pub mod table;
 
 pub use mapping::{Mapping, MappingFlags, MappingId, Pte};
 pub use object::{Backing, Fill, Object};

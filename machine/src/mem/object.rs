@@ -1,8 +1,8 @@
 //! Files and anonymous regions.
 
 use super::mapping::MappingId;
+use super::per_page::{Bits, PerPage};
 use super::slot::{Slot, SlotWord};
-use super::table::{Bits, Table};
 use crate::device::DeviceError;
 use coldset_engine::MemcgId;
 
@@ -33,30 +33,30 @@ pub enum Fill {
     Ordinary,
     /// Each page repeats one word.
     Same,
-    /// Nothing compresses.
+    /// Random bytes, which do not compress.
     Random,
 }
 
 /// A file or an anonymous region.
 #[derive(Debug)]
 pub struct Object {
-    /// Backing.
+    /// Where its pages come from and go to.
     pub backing: Backing,
     /// Contents, if anonymous.
     pub fill: Fill,
-    /// One slot a page.
-    slots: Table<SlotWord>,
+    /// One slot for each page.
+    slots: PerPage<SlotWord>,
     /// Mappings of it, in order of creation.
     pub mappings: Vec<MappingId>,
     /// Memcg that first dirtied it; writeback is accounted there.
     pub writer: Option<MemcgId>,
-    /// One bit a page: dirty in the page cache.
+    /// One bit for each page: dirty in the page cache.
     dirty: Bits,
-    /// Dirty pages.
+    /// Number of dirty pages.
     pub nr_dirty: u64,
     /// Pages under writeback.
     pub nr_writeback: u64,
-    /// Where background writeback goes on.
+    /// Where background writeback continues.
     pub cursor: u32,
     /// First error of a write that no fsync has reported yet.
     pub error: Option<DeviceError>,
@@ -68,7 +68,7 @@ pub struct Object {
     upper: Bits,
     /// Cached pages that were written: the file system keeps something for each, one bit.
     buffers: Bits,
-    /// Contents, once somebody stores: see [`Contents`].
+    /// Contents, from the first store on: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
 
@@ -78,25 +78,25 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Contents {
     /// What was stored last.
-    pub stored: Table<u32>,
+    pub stored: PerPage<u32>,
     /// What the copy in memory holds.
-    pub memory: Table<u32>,
+    pub memory: PerPage<u32>,
     /// What the backing store holds.
-    pub disk: Table<u32>,
+    pub disk: PerPage<u32>,
 }
 
 impl Object {
     /// An object of `pages` pages, all empty.
     pub fn new(backing: Backing, pages: u32) -> Self {
-        Self::with(backing, pages, Table::whole(pages as usize))
+        Self::with(backing, pages, PerPage::whole(pages as usize))
     }
 
     /// The same, taking memory by the pages that are used.
     pub fn scattered(backing: Backing, pages: u32) -> Self {
-        Self::with(backing, pages, Table::scattered(pages as usize))
+        Self::with(backing, pages, PerPage::scattered(pages as usize))
     }
 
-    fn with(backing: Backing, pages: u32, slots: Table<SlotWord>) -> Self {
+    fn with(backing: Backing, pages: u32, slots: PerPage<SlotWord>) -> Self {
         let scattered = slots.is_scattered();
         let nodes = pages.div_ceil(NODE_PAGES);
         Self {
@@ -229,9 +229,9 @@ impl Object {
     pub fn contents_mut(&mut self) -> &mut Contents {
         let n = self.slots.len();
         let table = if self.slots.is_scattered() {
-            Table::scattered
+            PerPage::scattered
         } else {
-            Table::whole
+            PerPage::whole
         };
         self.contents.get_or_insert_with(|| {
             Box::new(Contents {

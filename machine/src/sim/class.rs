@@ -1,4 +1,4 @@
-//! What a task spends its time on (`machine-model.md` 3).
+//! What a task spends its time on.
 
 /// A class of time. Every nanosecond of a task's life is in exactly one class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::mask::CpuMask;
-use super::task::TaskId;
+use super::task_ctx::TaskId;
 
 /// Totals of one CPU. Times in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

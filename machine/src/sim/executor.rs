@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use super::config::SimConfig;
 use super::event::Action;
 use super::handle::Sim;
-use super::sched::{Inner, LocalFuture};
-use super::task::{State, TaskCtx};
+use super::sched::{LocalFuture, SimState};
+use super::task_ctx::{RunState, TaskCtx};
 
 /// Why a run returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ impl Executor {
             "hz must be 1 to 1000000000, is {}",
             config.hz
         );
-        let inner = Rc::new(Inner::new(config));
+        let inner = Rc::new(SimState::new(config));
         Self {
             sim: Sim { inner },
             futures: Vec::new(),
@@ -144,14 +144,14 @@ impl Executor {
                 self.futures[slot] = Some(future);
             }
             for ctx in doomed {
-                if ctx.state.get() != State::Done {
+                if ctx.state.get() != RunState::Done {
                     self.end(&inner, &ctx);
                 }
             }
         }
     }
 
-    fn poll(&mut self, inner: &Rc<Inner>, ctx: Rc<TaskCtx>) {
+    fn poll(&mut self, inner: &Rc<SimState>, ctx: Rc<TaskCtx>) {
         ctx.parked.set(false);
         *inner.current.borrow_mut() = Some(ctx.clone());
         let future = self.futures[ctx.id.slot as usize]
@@ -172,7 +172,7 @@ impl Executor {
     }
 
     /// The task is over: frees its CPU and slot, drops its future, wakes those who join it.
-    fn end(&mut self, inner: &Rc<Inner>, ctx: &Rc<TaskCtx>) {
+    fn end(&mut self, inner: &Rc<SimState>, ctx: &Rc<TaskCtx>) {
         inner.detach(ctx);
         ctx.add_times(&mut inner.ended.borrow_mut());
         let slot = ctx.id.slot as usize;
@@ -187,7 +187,11 @@ impl Executor {
         }
         inner.free_slots.borrow_mut().push(ctx.id.slot);
         inner.live.set(inner.live.get() - 1);
-        while ctx.joiners.borrow_mut().wake_one(inner, 0) {}
+        while ctx
+            .joiners
+            .borrow_mut()
+            .wake_one(|task| inner.wake(task, 0))
+        {}
     }
 }
 

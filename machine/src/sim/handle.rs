@@ -8,15 +8,16 @@ use super::config::SimConfig;
 use super::cpus::CpuStats;
 use super::event::Action;
 use super::mask::CpuMask;
-use super::sched::{Inner, Slot, Switch};
-use super::task::{Affinity, State, Task, TaskCtx, TaskId};
+use super::sched::{ContextSwitch, SimState, TaskSlot};
+use super::task::{Affinity, Task};
+use super::task_ctx::{RunState, TaskCtx, TaskId};
 
 /// A cheap handle on the simulation: clock, tasks, CPUs. Clones refer to the same simulation.
 ///
 /// The handle does not keep the tasks alive: they belong to the [`Executor`](super::Executor).
 #[derive(Clone)]
 pub struct Sim {
-    pub(super) inner: Rc<Inner>,
+    pub(super) inner: Rc<SimState>,
 }
 
 impl Sim {
@@ -49,7 +50,7 @@ impl Sim {
         };
         let slot = inner.free_slots.borrow_mut().pop().unwrap_or_else(|| {
             let mut slots = inner.slots.borrow_mut();
-            slots.push(Slot {
+            slots.push(TaskSlot {
                 task: None,
                 generation: 0,
                 epoch: 0,
@@ -128,7 +129,7 @@ impl Sim {
     pub fn task(&self, id: TaskId) -> Option<Task> {
         let slots = self.inner.slots.borrow();
         let ctx = slots.get(id.slot as usize)?.task.clone()?;
-        (ctx.id == id && ctx.state.get() != State::Done).then(|| Task {
+        (ctx.id == id && ctx.state.get() != RunState::Done).then(|| Task {
             sim: self.clone(),
             ctx,
         })
@@ -197,7 +198,7 @@ impl Sim {
 
     /// Installs the hook that sees every context switch (for TLB state) and says how much longer
     /// the switch takes, ns. It may read the simulation and must not start, wake or kill tasks.
-    pub fn set_switch_hook(&self, hook: impl Fn(Switch) -> u64 + 'static) {
+    pub fn set_switch_hook(&self, hook: impl Fn(ContextSwitch) -> u64 + 'static) {
         *self.inner.hook.borrow_mut() = Some(Rc::new(hook));
     }
 

@@ -1,4 +1,4 @@
-//! Lock contention without locks: a FIFO ticket server (`machine-model.md` 4).
+//! Lock contention without locks: a FIFO ticket server (`docs/rules/machine.md`).
 //!
 //! `start = max(t, free_at); wait = start - t; free_at = start + hold (+ handoff if wait > 0)`.
 //!

@@ -46,6 +46,7 @@ mod lock;
 mod mask;
 mod sched;
 mod task;
+mod task_ctx;
 mod wait;
 
 #[cfg(test)]
@@ -58,6 +59,7 @@ pub use executor::{Executor, RunEnd};
 pub use handle::Sim;
 pub use lock::{Grant, LockStats, TicketLock};
 pub use mask::{CpuMask, MAX_CPUS};
-pub use sched::{Switch, SwitchHook};
-pub use task::{Affinity, Task, TaskId};
+pub use sched::{ContextSwitch, SwitchHook};
+pub use task::{Affinity, Task};
+pub use task_ctx::TaskId;
 pub use wait::{Settle, Wait, WaitQueue};

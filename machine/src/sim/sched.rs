@@ -16,14 +16,14 @@ use super::config::SimConfig;
 use super::cpus::{CpuStats, Cpus};
 use super::event::{Action, EventQueue};
 use super::mask::CpuMask;
-use super::task::{State, TaskCtx, TaskId};
+use super::task_ctx::{RunState, TaskCtx, TaskId};
 
 pub(super) type Call = Box<dyn FnOnce()>;
 pub(super) type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A context switch, as the hook of [`Sim::set_switch_hook`](super::Sim::set_switch_hook) sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Switch {
+pub struct ContextSwitch {
     /// The CPU that switches.
     pub cpu: u16,
     /// The task that gets the CPU and its [tag](super::Task::tag), or `None` if it becomes idle.
@@ -31,19 +31,19 @@ pub struct Switch {
 }
 
 /// Called at every context switch; returns extra time for the incoming task, ns.
-pub type SwitchHook = dyn Fn(Switch) -> u64;
+pub type SwitchHook = dyn Fn(ContextSwitch) -> u64;
 
 /// Called when a sample is due, with the time; returns when the next one is.
 pub type Sampler = dyn Fn(u64) -> u64;
 
-pub(super) struct Slot {
+pub(super) struct TaskSlot {
     pub task: Option<Rc<TaskCtx>>,
     pub generation: u32,
     pub epoch: u32,
 }
 
 /// The state that all handles share.
-pub(super) struct Inner {
+pub(super) struct SimState {
     pub config: SimConfig,
     pub all_cpus: CpuMask,
     pub now: Cell<u64>,
@@ -53,7 +53,7 @@ pub(super) struct Inner {
     /// Something is in `spawned` or `doomed`.
     pub attention: Cell<bool>,
     pub events: RefCell<EventQueue>,
-    pub slots: RefCell<Vec<Slot>>,
+    pub slots: RefCell<Vec<TaskSlot>>,
     pub free_slots: RefCell<Vec<u32>>,
     pub live: Cell<usize>,
     pub current: RefCell<Option<Rc<TaskCtx>>>,
@@ -70,7 +70,7 @@ pub(super) struct Inner {
     cpus: RefCell<Cpus>,
 }
 
-impl Inner {
+impl SimState {
     pub fn new(config: SimConfig) -> Self {
         let all_cpus = CpuMask::first_n(config.cpus);
         Self {
@@ -163,10 +163,12 @@ impl Inner {
     /// Handles the pending event of a task. True if it is to be polled now.
     pub fn fire(&self, ctx: &Rc<TaskCtx>) -> bool {
         match ctx.state.get() {
-            State::Blocked | State::Waking => self.make_runnable(ctx),
-            State::Running if ctx.off_cpu => true,
-            State::Running => self.run_event(ctx),
-            State::Queued | State::Done => unreachable!("no event is pending for a queued task"),
+            RunState::Blocked | RunState::Waking => self.make_runnable(ctx),
+            RunState::Running if ctx.off_cpu => true,
+            RunState::Running => self.run_event(ctx),
+            RunState::Queued | RunState::Done => {
+                unreachable!("no event is pending for a queued task")
+            }
         }
     }
 
@@ -175,7 +177,7 @@ impl Inner {
         ctx.account(ctx.blocked_class.get(), now - ctx.since.get());
         ctx.since.set(now);
         if ctx.off_cpu {
-            ctx.state.set(State::Running);
+            ctx.state.set(RunState::Running);
             return true;
         }
         self.place(ctx)
@@ -201,7 +203,7 @@ impl Inner {
     fn enqueue(&self, ctx: &TaskCtx, mask: CpuMask, last: u16) {
         let mut cpus = self.cpus.borrow_mut();
         let best = cpus.least_loaded(&mask, last);
-        ctx.state.set(State::Queued);
+        ctx.state.set(RunState::Queued);
         ctx.cpu.set(best);
         cpus.queued += 1;
         let cpu = cpus.get(best);
@@ -237,7 +239,7 @@ impl Inner {
         ctx.account(TimeClass::Switch, switch);
         ctx.account(TimeClass::Stolen, irq);
         ctx.cpu.set(cpu_nr);
-        ctx.state.set(State::Running);
+        ctx.state.set(RunState::Running);
         let ns = irq + switch + ctx.run_left.replace(0);
         if ns > 0 {
             self.begin_run(ctx, ns);
@@ -314,7 +316,7 @@ impl Inner {
     /// another CPU of its mask is idle and nothing is left of its run.
     fn requeue(&self, ctx: &Rc<TaskCtx>) -> bool {
         ctx.since.set(self.now.get());
-        ctx.state.set(State::Queued);
+        ctx.state.set(RunState::Queued);
         self.release_cpu(ctx);
         self.place(ctx)
     }
@@ -336,7 +338,7 @@ impl Inner {
         debug_assert_eq!(ctx.pending(), 0, "block with unsettled time");
         let now = self.now.get();
         ctx.parked.set(true);
-        ctx.state.set(State::Blocked);
+        ctx.state.set(RunState::Blocked);
         ctx.blocked_class.set(class);
         ctx.since.set(now);
         match deadline {
@@ -348,8 +350,8 @@ impl Inner {
 
     /// Wakes a blocked task; it is runnable after the latency.
     pub fn wake(&self, ctx: &TaskCtx, latency_ns: u64) {
-        if ctx.state.get() == State::Blocked {
-            ctx.state.set(State::Waking);
+        if ctx.state.get() == RunState::Blocked {
+            ctx.state.set(RunState::Waking);
             self.schedule(ctx, self.now.get() + latency_ns);
         }
     }
@@ -358,19 +360,19 @@ impl Inner {
     pub fn detach(&self, ctx: &TaskCtx) {
         let now = self.now.get();
         self.unschedule(ctx);
-        match ctx.state.replace(State::Done) {
-            State::Running => self.release_cpu(ctx),
-            State::Queued => {
+        match ctx.state.replace(RunState::Done) {
+            RunState::Running => self.release_cpu(ctx),
+            RunState::Queued => {
                 ctx.account(TimeClass::RunQueue, now - ctx.since.get());
                 let mut cpus = self.cpus.borrow_mut();
                 cpus.queued -= 1;
                 let queue = &mut cpus.get(ctx.cpu.get()).queue;
                 queue.retain(|&slot| slot != ctx.id.slot);
             }
-            State::Blocked | State::Waking => {
+            RunState::Blocked | RunState::Waking => {
                 ctx.account(ctx.blocked_class.get(), now - ctx.since.get());
             }
-            State::Done => {}
+            RunState::Done => {}
         }
     }
 
@@ -412,7 +414,7 @@ impl Inner {
 
     fn call_hook(&self, cpu: u16, next: Option<(TaskId, u32)>) -> u64 {
         let hook = self.hook.borrow().clone();
-        hook.map_or(0, |hook| hook(Switch { cpu, next }))
+        hook.map_or(0, |hook| hook(ContextSwitch { cpu, next }))
     }
 
     /// An interrupt takes `ns` from whatever runs on the CPU.

@@ -3,8 +3,7 @@
 //! Charged time is settled before every sleep. A waiter is on its queue from the moment it calls,
 //! so a wake-up while it still settles is not lost.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,54 +11,8 @@ use std::task::{Context, Poll};
 
 use super::class::TimeClass;
 use super::handle::Sim;
-use super::sched::Inner;
-use super::task::{Task, TaskCtx, TaskId};
-
-/// One place in a queue.
-struct Place {
-    ctx: Rc<TaskCtx>,
-    /// Tells the places of one task apart.
-    token: u64,
-    woken: Cell<bool>,
-}
-
-/// Who waits, first come first.
-#[derive(Default)]
-pub(super) struct WaitList {
-    places: VecDeque<Rc<Place>>,
-}
-
-impl WaitList {
-    fn enter(&mut self, ctx: &Rc<TaskCtx>) -> Rc<Place> {
-        let token = ctx.last_token.get() + 1;
-        ctx.last_token.set(token);
-        let place = Rc::new(Place {
-            ctx: ctx.clone(),
-            token,
-            woken: Cell::new(false),
-        });
-        self.places.push_back(place.clone());
-        place
-    }
-
-    fn leave(&mut self, place: &Rc<Place>) {
-        if let Some(at) = self.places.iter().position(|p| Rc::ptr_eq(p, place)) {
-            self.places.remove(at);
-        }
-    }
-
-    /// Wakes the first. A task that has a place here but is blocked elsewhere sleeps on.
-    pub fn wake_one(&mut self, inner: &Inner, latency_ns: u64) -> bool {
-        let Some(place) = self.places.pop_front() else {
-            return false;
-        };
-        place.woken.set(true);
-        if place.ctx.blocked_on.get() == place.token {
-            inner.wake(&place.ctx, latency_ns);
-        }
-        true
-    }
-}
+use super::task::Task;
+use super::task_ctx::{Place, TaskId, WaitList};
 
 /// A FIFO queue of waiting tasks. Clones refer to the same queue.
 #[derive(Clone)]
@@ -123,14 +76,14 @@ impl WaitQueue {
             place,
             class,
             deadline,
-            step: Step::Settle,
+            step: WaitStep::Settle,
         }
     }
 
     /// Wakes the task that has waited longest. False if nobody waits.
     pub fn wake_one(&self) -> bool {
-        let inner = &self.sim.inner;
-        self.list.borrow_mut().wake_one(inner, self.latency_ns)
+        let wake = |task: &_| self.sim.inner.wake(task, self.latency_ns);
+        self.list.borrow_mut().wake_one(wake)
     }
 
     /// Wakes everybody, in the order they came. Returns how many.
@@ -145,7 +98,7 @@ impl WaitQueue {
     /// How many tasks wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.list.borrow().places.len()
+        self.list.borrow().len()
     }
 
     /// True if nobody waits.
@@ -167,7 +120,7 @@ impl std::fmt::Debug for WaitQueue {
 const NOTHING: u64 = 0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum WaitStep {
     Settle,
     Settled,
     Blocked,
@@ -181,15 +134,15 @@ pub struct Wait {
     place: Rc<Place>,
     class: TimeClass,
     deadline: Option<u64>,
-    step: Step,
+    step: WaitStep,
 }
 
 impl Future for Wait {
     type Output = bool;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
-        if self.step == Step::Settle {
-            self.step = Step::Settled;
+        if self.step == WaitStep::Settle {
+            self.step = WaitStep::Settled;
             if !self.task.start_settle() {
                 return Poll::Pending;
             }
@@ -198,10 +151,10 @@ impl Future for Wait {
             .deadline
             .is_some_and(|deadline| deadline <= self.task.sim.now());
         let woken = self.place.woken.get();
-        if self.step == Step::Blocked || woken || late {
+        if self.step == WaitStep::Blocked || woken || late {
             return Poll::Ready(woken);
         }
-        self.step = Step::Blocked;
+        self.step = WaitStep::Blocked;
         let task = &self.task;
         task.ctx.blocked_on.set(self.place.token);
         task.sim.inner.block(&task.ctx, self.deadline, self.class);
@@ -241,23 +194,23 @@ struct Sleep<'a> {
     task: &'a Task,
     until: u64,
     class: TimeClass,
-    step: Step,
+    step: WaitStep,
 }
 
 impl Future for Sleep<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.step == Step::Settle {
-            self.step = Step::Settled;
+        if self.step == WaitStep::Settle {
+            self.step = WaitStep::Settled;
             if !self.task.start_settle() {
                 return Poll::Pending;
             }
         }
-        if self.step == Step::Blocked || self.until <= self.task.sim.now() {
+        if self.step == WaitStep::Blocked || self.until <= self.task.sim.now() {
             return Poll::Ready(());
         }
-        self.step = Step::Blocked;
+        self.step = WaitStep::Blocked;
         let task = self.task;
         task.ctx.blocked_on.set(NOTHING);
         let until = Some(self.until);
@@ -329,7 +282,7 @@ impl Task {
     /// Sleeps until a time, at which the task is runnable. The time counts as `class`.
     pub async fn sleep_until_as(&self, class: TimeClass, until: u64) {
         let task = self;
-        let step = Step::Settle;
+        let step = WaitStep::Settle;
         Sleep {
             task,
             until,

@@ -1,5 +1,5 @@
 //! Function calls to another CPU: requests queue, and only one that finds the queue empty sends an
-//! interrupt (`tlb.md` 4).
+//! interrupt (`docs/rules/tlb.md`).
 
 /// Durations of a call, ns.
 #[derive(Clone, Copy, Debug)]

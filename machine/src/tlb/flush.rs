@@ -1,11 +1,11 @@
-//! Flushes and what they cost (`tlb.md` 2 to 4 and 6).
+//! Flushes and what they cost (`docs/rules/tlb.md`).
 
 use super::call::CallCost;
 use super::{Tlb, PENDING_MAX};
 use crate::ctx::Ctx;
 use crate::mem::MappingId;
 use crate::params::Params;
-use crate::sim::{CpuMask, Switch, TimeClass};
+use crate::sim::{ContextSwitch, CpuMask, TimeClass};
 use crate::world::World;
 use coldset_engine::{Counter, FolioId, MemcgId, MmId};
 
@@ -17,7 +17,7 @@ const TRIM_NS: u64 = 1_000_000_000;
 pub(super) enum What {
     /// Everything, whatever address space the CPU uses.
     All,
-    /// So many pages of one address space.
+    /// This many pages of one address space.
     Pages(MmId, u64),
 }
 
@@ -67,7 +67,7 @@ impl Tlb {
 
 impl World {
     /// A CPU switches. Returns what that takes beyond the switch itself, ns.
-    pub(crate) fn context_switch(&mut self, switch: Switch) -> u64 {
+    pub(crate) fn context_switch(&mut self, switch: ContextSwitch) -> u64 {
         // Tasks have their address space as tag, plus 1: 0 is a kernel thread.
         let tag = switch.next.map_or(0, |(_, tag)| tag);
         self.switches.note(tag);

@@ -1,13 +1,15 @@
 //! TLB state: which CPUs may hold translations of which address space, what is deferred, who is
-//! interrupted (`tlb.md` 1 to 4).
+//! interrupted (`docs/rules/tlb.md`).
 //!
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | CPUs and address spaces: loading, lazy mode, generations, masks |
-//! | `call.rs` | the queue of function calls of a CPU: who needs an interrupt of his own |
-//! | `stale.rs` | translations whose flush is deferred, and accesses through them |
+//! | `call.rs` | the queue of function calls of a CPU: which call needs an interrupt of its own |
+//! | `stale.rs` | translations whose flush is deferred |
+//! | `access.rs` | accesses through them |
 //! | `flush.rs` | the flushes of reclaim and of other operations, and their cost |
 
+mod access;
 pub(crate) mod call;
 mod flush;
 mod stale;
@@ -20,9 +22,9 @@ use call::CallQueue;
 use coldset_engine::MmId;
 use stale::Stale;
 
-/// Address spaces whose translations a CPU can keep beside each other (6 on x86).
+/// Address spaces whose translations a CPU can keep at the same time (6 on x86).
 const ASIDS: usize = 6;
-/// `pending` starts again when it gets above this (`tlb.md` 2).
+/// `pending` starts again at 0 when it gets above this.
 const PENDING_MAX: u16 = 16_383;
 
 /// Flushes that a reclaiming task has deferred.
@@ -43,7 +45,7 @@ pub(crate) struct MmTlb {
     pub(crate) cpus: CpuMask,
     /// CPUs that run it now.
     running: CpuMask,
-    /// One more with every flush asked for and every deferred one.
+    /// Grows by one with every flush, asked for or deferred.
     gen: u64,
     /// Unmaps deferred by reclaim.
     pending: u16,

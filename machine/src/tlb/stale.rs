@@ -1,15 +1,13 @@
-//! Translations that page tables no longer hold and CPUs may. Until they are flushed, a load goes on
-//! through them, and so does a store through one that was dirty when it was removed: the hardware need
+//! Translations that page tables no longer hold and CPUs may. Until they are flushed, a load still
+//! goes through them, and so does a store through one that was dirty when it was removed: the hardware need
 //! not mark it again. (A store through a clean one has to, and finds the entry gone.)
 //!
 //! A CPU that may hold one does hold it here: the worst case for the protocol.
 
 use super::Tlb;
-use crate::ctx::Ctx;
 use crate::mem::MappingId;
 use crate::sim::CpuMask;
-use crate::world::World;
-use coldset_engine::{Counter, FolioId, MmId};
+use coldset_engine::{FolioId, MmId};
 
 /// One entry, removed and not flushed.
 #[derive(Clone, Copy, Debug)]
@@ -69,52 +67,20 @@ impl Tlb {
         let found = self.stale.iter().find(|s| s.folio == folio && s.writable);
         found.map(|s| s.mm)
     }
-}
 
-impl World {
-    /// A load or store through a translation that should be gone. False if the CPU has none.
-    pub(crate) fn touch_stale(
-        &mut self,
-        ctx: &Ctx,
+    /// The folio that a CPU reaches through an entry that should be gone.
+    pub(super) fn reached(
+        &self,
+        cpu: u16,
         mapping: MappingId,
         entry: u32,
         write: bool,
-    ) -> bool {
-        if self.tlb.stale.is_empty() {
-            return false;
-        }
-        let cpu = ctx.cpu();
-        let hit = self.tlb.stale.iter().find(|s| {
+    ) -> Option<FolioId> {
+        let hit = self.stale.iter().find(|s| {
             (s.mapping, s.entry) == (mapping, entry)
                 && s.cpus.contains(cpu)
                 && (s.writable || !write)
         });
-        let Some(&Stale { folio, .. }) = hit else {
-            return false;
-        };
-        let m = &self.mappings[mapping.0 as usize];
-        let page = m.start + entry;
-        let object = &mut self.objects[m.object.idx()];
-        if object.word(page).folio() != Some(folio) {
-            // Taken out of its slot, not freed yet: it still has what was there, and clean.
-            return false;
-        }
-        if write {
-            object.store(page);
-        } else {
-            object.load(page);
-        }
-        self.engine.count_host(ctx.memcg, Counter::TlbStaleHits, 1);
-        true
-    }
-
-    /// No CPU may be able to store into a folio whose I/O starts (`shrink-folio-list.md` 5.1, I1).
-    ///
-    /// # Panics
-    /// If one is: that is a defect of the engine.
-    pub(crate) fn assert_not_written_through(&self, folio: FolioId) {
-        if let Some(mm) = self.tlb.written_through(folio) {
-            panic!("{folio:?} is written while a CPU may store into it through {mm:?}");
-        }
+        hit.map(|s| s.folio)
     }
 }

@@ -1,4 +1,4 @@
-//! Worked examples of `tlb.md` that need CPUs (T2, T4 and T6 are the engine's), and the rules of masks.
+//! Worked examples of `docs/rules/tlb.md` that need CPUs, and the rules of masks.
 
 use super::flush::What;
 use crate::config::{MachineConfig, SwapConfig};
@@ -44,7 +44,7 @@ impl Fixture {
     fn access(&mut self, page: u32, write: bool) {
         let m = self.run.machine.clone();
         self.run
-            .drive(&self.ctx, m.access(&self.ctx, self.map, page, write))
+            .run_inline(&self.ctx, m.access(&self.ctx, self.map, page, write))
             .unwrap();
     }
 

@@ -10,15 +10,14 @@ use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};
 use coldset_engine::zone::alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
-use coldset_engine::{Counter, MemcgId, NodeId};
+use coldset_engine::{Counter, MemcgId, NodeId, ObjectId};
 
 /// Why memory could not be had at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+enum Shortage {
     /// The limit of this memcg.
     Limit(MemcgId),
     /// The zones: charged, but no page.
-    Pages,
+    Zones,
     /// Charged and allocated, but memory.high wants attention.
     High,
 }
@@ -33,10 +32,10 @@ impl Machine {
         memcg: MemcgId,
         n: u64,
     ) -> Result<Charge<'_>, OpError> {
-        let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, n);
-        match refused {
-            None => Ok(Charge::complete(self, memcg, ctx.node, n)),
-            Some(refused) => self.get_pages_refused(ctx, memcg, n, refused).await,
+        let had = self.w.borrow_mut().try_get_pages(ctx, memcg, n);
+        match had {
+            Ok(()) => Ok(Charge::complete(self, memcg, ctx.node, n)),
+            Err(shortage) => self.get_pages_slow(ctx, memcg, n, shortage, false).await,
         }
     }
 
@@ -47,34 +46,23 @@ impl Machine {
         ctx: &Ctx,
         memcg: MemcgId,
     ) -> Result<Charge<'_>, OpError> {
-        let refused = self.w.borrow_mut().get_pages_now(ctx, memcg, 1);
-        match refused {
-            None => Ok(Charge::complete(self, memcg, ctx.node, 1)),
-            Some(refused) => self.refused(ctx, memcg, 1, refused, true).await,
+        let had = self.w.borrow_mut().try_get_pages(ctx, memcg, 1);
+        match had {
+            Ok(()) => Ok(Charge::complete(self, memcg, ctx.node, 1)),
+            Err(shortage) => self.get_pages_slow(ctx, memcg, 1, shortage, true).await,
         }
     }
 
-    /// Goes on where [`World::get_pages_now`] could not.
-    pub(crate) async fn get_pages_refused(
+    async fn get_pages_slow(
         &self,
         ctx: &Ctx,
         memcg: MemcgId,
         n: u64,
-        refused: Refused,
-    ) -> Result<Charge<'_>, OpError> {
-        self.refused(ctx, memcg, n, refused, false).await
-    }
-
-    async fn refused(
-        &self,
-        ctx: &Ctx,
-        memcg: MemcgId,
-        n: u64,
-        refused: Refused,
+        shortage: Shortage,
         noretry: bool,
     ) -> Result<Charge<'_>, OpError> {
-        let mut charge = match refused {
-            Refused::Limit(over) => {
+        let mut charge = match shortage {
+            Shortage::Limit(over) => {
                 let mut flags = ChargeFlags::USER;
                 flags.set(ChargeFlags::NORETRY, noretry);
                 self.charge_slow(ctx, memcg, n, over, flags).await?;
@@ -84,8 +72,8 @@ impl Machine {
                 }
                 charge
             }
-            Refused::Pages => Charge::new(self, memcg, ctx.node, n),
-            Refused::High => Charge::complete(self, memcg, ctx.node, n),
+            Shortage::Zones => Charge::new(self, memcg, ctx.node, n),
+            Shortage::High => Charge::complete(self, memcg, ctx.node, n),
         };
         if charge.taken < n {
             self.take_pages_slow(ctx, &mut charge, n, noretry).await?;
@@ -97,7 +85,7 @@ impl Machine {
         Ok(charge)
     }
 
-    /// The loop at the limit (`memcg.md` 3).
+    /// The loop at the limit (`docs/rules/memcg.md`).
     async fn charge_slow(
         &self,
         ctx: &Ctx,
@@ -138,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// memory.high: reclaim, then a penalty sleep (`memcg.md` 3.1).
+    /// memory.high: reclaim, then a penalty sleep (`docs/rules/memcg.md`).
     async fn handle_high(&self, ctx: &Ctx, memcg: MemcgId) {
         let hz = u64::from(self.w.borrow().engine.config().hz);
         let mut task = HighTask::new(memcg, &mut ctx.over_high.borrow_mut(), hz);
@@ -159,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// The allocator's slow path (`reclaim-entry.md` 6).
+    /// The allocator's slow path (`docs/rules/zones.md`).
     async fn take_pages_slow(
         &self,
         ctx: &Ctx,
@@ -275,21 +263,31 @@ impl World {
         true
     }
 
-    /// Charges and allocates `n` pages for `memcg` without any wait. What is left to do on a refusal
-    /// is done by [`Machine::get_pages_refused`].
+    /// Charges and allocates `n` pages for `memcg` without any wait.
     #[inline]
-    pub(crate) fn get_pages_now(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Option<Refused> {
+    fn try_get_pages(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Result<(), Shortage> {
         ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
         self.page_lists.take(ctx, &self.params, ctx.node, n);
-        let mut high = ctx.over_high.borrow_mut();
-        let charged = self
-            .engine
-            .memcgs
-            .try_charge_fast(memcg, n, ctx.cpu().into(), &mut high);
-        match charged {
-            Err(over) => Some(Refused::Limit(over)),
-            Ok(()) if !self.take_pages_fast(ctx.node, n) => Some(Refused::Pages),
-            Ok(()) => (high.over_high > 0).then_some(Refused::High),
+        let high = &mut ctx.over_high.borrow_mut();
+        let memcgs = &mut self.engine.memcgs;
+        memcgs
+            .try_charge_fast(memcg, n, ctx.cpu().into(), high)
+            .map_err(Shortage::Limit)?;
+        if !self.take_pages_fast(ctx.node, n) {
+            return Err(Shortage::Zones);
+        }
+        match high.over_high {
+            0 => Ok(()),
+            _ => Err(Shortage::High),
+        }
+    }
+
+    /// Index nodes that a new page of an object needs first, if kernel memory is accounted.
+    #[inline]
+    pub(crate) fn new_index_nodes(&mut self, object: ObjectId, page: u32) -> u64 {
+        match self.kernel {
+            Some(_) => self.objects[object.idx()].touch_nodes(page),
+            None => 0,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writes to a memcg's control files, which reclaim in the writer's context (`memcg.md` 5).
+//! Writes to a memcg's control files, which reclaim in the writer's context (`docs/rules/memcg.md`).
 
 use crate::ctx::Ctx;
 use crate::machine::Machine;
@@ -89,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// lru_gen: ages or evicts generations by command (`mglru.md` 10). Returns pages freed.
+    /// lru_gen: ages or evicts generations by command (`docs/rules/aging.md`). Returns pages freed.
     ///
     /// # Errors
     /// A memcg without generations, or a generation that the command does not take.

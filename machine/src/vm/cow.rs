@@ -105,7 +105,7 @@ impl World {
     /// An entry of a shared anonymous page has been cleared and its mapping is about to be taken off
     /// the folio. If it was the last one, another mapping that may still want the contents gets the
     /// page instead, not accessed: a page that nobody maps would be gone. False if nobody is left
-    /// who could want it; `left` does not any more.
+    /// who could want it; `left` no longer does.
     pub(super) fn hand_over(
         &mut self,
         object: ObjectId,
@@ -185,7 +185,8 @@ mod tests {
         let region = m.mmap(zygote, m.create_anon(16), 0, 16, MappingFlags::empty());
         let ctx = ctx(zygote);
         for e in 0..8 {
-            run.drive(&ctx, m.access(&ctx, region, e, true)).unwrap();
+            run.run_inline(&ctx, m.access(&ctx, region, e, true))
+                .unwrap();
         }
         let app = m.create_mm(MemcgId::ROOT);
         let inherited = m.inherit(&ctx, region, app);
@@ -206,7 +207,7 @@ mod tests {
             let (mm, region) = self.child;
             let ctx = ctx(mm);
             self.run
-                .drive(&ctx, self.m.access_inherited(&ctx, region, entry, write))
+                .run_inline(&ctx, self.m.access_inherited(&ctx, region, entry, write))
                 .unwrap();
             self.m.world().check();
         }
@@ -285,7 +286,7 @@ mod tests {
         for round in 0..2 {
             for e in 0..9000 {
                 f.run
-                    .drive(&c, f.m.access(&c, big, e, true))
+                    .run_inline(&c, f.m.access(&c, big, e, true))
                     .unwrap_or_else(|e| panic!("round {round}: {e}"));
             }
         }

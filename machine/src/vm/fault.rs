@@ -2,7 +2,7 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
-use crate::io::read::Purpose;
+use crate::io::page_in::Purpose;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
@@ -11,7 +11,7 @@ use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
 
-/// Entries whose pages are given back in one hold of the lock: a batch (`lru-batches.md` 1).
+/// Entries whose pages are given back in one hold of the lock: a batch (`docs/rules/batches.md`).
 const ZAP_BATCH: u32 = 31;
 
 impl World {
@@ -31,8 +31,8 @@ impl World {
         true
     }
 
-    /// Loads from `count` pages on end from `entry` on, as far as they need no fault. Returns how
-    /// many did not.
+    /// Loads from `count` consecutive pages from `entry` on, up to the first that needs a fault.
+    /// Returns how many did not.
     pub fn load_run(&mut self, mapping: MappingId, entry: u32, count: u32) -> u32 {
         let m = &mut self.mappings[mapping.0 as usize];
         let done = m.touch_run(entry, count);
@@ -93,7 +93,7 @@ impl World {
         from..(from + self.read_around).min(self.objects[object.idx()].pages())
     }
 
-    /// Maps the cached pages round a file fault (`machine-model.md` 2). Returns tables created.
+    /// Maps the cached pages around a file fault. Returns tables created.
     fn fault_around(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32) -> u64 {
         let window = self.fault_around;
         if window <= 1 {
@@ -168,21 +168,21 @@ impl Machine {
                 continue;
             }
             let missing = {
-                let mut w = self.w.borrow_mut();
+                let w = &mut *self.w.borrow_mut();
                 let m = &w.mappings[mapping.0 as usize];
                 let (object, first) = (m.object, m.start);
                 let o = &w.objects[object.idx()];
-                let missing = !o.is_anon() && o.word(first + e).folio().is_none();
+                let missing = o.is_file() && o.word(first + e).folio().is_none();
                 if missing && e + 1 < entry + pages {
                     w.engine.count_host(ctx.memcg, Counter::Pgmajfault, 1);
-                    Some((object, first + e, first + entry + pages))
+                    let wanted = first + e..first + entry + pages;
+                    Some((object, w.miss_window(ctx, object, wanted)))
                 } else {
                     None
                 }
             };
-            if let Some((object, page, end)) = missing {
-                self.bring_in(ctx, object, page, end, Purpose::Fault)
-                    .await?;
+            if let Some((object, window)) = missing {
+                self.page_in(ctx, object, window, Purpose::Fault).await?;
             }
             self.fault(ctx, mapping, e, false).await?;
         }
@@ -265,10 +265,7 @@ impl Machine {
         let held = match slot {
             Slot::Folio(id) => {
                 // In the swap cache, or shared and mapped by another.
-                let held = FolioRef::get(self, id);
-                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                    self.wait_folio(ctx, id).await;
-                }
+                let held = self.get_unlocked(ctx, id).await;
                 let mut w = self.w.borrow_mut();
                 from_swap = w.engine.folio(id).has(Flags::SWAPCACHE);
                 w.swap_ahead_hit(ctx, mapping, id);
@@ -355,10 +352,7 @@ impl Machine {
         let cached = self.w.borrow().objects[object.idx()].word(page).folio();
         let held = match cached {
             Some(id) => {
-                let held = FolioRef::get(self, id);
-                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                    self.wait_folio(ctx, id).await;
-                }
+                let held = self.get_unlocked(ctx, id).await;
                 if self.w.borrow().tmpfs_in_swap_cache(object, id) {
                     self.wait_folio(ctx, id).await;
                     self.w.borrow_mut().tmpfs_take_back(ctx, id);
@@ -378,17 +372,8 @@ impl Machine {
                     .count_host(ctx.memcg, Counter::Pgmajfault, 1);
                 let window = self.w.borrow().read_around_window(mapping, object, page);
                 self.read_around(ctx, object, window).await;
-                let read = self.w.borrow().objects[object.idx()].word(page).folio();
-                match read {
-                    Some(id) => {
-                        let held = FolioRef::get(self, id);
-                        if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                            self.wait_folio(ctx, id).await;
-                        }
-                        held
-                    }
-                    None => self.read_page(ctx, object, page, Purpose::Fault).await?,
-                }
+                self.page_in(ctx, object, page..page + 1, Purpose::Fault)
+                    .await?
             }
         };
         let mut dirtied = false;
@@ -435,11 +420,11 @@ impl Machine {
         }
     }
 
-    /// Removes a mapping as [`Self::munmap`] does, while others go on.
+    /// Removes a mapping as [`Self::munmap`] does, while other tasks run.
     pub async fn unmap(&self, ctx: &Ctx, mapping: MappingId) {
         let begun = {
             let mut w = self.w.borrow_mut();
-            // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+            // What waits in this CPU's batches is put on the lists first (`docs/rules/batches.md`).
             w.engine.lru_add_drain(ctx.cpu());
             w.unmap_begin(ctx, mapping)
         };
@@ -452,7 +437,7 @@ impl Machine {
 
     /// Removes a mapping, all at once.
     pub fn munmap(&self, ctx: &Ctx, mapping: MappingId) {
-        // Whatever waits in this CPU's batches is settled first (`lru-batches.md` 2).
+        // What waits in this CPU's batches is put on the lists first (`docs/rules/batches.md`).
         let cpu = ctx.cpu();
         self.w.borrow_mut().engine.lru_add_drain(cpu);
         self.release(ctx, mapping);
@@ -473,7 +458,7 @@ impl Machine {
 
 impl World {
     /// Clears a mapping's entries. Accessed file entries count as an access; anonymous objects that
-    /// nobody maps any more lose their contents.
+    /// nobody maps any longer lose their contents.
     fn unmap_all(&mut self, ctx: &Ctx, mapping: MappingId) {
         let Some(len) = self.unmap_begin(ctx, mapping) else {
             return;
@@ -484,7 +469,7 @@ impl World {
         self.unmap_end(mapping);
     }
 
-    /// Nothing is mapped there any more. Returns how many entries are to be cleared; none if they
+    /// Nothing is mapped there any longer. Returns how many entries are to be cleared; none if they
     /// have been.
     fn unmap_begin(&mut self, ctx: &Ctx, mapping: MappingId) -> Option<u32> {
         let m = &mut self.mappings[mapping.0 as usize];
@@ -527,7 +512,7 @@ impl World {
                         self.engine.mark_accessed(ctx.cpu(), id);
                     }
                 }
-                // Whoever else maps the region may not have the page in its entries.
+                // Another mapping of the region may not have the page in its entries.
                 if anon && !(shared && self.hand_over(object, page, id, None)) {
                     self.forget_anon(ctx, object, page);
                 }
@@ -552,7 +537,7 @@ impl World {
             .retain(|&x| x != mapping);
     }
 
-    /// Drops the contents of an anonymous page that nobody can reach any more.
+    /// Drops the contents of an anonymous page that nobody can reach any longer.
     pub(super) fn forget_anon(&mut self, ctx: &Ctx, object: ObjectId, page: u32) {
         match self.objects[object.idx()].slot(page) {
             Slot::Swap(slot) => self.release_swap(ctx, slot),

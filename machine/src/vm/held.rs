@@ -4,6 +4,7 @@
 
 use crate::machine::Machine;
 use coldset_engine::{FolioId, MemcgId, NodeId, ObjectId};
+use std::ops::Range;
 
 /// Charged and allocated pages that nothing uses yet.
 #[must_use = "memory that is not kept is given back"]
@@ -86,32 +87,44 @@ impl Drop for FolioRef<'_> {
     }
 }
 
-/// New folios of a file, locked, one reference each: their read has not been submitted yet.
+/// A run of new pages of a file, locked: their read has not been submitted yet.
 pub(crate) struct NewPages<'a> {
     machine: &'a Machine,
     object: ObjectId,
-    pub(crate) ids: Vec<FolioId>,
+    pages: Range<u32>,
 }
 
 impl<'a> NewPages<'a> {
-    pub(crate) fn new(machine: &'a Machine, object: ObjectId, capacity: usize) -> Self {
+    /// None yet; the first will be `page`.
+    pub(crate) fn new(machine: &'a Machine, object: ObjectId, page: u32) -> Self {
         Self {
             machine,
             object,
-            ids: Vec::with_capacity(capacity),
+            pages: page..page,
         }
+    }
+
+    /// The next page has been inserted.
+    pub(crate) fn push(&mut self) {
+        self.pages.end += 1;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// The pages, whose read is submitted at once.
+    pub(crate) fn submitted(mut self) -> Range<u32> {
+        let none = self.pages.end..self.pages.end;
+        std::mem::replace(&mut self.pages, none)
     }
 }
 
 impl Drop for NewPages<'_> {
     fn drop(&mut self) {
-        if self.ids.is_empty() || std::thread::panicking() {
-            return;
-        }
-        let mut w = self.machine.w.borrow_mut();
-        for &id in &self.ids {
-            w.fail_read(self.object, id);
-            w.engine.folio_put(id, 1);
+        if !self.is_empty() && !std::thread::panicking() {
+            let mut w = self.machine.w.borrow_mut();
+            w.fail_read(self.object, &self.pages);
         }
     }
 }

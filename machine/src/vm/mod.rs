@@ -1,6 +1,7 @@
 //! Virtual memory: faults, the reverse map, page-table walks, swap, and the host side of reclaim.
 
 pub mod alloc;
+pub(crate) mod context_switches;
 pub mod control;
 pub mod cow;
 pub mod fault;
@@ -10,6 +11,7 @@ pub(crate) mod pcp;
 pub mod reclaim;
 pub mod rmap;
 pub mod swap;
+pub(crate) mod swap_area;
 mod swap_in;
 pub mod tmpfs;
 pub mod walk;

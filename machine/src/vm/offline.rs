@@ -1,4 +1,4 @@
-//! The end of a memcg (`memcg.md` 7): who keeps it from being released, and when that is tried.
+//! The end of a memcg (`docs/rules/memcg.md`): who keeps it from being released, and when that is tried.
 //!
 //! An address space, a task and a write context name their memcg and hold it. What is charged, what
 //! is in swap, children and visits of reclaim hold it anyway. Whenever one of these may have been
@@ -48,13 +48,13 @@ impl World {
             .expect("a memcg that somebody names exists");
     }
 
-    /// It does so no more.
+    /// It no longer does.
     pub(crate) fn unhold_memcg(&mut self, memcg: MemcgId) {
         self.engine.memcgs.unhold(memcg);
         self.release_dead();
     }
 
-    /// Releases offline memcgs that nothing holds any more.
+    /// Releases offline memcgs that nothing holds any longer.
     pub(crate) fn release_dead(&mut self) {
         if self.engine.memcg_release_dead() == 0 {
             return;
@@ -73,7 +73,7 @@ impl World {
 
 impl Machine {
     /// Removes a memcg without tasks or address spaces. What is charged to it stays so until it is
-    /// reclaimed or freed; the memcg is gone for good when the last of it is.
+    /// reclaimed or freed; the memcg itself goes with the last of it.
     ///
     /// # Errors
     /// The root, a memcg that is gone already or has children.
@@ -101,7 +101,7 @@ mod tests {
         let mm = m.create_mm(memcg);
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
         let file = OpenFile::new(m.create_file(0, pages));
-        run.drive(&ctx, m.read(&ctx, &file, 0, pages)).unwrap();
+        run.run_inline(&ctx, m.read(&ctx, &file, 0, pages)).unwrap();
         m.remove_memcg(memcg).unwrap();
         assert!(
             m.world().engine.memcgs.exists(memcg),
@@ -123,7 +123,8 @@ mod tests {
         let mm = m.create_mm(parent);
         let ctx = Ctx::inline(mm, parent, InlineClock::Running);
         // An offline memcg is reclaimed as a whole, however little is asked for.
-        run.drive(&ctx, m.write_max(&ctx, parent, 290)).unwrap();
+        run.run_inline(&ctx, m.write_max(&ctx, parent, 290))
+            .unwrap();
         assert!(!m.world().engine.memcgs.exists(memcg), "nothing holds it");
         assert_eq!(m.world().engine.memcgs[parent].memory().usage(), 0);
         // Its number can be used again.

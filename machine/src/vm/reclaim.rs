@@ -54,7 +54,7 @@ impl Machine {
             let pause = {
                 let mut w = self.w.borrow_mut();
                 task.set_cpu(ctx.cpu());
-                w.drive(ctx, task)
+                w.step_reclaim(ctx, task)
             };
             match pause {
                 Pause::Done => break,
@@ -106,8 +106,8 @@ impl Machine {
 }
 
 impl World {
-    /// Steps the task over everything that needs no wait.
-    fn drive(&mut self, ctx: &Ctx, task: &mut ReclaimTask) -> Pause {
+    /// Steps a task as far as it needs no wait, and answers what it asks for.
+    fn step_reclaim(&mut self, ctx: &Ctx, task: &mut ReclaimTask) -> Pause {
         self.report_switches();
         loop {
             self.engine.set_now(ctx.now());
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// Charges what the engine has done since last time.
+    /// Charges the work that the engine has done since the last call.
     pub(crate) fn pay(&mut self, ctx: &Ctx) {
         if self.engine.meter.is_zero() {
             return;
@@ -189,11 +189,8 @@ impl World {
             };
             self.page_lists.give(ctx, p, node, m.freed);
         }
-        // One shrinker is always there, that of the shadows. An inline task's time is what it was
-        // when replays were compared with a kernel.
-        if ctx.task().is_some() {
-            ctx.charge(class, m.visits * (p.shrinker_call_ns + p.shrinker_each_ns));
-        }
+        // One shrinker is always there, that of the shadows.
+        ctx.charge(class, m.visits * (p.shrinker_call_ns + p.shrinker_each_ns));
         match ctx.task() {
             Some(task) if m.lruvec.is_some() => {
                 if self.locks.len() <= m.lruvec.idx() {

@@ -10,7 +10,7 @@ use coldset_engine::reclaim::References;
 use coldset_engine::{Flags, FolioId, MemcgId};
 
 impl World {
-    /// Tests and clears the accessed bits of a folio's entries (`shrink-folio-list.md` 2.1).
+    /// Tests and clears the accessed bits of a folio's entries (`docs/rules/shrink-list.md`).
     pub(crate) fn test_references(
         &mut self,
         ctx: &Ctx,

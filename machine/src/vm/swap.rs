@@ -1,159 +1,17 @@
-//! Swap: slots, what they hold, and moving pages in and out.
+//! Moving pages out to swap and back in.
 
-use crate::config::{MachineConfig, MachineError, SwapConfig};
+use super::swap_area::{Held, Store, Swap};
 use crate::ctx::Ctx;
-use crate::device::{Device, DeviceError, FaultPlan, Request, ZramTiming};
+use crate::device::{DeviceError, Request};
 use crate::mem::{Fill, Slot};
 use crate::sim::TimeClass;
-use crate::world::{zram_timing, World};
+use crate::world::World;
 use coldset_engine::reclaim::Written;
 use coldset_engine::swap::frees_slot_at_swap_in;
-use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
-use coldset_engine::swap::zram::{PageClass, Zram, ZramParams};
-use coldset_engine::workingset::{refault::RefaultSite, Shadow};
+use coldset_engine::swap::slots::SwapSlot;
+use coldset_engine::swap::zram::PageClass;
+use coldset_engine::workingset::refault::RefaultSite;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
-use std::collections::VecDeque;
-
-/// Where swapped pages go.
-#[derive(Debug)]
-enum Store {
-    Zram { pool: Box<Zram>, timing: ZramTiming },
-    Disk(Box<Device>),
-}
-
-/// What a used slot holds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    /// Encoded shadow: 0 none, else shadow << 1 | 1.
-    shadow: u64,
-    /// Version of the contents.
-    version: u32,
-    /// css id of the memcg charged.
-    owner: u16,
-}
-
-/// The swap area.
-#[derive(Debug)]
-pub struct Swap {
-    slots: SwapSlots,
-    held: Vec<Held>,
-    store: Store,
-    /// Pages of each node that compressed contents occupy.
-    pool_from: Vec<u64>,
-    /// When the writes end that are on their way, in order of submission.
-    writes: VecDeque<u64>,
-}
-
-impl Swap {
-    /// Pages of each node that compressed contents occupy.
-    pub(crate) fn pool_from(&self) -> &[u64] {
-        &self.pool_from
-    }
-
-    pub(crate) fn new(
-        cfg: &SwapConfig,
-        machine: &MachineConfig,
-    ) -> Result<Option<Self>, MachineError> {
-        let (pages, store) = match cfg {
-            SwapConfig::None => return Ok(None),
-            SwapConfig::Zram { pages, algorithm } => {
-                let params = ZramParams::new(algorithm)?;
-                let timing =
-                    zram_timing(algorithm, &machine.params).ok_or_else(|| MachineError::Range {
-                        what: "zram algorithm",
-                        value: algorithm.clone(),
-                        range: "lz4, lzo, lzo-rle, zstd",
-                    })?;
-                let pool = Box::new(Zram::new(params, *pages)?);
-                (*pages, Store::Zram { pool, timing })
-            }
-            SwapConfig::Disk { pages, device } => {
-                let spec = device.spec(&machine.params);
-                (
-                    *pages,
-                    Store::Disk(Box::new(Device::new(spec, machine.seed ^ 0x5_3A9))),
-                )
-            }
-        };
-        let range = |_| MachineError::Range {
-            what: "swap size",
-            value: format!("{pages} pages"),
-            range: "at least one page",
-        };
-        let mut slots = SwapSlots::new(512, None).map_err(range)?;
-        slots.add_area(pages, 0).map_err(range)?;
-        Ok(Some(Self {
-            slots,
-            held: vec![Held::default(); pages as usize],
-            store,
-            pool_from: vec![0; machine.engine.nr_nodes as usize],
-            writes: VecDeque::new(),
-        }))
-    }
-
-    /// Free slots.
-    pub fn free(&self) -> u64 {
-        self.slots.free()
-    }
-
-    /// All slots.
-    pub fn total(&self) -> u64 {
-        self.slots.total()
-    }
-
-    /// Pages of memory that compressed contents take.
-    pub fn pool_pages(&self) -> u64 {
-        match &self.store {
-            Store::Zram { pool, .. } => pool.pool_pages(),
-            Store::Disk(_) => 0,
-        }
-    }
-
-    /// Forgets the compressed contents of a slot.
-    fn drop_compressed(&mut self, slot: u32) {
-        if let Store::Zram { pool, .. } = &mut self.store {
-            pool.free(slot);
-        }
-    }
-
-    /// I/O finishes inside the call.
-    pub(super) fn synchronous(&self) -> bool {
-        matches!(self.store, Store::Zram { .. })
-    }
-
-    /// The version of the contents in a slot.
-    pub(crate) fn version(&self, slot: u32) -> u32 {
-        self.held[slot as usize].version
-    }
-
-    pub(crate) fn is_used(&self, slot: u32) -> bool {
-        self.slots.is_used(SwapSlot {
-            area: 0,
-            offset: slot,
-        })
-    }
-
-    pub(crate) fn set_faults(&mut self, plan: FaultPlan) {
-        if let Store::Disk(device) = &mut self.store {
-            device.set_faults(plan);
-        }
-    }
-
-    /// The eviction record in a slot.
-    pub(crate) fn shadow(&self, slot: u32) -> Option<Shadow> {
-        let word = self.held[slot as usize].shadow;
-        (word & 1 == 1).then_some(Shadow(word >> 1))
-    }
-
-    /// The memcg charged for a slot, by css id.
-    pub(crate) fn owner(&self, slot: u32) -> u16 {
-        self.held[slot as usize].owner
-    }
-
-    pub(crate) fn set_shadow(&mut self, slot: u32, shadow: u64) {
-        self.held[slot as usize].shadow = shadow;
-    }
-}
 
 impl World {
     /// A slot for an anonymous folio, charged to its memcg.
@@ -198,10 +56,10 @@ impl World {
         }
     }
 
-    /// Compressed contents live in the same RAM (`machine-model.md` 1): takes pages for what they
-    /// need by now, reserves included, or gives back what they do not need any more. False if there
+    /// Compressed contents live in the same RAM (`docs/rules/swap.md`): takes pages for what they
+    /// need now, reserves included, or gives back what they no longer need. False if there
     /// is no page left.
-    fn settle_pool(&mut self, node: NodeId) -> bool {
+    fn resize_pool(&mut self, node: NodeId) -> bool {
         let Some(swap) = self.swap.as_mut() else {
             return true;
         };
@@ -240,7 +98,7 @@ impl World {
         true
     }
 
-    /// A slot that no folio and no page refers to any more.
+    /// Frees a slot that no folio and no page refers to any longer.
     pub(crate) fn release_swap(&mut self, ctx: &Ctx, slot: u32) {
         let swap = self.swap.as_mut().expect("slot of a swap area");
         let held = std::mem::take(&mut swap.held[slot as usize]);
@@ -252,7 +110,7 @@ impl World {
                 offset: slot,
             },
         );
-        self.settle_pool(ctx.node);
+        self.resize_pool(ctx.node);
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -308,10 +166,10 @@ impl World {
                     timing.compress_ns
                 };
                 ctx.charge(TimeClass::AllocStall, ns);
-                if !self.settle_pool(ctx.node) {
+                if !self.resize_pool(ctx.node) {
                     let swap = self.swap.as_mut().expect("folio with a swap slot");
                     swap.drop_compressed(slot);
-                    self.settle_pool(ctx.node);
+                    self.resize_pool(ctx.node);
                     return Written::Failed;
                 }
             }
@@ -352,7 +210,7 @@ impl World {
         match &mut swap.store {
             Store::Zram { pool, timing } => {
                 let now = ctx.now();
-                // Nothing to decompress in a page of one word: a fill, as it is to find out.
+                // A page of one word is not decompressed but filled.
                 let ns = if pool.class(slot) == Some(PageClass::SameFilled) {
                     timing.read_mean_ns / 4
                 } else {
@@ -369,8 +227,8 @@ impl World {
         }
     }
 
-    /// When a reclaimer may go on that has filled the queue of the swap device: the requests it can
-    /// have are used up, and who wants to write waits for one.
+    /// When a reclaimer that has filled the queue of the swap device may continue: all of the queue's
+    /// requests are in use, and a writer waits for one to end.
     pub(crate) fn swap_queue_full(&mut self, now: u64) -> Option<u64> {
         let most = self.params.dev_queue_requests as usize;
         let writes = &mut self.swap.as_mut()?.writes;
@@ -382,7 +240,7 @@ impl World {
     }
 
     /// A fault finds a folio in the swap cache: a store to it, or swap being half full, gives its
-    /// slot back, if nobody else uses the folio and it is not being written (`machine-model.md` 7).
+    /// slot back, if nobody else uses the folio and it is not being written (`docs/rules/swap.md`).
     pub(crate) fn swap_cache_hit(&mut self, ctx: &Ctx, id: FolioId, write: bool) {
         if write {
             self.drain_for_store(ctx, id);
@@ -438,17 +296,16 @@ impl World {
             flags: Flags::ANON | Flags::SWAPBACKED | Flags::LOCKED | Flags::UPTODATE,
         });
         let swap = self.swap.as_mut().expect("swapped page");
-        let held = swap.held[slot as usize];
+        let (shadow, version) = (swap.shadow(slot), swap.version(slot));
         self.engine.count_host(owner, Counter::Pswpin, 1);
-        if held.shadow & 1 == 1 {
-            let shadow = Shadow(held.shadow >> 1);
+        if let Some(shadow) = shadow {
             self.engine.refault(id, shadow, RefaultSite::Fault);
         }
         self.objects[object.idx()].set_slot(page, Slot::Folio(id));
         if let Some(c) = &mut self.objects[object.idx()].contents {
-            c.memory[page as usize] = held.version;
+            c.memory[page as usize] = version;
         }
-        // Until it is mapped the cache is what holds it: whoever asked may be killed meanwhile.
+        // Until it is mapped only the cache holds it: the task that asked may be killed meanwhile.
         self.engine.enter_swap_cache(id, slot);
         self.engine.lru_add(ctx.cpu(), id, true);
         id
@@ -469,7 +326,7 @@ impl World {
         let owner = self.engine.lruvec(lruvec).memcg;
         let swap = self.swap.as_ref().expect("swapped page");
         // On a synchronous device there is one user and no read-ahead: the slot is given back at once
-        // (`workingset.md` 3.4).
+        // (`docs/rules/workingset.md`).
         let (free, total) = (swap.free(), swap.total());
         if swap.synchronous() || write || self.engine.memcgs.swap_full(owner, free, total) {
             self.engine.leave_swap_cache(id);

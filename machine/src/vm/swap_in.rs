@@ -1,4 +1,4 @@
-//! A fault on a page in swap: the page and its neighbours come back (`machine-model.md` 7).
+//! A fault on a page in swap: the page and its neighbours come back (`docs/rules/swap.md`).
 //!
 //! Drives without moving parts read ahead what is next to the page in its mapping, not on the device.
 //! What a mapping's faults find already read widens its window.
@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::{MappingFlags, MappingId, Slot};
 use crate::vm::held::{Charge, FolioRef};
-use crate::vm::swap::Swap;
+use crate::vm::swap_area::Swap;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId};
 use std::ops::Range;
@@ -22,7 +22,7 @@ struct Neighbour<'a> {
 }
 
 impl Machine {
-    /// Brings a swapped page back inside a fault. `None`: it is not in that slot any more, look
+    /// Brings a swapped page back inside a fault. `None`: it is no longer in that slot, look
     /// again.
     pub(crate) async fn swap_in(
         &self,
@@ -55,7 +55,7 @@ impl Machine {
         self.read_ahead_swap(ctx, object, ahead);
         let (held, end) = {
             let mut w = self.w.borrow_mut();
-            // While we waited for memory somebody else may have brought it in, or unmapped it, and
+            // While we waited for memory another task may have brought it in, or unmapped it, and
             // the slot may be another page's by now.
             if w.objects[object.idx()].slot(page) != Slot::Swap(slot) {
                 drop(w);
@@ -72,13 +72,11 @@ impl Machine {
             self.w.borrow_mut().engine.lru_add_drain(ctx.cpu());
         }
         ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
+        self.wait_unlocked(ctx, held.id).await;
         Ok(Some(held))
     }
 
-    /// Starts reading the neighbours; nobody waits for them. An error is left to whoever needs the page.
+    /// Starts reading the neighbours; nobody waits for them. An error is left to the task that needs the page.
     fn read_ahead_swap(&self, ctx: &Ctx, object: ObjectId, pages: Vec<Neighbour<'_>>) {
         for near in pages {
             let Neighbour {
@@ -138,8 +136,8 @@ impl World {
         self.engine.count_host(ctx.memcg, Counter::SwapRaHit, 1);
     }
 
-    /// A store wants the folio of the swap cache for itself. A batch that holds it is a user more, so
-    /// the batches of this CPU are settled first (`lru-batches.md` 2).
+    /// A store wants the folio of the swap cache for itself. A batch that holds it is one more user, so
+    /// the batches of this CPU are drained first (`docs/rules/batches.md`).
     pub(super) fn drain_for_store(&mut self, ctx: &Ctx, id: FolioId) {
         if !self.engine.folio(id).has(Flags::LRU) {
             self.engine.lru_add_drain(ctx.cpu());
@@ -179,7 +177,7 @@ mod tests {
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
         let region = m.create_anon(PAGES);
         let map = m.mmap(mm, region, 0, PAGES, MappingFlags::empty());
-        run.drive(&ctx, async {
+        run.run_inline(&ctx, async {
             for sweep in 0..4 {
                 for i in 0..PAGES {
                     let page = if up { i } else { PAGES - 1 - i };

@@ -1,9 +1,9 @@
 //! tmpfs: files that live in memory only. Their pages are page cache by owner and swap-backed by
 //! list: on the anonymous lists, dirty from birth, written to swap by reclaim
-//! (`shrink-folio-list.md` 6, `workloads.md` 8.2).
+//! (`docs/rules/swap.md`).
 //!
 //! Reclaim moves a page from the file's index to the swap cache when it writes it; the file's slot
-//! goes on naming the folio until it is freed, as it does for anonymous memory.
+//! keeps naming the folio until it is freed, as it does for anonymous memory.
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// The folio of a page that is not in memory: back from swap, or new. `None`: a hole that is
-    /// only read, or somebody else was faster; look again.
+    /// only read, or another task was faster: look again.
     pub(crate) async fn tmpfs_page(
         &self,
         ctx: &Ctx,
@@ -53,13 +53,7 @@ impl Machine {
     ) -> Result<Option<FolioRef<'_>>, OpError> {
         let slot = self.w.borrow().objects[object.idx()].slot(page);
         let owner = match slot {
-            Slot::Folio(id) => {
-                let held = FolioRef::get(self, id);
-                if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-                    self.wait_folio(ctx, id).await;
-                }
-                return Ok(Some(held));
-            }
+            Slot::Folio(id) => return Ok(Some(self.get_unlocked(ctx, id).await)),
             Slot::Swap(s) => {
                 let w = self.w.borrow();
                 let css = w.swap.as_ref().expect("swapped page").owner(s);
@@ -68,18 +62,9 @@ impl Machine {
             Slot::Empty | Slot::Shadow(_) if purpose == Use::Read => return Ok(None),
             Slot::Empty | Slot::Shadow(_) => ctx.memcg,
         };
-        let nodes = {
-            let mut w = self.w.borrow_mut();
-            if w.kernel.is_some() {
-                w.objects[object.idx()].touch_nodes(page)
-            } else {
-                0
-            }
-        };
+        let nodes = self.w.borrow_mut().new_index_nodes(object, page);
         let charge = self.get_pages(ctx, owner, 1).await?;
-        if nodes > 0 {
-            self.charge_kernel(ctx, owner, nodes, 0, 0).await?;
-        }
+        self.charge_kernel(ctx, owner, nodes, 0, 0).await?;
         let (held, end) = {
             let mut w = self.w.borrow_mut();
             w.engine.set_now(ctx.now());
@@ -97,9 +82,7 @@ impl Machine {
             (FolioRef::of(self, id), end)
         };
         ctx.io_until(end).await;
-        if self.w.borrow().engine.folio(held.id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, held.id).await;
-        }
+        self.wait_unlocked(ctx, held.id).await;
         Ok(Some(held))
     }
 }
@@ -241,7 +224,7 @@ mod tests {
     /// Writes all of a file, a page at a time, as a program would.
     fn fill(run: &mut MachineRun, ctx: &Ctx, file: ObjectId, pages: u32) {
         let m = run.machine.clone();
-        run.drive(ctx, async {
+        run.run_inline(ctx, async {
             for page in 0..pages {
                 m.write(ctx, file, page, 1, true).await.unwrap();
             }
@@ -250,7 +233,7 @@ mod tests {
 
     fn read(run: &mut MachineRun, ctx: &Ctx, file: &OpenFile, page: u32, pages: u32) {
         let m = run.machine.clone();
-        run.drive(ctx, m.read(ctx, file, page, pages)).unwrap();
+        run.run_inline(ctx, m.read(ctx, file, page, pages)).unwrap();
     }
 
     /// More than fits goes to swap and comes back with what was stored (every load compares).
@@ -321,7 +304,7 @@ mod tests {
         let (mut run, ctx) = machine("v5", zram(64));
         let file = run.machine.create_tmpfs(1000);
         let m = run.machine.clone();
-        let done = run.drive(&ctx, async {
+        let done = run.run_inline(&ctx, async {
             for page in 0..1000 {
                 m.write(&ctx, file, page, 1, true).await?;
             }
@@ -341,7 +324,7 @@ mod tests {
             let file = run.machine.create_tmpfs(900);
             let m = run.machine.clone();
             let map = m.mmap(ctx.mm, file, 0, 900, MappingFlags::empty());
-            run.drive(&ctx, async {
+            run.run_inline(&ctx, async {
                 for round in 0..4u32 {
                     for page in 0..900 {
                         let write = (page + round) % 3 == 0;
@@ -377,7 +360,7 @@ mod tests {
             let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
             let heap = m.create_anon(10 * 512);
             let map = m.mmap(mm, heap, 0, 10 * 512, MappingFlags::empty());
-            run.drive(&ctx, async {
+            run.run_inline(&ctx, async {
                 for table in 0..10 {
                     m.access(&ctx, map, table * 512, true).await.unwrap();
                 }
@@ -398,7 +381,7 @@ mod tests {
         fill(&mut run, &ctx, file, 200);
         let heap = m.create_anon(1000);
         let map = m.mmap(ctx.mm, heap, 0, 1000, MappingFlags::empty());
-        run.drive(&ctx, async {
+        run.run_inline(&ctx, async {
             for page in 0..1000 {
                 m.access(&ctx, map, page, true).await.unwrap();
             }

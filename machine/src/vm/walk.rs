@@ -1,8 +1,8 @@
-//! Page-table walks for aging (`mglru.md` 5.2): the host's half.
+//! Page-table walks for aging (`docs/rules/aging.md`): the host's half.
 //!
-//! A task of the executor walks in stretches and occupies its CPU for each before it goes on, so
-//! that others run meanwhile and see an aging in progress. An inline task has nobody beside it and
-//! walks in one go.
+//! A task of the executor walks in stretches and occupies its CPU for each before the next,
+//! so that others run meanwhile and see an aging in progress. An inline task is alone and walks in
+//! one go.
 
 use crate::ctx::Ctx;
 use crate::mem::mapping::{table_key, TABLE_EXISTS, TABLE_YOUNG};
@@ -11,32 +11,7 @@ use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::walk::Walk;
 use coldset_engine::reclaim::Answer;
-use coldset_engine::{LruType, MmId};
-
-/// Address spaces switched to since the engine was last told, each once.
-#[derive(Default)]
-pub(crate) struct Switches {
-    noted: Vec<bool>,
-    mms: Vec<MmId>,
-}
-
-impl Switches {
-    /// The tag of the tasks of an address space; 0 is for tasks without one.
-    pub(crate) const fn tag(mm: MmId) -> u32 {
-        mm.0 + 1
-    }
-
-    /// A CPU switches to a task with this tag.
-    pub(crate) fn note(&mut self, tag: u32) {
-        let Some(i) = tag.checked_sub(1) else { return };
-        if self.noted.len() <= i as usize {
-            self.noted.resize(i as usize + 1, false);
-        }
-        if !std::mem::replace(&mut self.noted[i as usize], true) {
-            self.mms.push(MmId(i));
-        }
-    }
-}
+use coldset_engine::LruType;
 
 /// How a walk's entries are told from each other: mapping and leaf table.
 const fn position(mapping: MappingId, table: u32) -> u64 {
@@ -46,8 +21,7 @@ const fn position(mapping: MappingId, table: u32) -> u64 {
 impl World {
     /// Tells the engine which address spaces have run.
     pub(crate) fn report_switches(&mut self) {
-        for mm in std::mem::take(&mut self.switches.mms) {
-            self.switches.noted[mm.idx()] = false;
+        for mm in self.switches.take() {
             for node in 0..self.engine.config().nr_nodes {
                 self.engine.mm_ran(mm, node);
             }
@@ -73,7 +47,7 @@ impl World {
             while let Some(next) = self.mappings[id.0 as usize].next_table(table) {
                 table = next;
                 let full = young >= self.engine.walk_batch() || ctx.settle_due();
-                // At least one table a stretch: a walk always gets on.
+                // At least one table per stretch, so that a walk always advances.
                 if in_stretches && full && position(id, table) > walk.at {
                     self.note_dirty(ctx);
                     let next = Some(position(id, table));

@@ -1,8 +1,8 @@
 //! The budget of real pages.
 //!
-//! The engine's charges say who may have a page; the gate says when the page is there to be had.
-//! Between the engine's decision to free a page and the page's end lies an eviction; whoever has been
-//! charged meanwhile waits here for it. So pages in memory never exceed the budget, not even by the
+//! The engine's charges say who may have a page; the gate says when there is one.
+//! Between the engine's decision to free a page and the page's end lies an eviction; a miss that has
+//! been charged meanwhile waits here for it. So pages in memory never exceed the budget, not even by the
 //! pages in flight. Compressed memory grows in chunks of 64 KiB as pages leave: by that much, for
 //! each thread that evicts, the sum may be above the budget until the next page leaves.
 
@@ -52,7 +52,7 @@ impl Gate {
         self.budget.load(Acquire)
     }
 
-    /// Another budget. Whoever waits for room looks again; nobody enters above it.
+    /// Another budget. Threads that wait for room look again; none enters above it.
     pub(crate) fn set_budget(&self, pages: u64) {
         self.budget.store(pages, Release);
         self.changed();

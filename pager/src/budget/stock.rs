@@ -1,8 +1,8 @@
 //! What a miss needs and must not have to ask the system for: made with the pool, and lent out.
 //!
-//! Whoever finds nothing waits until somebody gives something back. Nobody who holds a thing asks for
+//! A thread that finds none waits until one is given back. A thread that holds one never asks for
 //! another one of the same stock, or waits for a page that somebody else has to bring in or out: so
-//! whoever holds one comes to an end.
+//! every holder comes to an end.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard};

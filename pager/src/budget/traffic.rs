@@ -1,7 +1,7 @@
 //! Operations of a pool that are under way, and moments without any.
 //!
 //! Everything that holds a charge, a task of the engine, or a page on its way, from one taking of
-//! the lock to the next, is counted here. Whoever needs a moment in which the books are complete
+//! the lock to the next, is counted here. A caller that needs a moment in which the books are complete
 //! (the beginning of a journal) keeps newcomers out, waits until all have left, and lets them in
 //! again. Operations nest (a miss inside a call, a call inside a call): only the outermost of a
 //! thread waits at the door, for the others are part of what is being waited for.
@@ -109,7 +109,7 @@ mod tests {
                     for _ in 0..20_000 {
                         let _outer = t.enter();
                         a.fetch_add(1, Relaxed);
-                        // An inner one never waits for whoever waits for the outer one.
+                        // An inner one never waits for a caller that waits for the outer one.
                         let _inner = t.enter();
                         b.fetch_add(1, Relaxed);
                     }

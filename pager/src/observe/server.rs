@@ -1,6 +1,6 @@
 //! Answering others: one thread and a few connections, with a bound on everything that they may take.
 //!
-//! Whoever may connect may be anybody. So this is no server crate: those that are kept well either have a
+//! Clients may be anybody. So this is no server crate: those that are kept well either have a
 //! thread and a buffer without bounds for each connection, or bring a runtime of asynchronous tasks with
 //! descriptors of its own into every program that maps a file. What is needed here is one short answer.
 
@@ -121,7 +121,7 @@ impl Connection {
                 None => self.read(protocol),
                 Some(answer) if self.sent < answer.len() => {
                     let rest = &answer[self.sent..];
-                    // Whoever goes away early has seen enough.
+                    // A client that leaves early has seen enough.
                     let sent = send(&self.socket, rest, SendFlags::NOSIGNAL);
                     sent.map(|n| self.sent += n)
                 }

@@ -1,4 +1,4 @@
-//! A socket for each process that answers with snapshots. Whoever connects gets one JSON document and
+//! A socket for each process that answers with snapshots. A client that connects gets one JSON document and
 //! the end of the stream.
 //!
 //! It lies in a folder that only its user can enter. The thread that answers sees the pager's own

@@ -2,12 +2,12 @@
 //! `word.rs`: a filler, an evictor, two readers and a writer with guards, and a flusher that takes
 //! the page (guards) or marks it (mappings).
 
-use super::word::{State, Word};
+use super::word::{PageState, Word};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Where somebody is: nowhere, or in the middle of something.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum At {
+enum ActorStep {
     Idle,
     /// Owns it; did it find the mark of a store?
     Owns(bool),
@@ -20,7 +20,7 @@ enum At {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct World {
     word: Word,
-    at: [At; 6],
+    at: [ActorStep; 6],
     newer: bool,
 }
 
@@ -33,100 +33,108 @@ const FLUSHER: usize = 5;
 /// What can happen next. `forget`: the evictor overlooks the mark (the planted bug of the model).
 fn next(w: World, forget: bool) -> Vec<World> {
     let mut all = Vec::new();
-    let mut go = |who: usize, at: At, word: Word, newer: bool| {
+    let mut go = |who: usize, at: ActorStep, word: Word, newer: bool| {
         let mut n = World { word, newer, ..w };
         n.at[who] = at;
         all.push(n);
     };
     let (word, newer) = (w.word, w.newer);
     match w.at[FILLER] {
-        At::Idle => {
+        ActorStep::Idle => {
             if let Some(v) = word.fill() {
-                go(FILLER, At::Owns(false), v, newer);
+                go(FILLER, ActorStep::Owns(false), v, newer);
             }
         }
         _ => {
-            go(FILLER, At::Idle, word.filled(false), newer);
+            go(FILLER, ActorStep::Idle, word.filled(false), newer);
             // The store could not be read.
-            go(FILLER, At::Idle, word.emptied(), newer);
+            go(FILLER, ActorStep::Idle, word.emptied(), newer);
         }
     }
     match w.at[EVICTOR] {
-        At::Idle => {
+        ActorStep::Idle => {
             if let Some(v) = word.evict() {
-                go(EVICTOR, At::Owns(v.dirtied() && !forget), v, newer);
+                go(EVICTOR, ActorStep::Owns(v.dirtied() && !forget), v, newer);
             }
         }
-        At::Owns(true) => {
+        ActorStep::Owns(true) => {
             // Stored, or put back because it could not be.
-            go(EVICTOR, At::Idle, word.emptied(), false);
-            go(EVICTOR, At::Idle, word.filled(true), newer);
+            go(EVICTOR, ActorStep::Idle, word.emptied(), false);
+            go(EVICTOR, ActorStep::Idle, word.filled(true), newer);
         }
-        _ => go(EVICTOR, At::Idle, word.emptied(), newer),
+        _ => go(EVICTOR, ActorStep::Idle, word.emptied(), newer),
     }
     for r in READERS {
         match w.at[r] {
-            At::Idle => {
+            ActorStep::Idle => {
                 if let Some(v) = word.pin() {
-                    go(r, At::Holds, v.used(), newer);
+                    go(r, ActorStep::Holds, v.used(), newer);
                 }
             }
-            _ => go(r, At::Idle, word.unpin(false), newer),
+            _ => go(r, ActorStep::Idle, word.unpin(false), newer),
         }
     }
     match w.at[WRITER] {
-        At::Idle => {
+        ActorStep::Idle => {
             if let Some(v) = word.pin_exclusive() {
-                go(WRITER, At::Holds, v, newer);
+                go(WRITER, ActorStep::Holds, v, newer);
             }
         }
-        _ => go(WRITER, At::Idle, word.unpin(true), true),
+        _ => go(WRITER, ActorStep::Idle, word.unpin(true), true),
     }
     match w.at[FLUSHER] {
-        At::Idle => {
+        ActorStep::Idle => {
             // With guards it owns the page; the mark is taken once the page is its own.
             if let Some(v) = word.evict() {
                 let clean = Word(v.0 & !Word::DIRTIED);
-                go(FLUSHER, At::Owns(v.dirtied()), clean, newer);
+                go(FLUSHER, ActorStep::Owns(v.dirtied()), clean, newer);
             }
             if let Some(v) = word.start_writeback() {
                 let clean = Word(v.0 & !Word::DIRTIED);
-                go(FLUSHER, At::Writes(v.dirtied()), clean, newer);
+                go(FLUSHER, ActorStep::Writes(v.dirtied()), clean, newer);
             }
         }
-        At::Owns(dirty) => {
-            go(FLUSHER, At::Idle, word.filled(false), newer && !dirty);
-            go(FLUSHER, At::Idle, word.filled(dirty), newer);
+        ActorStep::Owns(dirty) => {
+            go(
+                FLUSHER,
+                ActorStep::Idle,
+                word.filled(false),
+                newer && !dirty,
+            );
+            go(FLUSHER, ActorStep::Idle, word.filled(dirty), newer);
         }
-        At::Writes(dirty) => {
+        ActorStep::Writes(dirty) => {
             // Failed; or done, and what was stored meanwhile has left its mark again.
-            go(FLUSHER, At::Idle, word.end_writeback(dirty), newer);
+            go(FLUSHER, ActorStep::Idle, word.end_writeback(dirty), newer);
             let later = newer && word.dirtied();
-            go(FLUSHER, At::Idle, word.end_writeback(false), later);
+            go(FLUSHER, ActorStep::Idle, word.end_writeback(false), later);
         }
-        At::Holds => unreachable!("the flusher holds no guard"),
+        ActorStep::Holds => unreachable!("the flusher holds no guard"),
     }
     all
 }
 
 /// What must hold in every state; the first thing that does not.
 fn wrong(w: &World) -> Option<&'static str> {
-    let owners = w.at.iter().filter(|a| matches!(a, At::Owns(_))).count();
-    let holders = w.at.iter().filter(|a| **a == At::Holds).count();
+    let owners =
+        w.at.iter()
+            .filter(|a| matches!(a, ActorStep::Owns(_)))
+            .count();
+    let holders = w.at.iter().filter(|a| **a == ActorStep::Holds).count();
     let state = w.word.state();
-    if owners > 1 || (owners == 1) != (state == State::Busy) {
+    if owners > 1 || (owners == 1) != (state == PageState::Busy) {
         return Some("BUSY has exactly one owner");
     }
-    if matches!(w.at[FLUSHER], At::Writes(_)) != (state == State::Writeback) {
+    if matches!(w.at[FLUSHER], ActorStep::Writes(_)) != (state == PageState::Writeback) {
         return Some("WRITEBACK is the flusher's");
     }
     if holders as u32 != w.word.pins() || (holders > 0 && !w.word.in_memory()) {
         return Some("what is held is counted and in memory");
     }
-    if w.at[WRITER] == At::Holds && holders > 1 {
+    if w.at[WRITER] == ActorStep::Holds && holders > 1 {
         return Some("a writer is alone");
     }
-    if state == State::Evicted && w.newer {
+    if state == PageState::Evicted && w.newer {
         return Some("a store is lost");
     }
     None
@@ -135,7 +143,7 @@ fn wrong(w: &World) -> Option<&'static str> {
 fn explore(forget: bool) -> Result<BTreeSet<World>, (&'static str, World)> {
     let start = World {
         word: Word::default(),
-        at: [At::Idle; 6],
+        at: [ActorStep::Idle; 6],
         newer: false,
     };
     let mut seen = BTreeSet::from([start]);
@@ -158,18 +166,20 @@ fn no_interleaving_loses_a_store_or_shares_a_page() {
     let all = explore(false).unwrap();
     let reached = |f: &dyn Fn(&World) -> bool| all.iter().any(f);
     for state in [
-        State::Evicted,
-        State::Busy,
-        State::Resident,
-        State::Writeback,
+        PageState::Evicted,
+        PageState::Busy,
+        PageState::Resident,
+        PageState::Writeback,
     ] {
         assert!(reached(&|w| w.word.state() == state), "{state:?}");
     }
     assert!(reached(&|w| w.word.pins() == 2), "two readers");
     let writer_during_writeback =
-        |w: &World| w.at[WRITER] == At::Holds && w.word.state() == State::Writeback;
+        |w: &World| w.at[WRITER] == ActorStep::Holds && w.word.state() == PageState::Writeback;
     assert!(reached(&writer_during_writeback));
-    assert!(reached(&|w| w.word.state() == State::Writeback && w.newer));
+    assert!(reached(
+        &|w| w.word.state() == PageState::Writeback && w.newer
+    ));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Of a new region, called by these names; `meter` gets to know what memory it takes. An error:
+    /// Of a new region, called by these names; `meter` counts the memory it takes. An error:
     /// address space for the records.
     pub(super) fn new(
         (object, memcg, lruvec, mm): (ObjectId, MemcgId, LruvecId, MmId),
@@ -89,26 +89,4 @@ impl Book {
     pub(crate) fn pages(&self) -> usize {
         self.records.pages()
     }
-}
-
-/// How a page comes in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// The fault was for this very page.
-    pub(crate) wanted: bool,
-    /// It will be stored to at once.
-    pub(crate) write: bool,
-    /// It comes back because it could not be stored: no refault.
-    pub(crate) returned: bool,
-}
-
-/// What became of a page that was taken out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Left {
-    /// Contents are in its slot or file.
-    Stored,
-    /// It was all zeroes: the slot is not needed.
-    Zero,
-    /// It could not be stored and stays.
-    Back,
 }

@@ -1,8 +1,8 @@
 //! Groups, their limits, and charges.
 
-use super::{Policy, CPU};
+use super::{Fed, Policy, CPU};
 use crate::error::Result;
-use crate::journal::Op;
+use crate::record::ops::Op;
 use coldset_engine::memcg::{
     ChargeFlags, ChargeStep, ChargeTask, CounterKind, HighStep, HighTask, HighWrite, MaxWrite,
     MemcgError, TaskMemcg, WriteStep,
@@ -17,14 +17,6 @@ pub(crate) struct Stepped<T> {
     fed: Option<Fed>,
 }
 
-/// What a step is told first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fed {
-    /// So many pages have been reclaimed.
-    Reclaimed(u64),
-    /// Out of memory: is it worth going on?
-    Oom(bool),
-}
 impl<T> Stepped<T> {
     /// Tells the next step what came of the last.
     pub(crate) fn feed(&mut self, fed: Fed) {
@@ -46,7 +38,7 @@ pub(crate) enum LimitWrite {
 
 impl Policy {
     pub(crate) fn group(&mut self, parent: MemcgId) -> Result<MemcgId> {
-        self.note(Op::Group, &[parent.0.into()]);
+        self.note(Op::Group(parent));
         Ok(self.engine.memcg_create(parent)?)
     }
 
@@ -57,8 +49,8 @@ impl Policy {
         min: Option<u64>,
         low: Option<u64>,
     ) -> Result<()> {
-        let pack = |v: Option<u64>| v.map_or(0, |v| v + 1);
-        self.note(Op::Protect, &[memcg.0.into(), pack(min), pack(low)]);
+        let group = memcg;
+        self.note(Op::Protect(group, min, low));
         if let Some(v) = min {
             self.engine.memcgs.set_min(memcg, v)?;
         }
@@ -70,7 +62,7 @@ impl Policy {
 
     /// What the pages of the budget may take.
     pub(crate) fn set_room(&mut self, pages: u64) {
-        self.note(Op::Room, &[pages]);
+        self.note(Op::Room(pages));
         let top = self.top;
         let set = self.engine.memcgs.set_max(top, CounterKind::Memory, pages);
         debug_assert!(set.is_ok());
@@ -83,7 +75,7 @@ impl Policy {
         pages: u64,
     ) -> std::result::Result<Stepped<LimitWrite>, MemcgError> {
         let id = self.task_id();
-        self.note(Op::Limit, &[id, memcg.0.into(), max.into(), pages]);
+        self.note(Op::Limit(id, memcg, max, pages));
         let tree = &mut self.engine.memcgs;
         let task = if max {
             LimitWrite::Max(MaxWrite::new(tree, memcg, pages)?)
@@ -96,7 +88,7 @@ impl Policy {
 
     pub(crate) fn limit_step(&mut self, w: &mut Stepped<LimitWrite>) -> WriteStep {
         let fed = w.fed.take();
-        self.note(Op::LimitStep, &[w.id, Fed::pack(fed)]);
+        self.note(Op::LimitStep(w.id, fed));
         let tree = &mut self.engine.memcgs;
         match &mut w.task {
             LimitWrite::High(t) => {
@@ -115,7 +107,7 @@ impl Policy {
     }
 
     pub(crate) fn drain(&mut self) {
-        self.note(Op::Drain, &[]);
+        self.note(Op::Drain());
         self.engine.lru_add_drain_all();
     }
     pub(crate) fn charge(
@@ -124,12 +116,12 @@ impl Policy {
         pages: u64,
         task: &mut TaskMemcg,
     ) -> std::result::Result<(), MemcgId> {
-        self.note(Op::Charge, &[memcg.0.into(), pages]);
+        self.note(Op::Charge(memcg, pages));
         let tree = &mut self.engine.memcgs;
         tree.try_charge_fast(memcg, pages, CPU.into(), task)
     }
 
-    /// Goes on with a refused charge.
+    /// Continues a refused charge, with reclaim.
     pub(crate) fn charge_on(
         &mut self,
         memcg: MemcgId,
@@ -137,7 +129,7 @@ impl Policy {
         over: MemcgId,
     ) -> Stepped<ChargeTask> {
         let id = self.task_id();
-        self.note(Op::ChargeOn, &[id, memcg.0.into(), pages, over.0.into()]);
+        self.note(Op::ChargeOn(id, memcg, pages, over));
         let task = ChargeTask::refused(memcg, pages, ChargeFlags::USER, over);
         let fed = None;
         Stepped { id, task, fed }
@@ -149,11 +141,11 @@ impl Policy {
         high: &mut TaskMemcg,
     ) -> ChargeStep {
         let fed = c.fed.take();
-        self.note(Op::ChargeStep, &[c.id, Fed::pack(fed)]);
+        self.note(Op::ChargeStep(c.id, fed));
         match fed {
             None => {}
             Some(Fed::Reclaimed(n)) => c.task.reclaim_done(n),
-            Some(Fed::Oom(go_on)) => c.task.oom_done(go_on),
+            Some(Fed::Oom(again)) => c.task.oom_done(again),
         }
         c.task.step(&mut self.engine.memcgs, CPU.into(), high)
     }
@@ -161,7 +153,7 @@ impl Policy {
     /// Begins what a charge above memory.high has to do.
     pub(crate) fn high(&mut self, memcg: MemcgId, over_high: u64) -> Stepped<HighTask> {
         let id = self.task_id();
-        self.note(Op::High, &[id, memcg.0.into(), over_high]);
+        self.note(Op::High(id, memcg, over_high));
         let hz = u64::from(self.engine.config().hz);
         let task = HighTask::new(memcg, &mut TaskMemcg { over_high }, hz);
         let fed = None;
@@ -170,7 +162,7 @@ impl Policy {
 
     pub(crate) fn high_step(&mut self, h: &mut Stepped<HighTask>) -> HighStep {
         let fed = h.fed.take();
-        self.note(Op::HighStep, &[h.id, Fed::pack(fed)]);
+        self.note(Op::HighStep(h.id, fed));
         if let Some(Fed::Reclaimed(n)) = fed {
             h.task.reclaim_done(&self.engine.memcgs, n);
         }
@@ -178,7 +170,7 @@ impl Policy {
     }
 
     pub(crate) fn uncharge(&mut self, memcg: MemcgId, pages: u64) {
-        self.note(Op::Uncharge, &[memcg.0.into(), pages]);
+        self.note(Op::Uncharge(memcg, pages));
         self.engine.memcgs.uncharge(memcg, pages);
     }
 }

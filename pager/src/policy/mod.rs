@@ -3,7 +3,7 @@
 //!
 //! Whatever changes the engine goes through the methods of [`Policy`], and each of them writes one
 //! line of the journal, if one is kept. The engine has no clock, no threads and no randomness of its
-//! own, so the same lines in the same order lead to the same decisions: `journal/replay.rs` calls
+//! own, so the same lines in the same order lead to the same decisions: `replay/run.rs` calls
 //! these very methods.
 //!
 //! | file | what |
@@ -22,15 +22,18 @@ mod slots;
 mod state;
 mod task;
 
-pub(crate) use book::{Arrival, Book, Left};
-pub(crate) use limits::{Fed, LimitWrite, Stepped};
+pub(crate) use crate::record::arguments::{Arrival, Fed, Left};
+pub(crate) use crate::record::header::PolicyConfig;
+pub(crate) use book::Book;
+pub(crate) use limits::{LimitWrite, Stepped};
 pub(crate) use task::{Task, WalkOf};
 
 use crate::error::Result;
-use crate::journal::{Op, Recorder};
+use crate::record::ops::Op;
+use crate::record::write::Recorder;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::swap::slots::SwapSlots;
-use coldset_engine::{Config, Engine, FolioId, MemcgId, ObjectId, Switches};
+use coldset_engine::{Config, Engine, FolioId, MemcgId, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -38,15 +41,6 @@ use std::sync::Arc;
 /// The engine has one set of folio batches: everything happens under one lock.
 pub(crate) const CPU: u16 = 0;
 
-/// What a policy is made from. The journal's header has the same.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PolicyConfig {
-    pub(crate) switches: Switches,
-    /// Pages.
-    pub(crate) budget: u64,
-    /// Swap slots.
-    pub(crate) slots: u32,
-}
 /// The deciding part of a pool. The pool has it behind its lock.
 #[derive(Debug)]
 pub(crate) struct Policy {
@@ -141,17 +135,18 @@ impl Policy {
         self.now = self.now.max(now);
     }
 
-    /// Every change begins here: the engine gets to know the time, and the journal the change.
-    pub(super) fn note(&mut self, op: Op, args: &[u64]) {
+    /// Every change begins here: the engine is told the time, and the journal the change.
+    pub(super) fn note(&mut self, op: Op) {
         if self.now != self.told {
             self.engine.set_now(self.now);
             if let Some(r) = &mut self.recorder {
-                r.write(Op::Now, &[self.now - self.told]);
+                let ns = self.now - self.told;
+                r.write(Op::Now(ns));
             }
             self.told = self.now;
         }
         if let Some(r) = &mut self.recorder {
-            r.write(op, args);
+            r.write(op);
         }
     }
 

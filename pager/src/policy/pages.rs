@@ -2,8 +2,8 @@
 
 use super::{Arrival, Book, Left, Policy, CPU};
 use crate::error::Result;
-use crate::journal::Op;
 use crate::plant::{self, Plant};
+use crate::record::ops::Op;
 use crate::store::Swap;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::workingset::{refault::RefaultSite, Shadow};
@@ -21,7 +21,7 @@ impl Policy {
             anon,
             self.records.clone(),
         )?;
-        self.note(Op::Open, &[memcg.0.into(), pages as u64, anon.into()]);
+        self.note(Op::Open(memcg, pages as u64, anon));
         self.next_object += 1;
         book.mm = self.engine.mm_create(memcg);
         let book = Arc::new(book);
@@ -31,7 +31,7 @@ impl Policy {
 
     /// The region is gone; all its pages have been forgotten.
     pub(crate) fn close(&mut self, book: &Book) {
-        self.note(Op::Close, &[book.object.0.into()]);
+        self.note(Op::Close(book.object));
         self.books.remove(&book.object);
         self.engine.mm_destroy(book.mm);
     }
@@ -41,32 +41,13 @@ impl Policy {
         self.books.get(&object).cloned()
     }
 
-    /// A charged page of a region is in memory: the engine gets to know it. `keep`: its swap slot
-    /// stays with it as a clean copy, unless it is about to be stored to.
-    pub(crate) fn insert(
-        &mut self,
-        book: &Book,
-        swap: Option<&Swap>,
-        page: usize,
-        how: Arrival,
-        keep: bool,
-    ) {
-        let bits = u64::from(how.wanted)
-            | u64::from(how.write) << 1
-            | u64::from(how.returned) << 2
-            | u64::from(keep) << 3;
-        self.note(Op::Insert, &[book.object.0.into(), page as u64, bits]);
-        self.insert_noted(book, swap, page, how, keep);
+    /// A charged page of a region is in memory: the engine is told.
+    pub(crate) fn insert(&mut self, book: &Book, swap: Option<&Swap>, page: usize, how: Arrival) {
+        self.note(Op::Insert(book.object, page as u64, how));
+        self.insert_noted(book, swap, page, how);
     }
 
-    fn insert_noted(
-        &mut self,
-        book: &Book,
-        swap: Option<&Swap>,
-        page: usize,
-        how: Arrival,
-        keep: bool,
-    ) {
+    fn insert_noted(&mut self, book: &Book, swap: Option<&Swap>, page: usize, how: Arrival) {
         let flags = if book.anon {
             Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE
         } else {
@@ -93,7 +74,7 @@ impl Policy {
         if let Some(slot) = book.slot(page) {
             book.set_slot(page, None);
             // A copy that is about to grow old is only in the way.
-            if !how.write && !how.returned && keep {
+            if !how.write && !how.returned && how.keep {
                 self.engine.enter_swap_cache(id, slot);
             } else {
                 self.give_slot(swap, slot);
@@ -109,7 +90,7 @@ impl Policy {
 
     /// The page's owner (its region is going away, or the fill failed) takes it from the engine.
     pub(crate) fn forget(&mut self, book: &Book, swap: Option<&Swap>, page: usize) {
-        self.note(Op::Forget, &[book.object.0.into(), page as u64]);
+        self.note(Op::Forget(book.object, page as u64));
         if let Some(id) = book.folio(page) {
             book.set_folio(page, None);
             let eng = &mut self.engine;
@@ -148,16 +129,7 @@ impl Policy {
         slot: Option<u32>,
         shadow: Option<u64>,
     ) {
-        self.note(
-            Op::Left,
-            &[
-                book.object.0.into(),
-                page as u64,
-                what as u64,
-                slot.map_or(0, |s| u64::from(s) + 1),
-                shadow.map_or(0, |s| s + 1),
-            ],
-        );
+        self.note(Op::Left(book.object, page as u64, what, slot, shadow));
         book.set_slot(page, None);
         match what {
             Left::Stored => {
@@ -180,20 +152,21 @@ impl Policy {
                     wanted: false,
                     write: !book.anon,
                     returned: true,
+                    keep: false,
                 };
-                self.insert_noted(book, swap, page, how, false);
+                self.insert_noted(book, swap, page, how);
             }
         }
     }
     pub(crate) fn set_dirty(&mut self, id: FolioId) {
-        self.note(Op::Dirty, &[id.0.into()]);
+        self.note(Op::Dirty(id));
         self.engine.set_dirty(id);
         self.forget_newly_dirty();
     }
 
     /// Stores that nobody has seen yet count as dirtied now, and the page is on its way.
     pub(crate) fn writeback_start(&mut self, id: FolioId) {
-        self.note(Op::WritebackStart, &[id.0.into()]);
+        self.note(Op::WritebackStart(id));
         self.engine.set_dirty(id);
         self.engine.clear_dirty(id);
         self.engine.writeback_start(id);
@@ -201,7 +174,7 @@ impl Policy {
     }
 
     pub(crate) fn writeback_end(&mut self, id: FolioId, failed: bool) {
-        self.note(Op::WritebackEnd, &[id.0.into(), failed.into()]);
+        self.note(Op::WritebackEnd(id, failed));
         if failed {
             self.engine.set_dirty(id);
         }

@@ -1,7 +1,7 @@
 //! Swap slots: which are used, and by whom.
 
 use super::{Policy, CPU};
-use crate::journal::Op;
+use crate::record::ops::Op;
 use crate::store::Swap;
 use coldset_engine::swap::slots::SwapSlot;
 use coldset_engine::{Counter, FolioId, MemcgId};
@@ -41,7 +41,7 @@ impl Policy {
 
     /// A slot for a folio, charged to its memcg.
     pub(crate) fn alloc_slot(&mut self, folio: FolioId) -> Option<u32> {
-        self.note(Op::AllocSlot, &[folio.0.into()]);
+        self.note(Op::AllocSlot(folio));
         let memcg = self.engine.lruvec(self.engine.folio(folio).lruvec()).memcg;
         let slots = self.slots.as_mut()?;
         let Some(got) = slots.allocate(CPU.into()) else {
@@ -67,7 +67,7 @@ impl Policy {
 
     /// Gives a slot back. Its contents go too.
     pub(crate) fn free_slot(&mut self, swap: Option<&Swap>, slot: u32) {
-        self.note(Op::FreeSlot, &[slot.into()]);
+        self.note(Op::FreeSlot(slot));
         self.give_slot(swap, slot);
     }
 

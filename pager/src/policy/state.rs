@@ -3,7 +3,7 @@
 //! Nothing may be under way: no charge without its page, no task, no page on its way out.
 
 use super::{config, Book, Policy};
-use crate::journal::quietly;
+use crate::sys::quiet::quietly;
 use coldset_engine::swap::slots::{SwapSlot, SwapSlots};
 use coldset_engine::{Engine, Flags, FolioId, LruvecId, MemcgId, MmId, NodeId, ObjectId};
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,7 @@ impl<R: io::Read> io::Read for Noting<R> {
 }
 
 impl Policy {
-    /// The state. The journal in which it is written goes on from here.
+    /// The state. The journal in which it is written continues from here.
     pub(crate) fn save(&self) -> Vec<u8> {
         let state = Written {
             engine: &self.engine,

@@ -1,7 +1,8 @@
 //! Reclaim: what the engine asks for, and what it is told of references.
 
 use super::{Policy, CPU};
-use crate::journal::{digest, pack_answer, victim, Op};
+use crate::record::arguments::digest;
+use crate::record::ops::Op;
 use coldset_engine::mglru::{look_around::LookAround, walk::Walk};
 use coldset_engine::reclaim::{
     Answer, Decision, Freed, Outcome, ReclaimKind, ReclaimTask, ScanControl, Work,
@@ -56,7 +57,7 @@ impl Policy {
     /// Begins reclaim of `nr` pages below `memcg`: at its limit, or because somebody asked.
     pub(crate) fn reclaim(&mut self, memcg: MemcgId, nr: u64, asked: bool) -> Task {
         let id = self.task_id();
-        self.note(Op::Reclaim, &[id, memcg.0.into(), nr, asked.into()]);
+        self.note(Op::Reclaim(id, memcg, nr, asked));
         let task = if asked {
             let mut sc = ScanControl::new(nr, Some(memcg));
             sc.kind = ReclaimKind::Proactive;
@@ -79,8 +80,7 @@ impl Policy {
 
     pub(crate) fn step(&mut self, t: &mut Task) -> Work {
         let answer = t.answer.take();
-        let (kind, value) = pack_answer(answer.as_ref());
-        self.note(Op::Step, &[t.id, kind, value]);
+        self.note(Op::Step(t.id, answer));
         if let Some(a) = answer {
             t.task.answer(a);
         }
@@ -91,21 +91,21 @@ impl Policy {
             _ => {}
         }
         if let Some(r) = &mut self.recorder {
-            r.write(Op::Did, &[digest(&work)]);
+            r.write(Op::Did(digest(&work)));
         }
         work
     }
 
     /// The engine has forgotten these: they are the caller's.
     pub(crate) fn collect(&mut self, t: &Task) -> Vec<Freed> {
-        self.note(Op::Collect, &[t.id]);
+        self.note(Op::Collect(t.id));
         let owned = t.task.freed().iter().filter(|f| f.owned);
         let known = owned.filter(|f| self.books.contains_key(&f.object));
         let all: Vec<Freed> = known.copied().collect();
         for f in &all {
             self.books[&f.object].set_folio(f.index as usize, None);
             if let Some(r) = &mut self.recorder {
-                r.write(Op::Victim, &victim(f));
+                r.write(Op::victim(f));
             }
         }
         all
@@ -113,7 +113,7 @@ impl Policy {
 
     /// The folio's page is not mapped any more (`mapped`: again).
     pub(crate) fn map(&mut self, id: FolioId, mapped: bool) {
-        self.note(Op::Map, &[id.0.into(), mapped.into()]);
+        self.note(Op::Map(id, mapped));
         if mapped {
             self.engine.folio_map(id);
         } else {
@@ -123,7 +123,7 @@ impl Policy {
 
     /// A neighbour of the page last tested is young.
     pub(crate) fn neighbour(&mut self, t: &Task, id: FolioId) {
-        self.note(Op::Neighbour, &[t.id, id.0.into()]);
+        self.note(Op::Neighbour(t.id, id));
         if let Some(la) = &t.look {
             self.engine.look_around_young(la, CPU, id, false);
         }
@@ -137,7 +137,7 @@ impl Policy {
 
     /// The neighbours of a page have been looked at.
     pub(crate) fn neighbours_done(&mut self, t: &Task, key: u64, pages: u64, young: u64) {
-        self.note(Op::NeighboursDone, &[t.id, key, pages, young]);
+        self.note(Op::NeighboursDone(t.id, key, pages, young));
         if let Some(la) = &t.look {
             self.engine.look_around_done(la, key, pages, young);
         }
@@ -145,13 +145,13 @@ impl Policy {
 
     /// A walk has met a young page.
     pub(crate) fn walk_young(&mut self, w: &WalkOf, id: FolioId) {
-        self.note(Op::WalkYoung, &[w.id, id.0.into()]);
+        self.note(Op::WalkYoung(w.id, id));
         self.engine.walk_young(&w.walk, id, false);
     }
 
     /// A walk is through with a block.
     pub(crate) fn walk_block(&mut self, w: &WalkOf, key: u64, pages: u64, young: u64) {
-        self.note(Op::WalkBlock, &[w.id, key, pages, young]);
+        self.note(Op::WalkBlock(w.id, key, pages, young));
         self.engine.walk_table_done(&w.walk, key, pages, young);
     }
 }

@@ -88,7 +88,7 @@ pub fn read_exact(s: &dyn Storage, buf: &mut [u8], have: usize, offset: u64) -> 
     Ok(())
 }
 
-/// Goes on after a first try that had this result.
+/// Continues after a first try that had this result.
 fn read_rest(
     s: &dyn Storage,
     buf: &mut [u8],

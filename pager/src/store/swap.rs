@@ -5,6 +5,7 @@ use super::room::{is_full, Room};
 use super::seal::Seals;
 use super::slab::CHUNK;
 use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
+use crate::error::copy_of;
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
@@ -221,7 +222,7 @@ impl Swap {
             for &i in pages.by_ref().take(w.buf.len() / PAGE) {
                 puts[i].result = match &w.done {
                     Ok(_) => Ok(()),
-                    Err(e) => Err(clone(e)),
+                    Err(e) => Err(copy_of(e)),
                 };
                 self.set_tier(puts[i].slot, if w.done.is_ok() { IN_FILE } else { 0 });
             }
@@ -312,12 +313,4 @@ const ROUNDS: usize = 32;
 
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * PAGE as u64
-}
-
-/// The same error once more: one failed write is the failure of each of its pages.
-pub(crate) fn clone(e: &io::Error) -> io::Error {
-    match e.raw_os_error() {
-        Some(n) => io::Error::from_raw_os_error(n),
-        None => io::Error::new(e.kind(), e.to_string()),
-    }
 }

@@ -9,7 +9,7 @@ pub fn at_exit(f: extern "C" fn()) -> bool {
     unsafe { libc::atexit(f) == 0 }
 }
 
-/// The process cannot go on: what it needs is lost, or others would wait for ever.
+/// Ends the process, which cannot continue: what it needs is lost, or threads would wait for ever.
 pub(crate) fn end(why: &str) -> ! {
     static ENDING: AtomicBool = AtomicBool::new(false);
     if ENDING.swap(true, Relaxed) {

@@ -6,7 +6,7 @@
 //! limit is raised for the one call that this takes, and put back. Where there is no room above, they
 //! lie close below it.
 //!
-//! Whoever closes those too takes memory away that the program uses. That cannot be mended, and must
+//! Closing those too takes memory away that the program uses. That cannot be mended, and must
 //! not end in zeroes, or in a file of the program's that has got the number: before a descriptor is
 //! used, it is compared with what it was, and the process ends if it differs.
 

@@ -1,8 +1,8 @@
 //! A panic inside the pager ends the process.
 //!
-//! Whoever panics may own pages that others wait for, or leave the engine in an unknown state: going on
-//! would be a hang or a lie. The process ends with one line behind the panic's own message, wherever the
-//! panic was: in a thread of the pool, in a program's call, or in a storage that the program brought.
+//! A thread that panics may own pages that others wait for, or leave the engine in an unknown state: to
+//! continue would be a hang or a lie. The process ends, with one line behind the panic's own message,
+//! wherever the panic was: in a thread of the pool, in a program's call, or in a storage that the program brought.
 
 use crate::sys::exit::say;
 use crate::sys::signals::shielded_thread;
@@ -41,7 +41,7 @@ impl Drop for Fuse {
 /// Starts a thread of the pool's own: a panic of it ends the process, too.
 ///
 /// # Errors
-/// No thread is to be had.
+/// The thread cannot be started.
 pub(crate) fn pool_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

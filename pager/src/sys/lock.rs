@@ -59,7 +59,7 @@ pub fn try_lock(fd: &impl AsFd, kind: Kind, bytes: &Range<i64>) -> io::Result<Lo
         Some(libc::EAGAIN | libc::EACCES) => {
             let mut other = flock(number, bytes);
             let asked = call(fd, libc::F_OFD_GETLK, &mut other);
-            // Locks of open files carry -1; whoever has let go meanwhile, nothing.
+            // Locks of open files carry -1; one that has been released meanwhile, nothing.
             let known =
                 asked.is_ok() && i32::from(other.l_type) != libc::F_UNLCK && other.l_pid > 0;
             Ok(Locked::No(known.then_some(other.l_pid as u32)))

@@ -1,5 +1,5 @@
 //! Pinning by pipe: a page spliced into a pipe stays alive, and readable, after it has been punched
-//! out of its file; a store made in between is seen (`pager.md` 5, 10).
+//! out of its file; a store made in between is seen.
 
 use super::fd::Kept;
 use super::memfd::Extent;

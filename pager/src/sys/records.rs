@@ -104,7 +104,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Of `pages` pages of which nothing is known. `meter` gets to know what memory they take.
+    /// Of `pages` pages of which nothing is known. `meter` counts the memory they take.
     pub fn new(pages: usize, meter: Arc<AtomicU64>) -> io::Result<Self> {
         let blocks = pages.div_ceil(BLOCK).max(1);
         let root = (blocks * size_of::<AtomicU32>()).next_multiple_of(UNIT);

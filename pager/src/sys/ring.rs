@@ -1,5 +1,5 @@
 //! Many transfers at once, by io_uring, over buffers that are never managed memory: a ring may hold
-//! on to a page that is then evicted (`pager.md` 6, 9).
+//! on to a page that is then evicted.
 //!
 //! A ring is used by one caller at a time, and only until all its transfers have ended.
 

@@ -55,7 +55,7 @@ impl Shield {
 /// starts inherit that.
 ///
 /// # Errors
-/// No thread is to be had.
+/// The thread cannot be started.
 pub fn shielded_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

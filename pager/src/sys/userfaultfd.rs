@@ -111,7 +111,7 @@ struct Message {
 
 /// A miss as a message tells it. The thread that missed sleeps until it is woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct MissMessage {
     /// Faulting address.
     pub addr: usize,
     /// It was a store.
@@ -218,7 +218,7 @@ impl Userfaultfd {
     }
 
     /// The next message, if there is one.
-    pub fn next_message(&self) -> io::Result<Option<Told>> {
+    pub fn next_message(&self) -> io::Result<Option<MissMessage>> {
         let mut bytes = [0u8; size_of::<Message>()];
         match io::read(&self.0, &mut bytes) {
             Ok(n) if n == bytes.len() => {}
@@ -228,7 +228,7 @@ impl Userfaultfd {
         }
         // SAFETY: the kernel has written a whole message; every bit pattern is one.
         let m = unsafe { bytes.as_ptr().cast::<Message>().read_unaligned() };
-        Ok((m.event == EVENT_PAGEFAULT).then_some(Told {
+        Ok((m.event == EVENT_PAGEFAULT).then_some(MissMessage {
             addr: m.address as usize,
             write: m.flags & PAGEFAULT_WRITE != 0,
         }))

@@ -116,10 +116,8 @@ def sweep(
     `grid` is a TOML file as `coldset lab sweep` takes it, or a dictionary with the same keys. Cells
     are computed by `jobs` processes of this machine, or by a Dask cluster: `client` is a
     `distributed.Client`, `dask` the address of a scheduler. A cell that is finished is on disk, whatever
-    happens then; after Ctrl-C, a crash or a killed worker the same call goes on from there. Cells that
+    happens then; after Ctrl-C, a crash or a killed worker the same call resumes there. Cells that
     fail are in `failed` and do not stop the others.
-
-    In a script, call it below `if __name__ == "__main__":`, as processes that are spawned demand.
 
     >>> import coldset.lab, numpy, os, tempfile
     >>> grid = {"traces": "circle.pageops", "memory": "50%", "variants": ["fifo", "v5"]}

@@ -39,7 +39,7 @@ class Tally:
         self.todo = [cell for key, cell in distinct.items() if key not in there]
         #: Computed by this sweep.
         self.computed = 0
-        #: Computed before, or by somebody else meanwhile.
+        #: Computed before, or by another sweep meanwhile.
         self.found = self.cells - len(self.todo)
         #: Those that gave no result.
         self.failed: list[Failed] = []
@@ -51,8 +51,12 @@ class Tally:
         """Cells with a result."""
         return self.computed + self.found
 
+    def show(self, done: int) -> None:
+        """Shows that this many cells are done with."""
+        self._bar.set(done, self.cells)
+
     def _show(self) -> None:
-        self._bar.set(self.finished + len(self.failed), self.cells)
+        self.show(self.finished + len(self.failed))
 
     def note(self, cell: LabCell, answer: Answer) -> None:
         """What a worker said that had the folder."""

@@ -54,7 +54,7 @@ const QUANTITIES: &[Quantity] = &[
         "processes killed for lack of memory",
         &["oom_kill"],
         Less::Good,
-        "processes are no longer killed, or fewer of them",
+        "fewer processes are killed, or none",
         "processes are killed for lack of memory",
     ),
     plain(

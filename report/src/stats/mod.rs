@@ -1,4 +1,4 @@
-//! Statistics over seeds, workers and requests (`workloads.md` 1.4).
+//! Statistics over seeds, workers and requests (`docs/reference/counters.md`).
 
 mod buckets;
 mod jain;

@@ -1,4 +1,4 @@
-//! The public traces of `workloads.md` 17: counts of references, pages and stores.
+//! The public traces of `docs/reference/formats.md`: counts of references, pages and stores.
 //! They are not part of the project; name their folder in `COLDSET_TRACES`.
 
 use super::*;

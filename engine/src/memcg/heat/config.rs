@@ -14,9 +14,9 @@ pub const RING: usize = 16;
 pub enum HeatLevel {
     /// First to give.
     Cold,
-    /// Next.
+    /// Reclaimed when the cold ones give too little.
     Warm,
-    /// Last.
+    /// Reclaimed last.
     Hot,
 }
 
@@ -79,7 +79,7 @@ impl HeatLevels {
         })
     }
 
-    /// Greatest heat.
+    /// Heat above which nothing rises.
     pub fn max(&self) -> u8 {
         self.max
     }
@@ -107,7 +107,7 @@ impl HeatLevels {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeatConfig {
-    /// Thresholds.
+    /// Where warm and hot begin.
     pub levels: HeatLevels,
     /// Time in which heat falls by one, ns; 0 = from the time between reclaims (wheel only).
     pub interval: Nanos,

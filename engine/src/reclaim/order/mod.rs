@@ -1,7 +1,7 @@
 //! Which memcg reclaim turns to next, behind one interface: [`MemcgOrder::next`] says which memcg to
 //! reclaim from, [`MemcgOrder::result`] hears what that has brought.
 //!
-//! Four answers: the shared or private walk of the hierarchy ([`HierarchyOrder`], `memcg.md` 6), the
+//! Four answers: the shared or private walk of the hierarchy ([`HierarchyOrder`], `docs/rules/memcg.md#walks`), the
 //! memcg LRU ([`LruOrder`], 9), heat levels as posted ([`PostedOrder`], 10) and the lazy decay wheel
 //! ([`WheelOrder`], 11). Protection is each order's own business, because what is protected is moved
 //! elsewhere in some of them.
@@ -31,7 +31,7 @@ use crate::switches::{MemcgHeat, PolicyKind};
 /// The order of one node visit.
 #[derive(Debug)]
 pub enum MemcgOrder {
-    /// Plain walk.
+    /// The tree, parents first.
     Hierarchy(HierarchyOrder),
     /// Memcg LRU.
     Lru(LruOrder),

@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// This visit of the node has freed enough (`memcg.md` 6 and 10): multi-gen root reclaim goes by
+    /// This visit of the node has freed enough (`docs/rules/memcg.md#walks`, `docs/rules/heat.md#as-posted`): multi-gen root reclaim goes by
     /// the rule of the memcg LRU, everything else by the target, which full walks ignore.
     pub(super) fn walk_has_enough(&self, sc: &ScanControl, memcg: MemcgId, node: NodeId) -> bool {
         if self.switches().policy == PolicyKind::MultiGen && sc.root_reclaim() {

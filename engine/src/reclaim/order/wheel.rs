@@ -1,4 +1,4 @@
-//! The lazy decay wheel (`memcg.md` 11): coldest first, each memcg once a call, until enough is freed.
+//! The lazy decay wheel (`docs/rules/heat.md#decay-wheel`): coldest first, each memcg once a call, until enough is freed.
 //! The root of the walk is outside of the wheel and first.
 
 use super::shared::{Protection, Visited};

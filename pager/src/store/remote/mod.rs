@@ -1,7 +1,7 @@
 //! Objects in remote stores, read-only, by OpenDAL (feature `remote`).
 //!
 //! A miss may run inside a signal handler, where no asynchronous runtime can: requests go to a thread
-//! of the object's own, which runs one, and whoever asked sleeps on a channel. Whole blocks are
+//! of the object's own, which runs one, and the caller sleeps on a channel. Whole blocks are
 //! fetched, more of them the longer they are asked for in order, and a few are kept for the pages
 //! that follow.
 
@@ -62,7 +62,7 @@ impl RemoteStorage {
     /// Those of the service, with the object's name.
     pub fn open(operator: &Operator, path: &str, options: RemoteOptions) -> io::Result<Self> {
         let (client, len) = Client::start(operator, path, &options)?;
-        let block = options.block.max(1).next_multiple_of(crate::PAGE_SIZE);
+        let block = options.block.max(1).next_multiple_of(crate::sys::PAGE);
         let most = options.read_ahead.max(1);
         Ok(Self {
             client,

@@ -1,10 +1,9 @@
 //! Keeping a journal. Operations are gathered under the pool's lock; a thread compresses and writes
 //! them, a frame at a time, at least every [`EVERY`].
 
-use super::read::begins_as_journal;
-use super::{Op, MAGIC};
-use crate::error::{Error, Result};
-use crate::policy::PolicyConfig;
+use super::header::{begins_as_journal, header, PolicyConfig};
+use super::ops::Op;
+use crate::error::{copy_of, Error, Result};
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, new_private};
 use crate::sys::fd::Kept;
@@ -40,7 +39,7 @@ struct Buffer {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct Pending {
     buffer: Mutex<Buffer>,
     changed: Condvar,
 }
@@ -48,40 +47,20 @@ struct Shared {
 /// The end of the journal that the policy writes to.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    shared: Arc<Shared>,
+    pending: Arc<Pending>,
     writer: Option<JoinHandle<io::Result<()>>>,
     waiting_max: usize,
     pid: u32,
 }
 
-/// First bytes of a journal that begins with `state`, or with an empty policy.
-fn header(config: &PolicyConfig, state: Option<&[u8]>) -> Vec<u8> {
-    let mut text = format!(
-        "{MAGIC}\nwritten-by {}\nbudget {}\nslots {}\n",
-        env!("CARGO_PKG_VERSION"),
-        config.budget,
-        config.slots
-    );
-    for s in config.switches.describe() {
-        text += &format!("switch {}={}\n", s.name, s.value);
-    }
-    if let Some(state) = state {
-        text += &format!("state {}\n", state.len());
-    }
-    text.push('\n');
-    let mut bytes = text.into_bytes();
-    bytes.extend_from_slice(state.unwrap_or_default());
-    bytes
-}
-
 /// A journal's file, before anything is recorded.
-pub(crate) struct NewJournal(Out);
+pub(crate) struct NewJournal(JournalFile);
 
 impl NewJournal {
     /// Creates it, readable by its owner only, or empties one that is a journal, or empty, and not being
     /// written.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        Out::new(path)
+        JournalFile::new(path)
             .map(Self)
             .map_err(Error::at("creating the journal"))
     }
@@ -90,17 +69,17 @@ impl NewJournal {
     pub(crate) fn start(self, config: &PolicyConfig, state: Option<&[u8]>) -> io::Result<Recorder> {
         let bytes = header(config, state);
         let waiting_max = bytes.len() + WAITING_MAX;
-        let shared = Arc::new(Shared {
+        let pending = Arc::new(Pending {
             buffer: Mutex::new(Buffer {
                 bytes,
                 ..Buffer::default()
             }),
             changed: Condvar::new(),
         });
-        let theirs = shared.clone();
+        let theirs = pending.clone();
         let writer = pool_thread("coldset-journal", move || write_all(self.0, &theirs))?;
         Ok(Recorder {
-            shared,
+            pending,
             writer: Some(writer),
             waiting_max,
             pid: std::process::id(),
@@ -110,9 +89,8 @@ impl NewJournal {
 
 impl Recorder {
     /// One operation.
-    pub(crate) fn write(&mut self, op: Op, args: &[u64]) {
-        debug_assert_eq!(args.len(), op.args(), "{op:?}");
-        let mut b = self.shared.buffer.lock().expect("journal");
+    pub(crate) fn write(&mut self, op: Op) {
+        let mut b = self.pending.buffer.lock().expect("journal");
         if b.failed.is_some() {
             return;
         }
@@ -120,17 +98,14 @@ impl Recorder {
         if before - b.cuts.last().copied().unwrap_or(0) >= FRAME {
             b.cuts.push(before);
         }
-        b.bytes.push(op as u8);
-        for &a in args {
-            put(&mut b.bytes, a);
-        }
+        op.encode(&mut b.bytes);
         if before < CHUNK && b.bytes.len() >= CHUNK {
-            self.shared.changed.notify_one();
+            self.pending.changed.notify_one();
         }
         if b.bytes.len() > self.waiting_max {
             let what = "the disk is slower than the program misses";
             b.failed = Some(io::Error::other(what));
-            self.shared.changed.notify_one();
+            self.pending.changed.notify_one();
         }
     }
 
@@ -149,10 +124,10 @@ impl Recorder {
             return Ok(());
         }
         {
-            let mut b = self.shared.buffer.lock().expect("journal");
-            b.bytes.push(Op::End as u8);
+            let mut b = self.pending.buffer.lock().expect("journal");
+            Op::End().encode(&mut b.bytes);
             b.end = true;
-            self.shared.changed.notify_one();
+            self.pending.changed.notify_one();
         }
         let panicked = |_| Err(io::Error::other("its thread has failed"));
         writer.join().unwrap_or_else(panicked)
@@ -167,7 +142,7 @@ impl Drop for Recorder {
 }
 
 /// The file.
-struct Out {
+struct JournalFile {
     file: Arc<Kept<File>>,
     _claim: Claim,
     path: PathBuf,
@@ -176,7 +151,7 @@ struct Out {
     whole: u64,
 }
 
-impl Out {
+impl JournalFile {
     fn new(path: &Path) -> Result<Self> {
         let named = |e| Error::file(path, e);
         let context = || {
@@ -233,13 +208,13 @@ impl Out {
     }
 }
 
-fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
+fn write_all(mut out: JournalFile, from: &Pending) -> io::Result<()> {
     let done = write_frames(&mut out, from);
     if let Err(e) = &done {
         let mut b = from.buffer.lock().expect("journal");
         b.bytes = Vec::new();
         b.cuts = Vec::new();
-        b.failed.get_or_insert(super::copy(e));
+        b.failed.get_or_insert(copy_of(e));
         eprintln!(
             "coldset: the journal {} is not complete: {e}; the pool goes on without it",
             out.path.display()
@@ -248,7 +223,7 @@ fn write_all(mut out: Out, from: &Shared) -> io::Result<()> {
     done
 }
 
-fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
+fn write_frames(out: &mut JournalFile, from: &Pending) -> io::Result<()> {
     let (mut bytes, mut cuts) = (Vec::new(), Vec::new());
     // The beginning is not kept waiting.
     let mut every = Duration::ZERO;
@@ -259,7 +234,7 @@ fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
             let waited = from.changed.wait_timeout_while(b, every, wait);
             let (mut b, _) = waited.expect("journal");
             if let Some(e) = &b.failed {
-                return Err(super::copy(e));
+                return Err(copy_of(e));
             }
             bytes.clear();
             cuts.clear();
@@ -278,13 +253,4 @@ fn write_frames(out: &mut Out, from: &Shared) -> io::Result<()> {
             return out.file.sync_data();
         }
     }
-}
-
-/// A number in seven-bit groups, lowest first.
-fn put(to: &mut Vec<u8>, mut v: u64) {
-    while v >= 0x80 {
-        to.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    to.push(v as u8);
 }

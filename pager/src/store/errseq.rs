@@ -5,8 +5,7 @@
 //! the flusher, eviction, writers at the dirty limit, a failed sync of somebody else, a region that was
 //! dropped.
 
-use crate::error::Error;
-use crate::store::swap::clone;
+use crate::error::{copy_of, Error};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
@@ -57,7 +56,7 @@ impl ErrSeq {
         *last = Some(Noted {
             number: NEXT.fetch_add(1, AcqRel),
             what,
-            error: clone(e),
+            error: copy_of(e),
         });
     }
 
@@ -71,7 +70,7 @@ impl ErrSeq {
         if cursor.0.fetch_max(n.number, AcqRel) >= n.number {
             return Ok(());
         }
-        Err(Error::io(n.what)(clone(&n.error)))
+        Err(Error::io(n.what)(copy_of(&n.error)))
     }
 }
 

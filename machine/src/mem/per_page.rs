@@ -1,8 +1,8 @@
-//! A table with one value a page: whole, or in leaves that exist where pages are used.
+//! One value for each page of an object: in one array, or in leaves that exist where pages are used.
 //!
-//! A whole table is an array, and what programs of the lab have: a look-up is one load. A scattered
-//! one is for objects of which few pages are used (a trace names pages as it likes, and one number of
-//! it must not cost memory for all the numbers below): it takes memory by pages used.
+//! The array is what the lab's own programs have: a look-up is one load. Leaves are for objects of
+//! which few pages are used: a trace may name any page number, and a large one must not cost memory
+//! for all the numbers below it.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -10,9 +10,9 @@ use std::ops::{Index, IndexMut};
 /// Values of a leaf. Few, so that a page that is alone costs little.
 const LEAF: usize = 16;
 
-/// One value a page. A value that was never set is the default.
+/// One value for each page. A value that was never set is the default.
 #[derive(Debug)]
-pub struct Table<T> {
+pub struct PerPage<T> {
     /// Values there may be.
     len: usize,
     none: T,
@@ -26,7 +26,7 @@ enum Values<T> {
     Scattered(BTreeMap<usize, Box<[T; LEAF]>>),
 }
 
-impl<T: Copy + Default> Table<T> {
+impl<T: Copy + Default> PerPage<T> {
     /// An array of `len` values.
     pub fn whole(len: usize) -> Self {
         Self::with(len, Values::Whole(vec![T::default(); len]))
@@ -115,7 +115,7 @@ fn leaf<T: Copy + Default>(leaves: &BTreeMap<usize, Box<[T; LEAF]>>, at: usize) 
         .map_or(T::default(), |l| l[at % LEAF])
 }
 
-impl<T: Copy + Default> Index<usize> for Table<T> {
+impl<T: Copy + Default> Index<usize> for PerPage<T> {
     type Output = T;
 
     #[inline]
@@ -131,7 +131,7 @@ impl<T: Copy + Default> Index<usize> for Table<T> {
     }
 }
 
-impl<T: Copy + Default> IndexMut<usize> for Table<T> {
+impl<T: Copy + Default> IndexMut<usize> for PerPage<T> {
     /// A place for the value at `at`, made if there is none.
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut T {
@@ -154,16 +154,16 @@ impl<T: Copy + Default> IndexMut<usize> for Table<T> {
 
 /// One bit a page.
 #[derive(Debug)]
-pub struct Bits(Table<u64>);
+pub struct Bits(PerPage<u64>);
 
 impl Bits {
     /// Of `pages` pages, all clear.
     pub fn new(pages: u32, scattered: bool) -> Self {
         let words = pages.div_ceil(64) as usize;
         Self(if scattered {
-            Table::scattered(words)
+            PerPage::scattered(words)
         } else {
-            Table::growing(words)
+            PerPage::growing(words)
         })
     }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_page_far_away_costs_a_leaf() {
-        let mut t: Table<u64> = Table::scattered(TOP);
+        let mut t: PerPage<u64> = PerPage::scattered(TOP);
         t[TOP - 1] = 7;
         t[5] = 1;
         assert_eq!((t[TOP - 1], t[TOP - 2], t[5], t[6]), (7, 0, 1, 0));
@@ -240,7 +240,11 @@ mod tests {
 
     #[test]
     fn growing_keeps_values() {
-        for mut t in [Table::whole(3), Table::growing(3), Table::scattered(3)] {
+        for mut t in [
+            PerPage::whole(3),
+            PerPage::growing(3),
+            PerPage::scattered(3),
+        ] {
             t[2] = 9u32;
             t.grow(100);
             t[99] = 4;
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "value 3 of 3")]
     fn beyond_the_end_is_a_defect() {
-        Table::<u8>::scattered(3)[3] = 1;
+        PerPage::<u8>::scattered(3)[3] = 1;
     }
 
     proptest! {

@@ -1,7 +1,10 @@
 //! Reading a journal: frames, the header, operations.
 
-use super::{quietly, JournalError, Op, MAGIC, MAGIC_NAME};
-use crate::policy::{Policy, PolicyConfig};
+use super::error::JournalError;
+use crate::policy::Policy;
+use crate::record::header::{decoder, PolicyConfig, MAGIC, MAGIC_NAME};
+use crate::record::ops::{Op, OpInfo, NUMBERS_MAX};
+use crate::sys::quiet::quietly;
 use coldset_engine::presets;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,8 +12,6 @@ use std::path::Path;
 
 /// Most bytes of the operations of a frame, unpacked. The writer's frames are much smaller.
 const FRAME_MAX: u64 = 64 << 20;
-/// Window that a frame may ask for, as a power of two: as much.
-const WINDOW_LOG: u32 = 26;
 /// Unpacked bytes that any journal may have, and further ones for each of its own. What a pool
 /// writes has a tenth of that: more is an attempt, or damage.
 const UNPACKED: u64 = 16 << 20;
@@ -24,6 +25,8 @@ pub(super) struct Reader {
     from: BufReader<File>,
     frame: Vec<u8>,
     at: usize,
+    /// Operations read.
+    operations: u64,
     /// Unpacked bytes that may come yet.
     left: u64,
     /// The last frame is not whole, or there is no end.
@@ -38,35 +41,6 @@ pub(super) struct Header {
     pub(super) written_by: String,
     /// The policy, if it begins in the middle.
     pub(super) state: Option<Box<Policy>>,
-}
-
-/// True if the file begins as a journal does, of whatever version.
-///
-/// # Errors
-/// It cannot be read at all.
-pub fn is_journal(path: impl AsRef<Path>) -> io::Result<bool> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        // A pipe could not be read again.
-        return Ok(false);
-    }
-    begins_as_journal(&file)
-}
-
-/// As [`is_journal`], of a regular file that has not been read.
-pub(super) fn begins_as_journal(file: &File) -> io::Result<bool> {
-    let mut head = Vec::new();
-    let Ok(z) = decoder(BufReader::new(file)) else {
-        return Ok(false);
-    };
-    let read = z.take(MAGIC_NAME.len() as u64).read_to_end(&mut head);
-    Ok(read.is_ok() && head == MAGIC_NAME.as_bytes())
-}
-
-fn decoder<R: BufRead>(from: R) -> io::Result<zstd::Decoder<'static, R>> {
-    let mut decoder = zstd::Decoder::with_buffer(from)?;
-    decoder.window_log_max(WINDOW_LOG)?;
-    Ok(decoder)
 }
 
 /// An error of unpacking; none if the frame is not whole.
@@ -135,6 +109,7 @@ impl Reader {
             from,
             frame,
             at: 0,
+            operations: 0,
             left,
             truncated: false,
             ended: false,
@@ -162,25 +137,32 @@ impl Reader {
         Ok(false)
     }
 
-    /// The next operation and its arguments; none at the end.
-    pub(super) fn next(&mut self, args: &mut [u64; 5]) -> Result<Option<Op>, JournalError> {
+    /// The next operation; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Op>, JournalError> {
         while self.at == self.frame.len() {
             if !self.next_frame()? {
                 self.truncated |= !self.ended;
                 return Ok(None);
             }
             if self.ended {
-                return Err(JournalError::Damaged("it goes on after its end".into()));
+                return Err(JournalError::Damaged("something follows its end".into()));
             }
         }
         let byte = self.frame[self.at];
         self.at += 1;
-        let (op, n) = Op::of(byte)
+        let entry = OpInfo::of(byte)
             .ok_or_else(|| JournalError::Damaged(format!("there is no operation {byte}")))?;
-        for a in &mut args[..n] {
-            *a = self.number()?;
+        let mut numbers = [0; NUMBERS_MAX];
+        let numbers = &mut numbers[..entry.numbers()];
+        for n in &mut *numbers {
+            *n = self.number()?;
         }
-        self.ended = op == Op::End;
+        let op = Op::decode(byte, numbers).ok_or_else(|| JournalError::DamagedAt {
+            at: self.operations,
+            what: format!("{} of {numbers:?}", entry.name),
+        })?;
+        self.operations += 1;
+        self.ended = op == Op::End();
         Ok(Some(op))
     }
 

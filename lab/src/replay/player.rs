@@ -1,0 +1,354 @@
+//! Plays the accesses of a trace, one after the other.
+//!
+//! Most of them hit: [`Player::hits`] serves those in one loop over the machine's state. Any other
+//! is one operation of the machine ([`Player::miss`]), which may charge, reclaim, read and wait.
+//! Between accesses [`Player::tick`] takes samples and statistics that are due.
+
+use super::counters::counters;
+use super::inspect::{self, Command, LruvecDump};
+use super::stage::{Memcgs, Places};
+use super::ReplayOptions;
+use crate::traces::{OpKind, Trace};
+use coldset_engine::reclaim::DebugError;
+use coldset_engine::{MemcgId, MmId, ObjectId};
+use coldset_machine::samples::Row;
+use coldset_machine::{
+    Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile, World,
+};
+
+/// The simulated process of one task of the trace.
+struct Process {
+    ctx: Ctx,
+    mm: MmId,
+    /// By object, as far as it has used any.
+    views: Vec<Option<Box<View>>>,
+}
+
+/// An object as a process sees it.
+struct View {
+    file: OpenFile,
+    mapping: Option<MappingId>,
+}
+
+impl Process {
+    fn new(machine: &Machine, memcg: MemcgId, clock: InlineClock) -> Self {
+        let mm = machine.create_mm(memcg);
+        Self {
+            ctx: Ctx::inline(mm, memcg, clock),
+            mm,
+            views: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn view(&mut self, object: u8, objects: &[ObjectId]) -> &mut View {
+        let at = usize::from(object);
+        if self.views.len() <= at {
+            self.views.resize_with(at + 1, || None);
+        }
+        self.views[at].get_or_insert_with(|| {
+            Box::new(View {
+                file: OpenFile::new(objects[at]),
+                mapping: None,
+            })
+        })
+    }
+}
+
+/// Pages of the program itself: in use all the time.
+struct OwnPages {
+    ctx: Ctx,
+    mapping: MappingId,
+    pages: u32,
+}
+
+impl OwnPages {
+    fn new(machine: &Machine, process: Process, pages: u32) -> Self {
+        let region = machine.create_anon(pages);
+        Self {
+            mapping: machine.mmap(process.mm, region, 0, pages, MappingFlags::empty()),
+            ctx: process.ctx,
+            pages,
+        }
+    }
+
+    /// Stores to all of them for the first time.
+    fn fill(&self, run: &mut MachineRun) -> Result<(), OpError> {
+        (0..self.pages).try_for_each(|page| self.access(run, page, true))
+    }
+
+    /// Loads from all of them. Takes time from the process, for it is the same program.
+    fn touch(&self, run: &mut MachineRun, process: &Ctx) -> Result<(), OpError> {
+        self.ctx.set_clock(process.now());
+        for page in 0..self.pages {
+            let hit = run.machine.world_mut().touch(self.mapping, page, false);
+            if !hit {
+                self.access(run, page, false)?;
+            }
+        }
+        process.set_clock(self.ctx.now());
+        Ok(())
+    }
+
+    fn access(&self, run: &mut MachineRun, page: u32, write: bool) -> Result<(), OpError> {
+        let machine = run.machine.clone();
+        run.run_inline(
+            &self.ctx,
+            machine.access(&self.ctx, self.mapping, page, write),
+        )
+    }
+}
+
+/// Counters at one point of a replay.
+#[derive(Clone, Debug)]
+pub struct SeriesPoint {
+    /// Accesses done.
+    pub access: u64,
+    /// Counters by name.
+    pub counters: Vec<(&'static str, i64)>,
+    /// `[seq, anonymous pages, file pages]` for each generation (multi-gen only).
+    pub generations: Vec<[u64; 3]>,
+}
+
+/// What a replay writes down on its way.
+#[derive(Default)]
+pub(super) struct Records {
+    pub series: Vec<SeriesPoint>,
+    pub samples: Vec<(u64, Row)>,
+}
+
+/// A trace being played.
+pub(super) struct Player<'a> {
+    pub run: MachineRun,
+    machine: Machine,
+    pub memcgs: Memcgs,
+    pub records: Records,
+    trace: &'a Trace,
+    options: &'a ReplayOptions,
+    places: Places<'a>,
+    /// By task of the trace.
+    processes: Vec<Option<Process>>,
+    own: Option<OwnPages>,
+    /// Accesses before this one have had their records brought into the CPU's cache.
+    warmed: usize,
+    /// Points of the clock that are still to come, last first.
+    points: Vec<u64>,
+    /// The next sample comes before this access.
+    sample_at: usize,
+    /// Misses until the next fold of memcg statistics.
+    to_fold: u64,
+}
+
+/// Why every access has a process.
+const PRESENT: &str = "a task of the trace";
+/// Why a miss has a view of its object, and a mapping where it needs one.
+const LOOKED_UP: &str = "made by the hit path";
+
+impl<'a> Player<'a> {
+    pub fn new(
+        run: MachineRun,
+        memcgs: Memcgs,
+        trace: &'a Trace,
+        options: &'a ReplayOptions,
+    ) -> Self {
+        let machine = run.machine.clone();
+        let places = Places::create(&machine, trace);
+        let clock = match options.clock {
+            Some(_) => InlineClock::External,
+            None => InlineClock::Running,
+        };
+        let process = |&memcg: &Option<_>| Some(Process::new(&machine, memcg?, clock));
+        let processes = memcgs.by_task().iter().map(process).collect();
+        let own = Process::new(&machine, memcgs.limited, clock);
+        let own_pages = options.own_pages;
+        let mut points: Vec<u64> = options.clock.iter().flat_map(|c| c.accesses()).collect();
+        points.reverse();
+        Self {
+            own: (own_pages > 0).then(|| OwnPages::new(&machine, own, own_pages)),
+            run,
+            machine,
+            memcgs,
+            records: Records::default(),
+            trace,
+            options,
+            places,
+            processes,
+            warmed: 0,
+            points,
+            sample_at: match options.sample_points {
+                0 => usize::MAX,
+                _ => 0,
+            },
+            to_fold: options.fold_first,
+        }
+    }
+
+    /// Plays the whole trace.
+    ///
+    /// # Errors
+    /// The first access that fails, and why.
+    pub fn play(&mut self) -> Result<(), (usize, OpError)> {
+        if let Some(own) = &self.own {
+            own.fill(&mut self.run).map_err(|e| (0, e))?;
+        }
+        let mut at = 0;
+        loop {
+            let until = self.tick(at);
+            if at == self.trace.ops.len() {
+                return Ok(());
+            }
+            at = self.hits(at, until);
+            if at < until {
+                self.miss(at).map_err(|e| (at, e))?;
+                at += 1;
+            }
+        }
+    }
+
+    /// Does what is due before access `at`: samples, and statistics at the points of the clock.
+    /// Returns the access before which something is due next, or the end.
+    fn tick(&mut self, at: usize) -> usize {
+        let accesses = self.trace.ops.len();
+        if at >= self.sample_at {
+            let row = self.machine.world().sample();
+            self.records.samples.push((at as u64, row));
+            let step = accesses.div_ceil(self.options.sample_points).max(1);
+            self.sample_at = at.saturating_add(step);
+        }
+        while self.points.last().is_some_and(|&p| p <= at as u64) {
+            self.points.pop();
+            self.read_statistics(at);
+        }
+        let point = self.points.last().map_or(usize::MAX, |&p| p as usize);
+        accesses.min(point).min(self.sample_at)
+    }
+
+    /// The program reads its statistics, which folds them.
+    fn read_statistics(&mut self, at: usize) {
+        let mut w = self.machine.world_mut();
+        w.engine.memcgs.fold();
+        if self.options.series {
+            let limited = self.memcgs.limited;
+            self.records.series.push(SeriesPoint {
+                access: at as u64,
+                counters: counters(&w, limited, &self.options.swap),
+                generations: w.engine.generations(limited),
+            });
+        }
+    }
+
+    /// Plays accesses that hit, up to `until`. Returns the first that does not.
+    fn hits(&mut self, from: usize, until: usize) -> usize {
+        let trace = self.trace;
+        let ops = &trace.ops;
+        let mut w = self.machine.world_mut();
+        let mut at = from;
+        while at < until {
+            if at >= self.warmed {
+                let ahead = &ops[at..ops.len().min(at + World::WARM)];
+                self.warmed = at + ahead.len();
+                let id = |object: u8| self.places.ids[usize::from(object)];
+                w.warm(ahead.iter().map(|op| (id(op.object), op.page)));
+            }
+            let op = ops[at];
+            let process = self.processes[usize::from(op.task)].as_mut();
+            let process = process.expect(PRESENT);
+            let mm = process.mm;
+            let view = process.view(op.object, &self.places.ids);
+            match op.kind {
+                OpKind::Pread => {
+                    // All that follow of the same file, as far as their records are at hand.
+                    let run = ops[at..until.min(self.warmed)].iter().take_while(|o| {
+                        (o.kind, o.object, o.task) == (op.kind, op.object, op.task)
+                    });
+                    match w.read_hits(0, &view.file, run.map(|o| o.page)) {
+                        0 => return at,
+                        // The one that ended the run is looked at once more: it misses, unless it
+                        // is of another kind.
+                        hits => at += hits,
+                    }
+                }
+                OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
+                    let Some(mapping) = view.mapping else {
+                        drop(w);
+                        view.mapping = Some(self.places.map(&self.machine, mm, op.object));
+                        w = self.machine.world_mut();
+                        continue;
+                    };
+                    if !w.touch(mapping, op.page, op.kind.is_write()) {
+                        return at;
+                    }
+                    at += 1;
+                }
+                OpKind::Pwrite | OpKind::WholeWrite => return at,
+            }
+        }
+        until
+    }
+
+    /// Plays one access that needs more than a look-up.
+    fn miss(&mut self, at: usize) -> Result<(), OpError> {
+        self.fold_by_misses();
+        let op = self.trace.ops[at];
+        let process = self.processes[usize::from(op.task)].as_ref();
+        let process = process.expect(PRESENT);
+        let ctx = &process.ctx;
+        if let Some(clock) = &self.options.clock {
+            ctx.set_clock(clock.at(at as u64));
+        }
+        self.run.catch_up(ctx);
+        if let Some(own) = &self.own {
+            own.touch(&mut self.run, ctx)?;
+        }
+        let view = process.views[usize::from(op.object)].as_ref();
+        let view = view.expect(LOOKED_UP);
+        let (machine, run) = (&self.machine, &mut self.run);
+        match op.kind {
+            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
+                let mapping = view.mapping.expect(LOOKED_UP);
+                let write = op.kind.is_write();
+                run.run_inline(ctx, machine.access(ctx, mapping, op.page, write))?;
+            }
+            OpKind::Pread => run.run_inline(ctx, machine.read(ctx, &view.file, op.page, 1))?,
+            OpKind::Pwrite | OpKind::WholeWrite => {
+                let whole = op.kind == OpKind::WholeWrite;
+                let object = view.file.object;
+                run.run_inline(ctx, machine.write(ctx, object, op.page, 1, whole))?;
+            }
+        }
+        // It waited for its page, so it was switched out and in again.
+        machine.world_mut().engine.mm_ran(process.mm, 0);
+        Ok(())
+    }
+
+    /// Without a clock, memcg statistics are folded whenever `fold_every` accesses have missed.
+    fn fold_by_misses(&mut self) {
+        if self.options.clock.is_some() || self.options.fold_every == 0 {
+            return;
+        }
+        if self.to_fold == 0 {
+            self.machine.world_mut().engine.memcgs.fold();
+            self.to_fold = self.options.fold_every;
+        }
+        self.to_fold -= 1;
+    }
+
+    /// Runs debug commands on the lruvec of every memcg, and returns what all lists hold then.
+    ///
+    /// # Errors
+    /// A command that an lruvec refuses.
+    pub fn inspect(&mut self, commands: &[Command]) -> Result<Vec<LruvecDump>, DebugError> {
+        let process = self.processes.iter().flatten().next().expect(PRESENT);
+        for &command in commands {
+            for memcg in self.memcgs.of_tasks() {
+                inspect::command(&mut self.run, &process.ctx, memcg, command)?;
+            }
+        }
+        Ok(inspect::dump(&self.machine.world()))
+    }
+
+    /// The processes' contexts.
+    pub fn contexts(&self) -> impl Iterator<Item = &Ctx> {
+        self.processes.iter().flatten().map(|p| &p.ctx)
+    }
+}

@@ -1,0 +1,126 @@
+//! What a replay plays on: the memcgs of its tasks, the objects of its trace, their mappings.
+
+use super::ReplayOptions;
+use crate::traces::{ObjectInfo, Trace};
+use coldset_engine::memcg::{CounterKind, MemcgError};
+use coldset_engine::{MemcgId, MmId, ObjectId};
+use coldset_machine::{Machine, MappingFlags, MappingId};
+
+/// The limited memcg, and one below it for each task if they are to be told apart.
+pub(super) struct Memcgs {
+    pub limited: MemcgId,
+    /// By task of the trace; none: the task does not occur.
+    of_task: Vec<Option<MemcgId>>,
+    /// Every task has its own.
+    pub apart: bool,
+}
+
+impl Memcgs {
+    pub fn create(machine: &Machine, trace: &Trace, o: &ReplayOptions) -> Result<Self, MemcgError> {
+        let mut w = machine.world_mut();
+        let w = &mut *w;
+        let limited = w.engine.memcg_create(MemcgId::ROOT)?;
+        let tree = &mut w.engine.memcgs;
+        tree.set_max(limited, CounterKind::Memory, o.memory)?;
+        let named = || o.low.iter().chain(&o.max);
+        let present = present(trace, named().map(|&(task, _)| task));
+        let apart = present.len() > 1 || named().next().is_some();
+        let mut of_task = Vec::new();
+        for present in present {
+            of_task.push(match (present, apart) {
+                (false, _) => None,
+                (true, false) => Some(limited),
+                (true, true) => Some(w.engine.memcg_create(limited)?),
+            });
+        }
+        let of = |task: u16| of_task[usize::from(task)].expect("named");
+        let tree = &mut w.engine.memcgs;
+        for &(task, pages) in &o.low {
+            tree.set_low(of(task), pages)?;
+        }
+        for &(task, pages) in &o.max {
+            tree.set_max(of(task), CounterKind::Memory, pages)?;
+        }
+        Ok(Self {
+            limited,
+            of_task,
+            apart,
+        })
+    }
+
+    /// By task of the trace.
+    pub fn by_task(&self) -> &[Option<MemcgId>] {
+        &self.of_task
+    }
+
+    pub fn of_tasks(&self) -> impl Iterator<Item = MemcgId> + '_ {
+        self.of_task.iter().flatten().copied()
+    }
+}
+
+/// Which tasks get a memcg and an address space: all up to the highest number, but if nearly none of
+/// them occur only those that do, or are `named`.
+fn present(trace: &Trace, named: impl Iterator<Item = u16>) -> Vec<bool> {
+    let tasks = trace.tasks.max(1) as usize;
+    let mut present = vec![false; tasks];
+    for op in &trace.ops {
+        present[usize::from(op.task)] = true;
+    }
+    for task in named {
+        present[usize::from(task)] = true;
+    }
+    present[0] |= tasks == 1;
+    let count = present.iter().filter(|&&p| p).count();
+    if tasks <= 4 * count + 64 {
+        present.fill(true);
+    }
+    present
+}
+
+/// Objects and mappings of a replay. Mappings are made when they are first used.
+pub(super) struct Places<'a> {
+    objects: &'a [ObjectInfo],
+    /// What the objects are called in the machine.
+    pub ids: Vec<ObjectId>,
+    /// Entries that may still be arrays.
+    whole: u64,
+}
+
+impl<'a> Places<'a> {
+    pub fn create(machine: &Machine, trace: &'a Trace) -> Self {
+        let create = |info: &ObjectInfo| match (info.is_anon, is_whole(info)) {
+            (true, true) => machine.create_anon(info.pages),
+            (true, false) => machine.create_scattered_anon(info.pages),
+            (false, true) => machine.create_file(0, info.pages),
+            (false, false) => machine.create_scattered_file(0, info.pages),
+        };
+        Self {
+            objects: &trace.objects,
+            ids: trace.objects.iter().map(create).collect(),
+            whole: WHOLE * trace.ops.len() as u64 + (1 << 20),
+        }
+    }
+
+    pub fn map(&mut self, machine: &Machine, mm: MmId, n: u8) -> MappingId {
+        let (info, object) = (&self.objects[usize::from(n)], self.ids[usize::from(n)]);
+        let left = self.whole.checked_sub(info.pages.into());
+        match left.filter(|_| is_whole(info)) {
+            Some(left) => {
+                self.whole = left;
+                machine.mmap(mm, object, 0, info.pages, MappingFlags::empty())
+            }
+            None => machine.mmap_scattered(mm, object, MappingFlags::empty()),
+        }
+    }
+}
+
+/// An object is kept as arrays if it has at most this many pages for each page of it that the trace
+/// uses; page tables likewise, by accesses. Of others only what is used is kept: a page number in a
+/// trace is no reason to take memory.
+const WHOLE: u64 = 16;
+/// Pages that are an array in any case.
+const WHOLE_MIN: u64 = 1024;
+
+fn is_whole(info: &ObjectInfo) -> bool {
+    u64::from(info.pages) <= WHOLE * u64::from(info.used) + WHOLE_MIN
+}

@@ -1,0 +1,357 @@
+//! The one way a page of a file gets into the page cache, for reads, faults and writes.
+//!
+//! | step | where |
+//! |---|---|
+//! | which pages a miss reads: the window | [`World::miss_window`] |
+//! | charge, allocate, insert (locked), refault, one request for the run | [`Machine::start_read`] |
+//! | wait for it | [`Machine::finish_read`] |
+//! | the device has finished: up to date, unlocked | [`World::read_done`] |
+
+use crate::config::OpError;
+use crate::ctx::Ctx;
+use crate::device::{DeviceError, Request};
+use crate::machine::Machine;
+use crate::mem::{Backing, Slot};
+use crate::sim::TimeClass;
+use crate::vm::held::{FolioRef, NewPages};
+use crate::world::World;
+use coldset_engine::ids::PAGE_SIZE;
+use coldset_engine::workingset::refault::RefaultSite;
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use std::ops::Range;
+
+/// Why a page is brought into the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A read through a descriptor.
+    Read,
+    /// A page fault.
+    Fault,
+    /// Read around a page that has faulted: nobody needs it yet, so it is given up where memory is
+    /// short.
+    Around,
+    /// A write, to a page that is not overwritten as a whole: not a refault.
+    Write,
+}
+
+/// A read that has been submitted.
+pub(crate) struct Reading<'a> {
+    /// Its first folio.
+    first: FolioRef<'a>,
+    /// The page after the last one it reads.
+    end: u32,
+    /// Memory ran short before the end of what was asked for.
+    short: bool,
+    /// When the device has finished, ns.
+    until: u64,
+    result: Result<(), DeviceError>,
+}
+
+impl World {
+    /// The pages that a miss of the first of `wanted` reads: those that are wanted, and what is read
+    /// ahead.
+    pub(crate) fn miss_window(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        wanted: Range<u32>,
+    ) -> Range<u32> {
+        self.engine.set_now(ctx.now());
+        let end = wanted.end + self.read_ahead;
+        wanted.start..end.min(self.objects[object.idx()].pages())
+    }
+
+    /// The first run of pages in `range` that are not cached.
+    fn missing_run(&self, object: ObjectId, range: Range<u32>) -> Range<u32> {
+        let cached = |page: &u32| self.objects[object.idx()].word(*page).folio().is_some();
+        let mut pages = range.clone();
+        let first = pages.find(|page| !cached(page)).unwrap_or(range.end);
+        let end = pages.find(cached).unwrap_or(range.end);
+        first..end
+    }
+
+    /// Inserts a new, locked folio that has been charged. The slot holds its only reference, and
+    /// the lock keeps it there. `None` if another task was faster.
+    fn insert_page(
+        &mut self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Option<FolioId> {
+        let slot = self.objects[object.idx()].slot(page);
+        if matches!(slot, Slot::Folio(_)) {
+            return None;
+        }
+        let lruvec = self.engine.lruvec_id(memcg, ctx.node);
+        let id = self.engine.folio_alloc(NewFolio {
+            lruvec,
+            object,
+            index: page,
+            order: 0,
+            zone: 0,
+            flags: Flags::LOCKED | Flags::OWNED,
+        });
+        self.objects[object.idx()].set_slot(page, Slot::Folio(id));
+        let faulted = matches!(purpose, Purpose::Fault | Purpose::Around);
+        if let (Slot::Shadow(shadow), true) = (slot, purpose != Purpose::Write) {
+            let site = match faulted {
+                true => RefaultSite::Fault,
+                false => RefaultSite::Read,
+            };
+            self.engine.refault(id, shadow, site);
+        }
+        self.engine.lru_add(ctx.cpu(), id, faulted);
+        Some(id)
+    }
+
+    /// Submits the read of new folios as one request. Returns when it ends, and how. A completion
+    /// unlocks them then; after an error they have left the cache already.
+    fn submit_read(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        pages: &Range<u32>,
+    ) -> (u64, Result<(), DeviceError>) {
+        let Backing::File { device, start } = self.objects[object.idx()].backing else {
+            unreachable!("read of an anonymous object");
+        };
+        let bytes = pages.len() as u64 * PAGE_SIZE;
+        let request = Request::read((start + u64::from(pages.start)) * PAGE_SIZE, bytes);
+        let done = self.devices[device].submit(ctx.now(), request);
+        ctx.charge(TimeClass::Fault, done.cpu_ns);
+        self.engine
+            .count_host(ctx.memcg, Counter::Pgpgin, (bytes / 1024) as i64);
+        if done.result.is_err() {
+            // Only the reader hears of it: fsync reports writes. A later read tries again.
+            self.fail_read(object, pages);
+            return (done.end, done.result);
+        }
+        let end = done.end.max(ctx.now());
+        if ctx.task().is_none() || end <= self.sim.now() {
+            self.read_done(object, pages);
+        } else {
+            self.complete_read_at(end, object, pages.clone());
+        }
+        (end, Ok(()))
+    }
+
+    /// The folio of a page whose read has not ended: it is locked, so it is still in its slot.
+    pub(crate) fn folio_in_flight(&self, object: ObjectId, page: u32) -> FolioId {
+        let folio = self.objects[object.idx()].word(page).folio();
+        folio.expect("a locked folio stays in its slot")
+    }
+
+    /// The contents have arrived.
+    pub(crate) fn read_done(&mut self, object: ObjectId, pages: &Range<u32>) {
+        for page in pages.clone() {
+            let id = self.folio_in_flight(object, page);
+            if let Some(c) = &mut self.objects[object.idx()].contents {
+                c.memory[page as usize] = c.disk[page as usize];
+            }
+            self.engine.folio_set(id, Flags::UPTODATE);
+            self.unlock_folio(id);
+        }
+    }
+
+    /// Folios that got no contents leave the cache.
+    pub(crate) fn fail_read(&mut self, object: ObjectId, pages: &Range<u32>) {
+        for page in pages.clone() {
+            let id = self.folio_in_flight(object, page);
+            self.objects[object.idx()].set_slot(page, Slot::Empty);
+            self.engine.folio_clear(id, Flags::OWNED);
+            self.unlock_folio(id);
+            self.engine.folio_put(id, 1);
+        }
+    }
+}
+
+impl Machine {
+    /// Makes the first page of `window` readable. If it is missing, what else is missing of the
+    /// window up to its first cached page is read with it. The page may be gone from the cache again
+    /// when this returns, or its read may have failed for another reader: the caller looks again.
+    pub(crate) async fn page_in(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        window: Range<u32>,
+        purpose: Purpose,
+    ) -> Result<FolioRef<'_>, OpError> {
+        loop {
+            let cached = self.w.borrow().objects[object.idx()]
+                .word(window.start)
+                .folio();
+            if let Some(id) = cached {
+                return Ok(self.get_unlocked(ctx, id).await);
+            }
+            let window = window.clone();
+            if let Some(reading) = self.start_read(ctx, object, window, purpose).await? {
+                return self.finish_read(ctx, reading).await;
+            }
+        }
+    }
+
+    /// Reads what is missing of `pages`, one request for each run, until a reclaim is fruitless.
+    /// Nobody waits for it here.
+    pub(crate) async fn read_around(&self, ctx: &Ctx, object: ObjectId, pages: Range<u32>) {
+        let mut at = pages.start;
+        loop {
+            let run = self.w.borrow().missing_run(object, at..pages.end);
+            if run.is_empty() {
+                return;
+            }
+            at = run.start;
+            match self.start_read(ctx, object, run, Purpose::Around).await {
+                // A task that needs a page whose read has failed reads it again, and gets the error.
+                Ok(Some(reading)) if !reading.short => at = reading.end,
+                Ok(None) => at += 1,
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Inserts new folios for `pages`, up to the first that is cached or that memory is refused for,
+    /// and submits their read as one request. `None`: the first is cached by now.
+    async fn start_read(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        pages: Range<u32>,
+        purpose: Purpose,
+    ) -> Result<Option<Reading<'_>>, OpError> {
+        let mut new = NewPages::new(self, object, pages.start);
+        let mut short = false;
+        for page in pages {
+            match self.new_page(ctx, object, page, purpose).await {
+                Ok(Some(_)) => new.push(),
+                Ok(None) => break,
+                Err(error) if new.is_empty() => return Err(error),
+                Err(_) => {
+                    short = true;
+                    break;
+                }
+            }
+        }
+        if new.is_empty() {
+            return Ok(None);
+        }
+        let pages = new.submitted();
+        let first = self.w.borrow().folio_in_flight(object, pages.start);
+        let first = FolioRef::get(self, first);
+        let w = &mut *self.w.borrow_mut();
+        let (until, result) = w.submit_read(ctx, object, &pages);
+        w.pay(ctx);
+        Ok(Some(Reading {
+            first,
+            end: pages.end,
+            short,
+            until,
+            result,
+        }))
+    }
+
+    /// Waits for a read.
+    async fn finish_read<'a>(
+        &'a self,
+        ctx: &Ctx,
+        reading: Reading<'a>,
+    ) -> Result<FolioRef<'a>, OpError> {
+        ctx.io_until(reading.until).await;
+        reading.result.map_err(OpError::Device)?;
+        // Its completion and our wake-up fall on the same instant, in either order.
+        self.wait_unlocked(ctx, reading.first.id).await;
+        Ok(reading.first)
+    }
+
+    /// Charges and inserts one locked page. `None` if it is cached already.
+    #[inline]
+    pub(crate) async fn new_page(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Result<Option<FolioId>, OpError> {
+        let nodes = self.w.borrow_mut().new_index_nodes(object, page);
+        let charge = match purpose {
+            Purpose::Around => self.get_page_ahead(ctx, ctx.memcg).await?,
+            _ => self.get_pages(ctx, ctx.memcg, 1).await?,
+        };
+        self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
+        let mut w = self.w.borrow_mut();
+        let id = w.insert_page(ctx, ctx.memcg, object, page, purpose);
+        drop(w);
+        if id.is_some() {
+            charge.keep();
+        }
+        Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MachineConfig;
+    use crate::machine::MachineRun;
+    use crate::mem::MappingFlags;
+    use crate::sim::Affinity;
+    use coldset_engine::memcg::CounterKind;
+    use coldset_engine::switches::presets::preset;
+
+    /// Pages of a file that are cached after a load of each of `pages` through a mapping, and major
+    /// faults.
+    fn cached(around: u32, flags: MappingFlags, limit: u64, pages: &[u32]) -> (Vec<u32>, i64) {
+        let mut cfg = MachineConfig::new(preset("base").unwrap());
+        cfg.read_around = around;
+        cfg.check = true;
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let m = run.machine.clone();
+        let memcg = {
+            let mut w = m.world_mut();
+            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
+            let kind = CounterKind::Memory;
+            w.engine.memcgs.set_max(memcg, kind, limit).unwrap();
+            memcg
+        };
+        let file = m.create_file(0, 200);
+        let mm = m.create_mm(memcg);
+        let map = m.mmap(mm, file, 0, 200, flags);
+        let pages = pages.to_vec();
+        m.spawn("reader", Affinity::Any, mm, move |m, ctx| async move {
+            for page in pages {
+                m.access(&ctx, map, page, false).await.unwrap();
+            }
+        });
+        run.executor.run();
+        let w = m.world();
+        assert!(w.ooms().is_empty());
+        let cached = (0..200).filter(|&p| w.object(file).word(p).folio().is_some());
+        let major = w.engine.memcgs.live(memcg, Counter::Pgmajfault);
+        (cached.collect(), major)
+    }
+
+    #[test]
+    fn a_fault_reads_round_itself() {
+        let none = MappingFlags::empty();
+        assert_eq!(cached(0, none, 1000, &[100]), (vec![100], 1));
+        assert_eq!(cached(32, none, 1000, &[100]), ((84..116).collect(), 1));
+        assert_eq!(cached(32, none, 1000, &[3]), ((0..32).collect(), 1));
+        assert_eq!(cached(32, none, 1000, &[195]), ((179..200).collect(), 1));
+        // What is there already is left alone.
+        assert_eq!(
+            cached(32, none, 1000, &[0, 32]),
+            ((0..48).collect(), 2),
+            "the second window begins in the first"
+        );
+        let advised = MappingFlags::NO_RECENCY;
+        assert_eq!(cached(32, advised, 1000, &[100]), (vec![100], 1));
+    }
+
+    #[test]
+    fn reading_round_gives_up_where_memory_is_short() {
+        let pages: Vec<u32> = (0..200).collect();
+        let (cached, _) = cached(32, MappingFlags::empty(), 8, &pages);
+        assert!(!cached.is_empty() && cached.len() <= 8, "{cached:?}");
+    }
+}
