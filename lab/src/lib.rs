@@ -10,6 +10,7 @@ pub mod fidelity;
 pub mod mrc;
 pub mod pages;
 pub mod replay;
+pub mod rig;
 pub mod runner;
 pub mod sweep;
 pub mod verify;

@@ -21,7 +21,7 @@ use std::rc::Weak;
 /// An address space.
 #[derive(Debug)]
 pub struct Mm {
-    /// Its memcg.
+    /// The memcg it is charged to.
     pub memcg: MemcgId,
     /// Its mappings in address order.
     pub mappings: Vec<MappingId>,
@@ -31,7 +31,7 @@ pub struct Mm {
     pub file: u64,
     /// Pages in swap.
     pub swapped: u64,
-    /// Leaf tables.
+    /// Leaf page tables in use.
     pub tables: u64,
     /// It has not ended.
     pub alive: bool,
@@ -41,7 +41,7 @@ pub struct Mm {
 pub struct World {
     /// The reclaim engine.
     pub engine: Engine,
-    /// Costs.
+    /// Every cost, by name.
     pub params: Params,
     pub(crate) objects: Vec<Object>,
     pub(crate) mappings: Vec<Mapping>,
@@ -104,6 +104,9 @@ impl World {
     pub(crate) fn new(cfg: &MachineConfig, sim: &Sim) -> Result<Self, MachineError> {
         let mut engine_cfg = cfg.engine.clone();
         engine_cfg.nr_cpus = u32::from(cfg.cpus);
+        // One tick for timers, reclaim and dirty throttling.
+        let hz = cfg.params.timer_hz;
+        engine_cfg.hz = u32::try_from(hz).unwrap_or(u32::MAX);
         engine_cfg.swap_synchronous = !matches!(cfg.swap, SwapConfig::Disk { .. });
         if !cfg.fault_around.is_power_of_two() || cfg.fault_around > 512 {
             return Err(MachineError::Range {
@@ -140,7 +143,10 @@ impl World {
         if let Some(s) = &swap {
             engine.set_swap(s.free(), s.total());
         }
-        let mut dirty = cfg.dirty.clone();
+        // Its times shrink with the scale of time and keep their number of ticks.
+        let time_scale = cfg.engine.time_scale;
+        let mut dirty = cfg.dirty.scaled(1, time_scale)?;
+        dirty.hz = hz.saturating_mul(time_scale);
         dirty.cpus = u32::from(cfg.cpus);
         Ok(Self {
             engine,
@@ -184,12 +190,12 @@ impl World {
         })
     }
 
-    /// An object.
+    /// The object with this id.
     pub fn object(&self, id: ObjectId) -> &Object {
         &self.objects[id.idx()]
     }
 
-    /// A device.
+    /// The device with this index.
     pub fn device(&self, index: usize) -> &Device {
         &self.devices[index]
     }

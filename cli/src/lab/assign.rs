@@ -1,7 +1,7 @@
 //! `NAME=VALUE` on the command line.
 
+use coldset_lab::rig::Costs;
 use coldset_lab::runner::RunnerError;
-use coldset_machine::Params;
 
 /// Splits `NAME=VALUE`.
 fn pair<'a>(what: &'static str, text: &'a str) -> Result<(&'a str, &'a str), RunnerError> {
@@ -14,12 +14,12 @@ fn pair<'a>(what: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Run
 ///
 /// # Errors
 /// Unknown name, or a value that is no whole number.
-pub fn costs(assignments: &[String]) -> Result<Params, RunnerError> {
-    let mut costs = Params::default();
+pub fn costs(assignments: &[String]) -> Result<Costs, RunnerError> {
+    let mut costs = Costs::default();
     for text in assignments {
         let (name, value) = pair("cost", text)?;
-        // The name first: whoever misspells it should not be told about the value.
-        costs.get(name)?;
+        // The name first: a misspelt one should not be answered with a complaint about the value.
+        costs.table().get(name)?;
         let value = value.replace('_', "");
         let value = value
             .parse()

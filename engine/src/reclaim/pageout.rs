@@ -1,5 +1,4 @@
-//! Writing one folio, freeing it, and the end of a list (`shrink-folio-list.md` 2 steps 15 to 17, 4
-//! and 6).
+//! Writing one folio, freeing it, and the end of a list (`docs/rules/shrink-list.md#freeing`).
 
 use super::shrink_list::{At, ShrinkList};
 use super::split::SplitFor;
@@ -19,7 +18,7 @@ impl ShrinkList {
             return self.keep(eng);
         }
         if !eng.clear_dirty(self.folio) {
-            // Somebody else wrote it.
+            // Another task wrote it.
             return self.free(eng);
         }
         eng.folios[self.folio].word.set(Flags::RECLAIM);

@@ -1,4 +1,4 @@
-//! The path of one isolated folio up to the decision to write or free it (`shrink-folio-list.md` 2).
+//! The path of one isolated folio up to the decision to write or free it (`docs/rules/shrink-list.md#steps`).
 //!
 //! The steps are numbered as there. A list is worked through oldest first, one folio to its end
 //! before the next, because a look-around or a flush for one folio changes what is found at the next.
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::Policy;
-use crate::mglru::look_around::LookAround;
+use crate::mglru::mms::LookAround;
 use crate::rules::Fate;
 use crate::switches::DirtyFlush;
 use std::hash::{Hash, Hasher};
@@ -56,7 +56,7 @@ pub(super) enum At {
     BatchFreed,
     /// The end of the list: flush done, last batch to free.
     EndFlushed,
-    /// The end.
+    /// Nothing is left to do.
     End,
 }
 
@@ -136,7 +136,7 @@ impl ShrinkList {
         self.target = target;
     }
 
-    /// Goes on. `None`: the list is through, survivors are in `ret`.
+    /// The next request to the host. `None`: the list is done, survivors are in `ret`.
     pub(crate) fn step(
         &mut self,
         eng: &mut Engine,
@@ -480,7 +480,7 @@ impl ShrinkList {
     }
 
     /// Step 2: poisoned memory is of no use to anybody. A small folio leaves the lists for good; it
-    /// belongs to whoever holds it, and at last to nobody. Of a large one some pages are good.
+    /// belongs to the tasks that hold it, and in the end to none. Of a large one some pages are good.
     fn poisoned(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
         if f.order > 0 {
@@ -662,7 +662,7 @@ impl ShrinkList {
     }
 }
 
-/// File-system calls are allowed for this folio (`shrink-folio-list.md` 2, step 7).
+/// File-system calls are allowed for this folio (`docs/rules/shrink-list.md#steps`, step 7).
 fn may_enter_fs(sc: &ScanControl, swap_cache: bool, swap_synchronous: bool) -> bool {
     sc.fs || (swap_cache && sc.io && !swap_synchronous)
 }

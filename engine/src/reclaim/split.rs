@@ -1,5 +1,5 @@
 //! Steps 10c, 10d and 11 of the path of one folio: large folios that cannot leave memory as a whole
-//! (`shrink-folio-list.md` 2).
+//! (`docs/rules/shrink-list.md#steps`).
 //!
 //! The first page goes on where the whole stopped. The other pages are input of the same list: they
 //! are next, in the order of their addresses, so that neighbours get neighbouring slots. Each of them

@@ -1,15 +1,15 @@
-//! Aging OOM (`workloads.md` 4): processes read a file through mappings of their own for ever, and a
+//! Aging OOM (`docs/reference/experiments.md#aging-oom`): processes read a file through mappings of their own for ever, and a
 //! program with many threads fills almost all of the memcg with anonymous memory, again and again.
 //! There is no swap: what must be freed is the file.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, MmId, ObjectId, Scale};
+use crate::rig::{Deviation, Failure, Host, Rig};
+use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
-use coldset_machine::{Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -17,12 +17,15 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aging-oom",
     doc: "readers of a mapped file beside a program that fills the memcg, no swap",
-    section: "workloads.md 4",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
     scale: 64,
     params: PARAMS,
+    costs: &["script_touch_page_ns", "timer_slack_ns"],
+    deviations: DEVIATIONS,
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -81,11 +84,6 @@ const PARAMS: &[ParamDoc] = &[
         doc: "size of the file, MiB",
     },
     ParamDoc {
-        name: "read_around_kib",
-        default: "128",
-        doc: "read with a page that is missing in a mapping, KiB (the kernel's read_ahead_kb)",
-    },
-    ParamDoc {
         name: "readers",
         default: "0",
         doc: "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
@@ -122,17 +120,25 @@ const PARAMS: &[ParamDoc] = &[
     },
 ];
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// Pages a reader loads from before it looks at the clock: less than a quantum.
 const RUN: u32 = 128;
 /// The older tool loads one byte of so many pages.
 const LEGACY_STRIDE: u32 = 64;
-/// A sleep ends up to this much late, ns: the timer slack of ordinary tasks.
-const SLACK_NS: u64 = 50_000;
+
+const DEVIATIONS: &[Deviation] = &[
+    Deviation {
+        name: "read_around_pages",
+        value: 32,
+        machine: "",
+        why: "a page at a time, the readers are so slow that no variant survives",
+        source: "the kernel's default of read_ahead_kb, 128 KiB",
+    },
+    KERNEL_MEMORY_OFF,
+];
 
 /// What the tasks of one run share.
-struct Shared {
+struct Load {
+    slack_ns: u64,
     touch_ns: u64,
     pause_ns: u64,
     wait_ns: u64,
@@ -150,18 +156,11 @@ struct Shared {
     warm_at: Cell<u64>,
     /// Counters at the start of the present round.
     fruitless: Cell<i64>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
     memcg: MemcgId,
 }
 
-impl Shared {
-    fn fail(&self, m: &Machine, e: OpError) {
-        self.failure.set(Some(e));
-        m.sim.stop();
-    }
-}
-
-async fn reader(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, start: u32, mut draw: Stream) {
+async fn reader(m: Machine, ctx: Ctx, s: Rc<Load>, map: MappingId, start: u32, mut draw: Stream) {
     // Forked one after the other, not all at once.
     let begin = draw.below(s.pause_ns.max(1));
     ctx.sleep_until(TimeClass::Idle, ctx.now() + begin).await;
@@ -176,7 +175,7 @@ async fn reader(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, start: u32,
             page += ran * s.stride;
             if ran < count {
                 if let Err(e) = m.access(&ctx, map, page, false).await {
-                    return s.fail(&m, e);
+                    return s.failure.stop(e);
                 }
                 ctx.charge(TimeClass::User, s.touch_ns);
                 page += s.stride;
@@ -189,15 +188,15 @@ async fn reader(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, start: u32,
                 s.warm.wake_all();
             }
         }
-        let until = ctx.now() + s.pause_ns + draw.below(SLACK_NS);
+        let until = ctx.now() + s.pause_ns + draw.below(s.slack_ns.max(1));
         ctx.sleep_until(TimeClass::Idle, until).await;
     }
 }
 
-async fn writer(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, slice: (u32, u32)) {
+async fn writer(m: Machine, ctx: Ctx, s: Rc<Load>, map: MappingId, slice: (u32, u32)) {
     for page in slice.0..slice.1 {
         if let Err(e) = m.access(&ctx, map, page, true).await {
-            return s.fail(&m, e);
+            return s.failure.stop(e);
         }
         ctx.charge(TimeClass::User, s.touch_ns);
         ctx.maybe_settle().await;
@@ -209,7 +208,7 @@ async fn writer(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, slice: (u32
 }
 
 /// The program that fills the memcg: maps, writes with all threads, unmaps, sleeps.
-async fn filler(m: Machine, ctx: Ctx, s: Rc<Shared>, region: ObjectId, pages: u32, warm: u64) {
+async fn filler(m: Machine, ctx: Ctx, s: Rc<Load>, region: ObjectId, pages: u32, warm: u64) {
     if warm > 0 {
         ctx.sleep_until(TimeClass::Idle, warm).await;
     } else {
@@ -242,29 +241,75 @@ async fn filler(m: Machine, ctx: Ctx, s: Rc<Shared>, region: ObjectId, pages: u3
     m.sim.stop();
 }
 
+fn cpus_threads(input: &RunInput) -> Result<(u64, u64), ExperimentError> {
+    let n = |name| input.number(PARAMS, name);
+    let threads = or(n("threads")?, workers(input, 96));
+    Ok((or(n("cpus")?, threads), threads))
+}
+
+/// `given`, or what stands for 0.
+fn or(given: u64, default: u64) -> u64 {
+    if given == 0 {
+        default
+    } else {
+        given
+    }
+}
+
+/// Fewer tasks where they share less memory.
+fn workers(input: &RunInput, full: u64) -> u64 {
+    if input.scale == 1 {
+        full
+    } else {
+        full / 4
+    }
+}
+
+/// The two sizes: name, and the parameters of limit and anonymous memory.
+const SIZES: [(&str, &str, &str); 2] = [
+    ("16g", "limit_mib", "anon_mib"),
+    ("48g", "large_limit_mib", "large_anon_mib"),
+];
+
+fn host(input: &RunInput, size: &str) -> Result<Host, ExperimentError> {
+    Ok(Host {
+        name: format!("{size}."),
+        cpus: cpus_threads(input)?.0,
+        devices: vec![DeviceKind::Ramdisk],
+        stop_at_oom: true,
+        ..Host::default()
+    })
+}
+
+/// The sizes to run.
+fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
+    let words = [
+        ("16g", (true, false)),
+        ("48g", (false, true)),
+        ("both", (true, true)),
+    ];
+    let (small, large) = input.word(PARAMS, "sizes", &words, "16g, 48g or both")?;
+    let wanted = [small, large];
+    let names = SIZES.iter().zip(wanted).filter(|(_, w)| *w);
+    Ok(names.map(|((name, ..), _)| *name).collect())
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    sizes(input)?.into_iter().map(|s| host(input, s)).collect()
+}
+
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut r = RunResult::new(&input.variant, input.seed);
-    let sizes = input.text(PARAMS, "sizes");
-    if !["16g", "48g", "both"].contains(&sizes) {
-        return Err(ExperimentError::Param {
-            name: "sizes".into(),
-            value: sizes.into(),
-            expected: "16g, 48g or both",
-        });
-    }
+    let wanted = sizes(input)?;
     // The two sizes are machines of their own and can run side by side.
-    let one = |size, keys| {
+    let one = |(size, limit, anon)| {
         let mut part = RunResult::new(&input.variant, input.seed);
-        let wanted = sizes == "both" || sizes == size;
-        if wanted {
-            run_one(input, size, keys, &mut part)?;
+        if wanted.contains(&size) {
+            run_one(input, size, (limit, anon), &mut part)?;
         }
         Ok::<_, ExperimentError>(part)
     };
-    let (small, large) = rayon::join(
-        || one("16g", ("limit_mib", "anon_mib")),
-        || one("48g", ("large_limit_mib", "large_anon_mib")),
-    );
+    let (small, large) = rayon::join(|| one(SIZES[0]), || one(SIZES[1]));
     for part in [small?, large?] {
         r.counters.extend(part.counters);
         r.series.extend(part.series);
@@ -280,12 +325,10 @@ fn run_one(
     r: &mut RunResult,
 ) -> Result<(), ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let pages = |name| Ok::<_, ExperimentError>((n(name)? * MIB / input.scale).max(64));
-    let or = |given: u64, default: u64| if given == 0 { default } else { given };
+    let pages = |name| Ok::<_, ExperimentError>(input.pages(PARAMS, name)?.max(64));
     let legacy = n("legacy")? == 1;
-    let workers = |full: u64| if input.scale == 1 { full } else { full / 4 };
-    let readers = or(n("readers")?, workers(if legacy { 64 } else { 96 }));
-    let threads = or(n("threads")?, workers(96));
+    let readers = or(n("readers")?, workers(input, if legacy { 64 } else { 96 }));
+    let (_, threads) = cpus_threads(input)?;
     let (limit, anon, file_pages) = (pages(limit)?, pages(anon)?, pages("file_mib")?);
     if anon / threads < 64 {
         return Err(ExperimentError::Scale {
@@ -296,29 +339,12 @@ fn run_one(
         });
     }
     let ms = 1_000_000;
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = or(n("cpus")?, threads).clamp(1, 256) as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.devices = vec![DeviceKind::Ramdisk];
-    cfg.fault_around = input.costs.fault_around_max_ptes as u32;
-    cfg.read_around = (n("read_around_kib")? / 4) as u32;
-    cfg.stop_at_oom = true;
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let memcg = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
-        memcg
-    };
-    let shared = Rc::new(Shared {
-        touch_ns: input.costs.script_touch_page_ns,
+    let mut rig = Rig::new(input, host(input, size)?)?;
+    let machine = rig.machine().clone();
+    let memcg = rig.limited(limit)?;
+    let shared = Rc::new(Load {
+        slack_ns: input.cost("timer_slack_ns"),
+        touch_ns: input.cost("script_touch_page_ns"),
         pause_ns: n("pause_ms")? * ms / input.scale,
         wait_ns: or(n("wait_ms")?, if legacy { 3000 } else { 1000 }) * ms / input.scale,
         stride: if legacy { LEGACY_STRIDE } else { 1 },
@@ -332,7 +358,7 @@ fn run_one(
         done: Cell::new(0),
         warm_at: Cell::new(0),
         fruitless: Cell::new(0),
-        failure: Cell::new(None),
+        failure: rig.failure(),
         memcg,
     });
     let file = machine.create_file(0, file_pages as u32);
@@ -353,22 +379,15 @@ fn run_one(
     machine.spawn("filler", Affinity::Any, mm, move |m, ctx| {
         filler(m, ctx, s, region, anon as u32, warm)
     });
-    run.executor.run();
-    let killed = !machine.world().ooms().is_empty();
-    if let Some(error) = shared.failure.get().filter(|_| !killed) {
-        return Err(ExperimentError::Op {
-            what: "a reader or writer of the aging OOM",
-            error,
-        });
-    }
-    report(size, &shared, &run, mm, limit, r);
-    r.take_samples(&format!("{size}."), run.samples());
+    rig.run_or_oom("a reader or writer of the aging OOM")?;
+    report(size, &shared, &rig, mm, limit, r);
+    rig.put_samples(&format!("{size}."), r);
     Ok(())
 }
 
-fn report(size: &str, s: &Shared, run: &MachineRun, filler: MmId, limit: u64, r: &mut RunResult) {
-    let w = run.machine.world();
-    let live = |c: Counter| w.engine.memcgs.live(s.memcg, c);
+fn report(size: &str, s: &Load, rig: &Rig, filler: MmId, limit: u64, r: &mut RunResult) {
+    let counts = rig.counts(s.memcg);
+    let w = rig.machine().world();
     let mut set = |name: &str, value: u64| r.set(format!("{size}.{name}"), value);
     let oom = w.ooms().first();
     let percent = |pages: u64| pages * 100 / limit.max(1);
@@ -386,39 +405,35 @@ fn report(size: &str, s: &Shared, run: &MachineRun, filler: MmId, limit: u64, r:
         "oom_kills_filler",
         oom.map_or(0, |o| u64::from(o.victim == filler)),
     );
-    set(
-        "zero_progress_last_round",
-        (live(Counter::ZeroProgress) - s.fruitless.get()).max(0) as u64,
-    );
+    let fruitless = w.engine.memcgs.live(s.memcg, Counter::ZeroProgress) - s.fruitless.get();
+    set("zero_progress_last_round", fruitless.max(0) as u64);
     let rounds = s.done.get().max(1);
-    let elapsed = run.executor.now().saturating_sub(s.warm_at.get());
+    let elapsed = rig.now().saturating_sub(s.warm_at.get());
     set("round_us", elapsed / rounds / 1000);
     set(
         "refault_file_per_round",
-        live(Counter::RefaultFile).max(0) as u64 / rounds,
+        counts.get(Counter::RefaultFile) / rounds,
     );
-    for c in [
-        Counter::RefaultFile,
-        Counter::Pgfault,
-        Counter::Pgmajfault,
-        Counter::Pgactivate,
-        Counter::Pgrefill,
-        Counter::EventsMax,
-        Counter::OomKill,
-        Counter::ZeroProgress,
-        Counter::AbortAfterAging,
-        Counter::AgingRuns,
-        Counter::WalkPtes,
-        Counter::WalkPromoted,
-        Counter::LimitReclaim,
-    ] {
-        set(c.name(), live(c).max(0) as u64);
-    }
-    set("pgscan", live(Counter::PgscanDirect).max(0) as u64);
-    set("pgsteal", live(Counter::PgstealDirect).max(0) as u64);
+    counts.put(&format!("{size}."), COUNTED, r);
 }
 
-/// Acceptance rows (`workloads.md` 4.3).
+const COUNTED: &[Counter] = &[
+    Counter::RefaultFile,
+    Counter::Pgfault,
+    Counter::Pgmajfault,
+    Counter::Pgactivate,
+    Counter::Pgrefill,
+    Counter::EventsMax,
+    Counter::OomKill,
+    Counter::ZeroProgress,
+    Counter::AbortAfterAging,
+    Counter::AgingRuns,
+    Counter::WalkPtes,
+    Counter::WalkPromoted,
+    Counter::LimitReclaim,
+];
+
+/// Acceptance rows (`docs/reference/experiments.md#aging-oom`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = Vec::new();
     for size in ["16g", "48g"] {

@@ -1,5 +1,5 @@
 //! Cold starts of a fixed set of apps on a phone with navigation and a voice assistant in the
-//! background (`workloads.md` 11).
+//! background (`docs/reference/experiments.md#android-cold-start`).
 //!
 //! Counters and times cover all rounds. The first one reads everything for the first time, which is
 //! no refault: so `pgpgin` falls by less than the refaults do. A start of the second round or later
@@ -9,9 +9,9 @@
 use super::phone::app::{sizes, App, AppSizes};
 use super::phone::background::{spawn_all, ANON_MIB, FILES_MIB};
 use super::phone::meter::Meter;
-use super::phone::params::{self, cpu_ms, hardware};
-use super::phone::{build, Ending, Hardware, Phone, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::phone::params::{self, cpu_ms, hardware, hosts};
+use super::phone::{self, build, Ending, Hardware, Phone, Spread};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, RunResult};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -23,12 +23,15 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-cold-start",
     doc: "cold starts of 20 apps on a phone under moderate load, zram, global reclaim",
-    section: "workloads.md 11",
+    source: super::ANDROID,
     before: "base",
     after: "v5",
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: phone::COSTS,
+    deviations: &[KERNEL_MEMORY_OFF],
+    hosts: |input| hosts(input, PARAMS),
     run,
     claims,
     mechanism: &[
@@ -93,7 +96,7 @@ fn app_sizes(seed: u64, apps: u64, hardware: &Hardware) -> Vec<(u64, u64)> {
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let hardware = hardware(input, PARAMS)?;
     let n = |name| input.number(PARAMS, name);
-    let (mut run, phone) = build(input, &hardware)?;
+    let (mut rig, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);
     let mut apps = Vec::new();
     for (i, size) in (0..).zip(app_sizes(input.seed, n("apps")?.max(1), &hardware)) {
@@ -114,18 +117,12 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
                 phone.machine.sim.stop();
             });
     });
-    run.executor.run();
-    if let Some(error) = phone.failure.get() {
-        return Err(ExperimentError::Op {
-            what: "phone",
-            error,
-        });
-    }
+    rig.run("phone")?;
     let mut r = RunResult::new(&input.variant, input.seed);
     r.set("rounds", rounds);
     meter.result(&mut r);
-    r.set("virtual_ms", run.executor.now() / 1_000_000);
-    r.take_samples("", run.samples());
+    r.set("virtual_ms", rig.now() / 1_000_000);
+    rig.put_samples("", &mut r);
     Ok(r)
 }
 
@@ -186,7 +183,7 @@ async fn user(phone: &Rc<Phone>, ctx: &Ctx, apps: Rc<Vec<App>>, rounds: u64, met
     }
 }
 
-/// Acceptance rows (`workloads.md` 11.3).
+/// Acceptance rows (`docs/reference/experiments.md#android-cold-start`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let time = |name: &str, counter: &str, band: (f64, f64), published: (f64, f64)| {
@@ -262,14 +259,11 @@ mod tests {
     #[test]
     fn every_round_starts_every_app_and_runs_repeat() {
         let input = RunInput {
-            variant: "base".into(),
-            switches: preset("base").unwrap(),
             seed: 2,
             scale: 128,
             effort_permille: 100,
-            costs: coldset_machine::Params::default(),
             params: vec![("apps".into(), "5".into())],
-            sample_points: 0,
+            ..EXPERIMENT.input("base", preset("base").unwrap())
         };
         let a = run(&input).unwrap();
         assert_eq!(a, run(&input).unwrap());

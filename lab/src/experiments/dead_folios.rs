@@ -1,22 +1,18 @@
-//! Short-lived requests whose pages die in the add batches (`workloads.md` 14): what a filter at the
+//! Short-lived requests whose pages die in the add batches (`docs/reference/experiments.md#dead-folios`): what a filter at the
 //! drain saves.
 //!
 //! A worker a CPU serves requests that come at random. A request takes scratch memory in bursts and
 //! looks at a shared cache that does not quite fit. Some of its pages are let go by another CPU after
 //! a few further allocations, mostly before the batch that they wait in is drained.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::{exact, Stream, Zipf};
 use crate::report::{Band, Claim, RunResult, SeedView};
+use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, MmId, Scale};
-use coldset_machine::device::DeviceKind;
+use coldset_engine::{Counter, MemcgId, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass};
-use coldset_machine::{
-    Ctx, InlineClock, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError,
-    OpenFile,
-};
+use coldset_machine::{Ctx, InlineClock, Machine, MappingFlags, MappingId, OpError, OpenFile};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -25,12 +21,15 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dead-folios",
     doc: "short-lived requests whose pages die before they reach the LRU",
-    section: "workloads.md 14",
+    source: "\"mm/lruvec: preemptively free dead folios during lru_add drain\", JP Kobryn, linux-mm, April 2026",
     before: "classic",
     after: "classic+deadfilter",
     extra: &[],
     scale: 16,
     params: PARAMS,
+    costs: &[],
+    deviations: &[KERNEL_MEMORY_OFF],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -100,16 +99,25 @@ const PARAMS: &[ParamDoc] = &[
         default: "64",
         doc: "part of the cache that does not fit, MiB",
     },
+    ParamDoc {
+        name: "shortest_us",
+        default: "2000",
+        doc: "least duration of a request, us",
+    },
+    ParamDoc {
+        name: "longest_us",
+        default: "8000",
+        doc: "greatest duration of a request, us",
+    },
+    ParamDoc {
+        name: "look_us",
+        default: "20",
+        doc: "a worker that computes or is idle looks so often for memory that it is to let go, us",
+    },
 ];
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// Bursts of allocations in a request.
 const BURSTS: u64 = 4;
-/// Least and greatest duration of a request, ns.
-const DURATION: (u64, u64) = (2_000_000, 8_000_000);
-/// A worker that computes looks up this often for memory that it is to let go, ns.
-const LOOK_NS: u64 = 20_000;
 
 /// Memory that another CPU is to let go.
 struct Handed {
@@ -120,7 +128,11 @@ struct Handed {
 /// What is let go when so many allocations have been made, in order.
 type Pending = BTreeMap<(u64, u64), MappingId>;
 
-struct Shared {
+struct Service {
+    /// Least and greatest duration of a request, ns.
+    duration: (u64, u64),
+    /// From one look for memory to let go to the next, ns.
+    look_ns: u64,
     cache: OpenFile,
     popular: Zipf,
     /// By CPU: allocations so far, and what is let go after how many.
@@ -138,10 +150,10 @@ struct Shared {
     workers: Cell<u64>,
     requests: Cell<u64>,
     latency: RefCell<LatencyHistogram>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
     memcg: MemcgId,
     /// Counters and time when the first request may come.
-    start: RefCell<(Vec<i64>, u64)>,
+    start: RefCell<(Counts, u64)>,
 }
 
 /// Exponential with mean 1. The stream gives less than 1.
@@ -155,7 +167,7 @@ fn geometric(draw: &mut Stream, mean: f64) -> u64 {
     1 + (exponential(draw) / -exact::ln(1.0 - 1.0 / mean)) as u64
 }
 
-impl Shared {
+impl Service {
     /// An allocation on `cpu`: what has waited for it becomes due. True if something has.
     fn allocated(&self, cpu: u16) -> bool {
         let mut cpus = self.cpus.borrow_mut();
@@ -196,7 +208,7 @@ impl Shared {
     async fn compute(&self, m: &Machine, ctx: &Ctx, ns: u64) {
         let end = ctx.now() + ns;
         while ctx.now() < end {
-            ctx.charge(TimeClass::User, (end - ctx.now()).min(LOOK_NS));
+            ctx.charge(TimeClass::User, (end - ctx.now()).min(self.look_ns));
             if let Some(task) = ctx.task() {
                 task.settle().await;
             }
@@ -205,8 +217,8 @@ impl Shared {
     }
 }
 
-async fn request(s: &Shared, m: &Machine, ctx: &Ctx, draw: &mut Stream) -> Result<(), OpError> {
-    let end = ctx.now() + draw.between(DURATION.0, DURATION.1);
+async fn request(s: &Service, m: &Machine, ctx: &Ctx, draw: &mut Stream) -> Result<(), OpError> {
+    let end = ctx.now() + draw.between(s.duration.0, s.duration.1);
     let pages = geometric(draw, s.mean_pages).clamp(40, 400);
     let scratch = m.create_anon(pages as u32);
     let scratch = m.mmap(ctx.mm, scratch, 0, pages as u32, MappingFlags::empty());
@@ -245,20 +257,18 @@ async fn request(s: &Shared, m: &Machine, ctx: &Ctx, draw: &mut Stream) -> Resul
     Ok(())
 }
 
-async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, mut draw: Stream) {
+async fn worker(m: Machine, ctx: Ctx, s: Rc<Service>, mut draw: Stream) {
     let mut arrival = ctx.now() as f64 + exponential(&mut draw) * s.gap_ns;
     while s.left.get() > 0 {
         let at = arrival as u64;
         while ctx.now() < at {
             // An idle CPU lets go, too.
-            let until = at.min(ctx.now() + LOOK_NS);
+            let until = at.min(ctx.now() + s.look_ns);
             ctx.sleep_until(TimeClass::Idle, until).await;
             s.let_go(&m, &ctx);
         }
         if let Err(e) = request(&s, &m, &ctx, &mut draw).await {
-            s.failure.set(Some(e));
-            m.sim.stop();
-            return;
+            return s.failure.stop(e);
         }
         if let Some(task) = ctx.task() {
             task.settle().await;
@@ -273,29 +283,36 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, mut draw: Stream) {
     }
 }
 
-fn snapshot(m: &Machine, memcg: MemcgId) -> Vec<i64> {
-    let w = m.world();
-    let live = |&c: &Counter| w.engine.memcgs.live(memcg, c);
-    Counter::ALL.iter().map(live).collect()
-}
-
 fn fraction(input: &RunInput, name: &'static str, max: f64) -> Result<f64, ExperimentError> {
     let text = input.text(PARAMS, name);
     let value = text.parse().ok();
     value
         .filter(|v| (0.0..=max).contains(v))
-        .ok_or_else(|| ExperimentError::Param {
-            name: name.into(),
-            value: text.into(),
-            expected: "a number of at least 0, shares at most 1",
-        })
+        .ok_or_else(|| input.wrong(PARAMS, name, "a number of at least 0, shares at most 1"))
+}
+
+fn cpus(input: &RunInput) -> Result<u64, ExperimentError> {
+    Ok(input.number(PARAMS, "cpus")?.clamp(2, 256))
+}
+
+fn host(input: &RunInput) -> Result<Host, ExperimentError> {
+    Ok(Host {
+        cpus: cpus(input)?,
+        batch: input.number(PARAMS, "batch")?,
+        ..Host::default()
+    })
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![host(input)?])
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let cpus = n("cpus")?.clamp(2, 256);
-    let cache_pages = n("cache_mib")? * MIB / input.scale;
-    let short = n("short_mib")? * MIB / input.scale;
+    let us = |name| Ok::<_, ExperimentError>(n(name)? * 1000);
+    let cpus = cpus(input)?;
+    let cache_pages = input.pages(PARAMS, "cache_mib")?;
+    let short = input.pages(PARAMS, "short_mib")?;
     let mean_pages = n("pages")?.max(1);
     if cache_pages < 1024 || short >= cache_pages {
         return Err(ExperimentError::Scale {
@@ -306,32 +323,18 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         });
     }
     let load = fraction(input, "load", 1.0)?.max(0.01);
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = cpus as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.devices = vec![DeviceKind::Nvme];
-    cfg.fault_around = 1;
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let memcg = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        // Requests under way at the same time hold about their mean each.
-        let limit = cache_pages - short + cpus * mean_pages;
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
-        memcg
-    };
+    let shortest = us("shortest_us")?;
+    let duration = (shortest, us("longest_us")?.max(shortest));
+    let mut rig = Rig::new(input, host(input)?)?;
+    let machine = rig.machine().clone();
+    // Requests under way at the same time hold about their mean each.
+    let memcg = rig.limited(cache_pages - short + cpus * mean_pages)?;
     let file = machine.create_file(0, cache_pages as u32);
     let mms: Vec<MmId> = (0..cpus).map(|_| machine.create_mm(memcg)).collect();
-    let mean_ns = (DURATION.0 + DURATION.1) as f64 / 2.0;
-    let shared = Rc::new(Shared {
+    let mean_ns = (duration.0 + duration.1) as f64 / 2.0;
+    let shared = Rc::new(Service {
+        duration,
+        look_ns: us("look_us")?.max(1),
         cache: OpenFile::new(file),
         popular: Zipf::new(cache_pages, 0.9)?,
         cpus: RefCell::new(vec![(0, BTreeMap::new()); cpus as usize]),
@@ -346,7 +349,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         workers: Cell::new(cpus),
         requests: Cell::new(0),
         latency: RefCell::default(),
-        failure: Cell::new(None),
+        failure: rig.failure(),
         memcg,
         start: RefCell::default(),
     });
@@ -356,13 +359,11 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     machine.spawn("warm", Affinity::Any, mms[0], move |m, ctx| async move {
         for page in 0..cache_pages as u32 {
             if let Err(e) = m.read(&ctx, &s.cache, page, 1).await {
-                s.failure.set(Some(e));
-                m.sim.stop();
-                return;
+                return s.failure.stop(e);
             }
             ctx.maybe_settle().await;
         }
-        *s.start.borrow_mut() = (snapshot(&m, s.memcg), ctx.now());
+        *s.start.borrow_mut() = (Counts::of_memcg(&m, s.memcg), ctx.now());
         for (cpu, mm) in (0..cpus).zip(workers) {
             let s = s.clone();
             let draw = Stream::new(seed, "dead-folios", cpu);
@@ -370,32 +371,17 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
             m.spawn("worker", here, mm, move |m, ctx| worker(m, ctx, s, draw));
         }
     });
-    run.executor.run();
-    if let Some(error) = shared.failure.get() {
-        return Err(ExperimentError::Op {
-            what: "request",
-            error,
-        });
-    }
-    Ok(result(input, &shared, &run, memcg, &mms))
+    rig.run("request")?;
+    let mut r = RunResult::new(&input.variant, input.seed);
+    report(&shared, &rig, &mms, &mut r);
+    Ok(r)
 }
 
-fn result(
-    input: &RunInput,
-    s: &Shared,
-    run: &MachineRun,
-    memcg: MemcgId,
-    mms: &[MmId],
-) -> RunResult {
-    let mut r = RunResult::new(&input.variant, input.seed);
+fn report(s: &Service, rig: &Rig, mms: &[MmId], r: &mut RunResult) {
     let (before, since) = &*s.start.borrow();
-    let elapsed = run.executor.now().saturating_sub(*since).max(1);
-    let live: Vec<u64> = snapshot(&run.machine, memcg)
-        .iter()
-        .zip(before)
-        .map(|(now, then)| (now - then).max(0) as u64)
-        .collect();
-    let get = |c: Counter| live[c as usize];
+    let elapsed = rig.now().saturating_sub(*since).max(1);
+    let counts = rig.counts(s.memcg).since(before);
+    let get = |c: Counter| counts.get(c);
     for c in [
         Counter::LruAddDrained,
         Counter::DeadAtAdd,
@@ -421,8 +407,7 @@ fn result(
         "list_ops_per_folio",
         get(Counter::LruAddListOps) as f64 / drained,
     );
-    let pgscan = get(Counter::PgscanDirect) + get(Counter::PgscanKswapd);
-    let pgsteal = get(Counter::PgstealDirect) + get(Counter::PgstealKswapd);
+    let (pgscan, pgsteal) = (counts.scanned(), counts.stolen());
     r.set("pgscan", pgscan);
     r.set("pgsteal", pgsteal);
     r.set("scan_per_folio", pgscan as f64 / drained);
@@ -439,22 +424,22 @@ fn result(
     r.set("p99_us", p99 as f64 / 1000.0);
     r.set("virtual_ms", elapsed / 1_000_000);
     r.histogram("request", &s.latency.borrow());
-    r.take_samples("", run.samples());
+    rig.put_samples("", r);
 
     // Everybody goes: nothing anonymous may be left behind.
     for &mm in mms {
-        let ctx = Ctx::inline(mm, memcg, InlineClock::External);
-        run.machine.exit_mm(&ctx, mm);
+        let ctx = Ctx::inline(mm, s.memcg, InlineClock::External);
+        rig.machine().exit_mm(&ctx, mm);
     }
-    let mut w = run.machine.world_mut();
+    let mut w = rig.machine().world_mut();
     w.engine.lru_add_drain_all();
     w.engine.check();
-    let left = w.engine.memcgs.live(memcg, Counter::AnonPages).max(0) as u64;
+    drop(w);
+    let left = rig.counts(s.memcg).get(Counter::AnonPages);
     r.set("left_behind", left);
-    r
 }
 
-/// Acceptance rows (`workloads.md` 14.3).
+/// Acceptance rows (`docs/reference/experiments.md#dead-folios`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let per_dead = {

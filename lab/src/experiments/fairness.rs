@@ -1,20 +1,24 @@
-//! Browsers and servers in 32 memcgs, twice as much as fits (`workloads.md` 3): does reclaim of the
+//! Browsers and servers in 32 memcgs, twice as much as fits (`docs/reference/experiments.md#fairness`): does reclaim of the
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::report::{Band, Claim, RunResult};
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     doc: "browsers and servers in 32 memcgs on 2 nodes, twice as much memory as there is, zram",
-    section: "workloads.md 3",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: browser::COSTS,
+    deviations: &[KERNEL_MEMORY_OFF],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -42,19 +46,23 @@ const PARAMS: &[ParamDoc] = &[
     params::CHUNK_MIB,
     params::STRIDE,
     params::FILL,
-    params::BROWSER_CPU_MS,
     params::SWAP,
     params::SWAP_MIB,
     params::DURATION_S,
 ];
 
 /// The measured time is that much shorter than the published one: about 80 requests of each worker,
-/// as `workloads.md` 3.2 has it (there by effort 1/16 of slower requests).
+/// as `docs/reference/experiments.md#fairness` has it (there by effort 1/16 of slower requests).
 const EFFORT_DIVISOR: u64 = 64;
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    Ok(vec![browser::host("", &shape)])
+}
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
-    let outcome = browser::run(input, &shape)?;
+    let outcome = browser::run(input, "", &shape)?;
     let mut r = RunResult::new(&input.variant, input.seed);
     outcome.report("", &mut r);
     Ok(r)
@@ -63,7 +71,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
 /// Names of the buckets that were published.
 const BUCKETS: [&str; 4] = ["[0,1) s", "[1,2) s", "[2,4) s", "[4,8) s"];
 
-/// Acceptance rows (`workloads.md` 3.3).
+/// Acceptance rows (`docs/reference/experiments.md#fairness`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let mut rows = vec![

@@ -1,27 +1,30 @@
-//! fio, random reads through mappings (`workloads.md` 7): sixteen jobs, a file each, on a RAM disk,
+//! fio, random reads through mappings (`docs/reference/experiments.md#fio-mmap`): sixteen jobs, a file each, on a RAM disk,
 //! in a memcg a fifth of the size of the files. The published result is "no difference".
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{FioZipf, Stream};
 use crate::report::{Band, Claim, RunResult};
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, Scale};
+use crate::rig::{Counts, Failure, Host, Rig};
+use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
-use coldset_machine::{Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError};
-use std::cell::{Cell, RefCell};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId};
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fio-mmap",
     doc: "fio random reads through mappings of files on a RAM disk, uniform and zipf",
-    section: "workloads.md 7",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: &["buffered_io_page_ns"],
+    deviations: &[],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -89,10 +92,8 @@ const PARAMS: &[ParamDoc] = &[
     },
 ];
 
-/// The measured time is a quarter of the published one (`workloads.md` 7.2, effort 1/4).
+/// The measured time is a quarter of the published one (`docs/reference/experiments.md#fio-mmap`, effort 1/4).
 const EFFORT_DIVISOR: u64 = 4;
-/// Pages of a MiB.
-const MIB: u64 = 256;
 
 #[derive(Clone)]
 enum Pages {
@@ -101,19 +102,19 @@ enum Pages {
 }
 
 /// What the jobs of one run share.
-struct Shared {
+struct Jobs {
     from: u64,
     until: u64,
     op_ns: u64,
     ops: Cell<u64>,
     left: Cell<u64>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
     /// Counters when measuring began.
-    start: RefCell<Option<Vec<i64>>>,
+    start: OnceCell<Counts>,
     memcg: MemcgId,
 }
 
-async fn job(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, pages: Pages, mut draw: Stream) {
+async fn job(m: Machine, ctx: Ctx, s: Rc<Jobs>, map: MappingId, pages: Pages, mut draw: Stream) {
     let mut ops = 0;
     loop {
         let now = ctx.now();
@@ -121,9 +122,7 @@ async fn job(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, pages: Pages, 
             break;
         }
         if now >= s.from {
-            if s.start.borrow().is_none() {
-                *s.start.borrow_mut() = Some(snapshot(&m, s.memcg));
-            }
+            s.start.get_or_init(|| Counts::of_memcg(&m, s.memcg));
             ops += 1;
         }
         let page = match &pages {
@@ -131,9 +130,7 @@ async fn job(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, pages: Pages, 
             Pages::Zipf(z) => z.draw(&mut draw),
         };
         if let Err(e) = m.access(&ctx, map, page as u32, false).await {
-            s.failure.set(Some(e));
-            m.sim.stop();
-            return;
+            return s.failure.stop(e);
         }
         ctx.charge(TimeClass::User, s.op_ns);
         ctx.maybe_settle().await;
@@ -145,18 +142,27 @@ async fn job(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, pages: Pages, 
     }
 }
 
-fn snapshot(m: &Machine, memcg: MemcgId) -> Vec<i64> {
-    let w = m.world();
-    Counter::ALL
-        .iter()
-        .map(|&c| w.engine.memcgs.live(memcg, c))
-        .collect()
+/// The two distributions, a machine each, and the parameters that limit them.
+const PARTS: [(&str, &str); 2] = [("uniform", "limit_mib"), ("zipf", "zipf_limit_mib")];
+
+fn host(input: &RunInput, dist: &str) -> Result<Host, ExperimentError> {
+    Ok(Host {
+        name: format!("{dist}."),
+        cpus: input.number(PARAMS, "cpus")?,
+        devices: vec![DeviceKind::Ramdisk],
+        ..Host::default()
+    })
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    PARTS.iter().map(|(dist, _)| host(input, dist)).collect()
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut r = RunResult::new(&input.variant, input.seed);
-    run_one(input, "uniform", "limit_mib", &mut r)?;
-    run_one(input, "zipf", "zipf_limit_mib", &mut r)?;
+    for (dist, limit) in PARTS {
+        run_one(input, dist, limit, &mut r)?;
+    }
     Ok(r)
 }
 
@@ -167,7 +173,7 @@ fn run_one(
     r: &mut RunResult,
 ) -> Result<(), ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let pages = n("file_mib")? * MIB / input.scale;
+    let pages = input.pages(PARAMS, "file_mib")?;
     if pages < 1024 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -176,38 +182,14 @@ fn run_one(
             max: 768,
         });
     }
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.devices = vec![DeviceKind::Ramdisk];
-    cfg.kernel_memory = true;
-    cfg.fault_around = input.costs.fault_around_max_ptes as u32;
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let memcg = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        let max = n(limit)? * MIB / input.scale;
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, max)?;
-        memcg
-    };
-    let flags = match input.text(PARAMS, "no_recency") {
-        "on" => MappingFlags::NO_RECENCY,
-        "off" => MappingFlags::empty(),
-        other => {
-            return Err(ExperimentError::Param {
-                name: "no_recency".into(),
-                value: other.into(),
-                expected: "on or off",
-            })
-        }
-    };
+    let mut rig = Rig::new(input, host(input, dist)?)?;
+    let machine = rig.machine().clone();
+    let memcg = rig.limited(input.pages(PARAMS, limit)?)?;
+    let advice = [
+        ("on", MappingFlags::NO_RECENCY),
+        ("off", MappingFlags::empty()),
+    ];
+    let flags = input.word(PARAMS, "no_recency", &advice, "on or off")?;
     let theta = match n("theta_permille")? {
         0 if input.scale == 1 => 1.2,
         0 => 1.35,
@@ -217,14 +199,14 @@ fn run_one(
     let from = n("ramp_ms")? * ms / input.scale;
     let window = n("run_ms")? * ms / input.scale / EFFORT_DIVISOR * input.effort_permille / 1000;
     let jobs = n("jobs")?.max(1);
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(Jobs {
         from,
         until: from + window.max(ms),
-        op_ns: input.costs.buffered_io_page_ns,
+        op_ns: input.cost("buffered_io_page_ns"),
         ops: Cell::new(0),
         left: Cell::new(jobs),
-        failure: Cell::new(None),
-        start: RefCell::new(None),
+        failure: rig.failure(),
+        start: OnceCell::new(),
         memcg,
     });
     let zipf = (dist == "zipf")
@@ -244,53 +226,40 @@ fn run_one(
             job(m, ctx, s, map, choice, draw)
         });
     }
-    run.executor.run();
-    if let Some(error) = shared.failure.get() {
-        return Err(ExperimentError::Op {
-            what: "fio job",
-            error,
-        });
-    }
-    let end = snapshot(&machine, memcg);
-    let start = shared
-        .start
-        .borrow()
-        .clone()
-        .unwrap_or_else(|| vec![0; end.len()]);
+    rig.run("fio job")?;
+    let start = shared.start.get().cloned().unwrap_or_default();
+    let counts = rig.counts(memcg).since(&start);
     let ops = shared.ops.get().max(1);
     let name = |c: &str| format!("{dist}.{c}");
     r.set(
         name("throughput"),
         ops as f64 * 4096.0 / 1e6 / (window as f64 / 1e9),
     );
-    let delta = |c: Counter| (end[c as usize] - start[c as usize]).max(0) as u64;
     r.set(
         name("hit_percent"),
-        100.0 * (1.0 - delta(Counter::Pgmajfault) as f64 / ops as f64),
+        100.0 * (1.0 - counts.get(Counter::Pgmajfault) as f64 / ops as f64),
     );
-    for c in [
-        Counter::RefaultFile,
-        Counter::RefaultAnon,
-        Counter::Pgmajfault,
-        Counter::Pgfault,
-        Counter::Pgactivate,
-        Counter::Pgrefill,
-        Counter::AgingRuns,
-        Counter::WalkPtes,
-        Counter::LimitReclaim,
-        Counter::ZeroProgress,
-        Counter::OomKill,
-    ] {
-        r.set(name(c.name()), delta(c));
-    }
-    r.set(name("pgscan"), delta(Counter::PgscanDirect));
-    r.set(name("pgsteal"), delta(Counter::PgstealDirect));
+    counts.put(&name(""), COUNTED, r);
     r.set(name("ops"), ops);
-    r.take_samples(&name(""), run.samples());
+    rig.put_samples(&name(""), r);
     Ok(())
 }
 
-/// Acceptance rows (`workloads.md` 7.3).
+const COUNTED: &[Counter] = &[
+    Counter::RefaultFile,
+    Counter::RefaultAnon,
+    Counter::Pgmajfault,
+    Counter::Pgfault,
+    Counter::Pgactivate,
+    Counter::Pgrefill,
+    Counter::AgingRuns,
+    Counter::WalkPtes,
+    Counter::LimitReclaim,
+    Counter::ZeroProgress,
+    Counter::OomKill,
+];
+
+/// Acceptance rows (`docs/reference/experiments.md#fio-mmap`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = vec![
         Claim::ratio("throughput, uniform", "uniform.throughput", before, after)

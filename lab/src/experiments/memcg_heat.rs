@@ -1,21 +1,25 @@
-//! The two-hour test of memcg heat levels (`workloads.md` 13): browsers and servers, a little more than
+//! The two-hour test of memcg heat levels (`docs/reference/experiments.md#memcg-heat`): browsers and servers, a little more than
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::report::{Band, Claim, RunResult};
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "memcg-heat",
     doc:
         "browsers and servers in 32 memcgs on 4 nodes, 5 % more memory than there is, swap on disk",
-    section: "workloads.md 13",
+    source: "\"Introduce heat-level memcg reclaim\", Chen Ridong, linux-mm, 20 January 2026",
     before: "classic",
     after: "classic+heat",
     extra: &[],
     scale: 512,
     params: PARAMS,
+    costs: browser::COSTS,
+    deviations: &[KERNEL_MEMORY_OFF],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -45,13 +49,12 @@ const PARAMS: &[ParamDoc] = &[
     params::CHUNK_MIB,
     params::STRIDE,
     params::FILL,
-    params::BROWSER_CPU_MS,
     params::SWAP.or("disk"),
     params::SWAP_MIB.or("524288"),
     params::DURATION_S.or("7200"),
 ];
 
-/// The measured time is a sixteenth of the published one (`workloads.md` 13.2, effort 1/16).
+/// The measured time is a sixteenth of the published one (`docs/reference/experiments.md#memcg-heat`, effort 1/16).
 const EFFORT_DIVISOR: u64 = 16;
 /// The run without pressure takes this part of the time.
 const LIGHT_DIVISOR: u64 = 4;
@@ -60,21 +63,38 @@ const LIGHT_PERMILLE: u64 = 900;
 /// Fewer requests than this in the published two hours: a starved client.
 const STARVED: u64 = 1000;
 
-fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+/// The machine without pressure.
+const LIGHT: &str = "light.";
+
+/// The load, and the one without pressure.
+fn shapes(input: &RunInput) -> Result<(Shape, Shape), ExperimentError> {
     let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    let light = Shape {
+        ram_pages: shape.demand_pages() * 1000 / LIGHT_PERMILLE,
+        duration_ns: shape.duration_ns / LIGHT_DIVISOR,
+        ..shape.clone()
+    };
+    Ok((shape, light))
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    let (shape, light) = shapes(input)?;
+    Ok(vec![
+        browser::host("", &shape),
+        browser::host(LIGHT, &light),
+    ])
+}
+
+fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let (shape, light) = shapes(input)?;
     let mut r = RunResult::new(&input.variant, input.seed);
-    let outcome = browser::run(input, &shape)?;
+    let outcome = browser::run(input, "", &shape)?;
     outcome.report("", &mut r);
     let least = STARVED * input.effort_permille / 1000 / EFFORT_DIVISOR;
     r.set("starved_clients", outcome.starved(least.max(1)));
     let overcommit = shape.demand_pages() as f64 / shape.ram_pages as f64;
     r.set("overcommit", overcommit);
-    let light = Shape {
-        ram_pages: shape.demand_pages() * 1000 / LIGHT_PERMILLE,
-        duration_ns: shape.duration_ns / LIGHT_DIVISOR,
-        ..shape
-    };
-    browser::run(input, &light)?.report("light.", &mut r);
+    browser::run(input, LIGHT, &light)?.report(LIGHT, &mut r);
     Ok(r)
 }
 
@@ -86,7 +106,7 @@ const TAIL: [(&str, f64, f64); 4] = [
     ("[128,inf) s", 1231.0, 1057.0),
 ];
 
-/// Acceptance rows (`workloads.md` 13.3).
+/// Acceptance rows (`docs/reference/experiments.md#memcg-heat`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = vec![Claim::ratio("requests", "requests", before, after)
         .within(1.15, 1.60)

@@ -1,4 +1,4 @@
-//! The published experiments (`workloads.md`), one file each.
+//! The published experiments (`docs/reference/experiments.md`), one file each.
 //!
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
@@ -20,8 +20,10 @@ pub mod throttling_oom;
 pub mod tlb_stress;
 
 use crate::report::{Claim, RunResult};
+use crate::rig::{Costs, Deviation, Host};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::Switches;
+use coldset_machine::device::DeviceKind;
 use coldset_machine::{MachineError, OpError, Params};
 
 /// One parameter of an experiment, settable with `--param name=value`.
@@ -43,6 +45,11 @@ impl ParamDoc {
     }
 }
 
+/// The reclaim-loop series (`docs/rules/series.md`).
+const SERIES: &str = "\"mm/mglru: improve reclaim loop and dirty folio handling\", Kairui Song, linux-mm, version 5, 12 April 2026";
+/// Measurements on phones, in its thread.
+const ANDROID: &str = "two replies to \"[PATCH v5 00/14] mm/mglru: improve reclaim loop and dirty folio handling\", linux-mm, April 2026";
+
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
@@ -50,8 +57,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line for lists.
     pub doc: &'static str,
-    /// Section of `workloads.md`.
-    pub section: &'static str,
+    /// Where its figures were published, by title and date.
+    pub source: &'static str,
     /// Variant that stands for "before".
     pub before: &'static str,
     /// Variant that stands for "after".
@@ -62,6 +69,12 @@ pub struct Experiment {
     pub scale: u64,
     /// Parameters.
     pub params: &'static [ParamDoc],
+    /// Rows of the table of costs that its load charges; the machine's own need no mention.
+    pub costs: &'static [&'static str],
+    /// Rows of the table that are different here.
+    pub deviations: &'static [Deviation],
+    /// The machines of a run.
+    pub hosts: fn(&RunInput) -> Result<Vec<Host>, ExperimentError>,
     /// Runs it once.
     pub run: fn(&RunInput) -> Result<RunResult, ExperimentError>,
     /// Its acceptance rows for a pair of variants.
@@ -100,8 +113,12 @@ pub struct RunInput {
     pub scale: u64,
     /// Effort in thousandths: operations are multiplied by it.
     pub effort_permille: u64,
-    /// Costs.
-    pub costs: Params,
+    /// The table of costs.
+    pub costs: Costs,
+    /// What is different from it here.
+    pub deviations: &'static [Deviation],
+    /// Rows that the load may charge.
+    pub charged: &'static [&'static str],
     /// Values of the experiment's parameters that differ from their defaults.
     pub params: Vec<(String, String)>,
     /// Samples over virtual time to keep of each machine, at most; 0 = none.
@@ -159,6 +176,17 @@ impl std::fmt::Debug for Experiment {
 }
 
 impl Experiment {
+    /// One run of it, everything at its default.
+    #[must_use]
+    pub fn input(&self, variant: &str, switches: Switches) -> RunInput {
+        RunInput {
+            scale: self.scale,
+            deviations: self.deviations,
+            charged: self.costs,
+            ..RunInput::new(variant, switches)
+        }
+    }
+
     /// Variants of a run that names none: before, the further ones, after.
     #[must_use]
     pub fn default_variants(&self) -> Vec<&'static str> {
@@ -169,7 +197,50 @@ impl Experiment {
     }
 }
 
+/// Kernel memory is not charged; a deviation of experiments that were specified without.
+pub(crate) const KERNEL_MEMORY_OFF: Deviation = Deviation {
+    name: "kernel_memory_enabled",
+    value: 0,
+    machine: "",
+    why: "its limit is for the pages of the load alone",
+    source: "setting of the model",
+};
+
+/// Pages of a MiB.
+pub(crate) const MIB: u64 = 256;
+
 impl RunInput {
+    /// A run at full size and effort, on the costs of the table.
+    #[must_use]
+    pub fn new(variant: &str, switches: Switches) -> Self {
+        Self {
+            variant: variant.into(),
+            switches,
+            seed: 1,
+            scale: 1,
+            effort_permille: 1000,
+            costs: Costs::default(),
+            deviations: &[],
+            charged: &[],
+            params: Vec::new(),
+            sample_points: 0,
+        }
+    }
+
+    /// The costs of one of its machines.
+    pub fn costs_on(&self, machine: &str) -> Params {
+        self.costs.on(machine, self.deviations)
+    }
+
+    /// A cost that the load charges.
+    ///
+    /// # Panics
+    /// If the experiment does not declare it.
+    pub fn cost(&self, name: &str) -> u64 {
+        assert!(self.charged.contains(&name), "declare the cost {name}");
+        self.costs_on("").get(name).expect("a row of the table")
+    }
+
     /// The text of a parameter: as given, or its default.
     pub fn text<'a>(&'a self, docs: &'a [ParamDoc], name: &str) -> &'a str {
         self.params
@@ -187,11 +258,52 @@ impl RunInput {
     /// If it is not.
     pub fn number(&self, docs: &[ParamDoc], name: &str) -> Result<u64, ExperimentError> {
         let text = self.text(docs, name);
-        text.parse().map_err(|_| ExperimentError::Param {
+        text.parse()
+            .map_err(|_| self.wrong(docs, name, "a whole number"))
+    }
+
+    /// A parameter that is one of a few words.
+    ///
+    /// # Errors
+    /// If it is none of them; `expected` lists them.
+    pub fn word<T: Copy>(
+        &self,
+        docs: &[ParamDoc],
+        name: &str,
+        words: &[(&str, T)],
+        expected: &'static str,
+    ) -> Result<T, ExperimentError> {
+        let text = self.text(docs, name);
+        let found = words.iter().find(|(word, _)| *word == text);
+        found
+            .map(|&(_, value)| value)
+            .ok_or_else(|| self.wrong(docs, name, expected))
+    }
+
+    /// A parameter that is a device.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn device(&self, docs: &[ParamDoc], name: &str) -> Result<DeviceKind, ExperimentError> {
+        let device = self.text(docs, name).parse();
+        device.map_err(|_| self.wrong(docs, name, "a device of `coldset lab list`"))
+    }
+
+    /// That a parameter cannot be what it is.
+    pub fn wrong(&self, docs: &[ParamDoc], name: &str, expected: &'static str) -> ExperimentError {
+        ExperimentError::Param {
             name: name.into(),
-            value: text.into(),
-            expected: "a whole number",
-        })
+            value: self.text(docs, name).into(),
+            expected,
+        }
+    }
+
+    /// A parameter in MiB as pages at this scale.
+    ///
+    /// # Errors
+    /// If it is no whole number.
+    pub fn pages(&self, docs: &[ParamDoc], name: &str) -> Result<u64, ExperimentError> {
+        Ok(self.number(docs, name)? * MIB / self.scale)
     }
 
     /// `n` at this scale, at least 1.

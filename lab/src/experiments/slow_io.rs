@@ -1,19 +1,23 @@
-//! MongoDB on slow devices (`workloads.md` 9): the server of section 2 over a grid of device, size
+//! MongoDB on slow devices (`docs/reference/experiments.md#slow-io`): the server of `mongodb` over a grid of device, size
 //! of the data and share of updates.
 
 use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "slow-io",
     doc: "the mongodb server on HDD and network storage, by size of the data and share of updates",
-    section: "workloads.md 9",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: mongodb::COSTS,
+    deviations: &[],
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -163,22 +167,39 @@ fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
     Ok(cells)
 }
 
+/// What the server is given for a cell.
+fn of_cell(input: &RunInput, cell: &Cell) -> Result<RunInput, ExperimentError> {
+    let blocks = cell.records / mongodb::RECORDS_PER_BLOCK;
+    let operations = blocks * input.number(PARAMS, "ops_per_block")?;
+    let mut own = input.clone();
+    own.params
+        .retain(|(name, _)| !OF_THE_GRID.contains(&name.as_str()));
+    for (name, value) in [
+        ("device", cell.device.clone()),
+        ("records", cell.records.to_string()),
+        ("update_percent", cell.update_percent.to_string()),
+        ("operations", operations.to_string()),
+    ] {
+        own.params.push((name.into(), value));
+    }
+    Ok(own)
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    let mut hosts = Vec::new();
+    for cell in cells(input)? {
+        for host in mongodb::hosts(&of_cell(input, &cell)?)? {
+            let name = format!("{}.", cell.name());
+            hosts.push(Host { name, ..host });
+        }
+    }
+    Ok(hosts)
+}
+
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut all = RunResult::new(&input.variant, input.seed);
     for cell in cells(input)? {
-        let blocks = cell.records / mongodb::RECORDS_PER_BLOCK;
-        let operations = blocks * input.number(PARAMS, "ops_per_block")?;
-        let mut own = input.clone();
-        own.params
-            .retain(|(name, _)| !OF_THE_GRID.contains(&name.as_str()));
-        for (name, value) in [
-            ("device", cell.device.clone()),
-            ("records", cell.records.to_string()),
-            ("update_percent", cell.update_percent.to_string()),
-            ("operations", operations.to_string()),
-        ] {
-            own.params.push((name.into(), value));
-        }
+        let own = of_cell(input, &cell)?;
         let done = mongodb::run(&own)?;
         let cell = cell.name();
         for &name in KEPT {
@@ -216,7 +237,7 @@ fn ratios(v: &SeedView<'_>, before: &str, after: &str) -> Result<Vec<f64>, Repor
         .collect()
 }
 
-/// Acceptance rows (`workloads.md` 9.3).
+/// Acceptance rows (`docs/reference/experiments.md#slow-io`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let over = |figure: fn(f64, f64) -> f64| {
         let (b, a) = (before.to_string(), after.to_string());
@@ -296,15 +317,12 @@ mod tests {
     use crate::runner::Variant;
 
     fn input(params: &[(&str, &str)]) -> RunInput {
+        let switches = Variant::parse("v5", &[]).unwrap().switches;
         RunInput {
-            variant: "v5".into(),
-            switches: Variant::parse("v5", &[]).unwrap().switches,
-            seed: 1,
             scale: 512,
             effort_permille: 200,
-            costs: coldset_machine::Params::default(),
             params: params.iter().map(|&(n, v)| (n.into(), v.into())).collect(),
-            sample_points: 0,
+            ..EXPERIMENT.input("v5", switches)
         }
     }
 

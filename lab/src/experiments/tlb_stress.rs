@@ -1,17 +1,14 @@
-//! stress-ng's vm workers (`workloads.md` 10): sixteen processes sweep over four times as much
+//! stress-ng's vm workers (`docs/reference/experiments.md#tlb-stress`): sixteen processes sweep over four times as much
 //! anonymous memory as their memcg may have, so that nearly every page reclaimed is dirty and mapped,
 //! and its TLB flush is what reclaim costs other CPUs.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, RunResult};
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, MmId, Scale};
-use coldset_machine::device::DeviceKind;
+use crate::rig::{Counts, Deviation, Failure, Host, Rig};
+use coldset_engine::{Counter, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};
-use coldset_machine::{
-    Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError, SwapConfig,
-};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, SwapConfig};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -19,12 +16,16 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tlb-stress",
     doc: "stress-ng vm: sweeps over anonymous memory four times the limit, 16 CPUs, TLB shootdowns",
-    section: "workloads.md 10",
+    source:
+        "\"mm: batch TLB flushing for dirty folios in vmscan\", Zhang Peng, linux-mm, 9 March 2026",
     before: "base",
     after: "base+tlbbatch",
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: &["stress_sweep_page_ns", "fork_ns"],
+    deviations: DEVIATIONS,
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -113,22 +114,36 @@ const PARAMS: &[ParamDoc] = &[
     },
 ];
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// Pages of a bogo operation: 4,096 words of 8 bytes.
 const BOGO_PAGES: u64 = 8;
 /// Times that the processes move on to their next CPUs. One that reclaims moves later than the rest,
 /// and two share a CPU until it does: too many moves would be a load of their own.
 const MOVES: u64 = 20;
-/// Within so much for each process all have begun, ns.
-const FORK_NS: u64 = 50_000;
 /// The run with forced races is so much shorter.
 const RACE_SHARE: u64 = 8;
-/// In it, tasks run ahead of the clock by no more than this, ns.
-const RACE_QUANTUM: u64 = 1_000;
+/// Its machine.
+const RACE: &str = "race.";
+
+const DEVIATIONS: &[Deviation] = &[
+    Deviation {
+        name: "resched_in_lists_enabled",
+        value: 1,
+        machine: "",
+        why:
+            "a reclaimer that sorts through a list of hundreds is no lump of time to the other CPUs",
+        source: "resolution of the simulation",
+    },
+    Deviation {
+        name: "sim_quantum_ns",
+        value: 1_000,
+        machine: RACE,
+        why: "races are forced: tasks must meet in the middle of what they do",
+        source: "resolution of the simulation",
+    },
+];
 
 /// What the processes of one run share.
-struct Shared {
+struct Sweeps {
     until: u64,
     /// A page is verified and written in the same pass.
     inversion: bool,
@@ -138,19 +153,18 @@ struct Shared {
     pages: u32,
     touched: Cell<u64>,
     left: Cell<u64>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
     times: RefCell<[u64; TIME_CLASSES]>,
 }
 
-impl Shared {
+impl Sweeps {
     /// One load or store of a page. False at the end of the run.
     async fn page(&self, m: &Machine, ctx: &Ctx, map: MappingId, page: u32, write: bool) -> bool {
         if ctx.now() >= self.until {
             return false;
         }
         if let Err(e) = m.access(ctx, map, page, write).await {
-            self.failure.set(Some(e));
-            m.sim.stop();
+            self.failure.stop(e);
             return false;
         }
         ctx.charge(TimeClass::User, self.sweep_ns);
@@ -172,7 +186,7 @@ impl Shared {
     }
 }
 
-/// Goes on on another CPU.
+/// Moves to another CPU.
 async fn move_to(ctx: &Ctx, cpu: u16) {
     if let Some(task) = ctx.task() {
         task.set_affinity(CpuMask::single(cpu));
@@ -185,7 +199,7 @@ async fn move_to(ctx: &Ctx, cpu: u16) {
 /// every page that is swapped in is dirty again when it goes; else every other sweep only verifies, and
 /// half of the pages go as they came. All processes move on to the next of their CPUs at the same
 /// times, so that each has one to itself.
-async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u16>, begin: u64) {
+async fn worker(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, home: Vec<u16>, begin: u64) {
     let n = s.pages;
     ctx.sleep_until(TimeClass::Idle, begin).await;
     let (mut sweep, mut at) = (0, 0);
@@ -210,7 +224,7 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, home: Vec<u
 }
 
 /// A second thread of a process: stores here and there, wherever the scheduler puts it.
-async fn meddler(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, mut draw: Stream) {
+async fn meddler(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, mut draw: Stream) {
     loop {
         let page = draw.below(s.pages.into()) as u32;
         let write = draw.chance(2, 3);
@@ -221,10 +235,42 @@ async fn meddler(m: Machine, ctx: Ctx, s: Rc<Shared>, map: MappingId, mut draw: 
     s.ended(&m, &ctx);
 }
 
+fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
+    let n = |name| input.number(PARAMS, name);
+    let pages = input.pages(PARAMS, "swap_mib")? as u32;
+    Ok(Host {
+        name: name.into(),
+        cpus: n("cpus")?,
+        batch: n("batch")?,
+        page_cluster: n("page_cluster")?.min(8) as u32,
+        swap: match input.text(PARAMS, "swap") {
+            "zram" => SwapConfig::Zram {
+                pages,
+                algorithm: "lzo-rle".into(),
+            },
+            device => SwapConfig::Disk {
+                pages,
+                device: device.parse().map_err(|_| {
+                    input.wrong(PARAMS, "swap", "zram or a device of `coldset lab list`")
+                })?,
+            },
+        },
+        ..Host::default()
+    })
+}
+
+fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    ["", RACE]
+        .map(|name| host(input, name))
+        .into_iter()
+        .collect()
+}
+
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut r = RunResult::new(&input.variant, input.seed);
-    run_one(input, false, &mut r)?;
-    run_one(input, true, &mut r)?;
+    for host in hosts(input)? {
+        run_one(input, host, &mut r)?;
+    }
     Ok(r)
 }
 
@@ -243,11 +289,11 @@ fn homes(procs: u64, cpus: u16, mean_permille: u64) -> Vec<Vec<u16>> {
         .collect()
 }
 
-fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), ExperimentError> {
+fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), ExperimentError> {
     let n = |name| input.number(PARAMS, name);
     let procs = n("procs")?.max(1);
     let pages = n("total_mib")? * MIB / procs / input.scale;
-    let limit = n("limit_mib")? * MIB / input.scale;
+    let limit = input.pages(PARAMS, "limit_mib")?;
     if pages < 64 || limit < 256 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -256,75 +302,29 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
             max: 256,
         });
     }
-    let cpus = n("cpus")?.clamp(1, 256) as u16;
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = cpus;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    if race {
-        cfg.params.sim_quantum_ns = cfg.params.sim_quantum_ns.min(RACE_QUANTUM);
-    }
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.batch_size = n("batch")?.clamp(1, 31) as usize;
-    cfg.engine.seed = input.seed;
-    // A reclaimer that sorts through a list of hundreds is no lump of time to the other CPUs.
-    cfg.engine.resched_in_lists = true;
-    cfg.seed = input.seed;
-    cfg.kernel_memory = true;
-    cfg.page_cluster = n("page_cluster")?.min(8) as u32;
-    let inversion = match input.text(PARAMS, "sweeps") {
-        "separate" => false,
-        "inversion" => true,
-        other => {
-            return Err(ExperimentError::Param {
-                name: "sweeps".into(),
-                value: other.into(),
-                expected: "separate or inversion",
-            })
-        }
-    };
-    let swap_pages = (n("swap_mib")? * MIB / input.scale) as u32;
-    cfg.swap = match input.text(PARAMS, "swap") {
-        "zram" => SwapConfig::Zram {
-            pages: swap_pages,
-            algorithm: "lzo-rle".into(),
-        },
-        device => SwapConfig::Disk {
-            pages: swap_pages,
-            device: device
-                .parse::<DeviceKind>()
-                .map_err(|_| ExperimentError::Param {
-                    name: "swap".into(),
-                    value: device.into(),
-                    expected: "zram or a device of `coldset lab list`",
-                })?,
-        },
-    };
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let memcg = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
-        memcg
-    };
+    let words = [("separate", false), ("inversion", true)];
+    let inversion = input.word(PARAMS, "sweeps", &words, "separate or inversion")?;
+    let race = host.name == RACE;
+    let cpus = host.cpus.clamp(1, 256) as u16;
+    let mut rig = Rig::new(input, host)?;
+    let machine = rig.machine().clone();
+    let memcg = rig.limited(limit)?;
     let ms = 1_000_000;
     let share = if race { RACE_SHARE } else { 1 };
     let time = n("time_ms")? * ms / input.scale * input.effort_permille / 1000 / share;
     let threads = if race { 2 * procs } else { procs };
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(Sweeps {
         until: time.max(ms),
         inversion,
         stay: (time / MOVES).max(ms / 10),
-        sweep_ns: input.costs.stress_sweep_page_ns,
+        sweep_ns: input.cost("stress_sweep_page_ns"),
         pages: pages as u32,
         touched: Cell::new(0),
         left: Cell::new(threads),
-        failure: Cell::new(None),
+        failure: rig.failure(),
         times: RefCell::new([0; TIME_CLASSES]),
     });
+    let forked = input.cost("fork_ns") * procs;
     let mut mms: Vec<MmId> = Vec::new();
     for (p, home) in homes(procs, cpus, n("mask_mean_permille")?)
         .into_iter()
@@ -337,7 +337,7 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
         let s = shared.clone();
         let first = Affinity::Mask(CpuMask::single(home[0]));
         // They are forked one after the other.
-        let begin = Stream::new(input.seed, "tlb-stress", p as u64).below(FORK_NS * procs);
+        let begin = Stream::new(input.seed, "tlb-stress", p as u64).below(forked.max(1));
         machine.spawn("stress-ng-vm", first, mm, move |m, ctx| {
             worker(m, ctx, s, map, home, begin)
         });
@@ -349,50 +349,52 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
             });
         }
     }
-    run.executor.run();
-    if let Some(error) = shared.failure.get() {
-        return Err(ExperimentError::Op {
-            what: "stress-ng vm worker",
-            error,
-        });
-    }
-    if !race {
-        r.take_samples("", run.samples());
-    }
-    let w = machine.world();
-    let count = |c: Counter| w.engine.vmstat().get(c).max(0) as u64;
+    rig.run("stress-ng vm worker")?;
+    let counts = rig.vmstat();
     if race {
         // Every page, in memory or in swap, holds what was stored last; loads have looked before.
-        w.check();
+        machine.world().check();
         r.set("race.pages_checked", pages * procs);
-        r.set("race.dirty_batched", count(Counter::DirtyBatched));
-        r.set("race.tlb_stale_hits", count(Counter::TlbStaleHits));
-        let rejections: u64 = REJECTIONS.iter().map(|&c| count(c)).sum();
+        r.set("race.dirty_batched", counts.get(Counter::DirtyBatched));
+        r.set("race.tlb_stale_hits", counts.get(Counter::TlbStaleHits));
+        let rejections: u64 = REJECTIONS.iter().map(|&c| counts.get(c)).sum();
         r.set("race.rejections", rejections);
-        return Ok(());
+    } else {
+        let w = machine.world();
+        let masks: u64 = mms.iter().map(|&m| u64::from(w.cpumask(m).count())).sum();
+        drop(w);
+        let mask = masks as f64 / procs as f64;
+        report(&shared, &counts, mask, time.max(ms), r);
+        rig.put_samples("", r);
     }
-    let touched = shared.touched.get();
-    let seconds = time.max(ms) as f64 / 1e9;
+    Ok(())
+}
+
+/// What `ns` of sweeping have brought; the address spaces were on `mask` CPUs each.
+fn report(s: &Sweeps, counts: &Counts, mask: f64, ns: u64, r: &mut RunResult) {
+    let touched = s.touched.get();
+    let seconds = ns as f64 / 1e9;
     r.set("bogo_ops", touched as f64 / BOGO_PAGES as f64 / seconds);
-    let shootdowns = count(Counter::TlbRemoteFlushReceived);
-    let (scan, steal) = (count(Counter::PgscanAnon), count(Counter::PgstealAnon));
+    let shootdowns = counts.get(Counter::TlbRemoteFlushReceived);
+    let ipis = counts.get(Counter::CallIpis);
+    let (scan, steal) = (
+        counts.get(Counter::PgscanAnon),
+        counts.get(Counter::PgstealAnon),
+    );
     r.set("tlb_shootdowns", shootdowns);
-    r.set("call_ipis", count(Counter::CallIpis));
+    r.set("call_ipis", ipis);
     r.set("pgscan_anon", scan);
     r.set("pgsteal_anon", steal);
     let per = |a: u64, b: u64| a as f64 / b.max(1) as f64;
     r.set("shootdowns_per_steal", per(shootdowns, steal));
-    r.set(
-        "ipis_per_shootdown",
-        per(count(Counter::CallIpis), shootdowns),
-    );
+    r.set("ipis_per_shootdown", per(ipis, shootdowns));
     r.set("steal_per_scan", per(steal, scan));
     r.set("steals_per_page", per(steal, touched));
-    let masks: u64 = mms.iter().map(|&m| u64::from(w.cpumask(m).count())).sum();
-    r.set("mask_cpus", per(masks, procs));
-    let all: u64 = shared.times.borrow().iter().sum();
+    r.set("mask_cpus", mask);
+    let times = s.times.borrow();
+    let all: u64 = times.iter().sum();
     for class in TimeClass::ALL {
-        let ns = shared.times.borrow()[class as usize];
+        let ns = times[class as usize];
         if ns > 0 {
             r.set(
                 format!("time.{}_percent", class.name()),
@@ -400,38 +402,36 @@ fn run_one(input: &RunInput, race: bool, r: &mut RunResult) -> Result<(), Experi
             );
         }
     }
-    for c in [
-        Counter::Pgfault,
-        Counter::Pgmajfault,
-        Counter::Pswpin,
-        Counter::Pswpout,
-        Counter::SwapRa,
-        Counter::SwapRaHit,
-        Counter::RefaultAnon,
-        Counter::AgingRuns,
-        Counter::ZeroProgress,
-        Counter::OomKill,
-        Counter::UnmapPending,
-        Counter::UnmapFlushDirty,
-        Counter::UnmapFlushFree,
-        Counter::UnmapFlushEnd,
-        Counter::UnmapFlushMm,
-        Counter::TlbRemoteFlush,
-        Counter::TlbRemoteFlushReceived,
-        Counter::TlbLocalFlushAll,
-        Counter::TlbLocalFlushOne,
-        Counter::TlbLazySkipped,
-        Counter::TlbStaleHits,
-        Counter::DirtyBatches,
-        Counter::DirtyBatched,
-    ]
-    .into_iter()
-    .chain(REJECTIONS)
-    {
-        r.set(c.name(), count(c));
+    for &c in COUNTED.iter().chain(&REJECTIONS) {
+        r.set(c.name(), counts.get(c));
     }
-    Ok(())
 }
+
+const COUNTED: &[Counter] = &[
+    Counter::Pgfault,
+    Counter::Pgmajfault,
+    Counter::Pswpin,
+    Counter::Pswpout,
+    Counter::SwapRa,
+    Counter::SwapRaHit,
+    Counter::RefaultAnon,
+    Counter::AgingRuns,
+    Counter::ZeroProgress,
+    Counter::OomKill,
+    Counter::UnmapPending,
+    Counter::UnmapFlushDirty,
+    Counter::UnmapFlushFree,
+    Counter::UnmapFlushEnd,
+    Counter::UnmapFlushMm,
+    Counter::TlbRemoteFlush,
+    Counter::TlbRemoteFlushReceived,
+    Counter::TlbLocalFlushAll,
+    Counter::TlbLocalFlushOne,
+    Counter::TlbLazySkipped,
+    Counter::TlbStaleHits,
+    Counter::DirtyBatches,
+    Counter::DirtyBatched,
+];
 
 /// Folios turned away when a batch is locked again.
 const REJECTIONS: [Counter; 6] = [
@@ -443,7 +443,7 @@ const REJECTIONS: [Counter; 6] = [
     Counter::DirtyBatchClean,
 ];
 
-/// Acceptance rows (`workloads.md` 10.3).
+/// Acceptance rows (`docs/reference/experiments.md#tlb-stress`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     vec![
@@ -522,14 +522,9 @@ mod tests {
             .unwrap()
             .switches;
         let input = RunInput {
-            variant: variant.into(),
-            switches,
-            seed: 1,
-            scale: 64,
             effort_permille: 100,
-            costs: Default::default(),
             params: vec![("swap".into(), swap.into())],
-            sample_points: 0,
+            ..EXPERIMENT.input(variant, switches)
         };
         run(&input).unwrap()
     }

@@ -12,7 +12,10 @@ pub use inspect::{Command, LruvecDump};
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
-use coldset_machine::SwapConfig;
+use crate::experiments::RunInput;
+use crate::rig::{Deviation, Host, Rig};
+use coldset_engine::Switches;
+use coldset_machine::{MachineError, SwapConfig};
 
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
@@ -84,6 +87,66 @@ impl ReplayOptions {
         }
     }
 }
+
+impl ReplayOptions {
+    /// The machine to replay on.
+    pub(crate) fn rig(&self, variant: &str, switches: Switches) -> Result<Rig, MachineError> {
+        let mut input = RunInput {
+            deviations: DEVIATIONS,
+            ..RunInput::new(variant, switches)
+        };
+        for (name, value) in [
+            ("fault_around_max_ptes", self.fault_around.into()),
+            ("kernel_memory_enabled", self.kernel_memory.into()),
+        ] {
+            input.costs.set(name, value).expect("a row of the table");
+        }
+        let host = Host {
+            swap: self.swap.clone(),
+            swappiness: self.swappiness,
+            read_ahead: self.read_ahead,
+            fold_phase: Some(self.fold_phase),
+            check: self.check,
+            ..Host::default()
+        };
+        Rig::new(&input, host)
+    }
+}
+
+/// What is different from the table of costs in a replay.
+pub const DEVIATIONS: &[Deviation] = &[
+    Deviation {
+        name: "shrinker_call_ns",
+        value: 0,
+        machine: "",
+        why: WHY_FREE,
+        source: SOURCE_FREE,
+    },
+    Deviation {
+        name: "shrinker_each_ns",
+        value: 0,
+        machine: "",
+        why: WHY_FREE,
+        source: SOURCE_FREE,
+    },
+    Deviation {
+        name: "pcp_batch_ns",
+        value: 0,
+        machine: "",
+        why: WHY_FREE,
+        source: SOURCE_FREE,
+    },
+    Deviation {
+        name: "fault_around_max_ptes",
+        value: 1,
+        machine: "",
+        why: "a trace says itself which pages are used; --fault-around changes it",
+        source: "setting of the model",
+    },
+];
+
+const WHY_FREE: &str = "there is one CPU and its misses are counted, not its time";
+const SOURCE_FREE: &str = "as when replays were compared with a kernel";
 
 /// Without a clock, statistics are folded each time this share of the limit has been missed:
 /// limit/8 (`docs/rules/memcg.md`).

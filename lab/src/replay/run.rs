@@ -10,7 +10,7 @@ use coldset_engine::memcg::MemcgError;
 use coldset_engine::presets;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::samples::Row;
-use coldset_machine::{MachineConfig, MachineError, MachineRun, OpError};
+use coldset_machine::{MachineError, OpError};
 
 /// Why a replay cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -97,15 +97,7 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
     if let Some(&(task, _)) = limited_tasks.find(|(t, _)| u32::from(*t) >= trace.tasks) {
         return Err(ReplayError::Task(task, trace.tasks));
     }
-    let mut cfg = MachineConfig::new(switches);
-    cfg.swap = o.swap.clone();
-    cfg.fault_around = o.fault_around;
-    cfg.read_ahead = o.read_ahead;
-    cfg.kernel_memory = o.kernel_memory;
-    cfg.engine.swappiness = o.swappiness;
-    cfg.engine.fold_phase = o.fold_phase;
-    cfg.check = o.check;
-    let run = MachineRun::new(&cfg)?;
+    let run = o.rig(variant, switches)?.into_run();
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
     let mut player = Player::new(run, memcgs, trace, o);

@@ -4,8 +4,8 @@ use super::quantity::{show_effort, show_scale};
 use super::{RunnerError, Variant};
 use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
 use crate::report::{Claim, Class, ExperimentResult, Header, RunResult};
+use crate::rig::Costs;
 use crate::runner::Progress;
-use coldset_machine::Params;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -21,13 +21,29 @@ pub struct Plan {
     /// Effort in thousandths.
     pub effort_permille: u64,
     /// Costs.
-    pub costs: Params,
+    pub costs: Costs,
     /// Parameters of the experiment that are not at their default.
     pub params: Vec<(String, String)>,
     /// Settings to put on record in the header, beside the parameters.
     pub record: Vec<(String, String)>,
     /// Samples over virtual time to keep of each machine, at most; 0 = none. They change no result.
     pub sample_points: usize,
+}
+
+impl Plan {
+    /// One run of the plan.
+    #[must_use]
+    pub fn input(&self, experiment: &Experiment, variant: &Variant, seed: u64) -> RunInput {
+        RunInput {
+            seed,
+            scale: self.scale,
+            effort_permille: self.effort_permille,
+            costs: self.costs.clone(),
+            params: self.params.clone(),
+            sample_points: self.sample_points,
+            ..experiment.input(&variant.label, variant.switches.clone())
+        }
+    }
 }
 
 /// Samples of a run whose series are shown.
@@ -86,16 +102,7 @@ pub fn run(
         if progress.is_stopped() {
             return Err(RunnerError::Stopped);
         }
-        let input = RunInput {
-            variant: variant.label.clone(),
-            switches: variant.switches.clone(),
-            seed,
-            scale: plan.scale,
-            effort_permille: plan.effort_permille,
-            costs: plan.costs.clone(),
-            params: plan.params.clone(),
-            sample_points: plan.sample_points,
-        };
+        let input = plan.input(experiment, variant, seed);
         let done = (experiment.run)(&input);
         progress.step();
         done.map_err(|error| RunnerError::Experiment {
@@ -150,6 +157,7 @@ mod tests {
     use super::*;
     use crate::experiments::ExperimentError;
     use crate::report::{Band, Claim};
+    use crate::rig::Host;
 
     fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {
         if input.seed == 3 && input.switches.scan_budget {
@@ -185,12 +193,15 @@ mod tests {
     const COUNT: Experiment = Experiment {
         name: "count",
         doc: "counts",
-        section: "0",
+        source: "",
         before: "base",
         after: "v5",
         extra: &[],
         scale: 64,
         params: &[],
+        costs: &[],
+        deviations: &[],
+        hosts: |_| Ok(vec![Host::default()]),
         run: count,
         claims,
         mechanism: &["pgscan"],
@@ -203,7 +214,7 @@ mod tests {
             seeds,
             scale: 64,
             effort_permille: 500,
-            costs: Params::default(),
+            costs: Costs::default(),
             params: Vec::new(),
             record: Vec::new(),
             sample_points: 0,

@@ -1,9 +1,9 @@
 //! One configuration under one seed, and its key.
 
 use super::version::{hex, version};
+use crate::rig::Costs;
 use crate::runner::{experiment, show_effort, show_scale, RunnerError, Variant};
 use crate::traces::Trace;
-use coldset_machine::Params;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
@@ -128,11 +128,12 @@ impl Cell {
                 ..
             } => {
                 let given = |name: &str| params.iter().rev().find(|(n, _)| n == name);
-                let params = experiment(name)?.params.iter().map(|p| {
+                let experiment = experiment(name)?;
+                let params = experiment.params.iter().map(|p| {
                     let value = given(p.name).map_or(p.default, |(_, v)| v.as_str());
                     (p.name, json!(value))
                 });
-                let costs = self.costs()?.describe();
+                let costs = self.costs()?.on("", experiment.deviations).describe();
                 let costs = object(costs.iter().map(|c| (c.name, json!(c.value))));
                 json!({"experiment": name, "scale": scale, "effort_permille": effort_permille,
                        "params": object(params), "costs": costs})
@@ -162,8 +163,8 @@ impl Cell {
     ///
     /// # Errors
     /// Unknown names or values.
-    pub fn costs(&self) -> Result<Params, RunnerError> {
-        let mut all = Params::default();
+    pub fn costs(&self) -> Result<Costs, RunnerError> {
+        let mut all = Costs::default();
         if let What::Experiment { costs, .. } = &self.what {
             for (name, value) in costs {
                 all.set(name, *value)?;

@@ -90,7 +90,7 @@ impl Runner {
                 return Err(RunnerError::value(
                     "trace",
                     &path.display().to_string(),
-                    "a file that does not change while a sweep goes on; start it again",
+                    "a file that does not change during a sweep; start it again",
                 )
                 .into());
             }
@@ -145,14 +145,12 @@ fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError
     };
     let experiment = experiment(name)?;
     let input = RunInput {
-        sample_points: 0,
-        variant: cell.variant.clone(),
-        switches: variant.switches.clone(),
         seed: cell.seed,
         scale: *scale,
         effort_permille: *effort_permille,
         costs: cell.costs()?,
         params: params.clone(),
+        ..experiment.input(&cell.variant, variant.switches.clone())
     };
     let done = (experiment.run)(&input).map_err(|error| RunnerError::Experiment {
         experiment: experiment.name,

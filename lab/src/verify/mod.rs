@@ -1,18 +1,18 @@
-//! All experiments, one acceptance table (`workloads.md` 1.5).
+//! All experiments, one acceptance table (`docs/acceptance.md`).
 
 mod sensitivity;
 mod text;
 
 pub use sensitivity::{
-    render_sensitivity, sensitivity, sensitivity_json, sensitivity_rows, Changed, Costing,
+    render_sensitivity, sensitivity, sensitivity_json, sensitivity_table, Changed, Costing,
     Sensitivity,
 };
 pub use text::render_verify;
 
 use crate::experiments::{Experiment, EXPERIMENTS};
 use crate::report::{Class, ExperimentResult};
+use crate::rig::Costs;
 use crate::runner::{experiment, run, Plan, Progress, RunnerError, Variant};
-use coldset_machine::Params;
 use rayon::prelude::*;
 
 /// What to verify.
@@ -25,7 +25,7 @@ pub struct VerifyPlan {
     /// Effort in thousandths.
     pub effort_permille: u64,
     /// Costs.
-    pub costs: Params,
+    pub costs: Costs,
 }
 
 /// What came of it: a result for each experiment, or why there is none.
@@ -59,7 +59,7 @@ impl VerifyPlan {
             experiments,
             seeds,
             effort_permille: 1000,
-            costs: Params::default(),
+            costs: Costs::default(),
         })
     }
 

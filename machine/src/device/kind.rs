@@ -28,7 +28,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// All kinds.
+    /// All kinds, in the order in which they are listed.
     pub const ALL: [Self; 9] = [
         Self::Nvme,
         Self::NvmeFast,
@@ -143,6 +143,7 @@ impl DeviceKind {
             Self::Delayed => DeviceSpec {
                 delay_read_ns: p.delay_read_ns,
                 delay_write_ns: p.delay_write_ns,
+                max_req_bytes: p.delay_max_req_bytes,
                 ..nvme
             },
             Self::Ramdisk => DeviceSpec {

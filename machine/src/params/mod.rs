@@ -1,5 +1,5 @@
-//! Every cost of the simulated machine, by name, with its origin (`machine-model.md` 1, 2, 4;
-//! `tlb.md` 6; `workloads.md` 1.3). One set serves all experiments.
+//! Every cost of the simulated machine, by name, with its origin (`docs/rules/machine.md`;
+//! `docs/rules/tlb.md#cost`; `docs/rules/machine.md#costs`). One set serves all experiments.
 
 mod table;
 
@@ -66,7 +66,7 @@ pub enum ParamError {
     /// The value is outside of what the model can work with.
     #[error("parameter '{name}' must be {min} to {max} {unit}, not {value}")]
     OutOfRange {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
         /// The value asked for.
         value: u64,
@@ -80,7 +80,7 @@ pub enum ParamError {
 }
 
 /// The endings of parameter names, and the units they stand for.
-const UNITS: [(&str, &str); 12] = [
+const UNITS: [(&str, &str); 13] = [
     ("_bytes_per_s", "B/s"),
     ("_ns", "ns"),
     ("_bytes", "B"),
@@ -93,6 +93,7 @@ const UNITS: [(&str, &str); 12] = [
     ("_slots", "slots"),
     ("_ptes", "PTEs"),
     ("_requests", "requests"),
+    ("_enabled", "0/1"),
 ];
 
 /// The greatest value of any parameter: 10^15, so that sums of costs cannot overflow.
@@ -112,6 +113,7 @@ fn range_of(name: &str) -> (u64, u64) {
         (_, "B/s") => (1, MAX_VALUE),
         (_, "channels") => (1, 1024),
         (_, "%") => (1, 100),
+        (_, "0/1") => (0, 1),
         // Kernel memory may be pages, where jitter is a share.
         ("kernel_base_page_ppm", _) => (0, 1_000_000_000),
         (_, "1/1000000") => (0, 1_000_000),
@@ -154,7 +156,7 @@ impl Params {
     }
 
     /// The same parameters with every assumed value times `num / den`, rounded down but kept in
-    /// range and not made zero: the sensitivity runs (`machine-model.md` 8) use 1/2 and 2/1.
+    /// range and not made zero: the sensitivity runs (`docs/rules/machine.md#costs`) use 1/2 and 2/1.
     ///
     /// # Panics
     /// If `den` is 0.

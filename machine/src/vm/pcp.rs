@@ -17,7 +17,7 @@ const HIGH_BATCHES: u64 = 4;
 pub(crate) struct PageLists {
     /// Pages, by node and CPU.
     held: Vec<Vec<u64>>,
-    /// By node.
+    /// The zone lock of each node.
     zones: Vec<TicketLock>,
 }
 
@@ -30,8 +30,7 @@ impl PageLists {
         }
     }
 
-    /// A task takes pages. An inline task's time is what it was when replays were compared with a
-    /// kernel.
+    /// A task takes pages. An inline task has no CPU, and so no list.
     #[inline]
     pub(crate) fn take(&mut self, ctx: &Ctx, p: &Params, node: NodeId, n: u64) {
         let Some(cpu) = ctx.task().map(|t| usize::from(t.cpu())) else {

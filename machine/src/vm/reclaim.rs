@@ -189,11 +189,8 @@ impl World {
             };
             self.page_lists.give(ctx, p, node, m.freed);
         }
-        // One shrinker is always there, that of the shadows. An inline task's time is what it was
-        // when replays were compared with a kernel.
-        if ctx.task().is_some() {
-            ctx.charge(class, m.visits * (p.shrinker_call_ns + p.shrinker_each_ns));
-        }
+        // One shrinker is always there, that of the shadows.
+        ctx.charge(class, m.visits * (p.shrinker_call_ns + p.shrinker_each_ns));
         match ctx.task() {
             Some(task) if m.lruvec.is_some() => {
                 if self.locks.len() <= m.lruvec.idx() {

@@ -7,18 +7,18 @@ use crate::errors::named;
 use coldset_lab::bounds::Sequence;
 use coldset_lab::mrc::{curves, MrcPlan, Sample};
 use coldset_lab::report::human;
+use coldset_lab::rig::Costs;
 use coldset_lab::runner::{
     experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan, ReplayPlan,
     RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{load, Format, Op, Trace, TraceOptions};
-use coldset_machine::Params;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-fn costs(given: Vec<(String, u64)>) -> Result<Params, RunnerError> {
-    let mut costs = Params::default();
+fn costs(given: Vec<(String, u64)>) -> Result<Costs, RunnerError> {
+    let mut costs = Costs::default();
     for (name, value) in given {
         costs.set(&name, value)?;
     }

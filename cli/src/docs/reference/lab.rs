@@ -47,12 +47,12 @@ fn experiment(page: &mut Page, e: &Experiment) {
         some => format!(", beside {}", some.join(", ")),
     };
     page.paragraph(&format!(
-        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise; specification: {}.",
+        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise. Published in {}.",
         prose(e.doc),
         e.before,
         e.after,
         show_scale(e.scale),
-        e.section
+        prose(e.source)
     ));
     page.table(
         &["parameter", "default", "what"],

@@ -1,5 +1,5 @@
 //! A phone under heavy load and a faulty backport of the series, which must be flagged
-//! (`workloads.md` 12). 23 apps are started one after the other, used and kept in the background;
+//! (`docs/reference/experiments.md#android-heavy`). 23 apps are started one after the other, used and kept in the background;
 //! in the end the camera takes all the memory it wants at once.
 
 mod claims;
@@ -8,9 +8,9 @@ use super::phone::app::{sizes, App, AppSizes, Running};
 use super::phone::background::{spawn_all, Busy, Log, NAVIGATION_WRITES};
 use super::phone::killer::{self, Kept};
 use super::phone::meter::Meter;
-use super::phone::params::{self, cpu_ms, hardware};
+use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::Stream;
 use crate::report::RunResult;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -20,16 +20,19 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// The experiment. The published "before" is a 6.12 vendor kernel whose multi-gen rules are those of
-/// `base` in all that this load touches (`mglru.md` 12.4: the backport counts references as 6.14).
+/// `base` in all that this load touches (`docs/rules/series.md`: the backport counts references as 6.14).
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-heavy",
     doc: "23 apps kept in the background, then the camera; a faulty backport must be flagged",
-    section: "workloads.md 12",
+    source: super::ANDROID,
     before: "base",
     after: "android_backport",
     extra: &["v5"],
     scale: 64,
     params: PARAMS,
+    costs: COSTS,
+    deviations: &[KERNEL_MEMORY_OFF],
+    hosts: |input| hosts(input, PARAMS),
     run,
     claims: claims::claims,
     mechanism: &[
@@ -92,10 +95,13 @@ const MUSIC_KIB: u64 = 1024;
 /// Share of an app's memory in use while it navigates, and in the background, per cent.
 const NAVIGATION_PERCENT: u64 = 15;
 const BACKGROUND_PERCENT: u64 = 2;
-/// CPU of a return to the launcher and of the camera, ms. The launcher's is not given: a tenth of an
-/// app's.
-const LAUNCHER_CPU_MS: u64 = 50;
-const CAMERA_CPU_MS: u64 = 400;
+/// What the load charges.
+const COSTS: &[&str] = &[
+    "app_start_min_ns",
+    "app_start_max_ns",
+    "launcher_cpu_ns",
+    "camera_cpu_ns",
+];
 /// The photo, MiB.
 const PHOTO_MIB: u64 = 12;
 
@@ -123,6 +129,9 @@ struct Session {
     use_ticks: u64,
     camera: (u32, u32),
     cpus: u32,
+    /// CPU of a return to the launcher and of the camera, virtual ns.
+    launcher_ns: u64,
+    camera_cpu_ns: u64,
     /// Per cent of an app's memory that memory.reclaim asks for when it is left.
     reclaim_percent: u64,
     camera_ns: Cell<u64>,
@@ -133,13 +142,10 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
     let reclaim_percent = n("background_reclaim_percent")?;
     if reclaim_percent > 0 && !hardware.memcgs {
-        return Err(ExperimentError::Param {
-            name: "background_reclaim_percent".into(),
-            value: reclaim_percent.to_string(),
-            expected: "0, unless every app has a memcg (memcgs=on)",
-        });
+        let expected = "0, unless every app has a memcg (memcgs=on)";
+        return Err(input.wrong(PARAMS, "background_reclaim_percent", expected));
     }
-    let (mut run, phone) = build(input, &hardware)?;
+    let (mut rig, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);
     let mut apps = Vec::new();
     for (i, size) in (0..).zip(sizes(input.seed, n("apps")?.max(1), SIZES)) {
@@ -156,6 +162,8 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
             phone.pages(n("camera_file_mib")?),
         ),
         cpus: hardware.cpus.clamp(1, 256) as u32,
+        launcher_ns: phone.ms(input.cost("launcher_cpu_ns") / 1_000_000),
+        camera_cpu_ns: phone.ms(input.cost("camera_cpu_ns") / 1_000_000),
         reclaim_percent,
         camera_ns: Cell::new(0),
         phone: phone.clone(),
@@ -174,20 +182,14 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
                 }
             });
     });
-    run.executor.run();
-    if let Some(error) = phone.failure.get() {
-        return Err(ExperimentError::Op {
-            what: "phone",
-            error,
-        });
-    }
+    rig.run("phone")?;
     let mut r = RunResult::new(&input.variant, input.seed);
     session.meter.result(&mut r);
     r.set("camera_ms", phone.as_ms(session.camera_ns.get()));
     r.set("killed_apps", session.kept.killed.get());
     r.set("kept_apps", session.kept.len() as u64);
-    r.set("virtual_ms", run.executor.now() / 1_000_000);
-    r.take_samples("", run.samples());
+    r.set("virtual_ms", rig.now() / 1_000_000);
+    rig.put_samples("", &mut r);
     Ok(r)
 }
 
@@ -198,7 +200,7 @@ async fn user(s: &Rc<Session>, ctx: &Ctx, launcher: &Busy) -> Result<(), OpError
         in_front(s, ctx, i).await;
         let began = ctx.now();
         launcher.sweep(&s.phone, ctx).await?;
-        ctx.charge(TimeClass::User, s.phone.ms(LAUNCHER_CPU_MS));
+        ctx.charge(TimeClass::User, s.launcher_ns);
         if let Some(t) = ctx.task() {
             t.settle().await;
         }
@@ -433,7 +435,7 @@ async fn camera_thread(
     let mut draw = Stream::new(phone.seed, "camera", 0);
     let mut startup = (t == 0).then(|| phone.startup(process, steps, &mut draw));
     let mut written = Spread::new(anon.len() as u32, steps);
-    let cpu = phone.ms(CAMERA_CPU_MS) / u64::from(steps) / u64::from(s.cpus);
+    let cpu = s.camera_cpu_ns / u64::from(steps) / u64::from(s.cpus);
     for part in Spread::new(files.len() as u32, steps) {
         m.access_run(ctx, map, files.start + part.start, part.len() as u32)
             .await?;
@@ -460,14 +462,9 @@ mod tests {
 
     fn input(variant: &str) -> RunInput {
         RunInput {
-            variant: variant.into(),
-            switches: preset(variant).unwrap(),
-            seed: 1,
             scale: 256,
             effort_permille: 100,
-            costs: coldset_machine::Params::default(),
-            params: Vec::new(),
-            sample_points: 0,
+            ..EXPERIMENT.input(variant, preset(variant).unwrap())
         }
     }
 

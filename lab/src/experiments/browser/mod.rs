@@ -1,4 +1,4 @@
-//! Browsers and their servers (`workloads.md` 3.2): the load of the experiments `fairness` and
+//! Browsers and their servers (`docs/reference/experiments.md#fairness`): the load of the experiments `fairness` and
 //! `memcg-heat`.
 //!
 //! A worker is a server and a browser in the same memcg, bound to the same node. The browser asks, the
@@ -15,49 +15,73 @@ pub use outcome::Outcome;
 pub use shape::{Backing, Fill, Shape};
 
 use super::{ExperimentError, RunInput};
-use coldset_engine::{MemcgId, NodeId, Scale};
+use crate::rig::{Host, Rig};
+use coldset_engine::{MemcgId, NodeId};
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{MachineConfig, MachineRun, OpError, SwapConfig};
-use std::cell::{Cell, RefCell};
+use coldset_machine::SwapConfig;
+use std::cell::RefCell;
 use std::rc::Rc;
-use worker::{Shared, Worker};
+use worker::{Load, Worker};
 
 /// Samples of the heat histogram in a run.
 const SAMPLES: u64 = 64;
 
-/// Runs the load once.
+/// Rows of the table of costs that it charges.
+pub const COSTS: &[&str] = &["script_touch_page_ns", "browser_request_ns"];
+
+/// The machine of a load; its counters begin with `name`.
+pub fn host(name: &str, shape: &Shape) -> Host {
+    let pages = shape.swap_pages;
+    Host {
+        name: name.into(),
+        cpus: shape.cpus.into(),
+        nodes: shape.nodes,
+        ram: Some(shape.ram_pages),
+        swap: match shape.swap {
+            Backing::None => SwapConfig::None,
+            Backing::Zram => SwapConfig::Zram {
+                pages,
+                algorithm: "lz4".into(),
+            },
+            Backing::Disk => SwapConfig::Disk {
+                pages,
+                device: DeviceKind::NvmeSwap,
+            },
+        },
+        ..Host::default()
+    }
+}
+
+/// Runs the load once on its machine.
 ///
 /// # Errors
 /// A machine that cannot be built; an operation that failed for another reason than memory.
-pub fn run(input: &RunInput, shape: &Shape) -> Result<Outcome, ExperimentError> {
-    let mut run = MachineRun::new(&config(input, shape))?;
-    let machine = run.machine.clone();
-    let memcgs: Vec<MemcgId> = {
-        let mut w = machine.world_mut();
-        (0..shape.memcgs)
-            .map(|_| w.engine.memcg_create(MemcgId::ROOT))
-            .collect::<Result<_, _>>()?
-    };
+pub fn run(input: &RunInput, name: &str, shape: &Shape) -> Result<Outcome, ExperimentError> {
+    let mut rig = Rig::new(input, host(name, shape))?;
+    let machine = rig.machine().clone();
+    let memcgs: Vec<MemcgId> = (0..shape.memcgs)
+        .map(|_| rig.memcg())
+        .collect::<Result<_, _>>()?;
     let nodes: Vec<NodeId> = (0..shape.nodes).map(NodeId).collect();
     let text = machine.create_file(0, shape.text_pages);
     let until = shape.start_ns + shape.duration_ns;
-    let shared = Rc::new(Shared {
+    let load = Rc::new(Load {
         shape: shape.clone(),
         until,
-        failure: Cell::new(None),
+        failure: rig.failure(),
         outcome: RefCell::new(Outcome::new(shape, input.scale)),
     });
     for (m, &memcg) in memcgs.iter().enumerate() {
         for &node in &nodes {
             let number = m as u64 * u64::from(shape.nodes) + u64::from(node.0);
             let worker = Worker::new(&machine, shape, memcg, text, input.seed, number);
-            let s = shared.clone();
+            let s = load.clone();
             let mm = worker.server();
             machine.spawn_on("browser", node, mm, move |m, ctx| worker.run(m, ctx, s));
         }
     }
     for n in 1..=SAMPLES {
-        let (m, s) = (machine.clone(), shared.clone());
+        let (m, s) = (machine.clone(), load.clone());
         let at = shape.start_ns + shape.duration_ns * n / SAMPLES;
         machine.sim.call_at(at, move || {
             s.outcome.borrow_mut().sample(&m.world().engine, at);
@@ -65,46 +89,9 @@ pub fn run(input: &RunInput, shape: &Shape) -> Result<Outcome, ExperimentError> 
     }
     let sim = machine.sim.clone();
     machine.sim.call_at(until, move || sim.stop());
-    run.executor.run();
-    match shared.failure.get() {
-        Some(error) if error != OpError::NoMemory => {
-            return Err(ExperimentError::Op {
-                what: "browser worker",
-                error,
-            })
-        }
-        _ => {}
-    }
-    let mut outcome = shared.outcome.replace(Outcome::new(shape, input.scale));
-    outcome.count(&machine.world().engine);
-    outcome.sampled(run.samples());
+    rig.run_or_oom("browser worker")?;
+    let mut outcome = load.outcome.replace(Outcome::new(shape, input.scale));
+    outcome.count(&machine);
+    outcome.sampled(rig.samples());
     Ok(outcome)
-}
-
-fn config(input: &RunInput, shape: &Shape) -> MachineConfig {
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = shape.cpus;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.nr_nodes = shape.nodes;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.time_scale = input.scale;
-    cfg.engine.fold_interval = (cfg.engine.fold_interval / input.scale).max(1);
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.devices = vec![DeviceKind::Nvme];
-    cfg.ram = Some(shape.ram_pages);
-    cfg.swap = match shape.swap {
-        Backing::None => SwapConfig::None,
-        Backing::Zram => SwapConfig::Zram {
-            pages: shape.swap_pages,
-            algorithm: "lz4".into(),
-        },
-        Backing::Disk => SwapConfig::Disk {
-            pages: shape.swap_pages,
-            device: DeviceKind::NvmeSwap,
-        },
-    };
-    cfg
 }

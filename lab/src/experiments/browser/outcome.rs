@@ -2,9 +2,11 @@
 
 use super::shape::Shape;
 use crate::report::{RunResult, Samples};
+use crate::rig::Counts;
 use crate::stats::{jain_index, mean, sample_sd, student_t_975, BucketHistogram, LatencyHistogram};
 use coldset_engine::{Counter, Engine, MemcgId, NodeId};
 use coldset_machine::sim::{TaskTimes, TimeClass};
+use coldset_machine::Machine;
 
 /// Results of one run.
 #[derive(Clone, Debug)]
@@ -71,26 +73,22 @@ impl Outcome {
         }
     }
 
-    pub(super) fn count(&mut self, engine: &Engine) {
-        let live = |c: Counter| engine.memcgs.live(MemcgId::ROOT, c).max(0) as u64;
-        let vm = |c: Counter| engine.vmstat().get(c).max(0) as u64;
+    pub(super) fn count(&mut self, machine: &Machine) {
+        let all = Counts::of_memcg(machine, MemcgId::ROOT);
+        let vm = Counts::of_machine(machine);
         // Events of the whole machine are counted there only.
         let global = [
             Counter::Allocstall,
             Counter::DirectReclaim,
             Counter::Pageoutrun,
         ];
-        self.counters = Counter::ALL.iter().map(|&c| (c.name(), live(c))).collect();
-        for (name, n) in &mut self.counters {
-            if let Some(&c) = global.iter().find(|c| c.name() == *name) {
-                *n = vm(c);
-            }
-        }
-        let sum = |a, b| live(a) + live(b);
-        let scanned = sum(Counter::PgscanDirect, Counter::PgscanKswapd);
-        let stolen = sum(Counter::PgstealDirect, Counter::PgstealKswapd);
-        self.counters.push(("pgscan", scanned));
-        self.counters.push(("pgsteal", stolen));
+        let of = |&c: &Counter| {
+            let counts = if global.contains(&c) { &vm } else { &all };
+            (c.name(), counts.get(c))
+        };
+        self.counters = Counter::ALL.iter().map(of).collect();
+        self.counters.push(("pgscan", all.scanned()));
+        self.counters.push(("pgsteal", all.stolen()));
     }
 
     /// Requests answered and failed.

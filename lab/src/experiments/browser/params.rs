@@ -1,4 +1,4 @@
-//! The parameters of browsers and servers, with the defaults of `workloads.md` 3. Values at scale 1.
+//! The parameters of browsers and servers, with the defaults of `docs/reference/experiments.md#fairness`. Values at scale 1.
 
 use crate::experiments::ParamDoc;
 
@@ -41,11 +41,6 @@ pub(in crate::experiments) const FILL: ParamDoc = ParamDoc {
     name: "fill",
     default: "zero",
     doc: "contents of the buffers: zero or random",
-};
-pub(in crate::experiments) const BROWSER_CPU_MS: ParamDoc = ParamDoc {
-    name: "browser_cpu_ms",
-    default: "0",
-    doc: "CPU time of a request without faults, ms; 0 = the cost browser_request_ns",
 };
 pub(in crate::experiments) const SWAP: ParamDoc = ParamDoc {
     name: "swap",

@@ -1,9 +1,7 @@
 //! Sizes and times of the load at a scale.
 
-use crate::experiments::{ExperimentError, ParamDoc, RunInput};
+use crate::experiments::{ExperimentError, ParamDoc, RunInput, MIB};
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 /// The typed array of a script: 5 x 131,072 numbers of 8 bytes, pages.
@@ -104,32 +102,18 @@ impl Shape {
                 max: 2048,
             });
         }
-        let bad = |name: &str, expected| ExperimentError::Param {
-            name: name.into(),
-            value: input.text(docs, name).into(),
-            expected,
-        };
-        let swap = match input.text(docs, "swap") {
-            "none" => Backing::None,
-            "zram" => Backing::Zram,
-            "disk" => Backing::Disk,
-            _ => return Err(bad("swap", "none, zram or disk")),
-        };
-        let fill = match input.text(docs, "fill") {
-            "zero" => Fill::Zero,
-            "random" => Fill::Random,
-            _ => return Err(bad("fill", "zero or random")),
-        };
+        let backings = [
+            ("none", Backing::None),
+            ("zram", Backing::Zram),
+            ("disk", Backing::Disk),
+        ];
+        let fills = [("zero", Fill::Zero), ("random", Fill::Random)];
         let within = |name, lo: u64, hi: u64, expected| match n(name)? {
             v if (lo..=hi).contains(&v) => Ok(v),
-            _ => Err(bad(name, expected)),
+            _ => Err(input.wrong(docs, name, expected)),
         };
         let stride = within("stride", 1, PAGE, "1 to 4096 bytes")?;
         let per_time = |ns: u64| (ns / input.scale).max(1);
-        let browser_ns = match n("browser_cpu_ms")? {
-            0 => input.costs.browser_request_ns,
-            ms => ms * 1_000_000,
-        };
         let duration = n("duration_s")? * 1_000_000_000 / input.scale / effort_divisor;
         let small = |mib: u64| pages(mib).max(1) as u32;
         Ok(Self {
@@ -137,18 +121,18 @@ impl Shape {
             memcgs: within("memcgs", 1, 4096, "1 to 4096")? as u32,
             cpus: within("cpus", 1, 256, "1 to 256")? as u16,
             ram_pages: pages(n("ram_mib")?).max(1024),
-            swap,
+            swap: input.word(docs, "swap", &backings, "none, zram or disk")?,
             swap_pages: small(n("swap_mib")?),
             chunks: within("chunks", 1, 1024, "1 to 1024")? as u32,
             chunk_pages: chunk as u32,
-            fill,
+            fill: input.word(docs, "fill", &fills, "zero or random")?,
             // The cost is that of eight stores.
-            touch_ns: (input.costs.script_touch_page_ns * (PAGE / stride) / 8).max(1),
+            touch_ns: (input.cost("script_touch_page_ns") * (PAGE / stride) / 8).max(1),
             text_pages: small(BROWSER_MIB.0),
             file_pages: small(BROWSER_MIB.1),
             heap_pages: small(BROWSER_MIB.2),
             array_pages: (ARRAY_PAGES / input.scale).max(1) as u32,
-            browser_ns: per_time(browser_ns),
+            browser_ns: per_time(input.cost("browser_request_ns")),
             start_ns: per_time(HEAD_START_NS),
             duration_ns: (duration * input.effort_permille / 1000).max(1_000_000),
             timeout_ns: per_time(TIMEOUT_NS),

@@ -3,10 +3,11 @@
 use super::outcome::Outcome;
 use super::shape::{Fill, Shape};
 use crate::draw::Stream;
+use crate::rig::Failure;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::sim::TimeClass;
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -16,10 +17,10 @@ const ARRAYS: usize = 4;
 const STRETCH: u32 = 32;
 
 /// What all workers share.
-pub(super) struct Shared {
+pub(super) struct Load {
     pub(super) shape: Shape,
     pub(super) until: u64,
-    pub(super) failure: Cell<Option<OpError>>,
+    pub(super) failure: Failure,
     pub(super) outcome: RefCell<Outcome>,
 }
 
@@ -85,17 +86,16 @@ impl Worker {
     }
 
     /// Asks until time is up.
-    pub(super) async fn run(mut self, m: Machine, ctx: Ctx, s: Rc<Shared>) {
+    pub(super) async fn run(mut self, m: Machine, ctx: Ctx, s: Rc<Load>) {
         ctx.sleep_until(TimeClass::Idle, s.shape.start_ns).await;
         // What a browser needs in order to run is there before its first request.
         let shape = &s.shape;
         for (map, pages, write) in self.browser_memory(shape) {
             let whole = (map, 0, pages);
             if let Err(Unanswered::Failed(e)) = touch(&m, &ctx, whole, write, 0, u64::MAX).await {
-                s.failure.set(Some(e));
+                // Without memory the request has failed; the next one may not.
                 if e != OpError::NoMemory {
-                    m.sim.stop();
-                    return;
+                    return s.failure.stop(e);
                 }
             }
         }
@@ -111,10 +111,8 @@ impl Worker {
                 Ok(()) => s.outcome.borrow_mut().answered(self.number, end - start),
                 Err(Unanswered::Late) => {}
                 Err(Unanswered::Failed(e)) => {
-                    s.failure.set(Some(e));
                     if e != OpError::NoMemory {
-                        m.sim.stop();
-                        return;
+                        return s.failure.stop(e);
                     }
                 }
             }
@@ -139,7 +137,7 @@ impl Worker {
         &mut self,
         m: &Machine,
         ctx: &Ctx,
-        s: &Shared,
+        s: &Load,
         start: u64,
     ) -> Result<(), Unanswered> {
         let shape = &s.shape;

@@ -6,18 +6,14 @@ use super::PARAMS;
 use crate::draw::Stream;
 use crate::experiments::{ExperimentError, RunInput};
 use crate::report::RunResult;
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, ObjectId, Scale};
+use crate::rig::{Failure, Host, Rig};
+use coldset_engine::{Counter, MemcgId, ObjectId};
 use coldset_machine::sim::{Affinity, TaskId, TaskTimes, TimeClass};
-use coldset_machine::{
-    Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError, OpenFile, SwapConfig,
-};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile, SwapConfig};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// Units are half of those of the whole kernel: at the default scale a run takes seconds.
 const EFFORT_DIVISOR: u64 = 2;
 /// Fewest pages of a process's region.
@@ -57,7 +53,7 @@ struct Build {
     finished: Cell<u64>,
     processes: Cell<u64>,
     times: RefCell<TaskTimes>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
 }
 
 /// The memory of a process: one anonymous region and the text.
@@ -94,10 +90,7 @@ impl Build {
             match done {
                 // Killed, or its memcg is full: the job has failed, the build goes on.
                 Ok(()) | Err(OpError::NoMemory) => {}
-                Err(e) => {
-                    build.failure.set(Some(e));
-                    machine.sim.stop();
-                }
+                Err(e) => build.failure.stop(e),
             }
         })
     }
@@ -358,8 +351,7 @@ async fn unpack(b: Rc<Build>, ctx: Ctx, permille: u64, inside: bool, rest: (Obje
     }
     .await;
     if let Err(e) = done {
-        b.failure.set(Some(e));
-        b.machine.sim.stop();
+        b.failure.stop(e);
     }
 }
 
@@ -398,11 +390,30 @@ impl Build {
     }
 }
 
+/// The size of a region, pages.
+fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
+    Ok(input.pages(PARAMS, name)?.max(REGION_MIN))
+}
+
+fn host(input: &RunInput) -> Result<Host, ExperimentError> {
+    Ok(Host {
+        cpus: input.number(PARAMS, "cpus")?,
+        swap: SwapConfig::Zram {
+            pages: pages(input, "swap_mib")?.min(u64::from(u32::MAX)) as u32,
+            algorithm: input.text(PARAMS, "zram").into(),
+        },
+        ..Host::default()
+    })
+}
+
+pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![host(input)?])
+}
+
 /// Runs the experiment once.
 pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let scaled = |mib: u64| (mib * MIB / input.scale).max(REGION_MIN);
-    let limit = scaled(n("limit_mib")?);
+    let limit = pages(input, "limit_mib")?;
     if input.scale > 128 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -427,37 +438,17 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         all.push(i);
     }
 
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.swap = SwapConfig::Zram {
-        pages: scaled(n("swap_mib")?).min(u64::from(u32::MAX)) as u32,
-        algorithm: input.text(PARAMS, "zram").into(),
-    };
-    cfg.kernel_memory = true;
-    cfg.fault_around = input.costs.fault_around_max_ptes as u32;
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let (memcg, outside) = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
-        (memcg, w.engine.memcg_create(MemcgId::ROOT)?)
-    };
+    let mut rig = Rig::new(input, host(input)?)?;
+    let machine = rig.machine().clone();
+    let (memcg, outside) = (rig.limited(limit)?, rig.memcg()?);
 
     let headers = Headers::new(input.scale);
     let source_pages = pages_of(0, units.len() as u64 * (SOURCE_BYTES / input.scale)).end;
     let object_pages = pages_of(0, *object_at.last().unwrap_or(&0)).end;
-    let text_pages = scaled(n("text_mib")?);
+    let text_pages = pages(input, "text_mib")?;
     let permille = n("charged_permille")?.min(1000);
     // What nobody reads of the tree matters only as far as it is charged here.
-    let tree = n("tree_mib")? * MIB / input.scale * permille / 1000;
+    let tree = input.pages(PARAMS, "tree_mib")? * permille / 1000;
     let read_too = u64::from(headers.pages() + source_pages) * permille / 1000;
     let rest = tree.saturating_sub(read_too) as u32;
     let build = Rc::new(Build {
@@ -465,13 +456,13 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         memcg,
         seed: input.seed,
         scale: input.scale,
-        open_ns: n("open_us")? * 1000,
-        exec_ns: n("exec_us")? * 1000 / input.scale,
+        open_ns: input.cost("open_ns"),
+        exec_ns: input.cost("exec_ns") / input.scale,
         hot_permille: n("retouch_percent")?.min(100) * 10,
         retouches: n("retouches")?,
         text: machine.create_file(0, text_pages as u32),
         text_pages,
-        text_hot: scaled(n("text_hot_mib")?).min(text_pages),
+        text_hot: pages(input, "text_hot_mib")?.min(text_pages),
         headers_file: machine.create_tmpfs(headers.pages()),
         headers,
         sources: machine.create_tmpfs(source_pages),
@@ -485,7 +476,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         finished: Cell::new(0),
         processes: Cell::new(0),
         times: RefCell::default(),
-        failure: Cell::new(None),
+        failure: rig.failure(),
     });
     let rest_file = machine.create_tmpfs(rest.max(1));
     let unpackers = [(memcg, true), (outside, false)].map(|(memcg, inside)| {
@@ -498,18 +489,14 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     machine.spawn("make", Affinity::Any, mm, move |_, ctx| {
         make(b, ctx, unpackers.to_vec(), slots)
     });
-    run.executor.run();
-    match build.failure.get() {
-        // An OOM is a result: the row about it fails.
-        None | Some(OpError::NoMemory) => Ok(result(input, &build, &run)),
-        Some(error) => Err(ExperimentError::Op {
-            what: "kernel build",
-            error,
-        }),
-    }
+    // An OOM is a result: the row about it fails.
+    rig.run_or_oom("kernel build")?;
+    let mut r = RunResult::new(&input.variant, input.seed);
+    report(&build, &rig, &mut r);
+    Ok(r)
 }
 
-/// Time that counts as system time (`workloads.md` 1.4): all CPU time but the process's own, and
+/// Time that counts as system time (`docs/reference/counters.md`): all CPU time but the process's own, and
 /// waiting for locks.
 const SYSTEM: [TimeClass; 6] = [
     TimeClass::Fault,
@@ -520,17 +507,16 @@ const SYSTEM: [TimeClass; 6] = [
     TimeClass::Stolen,
 ];
 
-fn result(input: &RunInput, b: &Build, run: &MachineRun) -> RunResult {
-    let mut r = RunResult::new(&input.variant, input.seed);
+fn report(b: &Build, rig: &Rig, r: &mut RunResult) {
     let times = *b.times.borrow();
     let ms = |ns: u64| ns as f64 / 1e6;
     let system: u64 = SYSTEM.iter().map(|&c| times.get(c)).sum();
     let units = b.units.len() as u64;
-    let per_unit = |ns: u64| ns as f64 / 1e9 * input.scale as f64 / units as f64;
+    let per_unit = |ns: u64| ns as f64 / 1e9 * b.scale as f64 / units as f64;
     r.set("system_ms", ms(system));
     r.set("system_s_per_unit", per_unit(system));
     r.set("user_s_per_unit", per_unit(times.get(TimeClass::User)));
-    r.set("build_ms", ms(run.executor.now()));
+    r.set("build_ms", ms(rig.now()));
     r.set(
         "system_share",
         system as f64 / (system + times.get(TimeClass::User)).max(1) as f64,
@@ -542,14 +528,6 @@ fn result(input: &RunInput, b: &Build, run: &MachineRun) -> RunResult {
     // The link is one more, that every unit must wait for.
     r.set("units_left", units - b.done.get() + (1 - b.finished.get()));
     r.set("processes", b.processes.get());
-    let w = run.machine.world();
-    for &c in Counter::ALL {
-        r.set(c.name(), w.engine.memcgs.live(b.memcg, c).max(0) as u64);
-    }
-    let live = |c: Counter| w.engine.memcgs.live(b.memcg, c).max(0) as u64;
-    r.set("pgscan", live(Counter::PgscanDirect));
-    r.set("pgsteal", live(Counter::PgstealDirect));
-    drop(w);
-    r.take_samples("", run.samples());
-    r
+    rig.counts(b.memcg).put("", Counter::ALL, r);
+    rig.put_samples("", r);
 }

@@ -1,4 +1,4 @@
-//! Kernel build (`workloads.md` 8): make -j96 on tmpfs in a memcg of 3 GiB, swapped to zram. The
+//! Kernel build (`docs/reference/experiments.md#kernel-build`): make -j96 on tmpfs in a memcg of 3 GiB, swapped to zram. The
 //! published result is system time: noise, or slightly better.
 
 mod build;
@@ -12,12 +12,15 @@ use crate::report::{Band, Claim};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kernel-build",
     doc: "make -j96 of a kernel on tmpfs in a 3 GiB memcg, zram",
-    section: "workloads.md 8",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
     scale: 16,
     params: PARAMS,
+    costs: &["exec_ns", "open_ns"],
+    deviations: &[],
+    hosts: build::hosts,
     run: build::run,
     claims,
     mechanism: &[
@@ -100,23 +103,13 @@ const PARAMS: &[ParamDoc] = &[
         doc: "touches of that part for each new page [I]",
     },
     ParamDoc {
-        name: "exec_us",
-        default: "1000",
-        doc: "fork, exec and exit of a process besides its pages, us [I]",
-    },
-    ParamDoc {
-        name: "open_us",
-        default: "5",
-        doc: "look-up and opening of a file, us [I]",
-    },
-    ParamDoc {
         name: "cpus",
         default: "96",
         doc: "CPUs, not scaled",
     },
 ];
 
-/// Acceptance rows (`workloads.md` 8.3).
+/// Acceptance rows (`docs/reference/experiments.md#kernel-build`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let mut rows = vec![
@@ -138,7 +131,7 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
             .noise_of(0.10)
             .unit("pages"),
     ];
-    // The cost model's anchor (`workloads.md` 1.3): a factor of 3 is a finding.
+    // The cost model's anchor (`docs/rules/machine.md#costs`): a factor of 3 is a finding.
     rows.push(
         Claim::value("system time of a unit, after", "system_s_per_unit", after)
             .direction_within(Band::between(0.3, 2.7))

@@ -1,4 +1,4 @@
-//! MongoDB under YCSB workload B (`workloads.md` 2): a storage engine with a cache of its own above
+//! MongoDB under YCSB workload B (`docs/reference/experiments.md#mongodb`): a storage engine with a cache of its own above
 //! the page cache, 95 % reads and 5 % updates, in a memcg that is smaller than the data.
 
 mod cache;
@@ -8,17 +8,21 @@ mod server;
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::RunResult;
+use crate::rig::Host;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mongodb",
     doc: "YCSB B on a storage engine in a 10 GiB memcg, NVMe, no swap",
-    section: "workloads.md 2",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
     scale: 64,
     params: PARAMS,
+    costs: COSTS,
+    deviations: &[],
+    hosts,
     run,
     claims: claims::claims,
     mechanism: &[
@@ -86,7 +90,7 @@ pub(super) const CPUS: ParamDoc = ParamDoc {
     doc: "CPUs, not scaled",
 };
 
-/// Records of a block (`workloads.md` 2.2).
+/// Records of a block (`docs/reference/experiments.md#mongodb`).
 pub(super) const RECORDS_PER_BLOCK: u64 = 27;
 
 /// Parameters at scale 1; times shrink with the scale.
@@ -121,6 +125,23 @@ pub const PARAMS: &[ParamDoc] = &[
     RAM_MIB,
     CPUS,
 ];
+
+/// What the server charges.
+pub(super) const COSTS: &[&str] = &[
+    "storage_op_hit_ns",
+    "storage_op_fill_ns",
+    "ycsb_client_op_ns",
+    "heap_touch_page_ns",
+    "cache_retry_ns",
+];
+
+/// The server's machine.
+///
+/// # Errors
+/// Parameters that cannot be used.
+pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![server::host(input)?])
+}
 
 /// Runs the server once; [`PARAMS`] are its parameters.
 ///

@@ -6,19 +6,14 @@ use super::{PARAMS, RECORDS_PER_BLOCK};
 use crate::draw::{BlockChoice, ScrambledZipf, Stream};
 use crate::experiments::{ExperimentError, RunInput};
 use crate::report::RunResult;
+use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, ObjectId, Scale};
-use coldset_machine::device::DeviceKind;
+use coldset_engine::{Counter, ObjectId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
-use coldset_machine::{
-    Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError, OpenFile, Params,
-};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// Keys of an index block.
 const KEYS_PER_BLOCK: u64 = 1000;
 /// Bytes of the journal for an update.
@@ -37,6 +32,15 @@ enum Choice {
     Literal(Rc<ScrambledZipf>),
 }
 
+/// What the server charges, ns.
+struct Charges {
+    hit: u64,
+    fill: u64,
+    client: u64,
+    heap_page: u64,
+    retry: u64,
+}
+
 /// Everything the threads of the server share.
 struct Server {
     machine: Machine,
@@ -53,12 +57,12 @@ struct Server {
     hungry: WaitQueue,
     data_blocks: u32,
     index_blocks: u32,
-    costs: Params,
+    charges: Charges,
     left: Cell<u64>,
     workers: Cell<u64>,
     reads: Cell<u64>,
     latency: RefCell<LatencyHistogram>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
     stopped: Cell<bool>,
 }
 
@@ -69,7 +73,7 @@ impl Server {
             let found = self.cache.borrow_mut().lookup(block);
             match found {
                 Lookup::Hit(frame) => {
-                    ctx.charge(TimeClass::User, self.costs.storage_op_hit_ns);
+                    ctx.charge(TimeClass::User, self.charges.hit);
                     return self.touch_frame(ctx, frame, update).await;
                 }
                 Lookup::Busy => {
@@ -78,14 +82,14 @@ impl Server {
                 }
                 Lookup::Miss => {
                     self.make_room(ctx).await?;
-                    // Somebody may have begun to read it while we made room.
+                    // Another worker may have begun to read it while we made room.
                     if self.cache.borrow_mut().lookup(block) != Lookup::Miss {
                         continue;
                     }
                     let Some(frame) = self.cache.borrow_mut().reserve(block) else {
                         self.evictors.wake_all();
                         self.hungry
-                            .wait_timeout_as(TimeClass::IoWait, 1_000_000)
+                            .wait_timeout_as(TimeClass::IoWait, self.charges.retry)
                             .await;
                         continue;
                     };
@@ -99,7 +103,7 @@ impl Server {
                         let entry = frame * BLOCK_PAGES + p;
                         self.machine.access(ctx, self.frames, entry, true).await?;
                     }
-                    ctx.charge(TimeClass::User, self.costs.storage_op_fill_ns);
+                    ctx.charge(TimeClass::User, self.charges.fill);
                     self.cache.borrow_mut().filled(frame, block);
                     if update {
                         self.cache.borrow_mut().set_dirty(frame);
@@ -181,7 +185,7 @@ impl Server {
 
     /// A thread of the server failed: the run is over.
     fn fail(&self, e: OpError) {
-        self.failure.set(Some(e));
+        self.failure.note(e);
         self.finish();
     }
 }
@@ -189,7 +193,7 @@ impl Server {
 async fn worker(s: Rc<Server>, ctx: Ctx, choice: Choice, mut draw: Stream, update_percent: u64) {
     while s.left.get() > 0 {
         s.left.set(s.left.get() - 1);
-        ctx.charge(TimeClass::User, s.costs.ycsb_client_op_ns);
+        ctx.charge(TimeClass::User, s.charges.client);
         let start = ctx.now();
         let data_block = match &choice {
             Choice::ScaleTrue(c) => c.draw(&mut draw) as u32,
@@ -287,16 +291,31 @@ async fn heap(s: Rc<Server>, ctx: Ctx, mapping: MappingId, pages: u32, interval:
                 return s.fail(e);
             }
         }
-        ctx.charge(TimeClass::User, u64::from(pages) * 4);
+        ctx.charge(TimeClass::User, u64::from(pages) * s.charges.heap_page);
         ctx.sleep_until(TimeClass::Idle, ctx.now() + interval).await;
     }
+}
+
+/// A size of the server or its machine, pages.
+fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
+    Ok(input.pages(PARAMS, name)?.max(64))
+}
+
+/// The machine of the server.
+pub(super) fn host(input: &RunInput) -> Result<Host, ExperimentError> {
+    Ok(Host {
+        cpus: input.number(PARAMS, "cpus")?,
+        ram: Some(pages(input, "ram_mib")?),
+        devices: vec![input.device(PARAMS, "device")?],
+        cgroup_v2: input.text(PARAMS, "cgroup") != "v1",
+        ..Host::default()
+    })
 }
 
 /// Runs the experiment once.
 pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let scaled_pages = |mib: u64| (mib * MIB / input.scale).max(64);
-    let frames = (scaled_pages(n("cache_mib")?) / u64::from(BLOCK_PAGES)) as u32;
+    let frames = (pages(input, "cache_mib")? / u64::from(BLOCK_PAGES)) as u32;
     if frames < 64 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -309,50 +328,16 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let data_blocks = records.div_ceil(RECORDS_PER_BLOCK) as u32;
     let index_blocks = records.div_ceil(KEYS_PER_BLOCK) as u32;
     let threads = n("threads")?.max(1);
-    let device: DeviceKind =
-        input
-            .text(PARAMS, "device")
-            .parse()
-            .map_err(|_| ExperimentError::Param {
-                name: "device".into(),
-                value: input.text(PARAMS, "device").into(),
-                expected: "a device of `coldset lab list`",
-            })?;
-
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.cgroup_v2 = input.text(PARAMS, "cgroup") != "v1";
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.devices = vec![device];
-    cfg.ram = Some(scaled_pages(n("ram_mib")?));
-    cfg.kernel_memory = true;
-    cfg.dirty = cfg
-        .dirty
-        .scaled(1, input.scale)
-        .map_err(coldset_machine::MachineError::from)?;
-    cfg.dirty.hz *= input.scale;
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let memcg = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        let limit = scaled_pages(n("limit_mib")?);
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
-        memcg
-    };
+    let mut rig = Rig::new(input, host(input)?)?;
+    let machine = rig.machine().clone();
+    let memcg = rig.limited(pages(input, "limit_mib")?)?;
 
     let blocks = data_blocks + index_blocks;
     let data = machine.create_file(0, (blocks + blocks / 4) * BLOCK_PAGES);
     let journal = machine.create_file(0, 64);
     let mm = machine.create_mm(memcg);
     let region = machine.create_anon(frames * BLOCK_PAGES);
-    let heap_pages = scaled_pages(n("heap_mib")?) as u32;
+    let heap_pages = pages(input, "heap_mib")? as u32;
     let heap_region = machine.create_anon(heap_pages);
     let frames_map = machine.mmap(mm, region, 0, frames * BLOCK_PAGES, MappingFlags::empty());
     let heap_map = machine.mmap(mm, heap_region, 0, heap_pages, MappingFlags::empty());
@@ -371,12 +356,18 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         hungry: WaitQueue::new(&machine.sim),
         data_blocks,
         index_blocks,
-        costs: input.costs.clone(),
+        charges: Charges {
+            hit: input.cost("storage_op_hit_ns"),
+            fill: input.cost("storage_op_fill_ns"),
+            client: input.cost("ycsb_client_op_ns"),
+            heap_page: input.cost("heap_touch_page_ns"),
+            retry: input.cost("cache_retry_ns"),
+        },
         left: Cell::new(operations),
         workers: Cell::new(threads),
         reads: Cell::new(0),
         latency: RefCell::new(LatencyHistogram::default()),
-        failure: Cell::new(None),
+        failure: rig.failure(),
         stopped: Cell::new(false),
     });
 
@@ -420,57 +411,30 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     machine.spawn("heap", Affinity::Any, mm, move |_, ctx| {
         heap(s, ctx, heap_map, heap_pages, second)
     });
-    run.executor.run();
-
-    if let Some(error) = server.failure.get() {
-        if error != OpError::NoMemory {
-            return Err(ExperimentError::Op {
-                what: "mongodb server",
-                error,
-            });
-        }
-    }
-    Ok(result(input, &server, &run, memcg, operations))
+    rig.run_or_oom("mongodb server")?;
+    let mut r = RunResult::new(&input.variant, input.seed);
+    report(&server, &rig, &rig.counts(memcg), operations, &mut r);
+    Ok(r)
 }
 
-fn result(
-    input: &RunInput,
-    s: &Server,
-    run: &MachineRun,
-    memcg: MemcgId,
-    operations: u64,
-) -> RunResult {
-    let mut r = RunResult::new(&input.variant, input.seed);
+fn report(s: &Server, rig: &Rig, counts: &Counts, operations: u64, r: &mut RunResult) {
     let done = operations - s.left.get();
-    let elapsed = run.executor.now().max(1);
-    let w = run.machine.world();
-    let live = |c: Counter| w.engine.memcgs.live(memcg, c).max(0) as u64;
+    let elapsed = rig.now().max(1);
     r.set("throughput", done as f64 * 1e9 / elapsed as f64);
     r.set(
         "latency_us",
         s.latency.borrow().mean_ns().unwrap_or(0.0) / 1000.0,
     );
-    let pgpgin = live(Counter::Pgpgin);
-    r.set("blocks_per_op", pgpgin as f64 / 32.0 / done.max(1) as f64);
+    let per_op = |n: f64| n / done.max(1) as f64;
+    let pgpgin = counts.get(Counter::Pgpgin);
+    r.set("blocks_per_op", per_op(pgpgin as f64 / 32.0));
     r.set("blocks_read", s.reads.get());
     r.set("virtual_ms", elapsed / 1_000_000);
-    for &c in Counter::ALL {
-        r.set(c.name(), live(c));
-    }
-    r.set(
-        "pgscan",
-        live(Counter::PgscanDirect) + live(Counter::PgscanKswapd),
-    );
-    r.set(
-        "pgsteal",
-        live(Counter::PgstealDirect) + live(Counter::PgstealKswapd),
-    );
+    counts.put("", Counter::ALL, r);
     r.set(
         "refaults_per_op",
-        live(Counter::RefaultFile) as f64 / done.max(1) as f64,
+        per_op(counts.get(Counter::RefaultFile) as f64),
     );
-    drop(w);
     r.histogram("latency", &s.latency.borrow());
-    r.take_samples("", run.samples());
-    r
+    rig.put_samples("", r);
 }

@@ -5,21 +5,17 @@ use super::PARAMS;
 use crate::draw::{RowChoice, Stream};
 use crate::experiments::{ExperimentError, RunInput};
 use crate::report::RunResult;
+use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
-use coldset_engine::memcg::CounterKind;
-use coldset_engine::{Counter, MemcgId, Scale};
+use coldset_engine::{Counter, MemcgId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
-use coldset_machine::{
-    Ctx, Machine, MachineConfig, MachineRun, MappingFlags, MappingId, OpError, SwapConfig,
-};
-use std::cell::{Cell, RefCell};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, SwapConfig};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// Pages of a MiB.
-const MIB: u64 = 256;
 /// The measured time is an eighth of the published one.
 const EFFORT_DIVISOR: u64 = 8;
-/// Point selects of a transaction, all on one table (`workloads.md` 6.2).
+/// Point selects of a transaction, all on one table (`docs/reference/experiments.md#mysql`).
 const POINTS: u64 = 10;
 /// Range selects, each on a table of its own.
 const RANGES: u64 = 4;
@@ -57,11 +53,12 @@ struct Server {
     window: u64,
     /// When measuring begins and ends, ns; known once all is loaded.
     measured: Cell<(u64, u64)>,
-    start: RefCell<Option<Vec<i64>>>,
+    /// Counters when measuring began.
+    start: OnceCell<Counts>,
     transactions: Cell<u64>,
     running: Cell<u64>,
     latency: RefCell<LatencyHistogram>,
-    failure: Cell<Option<OpError>>,
+    failure: Failure,
 }
 
 impl Server {
@@ -161,14 +158,6 @@ impl Server {
         }
         self.statement(ctx, client, draw).await
     }
-
-    fn snapshot(&self) -> Vec<i64> {
-        let w = self.machine.world();
-        let counters = Counter::ALL.iter();
-        counters
-            .map(|&c| w.engine.memcgs.live(self.memcg, c))
-            .collect()
-    }
 }
 
 /// A client: loads its share of the tables, then runs transactions until the time is over.
@@ -191,8 +180,9 @@ async fn client(s: Rc<Server>, ctx: Ctx, number: u64, threads: u64, mut draw: St
             if begin >= until {
                 return Ok(());
             }
-            if begin >= from && s.start.borrow().is_none() {
-                *s.start.borrow_mut() = Some(s.snapshot());
+            if begin >= from {
+                s.start
+                    .get_or_init(|| Counts::of_memcg(&s.machine, s.memcg));
             }
             s.transaction(&ctx, number, &mut draw).await?;
             let end = ctx.now();
@@ -204,9 +194,7 @@ async fn client(s: Rc<Server>, ctx: Ctx, number: u64, threads: u64, mut draw: St
     }
     .await;
     if let Err(e) = done {
-        s.failure.set(Some(e));
-        s.machine.sim.stop();
-        return;
+        return s.failure.stop(e);
     }
     s.running.set(s.running.get() - 1);
     if s.running.get() == 0 {
@@ -214,16 +202,35 @@ async fn client(s: Rc<Server>, ctx: Ctx, number: u64, threads: u64, mut draw: St
     }
 }
 
+/// The size of a region, pages.
+fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
+    Ok(input.pages(PARAMS, name)?.max(REGION_MIN))
+}
+
+fn host(input: &RunInput) -> Result<Host, ExperimentError> {
+    Ok(Host {
+        cpus: input.number(PARAMS, "cpus")?,
+        swap: SwapConfig::Zram {
+            pages: pages(input, "swap_mib")?.min(u64::from(u32::MAX)) as u32,
+            algorithm: input.text(PARAMS, "zram").into(),
+        },
+        ..Host::default()
+    })
+}
+
+pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![host(input)?])
+}
+
 /// Runs the experiment once.
 pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let scaled = |pages: u64| (pages / input.scale).max(REGION_MIN);
     let tables = n("tables")?.max(1);
     let threads = n("threads")?.max(1);
     let table = Table::new(
         input.scaled(n("rows")?),
         n("rows_per_leaf")?.max(1),
-        (n("secondary_mib")? * MIB / input.scale) as u32,
+        input.pages(PARAMS, "secondary_mib")? as u32,
     );
     let rows = input.scaled(n("rows")?);
     if rows < 4096 {
@@ -237,47 +244,17 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let rows = match input.text(PARAMS, "rand") {
         "special" => RowChoice::special(rows)?,
         "uniform" => RowChoice::uniform(rows)?,
-        other => {
-            return Err(ExperimentError::Param {
-                name: "rand".into(),
-                value: other.into(),
-                expected: "special or uniform",
-            })
-        }
+        _ => return Err(input.wrong(PARAMS, "rand", "special or uniform")),
     };
     let pool = n("pool_bytes")? / 4096 / input.scale;
     let used = tables * u64::from(table.pages());
     if used > pool || pool > u64::from(u32::MAX) {
-        return Err(ExperimentError::Param {
-            name: "pool_bytes".into(),
-            value: input.text(PARAMS, "pool_bytes").into(),
-            expected: "a pool that holds all tables, below 16 TiB",
-        });
+        let expected = "a pool that holds all tables, below 16 TiB";
+        return Err(input.wrong(PARAMS, "pool_bytes", expected));
     }
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = n("cpus")?.clamp(1, 256) as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.seed = input.seed;
-    cfg.swap = SwapConfig::Zram {
-        pages: scaled(n("swap_mib")? * MIB).min(u64::from(u32::MAX)) as u32,
-        algorithm: input.text(PARAMS, "zram").into(),
-    };
-    cfg.kernel_memory = true;
-    cfg.fault_around = input.costs.fault_around_max_ptes as u32;
-    let mut run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
-    let memcg = {
-        let mut w = machine.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT)?;
-        let limit = scaled(n("limit_mib")? * MIB);
-        w.engine.memcgs.set_max(memcg, CounterKind::Memory, limit)?;
-        memcg
-    };
+    let mut rig = Rig::new(input, host(input)?)?;
+    let machine = rig.machine().clone();
+    let memcg = rig.limited(pages(input, "limit_mib")?)?;
 
     let mm = machine.create_mm(memcg);
     let anon = |pages: u64| {
@@ -287,8 +264,8 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let descriptor_bytes = n("descriptor_bytes")?.clamp(1, 4096);
     let descriptors = (pool / u64::from(POOL_PAGE) + 1) * descriptor_bytes / 4096 + 1;
     let hot = |pages: u64, percent: u64| (pages * percent.min(100) / 100).max(1);
-    let other = scaled(n("other_mib")? * MIB);
-    let files = scaled(n("files_mib")? * MIB);
+    let other = pages(input, "other_mib")?;
+    let files = pages(input, "files_mib")?;
     let text = machine.create_file(0, files as u32);
     // All threads' memory is one region of the process; a thread's part shrinks with the scale.
     let thread_pages = (n("thread_kib")? / 4 / input.scale).max(1);
@@ -297,7 +274,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let server = Rc::new(Server {
         machine: machine.clone(),
         memcg,
-        statement_ns: input.costs.sql_statement_ns,
+        statement_ns: input.cost("sql_statement_ns"),
         tables,
         table,
         rows,
@@ -319,11 +296,11 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         warm_up: n("warm_up_s")? * 1000 * ms / input.scale,
         window: (window * input.effort_permille / 1000).max(ms),
         measured: Cell::new((0, 0)),
-        start: RefCell::new(None),
+        start: OnceCell::new(),
         transactions: Cell::new(0),
         running: Cell::new(threads),
         latency: RefCell::default(),
-        failure: Cell::new(None),
+        failure: rig.failure(),
     });
     for c in 0..threads {
         let s = server.clone();
@@ -332,21 +309,15 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
             client(s, ctx, c, threads, draw)
         });
     }
-    run.executor.run();
-    match server.failure.get() {
-        // An OOM is a result: the row "no OOM" fails.
-        None | Some(OpError::NoMemory) => Ok(result(input, &server, &run)),
-        Some(error) => Err(ExperimentError::Op {
-            what: "mysql client",
-            error,
-        }),
-    }
+    // An OOM is a result: the row "no OOM" fails.
+    rig.run_or_oom("mysql client")?;
+    let mut r = RunResult::new(&input.variant, input.seed);
+    report(&server, &rig, &mut r);
+    Ok(r)
 }
 
-fn result(input: &RunInput, s: &Server, run: &MachineRun) -> RunResult {
-    let mut r = RunResult::new(&input.variant, input.seed);
+fn report(s: &Server, rig: &Rig, r: &mut RunResult) {
     let done = s.transactions.get();
-    let per_transaction = |n: u64| n as f64 / done.max(1) as f64;
     let latency = s.latency.borrow();
     let ms = |ns: Option<f64>| ns.unwrap_or(0.0) / 1e6;
     r.set("throughput", done as f64 * 1e9 / s.window as f64);
@@ -356,22 +327,16 @@ fn result(input: &RunInput, s: &Server, run: &MachineRun) -> RunResult {
         ms(latency.percentile_ns(950).map(|ns| ns as f64)),
     );
     r.set("transactions", done);
-    let end = s.snapshot();
-    let start = s.start.borrow().clone();
-    let start = start.unwrap_or_else(|| vec![0; end.len()]);
-    let delta = |c: Counter| (end[c as usize] - start[c as usize]).max(0) as u64;
-    for &c in Counter::ALL {
-        r.set(c.name(), delta(c));
-    }
+    let end = rig.counts(s.memcg);
+    let start = s.start.get().cloned().unwrap_or_default();
+    let counts = end.since(&start);
+    counts.put("", Counter::ALL, r);
     // Kills count from the beginning on: one before measuring ends the run, too.
-    r.set("oom_kill", end[Counter::OomKill as usize].max(0) as u64);
-    r.set("pgscan", delta(Counter::PgscanDirect));
-    r.set("pgsteal", delta(Counter::PgstealDirect));
+    r.set("oom_kill", end.get(Counter::OomKill));
     r.set(
         "swap_ins_per_transaction",
-        per_transaction(delta(Counter::Pswpin)),
+        counts.get(Counter::Pswpin) as f64 / done.max(1) as f64,
     );
     r.histogram("transaction", &latency);
-    r.take_samples("", run.samples());
-    r
+    rig.put_samples("", r);
 }

@@ -1,4 +1,4 @@
-//! A phone (`workloads.md` 11.2, 12.2): zygote, system processes, navigation and a voice assistant,
+//! A phone (`docs/reference/experiments.md`): zygote, system processes, navigation and a voice assistant,
 //! and apps that are started, used and left. Both Android experiments run on it.
 //!
 //! Sizes and times are given at full scale; [`Phone::pages`] and [`Phone::second`] shrink them.
@@ -9,21 +9,17 @@ pub mod killer;
 pub mod meter;
 pub mod params;
 
-use super::{ExperimentError, RunInput};
+use super::{ExperimentError, RunInput, MIB};
 use crate::draw::Stream;
-use coldset_engine::{MemcgId, MmId, ObjectId, Scale};
+use crate::rig::{Failure, Host, Rig};
+use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
-use coldset_machine::{
-    Ctx, Inherited, Machine, MachineConfig, MachineError, MachineRun, MappingFlags, MappingId,
-    OpError, SwapConfig,
-};
+use coldset_machine::{Ctx, Inherited, Machine, MappingFlags, MappingId, OpError, SwapConfig};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Pages of a MiB.
-pub const MIB: u64 = 256;
-/// Fewest pages of a region (`workloads.md` 1.1).
+/// Fewest pages of a region (`docs/reference/experiments.md`).
 const LEAST_PAGES: u64 = 64;
 /// Framework files that every process maps, and how much of them is hot, MiB.
 const FRAMEWORK_MIB: (u64, u64) = (450, 300);
@@ -68,8 +64,7 @@ pub struct Phone {
     zygote: Cell<Option<MappingId>>,
     memcgs: bool,
     touched_hot: bool,
-    /// What went wrong first.
-    pub failure: Cell<Option<OpError>>,
+    failure: Failure,
 }
 
 /// A process forked from the zygote.
@@ -85,47 +80,47 @@ pub struct Process {
     pub heap: Inherited,
 }
 
+/// Rows of the table of costs that a phone's load charges.
+pub const COSTS: &[&str] = &["app_start_min_ns", "app_start_max_ns"];
+
+impl Hardware {
+    /// The machine.
+    pub fn host(&self, scale: u64) -> Host {
+        Host {
+            cpus: self.cpus,
+            ram: Some(self.user_mib() * MIB / scale),
+            swap: SwapConfig::Zram {
+                pages: (self.zram_mib * MIB / scale).max(LEAST_PAGES) as u32,
+                algorithm: "lz4".into(),
+            },
+            devices: vec![self.device],
+            swappiness: self.swappiness.min(200) as u16,
+            ..Host::default()
+        }
+    }
+
+    /// Memory that programs can have, MiB.
+    pub fn user_mib(&self) -> u64 {
+        self.ram_mib.saturating_sub(self.firmware_mib)
+    }
+}
+
 /// Builds the phone; nothing runs on it yet.
 ///
 /// # Errors
 /// Settings that the machine cannot have, or a scale that leaves too little of it.
-pub fn build(
-    input: &RunInput,
-    hardware: &Hardware,
-) -> Result<(MachineRun, Rc<Phone>), ExperimentError> {
-    let user_mib = hardware.ram_mib.saturating_sub(hardware.firmware_mib);
-    let ram = user_mib * MIB / input.scale;
+pub fn build(input: &RunInput, hardware: &Hardware) -> Result<(Rig, Rc<Phone>), ExperimentError> {
+    let ram = hardware.user_mib() * MIB / input.scale;
     if ram < 8192 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
             what: "pages of RAM",
             left: ram,
-            max: (user_mib * MIB / 8192).max(1),
+            max: (hardware.user_mib() * MIB / 8192).max(1),
         });
     }
-    let mut cfg = MachineConfig::new(input.switches.clone());
-    cfg.cpus = hardware.cpus.clamp(1, 256) as u16;
-    cfg.params = input.costs.clone();
-    cfg.sample_points = input.sample_points;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.fold_interval /= input.scale;
-    cfg.engine.fold_phase = cfg.engine.fold_interval;
-    cfg.engine.seed = input.seed;
-    cfg.engine.swappiness = hardware.swappiness.min(200) as u16;
-    cfg.seed = input.seed;
-    cfg.devices = vec![hardware.device];
-    cfg.ram = Some(ram);
-    cfg.swap = SwapConfig::Zram {
-        pages: (hardware.zram_mib * MIB / input.scale).max(LEAST_PAGES) as u32,
-        algorithm: "lz4".into(),
-    };
-    cfg.dirty = cfg
-        .dirty
-        .scaled(1, input.scale)
-        .map_err(MachineError::from)?;
-    cfg.dirty.hz *= input.scale;
-    let run = MachineRun::new(&cfg)?;
-    let machine = run.machine.clone();
+    let rig = Rig::new(input, hardware.host(input.scale))?;
+    let machine = rig.machine().clone();
     let pages = (FRAMEWORK_MIB.0 * MIB / input.scale).max(LEAST_PAGES);
     let framework = machine.create_file(0, pages as u32);
     let phone = Rc::new(Phone {
@@ -137,9 +132,9 @@ pub fn build(
         zygote: Cell::new(None),
         memcgs: hardware.memcgs,
         touched_hot: hardware.touched_hot,
-        failure: Cell::new(None),
+        failure: rig.failure(),
     });
-    Ok((run, phone))
+    Ok((rig, phone))
 }
 
 impl Phone {
@@ -176,8 +171,7 @@ impl Phone {
 
     /// Notes a failure that ends the run.
     pub fn fail(&self, error: OpError) {
-        self.failure.set(self.failure.get().or(Some(error)));
-        self.machine.sim.stop();
+        self.failure.stop(error);
     }
 
     /// A memcg for an app or for the system, if there is more than the root.

@@ -1,7 +1,8 @@
-//! The parameters of a phone, with the defaults of `workloads.md` 11. Values at scale 1.
+//! The parameters of a phone, with the defaults of `docs/reference/experiments.md#android-cold-start`. Values at scale 1.
 
 use super::Hardware;
 use crate::experiments::{ExperimentError, ParamDoc, RunInput};
+use crate::rig::Host;
 
 pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc {
     name: "ram_mib",
@@ -55,40 +56,34 @@ pub(in crate::experiments) fn hardware(
     docs: &'static [ParamDoc],
 ) -> Result<Hardware, ExperimentError> {
     let n = |name| input.number(docs, name);
-    let wrong = |name: &str, expected| ExperimentError::Param {
-        name: name.into(),
-        value: input.text(docs, name).into(),
-        expected,
-    };
+    let switch = [("on", true), ("off", false)];
+    let reading = [("rate", false), ("hot", true)];
     Ok(Hardware {
         ram_mib: n("ram_mib")?,
         firmware_mib: n("firmware_mib")?,
         zram_mib: n("zram_mib")?,
         cpus: n("cpus")?,
         swappiness: n("swappiness")?,
-        device: input
-            .text(docs, "device")
-            .parse()
-            .map_err(|_| wrong("device", "a device of `coldset lab list`"))?,
-        memcgs: match input.text(docs, "memcgs") {
-            "on" => true,
-            "off" => false,
-            _ => return Err(wrong("memcgs", "on or off")),
-        },
-        touched_hot: match input.text(docs, "touched") {
-            "rate" => false,
-            "hot" => true,
-            _ => return Err(wrong("touched", "rate or hot")),
-        },
+        device: input.device(docs, "device")?,
+        memcgs: input.word(docs, "memcgs", &switch, "on or off")?,
+        touched_hot: input.word(docs, "touched", &reading, "rate or hot")?,
     })
+}
+
+/// The machine that the parameters describe.
+pub(in crate::experiments) fn hosts(
+    input: &RunInput,
+    docs: &'static [ParamDoc],
+) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![hardware(input, docs)?.host(input.scale)])
 }
 
 /// Milliseconds of CPU that a start may need.
 pub(in crate::experiments) fn cpu_ms(input: &RunInput) -> (u64, u64) {
     let ms = |ns| ns / 1_000_000;
     let (min, max) = (
-        ms(input.costs.app_start_min_ns),
-        ms(input.costs.app_start_max_ns),
+        ms(input.cost("app_start_min_ns")),
+        ms(input.cost("app_start_max_ns")),
     );
     (min, max.max(min))
 }

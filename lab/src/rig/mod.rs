@@ -1,0 +1,213 @@
+//! The rig: a machine to run an experiment or a replay on.
+//!
+//! An experiment says what hardware it wants ([`Host`]). Everything else of a machine comes from one
+//! place, here: the costs, the tick, the scale of sizes and times, kernel memory, fault-around, samples.
+
+mod costs;
+mod counts;
+mod failure;
+
+pub use costs::{Costs, Deviation};
+pub use counts::Counts;
+pub use failure::Failure;
+
+use crate::experiments::{ExperimentError, RunInput};
+use crate::report::{RunResult, Samples};
+use coldset_engine::batch::BATCH_MAX;
+use coldset_engine::memcg::CounterKind;
+use coldset_engine::{MemcgId, Scale};
+use coldset_machine::device::DeviceKind;
+use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError, SwapConfig};
+
+/// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
+/// scaled machine.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// What its counters begin with, where a run has several machines: `nodelay.`; empty for the one.
+    pub name: String,
+    /// CPUs, kept within 1 and 256. Dealt out to the nodes in equal runs.
+    pub cpus: u64,
+    /// NUMA nodes.
+    pub nodes: u32,
+    /// RAM in pages; none: only memcgs limit memory.
+    pub ram: Option<u64>,
+    /// Swap.
+    pub swap: SwapConfig,
+    /// Devices with files, by index.
+    pub devices: Vec<DeviceKind>,
+    /// vm.swappiness.
+    pub swappiness: u16,
+    /// vm.page-cluster: a fault reads up to 2^this pages from a swap device.
+    pub page_cluster: u32,
+    /// Pages read ahead beyond a buffered read.
+    pub read_ahead: u32,
+    /// Folios of an add batch, kept within 1 and 31.
+    pub batch: u64,
+    /// cgroup v2; v1 has no writeback by memcg.
+    pub cgroup_v2: bool,
+    /// Writers are throttled at the dirty limits.
+    pub dirty_balance: bool,
+    /// An OOM kill ends the run.
+    pub stop_at_oom: bool,
+    /// The first fold of memcg statistics, ns; none: one interval after the start.
+    pub fold_phase: Option<u64>,
+    /// Check all invariants of the engine after every reclaim (slow).
+    pub check: bool,
+}
+
+impl Default for Host {
+    /// One CPU and an NVMe drive, no swap, memory without end; the kernel's defaults.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            cpus: 1,
+            nodes: 1,
+            ram: None,
+            swap: SwapConfig::None,
+            devices: vec![DeviceKind::Nvme],
+            swappiness: 60,
+            page_cluster: 3,
+            read_ahead: 0,
+            batch: BATCH_MAX as u64,
+            cgroup_v2: true,
+            dirty_balance: true,
+            stop_at_oom: false,
+            fold_phase: None,
+            check: false,
+        }
+    }
+}
+
+/// A machine under load.
+pub struct Rig {
+    run: MachineRun,
+    failure: Failure,
+}
+
+impl Rig {
+    /// Builds the machine.
+    ///
+    /// # Errors
+    /// Hardware or costs that no machine can have.
+    pub fn new(input: &RunInput, host: Host) -> Result<Self, MachineError> {
+        let run = MachineRun::new(&config(input, host))?;
+        let failure = Failure::new(&run.machine.sim);
+        Ok(Self { run, failure })
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.run.machine
+    }
+
+    /// The machine with its executor, for those who drive it access by access.
+    pub fn into_run(self) -> MachineRun {
+        self.run
+    }
+
+    /// A new memcg below the root.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn memcg(&self) -> Result<MemcgId, ExperimentError> {
+        let mut w = self.run.machine.world_mut();
+        Ok(w.engine.memcg_create(MemcgId::ROOT)?)
+    }
+
+    /// A new memcg below the root with memory.max of `pages`.
+    ///
+    /// # Errors
+    /// If there are too many, or the limit is refused.
+    pub fn limited(&self, pages: u64) -> Result<MemcgId, ExperimentError> {
+        let memcg = self.memcg()?;
+        let tree = &mut self.run.machine.world_mut().engine.memcgs;
+        tree.set_max(memcg, CounterKind::Memory, pages)?;
+        Ok(memcg)
+    }
+
+    /// Where tasks report an operation that has failed.
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
+    /// Runs until nothing is left to happen or a task stops the simulation. `what` was being done, for
+    /// the error.
+    ///
+    /// # Errors
+    /// The failure that a task has reported.
+    pub fn run(&mut self, what: &'static str) -> Result<(), ExperimentError> {
+        self.run.executor.run();
+        match self.failure.get() {
+            None => Ok(()),
+            Some(error) => Err(ExperimentError::Op { what, error }),
+        }
+    }
+
+    /// As [`Self::run`], where running out of memory is a result like any other: a counter tells of it.
+    ///
+    /// # Errors
+    /// Any other failure.
+    pub fn run_or_oom(&mut self, what: &'static str) -> Result<(), ExperimentError> {
+        match self.run(what) {
+            Err(ExperimentError::Op { error, .. }) if error == OpError::NoMemory => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Virtual time, ns.
+    pub fn now(&self) -> u64 {
+        self.run.executor.now()
+    }
+
+    /// Counters of a memcg with everything below it.
+    pub fn counts(&self, memcg: MemcgId) -> Counts {
+        Counts::of_memcg(&self.run.machine, memcg)
+    }
+
+    /// Counters of the whole machine.
+    pub fn vmstat(&self) -> Counts {
+        Counts::of_machine(&self.run.machine)
+    }
+
+    /// What the machine has sampled over virtual time.
+    pub fn samples(&self) -> Samples {
+        self.run.samples()
+    }
+
+    /// Adds the samples to a result, each name after `prefix`.
+    pub fn put_samples(&self, prefix: &str, r: &mut RunResult) {
+        r.take_samples(prefix, self.samples());
+    }
+}
+
+/// The one translation of an experiment's wishes into a machine.
+fn config(input: &RunInput, host: Host) -> MachineConfig {
+    let mut cfg = MachineConfig::new(input.switches.clone());
+    cfg.cpus = host.cpus.clamp(1, 256) as u16;
+    let params = input.costs_on(&host.name);
+    cfg.sample_points = input.sample_points;
+    cfg.seed = input.seed;
+    cfg.engine.seed = input.seed;
+    cfg.engine.nr_nodes = host.nodes;
+    cfg.engine.scale = Scale::one_over(input.scale);
+    cfg.engine.time_scale = input.scale;
+    cfg.engine.fold_interval = (cfg.engine.fold_interval / input.scale).max(1);
+    cfg.engine.fold_phase = host.fold_phase.unwrap_or(cfg.engine.fold_interval);
+    cfg.engine.swappiness = host.swappiness;
+    cfg.engine.batch_size = host.batch.clamp(1, BATCH_MAX as u64) as usize;
+    cfg.engine.cgroup_v2 = host.cgroup_v2;
+    cfg.ram = host.ram;
+    cfg.swap = host.swap;
+    cfg.devices = host.devices;
+    cfg.dirty_balance = host.dirty_balance;
+    cfg.page_cluster = host.page_cluster;
+    cfg.read_ahead = host.read_ahead;
+    cfg.fault_around = params.fault_around_max_ptes as u32;
+    cfg.read_around = params.read_around_pages as u32;
+    cfg.kernel_memory = params.kernel_memory_enabled == 1;
+    cfg.engine.resched_in_lists = params.resched_in_lists_enabled == 1;
+    cfg.params = params;
+    cfg.stop_at_oom = host.stop_at_oom;
+    cfg.check = host.check;
+    cfg
+}
