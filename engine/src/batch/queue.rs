@@ -92,11 +92,6 @@ impl Engine {
         f.has(Flags::ANON | Flags::SWAPBACKED) && !f.any(Flags::SWAPCACHE | Flags::UNEVICTABLE)
     }
 
-    /// Folios that wait on `cpu` for `op`.
-    pub fn batch(&self, cpu: u16, op: BatchOp) -> &[FolioId] {
-        self.cpus[cpu as usize].waiting(op)
-    }
-
     /// Is the folio waiting in this CPU's add batch?
     pub(crate) fn in_add_batch(&self, cpu: u16, id: FolioId) -> bool {
         self.cpus[cpu as usize]
