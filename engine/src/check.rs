@@ -175,7 +175,7 @@ impl Engine {
                 lruvec, f.lruvec,
                 "{id:?} is on a list of another lruvec: {f:?}"
             );
-            match &self.lruvecs[lruvec.idx()].policy {
+            match &self.lruvecs[lruvec].policy {
                 Policy::Classic(_) => {
                     let want = crate::classic::list_of(f).idx();
                     assert_eq!(n, want, "list of {id:?} against its flags: {f:?}");
@@ -230,7 +230,7 @@ impl Engine {
             s.sizes[zone][LruList::Unevictable.idx()] += n;
         } else if f.has(Flags::LRU) {
             let t = f.lru_type();
-            let active = match (&self.lruvecs[f.lruvec.idx()].policy, f.word().gen()) {
+            let active = match (&self.lruvecs[f.lruvec].policy, f.word().gen()) {
                 (Policy::MultiGen(m), Some(slot)) => {
                     s.gens[slot][t.idx()][zone] += n;
                     m.is_active(slot)

@@ -6,7 +6,7 @@ use crate::counters::{Counter, CounterSet};
 use crate::folio::table::NewFolio;
 use crate::folio::{Flags, Folio, FolioTable};
 use crate::ids::{FolioId, LruvecId, MemcgId, Nanos, NodeId};
-use crate::lruvec::Lruvec;
+use crate::lruvec::{Lruvec, Lruvecs};
 use crate::memcg::heat::HeatConfig;
 use crate::memcg::{MemcgConfig, MemcgError, MemcgTree};
 use crate::meter::Meter;
@@ -15,6 +15,7 @@ use crate::mglru::{EvictableTypes, MultiGen};
 use crate::node::Node;
 use crate::reclaim::order::heat_config;
 use crate::reclaim::ScanControl;
+use crate::rules::Rules;
 use crate::switches::Switches;
 use crate::zone::{Mark, Zone, ZoneClass};
 
@@ -27,14 +28,14 @@ use crate::zone::{Mark, Zone, ZoneClass};
 pub struct Engine {
     /// Sizes and scale.
     pub(crate) cfg: Config,
-    /// Behaviour switches.
-    pub(crate) sw: Switches,
+    /// What this kernel does.
+    pub(crate) rules: Rules,
     /// How heat of memcgs is reckoned.
     pub(crate) heat: HeatConfig,
     /// All folios.
     pub(crate) folios: FolioTable,
-    /// Lists: index = memcg * nr_nodes + node.
-    pub(crate) lruvecs: Vec<Lruvec>,
+    /// The lists of each memcg on each node.
+    pub(crate) lruvecs: Lruvecs,
     /// The memcg tree and its statistics.
     pub memcgs: MemcgTree,
     /// Flags, sleepers and the memcg LRU of each node.
@@ -80,7 +81,7 @@ impl Engine {
         let heat = heat_config(&cfg, &sw)?;
         let mut engine = Self {
             folios: FolioTable::with_capacity(0),
-            lruvecs: Vec::new(),
+            lruvecs: Lruvecs::new(cfg.nr_nodes),
             memcgs,
             nodes: (0..cfg.nr_nodes)
                 .map(|n| Node::new(NodeId(n), cfg.seed.wrapping_add(u64::from(n))))
@@ -97,7 +98,7 @@ impl Engine {
             swpout_fallback: Vec::new(),
             heat,
             cfg,
-            sw,
+            rules: Rules::new(sw),
         };
         engine.add_lruvecs(MemcgId::ROOT);
         Ok(engine)
@@ -110,7 +111,7 @@ impl Engine {
 
     /// The behaviour switches.
     pub fn switches(&self) -> &Switches {
-        &self.sw
+        self.rules.switches()
     }
 
     /// Global event counters.
@@ -175,16 +176,10 @@ impl Engine {
     }
 
     fn add_lruvecs(&mut self, id: MemcgId) {
-        let nodes = self.cfg.nr_nodes as usize;
-        let at = id.idx() * nodes;
-        for n in 0..nodes {
-            let lruvec = Lruvec::new(id, NodeId(n as u32), self.sw.policy, self.now);
-            if at + n < self.lruvecs.len() {
-                self.lruvecs[at + n] = lruvec;
-            } else {
-                self.lruvecs.push(lruvec);
-            }
-            self.nodes[n].memcg_lru.online(id);
+        let policy = self.switches().policy;
+        for node in &mut self.nodes {
+            self.lruvecs.put(Lruvec::new(id, node.id, policy, self.now));
+            node.memcg_lru.online(id);
         }
         self.heat_online(id);
     }
@@ -192,18 +187,18 @@ impl Engine {
     /// The lruvec of a memcg on a node.
     #[inline]
     pub fn lruvec_id(&self, memcg: MemcgId, node: NodeId) -> LruvecId {
-        LruvecId(memcg.0 * self.cfg.nr_nodes + node.0)
+        self.lruvecs.id(memcg, node)
     }
 
     /// The lists of an lruvec.
     pub fn lruvec(&self, id: LruvecId) -> &Lruvec {
-        &self.lruvecs[id.idx()]
+        &self.lruvecs[id]
     }
 
     /// `[seq, anonymous pages, file pages]` for each generation of a memcg on node 0, oldest first;
     /// empty under another policy.
     pub fn generations(&self, memcg: MemcgId) -> Vec<[u64; 3]> {
-        match &self.lruvecs[self.lruvec_id(memcg, NodeId(0)).idx()].policy {
+        match &self.lruvecs[self.lruvec_id(memcg, NodeId(0))].policy {
             crate::lruvec::Policy::MultiGen(m) => m.dump(),
             _ => Vec::new(),
         }
@@ -212,7 +207,7 @@ impl Engine {
     /// What the lists of a memcg on a node hold, for dumps. `None` if there is no such lruvec.
     pub fn lruvec_view(&self, memcg: MemcgId, node: NodeId) -> Option<crate::lruvec::LruvecView> {
         (self.memcgs.exists(memcg) && node.0 < self.cfg.nr_nodes).then(|| {
-            let lruvec = &self.lruvecs[self.lruvec_id(memcg, node).idx()];
+            let lruvec = &self.lruvecs[self.lruvec_id(memcg, node)];
             crate::lruvec::LruvecView::of(lruvec, self.now)
         })
     }
@@ -288,7 +283,7 @@ impl Engine {
     /// No memcg of the node has evictable pages older than the time that protects working sets
     /// (`mglru.md` 10). False while the protection is off.
     pub(crate) fn working_set_in_danger(&mut self, sc: &ScanControl, node: NodeId) -> bool {
-        let min_ttl = self.sw.min_ttl_ms * 1_000_000;
+        let min_ttl = self.switches().min_ttl_ms * 1_000_000;
         if min_ttl == 0 {
             return false;
         }
@@ -300,14 +295,10 @@ impl Engine {
                 continue;
             }
             let swappiness = self.swappiness(sc, memcg);
-            let m = self.lruvecs[self.lruvec_id(memcg, node).idx()].gens();
+            let m = self.lruvecs[self.lruvec_id(memcg, node)].gens();
             let types = EvictableTypes::of(swappiness);
             let pages = m.evictable_pages(types);
-            let oldest = if self.sw.is_612() {
-                m.min_seq[1]
-            } else {
-                m.min_seq_of(types)
-            };
+            let oldest = (self.rules.kernel.ttl_seq)(m, types);
             let born = m.timestamps[MultiGen::slot(oldest)];
             if self.cfg.scale.scan_share(pages, sc.priority) > 0 && born + min_ttl < self.now {
                 return false;
@@ -320,7 +311,7 @@ impl Engine {
     #[inline]
     pub(crate) fn count_event(&mut self, lruvec: LruvecId, c: Counter, n: i64) {
         self.vm.add(c, n);
-        self.memcgs.count(self.lruvecs[lruvec.idx()].memcg, c, n);
+        self.memcgs.count(self.lruvecs[lruvec].memcg, c, n);
     }
 
     /// Counts an event the host has seen (faults, device I/O), globally and for a memcg.
@@ -336,7 +327,7 @@ impl Engine {
     #[inline]
     pub fn folio_alloc(&mut self, new: NewFolio) -> FolioId {
         let n = 1i64 << new.order;
-        let memcg = self.lruvecs[new.lruvec.idx()].memcg;
+        let memcg = self.lruvecs[new.lruvec].memcg;
         let kind = if new.flags.contains(Flags::ANON) {
             Counter::AnonPages
         } else {
@@ -414,14 +405,14 @@ impl Engine {
         debug_assert!(!f.has(Flags::WRITEBACK), "freed under writeback: {f:?}");
         let n = f.nr_pages();
         let lruvec = f.lruvec;
-        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        let memcg = self.lruvecs[lruvec].memcg;
         let kind = if f.has(Flags::ANON) {
             Counter::AnonPages
         } else {
             Counter::FilePages
         };
         let (dirty, poisoned) = (f.has(Flags::DIRTY), f.has(Flags::POISONED));
-        let (node, zone) = (self.lruvecs[lruvec.idx()].node, f.zone);
+        let (node, zone) = (self.lruvecs[lruvec].node, f.zone);
         self.memcgs.count(memcg, kind, -(n as i64));
         if dirty {
             self.clear_dirty(id);
@@ -451,9 +442,9 @@ impl Engine {
         if f.counts_as_dirty_file() {
             let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
             self.memcgs
-                .count(self.lruvecs[lruvec.idx()].memcg, Counter::FileDirty, n);
+                .count(self.lruvecs[lruvec].memcg, Counter::FileDirty, n);
             self.count_event(lruvec, Counter::Dirtied, n);
-            self.nodes[self.lruvecs[lruvec.idx()].node.idx()].write_pending += n as u64;
+            self.nodes[self.lruvecs[lruvec].node.idx()].write_pending += n as u64;
             self.newly_dirty.push(id);
         }
         true
@@ -480,8 +471,8 @@ impl Engine {
         if f.counts_as_dirty_file() {
             let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
             self.memcgs
-                .count(self.lruvecs[lruvec.idx()].memcg, Counter::FileDirty, -n);
-            let node = self.lruvecs[lruvec.idx()].node.idx();
+                .count(self.lruvecs[lruvec].memcg, Counter::FileDirty, -n);
+            let node = self.lruvecs[lruvec].node.idx();
             self.nodes[node].write_pending -= n as u64;
         }
         true
@@ -495,8 +486,8 @@ impl Engine {
         f.refcount += 1;
         let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
         self.memcgs
-            .count(self.lruvecs[lruvec.idx()].memcg, Counter::Writeback, n);
-        let node = self.lruvecs[lruvec.idx()].node.idx();
+            .count(self.lruvecs[lruvec].memcg, Counter::Writeback, n);
+        let node = self.lruvecs[lruvec].node.idx();
         self.nodes[node].write_pending += n as u64;
     }
 
@@ -514,9 +505,9 @@ impl Engine {
         f.word.clear(Flags::WRITEBACK);
         let (lruvec, n) = (f.lruvec, f.nr_pages() as i64);
         self.memcgs
-            .count(self.lruvecs[lruvec.idx()].memcg, Counter::Writeback, -n);
+            .count(self.lruvecs[lruvec].memcg, Counter::Writeback, -n);
         self.count_event(lruvec, Counter::Written, n);
-        let node = self.lruvecs[lruvec.idx()].node;
+        let node = self.lruvecs[lruvec].node;
         self.nodes[node.idx()].write_pending -= n as u64;
         let wake = self.nodes[node.idx()].writeback_ended(n as u64);
         if wake.1 {
@@ -536,7 +527,7 @@ impl Engine {
         f.swap = slot + 1;
         let n = f.nr_pages();
         f.refcount += n as u32;
-        let memcg = self.lruvecs[f.lruvec.idx()].memcg;
+        let memcg = self.lruvecs[f.lruvec].memcg;
         self.memcgs.count(memcg, Counter::SwapCached, n as i64);
     }
 
@@ -548,7 +539,7 @@ impl Engine {
         f.swap = 0;
         let n = f.nr_pages();
         f.refcount -= n as u32;
-        let memcg = self.lruvecs[f.lruvec.idx()].memcg;
+        let memcg = self.lruvecs[f.lruvec].memcg;
         self.memcgs.count(memcg, Counter::SwapCached, -(n as i64));
     }
 }

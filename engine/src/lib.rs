@@ -31,6 +31,7 @@ pub mod node;
 pub mod oom;
 pub mod policies;
 pub mod reclaim;
+pub mod rules;
 pub mod slab;
 #[cfg(feature = "state")]
 mod state;

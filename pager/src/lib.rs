@@ -65,9 +65,11 @@ pub use config::{
     parse_size, FaultMode, FlushConfig, PoolConfig, SwapConfig, MAX_READ_AHEAD, MIN_BUDGET,
 };
 pub use error::{Error, Result};
+pub use handle::advice::Advice;
 pub use handle::file::MapOptions;
 pub use handle::guard::{Fixed, FixedMut};
-pub use handle::region::{Advice, Pin, Region, SharedPin};
+pub use handle::pin::{Pin, SharedPin};
+pub use handle::region::Region;
 pub use observe::Snapshot;
 #[cfg(feature = "remote")]
 pub use opendal;

@@ -1,5 +1,6 @@
 """The native half; users import `coldset`."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "lab_mrc",
     "lab_replay",
     "lab_run",
+    "lab_supervise",
     "lab_version",
     "lab_work",
     "parse_size",
@@ -163,6 +165,16 @@ def lab_work(dir: str, cell: str) -> tuple[str, str]:
 
 def lab_compute(cell: str) -> str:
     """Computes a cell. Returns its row, for `LabStore.append`."""
+
+def lab_supervise(
+    dir: str,
+    cells: list[LabCell],
+    jobs: int | None,
+    worker: list[str],
+    look: Callable[[int, int], None],
+) -> tuple[int, int, list[tuple[str, str, str, bool]]]:
+    """Computes the cells that are to do on processes of this machine, which `worker` starts. Returns
+    how many were computed, how many found, and those that failed: cell, key, reason, killed."""
 
 @final
 class LabJob:

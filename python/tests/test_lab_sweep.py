@@ -113,7 +113,7 @@ def test_a_killed_worker_costs_nothing_finished(tmp_path: Path, local: lab.Sweep
         for task in Path(f"/proc/{me}/task").iterdir():
             for child in map(int, (task / "children").read_text().split()):
                 command = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"multiprocessing.spawn" in command and not killed:
+                if b"sweep-worker" in command and not killed:
                     killed.append(child)
                     os.kill(child, signal.SIGKILL)
 
@@ -130,8 +130,7 @@ def test_a_killed_program_goes_on(tmp_path: Path, local: lab.Sweep) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import json, sys, coldset.lab\n"
-        "if __name__ == '__main__':\n"
-        "    coldset.lab.sweep(json.loads(sys.argv[1]), out=sys.argv[2], jobs=2)\n"
+        "coldset.lab.sweep(json.loads(sys.argv[1]), out=sys.argv[2], jobs=2)\n"
     )
     out = tmp_path / "out"
     out.mkdir()

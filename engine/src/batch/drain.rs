@@ -30,7 +30,7 @@ impl Relock {
         if self.0 != lruvec {
             eng.meter.lock(lruvec);
             eng.memcgs
-                .count(eng.lruvecs[lruvec.idx()].memcg, Counter::LruLockAcq, 1);
+                .count(eng.lruvecs[lruvec].memcg, Counter::LruLockAcq, 1);
             self.0 = lruvec;
         }
     }
@@ -67,7 +67,7 @@ impl Engine {
         let mut batch: Batch = std::mem::take(&mut self.cpus[cpu as usize].batches[op as usize]);
         if op == BatchOp::Add {
             self.count_dead_locks(&batch);
-            if self.sw.drop_dead_on_drain {
+            if self.switches().drop_dead_on_drain {
                 self.free_dead(&mut batch);
             }
         }
@@ -116,7 +116,7 @@ impl Engine {
             runs
         };
         let cost = runs(&|_| true) + runs(&dead) - runs(&|id| !dead(id));
-        let memcg = self.lruvecs[self.folios[first].lruvec.idx()].memcg;
+        let memcg = self.lruvecs[self.folios[first].lruvec].memcg;
         self.memcgs.count(memcg, Counter::DeadLockAcq, cost);
     }
 
@@ -161,7 +161,7 @@ impl Engine {
         for id in dead {
             let lruvec = self.folios[id].lruvec;
             self.count_drained(lruvec, true);
-            let memcg = self.lruvecs[lruvec.idx()].memcg;
+            let memcg = self.lruvecs[lruvec].memcg;
             self.memcgs.count(memcg, Counter::DeadFiltered, 1);
             self.folios[id].refcount = 0;
             self.folio_release(id);
@@ -170,7 +170,7 @@ impl Engine {
 
     /// The report of section 6.2, filter or not.
     fn count_drained(&mut self, lruvec: LruvecId, dead: bool) {
-        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        let memcg = self.lruvecs[lruvec].memcg;
         self.memcgs.count(memcg, Counter::LruAddDrained, 1);
         if dead {
             self.memcgs.count(memcg, Counter::DeadAtAdd, 1);
@@ -178,7 +178,7 @@ impl Engine {
     }
 
     fn count_add_op(&mut self, lruvec: LruvecId) {
-        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        let memcg = self.lruvecs[lruvec].memcg;
         self.memcgs.count(memcg, Counter::LruAddListOps, 1);
     }
 
@@ -214,7 +214,7 @@ impl Engine {
         self.lruvec_add(id, true);
         let n = self.folios[id].nr_pages() as i64;
         self.vm.add(Counter::Pgrotated, n);
-        let memcg = self.lruvecs[self.folios[id].lruvec.idx()].memcg;
+        let memcg = self.lruvecs[self.folios[id].lruvec].memcg;
         self.memcgs.count(memcg, Counter::Pgrotated, n);
     }
 
@@ -289,13 +289,13 @@ impl Engine {
     }
 
     fn is_mglru(&self, lruvec: LruvecId) -> bool {
-        matches!(self.lruvecs[lruvec.idx()].policy, Policy::MultiGen(_))
+        matches!(self.lruvecs[lruvec].policy, Policy::MultiGen(_))
     }
 
     /// Active list, or one of the two youngest generations.
     fn counts_as_active(&self, id: FolioId) -> bool {
         let f = &self.folios[id];
-        match &self.lruvecs[f.lruvec.idx()].policy {
+        match &self.lruvecs[f.lruvec].policy {
             Policy::MultiGen(m) => f.word.gen().is_some_and(|g| m.is_active(g)),
             _ => f.has(Flags::ACTIVE),
         }

@@ -99,7 +99,7 @@ impl Engine {
     #[inline]
     fn lru_add_in_fault(&mut self, id: FolioId) {
         let f = &mut self.folios[id];
-        let mglru = matches!(self.lruvecs[f.lruvec.idx()].policy, Policy::MultiGen(_));
+        let mglru = matches!(self.lruvecs[f.lruvec].policy, Policy::MultiGen(_));
         if mglru && f.evictable() {
             f.word.set(Flags::ACTIVE);
         }
@@ -132,7 +132,7 @@ impl Engine {
     /// Deactivation, batched.
     pub fn deactivate(&mut self, cpu: u16, id: FolioId) {
         let f = &self.folios[id];
-        let mglru = matches!(self.lruvecs[f.lruvec.idx()].policy, Policy::MultiGen(_));
+        let mglru = matches!(self.lruvecs[f.lruvec].policy, Policy::MultiGen(_));
         if f.has(Flags::LRU) && !f.has(Flags::UNEVICTABLE) && (mglru || f.has(Flags::ACTIVE)) {
             self.batch_push(cpu, BatchOp::Deactivate, id);
         }

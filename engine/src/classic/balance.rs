@@ -49,7 +49,7 @@ impl Engine {
     pub(crate) fn prepare_scan_control(&mut self, sc: &mut ScanControl, node: NodeId) {
         let target = sc.target.unwrap_or(MemcgId::ROOT);
         let lruvec = self.lruvec_id(target, node);
-        let lv = &self.lruvecs[lruvec.idx()];
+        let lv = &self.lruvecs[lruvec];
         sc.cost = lv.cost;
         let activate = [Counter::ActivateAnon, Counter::ActivateFile];
         for t in LruType::ALL {
@@ -96,7 +96,7 @@ impl Engine {
 
     /// Section 9: pages to scan of each list.
     pub(crate) fn get_scan_count(&mut self, sc: &mut ScanControl, lruvec: LruvecId) -> [u64; 4] {
-        let memcg = self.lruvecs[lruvec.idx()].memcg;
+        let memcg = self.lruvecs[lruvec].memcg;
         let swappiness = u64::from(self.swappiness(sc, memcg)).min(200);
         let balance = self.scan_balance(sc, memcg, swappiness);
         let (weight, denominator) = fractions(swappiness, sc.cost);
@@ -104,7 +104,7 @@ impl Engine {
         let online = self.memcgs[memcg].online();
         let mut nr = [0; 4];
         for list in LruList::EVICTABLE {
-            let size = self.lruvecs[lruvec.idx()].size(list, sc.reclaim_idx.into());
+            let size = self.lruvecs[lruvec].size(list, sc.reclaim_idx.into());
             let (size, skipped) = self.memcgs.scan_scaled(size, memcg, target, sc.low_reclaim);
             sc.low_skipped |= skipped;
             let mut scan = self.cfg.scale.scan_share(size, sc.priority);

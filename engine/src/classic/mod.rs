@@ -7,6 +7,7 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::LruList;
 
 pub mod balance;
+pub(crate) mod references;
 #[cfg(test)]
 mod tests;
 
@@ -48,7 +49,7 @@ impl Engine {
     /// type. Both types' costs halve when they exceed a quarter of the lists.
     pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
         let cost = io * 32 + rotated;
-        let lv = &self.lruvecs[lruvec.idx()];
+        let lv = &self.lruvecs[lruvec];
         let node = lv.node;
         let mut at: Option<MemcgId> = Some(lv.memcg);
         while let Some(memcg) = at {
@@ -58,7 +59,7 @@ impl Engine {
                 .sum();
             let id = self.lruvec_id(memcg, node);
             self.meter.lock(id);
-            let c = &mut self.lruvecs[id.idx()].cost;
+            let c = &mut self.lruvecs[id].cost;
             c[t.idx()] += cost;
             if c[0] + c[1] > size.max(0) as u64 / 4 {
                 c[0] /= 2;

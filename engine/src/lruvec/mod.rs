@@ -5,8 +5,10 @@
 //! rule for the next victim share a variant and a loop ([`crate::policies`]).
 
 pub mod ops;
+mod table;
 mod view;
 
+pub(crate) use table::Lruvecs;
 pub use view::{GenView, LruvecView, TierView};
 
 use crate::classic::ClassicLists;

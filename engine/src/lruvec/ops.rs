@@ -1,17 +1,17 @@
 //! The verbs every policy answers: insert, remove, accessed, explicit activation.
 
 use super::{LruList, Policy};
+use crate::classic;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
 use crate::policies::verbs::Entry;
-use crate::{classic, mglru};
 
 impl Engine {
     /// Adjusts the size of a list in pages, in the lruvec and in the statistics of its memcg.
     #[inline]
     pub(crate) fn resize_list(&mut self, lruvec: LruvecId, zone: u8, list: LruList, pages: i64) {
-        let lv = &mut self.lruvecs[lruvec.idx()];
+        let lv = &mut self.lruvecs[lruvec];
         lv.sizes[zone as usize][list.idx()] += pages;
         debug_assert!(lv.sizes[zone as usize][list.idx()] >= 0);
         let memcg = lv.memcg;
@@ -36,7 +36,7 @@ impl Engine {
             self.resize_list(lruvec, zone, LruList::Unevictable, n);
             return;
         }
-        match &mut self.lruvecs[f.lruvec().idx()].policy {
+        match &mut self.lruvecs[f.lruvec()].policy {
             Policy::MultiGen(_) => self.gen_add(id, oldest),
             Policy::Classic(lists) => {
                 let list = classic::list_of(f);
@@ -67,7 +67,7 @@ impl Engine {
             self.resize_list(lruvec, zone, LruList::Unevictable, -n);
             return;
         }
-        match &mut self.lruvecs[lruvec.idx()].policy {
+        match &mut self.lruvecs[lruvec].policy {
             Policy::MultiGen(_) => self.gen_del(id, reclaiming),
             Policy::Classic(lists) => {
                 let list = classic::list_of(f);
@@ -85,10 +85,8 @@ impl Engine {
     /// young page-table entry.
     #[inline]
     pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
-        match self.lruvecs[self.folios[id].lruvec().idx()].policy {
-            Policy::MultiGen(_) => {
-                mglru::refs::accessed(&mut self.folios[id].word, self.sw.is_612())
-            }
+        match self.lruvecs[self.folios[id].lruvec()].policy {
+            Policy::MultiGen(_) => (self.rules.kernel.accessed)(&mut self.folios[id].word),
             Policy::Classic(_) => self.classic_mark_accessed(cpu, id),
             Policy::List(_) => self.list_accessed(id),
         }

@@ -1,11 +1,11 @@
 //! New generations, and dropping old ones (`mglru.md` 5.4 to 5.6).
 
-use super::refs::{lazily_promoted, tier};
 use super::{EvictableTypes, MultiGen, MAX_NR_GENS};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{LruType, LruvecId};
 use crate::lruvec::{LruList, MAX_ZONES};
+use crate::rules::ProtectedBy;
 
 impl Engine {
     /// Creates a new youngest generation if `seq` still is the youngest (5.4). Generations that are
@@ -19,20 +19,15 @@ impl Engine {
         locked: bool,
     ) -> bool {
         let mut locked = locked;
-        let order = if self.sw.is_612() {
-            [LruType::File, LruType::Anon]
-        } else {
-            LruType::ALL
-        };
         'restart: loop {
             if !std::mem::take(&mut locked) {
                 self.meter.lock(lruvec);
             }
-            if seq != self.lruvecs[lruvec.idx()].gens().max_seq {
+            if seq != self.lruvecs[lruvec].gens().max_seq {
                 return false;
             }
-            for t in order {
-                let full = self.lruvecs[lruvec.idx()].gens().nr_gens(t) == MAX_NR_GENS as u64;
+            for t in self.rules.kernel.forced_out {
+                let full = self.lruvecs[lruvec].gens().nr_gens(t) == MAX_NR_GENS as u64;
                 if full && !self.gen_inc_min_seq(lruvec, t, types) {
                     continue 'restart;
                 }
@@ -41,11 +36,11 @@ impl Engine {
         }
         // The generation that is second youngest now stops counting as active; the coming youngest
         // (whose slot may hold leftovers of a type that was not evictable) starts to.
-        let m = self.lruvecs[lruvec.idx()].gens();
+        let m = self.lruvecs[lruvec].gens();
         let (leaving, coming) = (MultiGen::slot(m.max_seq - 1), MultiGen::slot(m.max_seq + 1));
         for t in LruType::ALL {
             for zone in 0..MAX_ZONES {
-                let m = self.lruvecs[lruvec.idx()].gens();
+                let m = self.lruvecs[lruvec].gens();
                 let delta = m.nr_pages[leaving][t.idx()][zone] - m.nr_pages[coming][t.idx()][zone];
                 if delta != 0 {
                     self.resize_list(lruvec, zone as u8, LruList::of(t, true), -delta);
@@ -54,7 +49,7 @@ impl Engine {
             }
         }
         let now = self.now;
-        let lv = &mut self.lruvecs[lruvec.idx()];
+        let lv = &mut self.lruvecs[lruvec];
         let memcg = lv.memcg;
         let m = lv.gens_mut();
         m.timestamps[coming] = now;
@@ -65,24 +60,23 @@ impl Engine {
 
     /// Forces the oldest generation of a type out (5.5). False: the lock hold's budget is used up.
     fn gen_inc_min_seq(&mut self, lruvec: LruvecId, t: LruType, types: EvictableTypes) -> bool {
-        let v612 = self.sw.is_612();
+        let kernel = self.rules.kernel;
         let mut budget = self.cfg.scale.max_lru_batch;
         let old = {
-            let m = self.lruvecs[lruvec.idx()].gens();
+            let m = self.lruvecs[lruvec].gens();
             MultiGen::slot(m.min_seq[t.idx()])
         };
         if types.contains(t) {
             for zone in 0..MAX_ZONES {
-                while let Some(id) =
-                    self.lruvecs[lruvec.idx()].gens().lists[old][t.idx()][zone].tail()
-                {
+                while let Some(id) = self.lruvecs[lruvec].gens().lists[old][t.idx()][zone].tail() {
                     let word = self.folios[id].word;
                     let n = self.folios[id].nr_pages();
                     let new = self.gen_protect(id, false);
                     self.gen_relink(id, new, true);
-                    if !v612 && !lazily_promoted(word, v612) {
-                        let ctrl = &mut self.lruvecs[lruvec.idx()].gens_mut().ctrl[t.idx()];
-                        ctrl.protected[tier(word, v612)] += n;
+                    if (kernel.counts_protected)(ProtectedBy::Aging, (kernel.lazily_promoted)(word))
+                    {
+                        let ctrl = &mut self.lruvecs[lruvec].gens_mut().ctrl[t.idx()];
+                        ctrl.protected[kernel.tier_of(word)] += n;
                     }
                     budget -= 1;
                     if budget == 0 {
@@ -91,7 +85,7 @@ impl Engine {
                 }
             }
         }
-        let m = self.lruvecs[lruvec.idx()].gens_mut();
+        let m = self.lruvecs[lruvec].gens_mut();
         m.ctrl[t.idx()].carry_over();
         m.min_seq[t.idx()] += 1;
         true
@@ -100,8 +94,7 @@ impl Engine {
     /// Drops empty old generations (5.6). True if any was dropped.
     pub(crate) fn gen_try_inc_min_seq(&mut self, lruvec: LruvecId, swappiness: u16) -> bool {
         let types = EvictableTypes::of(swappiness);
-        let v612 = self.sw.is_612();
-        let m = self.lruvecs[lruvec.idx()].gens_mut();
+        let m = self.lruvecs[lruvec].gens_mut();
         let mut min = m.min_seq;
         for &t in types.list() {
             let i = t.idx();
@@ -116,19 +109,7 @@ impl Engine {
         if min == m.min_seq {
             return false;
         }
-        if v612 {
-            if swappiness > 0 {
-                min[0] = min[0].min(min[1]);
-                min[1] = min[0].max(m.min_seq[1]);
-            }
-        } else if (1..=200).contains(&swappiness) {
-            let s = m.max_seq - super::MIN_NR_GENS;
-            if min[0] > s && min[1] < s {
-                min[0] = s;
-            } else if min[1] > s && min[0] < s {
-                min[1] = s;
-            }
-        }
+        (self.rules.kernel.level_min_seq)(m, &mut min, swappiness);
         let mut changed = false;
         for &t in types.list() {
             let i = t.idx();

@@ -1,7 +1,6 @@
 //! The refault controller (`mglru.md` 6): which tiers to protect, which type to evict.
 
-use super::{MultiGen, MAX_NR_TIERS, MIN_LRU_BATCH};
-use crate::ids::LruType;
+use super::{MAX_NR_TIERS, MIN_LRU_BATCH};
 
 /// Feedback of one type. NR_HIST_GENS is 1, so current values have no history index.
 #[derive(Clone, Debug, Default)]
@@ -75,65 +74,16 @@ pub fn ok(sp: CtrlPos, pv: CtrlPos) -> bool {
 }
 
 /// Last tier that is *not* protected when `sp` is the reference.
-fn tier_limit(pos: &Tiers, sp: CtrlPos, gain: u64) -> usize {
+pub(crate) fn tier_limit(pos: &Tiers, sp: CtrlPos, gain: u64) -> usize {
     (1..MAX_NR_TIERS)
         .find(|&t| !ok(sp, pos.tier(t, gain)))
         .unwrap_or(MAX_NR_TIERS)
         - 1
 }
 
-/// Tiers above the result are protected.
-pub fn tier_idx(pos: &Tiers, v612: bool) -> usize {
-    let (sp_gain, pv_gain) = if v612 { (1, 2) } else { (2, 3) };
-    tier_limit(pos, pos.tier(0, sp_gain), pv_gain)
-}
-
-/// Which type to evict from. 6.12 also settles the tier limit of that type.
-pub fn type_to_scan(
-    m: &MultiGen,
-    swappiness: u16,
-    v612: bool,
-    io: bool,
-) -> (LruType, Option<usize>) {
-    let s = u64::from(swappiness);
-    let [anon, file] = &m.ctrl;
-    if v612 {
-        let fixed = if s == 0 {
-            Some(LruType::File)
-        } else if m.min_seq[0] < m.min_seq[1] {
-            Some(LruType::Anon)
-        } else if s == 1 {
-            Some(LruType::File)
-        } else if s >= 200 {
-            Some(LruType::Anon)
-        } else if !io {
-            Some(LruType::File)
-        } else {
-            None
-        };
-        if let Some(t) = fixed {
-            return (t, None);
-        }
-        let gain = [s, 200 - s];
-        let t = if ok(anon.tier(0, gain[0]), file.tier(0, gain[1])) {
-            LruType::File
-        } else {
-            LruType::Anon
-        };
-        let other = t.other().idx();
-        let limit = tier_limit(
-            &m.ctrl[t.idx()],
-            m.ctrl[other].tier(0, gain[other]),
-            gain[t.idx()],
-        );
-        return (t, Some(limit));
-    }
-    let t = if s <= 1 || (s < 200 && ok(anon.all(s), file.all(200 - s))) {
-        LruType::File
-    } else {
-        LruType::Anon
-    };
-    (t, None)
+/// Tiers above the result are protected; `gains` are the weights of tier 0 and of the others.
+pub(crate) fn tier_idx(pos: &Tiers, gains: (u64, u64)) -> usize {
+    tier_limit(pos, pos.tier(0, gains.0), gains.1)
 }
 
 #[cfg(test)]
@@ -150,28 +100,10 @@ mod tests {
 
     #[test]
     fn e3_get_tier_idx() {
-        assert_eq!(
-            tier_idx(&tiers([100, 70, 10, 0], [1000, 400, 300, 100]), false),
-            0
-        );
-        assert_eq!(
-            tier_idx(&tiers([100, 70, 10, 0], [1000, 600, 300, 100]), false),
-            3
-        );
-        assert_eq!(tier_idx(&Tiers::default(), false), 3);
-    }
-
-    #[test]
-    fn e4_type_to_scan() {
-        let scan = |anon: (u64, u64), file: (u64, u64)| {
-            let mut m = MultiGen::new(0);
-            m.ctrl[0] = tiers([anon.0, 0, 0, 0], [anon.1, 0, 0, 0]);
-            m.ctrl[1] = tiers([file.0, 0, 0, 0], [file.1, 0, 0, 0]);
-            type_to_scan(&m, 60, false, true).0
-        };
-        assert_eq!(scan((50, 1000), (500, 4000)), LruType::Anon);
-        assert_eq!(scan((100, 1000), (500, 4000)), LruType::File);
-        assert_eq!(scan((0, 1), (63, 1)), LruType::File);
+        let limit = |pos| tier_idx(&pos, crate::rules::v614::KERNEL.tier_gains);
+        assert_eq!(limit(tiers([100, 70, 10, 0], [1000, 400, 300, 100])), 0);
+        assert_eq!(limit(tiers([100, 70, 10, 0], [1000, 600, 300, 100])), 3);
+        assert_eq!(limit(Tiers::default()), 3);
     }
 
     #[test]

@@ -1,48 +1,11 @@
 //! Where folios enter (`mglru.md` 2) and how they move between generations (4).
 
-use super::refs;
 use super::{MultiGen, MAX_NR_GENS};
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::folio::flags::FlagWord;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
 use crate::lruvec::LruList;
-
-/// Sequence number at which a folio enters.
-pub(crate) fn entry_seq(
-    m: &MultiGen,
-    w: FlagWord,
-    t: LruType,
-    reclaiming: bool,
-    v612: bool,
-) -> u64 {
-    let min = m.min_seq[t.idx()];
-    let workingset = u64::from(w.has(Flags::WORKINGSET));
-    let fresh_anon = t == LruType::Anon && !w.has(Flags::SWAPCACHE);
-    let coming_clean = w.has(Flags::RECLAIM) && w.any(Flags::DIRTY.union(Flags::WRITEBACK));
-    if v612 {
-        return if w.has(Flags::ACTIVE) {
-            m.max_seq
-        } else if fresh_anon || coming_clean {
-            m.max_seq - 1
-        } else if reclaiming || min + 2 >= m.max_seq {
-            min
-        } else {
-            min + 1
-        };
-    }
-    let distance = if w.has(Flags::ACTIVE) {
-        2 - workingset
-    } else if reclaiming {
-        4
-    } else if fresh_anon || coming_clean {
-        2
-    } else {
-        4 - workingset
-    };
-    (m.max_seq + 1).saturating_sub(distance).max(min)
-}
 
 impl Engine {
     /// Moves `pages` between generation slots in the counts, and between "active" and "inactive" in
@@ -56,7 +19,7 @@ impl Engine {
         new: Option<usize>,
         pages: i64,
     ) {
-        let m = self.lruvecs[lruvec.idx()].gens_mut();
+        let m = self.lruvecs[lruvec].gens_mut();
         let class = |m: &MultiGen, s: Option<usize>| s.map(|s| m.is_active(s));
         if let Some(s) = old {
             m.nr_pages[s][t.idx()][zone as usize] -= pages;
@@ -77,13 +40,13 @@ impl Engine {
 
     /// Adds an evictable folio that is on no list. `reclaiming`: rotation to the cold end.
     pub(crate) fn gen_add(&mut self, id: FolioId, reclaiming: bool) {
-        let v612 = self.sw.is_612();
+        let kernel = &self.rules.kernel;
         let f = &mut self.folios[id];
         let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
-        let m = self.lruvecs[lruvec.idx()].gens_mut();
-        let slot = MultiGen::slot(entry_seq(m, f.word, t, reclaiming, v612));
-        if f.word.test_clear(Flags::ACTIVE) && v612 {
-            f.word.set_refs(0);
+        let m = self.lruvecs[lruvec].gens();
+        let slot = MultiGen::slot((kernel.entry)(m, f.word, t, reclaiming));
+        if f.word.test_clear(Flags::ACTIVE) {
+            (kernel.entered_active)(&mut f.word);
         }
         f.word.set_gen(Some(slot));
         self.gen_link(id, slot, reclaiming);
@@ -96,7 +59,7 @@ impl Engine {
         let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
         let slot = f.word.gen().expect("on a generation");
         self.gen_unlink(id);
-        let m = self.lruvecs[lruvec.idx()].gens();
+        let m = self.lruvecs[lruvec].gens();
         let young = m.is_active(slot);
         let word = &mut self.folios[id].word;
         word.set_gen(None);
@@ -110,7 +73,7 @@ impl Engine {
     pub(crate) fn gen_unlink(&mut self, id: FolioId) {
         let f = &self.folios[id];
         let (lruvec, home, t, zone) = (f.lruvec, f.home, f.lru_type(), f.zone);
-        self.lruvecs[lruvec.idx()].gens_mut().lists[home as usize][t.idx()][zone as usize]
+        self.lruvecs[lruvec].gens_mut().lists[home as usize][t.idx()][zone as usize]
             .remove(&mut self.folios, id);
     }
 
@@ -119,7 +82,7 @@ impl Engine {
         let f = &mut self.folios[id];
         f.home = slot as u8;
         let (lruvec, t, zone) = (f.lruvec, f.lru_type(), f.zone);
-        let list = &mut self.lruvecs[lruvec.idx()].gens_mut().lists[slot][t.idx()][zone as usize];
+        let list = &mut self.lruvecs[lruvec].gens_mut().lists[slot][t.idx()][zone as usize];
         if tail {
             list.push_tail(&mut self.folios, id);
         } else {
@@ -138,25 +101,11 @@ impl Engine {
     /// Promotion by a page-table walk (`mglru.md` 4): flags and counts only. Returns true if the
     /// folio changed generation.
     pub(crate) fn gen_promote(&mut self, id: FolioId, slot: usize) -> bool {
-        let v612 = self.sw.is_612();
         let f = &mut self.folios[id];
-        let Some(old) = f.word.gen() else {
-            if v612 || !f.word.any(Flags::REFERENCED.union(Flags::WORKINGSET)) {
-                f.word.set(Flags::REFERENCED);
-            }
+        if !(self.rules.kernel.walk_found)(&mut f.word) {
             return false;
-        };
-        if v612 {
-            refs::clear_refs(&mut f.word);
-        } else {
-            if !f.word.any(Flags::REFERENCED.union(Flags::WORKINGSET)) {
-                f.word.set(Flags::REFERENCED);
-                return false;
-            }
-            f.word.set_refs(0);
-            f.word.clear(Flags::REFERENCED);
-            f.word.set(Flags::WORKINGSET);
         }
+        let old = f.word.gen().expect("promoted from a generation");
         f.word.set_gen(Some(slot));
         if old == slot {
             return false;
@@ -164,28 +113,23 @@ impl Engine {
         let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
         self.gen_resize(lruvec, t, zone, Some(old), Some(slot), n);
         self.memcgs
-            .count(self.lruvecs[lruvec.idx()].memcg, Counter::WalkPromoted, n);
+            .count(self.lruvecs[lruvec].memcg, Counter::WalkPromoted, n);
         true
     }
 
     /// Protection (`mglru.md` 4): from the oldest generation to the next. Returns the new slot; if
     /// a promotion got there first, the slot the folio already counts in.
     pub(crate) fn gen_protect(&mut self, id: FolioId, mark_reclaim: bool) -> usize {
-        let v612 = self.sw.is_612();
         let f = &mut self.folios[id];
         let t = f.lru_type();
-        let m = self.lruvecs[f.lruvec.idx()].gens();
+        let m = self.lruvecs[f.lruvec].gens();
         let oldest = MultiGen::slot(m.min_seq[t.idx()]);
         let now = f.word.gen().expect("on a generation");
         if now != oldest {
             return now;
         }
         let new = (oldest + 1) % MAX_NR_GENS;
-        f.word.set_refs(0);
-        f.word.clear(Flags::REFERENCED);
-        if v612 {
-            f.word.clear(Flags::WORKINGSET);
-        }
+        (self.rules.kernel.protect)(&mut f.word);
         if mark_reclaim {
             f.word.set(Flags::RECLAIM);
         }

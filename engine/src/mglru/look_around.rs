@@ -2,9 +2,8 @@
 //! page table are looked at as well (`mglru.md` 5.3).
 
 use super::walk::suitable;
-use super::{refs, MultiGen};
+use super::MultiGen;
 use crate::engine::Engine;
-use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
 
 /// Entries a window has at most: one machine word of accessed bits.
@@ -44,17 +43,11 @@ impl Engine {
     /// The host cleared the accessed bit of a neighbour.
     pub fn look_around_young(&mut self, la: &LookAround, cpu: u16, id: FolioId, pte_dirty: bool) {
         self.walk_dirty(id, pte_dirty);
-        let m = self.lruvecs[la.lruvec.idx()].gens();
+        let m = self.lruvecs[la.lruvec].gens();
         let youngest = MultiGen::slot(m.max_seq);
         if la.walk_context {
             self.gen_promote(id, youngest);
-        } else if self.sw.is_612() {
-            match self.folios[id].word.gen() {
-                None => self.folios[id].word.set(Flags::REFERENCED),
-                Some(slot) if slot != youngest => self.activate(cpu, id),
-                Some(_) => {}
-            }
-        } else if refs::set_refs(&mut self.folios[id].word) {
+        } else if (self.rules.kernel.neighbour_found)(&mut self.folios[id].word, youngest) {
             self.activate(cpu, id);
         }
     }
@@ -63,7 +56,7 @@ impl Engine {
     /// accessed.
     pub fn look_around_done(&mut self, la: &LookAround, key: u64, len: u64, young: u64) {
         if suitable(len, young, self.cfg.cacheline) {
-            let m = self.lruvecs[la.lruvec.idx()].gens_mut();
+            let m = self.lruvecs[la.lruvec].gens_mut();
             let seq = m.max_seq;
             m.walk.filters.add(seq, key);
         }

@@ -14,7 +14,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, MmId};
-use crate::reclaim::Answer;
+use crate::reclaim::{Answer, Work};
 
 /// A walk of one address space that the host has been asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,11 +78,9 @@ pub(crate) struct AgingTask {
 
 /// What an aging attempt needs next.
 pub(crate) enum AgingStep {
-    /// The host walks this address space.
-    Walk(Walk),
-    /// The host lets the time pass that the lru_lock takes to be had; others see what has been done
-    /// so far. Preemption is off: the task keeps its CPU.
-    Wait,
+    /// The host walks an address space; or it lets the time pass that the lru_lock takes to be had,
+    /// while others see what has been done so far (preemption is off: the task keeps its CPU).
+    Ask(Work),
     /// Over; true if this attempt created a generation.
     Done(bool),
 }
@@ -110,13 +108,13 @@ impl AgingTask {
             Some(Answer::Walked { slots }) => self.walked(eng, slots),
             Some(Answer::Stretch { young, next }) => {
                 if let Some(walk) = self.stretch(eng, young, next) {
-                    return AgingStep::Walk(walk);
+                    return AgingStep::Ask(Work::Walk(walk));
                 }
             }
             Some(other) => panic!("{other:?} does not answer a walk"),
             None => {
                 if let Some((mm, at)) = self.current {
-                    return AgingStep::Walk(self.walk(eng, mm, at));
+                    return AgingStep::Ask(Work::Walk(self.walk(eng, mm, at)));
                 }
             }
         }
@@ -129,11 +127,8 @@ impl AgingTask {
         if let Some((mm, _)) = self.current.take() {
             // A long walk gets rescheduled: its task is switched out and in again, which marks its
             // address space as having run (`mglru.md` 5.1, the rule for hosts without a clock).
-            if self.slots >= eng.sw.walk_resched_slots {
-                eng.mm_ran(
-                    self.first.unwrap_or(mm),
-                    eng.lruvecs[self.lruvec.idx()].node.0,
-                );
+            if self.slots >= eng.switches().walk_resched_slots {
+                eng.mm_ran(self.first.unwrap_or(mm), eng.lruvecs[self.lruvec].node.0);
             }
         }
     }
@@ -149,7 +144,7 @@ impl AgingTask {
         }
         let (mm, _) = self.current.take().expect("a walk is under way");
         let at = next?;
-        if eng.lruvecs[self.lruvec.idx()].gens().max_seq != self.seq {
+        if eng.lruvecs[self.lruvec].gens().max_seq != self.seq {
             return None;
         }
         self.current = Some((mm, at));
@@ -170,11 +165,12 @@ impl AgingTask {
             let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
             return AgingStep::Done(made);
         }
-        let m = eng.lruvecs[self.lruvec.idx()].gens_mut();
+        let walks = eng.switches().page_table_walk;
+        let m = eng.lruvecs[self.lruvec].gens_mut();
         if self.seq <= m.walk.seq {
             return AgingStep::Done(false);
         }
-        if !eng.sw.page_table_walk {
+        if !walks {
             m.walk.seq = self.seq;
             let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, false);
             return AgingStep::Done(made);
@@ -183,14 +179,14 @@ impl AgingTask {
             Some(mm) => {
                 self.current = Some((mm, 0));
                 self.first.get_or_insert(mm);
-                AgingStep::Walk(self.walk(eng, mm, 0))
+                AgingStep::Ask(Work::Walk(self.walk(eng, mm, 0)))
             }
             None if self.in_stretches => {
                 // From here until it has the lock, whoever wants to age is told that it is done, and
                 // sees the old generations.
                 self.last = true;
                 eng.meter.lock(self.lruvec);
-                AgingStep::Wait
+                AgingStep::Ask(Work::Spin)
             }
             None => {
                 let made = eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, false);
@@ -203,7 +199,7 @@ impl AgingTask {
         Walk {
             mm,
             lruvec: self.lruvec,
-            memcg: eng.lruvecs[self.lruvec.idx()].memcg,
+            memcg: eng.lruvecs[self.lruvec].memcg,
             seq: self.seq,
             types: self.types,
             force: self.force,
@@ -213,13 +209,12 @@ impl AgingTask {
 
     /// Picks the next address space of the pass; `None` ends the pass.
     fn next_mm(&mut self, eng: &mut Engine) -> Option<MmId> {
-        let lv = &mut eng.lruvecs[self.lruvec.idx()];
+        let lv = &mut eng.lruvecs[self.lruvec];
         let (memcg, node) = (lv.memcg, lv.node.0);
         let m = lv.gens_mut();
         let starting = m.walk.cursor.is_none();
         let mut at = m.walk.cursor.unwrap_or(0);
-        let list = eng.mms.list(memcg);
-        while let Some(&mm) = list.get(at) {
+        while let Some(mm) = eng.mms.nth_of(memcg, at) {
             at += 1;
             let info = &mut eng.mms.mms[mm.idx()];
             if info.added >= m.walk.known {
@@ -243,8 +238,9 @@ impl AgingTask {
 }
 
 impl MmRegistry {
-    fn list(&self, memcg: MemcgId) -> Vec<MmId> {
-        self.lists.get(memcg.idx()).cloned().unwrap_or_default()
+    /// The address space at a position of its memcg's list.
+    fn nth_of(&self, memcg: MemcgId, at: usize) -> Option<MmId> {
+        self.lists.get(memcg.idx())?.get(at).copied()
     }
 }
 
@@ -284,7 +280,7 @@ impl Engine {
         list.remove(at);
         for node in 0..self.cfg.nr_nodes {
             let lv = self.lruvec_id(memcg, crate::ids::NodeId(node));
-            if let crate::lruvec::Policy::MultiGen(m) = &mut self.lruvecs[lv.idx()].policy {
+            if let crate::lruvec::Policy::MultiGen(m) = &mut self.lruvecs[lv].policy {
                 if let Some(cursor) = &mut m.walk.cursor {
                     if *cursor > at {
                         *cursor -= 1;
@@ -310,7 +306,7 @@ impl Engine {
     /// `key` names the table for good (same table, same key).
     #[inline]
     pub fn walk_wants_table(&self, w: &Walk, key: u64) -> bool {
-        let m = self.lruvecs[w.lruvec.idx()].gens();
+        let m = self.lruvecs[w.lruvec].gens();
         m.max_seq == w.seq && (w.force || m.walk.filters.hit(w.seq, key))
     }
 
@@ -324,7 +320,7 @@ impl Engine {
     /// The host cleared a young entry that maps `id`. `pte_dirty`: the entry was dirty.
     pub fn walk_young(&mut self, w: &Walk, id: FolioId, pte_dirty: bool) {
         self.walk_dirty(id, pte_dirty);
-        let youngest = self.lruvecs[w.lruvec.idx()].gens().max_seq;
+        let youngest = self.lruvecs[w.lruvec].gens().max_seq;
         self.gen_promote(id, MultiGen::slot(youngest));
     }
 
@@ -342,7 +338,7 @@ impl Engine {
     pub fn walk_table_done(&mut self, w: &Walk, key: u64, slots: u64, young: u64) {
         self.memcgs.count(w.memcg, Counter::WalkPtes, slots as i64);
         if suitable(slots, young, self.cfg.cacheline) {
-            self.lruvecs[w.lruvec.idx()]
+            self.lruvecs[w.lruvec]
                 .gens_mut()
                 .walk
                 .filters

@@ -44,7 +44,7 @@ impl Engine {
         (capacity, eviction): (u64, u64),
         f: impl FnOnce(&mut dyn ListPolicy, &mut Pages<'_>) -> R,
     ) -> R {
-        let Policy::List(state) = &mut self.lruvecs[lruvec.idx()].policy else {
+        let Policy::List(state) = &mut self.lruvecs[lruvec].policy else {
             unreachable!("list path on another policy");
         };
         let mut p = Pages {
@@ -94,7 +94,7 @@ impl Engine {
         self.with_lists(lruvec, t, (0, 0), |lists, p| lists.accessed(p, id));
         if self.meter.list_ops > before {
             self.meter.lock(lruvec);
-            let memcg = self.lruvecs[lruvec.idx()].memcg;
+            let memcg = self.lruvecs[lruvec].memcg;
             self.memcgs.count(memcg, Counter::LruLockAcq, 1);
         }
     }
@@ -118,7 +118,7 @@ impl Engine {
     /// The lists of a type. Panics under another policy.
     #[inline]
     pub(crate) fn lists(&self, lruvec: LruvecId, t: LruType) -> &dyn ListPolicy {
-        match &self.lruvecs[lruvec.idx()].policy {
+        match &self.lruvecs[lruvec].policy {
             Policy::List(state) => state.lists.of(t),
             _ => unreachable!("list path on another policy"),
         }
@@ -136,7 +136,7 @@ impl Engine {
             return None;
         }
         let (lruvec, t, ..) = self.list_place(id);
-        let lv = &mut self.lruvecs[lruvec.idx()];
+        let lv = &mut self.lruvecs[lruvec];
         let Policy::List(state) = &mut lv.policy else {
             unreachable!("looked at above");
         };
@@ -160,7 +160,7 @@ impl Engine {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n as u64);
-        let Policy::List(state) = &self.lruvecs[lruvec.idx()].policy else {
+        let Policy::List(state) = &self.lruvecs[lruvec].policy else {
             unreachable!("a list policy's refault");
         };
         // The shadow has the low bits of a number that is not above the present one.
@@ -181,7 +181,7 @@ impl Engine {
     /// # Panics
     /// Under another policy, or if the victim is in use.
     pub fn evict_next(&mut self, lruvec: LruvecId, t: LruType) -> Option<Evicted> {
-        let capacity = self.lruvecs[lruvec.idx()].size_all(LruList::of(t, false));
+        let capacity = self.lruvecs[lruvec].size_all(LruList::of(t, false));
         let id = self.list_victim(lruvec, t, capacity)?;
         self.lruvec_del(id, true);
         let f = &mut self.folios[id];
@@ -193,7 +193,7 @@ impl Engine {
         f.refcount = 0;
         let (object, index) = f.owner();
         let order = f.order;
-        let shadow = self.workingset_eviction(id, Some(self.lruvecs[lruvec.idx()].memcg));
+        let shadow = self.workingset_eviction(id, Some(self.lruvecs[lruvec].memcg));
         self.folio_release(id);
         Some(Evicted {
             object,

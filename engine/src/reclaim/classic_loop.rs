@@ -1,6 +1,7 @@
 //! One lruvec with active and inactive lists (`classic-lru.md` 3 to 6 and 10).
 
-use super::gen_loop::Cx;
+use super::cx::Cx;
+use super::request::Reclaimed;
 use super::scan_control::{ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 use super::work::{Answer, References, Work};
 use crate::counters::Counter;
@@ -69,7 +70,7 @@ impl ClassicLoop {
     fn with_targets(eng: &Engine, lruvec: LruvecId, nr: [u64; 4], at: At) -> Self {
         Self {
             lruvec,
-            memcg: eng.lruvecs[lruvec.idx()].memcg,
+            memcg: eng.lruvecs[lruvec].memcg,
             nr,
             targets: nr,
             nth: 0,
@@ -118,13 +119,13 @@ impl ClassicLoop {
                             k,
                             waited: true,
                         };
-                        let node = eng.lruvecs[self.lruvec.idx()].node;
+                        let node = eng.lruvecs[self.lruvec].node;
                         let ticks = eng.cfg.hz / 50;
                         return Some(eng.throttle(cx.sc, ThrottleReason::Isolated, node, ticks));
                     }
                     self.shrink_inactive(eng, cx, list, k);
                     let reason = ThrottleReason::Isolated;
-                    let node = eng.lruvecs[self.lruvec.idx()].node;
+                    let node = eng.lruvecs[self.lruvec].node;
                     if eng.nodes[node.idx()].sleeping(reason) > 0 && self.heeds_isolated(eng, cx.sc)
                     {
                         return Some(Work::WakeThrottled { reason, node });
@@ -256,7 +257,7 @@ impl ClassicLoop {
         let (mut scan, mut total) = (0, 0);
         let mut parked: Vec<FolioId> = Vec::new();
         while scan < nr {
-            let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec.idx()].policy else {
+            let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec].policy else {
                 unreachable!("classic loop on another policy");
             };
             let l = &mut lists.lists[list.idx()];
@@ -282,7 +283,7 @@ impl ClassicLoop {
             self.taken += n;
             out.push(id);
         }
-        if let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec.idx()].policy {
+        if let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec].policy {
             for id in parked {
                 lists.lists[list.idx()].push_head(&mut eng.folios, id);
             }
@@ -303,7 +304,7 @@ impl ClassicLoop {
         if !self.heeds_isolated(eng, sc) {
             return false;
         }
-        let node = &eng.nodes[eng.lruvecs[self.lruvec.idx()].node.idx()];
+        let node = &eng.nodes[eng.lruvecs[self.lruvec].node.idx()];
         let inactive = node.lru_pages(LruList::of(t, false));
         too_many_isolated(inactive, node.isolated[t.idx()], sc.io && sc.fs)
     }
@@ -315,15 +316,7 @@ impl ClassicLoop {
         self.scanned = self.isolate(eng, cx.sc, list, k, &mut input);
         cx.list.input = input;
         eng.resize_isolated(self.lruvec, t, self.taken as i64);
-        let kind = cx.sc.kind.pgscan();
-        let n = self.scanned as i64;
-        eng.memcgs.count(self.memcg, kind, n);
-        if cx.sc.target.is_none() || eng.sw.counters_72 {
-            eng.vm.add(kind, n);
-        }
-        let by_type = [Counter::PgscanAnon, Counter::PgscanFile][t.idx()];
-        eng.vm.add(by_type, n);
-        eng.memcgs.count(self.memcg, by_type, n);
+        eng.count_reclaim(self.lruvec, cx.sc, Reclaimed::Scan, t, self.scanned);
         if self.taken == 0 {
             self.at = At::Next;
             return;
@@ -336,9 +329,9 @@ impl ClassicLoop {
         let t = list.lru_type();
         let stat = cx.list.stat;
         eng.put_back(cx.cpu, self.lruvec, &cx.list.ret);
-        let node = eng.lruvecs[self.lruvec.idx()].node;
+        let node = eng.lruvecs[self.lruvec].node;
         eng.resize_isolated(self.lruvec, t, -(self.taken as i64));
-        eng.count_steal(self.lruvec, cx.sc, t, stat.reclaimed);
+        eng.count_reclaim(self.lruvec, cx.sc, Reclaimed::Steal, t, stat.reclaimed);
         eng.note_cost(self.lruvec, t, stat.pageout, self.scanned - stat.reclaimed);
         self.reclaimed += stat.reclaimed;
         if stat.unqueued_dirty == self.taken {
@@ -356,7 +349,7 @@ impl ClassicLoop {
         nr.writeback += stat.writeback;
         nr.immediate += stat.immediate;
         nr.taken += self.taken;
-        if !eng.sw.mut_counters_dropped {
+        if eng.rules.series.sums_dirty {
             nr.unqueued_dirty += stat.unqueued_dirty;
             if t == LruType::File {
                 nr.file_taken += self.taken;
@@ -447,7 +440,7 @@ impl ClassicLoop {
 impl Engine {
     /// Folios of a type leave for reclaim or come back: the node's figure and its gauge.
     fn resize_isolated(&mut self, lruvec: LruvecId, t: LruType, pages: i64) {
-        let node = self.lruvecs[lruvec.idx()].node.idx();
+        let node = self.lruvecs[lruvec].node.idx();
         let isolated = &mut self.nodes[node].isolated[t.idx()];
         *isolated = isolated
             .checked_add_signed(pages)

@@ -1,6 +1,7 @@
 //! The debug commands of multi-gen lruvecs: aging and eviction on request (`mglru.md` 10).
 
-use super::gen_loop::{Cx, GenLoop};
+use super::cx::Cx;
+use super::eviction::Eviction;
 use super::work::Work;
 use crate::engine::Engine;
 use crate::ids::{LruvecId, MemcgId, NodeId};
@@ -67,7 +68,7 @@ enum At {
     Aging(AgingTask),
     /// Take the next eviction.
     Evict,
-    Evicting(Box<GenLoop>),
+    Evicting(Box<Eviction>),
     End,
 }
 
@@ -93,7 +94,7 @@ impl DebugRun {
             return Err(DebugError::NoLruvec(memcg, node));
         }
         let lruvec = eng.lruvec_id(memcg, node);
-        let Policy::MultiGen(m) = &eng.lruvecs[lruvec.idx()].policy else {
+        let Policy::MultiGen(m) = &eng.lruvecs[lruvec].policy else {
             return Err(DebugError::NotMultiGen(memcg));
         };
         let types = EvictableTypes::of(swappiness);
@@ -122,15 +123,14 @@ impl DebugRun {
     }
 
     fn gens<'a>(&self, eng: &'a Engine) -> &'a MultiGen {
-        eng.lruvecs[self.lruvec.idx()].gens()
+        eng.lruvecs[self.lruvec].gens()
     }
 
     pub(super) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Work {
         loop {
             match &mut self.at {
                 At::Aging(task) => match task.step(eng, cx.answer.take()) {
-                    AgingStep::Walk(w) => return Work::Walk(w),
-                    AgingStep::Wait => return Work::Spin,
+                    AgingStep::Ask(work) => return work,
                     AgingStep::Done(_) => self.at = At::End,
                 },
                 At::Evict => {
@@ -140,12 +140,13 @@ impl DebugRun {
                         continue;
                     }
                     let whole = eng.cfg.scale.max_lru_batch;
-                    let batch = if eng.sw.scan_budget {
+                    let batch = if eng.rules.series.takes_one_budget() {
                         left.min(whole)
                     } else {
                         whole
                     };
-                    let one = GenLoop::once(eng, cx.sc, self.lruvec, cx.cpu, batch);
+                    let mut one = Eviction::new(eng, cx.sc, self.lruvec, cx.cpu);
+                    one.begin(eng, cx, batch);
                     self.at = At::Evicting(Box::new(one));
                 }
                 At::Evicting(one) => match one.step(eng, cx) {
@@ -167,8 +168,7 @@ impl DebugRun {
     pub(super) fn abandon(&mut self, eng: &mut Engine) {
         match &mut self.at {
             At::Aging(task) => task.abandon(eng),
-            At::Evicting(l) => l.abandon(eng),
-            At::Evict | At::End => {}
+            At::Evicting(_) | At::Evict | At::End => {}
         }
         self.at = At::End;
     }

@@ -1,7 +1,7 @@
 //! Root reclaim of multi-gen memcgs (`mglru.md` 9 and 10), in whatever order the switches ask for:
 //! the memcg LRU, heat, or the plain walk.
 
-use super::gen_loop::Cx;
+use super::cx::Cx;
 use super::lruvec_loop::LruvecLoop;
 use super::order::{MemcgOrder, Visited};
 use super::scan_control::{ScanControl, DEF_PRIORITY};

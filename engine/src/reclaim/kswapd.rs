@@ -1,7 +1,7 @@
 //! One run of kswapd (`reclaim-entry.md` 5.3).
 
 use super::classic_loop::ClassicLoop;
-use super::gen_loop::Cx;
+use super::cx::Cx;
 use super::node::NodeVisit;
 use super::scan_control::DEF_PRIORITY;
 use super::work::Work;
@@ -107,7 +107,9 @@ impl KswapdRun {
                 }
                 At::Age => {
                     let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
-                    self.at = if eng.sw.policy == PolicyKind::Classic && eng.swap_total > 0 && low()
+                    self.at = if eng.switches().policy == PolicyKind::Classic
+                        && eng.swap_total > 0
+                        && low()
                     {
                         At::AgeAnon {
                             cursor: WalkCursor::new(WalkMode::Full, MemcgId::ROOT, self.node),
@@ -138,7 +140,7 @@ impl KswapdRun {
                     cx.sc.nr_scanned = 0;
                     cx.sc.nr_to_reclaim = zone::kswapd_target(&eng.zones, self.node, self.class);
                     self.reclaimed_before = cx.sc.nr_reclaimed;
-                    let kill = eng.sw.policy == PolicyKind::MultiGen
+                    let kill = eng.switches().policy == PolicyKind::MultiGen
                         && eng.working_set_in_danger(cx.sc, self.node);
                     self.at = At::Visit(NodeVisit::new(eng, cx.sc, self.node, cx.cpu));
                     if kill {
@@ -223,7 +225,7 @@ impl Engine {
         n.flag_writeback = false;
         n.flag_dirty = false;
         let root = self.lruvec_id(MemcgId::ROOT, node);
-        let l = &mut self.lruvecs[root.idx()];
+        let l = &mut self.lruvecs[root];
         l.cgroup_congested = false;
         l.node_congested = false;
         true

@@ -1,6 +1,7 @@
 //! Reclaim of an lruvec under a list policy: batches of victims, as the policy names them.
 
-use super::gen_loop::Cx;
+use super::cx::Cx;
+use super::request::Reclaimed;
 use super::scan_control::{ScanControl, SWAP_CLUSTER_MAX};
 use super::work::Work;
 use crate::classic::balance::fractions;
@@ -26,7 +27,7 @@ impl ListLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
         eng.lru_add_drain(cpu);
         let file_first = eng.lists(lruvec, LruType::File).file_first();
-        let lv = &eng.lruvecs[lruvec.idx()];
+        let lv = &eng.lruvecs[lruvec];
         let memcg = lv.memcg;
         let swap = sc.may_swap && eng.swap_available(memcg) > 0;
         let mut budget = LruType::ALL.map(|t| {
@@ -66,7 +67,8 @@ impl ListLoop {
                 self.survivors.clear();
                 self.survivors.append(&mut cx.list.ret);
                 eng.put_back(cx.cpu, self.lruvec, &self.survivors);
-                eng.count_steal(self.lruvec, cx.sc, t, stat.reclaimed);
+                let freed = stat.reclaimed;
+                eng.count_reclaim(self.lruvec, cx.sc, Reclaimed::Steal, t, freed);
                 if stat.unqueued_dirty > 0 {
                     return Some(Work::WakeFlushers);
                 }
@@ -79,7 +81,7 @@ impl ListLoop {
             let n = self.budget[t.idx()].min(SWAP_CLUSTER_MAX);
             self.budget[t.idx()] -= n;
             let taken = self.isolate(eng, t, n, &mut cx.list.input);
-            let memcg = eng.lruvecs[self.lruvec.idx()].memcg;
+            let memcg = eng.lruvecs[self.lruvec].memcg;
             let kind = cx.sc.kind.pgscan();
             eng.memcgs.count(memcg, kind, taken as i64);
             if taken == 0 {
@@ -107,7 +109,7 @@ impl ListLoop {
     fn isolate(&self, eng: &mut Engine, t: LruType, n: u64, out: &mut Vec<FolioId>) -> u64 {
         out.clear();
         eng.meter.lock(self.lruvec);
-        let capacity = eng.lruvecs[self.lruvec.idx()].size_all(LruList::of(t, false));
+        let capacity = eng.lruvecs[self.lruvec].size_all(LruList::of(t, false));
         let mut taken = 0;
         while taken < n {
             let Some(id) = eng.list_victim(self.lruvec, t, capacity) else {

@@ -8,26 +8,36 @@
 //! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
 //! | `gen_root.rs` | root reclaim of multi-gen memcgs |
 //! | `order/` | which memcg is next: walk, memcg LRU, heat, wheel |
-//! | `gen_loop.rs`, `classic_loop.rs`, `list_loop.rs` | one lruvec under each policy |
+//! | `lruvec_loop.rs` | one lruvec, by its policy: |
+//! | `before.rs`, `after.rs` | multi-gen before and since the series; `faulty_loop.rs` puts faults in |
+//! | `eviction.rs` | one batch of a multi-gen lruvec |
+//! | `classic_loop.rs`, `list_loop.rs` | active and inactive lists; policies of the literature |
+//! | `request.rs`, `protection.rs` | what a request and memory.low mean for one lruvec |
 //! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
 //! | `split.rs` | large folios that cannot leave memory as a whole |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
 //! | `pageout_batch.rs` | dirty folios that share one TLB flush |
 //! | `debug.rs` | aging and eviction by command |
-//! | `scan_control.rs` | the request |
+//! | `scan_control.rs`, `cx.rs` | the request; what a step works with |
 
+mod after;
+mod before;
 pub mod classic_loop;
+pub(crate) mod cx;
 pub mod debug;
-pub mod gen_loop;
+mod eviction;
+mod faulty_loop;
 pub mod gen_root;
 pub mod kswapd;
-pub mod list_loop;
-pub mod lruvec_loop;
+mod list_loop;
+pub(crate) mod lruvec_loop;
 pub mod node;
 pub mod order;
 mod pageout;
 mod pageout_batch;
-pub mod put_back;
+mod protection;
+mod put_back;
+pub(crate) mod request;
 pub mod scan_control;
 pub mod shrink_list;
 mod split;

@@ -1,7 +1,7 @@
 //! One visit of a node: the memcgs below the target, protection, and what the batches' sums mean
 //! for throttling (`reclaim-entry.md` 4, `memcg.md` 6).
 
-use super::gen_loop::Cx;
+use super::cx::Cx;
 use super::gen_root::GenRootVisit;
 use super::lruvec_loop::LruvecLoop;
 use super::order::{MemcgOrder, Visited};
@@ -28,7 +28,7 @@ pub(crate) enum NodeVisit {
 impl NodeVisit {
     /// Begins a visit.
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, node: NodeId, cpu: u16) -> Self {
-        let mglru = eng.sw.policy == PolicyKind::MultiGen;
+        let mglru = eng.switches().policy == PolicyKind::MultiGen;
         if mglru && sc.root_reclaim() {
             sc.nr = BatchSums::default();
             NodeVisit::GenRoot(Box::new(GenRootVisit::new(eng, sc, node, cpu)))
@@ -105,7 +105,7 @@ impl WalkVisit {
                 At::Turn => {
                     cx.sc.nr = BatchSums::default();
                     self.reclaimed_before = cx.sc.nr_reclaimed;
-                    if eng.sw.policy == PolicyKind::Classic {
+                    if eng.switches().policy == PolicyKind::Classic {
                         eng.prepare_scan_control(cx.sc, self.node);
                     }
                     self.order = Some(MemcgOrder::new(eng, cx.sc, self.node));
@@ -203,7 +203,7 @@ impl WalkVisit {
             if nr.writeback != 0 && nr.writeback == nr.taken {
                 node.flag_writeback = true;
             }
-            if eng.sw.file_writeback_from_reclaim && nr.unqueued_dirty == nr.file_taken {
+            if eng.rules.series.kswapd_writes_files() && nr.unqueued_dirty == nr.file_taken {
                 node.flag_dirty = true;
             }
             if nr.immediate != 0 {
@@ -214,13 +214,13 @@ impl WalkVisit {
         if nr.dirty != 0 && nr.dirty == nr.congested {
             let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
             if sc.target.is_some() && sane {
-                eng.lruvecs[target_lruvec.idx()].cgroup_congested = true;
+                eng.lruvecs[target_lruvec].cgroup_congested = true;
             }
             if sc.is_kswapd() {
-                eng.lruvecs[target_lruvec.idx()].node_congested = true;
+                eng.lruvecs[target_lruvec].node_congested = true;
             }
         }
-        let l = &eng.lruvecs[target_lruvec.idx()];
+        let l = &eng.lruvecs[target_lruvec];
         let congested = l.cgroup_congested || l.node_congested;
         if !sc.is_kswapd()
             && sc.may_throttle

@@ -173,7 +173,7 @@ impl ShrinkList {
     /// the caller as they are.
     pub(super) fn finish(&mut self, eng: &mut Engine) -> Option<Work> {
         if !self.batch.waiting.is_empty() {
-            self.batch.last = eng.sw.batched_dirty_flush == DirtyFlush::Posted;
+            self.batch.last = eng.switches().batched_dirty_flush == DirtyFlush::Posted;
             self.at = At::Relock;
             return None;
         }

@@ -36,7 +36,7 @@ pub(super) struct PageoutBatch {
 impl ShrinkList {
     /// Step 14 of a folio that is to be written.
     pub(super) fn queue_dirty(&mut self, eng: &mut Engine) -> Option<Work> {
-        let mode = eng.sw.batched_dirty_flush;
+        let mode = eng.switches().batched_dirty_flush;
         count(eng, self.folio, Counter::DirtyBatched);
         self.batch.waiting.push(self.folio);
         self.asked_to_unmap = false;
@@ -66,7 +66,7 @@ impl ShrinkList {
     /// Locks and looks at the folios that wait. Those that cannot be written go back as they are:
     /// not activated, their swap slots kept. If all do, no flush is needed now.
     pub(super) fn relock(&mut self, eng: &mut Engine) -> Option<Work> {
-        let mode = eng.sw.batched_dirty_flush;
+        let mode = eng.switches().batched_dirty_flush;
         if let Some(&first) = self.batch.waiting.first() {
             count(eng, first, Counter::DirtyBatches);
         }

@@ -13,7 +13,7 @@ impl Engine {
         let mut pages = 0;
         if !folios.is_empty() {
             self.meter.lock(lruvec);
-            let memcg = self.lruvecs[lruvec.idx()].memcg;
+            let memcg = self.lruvecs[lruvec].memcg;
             self.memcgs.count(memcg, Counter::LruLockAcq, 1);
         }
         for &id in folios {

@@ -58,6 +58,33 @@ pub struct BatchSums {
     pub taken: u64,
 }
 
+/// What a list came to, in base pages (`shrink-folio-list.md` 1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReclaimStat {
+    /// File pages dirty or under writeback.
+    pub dirty: u64,
+    /// File pages dirty and not under writeback.
+    pub unqueued_dirty: u64,
+    /// File pages under writeback, met again.
+    pub congested: u64,
+    /// Pages under writeback, met for the first time.
+    pub writeback: u64,
+    /// Pages under writeback, met again by kswapd on a flagged node.
+    pub immediate: u64,
+    /// Pages submitted by pageout.
+    pub pageout: u64,
+    /// Activated, by type.
+    pub activate: [u64; 2],
+    /// Kept because referenced.
+    pub ref_keep: u64,
+    /// Could not be unmapped.
+    pub unmap_fail: u64,
+    /// Lazily freeable pages that had been written again.
+    pub lazyfree_fail: u64,
+    /// Freed.
+    pub reclaimed: u64,
+}
+
 /// One reclaim request.
 #[derive(Clone, Debug)]
 pub struct ScanControl {
@@ -69,11 +96,11 @@ pub struct ScanControl {
     pub reclaim_idx: u8,
     /// Order of the allocation behind the request.
     pub order: u8,
-    /// Memcg whose limit is reclaimed; none = global.
+    /// Memcg whose limit is reclaimed; none: global reclaim. The root as target is root reclaim, too.
     pub target: Option<MemcgId>,
     /// Only this node may give (an allocation that is bound to it); none: all.
     pub node: Option<NodeId>,
-    /// Target or, for global reclaim, none; root as target is root reclaim too.
+    /// Who reclaims.
     pub kind: ReclaimKind,
     /// I/O is allowed (__GFP_IO).
     pub io: bool,

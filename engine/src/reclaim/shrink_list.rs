@@ -4,45 +4,19 @@
 //! before the next, because a look-around or a flush for one folio changes what is found at the next.
 
 use super::pageout_batch::PageoutBatch;
-use super::scan_control::ScanControl;
+use super::scan_control::{ReclaimStat, ScanControl};
 use super::split::SplitFor;
 use super::work::{Answer, Decision, Freed, References, Work};
 use crate::batch::BATCH_MAX;
+use crate::classic::references;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::Policy;
 use crate::mglru::look_around::LookAround;
-use crate::mglru::refs::set_refs;
-use crate::switches::{DirtyFlush, RefsModel};
-
-/// What a list came to, in base pages (`shrink-folio-list.md` 1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ReclaimStat {
-    /// File pages dirty or under writeback.
-    pub dirty: u64,
-    /// File pages dirty and not under writeback.
-    pub unqueued_dirty: u64,
-    /// File pages under writeback, met again.
-    pub congested: u64,
-    /// Pages under writeback, met for the first time.
-    pub writeback: u64,
-    /// Pages under writeback, met again by kswapd on a flagged node.
-    pub immediate: u64,
-    /// Pages submitted by pageout.
-    pub pageout: u64,
-    /// Activated, by type.
-    pub activate: [u64; 2],
-    /// Kept because referenced.
-    pub ref_keep: u64,
-    /// Could not be unmapped.
-    pub unmap_fail: u64,
-    /// Lazily freeable pages that had been written again.
-    pub lazyfree_fail: u64,
-    /// Freed.
-    pub reclaimed: u64,
-}
+use crate::rules::Fate;
+use crate::switches::DirtyFlush;
 
 /// Where the folio at hand stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,15 +57,6 @@ pub(super) enum At {
     EndFlushed,
     /// The end.
     End,
-}
-
-/// Decision of step 8.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Reclaim,
-    ReclaimClean,
-    Keep,
-    Activate,
 }
 
 /// A list on its way through.
@@ -195,7 +160,7 @@ impl ShrinkList {
                         self.wait(eng)
                     } else if eng.cfg.resched_in_lists
                         && std::mem::take(&mut self.resched)
-                        && eng.sw.batched_dirty_flush != DirtyFlush::Locked
+                        && eng.switches().batched_dirty_flush != DirtyFlush::Locked
                     {
                         self.let_others_run()
                     } else if let Some(&id) = self.input.get(self.next) {
@@ -303,7 +268,7 @@ impl ShrinkList {
         if self.at == At::Waited {
             back.push(self.folio);
         }
-        if eng.sw.batched_dirty_flush != DirtyFlush::Posted {
+        if eng.switches().batched_dirty_flush != DirtyFlush::Posted {
             let waiting = &self.batch.waiting;
             self.batch.unsettled.extend_from_slice(waiting);
         }
@@ -354,7 +319,7 @@ impl ShrinkList {
     pub(super) fn activate(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &eng.folios[self.folio];
         let (lruvec, n, t) = (f.lruvec, f.nr_pages(), f.lru_type());
-        let memcg = eng.lruvecs[lruvec.idx()].memcg;
+        let memcg = eng.lruvecs[lruvec].memcg;
         let mlocked = f.has(Flags::MLOCKED);
         if let Some(slot) = f.swap_slot() {
             let full = eng.memcgs.swap_full(memcg, eng.swap_free, eng.swap_total);
@@ -377,7 +342,6 @@ impl ShrinkList {
     // ------------------------------------------------------------ steps 1 to 8
 
     fn enter(&mut self, eng: &mut Engine, sc: &mut ScanControl) -> Option<Work> {
-        let v612 = eng.sw.is_612();
         let f = &mut eng.folios[self.folio];
         // 1
         if f.has(Flags::LOCKED) {
@@ -399,15 +363,16 @@ impl ShrinkList {
         if !sc.may_unmap && f.mapped() {
             return self.keep(eng);
         }
-        let mglru = matches!(eng.lruvecs[f.lruvec.idx()].policy, Policy::MultiGen(_));
-        if v612 && mglru && !self.ignore_references && f.mapped() && f.has(Flags::REFERENCED) {
+        let mglru = matches!(eng.lruvecs[f.lruvec].policy, Policy::MultiGen(_));
+        if mglru && !self.ignore_references && f.mapped() && (eng.rules.kernel.kept_unasked)(f.word)
+        {
             return self.keep(eng);
         }
         // 6
         let writeback = f.has(Flags::WRITEBACK);
         let dirty = f.has(Flags::DIRTY);
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
-        let memcg = eng.lruvecs[f.lruvec.idx()].memcg;
+        let memcg = eng.lruvecs[f.lruvec].memcg;
         if f.lru_type() == LruType::File && !lazyfree {
             if dirty || writeback {
                 self.stat.dirty += n;
@@ -424,7 +389,7 @@ impl ShrinkList {
         if writeback {
             eng.memcgs.count(memcg, Counter::WritebackSeen, n as i64);
             let f = &mut eng.folios[self.folio];
-            let node = eng.lruvecs[f.lruvec.idx()].node;
+            let node = eng.lruvecs[f.lruvec].node;
             let marked = f.has(Flags::RECLAIM);
             if sc.is_kswapd() && marked && eng.nodes[node.idx()].flag_writeback {
                 self.stat.immediate += n;
@@ -489,62 +454,32 @@ impl ShrinkList {
         sc: &mut ScanControl,
         r: References,
     ) -> Option<Work> {
-        let v612 = eng.sw.is_612();
         let f = &mut eng.folios[self.folio];
         let n = f.nr_pages();
-        let file = f.lru_type() == LruType::File;
-        let verdict = if r.locked {
-            Verdict::Activate
+        let fate = if r.locked {
+            Fate::Activate
         } else if r.unknown {
-            Verdict::Keep
+            Fate::Keep
         } else {
-            match eng.lruvecs[f.lruvec.idx()].policy {
-                Policy::MultiGen(_) if !v612 => {
-                    if r.accessed > 0 && r.exec && file && eng.sw.refs_model == RefsModel::V614Exec
-                    {
-                        f.word.set(Flags::WORKINGSET);
-                    }
-                    if r.accessed == 0 {
-                        Verdict::Reclaim
-                    } else if set_refs(&mut f.word) {
-                        Verdict::Activate
-                    } else {
-                        Verdict::Keep
-                    }
+            let t = f.lru_type();
+            match eng.lruvecs[f.lruvec].policy {
+                Policy::MultiGen(_) => (eng.rules.kernel.referenced)(&mut f.word, r, t),
+                Policy::Classic(_) => references::referenced(&mut f.word, r, t),
+                Policy::List(_) if r.accessed > 0 => {
+                    eng.list_referenced(self.folio);
+                    Fate::Keep
                 }
-                Policy::List(_) => {
-                    if r.accessed > 0 {
-                        eng.list_referenced(self.folio);
-                        Verdict::Keep
-                    } else {
-                        Verdict::Reclaim
-                    }
-                }
-                _ => {
-                    let marked = f.word.test_clear(Flags::REFERENCED);
-                    if r.accessed > 0 {
-                        f.word.set(Flags::REFERENCED);
-                        if marked || r.accessed > 1 || (r.exec && file) {
-                            Verdict::Activate
-                        } else {
-                            Verdict::Keep
-                        }
-                    } else if marked && file {
-                        Verdict::ReclaimClean
-                    } else {
-                        Verdict::Reclaim
-                    }
-                }
+                Policy::List(_) => Fate::Reclaim,
             }
         };
-        match verdict {
-            Verdict::Activate => self.activate(eng),
-            Verdict::Keep => {
+        match fate {
+            Fate::Activate => self.activate(eng),
+            Fate::Keep => {
                 self.stat.ref_keep += n;
                 self.keep(eng)
             }
-            Verdict::Reclaim | Verdict::ReclaimClean => {
-                self.references_clean = verdict == Verdict::ReclaimClean;
+            Fate::Reclaim | Fate::ReclaimClean => {
+                self.references_clean = fate == Fate::ReclaimClean;
                 self.after_references(eng, sc)
             }
         }
@@ -638,8 +573,8 @@ impl ShrinkList {
         }
         let n = f.nr_pages();
         if f.lru_type() == LruType::File {
-            let node = eng.lruvecs[f.lruvec.idx()].node;
-            let write = eng.sw.file_writeback_from_reclaim
+            let node = eng.lruvecs[f.lruvec].node;
+            let write = eng.rules.series.kswapd_writes_files()
                 && sc.is_kswapd()
                 && f.has(Flags::RECLAIM)
                 && eng.nodes[node.idx()].flag_dirty;
@@ -647,21 +582,21 @@ impl ShrinkList {
                 f.word.set(Flags::RECLAIM);
                 let lruvec = f.lruvec;
                 eng.vm.add(Counter::VmscanImmediate, n as i64);
-                let memcg = eng.lruvecs[lruvec.idx()].memcg;
+                let memcg = eng.lruvecs[lruvec].memcg;
                 eng.memcgs.count(memcg, Counter::VmscanImmediate, n as i64);
                 eng.memcgs.count(memcg, Counter::DirtyReactivated, n as i64);
                 return self.activate(eng);
             }
         }
         let f = &eng.folios[self.folio];
-        if eng.sw.file_writeback_from_reclaim && self.references_clean {
+        if eng.rules.series.kswapd_writes_files() && self.references_clean {
             return self.keep(eng);
         }
         if !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous) || !sc.may_writepage
         {
             return self.keep(eng);
         }
-        if eng.sw.batched_dirty_flush != DirtyFlush::Off {
+        if eng.switches().batched_dirty_flush != DirtyFlush::Off {
             return self.queue_dirty(eng);
         }
         self.at = At::Flushed;
@@ -676,8 +611,8 @@ fn may_enter_fs(sc: &ScanControl, swap_cache: bool, swap_synchronous: bool) -> b
 
 /// Multi-gen reverse-map visits look around.
 pub(crate) fn look_around(eng: &Engine, sc: &ScanControl, lruvec: LruvecId) -> Option<LookAround> {
-    matches!(eng.lruvecs[lruvec.idx()].policy, Policy::MultiGen(_)).then_some(LookAround {
+    matches!(eng.lruvecs[lruvec].policy, Policy::MultiGen(_)).then_some(LookAround {
         lruvec,
-        walk_context: sc.walk_context && eng.sw.page_table_walk,
+        walk_context: sc.walk_context && eng.switches().page_table_walk,
     })
 }

@@ -1,8 +1,8 @@
 //! The outer loops: passes and priorities of direct, limit and proactive reclaim
 //! (`reclaim-entry.md` 3), and the task that hosts step.
 
+use super::cx::Cx;
 use super::debug::{DebugCommand, DebugError, DebugRun};
-use super::gen_loop::Cx;
 use super::kswapd::KswapdRun;
 use super::node::NodeVisit;
 use super::scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY};
@@ -319,7 +319,7 @@ impl TryToFree {
             eng.snapshot_refaults(target, node);
             if sc.target.is_some() {
                 let lruvec = eng.lruvec_id(target, node);
-                eng.lruvecs[lruvec.idx()].cgroup_congested = false;
+                eng.lruvecs[lruvec].cgroup_congested = false;
             }
         }
         self.at = At::Pass;
@@ -360,7 +360,7 @@ impl Engine {
             self.stat(target, Counter::ActivateFile),
         ];
         let lruvec = self.lruvec_id(target, node);
-        self.lruvecs[lruvec.idx()].refaults_snapshot = snapshot;
+        self.lruvecs[lruvec].refaults_snapshot = snapshot;
         debug_assert_eq!(LruType::ALL.len(), snapshot.len());
     }
 }

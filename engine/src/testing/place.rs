@@ -13,7 +13,7 @@ impl Host {
 
     /// Sets the sequence numbers of the (still empty) lruvec; `min` = anonymous, file.
     pub(crate) fn set_seqs(&mut self, max: u64, min: [u64; 2]) {
-        let m = self.eng.lruvecs[self.lruvec.idx()].gens_mut();
+        let m = self.eng.lruvecs[self.lruvec].gens_mut();
         assert!(
             m.nr_pages.iter().flatten().flatten().all(|&n| n == 0),
             "not empty"

@@ -6,9 +6,10 @@ use crate::folio::Flags;
 use crate::ids::{FolioId, NodeId};
 use crate::mglru::look_around::{window, LookAround};
 use crate::mglru::walk::Walk;
-use crate::reclaim::gen_loop::Cx;
+use crate::reclaim::cx::Cx;
 use crate::reclaim::lruvec_loop::LruvecLoop;
-use crate::reclaim::shrink_list::{ReclaimStat, ShrinkList};
+use crate::reclaim::scan_control::ReclaimStat;
+use crate::reclaim::shrink_list::ShrinkList;
 use crate::reclaim::{Answer, Freed, Outcome, ReclaimTask, References, ScanControl, Work, Written};
 use crate::switches::DirtyFlush;
 use std::collections::BTreeSet;
@@ -36,7 +37,7 @@ impl Undecided {
     /// After each step: every folio is decided on once, what is freed is among what is freed, and
     /// nothing stays open while the task rests.
     pub(crate) fn follow(&mut self, eng: &Engine, task: &ReclaimTask, work: Work) {
-        let batches = eng.sw.batched_dirty_flush != DirtyFlush::Off;
+        let batches = eng.switches().batched_dirty_flush != DirtyFlush::Off;
         for d in task.decided() {
             // Folios that nothing maps may have waited for the same flush: nobody was asked.
             let asked = self.0.remove(&d.folio);

@@ -13,7 +13,7 @@ fn every_preset_frees_clean_file_folios() {
         assert!(out.reclaimed >= 32, "{}: {out:?}", p.names[0]);
         assert_eq!(h.seen.freed_pages(), out.reclaimed, "{}", p.names[0]);
         // A budget that is never reduced drains the group.
-        let drains = h.eng.sw.mut_no_decrement;
+        let drains = h.eng.switches().mut_no_decrement;
         assert!(
             h.gone(ids[0]) && h.gone(ids[199]) == drains,
             "{}",

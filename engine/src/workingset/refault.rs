@@ -1,14 +1,14 @@
 //! Eviction records and refaults (`workingset.md` 3 and 4). List policies without ghosts use the
 //! records of the classic lists.
 
-use super::shadow::{Shadow, Unpacked, VALUE_BITS, VALUE_MASK};
+use super::shadow::{Shadow, Unpacked, VALUE_BITS};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId};
 use crate::lruvec::Policy;
-use crate::mglru::{refs, MAX_NR_GENS};
-use crate::switches::{RecentTest, RefaultKind};
+use crate::rules::Refault;
+use crate::switches::RefaultKind;
 
 /// Counters by kind and type.
 const COUNTERS: [[Counter; 2]; 3] = [
@@ -29,12 +29,12 @@ pub enum RefaultSite {
 impl Engine {
     /// Ticks the workingset clock of an lruvec and of its ancestors (`workingset.md` 3.1).
     pub(crate) fn nonresident_age(&mut self, lruvec: LruvecId, pages: u64) {
-        let lv = &self.lruvecs[lruvec.idx()];
+        let lv = &self.lruvecs[lruvec];
         let node = lv.node;
         let mut at = Some(lv.memcg);
         while let Some(memcg) = at {
             let id = self.lruvec_id(memcg, node);
-            self.lruvecs[id.idx()].nonresident_age += pages;
+            self.lruvecs[id].nonresident_age += pages;
             at = self.memcgs[memcg].parent();
         }
     }
@@ -44,35 +44,29 @@ impl Engine {
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Option<MemcgId>) -> Shadow {
         let f = &self.folios[id];
         let (lruvec, n, t, word) = (f.lruvec, f.nr_pages(), f.lru_type(), f.word);
-        if matches!(self.lruvecs[lruvec.idx()].policy, Policy::List(_)) {
+        if matches!(self.lruvecs[lruvec].policy, Policy::List(_)) {
             if let Some(shadow) = self.list_evicted(id) {
                 return shadow;
             }
         }
-        let lv = &mut self.lruvecs[lruvec.idx()];
+        let lv = &mut self.lruvecs[lruvec];
         let (owner, node) = (lv.memcg, lv.node);
         match &mut lv.policy {
             Policy::MultiGen(m) => {
-                let v612 = self.sw.is_612();
-                let refs = refs::refs(word, v612);
-                let workingset = if v612 {
-                    refs > 0
-                } else {
-                    word.has(Flags::WORKINGSET)
-                };
-                let tier = refs::tier(word, v612);
-                m.ctrl[t.idx()].evicted[tier] += n;
+                let kernel = &self.rules.kernel;
+                let refs = (kernel.refs)(word);
+                m.ctrl[t.idx()].evicted[kernel.tier_of(word)] += n;
                 Shadow::pack(Unpacked {
                     value: m.min_seq[t.idx()] << 2 | u64::from(refs.saturating_sub(1)),
                     memcg: self.memcgs[owner].css_id(),
                     node: node.0,
-                    workingset,
+                    workingset: (kernel.evicted_workingset)(word),
                 })
             }
             Policy::Classic(_) | Policy::List(_) => {
                 let memcg = target.unwrap_or(MemcgId::ROOT);
                 let of = self.lruvec_id(memcg, node);
-                let value = self.lruvecs[of.idx()].nonresident_age;
+                let value = self.lruvecs[of].nonresident_age;
                 self.nonresident_age(of, n);
                 Shadow::pack(Unpacked {
                     value,
@@ -88,7 +82,7 @@ impl Engine {
     /// for insertions that serve a write. May set `ACTIVE` and `WORKINGSET`, and counts the refault.
     pub fn refault(&mut self, id: FolioId, shadow: Shadow, site: RefaultSite) {
         let lruvec = self.folios[id].lruvec;
-        match self.lruvecs[lruvec.idx()].policy {
+        match self.lruvecs[lruvec].policy {
             Policy::MultiGen(_) => self.gen_refault(id, shadow, site),
             Policy::List(_) if self.has_ghosts(id) => self.list_refault(id, shadow),
             _ => self.classic_refault(id, shadow),
@@ -104,44 +98,26 @@ impl Engine {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n);
-        let v612 = self.sw.is_612();
-        let m = self.lruvecs[lruvec.idx()].gens_mut();
-        let mask = VALUE_MASK >> 2;
-        let seq = u.value >> 2;
-        let recent = match self.sw.recent_test {
-            RecentTest::MinSeq => seq == m.min_seq[t.idx()] & mask,
-            RecentTest::Window => (m.max_seq & mask).abs_diff(seq) < MAX_NR_GENS as u64,
-        };
-        if !recent {
+        let kernel = self.rules.kernel;
+        let m = self.lruvecs[lruvec].gens_mut();
+        if !(kernel.recent)(m, t, u.value >> 2) {
             return;
         }
-        let low2 = (u.value & 3) as u32;
-        let refs = if v612 {
-            low2 + u32::from(u.workingset)
-        } else {
-            low2 + 1
-        };
-        let tier = refs::tier_of(refs, u.workingset, v612);
-        m.ctrl[t.idx()].refaulted[tier] += n;
-        let in_fault = site == RefaultSite::Fault;
-        if v612 || in_fault {
+        let refs = (kernel.shadow_refs)((u.value & 3) as u32, u.workingset);
+        m.ctrl[t.idx()].refaulted[(kernel.tier)(refs, u.workingset)] += n;
+        let counts = (kernel.refaulted)(
+            &mut self.folios[id].word,
+            Refault {
+                refs,
+                workingset: u.workingset,
+                in_fault: site == RefaultSite::Fault,
+            },
+        );
+        if counts.activate {
             self.count_refault(lruvec, RefaultKind::Activate, t, n);
         }
-        let restore = if v612 {
-            in_fault || refs >= 3
-        } else {
-            u.workingset
-        };
-        if restore {
-            let word = &mut self.folios[id].word;
-            word.set(Flags::WORKINGSET);
-            if v612 {
-                word.set_refs(crate::folio::flags::REFS_MAX);
-            }
+        if counts.restore {
             self.count_refault(lruvec, RefaultKind::Restore, t, n);
-        } else if !v612 {
-            let word = &mut self.folios[id].word;
-            word.set_refs(refs - 1);
         }
     }
 
@@ -171,7 +147,7 @@ impl Engine {
         n: u64,
     ) {
         self.count_event(lruvec, COUNTERS[kind as usize][t.idx()], n as i64);
-        self.lruvecs[lruvec.idx()].refaults[kind as usize] += n;
+        self.lruvecs[lruvec].refaults[kind as usize] += n;
     }
 
     /// `Some(workingset bit)` if the evicted folio could have stayed (`workingset.md` 3.3).
@@ -179,7 +155,7 @@ impl Engine {
         let u = shadow.unpack();
         let memcg = self.memcgs.by_css_id(u.memcg)?;
         let lv = self.lruvec_id(memcg, NodeId(u.node));
-        let clock = self.lruvecs[lv.idx()].nonresident_age;
+        let clock = self.lruvecs[lv].nonresident_age;
         let distance = clock.wrapping_sub(u.value) & ((1u64 << VALUE_BITS) - 1);
         let size = |c: Counter| self.stat(memcg, c);
         let mut competing = size(Counter::ActiveFile);
@@ -197,7 +173,7 @@ impl Engine {
 
     /// A hierarchical memcg statistic as reclaim sees it: as of the last fold (`memcg.md` 4).
     pub(crate) fn stat(&self, memcg: MemcgId, c: Counter) -> i64 {
-        if self.sw.stale_stats {
+        if self.switches().stale_stats {
             self.memcgs.folded(memcg, c)
         } else {
             self.memcgs.live(memcg, c)

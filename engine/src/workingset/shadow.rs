@@ -8,6 +8,8 @@ const MEMCG_BITS: u32 = 16;
 pub const VALUE_BITS: u32 = 64 - (1 + 1 + NODE_BITS + MEMCG_BITS);
 /// Mask of the value.
 pub const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
+/// Mask of a multi-gen value's sequence number, which has two bits of references below it.
+pub const SEQ_MASK: u64 = VALUE_MASK >> 2;
 
 /// The packed record of an eviction. Uses the low 63 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

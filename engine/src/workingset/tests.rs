@@ -32,7 +32,7 @@ fn clock(h: &Host, memcg: MemcgId) -> u64 {
 
 fn set_clock(h: &mut Host, memcg: MemcgId, to: u64) {
     let id = h.eng.lruvec_id(memcg, NodeId(0));
-    h.eng.lruvecs[id.idx()].nonresident_age = to;
+    h.eng.lruvecs[id].nonresident_age = to;
 }
 
 /// A folio that is on no list, evicted at once and brought back as the same record.

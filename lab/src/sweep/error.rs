@@ -39,6 +39,9 @@ pub enum SweepError {
     /// A cell that was sent to a worker and cannot be read.
     #[error("the cell cannot be read: {0}; the worker is of another version")]
     Cell(String),
+    /// Workers cannot be started, or cannot work.
+    #[error("{0}")]
+    Worker(String),
 }
 
 impl SweepError {
@@ -63,7 +66,7 @@ impl SweepError {
     #[must_use]
     pub fn is_environment(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::Foreign { .. } => true,
+            Self::Io { .. } | Self::Foreign { .. } | Self::Worker(_) => true,
             Self::Lab(error) => error.is_environment(),
             Self::Grid { .. } | Self::Cell(_) => false,
         }

@@ -6,9 +6,9 @@
 //! decides the result ([`Cell::key`]), the sources of the program included ([`version`]). A
 //! [`Store`] is a folder of Parquet files with the counters of each finished cell.
 //!
-//! Who computes is up to the caller: a process of its own for each worker (`coldset lab sweep`), a pool
-//! of Python, a Dask cluster. All of them come to [`work`], or to [`Runner::run`] and
-//! [`Store::append`] where results travel.
+//! On one machine [`supervise`] keeps worker processes busy, each of which calls [`serve`]: that is
+//! `coldset lab sweep`, and the sweeps of Python. A Dask cluster has a supervisor of its own and calls
+//! [`work`], or [`Runner::run`] and [`Store::append`] where results travel.
 
 mod cell;
 mod error;
@@ -16,16 +16,20 @@ mod grid;
 mod runner;
 mod settings;
 mod store;
+mod supervisor;
 mod table;
 mod version;
+mod worker;
 
 pub use cell::{Cell, Memory, What};
 pub use error::SweepError;
 pub use grid::Grid;
 pub use runner::{work, Done, Runner};
 pub use store::{Claim, Row, Rows, Store};
+pub use supervisor::{supervise, Failed, Tally};
 pub use table::{means, render_means, Group};
 pub use version::version;
+pub use worker::serve;
 
 #[cfg(test)]
 mod tests;

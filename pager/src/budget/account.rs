@@ -7,11 +7,10 @@
 //! memory instead of more memory than was said. What does not grow with use (buffers, threads, code) is
 //! the constant of the manual.
 
-use crate::budget::core::Core;
-use crate::pool::inner::PoolInner;
-use crate::region::area::RegionInner;
+use super::core::Core;
+use super::resources::Resources;
 use crate::sys::PAGE;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the engine's record of a page in memory.
 const FOLIO: u64 = 48;
@@ -49,7 +48,7 @@ fn counted(bytes: u64, budget: u64, store: u64) -> u64 {
     above.next_multiple_of(STEP).min(most)
 }
 
-impl PoolInner {
+impl Resources {
     /// Bytes of records, tables of slots and page tables.
     pub(crate) fn overhead_bytes(&self, core: &Core) -> u64 {
         let tables = self.counts.tables.load(Relaxed) * PAGE as u64;
@@ -77,71 +76,23 @@ impl PoolInner {
         }
     }
 
+    /// Another budget: for pages, for compressed contents, and for the engine.
+    pub(crate) fn set_budget(&self, core: &mut Core, pages: u64) {
+        self.gate.set_budget(pages);
+        let c = &self.config;
+        let shares = c.swap.memory == 0 && !c.store_outside;
+        if let Some(swap) = self.swap.as_ref().filter(|_| shares) {
+            swap.set_limit(pages * PAGE as u64 / 2);
+        }
+        self.gone(core, 0);
+        self.tell_room(core);
+    }
+
     /// The engine gets to know what is left for pages.
-    pub(crate) fn tell_room(&self, core: &mut Core) {
+    fn tell_room(&self, core: &mut Core) {
         let other = self.gate.store() + self.gate.extra();
         core.policy
             .set_room(self.gate.budget().saturating_sub(other));
-    }
-}
-
-impl RegionInner {
-    /// A page is in memory: the kernel has a table for its block.
-    pub(crate) fn count_in(&self, page: usize) {
-        let b = self
-            .book
-            .records
-            .make_block(page / crate::region::area::BLOCK);
-        b.in_memory.fetch_add(1, SeqCst);
-        if !self.is_explicit() && b.table.load(SeqCst) == 0 && b.table.swap(1, SeqCst) == 0 {
-            self.pool.counts.tables.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// A page is in memory no more. True if it was the last of its block.
-    pub(crate) fn count_out(&self, page: usize) -> bool {
-        let b = self
-            .book
-            .records
-            .make_block(page / crate::region::area::BLOCK);
-        b.in_memory.fetch_sub(1, SeqCst) == 1
-    }
-
-    /// Gives the kernel's table of a block back that has no page in memory. It still holds the marks of
-    /// write protection of pages that have left; these are taken away first.
-    ///
-    /// A page may come in meanwhile. It then counts as written since it was stored, and is mapped
-    /// again when it is used next: both are said of pages that are not in that state all the time.
-    pub(crate) fn release_table(&self, b: usize) {
-        use crate::region::area::Memory;
-        let Memory::Faulting { uffd, .. } = &self.memory else {
-            return;
-        };
-        let Some(block) = self.known_block(b) else {
-            return;
-        };
-        if block.table.swap(0, SeqCst) == 0 {
-            return;
-        }
-        self.pool.counts.tables.fetch_sub(1, Relaxed);
-        let range = self.block(b);
-        let unmarked = block.in_memory.load(SeqCst) == 0
-            && !self.is_torn()
-            && uffd
-                .unprotect(&self.map, range.start * PAGE, range.len() * PAGE)
-                .is_ok();
-        if unmarked {
-            self.zap(range.start * PAGE, range.len() * PAGE);
-        } else if block.table.swap(1, SeqCst) == 0 {
-            self.pool.counts.tables.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Tables of a region that goes away.
-    pub(crate) fn forget_tables(&self) {
-        let known = (0..self.blocks()).filter_map(|b| self.known_block(b));
-        let had = known.filter(|b| b.table.swap(0, SeqCst) != 0).count();
-        self.pool.counts.tables.fetch_sub(had as u64, Relaxed);
     }
 }
 

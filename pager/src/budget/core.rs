@@ -3,7 +3,7 @@
 //! The lock is held for bookkeeping only, never over I/O, a copy or a system call.
 
 use crate::policy::Policy;
-use crate::region::area::RegionInner;
+use crate::region::area::Area;
 use crate::store::Swap;
 use crate::sys::PAGE;
 use coldset_engine::{MemcgId, MmId, ObjectId};
@@ -19,11 +19,11 @@ fn spare(total: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) policy: Policy,
-    pub(crate) regions: BTreeMap<ObjectId, Arc<RegionInner>>,
+    regions: BTreeMap<ObjectId, Arc<Area>>,
     /// The object of each address space: one region each.
     objects: BTreeMap<MmId, ObjectId>,
     /// Anonymous bytes promised to regions.
-    pub(crate) promised: u64,
+    promised: u64,
     /// Paths of the groups, without the root's.
     pub(crate) group_names: BTreeMap<MemcgId, String>,
 }
@@ -53,20 +53,45 @@ impl Core {
         plenty && (slots_suffice || !self.policy.swap_full(memcg))
     }
 
+    /// All regions, oldest first.
+    pub(crate) fn regions(&self) -> impl Iterator<Item = &Arc<Area>> {
+        self.regions.values()
+    }
+
+    /// A region by its name.
+    pub(crate) fn region(&self, object: ObjectId) -> Option<&Arc<Area>> {
+        self.regions.get(&object)
+    }
+
+    /// Anonymous bytes promised to regions.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Promises so many bytes more.
+    pub(crate) fn promise(&mut self, bytes: u64) {
+        self.promised += bytes;
+    }
+
+    /// A promise ends.
+    pub(crate) fn release(&mut self, bytes: u64) {
+        self.promised -= bytes;
+    }
+
     /// The region of an address space.
-    pub(crate) fn region_of(&self, mm: MmId) -> Option<Arc<RegionInner>> {
+    pub(crate) fn region_of(&self, mm: MmId) -> Option<Arc<Area>> {
         self.regions.get(self.objects.get(&mm)?).cloned()
     }
 
     /// A region exists.
-    pub(crate) fn add(&mut self, region: Arc<RegionInner>) {
-        self.objects.insert(region.book.mm, region.book.object);
-        self.regions.insert(region.book.object, region);
+    pub(crate) fn add(&mut self, region: Arc<Area>) {
+        self.objects.insert(region.book().mm, region.book().object);
+        self.regions.insert(region.book().object, region);
     }
 
     /// A region goes away.
-    pub(crate) fn remove(&mut self, region: &RegionInner) {
-        self.objects.remove(&region.book.mm);
-        self.regions.remove(&region.book.object);
+    pub(crate) fn remove(&mut self, region: &Area) {
+        self.objects.remove(&region.book().mm);
+        self.regions.remove(&region.book().object);
     }
 }

@@ -1,15 +1,20 @@
-//! What a pool may take, and what everybody has to share.
+//! What a pool may take, and what all who move its pages share.
 //!
 //! | file | what |
 //! |---|---|
-//! | `core.rs` | what is behind the pool's one lock |
+//! | `resources.rs` | the one lock, the gate, swap, settings, counters, held together |
+//! | `core.rs` | what is behind the lock: the policy and the regions |
 //! | `gate.rs` | the budget of real pages |
-//! | `account.rs` | tables that count to the budget |
+//! | `account.rs` | tables and compressed contents that count to it |
 //! | `stock.rs` | buffers that must be there when a miss needs them |
-//! | `traffic.rs` | moments in which nothing is under way |
+//! | `traffic.rs` | operations under way, and moments without any |
+//! | `counts.rs`, `histogram.rs` | counters; latencies as percentiles |
 
 pub(crate) mod account;
 pub(crate) mod core;
+pub(crate) mod counts;
 pub(crate) mod gate;
+pub(crate) mod histogram;
+pub(crate) mod resources;
 pub(crate) mod stock;
 pub(crate) mod traffic;

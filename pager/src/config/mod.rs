@@ -5,7 +5,6 @@ mod parse;
 pub use parse::parse_size;
 
 use crate::error::{Error, Result};
-use crate::pool::pressure::PressureConfig;
 use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
 use coldset_engine::switches::DirtyFlush;
@@ -202,7 +201,7 @@ impl PoolConfig {
             handler_threads: 2,
             flush: FlushConfig::default(),
             full_wait: Duration::from_secs(5),
-            exit_limit: crate::writeback::exit::LIMIT,
+            exit_limit: EXIT_LIMIT,
             store_outside: false,
             overcommit: false,
             share: None,
@@ -430,7 +429,7 @@ impl PoolConfig {
             let value = self.handler_threads.to_string();
             return setting("the number of handler threads", value, "use 1 to 64");
         }
-        if self.swap.capacity() / crate::PAGE_SIZE as u64 > u64::from(u32::MAX) - 1 {
+        if self.swap.capacity() / crate::sys::PAGE as u64 > u64::from(u32::MAX) - 1 {
             let value = format!("{} bytes", self.swap.capacity());
             return setting("swap", value, "a pool has less than 2^32 slots");
         }
@@ -462,3 +461,23 @@ fn live(mut s: Switches) -> Switches {
 pub const MIN_BUDGET: u64 = 1 << 20;
 /// The most pages filled together.
 pub const MAX_READ_AHEAD: usize = 32;
+
+/// Where pressure is read, and how often.
+#[derive(Clone, Debug)]
+pub(crate) struct PressureConfig {
+    /// None: the cgroup's or the machine's.
+    pub(crate) source: Option<PathBuf>,
+    pub(crate) interval: Duration,
+}
+
+impl Default for PressureConfig {
+    fn default() -> Self {
+        Self {
+            source: None,
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What [`PoolConfig::exit_limit`] is without being set.
+const EXIT_LIMIT: Duration = Duration::from_secs(60);

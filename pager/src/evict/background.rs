@@ -4,8 +4,9 @@
 //! It only moves work off the path of a miss. The budget is a bound without it, and whoever finds no
 //! room reclaims, whether it runs or not.
 
+use super::reclaim::Reclaimer;
+use crate::budget::resources::Resources;
 use crate::error::{Error, Result};
-use crate::pool::inner::PoolInner;
 use crate::sys::fuse::pool_thread;
 use crate::sys::futex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -19,9 +20,11 @@ const STOP: u32 = 2;
 /// After a round that found nothing to take.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How the thread is woken.
-#[derive(Debug, Default)]
+/// The thread, and how it is woken.
+#[derive(Debug)]
 pub(crate) struct Background {
+    res: Arc<Resources>,
+    reclaimer: Arc<Reclaimer>,
     state: Arc<AtomicU32>,
     started: AtomicBool,
 }
@@ -44,14 +47,22 @@ impl Watermarks {
 }
 
 impl Background {
+    pub(crate) fn new(res: Arc<Resources>, reclaimer: Arc<Reclaimer>) -> Self {
+        Self {
+            res,
+            reclaimer,
+            state: Arc::new(AtomicU32::new(ASLEEP)),
+            started: AtomicBool::new(false),
+        }
+    }
+
     /// Starts the thread, once.
-    pub(crate) fn start(&self, pool: &Arc<PoolInner>) -> Result<()> {
+    pub(crate) fn start(self: &Arc<Self>) -> Result<()> {
         if self.started.swap(true, AcqRel) {
             return Ok(());
         }
-        let (weak, state) = (Arc::downgrade(pool), self.state.clone());
-        let thread = pool_thread("coldset-reclaim", move || run(&weak, &state));
-        match thread {
+        let (weak, state) = (Arc::downgrade(self), self.state.clone());
+        match pool_thread("coldset-reclaim", move || run(&weak, &state)) {
             Ok(_) => Ok(()),
             Err(e) => {
                 self.started.store(false, Release);
@@ -60,9 +71,16 @@ impl Background {
         }
     }
 
-    /// There is little room. Called by misses: no lock, no allocation.
-    fn wake(&self) {
-        if self.state.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed) == Ok(ASLEEP) {
+    fn watermarks(&self) -> Watermarks {
+        Watermarks::new(self.res.gate.budget(), self.res.config.batch as u64)
+    }
+
+    /// Wakes the thread if there is little room. Called by misses: no lock, no allocation.
+    pub(crate) fn keep_ahead(&self) {
+        if self.res.config.background
+            && self.res.gate.free() < self.watermarks().low
+            && self.state.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed) == Ok(ASLEEP)
+        {
             futex::wake_all(&self.state);
         }
     }
@@ -72,9 +90,24 @@ impl Background {
         self.state.store(STOP, Release);
         futex::wake_all(&self.state);
     }
+
+    /// False if nothing could be taken. Failed stores have been noted; misses will meet them.
+    fn reclaim_to_watermark(&self) -> bool {
+        let res = &self.res;
+        while res.gate.free() < self.watermarks().high && self.state.load(Relaxed) == AWAKE {
+            let _passage = res.traffic.enter();
+            let freed = self
+                .reclaimer
+                .reclaim(res.top, res.config.batch as u64, false);
+            if freed.unwrap_or(0) == 0 {
+                return false;
+            }
+        }
+        true
+    }
 }
 
-fn run(pool: &Weak<PoolInner>, state: &AtomicU32) {
+fn run(background: &Weak<Background>, state: &AtomicU32) {
     loop {
         match state.load(Acquire) {
             STOP => return,
@@ -84,36 +117,13 @@ fn run(pool: &Weak<PoolInner>, state: &AtomicU32) {
             }
             _ => {}
         }
-        let Some(pool) = pool.upgrade() else { return };
-        if !pool.reclaim_to_watermark(state) {
+        let Some(b) = background.upgrade() else {
+            return;
+        };
+        if !b.reclaim_to_watermark() {
             std::thread::sleep(PAUSE);
         }
         let _ = state.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed);
-    }
-}
-
-impl PoolInner {
-    fn watermarks(&self) -> Watermarks {
-        Watermarks::new(self.gate.budget(), self.config.batch as u64)
-    }
-
-    /// Wakes the thread if there is little room.
-    pub(crate) fn keep_ahead(&self) {
-        if self.config.background && self.gate.free() < self.watermarks().low {
-            self.background.wake();
-        }
-    }
-
-    /// False if nothing could be taken. Failed stores have been noted; misses will meet them.
-    fn reclaim_to_watermark(&self, state: &AtomicU32) -> bool {
-        while self.gate.free() < self.watermarks().high && state.load(Relaxed) == AWAKE {
-            let _passage = self.traffic.enter();
-            let done = self.reclaim(self.top, self.config.batch as u64, false);
-            if done.map_or(0, |o| o.reclaimed) == 0 {
-                return false;
-            }
-        }
-        true
     }
 }
 

@@ -1,56 +1,51 @@
 //! Taking pages out: pin by pipe, punch, read the pipe, look at the written mark, store.
 //!
-//! The order is what makes it safe (`pager.md` 10). Pages are BUSY. A store that comes before the
-//! punch's flush is in the page, and the page is read only after the punch; a store that comes after
-//! finds neither entry nor page, faults, and waits until the owner is done. The written mark is read
-//! last: a page that carries none has not been stored to since it was equal to its stored copy.
+//! The order is what makes it safe. Pages are BUSY. A store that comes before the punch's flush is in the
+//! page, and the page is read only after the punch; a store that comes after finds neither entry nor page,
+//! faults, and waits until the owner is done. The written mark is read last: a page that carries none has
+//! not been stored to since it was equal to its stored copy.
+//!
+//! | step | |
+//! |---|---|
+//! | 1 | the engine gives pages up, and they are taken: RESIDENT -> BUSY (`reclaim.rs`) |
+//! | 2 to 4 | [`Evictor::take_out`]: pin them in a pipe, punch them out, read the pipe |
+//! | 5 | [`Evictor::fates`]: which of them differ from their stored copies? |
+//! | 6 | [`Evictor::store`]: contents to swap and files |
+//! | 7 | [`Evictor::finish`]: the engine, the gate, and whoever waits for the pages are told |
 
+use super::victim::{runs, runs_of, Victim};
+use crate::budget::resources::Resources;
+use crate::budget::stock::Stock;
+use crate::config::PoolConfig;
 use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
 use crate::policy::Left;
-use crate::pool::inner::PoolInner;
-use crate::region::area::{Backing, Memory, RegionInner, BLOCK};
+use crate::region::area::{Area, BLOCK};
+use crate::region::backing::Backing;
 use crate::store::compressed::same_filled;
 use crate::store::storage::{write_all, Write};
 use crate::store::swap::Put;
+use crate::sys::bell::Bell;
 use crate::sys::exit::end;
 use crate::sys::memory::PageBuf;
 use crate::sys::pipe::PinPipe;
 use crate::sys::{clock, PAGE};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// A page the engine has given up. Its state is BUSY, and ours.
-#[derive(Debug)]
-pub(crate) struct Victim {
-    pub(crate) region: Arc<RegionInner>,
-    pub(crate) page: usize,
-    /// Its swap slot, for anonymous memory.
-    pub(crate) slot: Option<u32>,
-    /// The slot holds nothing yet.
-    pub(crate) must_write: bool,
-    pub(crate) shadow: Option<u64>,
-}
-
-impl Victim {
-    /// Pages of a read-only file are what the file has: nobody can have stored to them.
-    fn contents_needed(&self) -> bool {
-        self.region.backing.as_ref().is_none_or(|b| b.writable)
-    }
-}
-
 /// What one eviction at a time needs.
 #[derive(Debug)]
-pub(crate) struct Evictor {
+struct Buffers {
     pipe: PinPipe,
     pages: PageBuf,
     run: PageBuf,
     capacity: usize,
 }
 
-impl Evictor {
-    pub(crate) fn new(batch: usize) -> Result<Self> {
+impl Buffers {
+    fn new(batch: usize) -> Result<Self> {
         let sys = Error::sys("making a pipe to evict by");
         let pipe = PinPipe::new(batch).map_err(&sys)?;
         let capacity = pipe.capacity().min(batch);
@@ -76,65 +71,103 @@ enum Fate {
     Failed,
 }
 
-impl PoolInner {
-    /// Takes pages out of memory. Pages that cannot be stored are put back; the error says why.
-    pub(crate) fn evict(&self, mut victims: Vec<Victim>) -> Result<()> {
+impl Fate {
+    /// What the policy is told.
+    fn left(self) -> Left {
+        match self {
+            Fate::Failed => Left::Back,
+            Fate::Zero => Left::Zero,
+            Fate::Clean | Fate::Write => Left::Stored,
+        }
+    }
+}
+
+/// Pages that one eviction moves at once: a batch, and of a small budget a share, because they are in its
+/// buffers then.
+fn evicted_together(config: &PoolConfig) -> usize {
+    let share = config.budget / PAGE as u64 / 512;
+    (share as usize).clamp(16, config.batch)
+}
+
+/// Evictions at a time: two descriptors each. More than there are CPUs, because some of them wait for a
+/// device, a batch of pages each.
+fn at_a_time() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    (cpus + 1).clamp(2, 8)
+}
+
+/// Takes pages out of memory.
+#[derive(Debug)]
+pub(crate) struct Evictor {
+    res: Arc<Resources>,
+    /// Inside of an eviction, nobody asks for another.
+    buffers: Stock<Buffers>,
+    /// Rung when the first tier of compressed memory gets full.
+    crowded: Arc<Bell>,
+}
+
+impl Evictor {
+    pub(crate) fn new(res: Arc<Resources>, crowded: Arc<Bell>) -> Result<Self> {
+        let together = evicted_together(&res.config);
+        Ok(Self {
+            buffers: Stock::new(at_a_time(), |_| Buffers::new(together))?,
+            res,
+            crowded,
+        })
+    }
+
+    /// Takes pages out of memory, and adds to `left` how many have gone. Pages that cannot be stored are
+    /// put back.
+    ///
+    /// # Errors
+    /// The kernel refuses; those pages stay. What a store refuses is kept for those who sync.
+    pub(crate) fn evict(&self, mut victims: Vec<Victim>, left: &mut u64) -> Result<()> {
         // Those whose contents are needed first: they lie one after the other in the pipe.
-        victims.sort_unstable_by_key(|v| (!v.contents_needed(), v.region.book.object, v.page));
-        let mut e = self.evictor();
+        victims.sort_unstable_by_key(|v| (!v.contents_needed(), v.area.book().object, v.page));
+        let mut e = self.buffers.take();
         let mut result = Ok(());
         for chunk in victims.chunks(e.capacity) {
             let start = clock::now();
-            let done = self.evict_chunk(&mut e, chunk);
+            let done = self.evict_chunk(&mut e, chunk, left);
             let n = chunk.len() as u64;
             let ns = (clock::now() - start) / n;
-            self.counts.evict_ns.add_many(ns, n);
+            self.res.counts.evict_ns.add_many(ns, n);
             result = result.and(done);
         }
         result
     }
 
-    /// The descriptors that an eviction uses are the pager's.
-    fn check_descriptors(&self, e: &Evictor, victims: &[Victim]) {
-        if let Some(pagemap) = &self.pagemap {
-            e.pipe.check();
-            pagemap.check();
-            self.check_file(victims);
-        }
-    }
-
-    /// All victims of a pool are in one file.
-    fn check_file(&self, victims: &[Victim]) {
-        if let Some(Memory::Faulting { file, .. }) = victims.first().map(|v| &v.region.memory) {
-            file.check();
-        }
-    }
-
-    fn evict_chunk(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
+    fn evict_chunk(&self, e: &mut Buffers, victims: &[Victim], left: &mut u64) -> Result<()> {
         self.take_out(e, victims)?;
         let mut fates = self.fates(e, victims);
         let failure = self.store(e, victims, &mut fates);
-        self.finish(e, victims, &fates)?;
-        match failure {
-            None => Ok(()),
-            Some(source) => {
-                self.counts.store_errors.fetch_add(1, Relaxed);
-                // Told to those who sync; whoever wanted room tries to find other pages.
-                self.errors.note("writing swap", &source);
-                Ok(())
-            }
+        self.finish(e, victims, &fates, left)?;
+        if let Some(source) = failure {
+            self.res.counts.store_errors.fetch_add(1, Relaxed);
+            // Told to those who sync; whoever wanted room tries to find other pages.
+            self.res.errors.note("writing swap", &source);
+        }
+        Ok(())
+    }
+
+    /// The descriptors that an eviction uses are the pager's.
+    fn check_descriptors(&self, e: &Buffers, victims: &[Victim]) {
+        if let Some(pagemap) = &self.res.pagemap {
+            e.pipe.check();
+            pagemap.check();
+            check_file(victims);
         }
     }
 
     /// Steps 2 to 4: contents are in the buffer, and nowhere else.
-    fn take_out(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
-        if self.config.copy_then_punch || plant::on(Plant::CopyThenPunch) {
+    fn take_out(&self, e: &mut Buffers, victims: &[Victim]) -> Result<()> {
+        if self.res.config.copy_then_punch || plant::on(Plant::CopyThenPunch) {
             return self.copy_then_punch(e, victims);
         }
         self.check_descriptors(e, victims);
         for run in runs(victims) {
             let v = &victims[run.start];
-            let Memory::Faulting { file, .. } = &v.region.memory else {
+            let Some(file) = v.area.memory().extent() else {
                 continue;
             };
             if !v.contents_needed() {
@@ -151,12 +184,12 @@ impl PoolInner {
             }
         }
         // Still the same: what has been pinned came from there.
-        self.check_file(victims);
+        check_file(victims);
         let mut piped = 0;
         for run in runs(victims) {
             let v = &victims[run.start];
-            if let Memory::Faulting { file, .. } = &v.region.memory {
-                file.remove(v.page, run.len());
+            if !v.area.is_explicit() {
+                v.area.memory().remove(v.page, run.len());
                 piped += if v.contents_needed() { run.len() } else { 0 };
             }
         }
@@ -168,23 +201,24 @@ impl PoolInner {
         }
         for run in runs(victims) {
             let v = &victims[run.start];
-            if v.region.is_explicit() {
+            if v.area.is_explicit() {
                 if v.contents_needed() {
                     let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
-                    v.region.load_explicit(v.page, to);
+                    let read = v.area.memory().read(v.page, to);
+                    debug_assert!(read.is_ok(), "a copy of private memory");
                 }
-                v.region.drop_explicit(v.page, run.len());
+                v.area.memory().remove(v.page, run.len());
             }
         }
         Ok(())
     }
 
     /// The planted bug: a store between copy and punch is lost.
-    fn copy_then_punch(&self, e: &mut Evictor, victims: &[Victim]) -> Result<()> {
+    fn copy_then_punch(&self, e: &mut Buffers, victims: &[Victim]) -> Result<()> {
         for punch in [false, true] {
             for run in runs(victims) {
                 let v = &victims[run.start];
-                let Memory::Faulting { file, .. } = &v.region.memory else {
+                let Some(file) = v.area.memory().extent() else {
                     continue;
                 };
                 let to = &mut e.pages.bytes_mut()[run.start * PAGE..run.end * PAGE];
@@ -200,215 +234,189 @@ impl PoolInner {
     }
 
     /// Step 5: which of them differ from their stored copies?
-    fn fates(&self, e: &Evictor, victims: &[Victim]) -> Vec<Fate> {
-        let mut fates = vec![Fate::Write; victims.len()];
+    fn fates(&self, e: &Buffers, victims: &[Victim]) -> Vec<Fate> {
+        let mut fates = Vec::with_capacity(victims.len());
         for run in runs(victims) {
-            let region = &victims[run.start].region;
-            let first = victims[run.start].page;
-            if region.backing.as_ref().is_some_and(|b| !b.writable) {
-                fates[run].fill(Fate::Clean);
-                continue;
-            }
-            let needs = |v: &Victim| v.slot.is_some() && v.must_write;
-            let mut written = vec![true; run.len()];
-            if region.is_explicit() {
-                written.fill(false);
-            } else if !victims[run.clone()].iter().all(needs) {
-                if let Some(pm) = self.pagemap.as_ref().filter(|_| !region.is_torn()) {
-                    written.fill(false);
-                    let scanned = pm.written(&region.map, first, run.len(), |r| {
-                        written[r.first - first..r.first - first + r.pages].fill(true);
-                    });
-                    if !region.scanned(scanned) {
-                        written.fill(true);
-                    }
-                }
-            }
-            for (i, at) in run.enumerate() {
+            let written = self.written(&victims[run.clone()]);
+            for (at, written) in run.zip(written) {
                 let v = &victims[at];
-                let dirtied = region.words.get(v.page).dirtied();
-                let written = written[i] && !plant::sometimes(Plant::MarkIgnored, 32);
-                fates[at] = if needs(v) || written || dirtied {
-                    let zero = v.slot.is_some() && same_filled(e.pages.page(at)) == Some(0);
-                    if zero {
-                        Fate::Zero
-                    } else {
-                        Fate::Write
-                    }
-                } else {
-                    Fate::Clean
-                };
+                let written = written && !plant::sometimes(Plant::MarkIgnored, 32);
+                let dirtied = v.area.words().get(v.page).dirtied();
+                let newer = v.contents_needed() && (v.slot_is_empty() || written || dirtied);
+                let zero = || v.slot.is_some() && same_filled(e.pages.page(at)) == Some(0);
+                fates.push(match newer {
+                    false => Fate::Clean,
+                    true if zero() => Fate::Zero,
+                    true => Fate::Write,
+                });
             }
         }
         fates
     }
 
+    /// The written marks of a run of neighbours; all, if the kernel does not tell.
+    fn written(&self, run: &[Victim]) -> Vec<bool> {
+        let area = &run[0].area;
+        let mut written = vec![true; run.len()];
+        if area.is_explicit() || area.is_read_only() {
+            written.fill(false);
+        } else if let Some(pm) = self
+            .res
+            .pagemap
+            .as_ref()
+            .filter(|_| !area.memory().is_torn() && !run.iter().all(Victim::slot_is_empty))
+        {
+            written.fill(false);
+            let first = run[0].page;
+            let told = area.memory().written(pm, first, run.len(), |r| {
+                written[r.first - first..][..r.pages].fill(true);
+            });
+            if !told {
+                written.fill(true);
+            }
+        }
+        written
+    }
+
     /// Step 6: contents to their stores. The first error of the swap, if any.
-    fn store(&self, e: &mut Evictor, victims: &[Victim], fates: &mut [Fate]) -> Option<io::Error> {
-        let mut failure = None;
-        let mut puts: Vec<Put> = Vec::new();
-        for (at, v) in victims.iter().enumerate() {
-            if fates[at] == Fate::Write {
-                if let Some(slot) = v.slot {
-                    let result = Ok(());
-                    puts.push(Put { slot, at, result });
-                }
-            }
-        }
-        if let Some(swap) = self.swap.as_ref().filter(|_| !puts.is_empty()) {
-            swap.put_all(&mut puts, &e.pages, &mut e.run);
-            if swap.crowded() {
-                self.recompressor.wake();
-            }
-            for p in puts {
-                match p.result {
-                    Ok(()) => {
-                        self.counts.swapped_out.fetch_add(1, Relaxed);
-                    }
-                    Err(err) => {
-                        fates[p.at] = Fate::Failed;
-                        failure.get_or_insert(err);
-                    }
-                }
-            }
-        }
-        // Files: runs of neighbours in one write, all writes to a file together.
+    fn store(&self, e: &mut Buffers, victims: &[Victim], fates: &mut [Fate]) -> Option<io::Error> {
+        let failure = self.store_in_swap(e, victims, fates);
+        // All writes to a file together.
         let mut at = 0;
-        while at < victims.len() {
-            let region = &victims[at].region;
-            let same = |v: &Victim| Arc::ptr_eq(&v.region, region);
-            let end = at + victims[at..].iter().take_while(|v| same(v)).count();
-            if let Some(file) = region.writable_file() {
-                self.store_in_file(e, file, at, &victims[at..end], &mut fates[at..end]);
+        for same in victims.chunk_by(|a, b| Arc::ptr_eq(&a.area, &b.area)) {
+            if let Some(file) = same[0].area.writable_file() {
+                let fates = &mut fates[at..at + same.len()];
+                let pages = &e.pages.bytes()[at * PAGE..];
+                self.store_in_file(pages, file, same, fates);
             }
-            at = end;
+            at += same.len();
         }
         failure
     }
 
-    /// Pages of one file, the first of which is page `at` of the buffer. Errors wait for the next sync.
-    fn store_in_file(
+    fn store_in_swap(
         &self,
-        e: &Evictor,
-        file: &Backing,
-        at: usize,
+        e: &mut Buffers,
         victims: &[Victim],
         fates: &mut [Fate],
-    ) {
-        let mut writes: Vec<Write<'_>> = Vec::new();
-        let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
-        let mut i = 0;
-        while i < victims.len() {
-            if fates[i] != Fate::Write {
-                i += 1;
-                continue;
+    ) -> Option<io::Error> {
+        let mut puts: Vec<Put> = Vec::new();
+        for (at, v) in victims.iter().enumerate() {
+            if let Some(slot) = v.slot.filter(|_| fates[at] == Fate::Write) {
+                let result = Ok(());
+                puts.push(Put { slot, at, result });
             }
-            let start = i;
-            i += 1;
-            while i < victims.len()
-                && fates[i] == Fate::Write
-                && follows(&victims[i - 1], &victims[i])
-            {
-                i += 1;
-            }
-            let from = (victims[start].page * PAGE) as u64;
-            let len = ((i - start) * PAGE).min(file.len.saturating_sub(from) as usize);
-            let first = (at + start) * PAGE;
-            writes.push(Write::new(&e.pages.bytes()[first..first + len], from));
-            ranges.push(start..i);
         }
-        write_all(&*file.storage, &mut writes);
-        for (w, range) in writes.into_iter().zip(ranges) {
-            match w.done {
-                Ok(_) => {
-                    let n = range.len() as u64;
-                    self.counts.written_inline.fetch_add(n, Relaxed);
+        let swap = self.res.swap.as_ref().filter(|_| !puts.is_empty())?;
+        swap.put_all(&mut puts, &e.pages, &mut e.run);
+        if swap.crowded() {
+            self.crowded.ring();
+        }
+        let mut failure = None;
+        for p in puts {
+            match p.result {
+                Ok(()) => {
+                    self.res.counts.swapped_out.fetch_add(1, Relaxed);
                 }
                 Err(err) => {
-                    fates[range].fill(Fate::Failed);
-                    self.counts.store_errors.fetch_add(1, Relaxed);
-                    victims[0].region.note_error(&err);
+                    fates[p.at] = Fate::Failed;
+                    failure.get_or_insert(err);
+                }
+            }
+        }
+        failure
+    }
+
+    /// Pages of one file, which lie in `pages`: runs of neighbours in one write. Errors wait for the next
+    /// sync.
+    fn store_in_file(&self, pages: &[u8], file: &Backing, victims: &[Victim], fates: &mut [Fate]) {
+        let runs: Vec<Range<usize>> = runs_of(victims, |i| fates[i] == Fate::Write).collect();
+        let write = |run: &Range<usize>| {
+            let (from, len) = file.part(victims[run.start].page, run.len());
+            Write::new(&pages[run.start * PAGE..][..len], from)
+        };
+        let mut writes: Vec<Write<'_>> = runs.iter().map(write).collect();
+        write_all(&*file.storage, &mut writes);
+        for (w, run) in writes.into_iter().zip(runs) {
+            match w.done {
+                Ok(_) => {
+                    let n = run.len() as u64;
+                    self.res.counts.written_inline.fetch_add(n, Relaxed);
+                }
+                Err(err) => {
+                    fates[run].fill(Fate::Failed);
+                    self.res.counts.store_errors.fetch_add(1, Relaxed);
+                    self.res.note_error(&victims[0].area, &err);
                 }
             }
         }
     }
 
-    /// Steps 6 and 7: whoever waits can go on.
-    fn finish(&self, e: &Evictor, victims: &[Victim], fates: &[Fate]) -> Result<()> {
+    /// Step 7: the books, the gate, and whoever waits for a page. Pages that could not be stored come back.
+    fn finish(
+        &self,
+        e: &Buffers,
+        victims: &[Victim],
+        fates: &[Fate],
+        left: &mut u64,
+    ) -> Result<()> {
         let mut result = Ok(());
-        let swap = self.swap.as_ref();
         let mut gone = 0;
-        let mut empty: Vec<(&RegionInner, usize)> = Vec::new();
+        let mut empty: Vec<(&Area, usize)> = Vec::new();
         {
-            let mut core = self.core();
+            let mut core = self.res.core();
             for (v, fate) in victims.iter().zip(fates) {
-                let what = match fate {
-                    Fate::Failed => Left::Back,
-                    Fate::Zero => Left::Zero,
-                    Fate::Clean | Fate::Write => Left::Stored,
-                };
-                let book = &v.region.book;
-                core.policy.left(book, swap, v.page, what, v.slot, v.shadow);
-                if what != Left::Back {
-                    if v.region.count_out(v.page) {
-                        empty.push((&v.region, v.page / BLOCK));
+                let swap = self.res.swap.as_ref();
+                let book = v.area.book();
+                core.policy
+                    .left(book, swap, v.page, fate.left(), v.slot, v.shadow);
+                if *fate != Fate::Failed {
+                    if v.area.count_out(v.page) {
+                        empty.push((&v.area, v.page / BLOCK));
                     }
                     gone += 1;
                 }
             }
-            self.gone(&mut core, gone);
+            self.res.gone(&mut core, gone);
         }
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
             if *fate == Fate::Failed {
-                let back = v.region.put_in(v.page, e.pages.page(at), false);
+                let back = v.area.memory().put_in(v.page, e.pages.page(at), false);
                 if let Err(e) = &back {
-                    v.region.lost(v.page, e);
+                    v.area.memory().lost(v.page, e);
                 }
                 result = result.and(back);
-                v.region.words.filled(v.page, true);
-                v.region.note_dirty(v.page);
+                v.area.words().filled(v.page, true);
+                v.area.note_dirty(v.page);
             } else {
-                v.region.words.emptied(v.page);
+                v.area.words().emptied(v.page);
             }
         }
-        empty.iter().for_each(|(r, b)| r.release_table(*b));
-        self.gate.left(victims.len() as u64);
-        self.counts.evicted.fetch_add(gone, Relaxed);
+        empty.iter().for_each(|(area, b)| area.release_table(*b));
+        self.res.gate.left(victims.len() as u64);
+        self.res.counts.evicted.fetch_add(gone, Relaxed);
+        *left += gone;
         result
     }
 
     /// Victims of which nothing has been taken out yet stay where they are.
     fn keep_all(&self, victims: &[Victim]) {
-        let mut core = self.core();
+        let mut core = self.res.core();
         for v in victims {
-            let swap = self.swap.as_ref();
-            let book = &v.region.book;
+            let swap = self.res.swap.as_ref();
+            let book = v.area.book();
             core.policy
                 .left(book, swap, v.page, Left::Back, v.slot, v.shadow);
-            v.region.words.filled(v.page, true);
+            v.area.words().filled(v.page, true);
         }
         drop(core);
-        self.gate.left(victims.len() as u64);
+        self.res.gate.left(victims.len() as u64);
     }
 }
 
-/// `b` is the next page of the same region.
-fn follows(a: &Victim, b: &Victim) -> bool {
-    Arc::ptr_eq(&a.region, &b.region) && b.page == a.page + 1
-}
-
-/// Runs of neighbours.
-fn runs(victims: &[Victim]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        if at == victims.len() {
-            return None;
-        }
-        let start = at;
-        at += 1;
-        while at < victims.len() && follows(&victims[at - 1], &victims[at]) {
-            at += 1;
-        }
-        Some(start..at)
-    })
+/// All victims of a pool are in one file.
+fn check_file(victims: &[Victim]) {
+    if let Some(v) = victims.first() {
+        v.area.memory().check();
+    }
 }

@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `evictor.rs` | taking pages out, in the order that is safe |
-//! | `reclaim.rs` | doing what the engine asks for |
-//! | `sweep.rs` | where references come from |
+//! | `victim.rs`, `evictor.rs` | taking pages out, in the order that is safe |
+//! | `reclaim.rs` | doing what a reclaim task of the engine asks for |
+//! | `references.rs`, `sweep.rs` | where references come from: tests of single pages, sweeps |
 //! | `background.rs` | reclaim ahead of need |
 //! | `recompress.rs` | the second tier of compressed memory |
 
@@ -12,4 +12,6 @@ pub(crate) mod background;
 pub(crate) mod evictor;
 pub(crate) mod reclaim;
 pub(crate) mod recompress;
-pub(crate) mod sweep;
+mod references;
+mod sweep;
+pub(crate) mod victim;

@@ -1,7 +1,7 @@
 //! Maps of files by their names.
 
+use super::region::Region;
 use crate::error::{Error, Result};
-use crate::handle::region::Region;
 use crate::pool::group::Group;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, writable_or_new};
@@ -97,7 +97,7 @@ impl Group {
         let path = path.as_ref();
         let named = |e| Error::file(path, e);
         // A child of fork is refused before anything is emptied.
-        let _shield = self.pool.shield()?;
+        let _shield = self.pool.res.shield()?;
         if (o.empty || o.grow > 0) && !o.write {
             return Err(Error::Mode(
                 "a file that is only read cannot be emptied or grown",
@@ -131,7 +131,7 @@ impl Group {
                 errno: libc::EINVAL,
             });
         }
-        let mut region = self.storage(self.pool.counts.retrying(storage), len, o.write)?;
+        let mut region = self.storage(self.pool.res.counts.retrying(storage), len, o.write)?;
         region.claim = Some(claim);
         Ok(region)
     }

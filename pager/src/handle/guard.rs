@@ -4,8 +4,8 @@
 //! Any number of readers or one writer hold a page at a time. Do not fix a page for writing while
 //! the same thread holds another guard on it: it would wait for itself.
 
+use super::region::Region;
 use crate::error::{Error, Result};
-use crate::handle::region::Region;
 use crate::sys::PAGE;
 use std::ops::{Deref, DerefMut};
 
@@ -25,12 +25,12 @@ pub struct FixedMut<'a> {
 
 impl Region {
     fn explicit_page(&self, page: usize) -> Result<()> {
-        if !self.inner.is_explicit() {
+        if !self.area.is_explicit() {
             return Err(Error::Mode(
                 "fix and fix_mut are for pools in explicit mode; use bytes and bytes_mut",
             ));
         }
-        if page >= self.inner.pages() {
+        if page >= self.area.pages() {
             return Err(Error::Range {
                 from: page * PAGE,
                 to: (page + 1) * PAGE,
@@ -46,7 +46,7 @@ impl Region {
     /// Not in explicit mode; a page outside; no memory; the store.
     pub fn fix(&self, page: usize) -> Result<Fixed<'_>> {
         self.explicit_page(page)?;
-        while !self.inner.words.try_fix(page) {
+        while !self.area.words().try_fix(page) {
             self.wait_or_bring_in(page, false)?;
         }
         Ok(Fixed { region: self, page })
@@ -58,27 +58,27 @@ impl Region {
     /// As [`Self::fix`]; a read-only region.
     pub fn fix_mut(&self, page: usize) -> Result<FixedMut<'_>> {
         self.explicit_page(page)?;
-        if self.inner.backing.as_ref().is_some_and(|b| !b.writable) {
+        if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
-        while !self.inner.words.try_fix_exclusive(page) {
+        while !self.area.words().try_fix_exclusive(page) {
             self.wait_or_bring_in(page, true)?;
         }
         Ok(FixedMut { region: self, page })
     }
 
     fn wait_or_bring_in(&self, page: usize, write: bool) -> Result<()> {
-        if self.inner.words.wait_turn(page, write) {
+        if self.area.words().wait_turn(page, write) {
             return Ok(());
         }
-        let _shield = self.inner.pool.enter()?;
-        self.inner.bring_in(page, write)
+        let _shield = self.pool.res.enter()?;
+        self.pool.misses.bring_in(&self.area, page, write)
     }
 
     #[allow(unsafe_code)]
     fn page_ptr(&self, page: usize) -> *mut u8 {
         // SAFETY: guards exist for pages inside the mapping only.
-        unsafe { self.inner.map.ptr().add(page * PAGE) }
+        unsafe { self.area.memory().ptr().add(page * PAGE) }
     }
 }
 
@@ -94,7 +94,7 @@ impl Deref for Fixed<'_> {
 
 impl Drop for Fixed<'_> {
     fn drop(&mut self) {
-        self.region.inner.words.unpin(self.page, false);
+        self.region.area.words().unpin(self.page, false);
     }
 }
 
@@ -117,7 +117,7 @@ impl DerefMut for FixedMut<'_> {
 
 impl Drop for FixedMut<'_> {
     fn drop(&mut self) {
-        self.region.inner.words.unpin(self.page, true);
-        self.region.inner.note_dirty(self.page);
+        self.region.area.words().unpin(self.page, true);
+        self.region.area.note_dirty(self.page);
     }
 }

@@ -1,113 +1,43 @@
 //! Misses: bringing pages in.
 
+use super::orders::{Order, Orders};
+use super::room::Room;
+use crate::budget::resources::Resources;
+use crate::budget::stock::{Lent, Stock};
 use crate::config::MAX_READ_AHEAD;
 use crate::error::{Error, Result};
-use crate::page::State;
+use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Arrival;
-use crate::region::area::RegionInner;
+use crate::region::area::Area;
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
-use crate::sys::exit::say;
-use crate::sys::fuse::Fuse;
 use crate::sys::memory::PageBuf;
-use crate::sys::sigbus::{Miss, Verdict};
 use crate::sys::{clock, PAGE};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, RwLock};
-
-/// Regions by address, for the handler.
-static REGISTRY: RwLock<Vec<Arc<RegionInner>>> = RwLock::new(Vec::new());
-
-/// Faults in a row on a page that is in memory before they are taken for somebody else's.
-const SPURIOUS: u32 = 1000;
-
-thread_local! {
-    /// Address of the last fault on a page that was in memory, and how often in a row.
-    static AGAIN: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
-}
-
-/// The process that the regions in the registry belong to.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-
-/// Makes a region known to the handler.
-pub(crate) fn register(region: Arc<RegionInner>) {
-    let mut all = REGISTRY.write().expect("registry");
-    let pid = std::process::id();
-    if OWNER.swap(pid, Relaxed) != pid {
-        // A child of fork has none of its parent's regions, and may have got their addresses.
-        std::mem::forget(std::mem::take(&mut *all));
-    }
-    let at = all.partition_point(|r| r.map.addr() < region.map.addr());
-    all.insert(at, region);
-}
-
-/// Misses in the region are foreign from now on.
-pub(crate) fn unregister(region: &RegionInner) {
-    let mut all = REGISTRY.write().expect("registry");
-    all.retain(|r| r.map.addr() != region.map.addr());
-}
-
-/// The region that holds an address.
-pub(crate) fn find(addr: usize) -> Option<Arc<RegionInner>> {
-    let all = REGISTRY.read().ok()?;
-    let at = all
-        .partition_point(|r| r.map.addr() <= addr)
-        .checked_sub(1)?;
-    let r = &all[at];
-    (addr < r.map.addr() + r.map.len()).then(|| r.clone())
-}
-
-/// The handler's entry.
-pub(crate) fn on_miss(miss: Miss) -> Verdict {
-    let _fuse = Fuse::new();
-    let Some(region) = find(miss.addr) else {
-        return Verdict::Pass;
-    };
-    let page = (miss.addr - region.map.addr()) / PAGE;
-    let read_only = region.backing.as_ref().is_some_and(|b| !b.writable);
-    if miss.write && read_only {
-        return Verdict::Pass;
-    }
-    if region.words.get(page).in_memory() {
-        // Raced with whoever brought it in; or the memory itself is broken.
-        let (addr, n) = AGAIN.get();
-        let n = if addr == miss.addr { n + 1 } else { 0 };
-        AGAIN.set((miss.addr, n));
-        if n < SPURIOUS {
-            return Verdict::Handled;
-        }
-        say(&format!(
-            "coldset: page {page} of a region is in memory and cannot be used: broken memory, or the \
-             program has removed it (MADV_REMOVE)\n"
-        ));
-        return Verdict::Pass;
-    }
-    match region.bring_in(page, miss.write) {
-        Ok(()) => Verdict::Handled,
-        Err(e) => {
-            // As a kernel mapping would, the access gets SIGBUS; unlike there, it is told why.
-            say(&format!(
-                "coldset: page {page} of a region cannot be brought in: {e}\n"
-            ));
-            Verdict::Pass
-        }
-    }
-}
+use crate::writeback::flush::Writeback;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
 /// The most pages filled together: by the thread that reads ahead. A miss fills [`MAX_READ_AHEAD`].
-pub(crate) const MOST_FILLED: usize = 128;
+pub(super) const MOST_FILLED: usize = 128;
+
+/// Most pages handed to the thread that reads ahead together: what one leaf table maps.
+const MOST_AHEAD: usize = 512;
+/// Of a small budget, the share that one stream may fill ahead.
+const SHARE: u64 = 8;
+/// Fills at a time for which there is always memory.
+const BOUNCES: usize = 2;
 
 /// Buffers of one miss.
 #[derive(Debug)]
-pub(crate) struct Bounce {
+struct Bounce {
     pages: PageBuf,
     scratch: PageBuf,
 }
 
 impl Bounce {
-    pub(crate) fn new() -> Result<Self> {
+    fn new() -> Result<Self> {
         let make = |n| PageBuf::new(n).map_err(Error::sys("memory for a miss"));
         Ok(Self {
             pages: make(MOST_FILLED)?,
@@ -116,24 +46,59 @@ impl Bounce {
     }
 }
 
-impl RegionInner {
+/// Brings pages in.
+#[derive(Debug)]
+pub(crate) struct Misses {
+    pub(super) res: Arc<Resources>,
+    room: Arc<Room>,
+    writeback: Arc<Writeback>,
+    /// Inside of a fill, nobody asks for another.
+    bounces: Stock<Bounce>,
+    /// What is to be read ahead.
+    pub(super) ahead: Arc<Orders>,
+}
+
+impl Misses {
+    pub(crate) fn new(
+        res: Arc<Resources>,
+        room: Arc<Room>,
+        writeback: Arc<Writeback>,
+        ahead: Arc<Orders>,
+    ) -> Result<Self> {
+        Ok(Self {
+            res,
+            room,
+            writeback,
+            bounces: Stock::new(BOUNCES, |_| Bounce::new())?,
+            ahead,
+        })
+    }
+
+    fn bounce(&self) -> Lent<'_, Bounce> {
+        self.bounces.take_or_make(|| {
+            let one = Bounce::new()?;
+            self.res.counts.more_bounces.fetch_add(1, Relaxed);
+            Ok::<_, Error>(one)
+        })
+    }
+
     /// Makes sure that a page was in memory at some moment during the call.
-    pub(crate) fn bring_in(self: &Arc<Self>, page: usize, write: bool) -> Result<()> {
-        let _passage = self.pool.traffic.enter();
+    pub(crate) fn bring_in(&self, area: &Arc<Area>, page: usize, write: bool) -> Result<()> {
+        let _passage = self.res.traffic.enter();
         loop {
-            match self.words.get(page).state() {
-                State::Resident | State::Writeback => return Ok(()),
-                State::Busy => self.words.wait_while(page, State::Busy),
-                State::Evicted => {
-                    if self.words.try_fill(page) {
-                        let most = self.window(page);
-                        let filled = self.fill(page, most, write)?;
-                        self.stream.filled(page + filled, most);
-                        if most == self.pool.config.read_ahead {
-                            self.hand_over(page + filled);
+            match area.words().get(page).state() {
+                PageState::Resident | PageState::Writeback => return Ok(()),
+                PageState::Busy => area.words().wait_while(page, PageState::Busy),
+                PageState::Evicted => {
+                    if area.words().try_fill(page) {
+                        let most = area.stream().window(page, self.res.config.read_ahead);
+                        let filled = self.fill(area, page, most, write)?;
+                        area.stream().filled(page + filled, most);
+                        if most == self.res.config.read_ahead {
+                            self.hand_over(area, page + filled);
                         }
-                        if write && self.writable_file().is_some() {
-                            self.pool.balance_dirty();
+                        if write && area.writable_file().is_some() {
+                            self.writeback.balance_dirty();
                         }
                         return Ok(());
                     }
@@ -143,44 +108,28 @@ impl RegionInner {
     }
 
     /// Brings a run of pages in, many at a time.
-    pub(crate) fn prefetch(&self, first: usize, pages: usize) -> Result<()> {
+    pub(crate) fn prefetch(&self, area: &Area, first: usize, pages: usize) -> Result<()> {
         let mut at = first;
         while at < first + pages {
-            if self.words.try_fill(at) {
+            if area.words().try_fill(at) {
                 let most = (first + pages - at).min(MAX_READ_AHEAD);
-                self.fill(at, most, false)?;
+                self.fill(area, at, most, false)?;
             }
             at += 1;
         }
         Ok(())
     }
 
-    /// How many pages from this miss on are worth bringing in together.
-    fn window(&self, page: usize) -> usize {
-        let most = self.pool.config.read_ahead;
-        match self.advice.load(Relaxed) {
-            1 => return 1,
-            2 => return most,
-            _ => {}
-        }
-        self.stream.window(page, most)
-    }
-
-    /// Takes the pages from `first` on that are evicted, up to `end`. Returns how many.
-    pub(crate) fn claim_evicted(&self, first: usize, end: usize) -> usize {
-        (first..end).take_while(|&p| self.words.try_fill(p)).count()
-    }
-
     /// Fills pages that the caller owns, if there is room. False: they have been given back.
-    pub(crate) fn fill_or_leave(&self, first: usize, n: usize) -> bool {
-        match self.fill_owned(first, n, false) {
+    pub(super) fn fill_or_leave(&self, area: &Area, first: usize, n: usize) -> bool {
+        match self.fill_owned(area, first, n, false) {
             Ok(filled) if filled > 0 => {
-                self.pool.counts.filled.fetch_add(n as u64, Relaxed);
+                self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
             }
             // Whoever needs them will miss, and meet the error, if it is one.
             _ => {
-                (first..first + n).for_each(|p| self.words.emptied(p));
+                (first..first + n).for_each(|p| area.words().emptied(p));
                 false
             }
         }
@@ -188,29 +137,29 @@ impl RegionInner {
 
     /// Fills a page that the caller owns, and up to `most` - 1 evicted neighbours after it. Returns
     /// pages filled.
-    fn fill(&self, first: usize, most: usize, write: bool) -> Result<usize> {
+    fn fill(&self, area: &Area, first: usize, most: usize, write: bool) -> Result<usize> {
         let start = clock::now();
-        let end = (first + most.max(1)).min(self.pages());
-        let mut n = 1 + self.claim_evicted(first + 1, end);
-        let mut done = self.fill_owned(first, n, write);
+        let end = (first + most.max(1)).min(area.pages());
+        let mut n = 1 + claim_evicted(area, first + 1, end);
+        let mut done = self.fill_owned(area, first, n, write);
         while n > 1 && !matches!(done, Ok(filled) if filled > 0) {
             // No room for all of them, or it is a neighbour that cannot be read.
             let less = n / 2;
-            (first + less..first + n).for_each(|p| self.words.emptied(p));
+            (first + less..first + n).for_each(|p| area.words().emptied(p));
             n = less;
-            done = self.fill_owned(first, n, write);
+            done = self.fill_owned(area, first, n, write);
         }
         match done {
             Ok(filled) => {
-                let c = &self.pool.counts;
+                let c = &self.res.counts;
                 c.misses.fetch_add(1, Relaxed);
                 c.filled.fetch_add(filled as u64, Relaxed);
                 c.miss_ns.add(clock::now() - start);
                 Ok(filled)
             }
             Err(e) => {
-                (first..first + n).for_each(|p| self.words.emptied(p));
-                self.pool.counts.failed_misses.fetch_add(1, Relaxed);
+                (first..first + n).for_each(|p| area.words().emptied(p));
+                self.res.counts.failed_misses.fetch_add(1, Relaxed);
                 Err(e)
             }
         }
@@ -218,83 +167,87 @@ impl RegionInner {
 
     /// Fills pages that the caller owns: all, or none (0) if there is no room for more than one. On
     /// error all of them still are the caller's.
-    fn fill_owned(&self, first: usize, n: usize, write: bool) -> Result<usize> {
-        let pool = &self.pool;
-        if !pool.make_room(self.book.memcg, n as u64, n == 1)? {
+    fn fill_owned(&self, area: &Area, first: usize, n: usize, write: bool) -> Result<usize> {
+        let memcg = area.book().memcg;
+        if !self.room.make_room(memcg, n as u64, n == 1)? {
             return Ok(0);
         }
-        let give_up = |e| {
-            pool.gate.leave(n as u64);
-            pool.uncharge(self.book.memcg, n as u64);
-            Err(e)
-        };
-        let mut bounce = pool.bounce();
-        let fresh = match self.load(first, n, &mut bounce) {
-            Ok(fresh) => fresh,
-            Err(e) => return give_up(e),
-        };
-        // A store that is about to happen would only fault again on a protected page. A page without
-        // a copy in the store counts as written anyway.
-        let bytes = &bounce.pages.bytes()[..n * PAGE];
-        // Before anybody can store to them: a sync passes over blocks that have none.
-        if !plant::on(Plant::CountLate) {
-            (first..first + n).for_each(|p| self.count_in(p));
+        let pages = first..first + n;
+        let done = self.put_in(area, pages.clone(), write);
+        if done.is_err() {
+            self.res.gate.leave(n as u64);
+            self.room.uncharge(memcg, n as u64);
+            return done.map(|()| 0);
         }
-        let put = if write && (fresh || n == 1) {
-            self.put_in(first, bytes, false)
-        } else if write {
-            self.put_in(first, &bytes[..PAGE], false)
-                .and_then(|()| self.put_in(first + 1, &bytes[PAGE..], true))
-        } else {
-            self.put_in(first, bytes, true)
-        };
-        drop(bounce);
-        if let Err(e) = put {
-            // Nothing has been told, so the store still has it all; what has been put is taken away.
-            for p in first..first + n {
-                self.take_away(p);
-                self.count_out(p);
-            }
-            return give_up(e);
-        }
-        self.tell_engine(first, n, write);
+        self.tell_engine(area, first, n, write);
         if plant::on(Plant::CountLate) {
-            (first..first + n).for_each(|p| self.count_in(p));
+            pages.clone().for_each(|p| area.count_in(p));
         }
-        for p in first..first + n {
+        for p in pages {
             // What was zero has no copy anywhere; only the write-protect mark tells if it still is.
             let stored = write && p == first;
-            self.words.filled(p, stored && self.is_explicit());
+            area.words().filled(p, stored && area.is_explicit());
         }
         Ok(n)
     }
 
+    /// Loads contents and puts them into pages for which there is room.
+    fn put_in(&self, area: &Area, pages: Range<usize>, write: bool) -> Result<()> {
+        let (first, n) = (pages.start, pages.len());
+        let mut bounce = self.bounce();
+        let fresh = self.load(area, first, n, &mut bounce)?;
+        // Before anybody can store to them: a sync passes over blocks that have none.
+        if !plant::on(Plant::CountLate) {
+            pages.clone().for_each(|p| area.count_in(p));
+        }
+        // A store that is about to happen would only fault again on a protected page. A page without
+        // a copy in the store counts as written anyway.
+        let bytes = &bounce.pages.bytes()[..n * PAGE];
+        let memory = area.memory();
+        let put = if write && (fresh || n == 1) {
+            memory.put_in(first, bytes, false)
+        } else if write {
+            memory
+                .put_in(first, &bytes[..PAGE], false)
+                .and_then(|()| memory.put_in(first + 1, &bytes[PAGE..], true))
+        } else {
+            memory.put_in(first, bytes, true)
+        };
+        if put.is_err() {
+            // Nothing has been told, so the store still has it all; what has been put is taken away.
+            for p in pages {
+                memory.check();
+                memory.remove(p, 1);
+                area.count_out(p);
+            }
+        }
+        put
+    }
+
     /// Reads contents into the buffer. True if all of it is fresh zeroes.
-    fn load(&self, first: usize, n: usize, b: &mut Bounce) -> Result<bool> {
-        let c = &self.pool.counts;
-        if let Some(file) = &self.backing {
-            let buf = &mut b.pages.bytes_mut()[..n * PAGE];
-            let from = (first * PAGE) as u64;
-            let have = file.len.saturating_sub(from).min(buf.len() as u64) as usize;
-            read_exact(&*file.storage, buf, have, from).map_err(Error::io("reading a file"))?;
+    fn load(&self, area: &Area, first: usize, n: usize, b: &mut Bounce) -> Result<bool> {
+        let c = &self.res.counts;
+        let pages = &mut b.pages.bytes_mut()[..n * PAGE];
+        if let Some(file) = area.backing() {
+            let (from, have) = file.part(first, n);
+            read_exact(&*file.storage, pages, have, from).map_err(Error::io("reading a file"))?;
             c.read_file.fetch_add(n as u64, Relaxed);
             return Ok(false);
         }
         let mut slots = [None; MOST_FILLED];
         let mut stored = 0;
         for (i, s) in slots[..n].iter_mut().enumerate() {
-            *s = self.slot(first + i);
+            *s = area.slot(first + i);
             match s {
-                None => b.pages.page_mut(i).fill(0),
+                None => pages[i * PAGE..][..PAGE].fill(0),
                 Some(_) => stored += 1,
             }
         }
         if stored > 0 {
-            let swap = self.pool.swap.as_ref().expect("slot of a swap");
+            let swap = self.res.swap.as_ref().expect("slot of a swap");
             if plant::on(Plant::SlotEarly) {
-                self.give_slots_early(&slots[..n], first);
+                self.give_slots_early(area, &slots[..n], first);
             }
-            let pages = &mut b.pages.bytes_mut()[..n * PAGE];
             let done = swap.get_many(&slots[..n], pages, b.scratch.bytes_mut());
             done.map_err(Error::io("reading swap"))?;
             c.swapped_in.fetch_add(stored, Relaxed);
@@ -303,34 +256,66 @@ impl RegionInner {
     }
 
     /// The planted bug: others may take the slots, and store to them, before they have been read.
-    fn give_slots_early(&self, slots: &[Option<u32>], first: usize) {
-        let mut core = self.pool.core();
+    fn give_slots_early(&self, area: &Area, slots: &[Option<u32>], first: usize) {
+        let mut core = self.res.core();
         for (i, slot) in slots.iter().enumerate() {
             if let Some(slot) = *slot {
-                self.book.set_slot(first + i, None);
+                area.book().set_slot(first + i, None);
                 core.policy.free_slot(None, slot);
             }
         }
     }
 
-    fn tell_engine(&self, first: usize, n: usize, write: bool) {
-        let swap = self.pool.swap.as_ref();
-        let mut core = self.pool.core();
-        let counts = !self.pool.config.store_outside;
-        let keep = swap.is_some_and(|s| core.keeps_copies(s, counts, self.book.memcg));
+    fn tell_engine(&self, area: &Area, first: usize, n: usize, write: bool) {
+        let res = &self.res;
+        let (swap, book) = (res.swap.as_ref(), area.book());
+        let mut core = res.core();
+        let counts = !res.config.store_outside;
+        let keep = swap.is_some_and(|s| core.keeps_copies(s, counts, book.memcg));
         for i in 0..n {
             let how = Arrival {
                 wanted: i == 0,
                 write: write && i == 0,
                 returned: false,
             };
-            core.policy.insert(&self.book, swap, first + i, how, keep);
+            core.policy.insert(book, swap, first + i, how, keep);
         }
         // Records and page tables may have grown.
-        self.pool.gone(&mut core, 0);
-        if write && self.writable_file().is_some() {
-            drop(core);
-            self.note_dirty(first);
+        res.gone(&mut core, 0);
+        drop(core);
+        if write {
+            area.note_dirty(first);
         }
     }
+
+    /// A miss in order was to fill as many pages as it may: the thread takes those from `first` on.
+    fn hand_over(&self, area: &Arc<Area>, first: usize) {
+        let least = self.res.config.read_ahead;
+        let most = self.most_ahead();
+        let left = area.pages() - first;
+        if most == 0 || left == 0 || least < 2 {
+            return;
+        }
+        let pages = area.stream().hand_over(first, least, most).min(left);
+        if pages > 0 && self.ahead.add(Order::new(area, first, pages)) {
+            area.stream().filled(first + pages, least);
+        }
+    }
+
+    /// Pages that a stream may hand over at once; 0: none.
+    fn most_ahead(&self) -> usize {
+        let most = MOST_AHEAD.min((self.res.gate.budget() / SHARE) as usize);
+        let worth_it = self.res.config.background && most >= self.res.config.read_ahead;
+        if worth_it {
+            most
+        } else {
+            0
+        }
+    }
+}
+
+/// Takes the pages from `first` on that are evicted, up to `end`. Returns how many.
+pub(super) fn claim_evicted(area: &Area, first: usize, end: usize) -> usize {
+    let words = area.words();
+    (first..end).take_while(|&p| words.try_fill(p)).count()
 }

@@ -6,10 +6,9 @@
 //! the descriptor and nobody has the file behind it, the kernel takes its regions for ordinary memory
 //! again, and evicted pages read as zeroes.
 
+use super::registry::find;
 use crate::error::{Error, Result};
-use crate::miss::fill::find;
-use crate::region::area::{Memory, RegionInner};
-use crate::sys::exit::{end, say};
+use crate::sys::exit::end;
 use crate::sys::fd::Kept;
 use crate::sys::fuse::pool_thread;
 use crate::sys::userfaultfd::{Told, Userfaultfd};
@@ -118,7 +117,7 @@ fn serve(uffd: &Userfaultfd, stop: &Kept) {
         // One at a time: the others are there for the rest.
         match uffd.next_message() {
             Ok(Some(miss)) => {
-                if !handle(uffd, miss) {
+                if !handle(miss) {
                     failed.push((miss.addr & !(PAGE - 1), Instant::now()));
                 }
             }
@@ -133,40 +132,28 @@ fn serve(uffd: &Userfaultfd, stop: &Kept) {
 }
 
 /// Brings a page in. False: it has been made to fail.
-fn handle(uffd: &Userfaultfd, miss: Told) -> bool {
-    let Some(region) = find(miss.addr) else {
-        // Its region is going away, and whoever still uses it is on his own.
+fn handle(miss: Told) -> bool {
+    let Some(mapped) = find(miss.addr) else {
+        // Its region is going away, and a thread that still uses it is the program's own mistake.
         return true;
     };
-    let page = (miss.addr - region.map.addr()) / PAGE;
-    // Read-ahead may have brought it in since: the program goes on, and may have dropped the region.
-    let _passage = region.pool.traffic.enter();
-    let gone = region.stream.gone.read().expect("a stream");
+    let page = mapped.page(miss.addr);
+    // Read-ahead may have brought it in since: the program has continued, and may have dropped the region.
+    let _passage = mapped.misses.res.traffic.enter();
+    let gone = mapped.area.stream().serving();
     if *gone {
         return true;
     }
-    match region.bring_in(page, miss.write) {
-        Ok(()) => {
-            // If somebody else brought it in, nobody has been woken for this message.
-            let woken = uffd.wake(&region.map, page * PAGE);
-            debug_assert!(woken.is_ok(), "{woken:?}");
-            true
-        }
-        Err(e) => {
-            say(&format!(
-                "coldset: page {page} of a region cannot be brought in: {e}\n"
-            ));
-            fail(uffd, &region, page);
-            false
-        }
+    let done = mapped.bring_in(page, miss.write);
+    let memory = mapped.area.memory();
+    if done.is_ok() {
+        // If somebody else brought it in, nobody has been woken for this message.
+        let woken = memory.wake(page);
+        debug_assert!(woken.is_ok(), "{woken:?}");
+    } else {
+        memory.fail(page);
     }
-}
-
-/// Whoever waits for the page gets SIGBUS, a system call EFAULT.
-fn fail(uffd: &Userfaultfd, region: &RegionInner, page: usize) {
-    // Refused if somebody else could bring it in after all.
-    let _ = uffd.poison(&region.map, page * PAGE);
-    let _ = uffd.wake(&region.map, page * PAGE);
+    done.is_ok()
 }
 
 /// Pages that have failed for a while may be tried again.
@@ -175,9 +162,9 @@ fn forgive(failed: &mut Vec<(usize, Instant)>) {
         if since.elapsed() < FAILED {
             return true;
         }
-        if let Some(r) = find(addr).filter(|r| matches!(r.memory, Memory::Faulting { .. })) {
+        if let Some(r) = find(addr) {
             // Drops the mark. A page that is there by now stays, only its use is seen late.
-            r.zap(addr - r.map.addr(), PAGE);
+            r.area.memory().zap(r.page(addr) * PAGE, PAGE);
         }
         false
     });

@@ -2,10 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `fill.rs` | a miss |
-//! | `ahead.rs` | reading ahead of misses in order |
+//! | `room.rs` | room for pages: charges, and places in memory |
+//! | `fill.rs` | bringing pages in |
+//! | `orders.rs`, `ahead.rs` | what is to be read ahead, and the thread that does it |
+//! | `registry.rs` | the region of an address; misses that are signals |
 //! | `handler.rs` | threads that handle misses, where system calls must be able to miss |
 
 pub(crate) mod ahead;
 pub(crate) mod fill;
 pub(crate) mod handler;
+pub(crate) mod orders;
+pub(crate) mod registry;
+pub(crate) mod room;

@@ -1,8 +1,8 @@
 //! Snapshots in the text form of Prometheus (OpenMetrics 1.0).
 
-use super::histogram::Distribution;
 use super::registry::{snapshot_all, ProcessSnapshot};
 use super::snapshot::{GroupSnapshot, Lists, RegionKind, Snapshot};
+use crate::budget::histogram::Distribution;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

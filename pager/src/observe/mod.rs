@@ -2,15 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `histogram.rs` | latencies: recorded by atomics, read as percentiles |
-//! | `snapshot.rs` | where a pool stands, with all counters, as data that can be written down |
+//! | `snapshot.rs` | where a pool stands, as data; `pool/snapshot.rs` gathers it |
 //! | `registry.rs` | the pools of this process |
 //! | `socket.rs`, `client.rs` | a socket that answers with snapshots, and its readers |
 //! | `metrics.rs`, `http.rs` | the same for Prometheus |
 //! | `server.rs` | a thread that answers a few connections at a time |
 
 mod client;
-pub(crate) mod histogram;
 #[cfg(feature = "metrics")]
 mod http;
 #[cfg(feature = "metrics")]
@@ -20,8 +18,8 @@ mod server;
 pub(crate) mod snapshot;
 mod socket;
 
+pub use crate::budget::histogram::Distribution;
 pub use client::{processes, read, ObserveError};
-pub use histogram::Distribution;
 #[cfg(feature = "metrics")]
 pub use metrics::{metrics, Metric};
 pub use registry::{snapshot_all, ProcessSnapshot};

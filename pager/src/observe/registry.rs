@@ -1,12 +1,17 @@
 //! The pools of this process.
 
 use super::snapshot::Snapshot;
-use crate::pool::inner::PoolInner;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
-static POOLS: Mutex<Vec<Weak<PoolInner>>> = Mutex::new(Vec::new());
+/// A pool, as far as others look at it.
+pub(crate) trait Observed: Send + Sync {
+    /// Where it stands. None if a panic has left its engine in an unknown state.
+    fn snapshot(&self) -> Option<Snapshot>;
+}
+
+static POOLS: Mutex<Vec<Weak<dyn Observed>>> = Mutex::new(Vec::new());
 
 /// A number for a new pool.
 pub(crate) fn next_id() -> u64 {
@@ -15,10 +20,10 @@ pub(crate) fn next_id() -> u64 {
 }
 
 /// A pool exists.
-pub(crate) fn add(pool: &Arc<PoolInner>) {
+pub(crate) fn add(pool: Arc<dyn Observed>) {
     let mut all = POOLS.lock().unwrap_or_else(|e| e.into_inner());
     all.retain(|p| p.strong_count() > 0);
-    all.push(Arc::downgrade(pool));
+    all.push(Arc::downgrade(&pool));
 }
 
 /// Where all pools of a process stand.
@@ -41,7 +46,7 @@ impl ProcessSnapshot {
 
 /// Where all pools of this process stand.
 pub fn snapshot_all() -> ProcessSnapshot {
-    let pools: Vec<Arc<PoolInner>> = {
+    let pools: Vec<Arc<dyn Observed>> = {
         let all = POOLS.lock().unwrap_or_else(|e| e.into_inner());
         all.iter().filter_map(Weak::upgrade).collect()
     };

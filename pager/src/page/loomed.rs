@@ -17,7 +17,7 @@ use loom::thread;
 use std::cell::Cell;
 use sync::Words;
 use table::PageTable;
-use word::{State, Word};
+use word::{PageState, Word};
 
 thread_local! {
     /// Plants a bug: a transition is a load and a store, not one step. Loom's threads all run on the
@@ -172,9 +172,9 @@ impl Page {
     fn bring_in(&self) {
         loop {
             match self.words.get(0).state() {
-                State::Resident | State::Writeback => return,
-                State::Busy => self.words.wait_while(0, State::Busy),
-                State::Evicted => {
+                PageState::Resident | PageState::Writeback => return,
+                PageState::Busy => self.words.wait_while(0, PageState::Busy),
+                PageState::Evicted => {
                     if self.words.try_fill(0) {
                         return self.read_in();
                     }
@@ -236,8 +236,8 @@ impl Page {
         // SAFETY: as above.
         let stored = self.store.with(|s| unsafe { *s });
         match w.state() {
-            State::Evicted => stored,
-            State::Resident => {
+            PageState::Evicted => stored,
+            PageState::Resident => {
                 let v = self.look();
                 assert!(w.dirtied() || v == stored, "a clean page differs");
                 v
@@ -322,7 +322,7 @@ fn writeback_keeps_the_evictor_off() {
         }
     }
     fn waits(p: &Page) {
-        p.words.wait_while(0, State::Writeback);
+        p.words.wait_while(0, PageState::Writeback);
     }
     all_orders(|| Page::resident(7), &[writes_back, waits, Page::evict], 7);
 }

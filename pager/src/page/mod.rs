@@ -20,5 +20,5 @@ mod sync {
 }
 
 pub use table::PageTable;
-pub use word::{State, Word};
+pub use word::{PageState, Word};
 pub use words::Words;

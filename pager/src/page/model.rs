@@ -2,7 +2,7 @@
 //! `word.rs`: a filler, an evictor, two readers and a writer with guards, and a flusher that takes
 //! the page (guards) or marks it (mappings).
 
-use super::word::{State, Word};
+use super::word::{PageState, Word};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Where somebody is: nowhere, or in the middle of something.
@@ -114,10 +114,10 @@ fn wrong(w: &World) -> Option<&'static str> {
     let owners = w.at.iter().filter(|a| matches!(a, At::Owns(_))).count();
     let holders = w.at.iter().filter(|a| **a == At::Holds).count();
     let state = w.word.state();
-    if owners > 1 || (owners == 1) != (state == State::Busy) {
+    if owners > 1 || (owners == 1) != (state == PageState::Busy) {
         return Some("BUSY has exactly one owner");
     }
-    if matches!(w.at[FLUSHER], At::Writes(_)) != (state == State::Writeback) {
+    if matches!(w.at[FLUSHER], At::Writes(_)) != (state == PageState::Writeback) {
         return Some("WRITEBACK is the flusher's");
     }
     if holders as u32 != w.word.pins() || (holders > 0 && !w.word.in_memory()) {
@@ -126,7 +126,7 @@ fn wrong(w: &World) -> Option<&'static str> {
     if w.at[WRITER] == At::Holds && holders > 1 {
         return Some("a writer is alone");
     }
-    if state == State::Evicted && w.newer {
+    if state == PageState::Evicted && w.newer {
         return Some("a store is lost");
     }
     None
@@ -158,18 +158,20 @@ fn no_interleaving_loses_a_store_or_shares_a_page() {
     let all = explore(false).unwrap();
     let reached = |f: &dyn Fn(&World) -> bool| all.iter().any(f);
     for state in [
-        State::Evicted,
-        State::Busy,
-        State::Resident,
-        State::Writeback,
+        PageState::Evicted,
+        PageState::Busy,
+        PageState::Resident,
+        PageState::Writeback,
     ] {
         assert!(reached(&|w| w.word.state() == state), "{state:?}");
     }
     assert!(reached(&|w| w.word.pins() == 2), "two readers");
     let writer_during_writeback =
-        |w: &World| w.at[WRITER] == At::Holds && w.word.state() == State::Writeback;
+        |w: &World| w.at[WRITER] == At::Holds && w.word.state() == PageState::Writeback;
     assert!(reached(&writer_during_writeback));
-    assert!(reached(&|w| w.word.state() == State::Writeback && w.newer));
+    assert!(reached(
+        &|w| w.word.state() == PageState::Writeback && w.newer
+    ));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The words of a region.
 
 use super::sync::{futex, AtomicU32, Words};
-use super::word::{State, Word};
+use super::word::{PageState, Word};
 use std::sync::atomic::Ordering::*;
 
 /// One word a page. A page that nobody has used has none: it reads as evicted, without marks.
@@ -53,12 +53,12 @@ impl PageTable {
 
     /// The owner is done: the page is in memory.
     pub fn filled(&self, page: usize, dirtied: bool) {
-        self.finish(page, State::Busy, |w| w.filled(dirtied));
+        self.finish(page, PageState::Busy, |w| w.filled(dirtied));
     }
 
     /// The owner is done: the page is not in memory.
     pub fn emptied(&self, page: usize) {
-        self.finish(page, State::Busy, Word::emptied);
+        self.finish(page, PageState::Busy, Word::emptied);
     }
 
     /// Takes a page in memory for writeback; others may use it meanwhile.
@@ -68,10 +68,10 @@ impl PageTable {
 
     /// Writeback is over.
     pub fn end_writeback(&self, page: usize, dirtied: bool) {
-        self.finish(page, State::Writeback, |w| w.end_writeback(dirtied));
+        self.finish(page, PageState::Writeback, |w| w.end_writeback(dirtied));
     }
 
-    fn finish(&self, page: usize, from: State, f: impl Fn(Word) -> Word) {
+    fn finish(&self, page: usize, from: PageState, f: impl Fn(Word) -> Word) {
         let before = self.update(page, |w| Some(f(w))).expect("always agrees");
         assert!(
             before.state() == from,
@@ -141,7 +141,7 @@ impl PageTable {
     }
 
     /// Sleeps while the page is in this state.
-    pub fn wait_while(&self, page: usize, state: State) {
+    pub fn wait_while(&self, page: usize, state: PageState) {
         loop {
             let w = self.get(page);
             if w.state() != state {

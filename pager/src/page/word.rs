@@ -14,7 +14,7 @@
 /// Where a page stands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u32)]
-pub enum State {
+pub enum PageState {
     /// Not in memory: contents are in the store, or zero.
     Evicted = 0,
     /// Somebody owns it and moves contents in or out.
@@ -33,23 +33,23 @@ const DIRTIED: u32 = 1 << 6;
 const EXCLUSIVE: u32 = 1 << 7;
 const PIN: u32 = 1 << 8;
 
-/// State, marks and pin count of a page. Zero: evicted, no marks.
+/// PageState, marks and pin count of a page. Zero: evicted, no marks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Word(pub u32);
 
 impl Word {
     /// The state.
     #[inline]
-    pub const fn state(self) -> State {
+    pub const fn state(self) -> PageState {
         match self.0 & STATE {
-            0 => State::Evicted,
-            1 => State::Busy,
-            2 => State::Resident,
-            _ => State::Writeback,
+            0 => PageState::Evicted,
+            1 => PageState::Busy,
+            2 => PageState::Resident,
+            _ => PageState::Writeback,
         }
     }
 
-    const fn with(self, s: State) -> Self {
+    const fn with(self, s: PageState) -> Self {
         Self(self.0 & !STATE | s as u32)
     }
 
@@ -86,14 +86,14 @@ impl Word {
     /// In memory, and readable through the mapping or the descriptor.
     #[inline]
     pub const fn in_memory(self) -> bool {
-        matches!(self.state(), State::Resident | State::Writeback)
+        matches!(self.state(), PageState::Resident | PageState::Writeback)
     }
 
     /// To bring contents in.
     #[inline]
     pub const fn fill(self) -> Option<Self> {
         match self.state() {
-            State::Evicted => Some(self.with(State::Busy)),
+            PageState::Evicted => Some(self.with(PageState::Busy)),
             _ => None,
         }
     }
@@ -102,7 +102,7 @@ impl Word {
     #[inline]
     pub const fn evict(self) -> Option<Self> {
         match self.state() {
-            State::Resident if self.pins() == 0 => Some(self.with(State::Busy)),
+            PageState::Resident if self.pins() == 0 => Some(self.with(PageState::Busy)),
             _ => None,
         }
     }
@@ -111,20 +111,20 @@ impl Word {
     #[inline]
     pub const fn filled(self, dirtied: bool) -> Self {
         let dirt = if dirtied { DIRTIED } else { 0 };
-        Self(self.with(State::Resident).0 & !WAITERS | dirt)
+        Self(self.with(PageState::Resident).0 & !WAITERS | dirt)
     }
 
     /// The owner has taken contents out, or could not bring them in.
     #[inline]
     pub const fn emptied(self) -> Self {
-        Self(State::Evicted as u32)
+        Self(PageState::Evicted as u32)
     }
 
     /// To copy contents to the file.
     #[inline]
     pub const fn start_writeback(self) -> Option<Self> {
         match self.state() {
-            State::Resident => Some(self.with(State::Writeback)),
+            PageState::Resident => Some(self.with(PageState::Writeback)),
             _ => None,
         }
     }
@@ -149,7 +149,9 @@ impl Word {
     #[inline]
     pub const fn pin_exclusive(self) -> Option<Self> {
         match self.state() {
-            State::Resident if self.pins() == 0 => Some(Self((self.0 + PIN) | EXCLUSIVE | YOUNG)),
+            PageState::Resident if self.pins() == 0 => {
+                Some(Self((self.0 + PIN) | EXCLUSIVE | YOUNG))
+            }
             _ => None,
         }
     }

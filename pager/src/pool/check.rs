@@ -1,6 +1,6 @@
 //! Do the books agree? For tests.
 
-use crate::page::State;
+use crate::page::PageState;
 use crate::pool::inner::Pool;
 use coldset_engine::memcg::CHARGE_BATCH;
 
@@ -15,34 +15,34 @@ impl Pool {
     pub fn check(&self) {
         let pool = &*self.inner;
         let _one = pool.recording.lock().expect("recording");
-        pool.traffic.alone(|| {
-            let mut core = pool.core();
+        pool.res.traffic.alone(|| {
+            let mut core = pool.res.core();
             // A batch may hold on to folios that have been forgotten.
             core.policy.drain();
             let engine = core.policy.engine();
             engine.check();
             let mut resident = 0;
-            for r in core.regions.values() {
+            for r in core.regions() {
                 for p in 0..r.pages() {
                     let known = r.folio(p).is_some();
-                    let state = r.words.get(p).state();
-                    let name = r.book.object.0;
+                    let state = r.words().get(p).state();
+                    let name = r.book().object.0;
                     let what = format!("page {p} of region {name} is {state:?}");
                     match state {
-                        State::Resident => assert!(known, "{what} without a folio"),
-                        State::Evicted => assert!(!known, "{what} and has a folio"),
+                        PageState::Resident => assert!(known, "{what} without a folio"),
+                        PageState::Evicted => assert!(!known, "{what} and has a folio"),
                         _ => panic!("{what}, and nothing is under way"),
                     }
                     if let Some(id) = r.folio(p) {
                         let owner = engine.folio(id).owner();
-                        assert_eq!(owner, (r.book.object, p as u32), "{what}: whose folio?");
+                        assert_eq!(owner, (r.book().object, p as u32), "{what}: whose folio?");
                         resident += 1;
                     }
                 }
             }
             assert_eq!(engine.nr_folios() as u64, resident, "folios");
             assert_eq!(
-                pool.gate.resident(),
+                pool.res.gate.resident(),
                 resident,
                 "pages that the gate has let in"
             );
@@ -53,7 +53,7 @@ impl Pool {
                 "{top} pages are charged for {resident} in memory"
             );
             // Not the peak: a budget may have been larger.
-            let (used, budget) = (pool.gate.used(), pool.gate.budget());
+            let (used, budget) = (pool.res.gate.used(), pool.res.gate.budget());
             assert!(used <= budget + 8 * 16, "{used} pages of {budget}");
         });
     }

@@ -74,9 +74,9 @@ impl Pool {
     pub fn root(&self) -> Group {
         Group {
             pool: self.inner.clone(),
-            memcg: self.inner.top,
+            memcg: self.inner.res.top,
             name: "/".into(),
-            threads: self.inner.config.fault == FaultMode::Thread,
+            threads: self.inner.res.config.fault == FaultMode::Thread,
         }
     }
 
@@ -97,9 +97,9 @@ impl Group {
     pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
         // The name may lie in managed memory: copied before any lock is taken.
         let name = format!("{}/{name}", self.name.trim_end_matches('/'));
-        let _shield = self.pool.enter()?;
+        let _shield = self.pool.res.enter()?;
         let memcg = {
-            let mut core = self.pool.core();
+            let mut core = self.pool.res.core();
             let memcg = core.policy.group(self.memcg)?;
             core.group_names.insert(memcg, name.clone());
             memcg
@@ -120,13 +120,13 @@ impl Group {
     /// # Errors
     /// [`Error::Missing`] names the privilege that is missing; a pool in explicit mode.
     pub fn with_handler_threads(&self) -> Result<Group> {
-        let _shield = self.pool.enter()?;
-        if self.pool.pagemap.is_none() {
+        let _shield = self.pool.res.enter()?;
+        if self.pool.res.pagemap.is_none() {
             return Err(Error::Mode(
                 "a pool in explicit mode has no misses to handle",
             ));
         }
-        probe_threads(&self.pool.config.denied)?;
+        probe_threads(&self.pool.res.config.denied)?;
         Ok(Group {
             threads: true,
             ..self.clone()
@@ -143,7 +143,13 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn usage(&self) -> u64 {
-        self.pool.of_this_process().core().policy.engine().memcgs[self.memcg]
+        self.pool
+            .res
+            .of_this_process()
+            .core()
+            .policy
+            .engine()
+            .memcgs[self.memcg]
             .memory()
             .usage()
             * PAGE as u64
@@ -155,6 +161,7 @@ impl Group {
     /// In a child of fork.
     pub fn counter(&self, c: Counter) -> i64 {
         self.pool
+            .res
             .of_this_process()
             .core()
             .policy
@@ -170,6 +177,7 @@ impl Group {
     /// In a child of fork.
     pub fn generations(&self) -> Vec<[u64; 3]> {
         self.pool
+            .res
             .of_this_process()
             .core()
             .policy
@@ -183,37 +191,38 @@ impl Group {
     /// # Errors
     /// [`Error::Forked`]; the root's limits are the budget and cannot be set.
     pub fn set(&self, limits: Limits) -> Result<()> {
-        let _shield = self.pool.enter()?;
-        if self.memcg == self.pool.top {
+        let _shield = self.pool.res.enter()?;
+        if self.memcg == self.pool.res.top {
             return Err(Error::Mode(
                 "the limit of the root group is the pool's budget",
             ));
         }
         if limits.min.is_some() || limits.low.is_some() {
             let (min, low) = (limits.min.map(pages), limits.low.map(pages));
-            self.pool.core().policy.protect(self.memcg, min, low)?;
+            self.pool.res.core().policy.protect(self.memcg, min, low)?;
         }
         for (max, bytes) in [(false, limits.high), (true, limits.max)] {
             if let Some(b) = bytes {
-                let w = self.pool.core().policy.limit(self.memcg, max, pages(b))?;
-                self.drive(w)?;
+                let w = self
+                    .pool
+                    .res
+                    .core()
+                    .policy
+                    .limit(self.memcg, max, pages(b))?;
+                self.run(w)?;
             }
         }
         Ok(())
     }
 
-    fn drive(&self, mut w: Stepped<LimitWrite>) -> Result<()> {
+    fn run(&self, mut w: Stepped<LimitWrite>) -> Result<()> {
         loop {
-            let step = self.pool.core().policy.limit_step(&mut w);
+            let step = self.pool.res.core().policy.limit_step(&mut w);
             match step {
                 WriteStep::Reclaim { memcg, nr, .. } => {
-                    let mut freed = self.pool.reclaim_for_good(memcg, nr)?;
-                    if freed == 0 {
-                        freed = self.pool.flush_some(nr);
-                    }
-                    w.feed(Fed::Reclaimed(freed));
+                    w.feed(Fed::Reclaimed(self.pool.room.shrink(memcg, nr)?));
                 }
-                WriteStep::DrainLruBatches => self.pool.core().policy.drain(),
+                WriteStep::DrainLruBatches => self.pool.res.core().policy.drain(),
                 // Nobody is killed: the limit stays, and misses above it fail or wait.
                 WriteStep::Oom { .. } | WriteStep::Done(_) => return Ok(()),
             }

@@ -1,19 +1,21 @@
-//! A pool: what belongs together, and what programs do with all of it.
+//! A pool: everything that moves its pages, and what programs ask of all of it.
 //!
 //! | file | what |
 //! |---|---|
-//! | `inner.rs` | the pool; charges |
+//! | `inner.rs` | the pool, put together |
+//! | `swap.rs` | the swap that its settings ask for |
 //! | `group.rs` | the tree of limits |
-//! | `resize.rs` | what the budget is at first, and how it changes |
-//! | `pressure.rs` | a budget that follows the pressure on memory |
+//! | `resize.rs`, `pressure.rs` | the budget: at first, changed by the program, following memory pressure |
 //! | `recording.rs` | beginning and ending a journal |
-//! | `stat.rs` | counters |
-//! | `check.rs` | do the books agree? for tests |
+//! | `stat.rs`, `snapshot.rs` | where the pool stands, short and in full |
+//! | `check.rs` | do the books agree? For tests |
 
-pub(crate) mod check;
+mod check;
 pub(crate) mod group;
 pub(crate) mod inner;
-pub(crate) mod pressure;
-pub(crate) mod recording;
-pub(crate) mod resize;
+mod pressure;
+mod recording;
+mod resize;
+mod snapshot;
 pub(crate) mod stat;
+mod swap;

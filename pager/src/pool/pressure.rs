@@ -1,13 +1,13 @@
 //! A budget that follows the pressure on memory of the cgroup or the machine, as the kernel tells it
 //! (PSI): under pressure it shrinks step by step, down to a quarter; when it is calm it grows back.
 
+use super::resize::Resizer;
+use crate::config::PressureConfig;
 use crate::error::{Error, Result};
-use crate::pool::inner::PoolInner;
 use crate::sys::cgroup;
 use crate::sys::signals::shielded_thread;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -22,39 +22,22 @@ const PATIENCE: u32 = 10;
 const STEP: u64 = 10;
 const FLOOR: u64 = 4;
 
-/// Where pressure is read, and how often.
-#[derive(Clone, Debug)]
-pub(crate) struct PressureConfig {
-    /// None: the cgroup's or the machine's.
-    pub(crate) source: Option<PathBuf>,
-    pub(crate) interval: Duration,
-}
-
-impl Default for PressureConfig {
-    fn default() -> Self {
-        Self {
-            source: None,
-            interval: Duration::from_secs(1),
-        }
-    }
-}
-
 /// The thread, which ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(super) struct Watch {
     _alive: Sender<()>,
 }
 
 impl Watch {
     /// Starts it.
-    pub(crate) fn start(pool: &Arc<PoolInner>, config: &PressureConfig) -> Result<Self> {
+    pub(super) fn start(resizer: &Arc<Resizer>, config: &PressureConfig) -> Result<Self> {
         let source = config.source.clone().unwrap_or_else(cgroup::pressure);
         let first = stalled(&source).map_err(|e| Error::Pressure {
             path: source.display().to_string(),
             source: e,
         })?;
         let (alive, dead) = channel();
-        let (weak, interval) = (Arc::downgrade(pool), config.interval);
+        let (weak, interval) = (Arc::downgrade(resizer), config.interval);
         shielded_thread("coldset-pressure", move || {
             run(&weak, &dead, &source, first, interval)
         })
@@ -73,7 +56,7 @@ fn stalled(source: &Path) -> io::Result<u64> {
 }
 
 fn run(
-    pool: &Weak<PoolInner>,
+    resizer: &Weak<Resizer>,
     dead: &Receiver<()>,
     source: &Path,
     mut before: u64,
@@ -82,22 +65,16 @@ fn run(
     let mut looked = Instant::now();
     let mut calm = 0;
     while dead.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        let Some(pool) = pool.upgrade() else { return };
+        let Some(resizer) = resizer.upgrade() else {
+            return;
+        };
         // A source that cannot be read for a moment tells nothing.
         let Ok(now) = stalled(source) else { continue };
         let micros = looked.elapsed().as_micros().max(1) as f64;
         let share = now.saturating_sub(before) as f64 / micros;
         (before, looked) = (now, Instant::now());
         calm = if share < CALM { calm + 1 } else { 0 };
-        let _passage = pool.traffic.enter();
-        let _one = pool.resizing.lock().unwrap_or_else(|e| e.into_inner());
-        let budget = pool.gate.budget();
-        let full = pool.full_budget.load(Relaxed);
-        let new = next(budget, full, share, calm);
-        if new != budget {
-            // Pinned, or promised: tried again when there still is pressure.
-            let _still_pinned = pool.resize(new);
-        }
+        resizer.follow(|budget, full| next(budget, full, share, calm));
     }
 }
 

@@ -32,20 +32,20 @@ impl Pool {
     pub fn record(&self, path: impl AsRef<Path>) -> Result<()> {
         let pool = &*self.inner;
         let path = path.as_ref().to_path_buf();
-        let _shield = pool.shield()?;
+        let _shield = pool.res.shield()?;
         let _one = pool.recording.lock().expect("recording");
         // Before the file is emptied: it may be the one that is being written.
-        if pool.core().policy.records() {
+        if pool.res.core().policy.records() {
             return Err(Error::Mode(
                 "a journal is being kept already; end it with stop_recording",
             ));
         }
         let io = Error::io("creating the journal");
         let new = NewJournal::create(&path)?;
-        pool.traffic.alone(|| {
-            let mut core = pool.core();
+        pool.res.traffic.alone(|| {
+            let mut core = pool.res.core();
             let state = core.policy.save();
-            let recorder = new.start(&pool.policy_config(), Some(&state));
+            let recorder = new.start(&pool.res.policy_config(), Some(&state));
             core.policy.record(Some(recorder.map_err(&io)?));
             Ok(())
         })
@@ -58,8 +58,8 @@ impl Pool {
     /// No journal is being kept; it could not be written to its end (a full disk: what is there can
     /// be replayed, and the replay says that it ends early); [`Error::Forked`].
     pub fn stop_recording(&self) -> Result<()> {
-        let _shield = self.inner.shield()?;
-        let recorder = self.inner.core().policy.record(None);
+        let _shield = self.inner.res.shield()?;
+        let recorder = self.inner.res.core().policy.record(None);
         match recorder {
             None => Err(Error::Mode("no journal is being kept")),
             Some(r) => r.finish().map_err(Error::io("writing the journal")),
@@ -118,8 +118,8 @@ mod tests {
             while pool.stats().evicted < before + 2000 {
                 round(&regions[0], 500, 13);
             }
-            let recorder = pool.inner.traffic.alone(|| {
-                let mut core = pool.inner.core();
+            let recorder = pool.inner.res.traffic.alone(|| {
+                let mut core = pool.inner.res.core();
                 live = core.policy.save();
                 core.policy.record(None)
             });

@@ -1,13 +1,15 @@
 //! The budget: what it is at first, and how it changes while the pool is in use.
 
 use crate::budget::account::holds;
-use crate::budget::core::Core;
+use crate::budget::resources::Resources;
 use crate::config::{PoolConfig, MIN_BUDGET};
 use crate::error::{Error, Result};
-use crate::pool::inner::{Pool, PoolInner};
+use crate::miss::room::Room;
+use crate::region::area::Area;
 use crate::sys::exit::say;
 use crate::sys::{cgroup, PAGE};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// Reclaim calls in a row that free nothing before a smaller budget is given up.
 const IDLE_ROUNDS: u32 = 16;
@@ -22,7 +24,7 @@ fn most_below(limit: u64) -> u64 {
 
 impl PoolConfig {
     /// With a budget in bytes that the process's memory cgroup has room for.
-    pub(crate) fn settled(mut self) -> Result<Self> {
+    pub(super) fn fitted_to_cgroup(mut self) -> Result<Self> {
         let limit = cgroup::limit();
         if let Some(share) = self.share {
             let of = match limit {
@@ -52,100 +54,97 @@ impl PoolConfig {
     }
 }
 
-impl Pool {
-    /// Changes the budget, while the pool is in use. A larger one counts at once; for a smaller one
-    /// pages are evicted before this returns.
-    ///
-    /// # Errors
-    /// The budget stays as it was if so much cannot be evicted ([`Error::Shrink`] says how much is
-    /// pinned), or if swap and the smaller budget could not hold what has been promised to regions; a
-    /// budget below 1 MiB.
-    pub fn resize(&self, bytes: u64) -> Result<()> {
-        if bytes < MIN_BUDGET {
-            return Err(PoolConfig::too_small(bytes));
-        }
-        let _shield = self.inner.enter()?;
-        let _one = self
-            .inner
-            .resizing
-            .lock()
-            .unwrap_or_else(|e| e.into_inner());
-        let pages = bytes / PAGE as u64;
-        self.inner.resize(pages)?;
-        self.inner.full_budget.store(pages, Relaxed);
-        Ok(())
-    }
+/// Changes the budget, one change at a time.
+#[derive(Debug)]
+pub(super) struct Resizer {
+    res: Arc<Resources>,
+    room: Arc<Room>,
+    /// Pages that the program has asked for; under pressure the pool has less.
+    asked: Mutex<u64>,
 }
 
-impl PoolInner {
-    /// To so many pages. One at a time: the caller holds `resizing`.
-    pub(crate) fn resize(&self, pages: u64) -> Result<()> {
-        let old = self.gate.budget();
+impl Resizer {
+    pub(super) fn new(res: Arc<Resources>, room: Arc<Room>) -> Self {
+        let asked = Mutex::new(res.gate.budget());
+        Self { res, room, asked }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, u64> {
+        self.asked.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// To so many pages, as the program asks.
+    ///
+    /// # Errors
+    /// As `Pool::resize`.
+    pub(super) fn resize(&self, pages: u64) -> Result<()> {
+        let mut asked = self.asked();
+        self.change(pages)?;
+        *asked = pages;
+        Ok(())
+    }
+
+    /// To what `next` makes of the budget and of what the program has asked for.
+    pub(super) fn follow(&self, next: impl FnOnce(u64, u64) -> u64) {
+        let _passage = self.res.traffic.enter();
+        let asked = self.asked();
+        let budget = self.res.gate.budget();
+        let new = next(budget, *asked);
+        if new != budget {
+            // Pinned, or promised: tried again when there still is pressure.
+            let _still_pinned = self.change(new);
+        }
+    }
+
+    fn change(&self, pages: u64) -> Result<()> {
+        let res = &self.res;
+        let old = res.gate.budget();
         {
-            let mut core = self.core();
-            let available = holds(self.config.swap.capacity(), pages);
-            if pages < old && core.promised > available && !self.config.overcommit {
+            let mut core = res.core();
+            let available = holds(res.config.swap.capacity(), pages);
+            if pages < old && core.promised() > available && !res.config.overcommit {
                 return Err(Error::Promised {
                     asked: pages * PAGE as u64,
-                    promised: core.promised,
+                    promised: core.promised(),
                     available,
                 });
             }
-            self.set_budget(&mut core, pages);
+            res.set_budget(&mut core, pages);
         }
         let mut idle = 0;
-        while self.gate.used() > self.gate.budget() {
-            let above = self.gate.used().saturating_sub(pages);
-            let nr = above.clamp(1, 4 * self.config.batch as u64);
-            let mut moved = self.reclaim_for_good(self.top, nr);
-            if matches!(moved, Ok(0)) {
-                moved = Ok(self.flush_some(nr));
+        while res.gate.used() > res.gate.budget() {
+            let above = res.gate.used().saturating_sub(pages);
+            let nr = above.clamp(1, 4 * res.config.batch as u64);
+            let moved = self.room.shrink(res.top, nr);
+            if matches!(moved, Ok(n) if n > 0) {
+                idle = 0;
+                continue;
             }
-            idle = if matches!(moved, Ok(n) if n > 0) {
-                0
-            } else {
-                idle + 1
-            };
+            idle += 1;
             if idle < IDLE_ROUNDS {
                 // Others may be in the middle of it.
-                if idle > 0 {
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
+                std::thread::sleep(Duration::from_millis(1));
                 continue;
             }
             let refused = self.refused(pages, old);
-            self.set_budget(&mut self.core(), old);
+            res.set_budget(&mut res.core(), old);
             return moved.and(Err(refused));
         }
         Ok(())
     }
 
-    fn set_budget(&self, core: &mut Core, pages: u64) {
-        self.gate.set_budget(pages);
-        let c = &self.config;
-        if let Some(swap) = self
-            .swap
-            .as_ref()
-            .filter(|_| c.swap.memory == 0 && !c.store_outside)
-        {
-            swap.set_limit(pages * PAGE as u64 / 2);
-        }
-        self.gone(core, 0);
-        self.tell_room(core);
-    }
-
     fn refused(&self, asked: u64, budget: u64) -> Error {
-        let regions: Vec<_> = self.core().regions.values().cloned().collect();
-        let pinned = |r: &crate::region::area::RegionInner| {
-            let known = r.book.records.known(0..r.pages());
-            known.filter(|&p| r.words.get(p).pins() > 0).count() as u64
+        let gate = &self.res.gate;
+        let pinned = |area: &Area| {
+            let known = area.known(0..area.pages());
+            known.filter(|&p| area.words().get(p).pins() > 0).count() as u64
         };
         let bytes = |pages: u64| pages * PAGE as u64;
         Error::Shrink {
             asked: bytes(asked),
-            pinned: bytes(regions.iter().map(|r| pinned(r)).sum()),
-            store: bytes(self.gate.store() + self.gate.extra()),
-            taken: bytes(self.gate.used()),
+            pinned: bytes(self.res.areas().iter().map(|a| pinned(a)).sum()),
+            store: bytes(gate.store() + gate.extra()),
+            taken: bytes(gate.used()),
             budget: bytes(budget),
         }
     }

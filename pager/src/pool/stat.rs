@@ -1,54 +1,12 @@
 //! What a pool has done and where it stands.
 
-use crate::observe::histogram::Histogram;
-use crate::observe::Distribution;
-use crate::pool::inner::{Pool, PoolInner};
-use crate::store::{retry, RetryStorage, Storage, Tiers};
+use super::inner::Pool;
+use crate::budget::histogram::Distribution;
+use crate::budget::resources::Resources;
+use crate::store::Tiers;
 use crate::sys::PAGE;
 use coldset_engine::Counter;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
-
-/// Counters of the pager itself; the engine has its own.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) misses: AtomicU64,
-    pub(crate) filled: AtomicU64,
-    pub(crate) failed_misses: AtomicU64,
-    pub(crate) evicted: AtomicU64,
-    pub(crate) swapped_in: AtomicU64,
-    pub(crate) swapped_out: AtomicU64,
-    pub(crate) read_file: AtomicU64,
-    pub(crate) written_back: AtomicU64,
-    pub(crate) written_inline: AtomicU64,
-    pub(crate) throttled_writes: AtomicU64,
-    pub(crate) store_errors: AtomicU64,
-    pub(crate) retried: Arc<AtomicU64>,
-    pub(crate) reclaims: AtomicU64,
-    pub(crate) sweeps: AtomicU64,
-    pub(crate) swept: AtomicU64,
-    pub(crate) dirty_blocks: AtomicU64,
-    /// Page tables that the kernel has for regions.
-    pub(crate) tables: AtomicU64,
-    /// Buffers of misses beyond those that the pool began with.
-    pub(crate) more_bounces: AtomicU64,
-    pub(crate) miss_ns: Histogram,
-    pub(crate) evict_ns: Histogram,
-    pub(crate) writeback_ns: Histogram,
-    /// Waits for the lock; a lock that was free is not timed.
-    pub(crate) lock_ns: Histogram,
-}
-
-impl Counts {
-    /// A local file whose failed transfers are tried again, and counted.
-    pub(crate) fn retrying(&self, file: Arc<dyn Storage>) -> Arc<dyn Storage> {
-        Arc::new(RetryStorage::new(
-            file,
-            &retry::PAUSES,
-            self.retried.clone(),
-        ))
-    }
-}
 
 /// Latencies, each at most 1/16 above the truth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -145,35 +103,32 @@ impl Pool {
     /// # Panics
     /// In a child of fork.
     pub fn stats(&self) -> Stats {
-        let stats = self.inner.of_this_process().stats_unless_failed();
+        let stats = Stats::of(self.inner.res.of_this_process());
         stats.expect("the pager has failed before")
     }
 }
 
-impl PoolInner {
+impl Stats {
     /// None if a panic has left the engine in an unknown state.
-    pub(crate) fn stats_unless_failed(&self) -> Option<Stats> {
-        let c = &self.counts;
+    pub(super) fn of(res: &Resources) -> Option<Self> {
+        let c = &res.counts;
         let get = |a: &AtomicU64| a.load(Relaxed);
-        let (slots, engine, dirty, overhead) = {
-            let core = self.core_unless_failed()?;
-            let live = |k| core.policy.engine().memcgs.live(core.policy.top, k);
-            let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
-            let dirty = live(Counter::FileDirty).max(0) as u64;
-            {
-                let overhead = self.overhead_bytes(&core);
-                (core.policy.slots(), engine.collect(), dirty, overhead)
-            }
-        };
+        let core = res.core_unless_failed()?;
+        let live = |k| core.policy.engine().memcgs.live(res.top, k);
+        let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
+        let engine = engine.collect();
+        let dirty = live(Counter::FileDirty).max(0) as u64;
+        let (slots, overhead) = (core.policy.slots(), res.overhead_bytes(&core));
+        drop(core);
         Some(Stats {
-            budget_pages: self.gate.budget(),
-            resident_pages: self.gate.resident(),
-            store_pages: self.gate.store(),
-            overhead_pages: self.gate.extra(),
+            budget_pages: res.gate.budget(),
+            resident_pages: res.gate.resident(),
+            store_pages: res.gate.store(),
+            overhead_pages: res.gate.extra(),
             overhead_bytes: overhead,
-            peak_pages: self.gate.peak(),
-            store_bytes: self.swap.as_ref().map_or(0, |s| s.bytes()),
-            swap: self.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
+            peak_pages: res.gate.peak(),
+            store_bytes: res.swap.as_ref().map_or(0, |s| s.bytes()),
+            swap: res.swap.as_ref().map(|s| s.tiers()).unwrap_or_default(),
             io_uring: crate::sys::ring::available().is_ok(),
             swap_slots: slots,
             dirty_pages: dirty,
@@ -192,15 +147,13 @@ impl PoolInner {
             reclaims: get(&c.reclaims),
             sweeps: get(&c.sweeps),
             swept: get(&c.swept),
-            gate_waits: self.gate.waits(),
+            gate_waits: res.gate.waits(),
             miss: c.miss_ns.read().into(),
             evict: c.evict_ns.read().into(),
             engine,
         })
     }
-}
 
-impl Stats {
     /// Bytes in memory that count to the budget.
     pub fn resident_bytes(&self) -> u64 {
         (self.resident_pages + self.store_pages + self.overhead_pages) * PAGE as u64

@@ -2,8 +2,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `area.rs` | the region itself: its memory, words, book and file |
-//! | `torn.rs` | regions that the program has changed by system calls |
+//! | `area.rs` | the region inside: memory, states, book, file |
+//! | `memory.rs` | how pages are put in, copied and taken away |
+//! | `torn.rs` | memory that the program has changed by system calls |
+//! | `tables.rs` | blocks of pages in memory, and the kernel's page tables for them |
+//! | `backing.rs` | the file behind it |
+//! | `stream.rs` | recognizes a reader who goes through it in order |
 
 pub(crate) mod area;
-pub(crate) mod torn;
+pub(crate) mod backing;
+pub(crate) mod memory;
+pub(crate) mod stream;
+mod tables;
+mod torn;

@@ -4,14 +4,15 @@
 //! (`munmap`, `mremap`), something else in it (`MAP_FIXED`), locked pages (`mlock`). Memory that is not
 //! the pager's is not touched then, and what was in the region is kept, written, and told by `sync`.
 
+use super::memory::Memory;
 use crate::error::Error;
-use crate::region::area::RegionInner;
 use crate::sys::exit::say;
 use crate::sys::pagemap::Pagemap;
+use crate::sys::PAGE;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-impl RegionInner {
+impl Memory {
     /// True if the range is not, or not wholly, the region's any more.
     pub(crate) fn is_torn(&self) -> bool {
         self.torn.load(Relaxed)
@@ -54,14 +55,13 @@ impl RegionInner {
     /// Before the end: is all of it still the region's?
     pub(crate) fn check_all(&self, pagemap: &Pagemap) {
         self.check_whole();
-        let pages = self.pages();
-        if !self.is_torn() && pagemap.present(&self.map, 0, pages, |_| ()) == Err(Errno::PERM) {
-            self.tear();
+        if !self.is_torn() {
+            self.present(pagemap, 0, self.len() / PAGE, |_| ());
         }
     }
 
     /// What the kernel said to a scan. True if it has been done.
-    pub(crate) fn scanned(&self, done: Result<(), Errno>) -> bool {
+    pub(super) fn scanned(&self, done: Result<(), Errno>) -> bool {
         if done == Err(Errno::PERM) {
             self.tear();
         }

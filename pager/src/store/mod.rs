@@ -12,6 +12,7 @@
 //! | `swap_file.rs` | swap files with a name |
 //! | `seal.rs` | how a page that comes back wrong is noticed; encryption |
 //! | `room.rs` | waiting for room on a full disk |
+//! | `errseq.rs` | errors of writes that nobody waited for |
 //! | `remote/` | objects of remote services, with the feature `remote` |
 //! | `faulty.rs` | a storage that fails on demand, for tests |
 
@@ -20,6 +21,7 @@ pub(crate) mod claim;
 pub(crate) mod codec;
 pub mod compressed;
 pub(crate) mod entry;
+pub(crate) mod errseq;
 pub mod faulty;
 pub mod file;
 pub(crate) mod open;

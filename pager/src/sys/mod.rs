@@ -13,6 +13,7 @@
 //! | `ring.rs` | many transfers at once |
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
+//! | `bell.rs` | wakes a thread that works now and then |
 //! | `fuse.rs` | a panic inside the pager ends the process |
 //! | `futex.rs` | waiting for a page word |
 //! | `cgroup.rs` | what memory the process may have, and pressure on it |
@@ -21,6 +22,7 @@
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
+pub(crate) mod bell;
 pub mod cgroup;
 pub mod clock;
 pub mod exit;

@@ -21,15 +21,15 @@ pub struct Miss {
 
 /// What the pager made of a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum Handling {
     /// The access can run again.
-    Handled,
+    Done,
     /// Not an address of ours, or not to be had: the next handler is asked.
-    Pass,
+    NotOurs,
 }
 
 /// The pager's half of the handler.
-pub type Handler = fn(Miss) -> Verdict;
+pub type Handler = fn(Miss) -> Handling;
 
 /// What was installed before us.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
@@ -127,9 +127,9 @@ extern "C" fn on_sigbus(sig: libc::c_int, info: *mut libc::siginfo_t, context: *
                 addr,
                 write: is_write(context),
             };
-            let verdict = handler.map_or(Verdict::Pass, |h| h(miss));
+            let verdict = handler.map_or(Handling::NotOurs, |h| h(miss));
             INSIDE.set(false);
-            verdict == Verdict::Handled
+            verdict == Handling::Done
         };
         *libc::__errno_location() = errno;
         if !handled {

@@ -5,19 +5,19 @@
 //! returns and at `exit`, not at `_exit`, not when a signal ends the process, and does nothing in a
 //! child of fork.
 
+use super::flush::Writeback;
 use crate::error::Result;
-use crate::pool::inner::PoolInner;
+use crate::store::errseq::Cursor;
 use crate::sys::exit::say;
 use crate::sys::fuse::pool_thread;
-use crate::writeback::errseq::Cursor;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 /// Pools with writable files, living or not.
-static POOLS: Mutex<Vec<Weak<PoolInner>>> = Mutex::new(Vec::new());
+static POOLS: Mutex<Vec<Weak<Writeback>>> = Mutex::new(Vec::new());
 /// The pool has a writable file: a normal exit syncs it.
-pub(crate) fn remember(pool: &Arc<PoolInner>) {
+pub(crate) fn remember(pool: &Arc<Writeback>) {
     let mut pools = POOLS.lock().expect("pools");
     pools.retain(|p| p.strong_count() > 0);
     if !pools
@@ -46,18 +46,21 @@ extern "C" fn hook() {
     let (pools, foreign): (Vec<_>, Vec<_>) = all
         .iter()
         .filter_map(Weak::upgrade)
-        .partition(|p| p.pid == std::process::id());
+        .partition(|p| p.resources().is_of_this_process());
     drop(all);
     leave(foreign);
-    let limit = pools.iter().map(|p| p.config.exit_limit).max();
+    let limit = pools.iter().map(|p| p.resources().config.exit_limit).max();
     let Some(limit) = limit.filter(|l| !l.is_zero()) else {
         return leave(pools);
     };
     let (tell, told) = channel::<Result<()>>();
     let work = pools.clone();
     let started = pool_thread("coldset-exit", move || {
-        for p in work.iter().filter(|p| !p.config.exit_limit.is_zero()) {
-            let _passage = p.traffic.enter();
+        for p in work
+            .iter()
+            .filter(|p| !p.resources().config.exit_limit.is_zero())
+        {
+            let _passage = p.resources().traffic.enter();
             // Nobody is there to be told if the time is over.
             let _ = tell.send(p.sync_all(&Cursor::now()));
         }
@@ -92,7 +95,7 @@ extern "C" fn hook() {
 }
 
 /// The list; none if it stays locked: in a child of fork, for ever if another thread had it then.
-fn names() -> Option<MutexGuard<'static, Vec<Weak<PoolInner>>>> {
+fn names() -> Option<MutexGuard<'static, Vec<Weak<Writeback>>>> {
     for _ in 0..100 {
         match POOLS.try_lock() {
             Ok(all) => return Some(all),
@@ -104,9 +107,6 @@ fn names() -> Option<MutexGuard<'static, Vec<Weak<PoolInner>>>> {
 }
 
 /// The process is ending: a pool must not be taken apart now by whoever names it last.
-fn leave(pools: Vec<Arc<PoolInner>>) {
+fn leave(pools: Vec<Arc<Writeback>>) {
     pools.into_iter().for_each(std::mem::forget);
 }
-
-/// What [`PoolConfig::exit_limit`](crate::PoolConfig::exit_limit) is without being set.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);

@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `flush.rs` | writing them: the flusher, sync |
-//! | `errseq.rs` | errors that nobody waited for |
+//! | `write.rs` | writing pages without evicting them, in the order that loses no store |
+//! | `flush.rs` | which are written, and when: the flusher, writers at the limit, `sync` |
 //! | `exit.rs` | dirty pages when the process ends |
 
-pub(crate) mod errseq;
 pub(crate) mod exit;
 pub(crate) mod flush;
+mod write;

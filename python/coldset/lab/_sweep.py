@@ -119,8 +119,6 @@ def sweep(
     happens then; after Ctrl-C, a crash or a killed worker the same call goes on from there. Cells that
     fail are in `failed` and do not stop the others.
 
-    In a script, call it below `if __name__ == "__main__":`, as processes that are spawned demand.
-
     >>> import coldset.lab, numpy, os, tempfile
     >>> grid = {"traces": "circle.pageops", "memory": "50%", "variants": ["fifo", "v5"]}
     >>> folder = tempfile.mkdtemp()

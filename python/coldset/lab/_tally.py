@@ -51,8 +51,12 @@ class Tally:
         """Cells with a result."""
         return self.computed + self.found
 
+    def show(self, done: int) -> None:
+        """So many cells are done with."""
+        self._bar.set(done, self.cells)
+
     def _show(self) -> None:
-        self._bar.set(self.finished + len(self.failed), self.cells)
+        self.show(self.finished + len(self.failed))
 
     def note(self, cell: LabCell, answer: Answer) -> None:
         """What a worker said that had the folder."""

@@ -42,6 +42,6 @@ pub fn sweep(py: Python<'_>, e: &SweepError) -> PyErr {
         }
         SweepError::Grid { .. } => named(py, "SettingError", e),
         SweepError::Foreign { .. } => PyValueError::new_err(e.to_string()),
-        SweepError::Cell(_) => named(py, "Error", e),
+        SweepError::Cell(_) | SweepError::Worker(_) => named(py, "Error", e),
     }
 }

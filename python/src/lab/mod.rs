@@ -23,5 +23,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sweep::lab_cells, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_work, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_compute, m)?)?;
+    m.add_function(wrap_pyfunction!(sweep::lab_supervise, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_version, m)?)
 }

@@ -3,12 +3,15 @@
 use super::errors;
 use coldset_lab::report::Style;
 use coldset_lab::sweep::{
-    means, render_means, version, work, Cell, Claim, Done, Grid, Row, Runner, Store, SweepError,
+    means, render_means, supervise, version, work, Cell, Claim, Done, Grid, Row, Runner, Store,
+    SweepError, Tally,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// One configuration under one seed.
@@ -105,6 +108,52 @@ pub fn lab_compute(py: Python<'_>, cell: &str) -> PyResult<String> {
     let done = py.detach(|| with_runner(cell, |runner, cell| runner.run(cell)));
     let row = done.map_err(|e| errors::sweep(py, &e))?;
     Ok(serde_json::to_string(&row).unwrap_or_default())
+}
+
+/// Cell, key, reason, whether its worker was killed.
+type Failed = (String, String, String, bool);
+
+/// Computes the cells that are to do on processes of this machine, which `worker` starts.
+/// `look(done, cells)` is called several times a second; if it raises, the workers are killed. Returns
+/// how many were computed, how many found, and those that failed.
+#[pyfunction]
+pub fn lab_supervise(
+    py: Python<'_>,
+    dir: PathBuf,
+    cells: Vec<PyRef<'_, LabCell>>,
+    jobs: Option<usize>,
+    worker: Vec<OsString>,
+    look: Py<PyAny>,
+) -> PyResult<(usize, usize, Vec<Failed>)> {
+    let cells: Vec<Cell> = cells.iter().map(|c| c.cell.clone()).collect();
+    let mut raised = None;
+    let start = || {
+        let mut command = Command::new(&worker[0]);
+        command
+            .args(&worker[1..])
+            .args(["lab", "sweep-worker", "--out"])
+            .arg(&dir);
+        command
+    };
+    let mut go_on = |tally: &Tally| {
+        let looked = Python::attach(|py| {
+            py.check_signals()?;
+            let done = tally.finished() + tally.failed.len();
+            look.call1(py, (done, tally.cells))
+        });
+        raised = looked.err();
+        raised.is_none()
+    };
+    let done = py.detach(|| supervise(&Store::look(&dir), &cells, jobs, &start, &mut go_on));
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let tally = done.map_err(|e| errors::sweep(py, &e))?;
+    let failed = tally
+        .failed
+        .into_iter()
+        .map(|f| (f.cell, f.key, f.why, f.killed));
+    Ok((tally.computed, tally.found, failed.collect()))
 }
 
 /// Version that is part of every key.

@@ -1,10 +1,9 @@
 //! `coldset lab sweep`.
 
 mod dask;
-mod pool;
-mod worker;
+mod local;
 
-pub use worker::work;
+pub use local::work;
 
 use super::style;
 use crate::args::SweepArgs;
@@ -12,8 +11,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::report::Number;
 use coldset_lab::runner::RunnerError;
-use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store};
-use pool::Tally;
+use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store, Tally};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +33,7 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     }
     let outputs = Outputs::open_json(args.json.as_deref())?;
     let store = Store::open(dir)?;
-    let tally = pool::run(&store, &cells, args.jobs)?;
+    let tally = local::run(&store, &cells, args.jobs)?;
     store.merge()?;
     let rows = store.read(&cells.iter().map(|c| c.key.clone()).collect())?;
     let groups = means(&cells, &rows);

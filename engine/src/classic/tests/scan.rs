@@ -14,7 +14,7 @@ fn cost(h: &Host) -> [u64; 2] {
 
 fn set_cost(h: &mut Host, memcg: MemcgId, cost: [u64; 2]) {
     let id = h.eng.lruvec_id(memcg, NodeId(0));
-    h.eng.lruvecs[id.idx()].cost = cost;
+    h.eng.lruvecs[id].cost = cost;
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::lruvec::LruList;
 use crate::mglru::walk::{AgingStep, AgingTask};
 use crate::mglru::EvictableTypes;
-use crate::reclaim::Answer;
+use crate::reclaim::{Answer, Work};
 use crate::testing::{Host, Spec};
 use crate::LruType::{Anon, File};
 
@@ -119,14 +119,14 @@ fn a_killed_walker_opens_the_generation() {
     let begin = |h: &Host| AgingTask::new(h.lruvec, max, EvictableTypes::Both);
     let mut walker = begin(&h);
     let mut step = walker.step(&mut h.eng, None);
-    while let AgingStep::Walk(_) = step {
+    while let AgingStep::Ask(Work::Walk(_)) = step {
         let end = Answer::Stretch {
             young: 0,
             next: None,
         };
         step = walker.step(&mut h.eng, Some(end));
     }
-    assert!(matches!(step, AgingStep::Wait));
+    assert!(matches!(step, AgingStep::Ask(Work::Spin)));
     let other = begin(&h).step(&mut h.eng, None);
     assert!(matches!(other, AgingStep::Done(false)));
     assert_eq!(h.gens().max_seq, max);

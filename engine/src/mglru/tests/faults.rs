@@ -74,8 +74,10 @@ fn the_budget_is_put_back_to_the_whole_size_every_round() {
 fn a_clobbered_budget_is_not_written_where_eviction_is_impossible() {
     // 40000 >> 12 = 9: used up by the first round, which ages first.
     for (fault, freed) in [("off", 9), ("on", 40_000)] {
-        let mut h = v5("mut_budget_clobber=on");
-        h.eng.sw.set("mut_no_decrement", fault).unwrap();
+        let mut sw = preset("v5").unwrap();
+        sw.set("mut_budget_clobber", "on").unwrap();
+        sw.set("mut_no_decrement", fault).unwrap();
+        let mut h = Host::with(sw, Config::default());
         h.set_seqs(10, [9, 9]);
         h.fill(9, 40_000, Spec::file());
         let mut sc = h.request(32);
@@ -162,7 +164,7 @@ fn the_vendor_hook_ages_instead_of_evicting_and_the_memcg_stays() {
     // Somebody else has just aged: the hook leaves a budget of nothing, and that does rotate.
     let mut h = v5("mut_aging_hook=on");
     three(&mut h, 4);
-    h.eng.lruvecs[h.lruvec.idx()].gens_mut().walk.seq = 10;
+    h.eng.lruvecs[h.lruvec].gens_mut().walk.seq = 10;
     let mut sc = ScanControl::new(10_000, None);
     sc.priority = 11;
     assert!(h.visit(&mut sc));

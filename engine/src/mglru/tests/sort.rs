@@ -42,7 +42,7 @@ fn sorted(name: &str) -> Layout {
     let dirty = h.add_to(2, Spec::file().dirty());
     let clean = h.add_to(2, Spec::file());
     let mlocked = h.add_to(2, Spec::file().with(Flags::MLOCKED | Flags::WORKINGSET));
-    let ctrl = &mut h.eng.lruvecs[h.lruvec.idx()].gens_mut().ctrl[1];
+    let ctrl = &mut h.eng.lruvecs[h.lruvec].gens_mut().ctrl[1];
     ctrl.refaulted = [100, 100, 10, 0];
     ctrl.evicted = [1000, 400, 300, 100];
     let mut sc = h.request(32);

@@ -58,7 +58,7 @@ pub enum MemcgOrder {
 impl MemcgOrder {
     /// The order the switches ask for.
     pub fn new(eng: &mut Engine, sc: &ScanControl, node: NodeId) -> Self {
-        match eng.sw.memcg_heat {
+        match eng.switches().memcg_heat {
             MemcgHeat::Posted if sc.root_reclaim() => {
                 return MemcgOrder::Posted(PostedOrder::new(sc, node));
             }
@@ -113,7 +113,7 @@ impl MemcgOrder {
 
 /// Root reclaim of multi-gen memcgs goes by the memcg LRU.
 fn uses_memcg_lru(eng: &Engine, sc: &ScanControl) -> bool {
-    let sw = &eng.sw;
+    let sw = eng.switches();
     sw.policy == PolicyKind::MultiGen
         && sw.memcg_lru
         && sw.memcg_heat == MemcgHeat::Off
@@ -174,7 +174,7 @@ impl Engine {
     /// This visit of the node has freed enough (`memcg.md` 6 and 10): multi-gen root reclaim goes by
     /// the rule of the memcg LRU, everything else by the target, which full walks ignore.
     fn walk_has_enough(&self, sc: &ScanControl, memcg: MemcgId, node: NodeId) -> bool {
-        if self.sw.policy == PolicyKind::MultiGen && sc.root_reclaim() {
+        if self.switches().policy == PolicyKind::MultiGen && sc.root_reclaim() {
             return self.should_abort(sc, self.lruvec_id(memcg, node));
         }
         walk_mode(sc) == WalkMode::Partial && sc.nr_reclaimed >= sc.nr_to_reclaim

@@ -53,7 +53,9 @@ impl PostedOrder {
                 eng.count_host(memcg, Counter::HeatSkips, 1);
                 continue;
             }
-            if eng.sw.policy == PolicyKind::MultiGen && !eng.gen_sizable(sc, memcg, self.node) {
+            if eng.switches().policy == PolicyKind::MultiGen
+                && !eng.gen_sizable(sc, memcg, self.node)
+            {
                 continue;
             }
             match level {

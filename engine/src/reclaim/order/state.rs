@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::ids::{MemcgId, NodeId};
+use crate::ids::{LruvecId, MemcgId, NodeId};
 use crate::memcg::heat::{DecayWheel, HeatConfig, HeatLevels, PostedHeat};
 use crate::memcg::MemcgError;
 use crate::mglru::EvictableTypes;
@@ -42,8 +42,9 @@ impl Engine {
     /// A memcg came into being.
     pub(crate) fn heat_online(&mut self, id: MemcgId) {
         let now = self.now;
+        let kept = self.switches().memcg_heat;
         for node in &mut self.nodes {
-            match self.sw.memcg_heat {
+            match kept {
                 MemcgHeat::Off => {}
                 MemcgHeat::Posted => {
                     let posted = &mut node.heat.posted;
@@ -66,10 +67,10 @@ impl Engine {
     /// A wheel with everything below `root`, all cold.
     pub(crate) fn make_wheel(&mut self, root: MemcgId, node: NodeId) {
         let mut wheel = DecayWheel::new(self.heat, self.now);
-        let kind = self.sw.heat_refaults as usize;
+        let kind = self.switches().heat_refaults as usize;
         for memcg in self.memcgs.preorder(root).skip(1) {
             let lruvec = self.lruvec_id(memcg, node);
-            wheel.insert(memcg, self.now, self.lruvecs[lruvec.idx()].refaults[kind]);
+            wheel.insert(memcg, self.now, self.lruvecs[lruvec].refaults[kind]);
             if !self.memcgs[memcg].online() {
                 wheel.offline(memcg);
             }
@@ -87,7 +88,7 @@ impl Engine {
     pub fn heat_histogram(&self, node: NodeId) -> Vec<u64> {
         let heat = &self.nodes[node.idx()].heat;
         let mut by_heat = vec![0; usize::from(self.heat.levels.max()) + 1];
-        match self.sw.memcg_heat {
+        match self.switches().memcg_heat {
             MemcgHeat::Off => by_heat.clear(),
             MemcgHeat::Posted => {
                 for memcg in self.memcgs.preorder(MemcgId::ROOT).skip(1) {
@@ -108,39 +109,39 @@ impl Engine {
     // ------------------------------------------------------- activations, hierarchical and lagging
 
     /// Own and inherited recent refaults of an lruvec.
-    fn own_activations(&self, lruvec: usize) -> i64 {
+    fn own_activations(&self, lruvec: LruvecId) -> i64 {
         let l = &self.lruvecs[lruvec];
         (l.refaults[RefaultKind::Activate as usize] + l.inherited_activations) as i64
     }
 
     /// WORKINGSET_ACTIVATE of a memcg's subtree on a node, as reclaim sees it.
     pub(crate) fn activations(&self, memcg: MemcgId, node: NodeId) -> i64 {
-        if self.sw.stale_stats {
-            return self.lruvecs[self.lruvec_id(memcg, node).idx()].folded_activations;
+        if self.switches().stale_stats {
+            return self.lruvecs[self.lruvec_id(memcg, node)].folded_activations;
         }
         let subtree = self.memcgs.preorder(memcg);
         subtree
-            .map(|k| self.own_activations(self.lruvec_id(k, node).idx()))
+            .map(|k| self.own_activations(self.lruvec_id(k, node)))
             .sum()
     }
 
     /// The periodic fold of what heat as posted reads.
     pub(crate) fn fold_activations(&mut self) {
-        if self.sw.memcg_heat != MemcgHeat::Posted {
+        if self.switches().memcg_heat != MemcgHeat::Posted {
             return;
         }
         let order: Vec<MemcgId> = self.memcgs.preorder(MemcgId::ROOT).collect();
         for n in 0..self.cfg.nr_nodes {
             for &memcg in &order {
-                let at = self.lruvec_id(memcg, NodeId(n)).idx();
+                let at = self.lruvec_id(memcg, NodeId(n));
                 self.lruvecs[at].folded_activations = self.own_activations(at);
             }
             for &memcg in order.iter().rev() {
                 let Some(parent) = self.memcgs[memcg].parent() else {
                     continue;
                 };
-                let sum = self.lruvecs[self.lruvec_id(memcg, NodeId(n)).idx()].folded_activations;
-                let at = self.lruvec_id(parent, NodeId(n)).idx();
+                let sum = self.lruvecs[self.lruvec_id(memcg, NodeId(n))].folded_activations;
+                let at = self.lruvec_id(parent, NodeId(n));
                 self.lruvecs[at].folded_activations += sum;
             }
         }
@@ -152,8 +153,8 @@ impl Engine {
             return;
         };
         for n in 0..self.cfg.nr_nodes {
-            let own = self.own_activations(self.lruvec_id(memcg, NodeId(n)).idx());
-            let at = self.lruvec_id(parent, NodeId(n)).idx();
+            let own = self.own_activations(self.lruvec_id(memcg, NodeId(n)));
+            let at = self.lruvec_id(parent, NodeId(n));
             self.lruvecs[at].inherited_activations += own as u64;
         }
     }
@@ -162,7 +163,7 @@ impl Engine {
     pub(crate) fn gen_sizable(&self, sc: &ScanControl, memcg: MemcgId, node: NodeId) -> bool {
         let types = EvictableTypes::of(self.swappiness(sc, memcg));
         let lruvec = self.lruvec_id(memcg, node);
-        let size = self.lruvecs[lruvec.idx()].gens().evictable_pages(types);
+        let size = self.lruvecs[lruvec].gens().evictable_pages(types);
         if self.memcgs[memcg].online() {
             self.cfg.scale.scan_share(size, sc.priority) != 0
         } else {

@@ -182,7 +182,7 @@ fn activations_are_hierarchical_and_as_of_the_last_fold() {
     let (mut eng, ids) = engine("classic+heat", 2);
     let child = memcg(&mut eng, ids[0]);
     let lruvec = eng.lruvec_id(child, NODE);
-    eng.lruvecs[lruvec.idx()].refaults = [9, 5, 1];
+    eng.lruvecs[lruvec].refaults = [9, 5, 1];
     assert_eq!(eng.activations(ids[0], NODE), 0);
     eng.set_now(eng.cfg.fold_interval);
     let seen = [MemcgId::ROOT, ids[0], child, ids[1]].map(|m| eng.activations(m, NODE));

@@ -5,7 +5,7 @@ use crate::counters::Counter::{self, *};
 use crate::folio::Flags;
 use crate::ids::MemcgId;
 use crate::presets::preset;
-use crate::reclaim::gen_loop::Cx;
+use crate::reclaim::cx::Cx;
 use crate::reclaim::lruvec_loop::LruvecLoop;
 use crate::reclaim::shrink_list::ShrinkList;
 use crate::reclaim::{ReclaimKind, ScanControl};
@@ -72,7 +72,7 @@ fn k2_multi_gen_kswapd_batch() {
     h.eng.set_swap(0, 0);
     h.set_seqs(8, [5, 5]);
     // Tier 2 refaults more than tier 0: it is protected.
-    let ctrl = &mut h.eng.lruvecs[h.lruvec.idx()].gens_mut().ctrl[1];
+    let ctrl = &mut h.eng.lruvecs[h.lruvec].gens_mut().ctrl[1];
     (ctrl.evicted, ctrl.refaulted) = ([1000; 4], [0, 0, 1000, 0]);
     h.fill(5, 6, Spec::file().zone(1));
     for id in h.fill(5, 10, Spec::file()) {

@@ -8,10 +8,11 @@ use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::node::ThrottleReason::{Congested, Writeback};
 use crate::presets::preset;
-use crate::reclaim::gen_loop::Cx;
+use crate::reclaim::cx::Cx;
 use crate::reclaim::node::NodeVisit;
 use crate::reclaim::shrink_list::ShrinkList;
 use crate::reclaim::{ReclaimKind, ScanControl};
+use crate::rules::Rules;
 use crate::testing::{Host, Spec};
 use crate::zone::{Zone, ZoneClass};
 
@@ -206,7 +207,9 @@ fn dropped_counters_flag_the_node_as_dirty_after_every_pass() {
     ] {
         let mut h = host("classic", true);
         for s in set {
-            h.eng.sw.assign(s).unwrap();
+            let mut sw = h.eng.switches().clone();
+            sw.assign(s).unwrap();
+            h.eng.rules = Rules::new(sw);
         }
         h.add_many(64, Spec::file());
         let mut sc = kswapd();

@@ -197,7 +197,7 @@ proptest! {
         let n = steps(&mut h, &mut task, fold);
         let out = task.outcome();
         // A budget that is never reduced is the fault of a preset: it ends, but not soon.
-        if !h.eng.sw.mut_no_decrement {
+        if !h.eng.switches().mut_no_decrement {
             prop_assert!(n <= bound(w.folios.len(), 65), "{n} steps, {out:?}");
         }
         prop_assert!(out.passes <= 5 && out.rounds <= 65, "{out:?}");

@@ -62,7 +62,7 @@ impl RemoteStorage {
     /// Those of the service, with the object's name.
     pub fn open(operator: &Operator, path: &str, options: RemoteOptions) -> io::Result<Self> {
         let (client, len) = Client::start(operator, path, &options)?;
-        let block = options.block.max(1).next_multiple_of(crate::PAGE_SIZE);
+        let block = options.block.max(1).next_multiple_of(crate::sys::PAGE);
         let most = options.read_ahead.max(1);
         Ok(Self {
             client,

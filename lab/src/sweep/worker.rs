@@ -1,49 +1,47 @@
 //! A process that computes cells: one a line on standard input, what became of it a line on
 //! standard output.
 
-use crate::args::SweepWorkerArgs;
-use crate::error::{Failure, Verdict};
-use crate::output::print;
-use coldset_lab::sweep::{work as compute, Cell, Done, Runner, Store, SweepError};
+use super::{work, Cell, Done, Runner, Store, SweepError};
 use serde::{Deserialize, Serialize};
-use std::io::BufRead;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::sync::mpsc;
 
-/// What became of a cell, as it is sent.
+/// What became of a cell, as a worker sends it.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub(super) enum Answer {
     /// Computed and on disk.
     Computed,
     /// On disk already.
     Found,
-    /// Somebody else has it.
+    /// Another sweep is computing it.
     Busy,
     /// It cannot be computed.
     Failed(String),
-    /// No cell can be computed.
+    /// This worker cannot compute any cell.
     Useless(String),
 }
 
-/// Works until standard input ends. If the process that feeds it goes, so does this one, at once:
-/// what it computes would be nobody's.
+/// Computes cells into a folder until standard input ends. When the supervisor dies, the process exits at
+/// once: nobody would read what it computes.
 ///
 /// # Errors
 /// Standard output is closed.
-pub fn work(args: &SweepWorkerArgs) -> Result<Verdict, Failure> {
+pub fn serve(dir: &Path) -> io::Result<()> {
     let (lines, cells) = mpsc::channel();
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
             if lines.send(line).is_err() {
                 break;
             }
         }
         std::process::exit(0);
     });
-    let store = Store::look(&args.out);
+    let store = Store::look(dir);
     let mut runner = Runner::new();
     for line in cells {
-        let answer = match one(&store, &mut runner, &line) {
+        let answer = match compute(&store, &mut runner, &line) {
             Ok(Done::Computed) => Answer::Computed,
             Ok(Done::Found) => Answer::Found,
             Ok(Done::Busy) => Answer::Busy,
@@ -52,12 +50,13 @@ pub fn work(args: &SweepWorkerArgs) -> Result<Verdict, Failure> {
         };
         let mut text = serde_json::to_string(&answer).expect("plain data");
         text.push('\n');
-        print(&text)?;
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
     }
-    Ok(Verdict::Good)
+    Ok(())
 }
 
-fn one(store: &Store, runner: &mut Runner, line: &str) -> Result<Done, SweepError> {
+fn compute(store: &Store, runner: &mut Runner, line: &str) -> Result<Done, SweepError> {
     let cell: Cell = serde_json::from_str(line).map_err(|e| SweepError::Cell(e.to_string()))?;
-    compute(store, runner, &cell)
+    work(store, runner, &cell)
 }

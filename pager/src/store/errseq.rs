@@ -5,8 +5,8 @@
 //! the flusher, eviction, writers at the dirty limit, a failed sync of somebody else, a region that was
 //! dropped.
 
+use super::swap::clone;
 use crate::error::Error;
-use crate::store::swap::clone;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};

@@ -1,0 +1,140 @@
+//! Making regions: anonymous memory, and maps of any storage.
+
+use super::region::Region;
+use crate::budget::account::holds;
+use crate::error::{Error, Result};
+use crate::miss::registry::register;
+use crate::pool::group::Group;
+use crate::pool::inner::Pool;
+use crate::region::area::Area;
+use crate::region::backing::Backing;
+use crate::store::Storage;
+use crate::sys::PAGE;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Pool {
+    /// Anonymous memory of `bytes` bytes, zeroed, in the root group.
+    ///
+    /// # Errors
+    /// [`Error::Overcommit`]; address space.
+    pub fn anonymous(&self, bytes: usize) -> Result<Region> {
+        self.root().anonymous(bytes)
+    }
+
+    /// A shared read-write map of a whole existing file, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::file`].
+    pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.root().file(path)
+    }
+
+    /// A read-only map of a whole existing file, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::file`].
+    pub fn file_read_only(&self, path: impl AsRef<Path>) -> Result<Region> {
+        self.root().file_read_only(path)
+    }
+
+    /// A read-only map of a whole remote object, in the root group.
+    ///
+    /// # Errors
+    /// As [`Group::remote`].
+    #[cfg(feature = "remote")]
+    pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
+        self.root().remote(operator, path)
+    }
+}
+
+impl Group {
+    /// Anonymous memory of `bytes` bytes, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::Overcommit`]; address space.
+    pub fn anonymous(&self, bytes: usize) -> Result<Region> {
+        let res = &self.pool.res;
+        let capacity = holds(res.config.swap.capacity(), res.gate.budget());
+        let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
+        {
+            let _shield = res.enter()?;
+            let mut core = res.core();
+            if core.promised() + asked > capacity && !res.config.overcommit {
+                return Err(Error::Overcommit {
+                    asked,
+                    promised: core.promised(),
+                    available: capacity,
+                });
+            }
+            core.promise(asked);
+        }
+        let made = self.map(bytes, None);
+        if made.is_err() {
+            res.core().release(asked);
+        }
+        made
+    }
+
+    /// A read-only map of a whole remote object, which must not change while it is mapped. With other
+    /// options: [`RemoteStorage`](crate::store::RemoteStorage) and [`Self::storage`].
+    ///
+    /// # Errors
+    /// Those of the service; an empty object; address space.
+    #[cfg(feature = "remote")]
+    pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
+        use crate::store::{RemoteOptions, RemoteStorage};
+        let object = RemoteStorage::open(operator, path, RemoteOptions::default())
+            .map_err(Error::io("opening a remote object"))?;
+        let len = object.len();
+        self.storage(Arc::new(object), len, false)
+    }
+
+    /// A map of the first `len` bytes of any storage.
+    ///
+    /// # Errors
+    /// `len` = 0; address space.
+    pub fn storage(&self, storage: Arc<dyn Storage>, len: u64, writable: bool) -> Result<Region> {
+        self.map(len as usize, Some(Backing::new(storage, len, writable)))
+    }
+
+    fn map(&self, bytes: usize, backing: Option<Backing>) -> Result<Region> {
+        if bytes == 0 || bytes.div_ceil(PAGE) >= u32::MAX as usize {
+            return Err(Error::Setting {
+                what: "the size of a region",
+                value: format!("{bytes} bytes"),
+                range: "1 byte to 16 TiB",
+            });
+        }
+        let pool = &self.pool;
+        let _shield = pool.res.enter()?;
+        pool.start_for_region(backing.as_ref().is_some_and(|b| b.writable))?;
+        let faults = pool.faults(self.threads)?;
+        let (pages, anon) = (bytes.div_ceil(PAGE), backing.is_none());
+        let book = pool.res.core().policy.open(self.memcg, pages, anon)?;
+        let tables = pool.res.counts.tables.clone();
+        let area = match Area::new(book.clone(), backing, faults, tables) {
+            Ok(area) => Arc::new(area),
+            Err(e) => {
+                pool.res.core().policy.close(&book);
+                return Err(e);
+            }
+        };
+        pool.res.core().add(area.clone());
+        if !area.is_explicit() {
+            register(area.clone(), pool.misses.clone());
+        }
+        Ok(Region::new(pool.clone(), area, bytes))
+    }
+
+    /// Asks for `bytes` bytes of the group to be evicted now. Returns bytes evicted.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]; the store.
+    pub fn reclaim(&self, bytes: u64) -> Result<u64> {
+        let _shield = self.pool.res.enter()?;
+        let nr = bytes.div_ceil(PAGE as u64);
+        let freed = self.pool.reclaimer.reclaim(self.memcg, nr, true)?;
+        Ok(freed * PAGE as u64)
+    }
+}

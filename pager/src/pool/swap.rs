@@ -1,0 +1,44 @@
+//! The swap that a pool's settings ask for.
+
+use crate::budget::counts::Counts;
+use crate::config::{PoolConfig, SwapFile as ConfiguredFile};
+use crate::error::{Error, Result};
+use crate::store::swap_file::SwapFile;
+use crate::store::{Compressed, FileStorage, Storage, Swap};
+use crate::sys::PAGE;
+use std::sync::Arc;
+
+pub(super) fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<Swap>> {
+    let s = &config.swap;
+    let slots = (s.capacity() / PAGE as u64) as u32;
+    if slots == 0 {
+        return Ok(None);
+    }
+    let io = Error::io("making the swap");
+    let memory = if s.compressed > 0 {
+        let limit = if s.memory > 0 {
+            s.memory
+        } else if config.store_outside {
+            s.compressed
+        } else {
+            config.budget / 2
+        };
+        Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
+    } else {
+        None
+    };
+    let bytes = u64::from(slots) * PAGE as u64;
+    let patient = |f: Arc<dyn Storage>| counts.retrying(f);
+    let file: Option<Arc<dyn Storage>> = match &s.file {
+        None => None,
+        Some(ConfiguredFile::Storage(f)) => Some(f.clone()),
+        Some(ConfiguredFile::Temporary) => Some(patient(Arc::new(
+            FileStorage::temporary(bytes).map_err(Error::io("creating a temporary swap file"))?,
+        ))),
+        Some(ConfiguredFile::Path(p)) => Some(patient(Arc::new(
+            SwapFile::create(p, bytes).map_err(Error::at("creating the swap file"))?,
+        ))),
+    };
+    let made = Swap::new(slots, memory, file, s.encrypt, config.full_wait);
+    Ok(Some(made.map_err(&io)?))
+}

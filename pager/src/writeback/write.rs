@@ -1,0 +1,219 @@
+//! Writing dirty pages of a file without evicting them.
+//!
+//! Order: claim (RESIDENT -> WRITEBACK, the evictor keeps off), list and arm the written marks in one
+//! atomic scan, read by descriptor, write, RESIDENT. A store before the scan is in the copy; a store after
+//! it faults and sets the mark again.
+
+use crate::budget::resources::Resources;
+use crate::page::{PageState, Word};
+use crate::plant::{self, Plant};
+use crate::region::area::Area;
+use crate::region::backing::Backing;
+use crate::store::storage::{write_all, Write};
+use crate::sys::memory::PageBuf;
+use crate::sys::{clock, PAGE};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most pages of one write.
+const RUN: usize = 256;
+
+/// Writes the dirty pages of a range. `wait`: also those that are on their way in or out now. Returns
+/// pages written, and the first failure; what failed stays dirty.
+pub(super) fn write_range(
+    res: &Resources,
+    area: &Area,
+    range: Range<usize>,
+    wait: bool,
+) -> (u64, io::Result<()>) {
+    let Some(file) = area.writable_file() else {
+        return (0, Ok(()));
+    };
+    let mut buf = match PageBuf::new(RUN) {
+        Ok(buf) => buf,
+        Err(e) => return (0, Err(e.into())),
+    };
+    let writer = Writer { res, area, file };
+    let mut written = 0;
+    let mut result = Ok(());
+    let mut at = range.start;
+    while at < range.end {
+        let first = at;
+        let mut dirty = [false; RUN];
+        while at < range.end && at - first < RUN && writer.claim(at, wait && at == first) {
+            // A store from here on sets it again.
+            dirty[at - first] = area.words().unmark(at, Word::DIRTIED).dirtied();
+            at += 1;
+        }
+        if at == first {
+            at += 1;
+            continue;
+        }
+        let (pages, done) = writer.write_claimed(first, &mut dirty[..at - first], &mut buf);
+        written += pages;
+        result = result.and(done);
+    }
+    (written, result)
+}
+
+/// Dirty pages of a block: in memory, and stored to since they were last written.
+pub(super) fn dirty_pages_of(res: &Resources, area: &Area, block: Range<usize>) -> Vec<usize> {
+    let mut dirty: Vec<usize> = Vec::new();
+    let usable = |p: usize| area.words().get(p).in_memory();
+    if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
+        area.memory().written(pm, block.start, block.len(), |run| {
+            dirty.extend((run.first..run.first + run.pages).filter(|&p| usable(p)));
+        });
+    }
+    dirty.extend(block.filter(|&p| usable(p) && area.words().get(p).dirtied()));
+    dirty
+}
+
+/// Pages of one file on their way.
+struct Writer<'a> {
+    res: &'a Resources,
+    area: &'a Area,
+    file: &'a Backing,
+}
+
+impl Writer<'_> {
+    /// Takes a page for writeback. With `wait`, pages on their way are waited for.
+    fn claim(&self, page: usize, wait: bool) -> bool {
+        let words = self.area.words();
+        loop {
+            let claimed = if self.area.is_explicit() {
+                // Guards write without a fault: the page is taken for good while it is copied.
+                words.try_evict(page)
+            } else {
+                words.try_writeback(page)
+            };
+            if claimed {
+                return true;
+            }
+            let w = words.get(page);
+            match w.state() {
+                s @ (PageState::Busy | PageState::Writeback) if wait => words.wait_while(page, s),
+                PageState::Resident if wait && w.pins() == 0 => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Arms, copies and writes pages that are claimed, the first of which is `first`. `dirty`: those that
+    /// are known to be. Returns pages written, and the first error.
+    fn write_claimed(
+        &self,
+        first: usize,
+        dirty: &mut [bool],
+        buf: &mut PageBuf,
+    ) -> (u64, io::Result<()>) {
+        self.arm(first, dirty);
+        let mut runs = Vec::new();
+        let mut at = 0;
+        for run in dirty.chunk_by(|a, b| a == b) {
+            let end = at + run.len();
+            match run[0] {
+                true => runs.push(at..end),
+                false => (at..end).for_each(|i| self.release(first + i, false)),
+            }
+            at = end;
+        }
+        self.write_runs(first, &runs, buf)
+    }
+
+    /// Adds what the written marks say, and arms them.
+    fn arm(&self, first: usize, dirty: &mut [bool]) {
+        let area = self.area;
+        if let Some(pm) = self.res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
+            let told = area
+                .memory()
+                .written_and_arm(pm, first, dirty.len(), |run| {
+                    dirty[run.first - first..][..run.pages].fill(true);
+                });
+            if !told || area.memory().is_torn() {
+                dirty.fill(true);
+            }
+        }
+    }
+
+    fn release(&self, page: usize, dirtied: bool) {
+        if self.area.is_explicit() {
+            self.area.words().filled(page, dirtied);
+        } else {
+            self.area.words().end_writeback(page, dirtied);
+        }
+    }
+
+    /// Writes runs of pages that are claimed and armed, counted from `first`, all together. Returns
+    /// pages written, and the first error.
+    fn write_runs(
+        &self,
+        first: usize,
+        runs: &[Range<usize>],
+        buf: &mut PageBuf,
+    ) -> (u64, io::Result<()>) {
+        let start = clock::now();
+        {
+            let mut core = self.res.core();
+            let pages = runs.iter().cloned().flatten();
+            for id in pages.filter_map(|p| self.area.folio(first + p)) {
+                core.policy.writeback_start(id);
+            }
+        }
+        let memory = self.area.memory();
+        let read: Vec<io::Result<()>> = runs
+            .iter()
+            .map(|run| {
+                let to = &mut buf.bytes_mut()[run.start * PAGE..run.end * PAGE];
+                memory.read(first + run.start, to).map_err(io::Error::from)
+            })
+            .collect();
+        if plant::on(Plant::ArmAfterCopy) {
+            let end = runs.last().map_or(0, |r| r.end);
+            self.arm(first, &mut [false; RUN][..end]);
+        }
+        let mut writes: Vec<Write<'_>> = runs
+            .iter()
+            .zip(&read)
+            .map(|(run, read)| {
+                let (from, len) = self.file.part(first + run.start, run.len());
+                // Nothing of what could not be read.
+                let len = if read.is_ok() { len } else { 0 };
+                Write::new(&buf.bytes()[run.start * PAGE..][..len], from)
+            })
+            .collect();
+        write_all(&*self.file.storage, &mut writes);
+        self.res.counts.writeback_ns.add(clock::now() - start);
+        let mut written = 0;
+        let mut result = Ok(());
+        for ((run, read), w) in runs.iter().zip(read).zip(writes) {
+            let done = read.and(w.done.map(drop));
+            self.ended(first + run.start..first + run.end, done.is_err());
+            match done {
+                Ok(()) => {
+                    let n = run.len() as u64;
+                    self.res.counts.written_back.fetch_add(n, Relaxed);
+                    written += n;
+                }
+                Err(e) => {
+                    self.res.counts.store_errors.fetch_add(1, Relaxed);
+                    self.area.note_dirty(first + run.start);
+                    result = result.and(Err(e));
+                }
+            }
+        }
+        (written, result)
+    }
+
+    /// Pages have been written, or not: the engine and whoever waits for them are told.
+    fn ended(&self, pages: Range<usize>, failed: bool) {
+        {
+            let mut core = self.res.core();
+            for id in pages.clone().filter_map(|p| self.area.folio(p)) {
+                core.policy.writeback_end(id, failed);
+            }
+        }
+        pages.for_each(|p| self.release(p, failed));
+    }
+}
