@@ -25,7 +25,9 @@ pub use grid::{Align, Grid, Style};
 pub use human::human;
 pub use json::{experiment_json, experiment_value, experiments_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
-pub use model::{CounterSummary, ExperimentResult, Header, RunResult, Samples, SeedView};
+pub use model::{
+    CounterSummary, Deviation, ExperimentResult, Header, RunResult, Samples, SeedView,
+};
 pub use number::Number;
 pub use text::render_text;
 

@@ -23,7 +23,16 @@ pub fn render_text(result: &ExperimentResult, style: Style) -> String {
     let mut out = String::new();
     title(&mut out, result);
     let pair = pair(result);
-    section(&mut out, "Claims", &claims(result, style, pair));
+    let table = |of: &[ClaimResult]| claims(result, of, style, pair);
+    section(&mut out, "Claims", &table(&result.claims));
+    let heading = "What was put in and comes back: counted in no total";
+    section(&mut out, heading, &table(&result.restated));
+    for claim in &result.restated {
+        line(
+            &mut out,
+            &format!("{} restates {}", claim.name, claim.restates),
+        );
+    }
     if pair.is_none() {
         for grid in claimed_counters(result, style) {
             section(&mut out, "Counters the claims are about (mean)", &grid);
@@ -52,15 +61,23 @@ fn title(out: &mut String, result: &ExperimentResult) {
     line(
         out,
         &format!(
-            "{}: scale {}, effort {}, seeds {}",
+            "{}: scale {}, effort {}{}, seeds {}",
             header.experiment,
             header.scale,
             header.effort,
+            header.share(),
             seeds.join(" ")
         ),
     );
     for (name, value) in &header.parameters {
         line(out, &format!("  {name} = {value}"));
+    }
+    for d in &header.deviations {
+        let (value, table) = (d.value, d.table);
+        line(
+            out,
+            &format!("  {} = {value} here, {table} elsewhere: {}", d.name, d.why),
+        );
     }
 }
 
@@ -107,7 +124,12 @@ fn sides(subject: &Subject) -> Option<(&Term, &Term)> {
 }
 
 /// Everything measured in numbers.
-fn claims(result: &ExperimentResult, style: Style, pair: Option<(&str, &str)>) -> Grid {
+fn claims(
+    result: &ExperimentResult,
+    claims: &[ClaimResult],
+    style: Style,
+    pair: Option<(&str, &str)>,
+) -> Grid {
     let mut columns = vec![("metric", Left), ("unit", Left)];
     match pair {
         Some((before, after)) => columns.extend([(before, Right), (after, Right)]),
@@ -123,7 +145,7 @@ fn claims(result: &ExperimentResult, style: Style, pair: Option<(&str, &str)>) -
     ]);
     let mut grid = Grid::new(style, &columns);
     let numeric = |claim: &&ClaimResult| claim.subject != Subject::Predicate;
-    for claim in result.claims.iter().filter(numeric) {
+    for claim in claims.iter().filter(numeric) {
         let mut row = vec![claim.name.clone(), claim.unit.clone()];
         match pair {
             Some(names) => row.extend(side_cells(result, claim, names)),

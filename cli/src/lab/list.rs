@@ -8,7 +8,8 @@ use coldset_engine::switches::SwitchInfo;
 use coldset_engine::Switches;
 use coldset_lab::experiments::{Experiment, EXPERIMENTS};
 use coldset_lab::fidelity::Case;
-use coldset_lab::report::{Align, Grid, Style};
+use coldset_lab::replay;
+use coldset_lab::report::{Align, Deviation, Grid, Style};
 use coldset_lab::runner::{show_scale, RunnerError, Variant};
 use coldset_lab::traces::Format;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
@@ -59,6 +60,14 @@ fn switches() -> Result<Vec<SwitchInfo>, RunnerError> {
     Ok(Variant::parse("base", &[])?.switches.describe())
 }
 
+/// Every deviation from the table of costs, with the experiment that declares it.
+pub fn deviations() -> Vec<(&'static str, Deviation)> {
+    let of = EXPERIMENTS.iter().map(|e| (e.name, e.deviations));
+    let of = of.chain([("lab replay", replay::DEVIATIONS)]);
+    of.flat_map(|(name, all)| all.iter().map(move |d| (name, d.shown())))
+        .collect()
+}
+
 fn left(columns: &[&'static str]) -> Grid {
     let columns: Vec<_> = columns.iter().map(|c| (*c, Align::Left)).collect();
     Grid::new(Style::Plain, &columns)
@@ -99,6 +108,19 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
         }
         section("Parameters (--param NAME=VALUE)", &grid);
     }
+    let mut grid = left(&["experiment", "effort 1"]);
+    for e in EXPERIMENTS {
+        grid.row(vec![e.name.into(), e.effort.share(1000)]);
+    }
+    section("Effort (--effort)", &grid);
+    let mut grid = left(&["of", "cost", "here", "table", "why", "source"]);
+    for (of, d) in deviations() {
+        let (here, table) = (d.value.to_string(), d.table.to_string());
+        grid.row(vec![of.into(), d.name, here, table, d.why, d.source]);
+    }
+    let heading =
+        "Deviations from the one table of costs (lab params); --cost NAME=VALUE overrides them";
+    section(heading, &grid);
     let mut grid = left(&["variant", "also called", "what"]);
     for p in PRESETS {
         grid.row(vec![p.names[0].into(), p.names[1..].join(", "), p.what()]);
@@ -164,6 +186,8 @@ fn json() -> Result<Value, RunnerError> {
             "before": e.before,
             "after": e.after,
             "what": e.doc,
+            "effort": e.effort.share(1000),
+            "deviations": e.deviations.iter().map(|d| d.shown()).collect::<Vec<_>>(),
             "params": params,
         })
     };
@@ -185,6 +209,9 @@ fn json() -> Result<Value, RunnerError> {
     let devices = DeviceKind::ALL.map(|d| json!({"name": d.name(), "what": device_doc(d)}));
     Ok(json!({
         "experiments": experiments,
+        "replay": {
+            "deviations": replay::DEVIATIONS.iter().map(|d| d.shown()).collect::<Vec<_>>(),
+        },
         "variants": variants,
         "suffixes": suffixes,
         "switches": switches,

@@ -5,7 +5,7 @@
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
-use crate::rig::{Deviation, Failure, Host, Rig};
+use crate::rig::{Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -21,6 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
+    effort: Effort::Fixed("128 rounds"),
     scale: 64,
     params: PARAMS,
     costs: &["script_touch_page_ns", "timer_slack_ns"],
@@ -290,6 +291,11 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
     ];
     let (small, large) = input.word(PARAMS, "sizes", &words, "16g, 48g or both")?;
     let wanted = [small, large];
+    for ((_, limit, anon), wanted) in SIZES.iter().zip(wanted) {
+        if !wanted {
+            input.refuse(&[limit, anon], "this size does not run (sizes)")?;
+        }
+    }
     let names = SIZES.iter().zip(wanted).filter(|(_, w)| *w);
     Ok(names.map(|((name, ..), _)| *name).collect())
 }

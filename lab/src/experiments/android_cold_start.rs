@@ -14,6 +14,7 @@ use super::phone::{self, build, Ending, Hardware, Phone, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, RunResult};
+use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, OpError};
 use std::cell::Cell;
@@ -27,6 +28,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Part("100 rounds", EFFORT_DIVISOR),
     scale: 64,
     params: PARAMS,
     costs: phone::COSTS,

@@ -8,7 +8,7 @@
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::{exact, Stream, Zipf};
 use crate::report::{Band, Claim, RunResult, SeedView};
-use crate::rig::{Counts, Failure, Host, Rig};
+use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass};
@@ -25,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "classic",
     after: "classic+deadfilter",
     extra: &[],
+    effort: Effort::Part("180 s (58 million allocations)", 29),
     scale: 16,
     params: PARAMS,
     costs: &[],
@@ -456,6 +457,7 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
         Claim::value("dead share at the drain", "dead_percent", before)
             .within(5.5, 8.0)
             .published(6.7097)
+            .restates("p")
             .unit("%"),
         Claim::value(
             "dead share that reaches a list",

@@ -4,7 +4,7 @@
 use super::browser::{self, params, Shape};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::report::{Band, Claim, RunResult};
-use crate::rig::Host;
+use crate::rig::{Effort, Host};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Part("hour", EFFORT_DIVISOR),
     scale: 64,
     params: PARAMS,
     costs: browser::COSTS,

@@ -4,7 +4,7 @@
 use super::browser::{self, params, Shape};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::report::{Band, Claim, RunResult};
-use crate::rig::Host;
+use crate::rig::{Effort, Host};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "classic",
     after: "classic+heat",
     extra: &[],
+    effort: Effort::Part("two hours", EFFORT_DIVISOR),
     scale: 512,
     params: PARAMS,
     costs: browser::COSTS,

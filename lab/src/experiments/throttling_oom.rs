@@ -5,7 +5,7 @@
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF, MIB};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, RunResult};
-use crate::rig::{Deviation, Host, Rig};
+use crate::rig::{Deviation, Effort, Host, Rig};
 use coldset_engine::Counter;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
+    effort: Effort::Fixed("192 MiB"),
     scale: 1,
     params: PARAMS,
     costs: &[],

@@ -1,10 +1,10 @@
 //! The page of `lab run`.
 
-use super::variants::{costs, differences, switches};
+use super::variants::{costs, deviations, differences, switches};
 use crate::charts;
 use crate::experiments::Experiment;
 use crate::report::experiment_json;
-use crate::report::html::common::{all_counters, claims, counters, facts, remarks};
+use crate::report::html::common::{all_counters, claims, counters, facts, remarks, restated};
 use crate::report::html::{summary, Cell, Page, Section, Table};
 use crate::runner::{Outcome, Plan};
 
@@ -79,6 +79,7 @@ pub fn experiment(
              round 1, D is a direction only.",
         )
         .table(claims(result, ""))
+        .tables(restated(result, ""))
         .points(remarks(result)),
     )
     .section(Section::new("measures", "In one picture", "").charts(charts))
@@ -106,7 +107,8 @@ pub fn experiment(
     )
     .section(switches(&plan.variants))
     .section(parameters(experiment, plan))
-    .section(costs(plan.costs.table()))
+    .section(deviations(result))
+    .section(costs(&outcome.costs))
     .json(experiment_json(result))
     .render()
 }

@@ -2,7 +2,7 @@
 
 use crate::ablate::parts;
 use crate::report::html::{Cell, Section, Table};
-use crate::report::human;
+use crate::report::{human, ExperimentResult};
 use crate::runner::Variant;
 use coldset_machine::Params;
 
@@ -109,6 +109,31 @@ pub fn switches(variants: &[Variant]) -> Section {
     )
     .table(table)
     .folded()
+}
+
+/// What the experiment changes in the table of costs, if anything.
+pub fn deviation_table(result: &ExperimentResult) -> Option<Table> {
+    let mut table = Table::new(["cost", "here", "table", "why", "source"]);
+    for d in &result.header.deviations {
+        table.row(vec![
+            Cell::code(&d.name),
+            Cell::figure(human(d.value as f64)),
+            Cell::figure(human(d.table as f64)),
+            Cell::text(&d.why),
+            Cell::text(&d.source),
+        ]);
+    }
+    (!result.header.deviations.is_empty()).then_some(table)
+}
+
+/// The same as a section of a page.
+pub fn deviations(result: &ExperimentResult) -> Section {
+    let intro = match result.header.deviations.is_empty() {
+        true => "None: it ran on the table as it is.",
+        false => "Rows that are different in this experiment, and why.",
+    };
+    Section::new("deviations", "Deviations from the table of costs", intro)
+        .tables(deviation_table(result))
 }
 
 /// All costs of the machine with their source; changed ones are marked.

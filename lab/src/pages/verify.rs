@@ -1,6 +1,6 @@
 //! The page of `lab verify`.
 
-use super::variants::costs;
+use super::variants::{costs, deviation_table};
 use crate::charts;
 use crate::report::html::common::{claim_figure, claim_verdict, counters, seeds};
 use crate::report::html::{capital, Cell, Page, Section, Table};
@@ -20,19 +20,26 @@ fn acceptance(name: &str, result: &ExperimentResult, pointer: &str) -> Table {
         "verdict",
     ])
     .caption(name);
-    for (i, claim) in result.claims.iter().enumerate() {
+    let restated = result.restated.iter().enumerate();
+    let restated = restated.map(|(i, c)| (c, format!("{pointer}/restated/{i}")));
+    let judged = result.claims.iter().enumerate();
+    let judged = judged.map(|(i, c)| (c, format!("{pointer}/claims/{i}")));
+    for (claim, place) in judged.chain(restated) {
         table.row(vec![
             Cell::text(&claim.name),
             Cell::text(claim.class.to_string()),
             Cell::figure(published(claim.published.as_ref(), is_ratio(claim))),
-            claim_figure(claim, &format!("{pointer}/claims/{i}")),
+            claim_figure(claim, &place),
             Cell::text(if is_ratio(claim) {
                 "ratio"
             } else {
                 &claim.unit
             }),
             Cell::text(band(claim)),
-            claim_verdict(claim),
+            match claim.restates.as_str() {
+                "" => claim_verdict(claim),
+                parameter => Cell::text(format!("restates {parameter}")),
+            },
         ]);
     }
     for skipped in &result.skipped {
@@ -139,6 +146,7 @@ pub fn verify(
         "Counters of the mechanisms",
         "Means over the seeds.",
     );
+    let mut declared = Section::new("deviations", "Deviations from the table of costs", "");
     let mut index = 0;
     for (experiment, result) in &verified.experiments {
         let Ok(result) = result else { continue };
@@ -150,10 +158,12 @@ pub fn verify(
         let names = experiment.mechanism.iter().copied();
         let table = counters(&result.variants, names, &format!("/experiments/{index}"));
         mechanism = mechanism.table(table.caption(capital(experiment.name)));
+        declared = declared.tables(deviation_table(result).map(|t| t.caption(experiment.name)));
         index += 1;
     }
     page.section(Section::new("measures", "Before and after", "").charts(pictures))
         .section(mechanism.folded())
+        .section(declared)
         .section(costs(used.table()))
         .json(experiments_json(
             &results,

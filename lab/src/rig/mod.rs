@@ -5,10 +5,14 @@
 
 mod costs;
 mod counts;
+mod effect;
+mod effort;
 mod failure;
 
 pub use costs::{Costs, Deviation};
 pub use counts::Counts;
+pub use effect::idle;
+pub use effort::Effort;
 pub use failure::Failure;
 
 use crate::experiments::{ExperimentError, RunInput};

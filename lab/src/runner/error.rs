@@ -54,6 +54,16 @@ pub enum RunnerError {
     /// A clock that cannot be read.
     #[error(transparent)]
     Clock(#[from] ClockError),
+    /// A cost without effect.
+    #[error("--cost {name} has no effect on {experiments}: {why}; leave it out")]
+    Idle {
+        /// The row.
+        name: &'static str,
+        /// The experiments that run.
+        experiments: String,
+        /// Why it has none.
+        why: String,
+    },
     /// A trace that cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),

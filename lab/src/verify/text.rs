@@ -12,6 +12,7 @@ pub fn render_verify(verified: &Verified, style: Style) -> String {
     let mut out = acceptance(verified, style);
     for (experiment, result) in &verified.experiments {
         if let Ok(result) = result {
+            deviations(&mut out, result, style);
             let grid = mechanism(result, experiment.mechanism, style);
             if !grid.is_empty() {
                 // Writing to a string cannot fail.
@@ -47,6 +48,11 @@ fn acceptance(verified: &Verified, style: Style) -> String {
                 for claim in &result.claims {
                     grid.row(row(experiment.name, claim, result.seeds.len()));
                 }
+                for claim in &result.restated {
+                    let mut cells = row(experiment.name, claim, result.seeds.len());
+                    cells[6] = format!("restates {}", claim.restates);
+                    grid.row(cells);
+                }
                 for skipped in &result.skipped {
                     let mut cells = vec![experiment.name.to_owned(), skipped.name.clone()];
                     cells.extend(["", "", "not run", "", "-"].map(str::to_owned));
@@ -61,6 +67,36 @@ fn acceptance(verified: &Verified, style: Style) -> String {
         }
     }
     grid.render()
+}
+
+/// What an experiment changes in the table of costs.
+fn deviations(out: &mut String, result: &ExperimentResult, style: Style) {
+    let columns = [
+        ("cost", Left),
+        ("here", Right),
+        ("table", Right),
+        ("why", Left),
+        ("source", Left),
+    ];
+    let mut grid = Grid::new(style, &columns);
+    for d in &result.header.deviations {
+        let (value, table) = (d.value.to_string(), d.table.to_string());
+        grid.row(vec![
+            d.name.clone(),
+            value,
+            table,
+            d.why.clone(),
+            d.source.clone(),
+        ]);
+    }
+    if !grid.is_empty() {
+        let name = &result.header.experiment;
+        let grid = grid.render();
+        let _ = write!(
+            out,
+            "\nDeviations of {name} from the table of costs\n\n{grid}"
+        );
+    }
 }
 
 fn row(experiment: &str, claim: &ClaimResult, seeds: usize) -> Vec<String> {
@@ -103,6 +139,10 @@ fn mechanism(result: &ExperimentResult, names: &[&str], style: Style) -> Grid {
 fn summary(out: &mut String, verified: &Verified) {
     let (results, failed) = verified.split();
     out.push('\n');
+    for result in &results {
+        let (name, share) = (&result.header.experiment, &result.header.effort_share);
+        let _ = writeln!(out, "effort {} of {name}: {share}", result.header.effort);
+    }
     for class in [Class::A, Class::B, Class::N, Class::D] {
         let claims = || {
             let all = results.iter().flat_map(|r| &r.claims);

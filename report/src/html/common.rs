@@ -73,6 +73,28 @@ pub fn claim_verdict(claim: &ClaimResult) -> Cell {
 /// Before and after: the means of each variant, and the figure with its verdict. `pointer` leads to
 /// the experiment in the JSON.
 pub fn claims(result: &ExperimentResult, pointer: &str) -> Table {
+    claim_table(
+        result,
+        &result.claims,
+        &format!("{pointer}/claims"),
+        pointer,
+    )
+}
+
+/// Claims whose figure was put in, likewise; none if there are none.
+pub fn restated(result: &ExperimentResult, pointer: &str) -> Option<Table> {
+    let place = format!("{pointer}/restated");
+    let table = || claim_table(result, &result.restated, &place, pointer);
+    let caption = "What was put in and comes back: counted in no total";
+    (!result.restated.is_empty()).then(|| table().caption(caption))
+}
+
+fn claim_table(
+    result: &ExperimentResult,
+    claims: &[ClaimResult],
+    place: &str,
+    pointer: &str,
+) -> Table {
     let names: Vec<&String> = result.variants.keys().take(ABREAST).collect();
     let mut columns = vec!["measure".to_owned(), "unit".into()];
     columns.extend(names.iter().map(|n| (*n).clone()));
@@ -87,7 +109,7 @@ pub fn claims(result: &ExperimentResult, pointer: &str) -> Table {
     ];
     columns.extend(rest.map(str::to_owned));
     let mut table = Table::new(columns);
-    for (i, claim) in result.claims.iter().enumerate() {
+    for (i, claim) in claims.iter().enumerate() {
         let mut row = vec![Cell::text(&claim.name), Cell::text(&claim.unit)];
         for &name in &names {
             row.push(match counter(&claim.subject) {
@@ -99,7 +121,7 @@ pub fn claims(result: &ExperimentResult, pointer: &str) -> Table {
             });
         }
         row.extend([
-            claim_figure(claim, &format!("{pointer}/claims/{i}")),
+            claim_figure(claim, &format!("{place}/{i}")),
             Cell::text(of(&claim.subject)),
             Cell::text(arrow(claim.direction)),
             Cell::figure(published(claim.published.as_ref(), is_ratio(claim))),
@@ -124,6 +146,8 @@ pub fn remarks(result: &ExperimentResult) -> Vec<String> {
         .collect();
     let notes = result.claims.iter().filter(|c| !c.note.is_empty());
     list.extend(notes.map(|c| format!("{}: {}.", c.name, c.note)));
+    let restated = result.restated.iter();
+    list.extend(restated.map(|c| format!("{} restates the parameter {}.", c.name, c.restates)));
     let skipped = result.skipped.iter();
     list.extend(skipped.map(|s| format!("Not judged: {}: {}.", s.name, s.reason)));
     list
@@ -199,7 +223,10 @@ pub fn facts(page: Page, result: &ExperimentResult) -> Page {
     let mut page = page
         .fact("seeds", seeds(&result.seeds))
         .fact("scale", &result.header.scale)
-        .fact("effort", &result.header.effort);
+        .fact(
+            "effort",
+            result.header.effort.clone() + &result.header.share(),
+        );
     for (name, value) in &result.header.parameters {
         page = page.fact(name, value);
     }

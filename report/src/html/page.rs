@@ -49,6 +49,12 @@ impl Section {
         self
     }
 
+    /// Adds tables, those that are not empty.
+    #[must_use]
+    pub fn tables(self, tables: impl IntoIterator<Item = Table>) -> Self {
+        tables.into_iter().fold(self, Self::table)
+    }
+
     /// Adds charts.
     #[must_use]
     pub fn charts(mut self, charts: Vec<Chart>) -> Self {

@@ -13,6 +13,7 @@ use super::phone::{build, Ending, Process, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
 use crate::draw::Stream;
 use crate::report::RunResult;
+use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
 use std::cell::Cell;
@@ -28,6 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "android_backport",
     extra: &["v5"],
+    effort: Effort::Part("25 s for each app", 1),
     scale: 64,
     params: PARAMS,
     costs: COSTS,

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 /// Units are half of those of the whole kernel: at the default scale a run takes seconds.
-const EFFORT_DIVISOR: u64 = 2;
+pub(super) const EFFORT_DIVISOR: u64 = 2;
 /// Fewest pages of a process's region.
 const REGION_MIN: u64 = 64;
 /// Anonymous memory of a small process, KiB, and its CPU time, us.

@@ -14,7 +14,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// The measured time is an eighth of the published one.
-const EFFORT_DIVISOR: u64 = 8;
+pub(super) const EFFORT_DIVISOR: u64 = 8;
 /// Point selects of a transaction, all on one table (`workloads.md` 6.2).
 const POINTS: u64 = 10;
 /// Range selects, each on a table of its own.
