@@ -5,7 +5,7 @@
 //! looks at a shared cache that does not quite fit. Some of its pages are let go by another CPU after
 //! a few further allocations, mostly before the batch that they wait in is drained.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{exact, Stream, Zipf};
 use crate::report::{Band, Claim, RunResult, SeedView};
 use crate::rig::{Counts, Effort, Failure, Host, Rig};
@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 16,
     params: PARAMS,
     costs: &[],
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts,
     run,
     claims,

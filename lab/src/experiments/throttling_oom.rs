@@ -2,7 +2,7 @@
 //! to a device that needs a second for each write. Nobody may be killed: the pages become clean if
 //! only reclaim waits for them.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF, MIB};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, RunResult};
 use crate::rig::{Deviation, Effort, Host, Rig};
@@ -104,7 +104,6 @@ const DEVIATIONS: &[Deviation] = &[
         why: "the control: the same drive without the delay",
         source: "control",
     },
-    KERNEL_MEMORY_OFF,
 ];
 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
