@@ -41,7 +41,7 @@ pub enum Failure {
     /// A journal of the pager that cannot be replayed.
     #[error("{name}: {error}")]
     Journal {
-        /// File.
+        /// File, or "standard output".
         name: String,
         /// What is wrong.
         error: JournalError,
@@ -54,17 +54,17 @@ pub enum Failure {
         "{name}: cannot write: {source}; check the folder, its permissions and the free space"
     )]
     Write {
-        /// File.
+        /// File, or "standard output".
         name: String,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
     /// Input cannot be read.
     #[error("{name}: cannot read: {source}; check the name and its permissions")]
     Read {
-        /// File.
+        /// File, or "standard output".
         name: String,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
     /// A process cannot be looked at.
@@ -75,7 +75,7 @@ pub enum Failure {
         "no process of this user has a pool that can be observed; start one with COLDSET_OBSERVE=1"
     )]
     NobodyObserved,
-    /// The terminal.
+    /// The terminal cannot be drawn on.
     #[error("the terminal: {0}; try --once")]
     Terminal(io::Error),
     /// The reader of our output has gone.

@@ -47,7 +47,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match done {
         Ok(Verdict::Good) => 0,
         Ok(Verdict::Out) => 1,
-        // Whoever read our output has seen enough.
+        // The reader of our output has closed it.
         Err(Failure::PipeClosed) => 0,
         Err(failure) => {
             eprintln!("coldset: {failure}");

@@ -1,6 +1,7 @@
 //! `docs/rules` and the code name each other: what one says of the other is there.
 
 use coldset_engine::Switches;
+use coldset_machine::params::{Mark, Params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -146,4 +147,21 @@ fn every_switch_has_a_rule_and_every_name_exists() {
     let missing = Switches::NAMES.iter().filter(|name| !told.contains(**name));
     wrong.extend(missing.map(|name| format!("no chapter names the switch {name}")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn published_costs_name_a_source_that_can_be_looked_up() {
+    // A title in quotation marks, a manual page, or a measurement of ours on a named kernel.
+    let named = |source: &str| {
+        source.matches('"').count() == 2
+            || source.contains("(2), ")
+            || source.starts_with("measured on Linux 6.12")
+    };
+    let text: Vec<String> = Params::default()
+        .describe()
+        .iter()
+        .filter(|p| p.mark == Mark::Published && !named(p.source))
+        .map(|p| format!("{}: {}", p.name, p.source))
+        .collect();
+    assert!(text.is_empty(), "{}", text.join("\n"));
 }

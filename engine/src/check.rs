@@ -4,11 +4,12 @@
 //! verbs; folios that a task holds isolated at that moment are allowed for.
 
 use crate::batch::BatchOp;
+use crate::config::MAX_ZONES;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::{Flags, Folio, List};
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
-use crate::lruvec::{LruList, Policy, MAX_ZONES};
+use crate::lruvec::{LruList, Policy};
 use crate::mglru::{MAX_NR_GENS, MIN_NR_GENS};
 use crate::policies::ListPolicy;
 
@@ -177,7 +178,7 @@ impl Engine {
             );
             match &self.lruvecs[lruvec].policy {
                 Policy::Classic(_) => {
-                    let want = crate::classic::list_of(f).idx();
+                    let want = crate::classic::uses::list_of(f).idx();
                     assert_eq!(n, want, "list of {id:?} against its flags: {f:?}");
                 }
                 Policy::List(_) => {

@@ -2,7 +2,10 @@
 
 use crate::ids::Nanos;
 
-/// Values that a scaled-down run shrinks (`workloads.md` 1.1).
+/// Zones a node can have.
+pub const MAX_ZONES: usize = 4;
+
+/// Values that a scaled-down run shrinks (`docs/reference/experiments.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scale {
@@ -53,7 +56,7 @@ pub struct Config {
     pub swappiness: u16,
     /// Timer ticks a second: waits of one tick last 1/hz.
     pub hz: u32,
-    /// Folios a per-CPU batch holds, 1..=31.
+    /// Folios a batch holds, 1..=31: those of each CPU, and those that reclaim frees together.
     pub batch_size: usize,
     /// Bytes of a cache line, for the density test of page-table walks.
     pub cacheline: u64,
@@ -72,7 +75,7 @@ pub struct Config {
     /// Reclaim lets others run between any two folios of a list. Off: a list is one piece of work,
     /// but where dirty folios wait for a flush.
     pub resched_in_lists: bool,
-    /// Scale.
+    /// How much smaller than the real one this machine is.
     pub scale: Scale,
     /// Denominator of the scale of time: intervals that switches give at full scale are divided by
     /// it. At least 1.

@@ -84,9 +84,9 @@ counters! {
     Pgrefill = "pgrefill",
     /// Pages of zones that the request could not use.
     Pgskip = "pgskip",
-    /// Pages activated.
+    /// Pages moved to the active list or a young generation, explicitly.
     Pgactivate = "pgactivate",
-    /// Pages deactivated.
+    /// Pages moved from active to inactive.
     Pgdeactivate = "pgdeactivate",
     /// Pages moved to the cold end when their writeback ended.
     Pgrotated = "pgrotated",
@@ -115,7 +115,7 @@ counters! {
     PgscanDirectThrottle = "pgscan_direct_throttle",
     /// Pages whose writeback ended while someone slept for writeback.
     ThrottledWritten = "nr_throttled_written",
-    /// Pages dirtied.
+    /// Pages that became dirty.
     Dirtied = "nr_dirtied",
     /// Pages whose writeback ended.
     Written = "nr_written",
@@ -139,14 +139,14 @@ counters! {
     EventsSwapMax = "events_swap_max",
     /// memory.swap.events fail.
     EventsSwapFail = "events_swap_fail",
-    /// Faults handled.
+    /// Page faults, with or without I/O.
     Pgfault = "pgfault",
     /// Faults that needed I/O.
     Pgmajfault = "pgmajfault",
     // --- workingset ---
-    /// Anonymous refaults.
+    /// Anonymous pages that came back while their shadow was kept.
     RefaultAnon = "workingset_refault_anon",
-    /// File refaults.
+    /// File pages that came back while their shadow was kept.
     RefaultFile = "workingset_refault_file",
     /// Recent anonymous refaults.
     ActivateAnon = "workingset_activate_anon",
@@ -214,10 +214,10 @@ counters! {
     DirtyBatchPinned = "dirty_batch_pinned",
     /// Turned away and dirtied again: somebody else had written them meanwhile.
     DirtyBatchClean = "dirty_batch_clean",
-    // --- the lab's own mechanism counters (workloads.md 1.4) ---
+    // --- the lab's own mechanism counters (docs/reference/counters.md) ---
     /// Reclaim lists that consisted of unqueued dirty folios only: flusher wake-ups by reclaim.
     FlusherWakeups = "flusher_wakeups",
-    /// Sleeps of reclaimers, all reasons (`writeback.md` 8).
+    /// Sleeps of reclaimers, all reasons (`docs/rules/writeback.md#what-reclaim-tells`).
     ThrottleWaits = "throttle_waits",
     /// Sleeps with reason WRITEBACK.
     ThrottleWriteback = "throttle_writeback",
@@ -267,7 +267,7 @@ counters! {
     /// that only the batch held.
     LruAddListOps = "lru_add_list_ops",
     /// lru_lock acquisitions that dead folios cost in drained add batches, or would have cost
-    /// without the filter (`lru-batches.md` 6.1).
+    /// without the filter (`docs/rules/batches.md#dead-folios`).
     DeadLockAcq = "dead_lock_acq",
     /// Page-table entries looked at by aging walks.
     WalkPtes = "walk_ptes",

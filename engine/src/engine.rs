@@ -10,11 +10,10 @@ use crate::lruvec::{Lruvec, Lruvecs};
 use crate::memcg::heat::HeatConfig;
 use crate::memcg::{MemcgConfig, MemcgError, MemcgTree};
 use crate::meter::Meter;
-use crate::mglru::walk::MmRegistry;
+use crate::mglru::mms::MmRegistry;
 use crate::mglru::{EvictableTypes, MultiGen};
 use crate::node::Node;
-use crate::reclaim::order::heat_config;
-use crate::reclaim::ScanControl;
+use crate::reclaim::scan_control::ScanControl;
 use crate::rules::Rules;
 use crate::switches::Switches;
 use crate::zone::{Mark, Zone, ZoneClass};
@@ -23,7 +22,7 @@ use crate::zone::{Mark, Zone, ZoneClass};
 ///
 /// A host creates folios as it fills its page cache and its anonymous memory, tells the engine of
 /// accesses, mappings and dirtying, and runs [`crate::reclaim::ReclaimTask`]s when memory is short.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Engine {
     /// Sizes and scale.
@@ -32,7 +31,7 @@ pub struct Engine {
     pub(crate) rules: Rules,
     /// How heat of memcgs is reckoned.
     pub(crate) heat: HeatConfig,
-    /// All folios.
+    /// Records of all folios, by id.
     pub(crate) folios: FolioTable,
     /// The lists of each memcg on each node.
     pub(crate) lruvecs: Lruvecs,
@@ -47,7 +46,7 @@ pub struct Engine {
     pub(crate) vm: CounterSet,
     /// Per-CPU folio batches.
     pub(crate) cpus: Vec<CpuBatches>,
-    /// Address spaces.
+    /// Address spaces, for page-table walks.
     pub(crate) mms: MmRegistry,
     /// Time as last told by the host.
     pub(crate) now: Nanos,
@@ -78,7 +77,7 @@ impl Engine {
             css_id_overflow: cfg.css_id_overflow,
             ..MemcgConfig::default()
         })?;
-        let heat = heat_config(&cfg, &sw)?;
+        let heat = HeatConfig::of(&cfg, &sw)?;
         let mut engine = Self {
             folios: FolioTable::with_capacity(0),
             lruvecs: Lruvecs::new(cfg.nr_nodes),
@@ -212,7 +211,7 @@ impl Engine {
         })
     }
 
-    /// One folio.
+    /// The record of a live folio.
     #[inline]
     pub fn folio(&self, id: FolioId) -> &Folio {
         &self.folios[id]
@@ -271,7 +270,7 @@ impl Engine {
     }
 
     /// Every managed zone up to `zone` is above its high mark by two small batches
-    /// (`mglru.md` 8, should_abort).
+    /// (`docs/rules/reclaim-loop.md#before-the-series`, should_abort).
     pub(crate) fn well_above_high(&self, node: NodeId, zone: u8) -> bool {
         let class = self.zone_class(node, zone);
         self.node_zones(node)
@@ -281,7 +280,7 @@ impl Engine {
     }
 
     /// No memcg of the node has evictable pages older than the time that protects working sets
-    /// (`mglru.md` 10). False while the protection is off.
+    /// (`docs/rules/aging.md`). False while the protection is off.
     pub(crate) fn working_set_in_danger(&mut self, sc: &ScanControl, node: NodeId) -> bool {
         let min_ttl = self.switches().min_ttl_ms * 1_000_000;
         if min_ttl == 0 {
@@ -432,7 +431,7 @@ impl Engine {
     // ---------------------------------------------------------------- dirty and writeback
 
     /// Marks a folio dirty. True if it was clean. File folios are counted, and remembered in the
-    /// list the host takes with [`Self::take_newly_dirty`] (`writeback.md` 1).
+    /// list the host takes with [`Self::take_newly_dirty`] (`docs/rules/writeback.md#accounting`).
     pub fn set_dirty(&mut self, id: FolioId) -> bool {
         let f = &mut self.folios[id];
         if f.has(Flags::DIRTY) {
@@ -491,7 +490,7 @@ impl Engine {
         self.nodes[node].write_pending += n as u64;
     }
 
-    /// I/O to the backing store has ended (`writeback.md` 7). A folio marked for it rotates to the
+    /// I/O to the backing store has ended (`docs/rules/writeback.md#completion`). A folio marked for it rotates to the
     /// cold end. Returns the nodes whose sleepers for writeback must be woken: all of them at once.
     /// The folio may be freed by this.
     pub fn writeback_end(&mut self, cpu: u16, id: FolioId) -> Option<NodeId> {

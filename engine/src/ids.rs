@@ -71,7 +71,7 @@ pub type Nanos = u64;
 /// Bytes of a base page.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// The type of a folio for reclaim: which pair of lists it lives on (`mglru.md` 1).
+/// The type of a folio for reclaim: which pair of lists it lives on (`docs/rules/generations.md#state`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]

@@ -12,7 +12,7 @@ pub struct Meter {
     pub list_ops: u64,
     /// Pages looked at by a scan.
     pub scanned: u64,
-    /// Folios freed.
+    /// Folios given back to the allocator.
     pub freed: u64,
     /// Lruvecs visited by reclaim, each with a call of the shrinkers.
     pub visits: u64,

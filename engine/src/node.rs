@@ -5,10 +5,10 @@ use crate::lruvec::LruList;
 use crate::memcg::heat::NodeHeat;
 use crate::memcg::MemcgLru;
 
-/// Fruitless kswapd runs after which it stays asleep (`reclaim-entry.md` 1).
+/// Fruitless kswapd runs after which it stays asleep (`docs/rules/reclaim-loop.md#entry-points`).
 pub const MAX_RECLAIM_RETRIES: u32 = 16;
 
-/// Why a reclaimer sleeps (`shrink-folio-list.md` 7.3).
+/// Why a reclaimer sleeps (`docs/rules/writeback.md#what-reclaim-tells`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ThrottleReason {
@@ -26,7 +26,7 @@ pub enum ThrottleReason {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Node {
-    /// Which node.
+    /// Number of the node.
     pub id: NodeId,
     /// Order in which root reclaim visits multi-gen memcgs.
     pub memcg_lru: MemcgLru,

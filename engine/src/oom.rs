@@ -1,4 +1,4 @@
-//! Out of memory: whom to kill (`machine-model.md` 6, `memcg.md` 8). Pure choice; the host kills,
+//! Out of memory: whom to kill (`docs/rules/zones.md#out-of-memory`). Pure choice; the host kills,
 //! counts, and frees.
 
 use crate::ids::{MemcgId, Pages};
@@ -14,9 +14,9 @@ const COSTLY_ORDER: u32 = 3;
 pub struct OomTask {
     /// The host's name of the task.
     pub id: u32,
-    /// Resident pages.
+    /// Pages in memory.
     pub rss: Pages,
-    /// Swap entries.
+    /// Pages in swap.
     pub swap: Pages,
     /// Page-table pages.
     pub page_tables: Pages,
@@ -50,14 +50,14 @@ pub fn memcg_total(memory_max: Pages, swap_max: Pages, total_swap: Pages) -> Pag
 pub enum Selection {
     /// Kill this task.
     Victim {
-        /// Which.
+        /// The task.
         id: u32,
         /// Its badness, pages.
         badness: i64,
     },
     /// An earlier victim is still dying: wait for it.
     InProgress {
-        /// Which.
+        /// The task.
         id: u32,
     },
     /// Nobody may be killed.
@@ -86,7 +86,7 @@ pub fn select(tasks: impl IntoIterator<Item = OomTask>, total: Pages) -> Selecti
 /// Who ran out of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OomScope {
-    /// The machine.
+    /// The whole machine is out of memory.
     Global {
         /// The allocation may not enter a file system.
         no_fs: bool,
@@ -109,7 +109,7 @@ pub enum OomScope {
 pub struct OomRequest {
     /// Order of the allocation.
     pub order: u32,
-    /// Scope.
+    /// Whose memory ran out.
     pub scope: OomScope,
     /// RAM + swap, or [`memcg_total`].
     pub total: Pages,
@@ -119,12 +119,12 @@ pub struct OomRequest {
     pub current_dying: bool,
 }
 
-/// What happens.
+/// What the killer decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OomDecision {
     /// Kill this task; progress.
     Kill {
-        /// Which.
+        /// The task.
         id: u32,
     },
     /// The current task is dying: let it use the reserves; progress.

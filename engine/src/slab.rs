@@ -1,5 +1,5 @@
-//! How much a slab shrinker scans (`reclaim-entry.md` 9), and how many shadow-only index nodes are
-//! worth freeing (`workingset.md` 6).
+//! How much a slab shrinker scans (`docs/rules/zones.md#slab`), and how many shadow-only index nodes are
+//! worth freeing (`docs/rules/workingset.md#shadow`).
 
 use crate::ids::Pages;
 
@@ -97,7 +97,7 @@ impl Iterator for SlabScan {
 pub enum ShadowCount {
     /// No such node: the shrinker may be skipped until there is one.
     Empty,
-    /// So many nodes beyond the density target; the shadow shrinker's seeks are 0, so all of them
+    /// Nodes beyond the density target; the shadow shrinker's seeks are 0, so all of them
     /// are free to take.
     Nodes(u64),
 }

@@ -13,7 +13,7 @@ pub enum SwapConfig {
     /// None: anonymous memory cannot leave.
     #[default]
     None,
-    /// Compressed memory.
+    /// zram: compressed pages in the memory of the machine.
     Zram {
         /// Slots (pages).
         pages: u32,
@@ -24,12 +24,12 @@ pub enum SwapConfig {
     Disk {
         /// Slots (pages).
         pages: u32,
-        /// The device.
+        /// The device that swap is on.
         device: DeviceKind,
     },
 }
 
-/// The machine.
+/// What a machine is made of.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
     /// CPUs, at most 256.
@@ -38,11 +38,11 @@ pub struct MachineConfig {
     pub engine: Config,
     /// The engine's behaviour.
     pub switches: Switches,
-    /// Costs.
+    /// Every cost, by name.
     pub params: Params,
     /// RAM in pages that user memory can take; none = limited by memcgs only.
     pub ram: Option<u64>,
-    /// Swap.
+    /// Where anonymous memory can go.
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,
@@ -106,10 +106,10 @@ impl MachineConfig {
 /// Why a machine cannot be built or an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// Memcg settings.
+    /// Settings of memcgs that cannot work.
     #[error(transparent)]
     Memcg(#[from] MemcgError),
-    /// Dirty settings.
+    /// Dirty limits that cannot work.
     #[error(transparent)]
     Dirty(#[from] DirtyParamError),
     /// zram settings.
@@ -121,9 +121,9 @@ pub enum MachineError {
     /// A setting that cannot work.
     #[error("{what}: {value} is out of range; use {range}")]
     Range {
-        /// Setting.
+        /// Name of the setting.
         what: &'static str,
-        /// Value.
+        /// The value given.
         value: String,
         /// What is possible.
         range: &'static str,

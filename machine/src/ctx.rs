@@ -28,7 +28,7 @@ pub struct Ctx {
     task: Option<Task>,
     /// Its address space.
     pub mm: MmId,
-    /// Its memcg.
+    /// The memcg it is charged to.
     pub memcg: MemcgId,
     /// The node its memory comes from, and no other.
     pub node: NodeId,
@@ -104,7 +104,7 @@ impl Ctx {
         self.killed.get()
     }
 
-    /// CPU time.
+    /// Charges CPU time to the task.
     #[inline]
     pub fn charge(&self, class: TimeClass, ns: u64) {
         match &self.task {

@@ -21,7 +21,7 @@ use std::rc::Weak;
 /// An address space.
 #[derive(Debug)]
 pub struct Mm {
-    /// Its memcg.
+    /// The memcg it is charged to.
     pub memcg: MemcgId,
     /// Its mappings in address order.
     pub mappings: Vec<MappingId>,
@@ -31,7 +31,7 @@ pub struct Mm {
     pub file: u64,
     /// Pages in swap.
     pub swapped: u64,
-    /// Leaf tables.
+    /// Leaf page tables in use.
     pub tables: u64,
     /// It has not ended.
     pub alive: bool,
@@ -41,7 +41,7 @@ pub struct Mm {
 pub struct World {
     /// The reclaim engine.
     pub engine: Engine,
-    /// Costs.
+    /// Every cost, by name.
     pub params: Params,
     pub(crate) objects: Vec<Object>,
     pub(crate) mappings: Vec<Mapping>,
@@ -190,12 +190,12 @@ impl World {
         })
     }
 
-    /// An object.
+    /// The object with this id.
     pub fn object(&self, id: ObjectId) -> &Object {
         &self.objects[id.idx()]
     }
 
-    /// A device.
+    /// The device with this index.
     pub fn device(&self, index: usize) -> &Device {
         &self.devices[index]
     }

@@ -111,7 +111,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
         """Writes what has been stored to the file and makes it durable. Nothing for arrays that are
         not maps of files.
 
-        Raises OSError for the first page of the array that cannot be written, whoever else flushes;
+        Raises OSError for the first page of the array that cannot be written, whatever else is flushed;
         else for the last write to the file that failed in the background, once.
         """
         region, start, end = self._span()

@@ -8,6 +8,6 @@ from coldset._coldset import command
 
 def main() -> int:
     """Runs it with the arguments of this process."""
-    # Python notes a Ctrl-C for later ; the command shall end at once, as programs do.
+    # Python would defer Ctrl-C; the command is to end at once, as programs do.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return command(["coldset", *sys.argv[1:]])

@@ -302,7 +302,7 @@ class Pool(_Arrays):
     system calls use arrays without a pin. `journal` names a new file (or another journal) that records all
     decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap is full
     (5).
-    `overcommit` grants arrays that are larger than budget and swap together: whoever uses more than
+    `overcommit` grants arrays that are larger than budget and swap together: a program that uses more than
     these can hold is ended by SIGBUS. With `shrink_under_pressure` the budget shrinks, to a quarter
     at most, while threads wait for memory, and grows back.
 

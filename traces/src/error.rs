@@ -15,7 +15,7 @@ pub enum TraceError {
     Open {
         /// File as given by the user.
         name: String,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
     /// The path is a folder.
@@ -36,7 +36,7 @@ pub enum TraceError {
         packing: &'static str,
         /// Bytes, after unpacking, that were read without error.
         offset: u64,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
     /// Unpacking takes more memory than any trace should.
@@ -129,7 +129,7 @@ pub enum TraceError {
     Option {
         /// Name of the option.
         option: &'static str,
-        /// Its value.
+        /// The value given.
         found: String,
         /// What is allowed.
         expected: &'static str,
@@ -144,12 +144,12 @@ pub enum TraceError {
         /// Names of the known formats.
         known: String,
     },
-    /// Writing failed.
+    /// The trace cannot be written.
     #[error("{name}: cannot write the trace: {source}; check the folder, its permissions and the free space")]
     Write {
         /// File as given by the user.
         name: String,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
 }

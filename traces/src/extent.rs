@@ -12,7 +12,7 @@ use super::op::OpKind;
 pub(super) struct Extent {
     /// Number of the file or device.
     pub space: u64,
-    /// First unit.
+    /// First block or byte, in units of the format.
     pub start: u64,
     /// Number of units, not 0.
     pub units: u64,

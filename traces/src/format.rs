@@ -47,7 +47,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format.
+    /// Every format, in the order of `coldset lab list --formats`.
     pub const ALL: [Format; 14] = [
         Format::PageOps,
         Format::OracleGeneral,

@@ -41,7 +41,7 @@ impl Decode for PageOps {
 /// How a written trace is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WritePacking {
-    /// Not packed.
+    /// Plain text, uncompressed.
     Plain,
     /// Zstandard with a checksum, at this level (1 fast to 22 small).
     Zstd(i32),

@@ -48,7 +48,7 @@ impl Reading {
 /// What a line says of lost events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// So many.
+    /// Events that the recorder says it lost.
     Events(u64),
     /// An unknown number.
     Uncounted,

@@ -30,7 +30,7 @@ impl Progress {
 /// How the bytes of a trace are packed; recognised by their first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// Not packed.
+    /// Uncompressed.
     Plain,
     /// gzip, also of several members.
     Gzip,

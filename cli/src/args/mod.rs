@@ -79,7 +79,7 @@ pub enum LabCommand {
     Verify(VerifyArgs),
     /// Which change carries the gain: each patch alone, and each taken away
     Ablate(AblateArgs),
-    /// Run a whole grid of configurations; it can be interrupted and goes on where it was
+    /// Run a whole grid of configurations; it can be interrupted and resumed
     Sweep(SweepArgs),
     /// Compute cells of a sweep, named on standard input
     #[command(hide = true)]

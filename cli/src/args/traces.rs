@@ -167,8 +167,8 @@ Examples:
   coldset lab mrc trace.pageops --sizes 1%,5%,64MiB --csv curves.csv
   coldset lab mrc large.oracleGeneral.zst --sample 1% --report curves.html
 
-Each reference of the trace hits or brings its page in; when memory is full one page goes before.
-There is no machine round it: no kernel memory, no dirty pages, no read-ahead (replay has them).
+Each reference of the trace hits or brings its page in, for which another page leaves when memory is full.
+Nothing else is simulated: no kernel memory, no dirty pages, no read-ahead (replay has them).
 List policies (fifo to sieve) follow their papers to the last miss. Kernel policies (classic, v5, ...)
 evict batches of 32 pages, as in a kernel, and need at least 128 pages. opt is Belady's optimal
 replacement, lru-stack is LRU by stack distances, all sizes in one pass.
@@ -187,7 +187,7 @@ pub struct MrcArgs {
     /// How to read the trace.
     #[command(flatten)]
     pub reading: TraceArgs,
-    /// So many sizes, from 1/256 of the pages to all of them
+    /// Number of sizes, from 1/256 of the pages to all of them
     #[arg(long, value_name = "N", default_value_t = coldset_lab::mrc::POINTS_DEFAULT, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub points: u32,
     /// Sizes, separated by commas: each a size or a share of the pages
@@ -253,10 +253,10 @@ pub struct InspectArgs {
     /// 0 (only file pages) to 200 (only anonymous pages)
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
     pub swappiness: u16,
-    /// Look after so many accesses [default: all]
+    /// Look after this many accesses [default: all]
     #[arg(long, value_name = "ACCESSES", value_parser = clap::value_parser!(u64).range(1..))]
     pub at: Option<u64>,
-    /// Create so many youngest generations before looking
+    /// Create this many youngest generations before looking
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
     pub age: u8,
     /// Evict generations up to SEQ, at most PAGES, before looking

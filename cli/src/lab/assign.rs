@@ -18,7 +18,7 @@ pub fn costs(assignments: &[String]) -> Result<Costs, RunnerError> {
     let mut costs = Costs::default();
     for text in assignments {
         let (name, value) = pair("cost", text)?;
-        // The name first: whoever misspells it should not be told about the value.
+        // The name first: a misspelt one should not be answered with a complaint about the value.
         costs.table().get(name)?;
         let value = value.replace('_', "");
         let value = value

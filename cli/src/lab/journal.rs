@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// A journal that has been replayed exactly, as a trace.
 pub struct Journal {
-    /// Its accesses.
+    /// The accesses that the journal shows, as a trace.
     pub trace: Trace,
     source: Accesses,
     /// Group of each task of the trace.

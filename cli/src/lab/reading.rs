@@ -1,4 +1,4 @@
-//! What was met while a trace was read, for whoever looks at the result.
+//! What was met while a trace was read, beside the result.
 
 use coldset_lab::traces::{Format, Reading};
 use serde_json::{json, Value};
@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 pub struct TraceReading {
     /// File as given by the user.
     pub name: String,
-    /// Its format.
+    /// Format given or recognised.
     pub format: Format,
     /// Lines, bad lines, lost events.
     pub reading: Reading,

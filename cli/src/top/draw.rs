@@ -11,7 +11,7 @@ use ratatui::Frame;
 
 /// What is shown.
 pub struct Screen<'a> {
-    /// The process.
+    /// What the process shows of itself now.
     pub process: &'a ProcessSnapshot,
     /// Which of its pools.
     pub at: usize,
@@ -26,7 +26,7 @@ const STORE: Color = Color::Yellow;
 const ANON: Color = Color::Cyan;
 const FILE: Color = Color::Magenta;
 
-/// Draws it.
+/// Draws one frame of `coldset top`.
 pub fn screen(f: &mut Frame<'_>, s: &Screen<'_>) {
     let [head, budget, middle, groups] = Layout::vertical([
         Constraint::Length(2),

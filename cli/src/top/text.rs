@@ -32,7 +32,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// Thousands apart.
+/// With a comma between groups of three digits.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

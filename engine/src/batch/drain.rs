@@ -1,25 +1,13 @@
 //! Draining batches: relock rule, the change of each kind, dead folios, mlock
-//! (`lru-batches.md` 2 to 6).
+//! (`docs/rules/batches.md`).
 
-use super::{Batch, BatchOp};
+use super::{Batch, BatchOp, MlockOp};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
 use crate::lruvec::Policy;
 use crate::mglru::refs::clear_refs;
-
-/// What an entry of the mlock batch asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub enum MlockOp {
-    /// Lock a folio that is on a list.
-    Lock,
-    /// Lock a folio that is on no list yet.
-    LockNew,
-    /// Unlock.
-    Unlock,
-}
 
 /// Counts acquisitions: the lock is kept while consecutive folios share an lruvec.
 struct Relock(LruvecId);
@@ -80,7 +68,7 @@ impl Engine {
                     self.drain_add(id);
                 }
                 _ => {
-                    // Whoever isolated it meanwhile owns it now.
+                    // The task that isolated it meanwhile owns it now.
                     if !self.folios[id].word.test_clear(Flags::LRU) {
                         continue;
                     }
@@ -145,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// The dead-folio filter (`lru-batches.md` 6): folios whose last user has gone never reach a
+    /// The dead-folio filter (`docs/rules/batches.md#dead-folios`): folios whose last user has gone never reach a
     /// list.
     fn free_dead(&mut self, batch: &mut Batch) {
         let mut dead: Batch = Batch::new();

@@ -1,4 +1,4 @@
-//! The worked examples of `lru-batches.md` by label, and what each batch does to a folio.
+//! The worked examples of `docs/rules/batches.md` by label, and what each batch does to a folio.
 
 use super::BatchOp;
 use crate::config::Config;
@@ -297,7 +297,7 @@ fn locking_into_memory_and_back() {
     }
 }
 
-/// The safety row of `workloads.md` 14.3: whatever marks the dead carry and however large they are,
+/// The safety row of `docs/reference/experiments.md#dead-folios`: whatever marks the dead carry and however large they are,
 /// none is both free and listed, none is lost, and charges return to nothing.
 #[test]
 fn the_filter_neither_leaks_nor_lists() {

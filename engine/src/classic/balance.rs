@@ -1,4 +1,4 @@
-//! How much of which list to scan (`classic-lru.md` 7 to 9).
+//! How much of which list to scan (`docs/rules/classic.md`).
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -19,11 +19,11 @@ pub fn inactive_is_low(inactive: u64, active: u64) -> bool {
 pub enum ScanBalance {
     /// Both in full.
     Equal,
-    /// By cost.
+    /// Both types, in shares by what reclaiming them costs.
     Fract,
-    /// Anonymous only.
+    /// No file pages.
     Anon,
-    /// File only.
+    /// No anonymous pages.
     File,
 }
 

@@ -1,15 +1,13 @@
-//! Active and inactive lists (`classic-lru.md`): state, accesses, cost model. The reclaim loop is
+//! Active and inactive lists (`docs/rules/classic.md`): state, accesses, cost model. The reclaim loop is
 //! `reclaim/classic_loop.rs`.
 
-use crate::engine::Engine;
-use crate::folio::{Flags, Folio, List};
-use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
-use crate::lruvec::LruList;
+use crate::folio::List;
 
 pub mod balance;
 pub(crate) mod references;
 #[cfg(test)]
 mod tests;
+pub(crate) mod uses;
 
 /// The four evictable lists of an lruvec, indexed by [`LruList::idx`].
 #[derive(Clone, Debug, Default)]
@@ -17,55 +15,4 @@ mod tests;
 pub struct ClassicLists {
     /// Inactive and active anonymous, inactive and active file.
     pub lists: [List; 4],
-}
-
-/// The list that a folio's flags select.
-#[inline]
-pub fn list_of(f: &Folio) -> LruList {
-    LruList::of(f.lru_type(), f.has(Flags::ACTIVE))
-}
-
-impl Engine {
-    /// Section 2: the second access activates.
-    pub(crate) fn classic_mark_accessed(&mut self, cpu: u16, id: FolioId) {
-        let f = &mut self.folios[id];
-        if !f.has(Flags::REFERENCED) {
-            f.word.set(Flags::REFERENCED);
-        } else if f.has(Flags::UNEVICTABLE) || f.has(Flags::ACTIVE) {
-            // Nothing more to know.
-        } else {
-            let (lruvec, n) = (f.lruvec, f.nr_pages());
-            if f.has(Flags::LRU) {
-                self.activate(cpu, id);
-            } else if self.in_add_batch(cpu, id) {
-                self.folios[id].word.set(Flags::ACTIVE);
-            }
-            self.folios[id].word.clear(Flags::REFERENCED);
-            self.nonresident_age(lruvec, n);
-        }
-    }
-
-    /// Section 8: reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a
-    /// type. Both types' costs halve when they exceed a quarter of the lists.
-    pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
-        let cost = io * 32 + rotated;
-        let lv = &self.lruvecs[lruvec];
-        let node = lv.node;
-        let mut at: Option<MemcgId> = Some(lv.memcg);
-        while let Some(memcg) = at {
-            let size: i64 = LruList::EVICTABLE
-                .iter()
-                .map(|l| self.stat(memcg, l.counter()))
-                .sum();
-            let id = self.lruvec_id(memcg, node);
-            self.meter.lock(id);
-            let c = &mut self.lruvecs[id].cost;
-            c[t.idx()] += cost;
-            if c[0] + c[1] > size.max(0) as u64 / 4 {
-                c[0] /= 2;
-                c[1] /= 2;
-            }
-            at = self.memcgs[memcg].parent();
-        }
-    }
 }

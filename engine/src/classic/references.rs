@@ -4,7 +4,7 @@ use crate::folio::flags::FlagWord;
 use crate::folio::Flags;
 use crate::ids::LruType;
 use crate::reclaim::work::References;
-use crate::rules::Fate;
+use crate::rules::kernel::Fate;
 
 /// The first use keeps a folio, the second activates it; so do several mappings at once and executable
 /// files. A file that was only read may go as long as it is clean.

@@ -1,5 +1,5 @@
 //! Folio flags and the two small fields (generation, references) that share their word
-//! (`mglru.md` 1 and 3).
+//! (`docs/rules/generations.md`).
 
 use bitflags::bitflags;
 
@@ -11,7 +11,7 @@ bitflags! {
         const LOCKED = 1 << 0;
         /// Classic: accessed once. Multi-gen: the refs field is valid.
         const REFERENCED = 1 << 1;
-        /// Was once part of the workingset (`workingset.md` 3.5).
+        /// Was once part of the workingset (`docs/rules/workingset.md#refault`).
         const WORKINGSET = 1 << 2;
         /// Belongs (or will be added) to the active list / the young generations.
         const ACTIVE = 1 << 3;
@@ -151,7 +151,7 @@ impl FlagWord {
         self.0 = (self.0 & !GEN_MASK) | field << GEN_SHIFT;
     }
 
-    /// The refs field, 0..=3 (its meaning depends on the version, `mglru.md` 3).
+    /// The refs field, 0..=3 (its meaning depends on the version, `docs/rules/generations.md#references`).
     #[inline]
     pub const fn refs(self) -> u32 {
         (self.0 & REFS_MASK) >> REFS_SHIFT

@@ -40,7 +40,7 @@ pub struct Folio {
 }
 
 impl Folio {
-    /// Base pages.
+    /// Number of base pages.
     #[inline]
     pub fn nr_pages(&self) -> u64 {
         1 << self.order
@@ -101,7 +101,7 @@ impl Folio {
         self.lruvec
     }
 
-    /// Current references.
+    /// Number of references held.
     #[inline]
     pub fn refcount(&self) -> u32 {
         self.refcount
@@ -126,7 +126,7 @@ impl Folio {
     }
 
     /// References that remain when nobody but the owning slots and one isolating reclaimer holds it
-    /// (`shrink-folio-list.md` 4.1).
+    /// (`docs/rules/shrink-list.md#steps`).
     #[inline]
     pub(crate) fn expected_refs(&self) -> u32 {
         1 + self.nr_pages() as u32
@@ -142,9 +142,9 @@ pub struct NewFolio {
     pub object: ObjectId,
     /// Index of the first page in the object.
     pub index: u32,
-    /// Order.
+    /// Log2 of the number of pages.
     pub order: u8,
-    /// Zone.
+    /// Zone its pages are in.
     pub zone: u8,
     /// Initial flags.
     pub flags: Flags,

@@ -12,32 +12,30 @@ pub(crate) use table::Lruvecs;
 pub use view::{GenView, LruvecView, TierView};
 
 use crate::classic::ClassicLists;
+use crate::config::MAX_ZONES;
 use crate::ids::{LruType, MemcgId, NodeId};
 use crate::mglru::MultiGen;
 use crate::policies::ListState;
 use crate::switches::PolicyKind;
 
-/// Zones a node can have.
-pub const MAX_ZONES: usize = 4;
-
-/// The five lists that statistics know (`classic-lru.md` 1). Multi-gen generations map onto them.
+/// The five lists that statistics know (`docs/rules/batches.md#kinds`). Multi-gen generations map onto them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LruList {
-    /// Inactive anonymous.
+    /// Anonymous memory used once, or long ago.
     InactiveAnon = 0,
-    /// Active anonymous.
+    /// Anonymous memory in use.
     ActiveAnon = 1,
-    /// Inactive file.
+    /// File pages used once, or long ago.
     InactiveFile = 2,
-    /// Active file.
+    /// File pages in use.
     ActiveFile = 3,
     /// Unevictable: sized, never scanned.
     Unevictable = 4,
 }
 
 impl LruList {
-    /// All lists.
+    /// All lists, in the order of their numbers.
     pub const ALL: [LruList; 5] = [
         LruList::InactiveAnon,
         LruList::ActiveAnon,
@@ -93,7 +91,7 @@ impl LruList {
 pub enum Policy {
     /// Active and inactive lists.
     Classic(ClassicLists),
-    /// Generations.
+    /// The generations of multi-gen LRU.
     MultiGen(Box<MultiGen>),
     /// Lists of a policy of the literature.
     List(Box<ListState>),
@@ -103,17 +101,17 @@ pub enum Policy {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lruvec {
-    /// Owner.
+    /// The memcg whose folios it holds.
     pub memcg: MemcgId,
-    /// Node.
+    /// The node whose folios it holds.
     pub node: NodeId,
-    /// The lists.
+    /// The lists, as the policy keeps them.
     pub policy: Policy,
     /// Exact sizes in pages, `[zone][list]`.
     pub sizes: [[i64; 5]; MAX_ZONES],
-    /// The workingset clock (`workingset.md` 2), ticks once per page evicted or activated.
+    /// The workingset clock (`docs/rules/workingset.md#shadow`), ticks once per page evicted or activated.
     pub nonresident_age: u64,
-    /// Reclaim cost by type (`classic-lru.md` 8).
+    /// Reclaim cost by type (`docs/rules/classic.md#when-to-deactivate`).
     pub cost: [u64; 2],
     /// WORKINGSET_ACTIVATE at the end of the last reclaim, by type (folded values).
     pub refaults_snapshot: [i64; 2],
@@ -124,7 +122,7 @@ pub struct Lruvec {
     pub(crate) inherited_activations: u64,
     /// Recent refaults of the subtree as of the last fold.
     pub(crate) folded_activations: i64,
-    /// Reclaim of this memcg met only dirty, congested folios (`reclaim-entry.md` 4).
+    /// Reclaim of this memcg met only dirty, congested folios (`docs/rules/reclaim-loop.md#node-visit`).
     pub cgroup_congested: bool,
     /// kswapd met only dirty, congested folios (root's lruvec of the node).
     pub node_congested: bool,

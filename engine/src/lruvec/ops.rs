@@ -39,7 +39,7 @@ impl Engine {
         match &mut self.lruvecs[f.lruvec()].policy {
             Policy::MultiGen(_) => self.gen_add(id, oldest),
             Policy::Classic(lists) => {
-                let list = classic::list_of(f);
+                let list = classic::uses::list_of(f);
                 let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
                 let l = &mut lists.lists[list.idx()];
                 if oldest {
@@ -70,7 +70,7 @@ impl Engine {
         match &mut self.lruvecs[lruvec].policy {
             Policy::MultiGen(_) => self.gen_del(id, reclaiming),
             Policy::Classic(lists) => {
-                let list = classic::list_of(f);
+                let list = classic::uses::list_of(f);
                 lists.lists[list.idx()].remove(&mut self.folios, id);
                 self.resize_list(lruvec, zone, list, -n);
             }

@@ -1,10 +1,10 @@
-//! What a lruvec holds, in the form of the debug dump (`mglru.md` 10).
+//! What a lruvec holds, in the form of the debug dump (`docs/rules/aging.md`).
 
 use super::{LruList, Lruvec, Policy};
 use crate::ids::LruType;
 use crate::mglru::{MultiGen, MAX_NR_TIERS};
 
-/// A generation.
+/// One generation as a debug dump shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GenView {
     /// Sequence number.
@@ -13,7 +13,7 @@ pub struct GenView {
     pub age: u64,
     /// Anonymous pages; `None` if the type's oldest generation is younger.
     pub anon: Option<u64>,
-    /// File pages.
+    /// File pages; none if the type has no such generation.
     pub file: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub struct TierView {
 pub enum LruvecView {
     /// Generations, oldest first, and tiers by type.
     MultiGen {
-        /// Generations.
+        /// From the oldest to the youngest.
         gens: Vec<GenView>,
         /// Anonymous, file.
         tiers: Box<[[TierView; MAX_NR_TIERS]; 2]>,

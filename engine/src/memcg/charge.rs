@@ -1,4 +1,4 @@
-//! The charge path (`memcg.md` 3): stock, batch, and the loop that reclaims at a limit, as a task
+//! The charge path (`docs/rules/memcg.md#charging`): stock, batch, and the loop that reclaims at a limit, as a task
 //! that is stepped.
 
 use super::counter::CounterKind;
@@ -88,7 +88,7 @@ pub enum ChargeStep {
         /// Order of the charge.
         order: u32,
     },
-    /// The end.
+    /// The task has ended, with this result.
     Done(Result<Charged, ChargeError>),
 }
 
@@ -171,7 +171,7 @@ impl ChargeTask {
         }
     }
 
-    /// Goes on until something must happen outside. Bounded: at most a few counter updates and one
+    /// Continues until something must happen outside. Bounded: at most a few counter updates and one
     /// drain of the stocks. An unanswered request is repeated.
     pub fn step(&mut self, tree: &mut MemcgTree, cpu: usize, task: &mut TaskMemcg) -> ChargeStep {
         loop {

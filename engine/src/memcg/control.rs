@@ -1,4 +1,4 @@
-//! Writes to memory.max, memory.high and memory.reclaim (`memcg.md` 5) as tasks that are stepped.
+//! Writes to memory.max, memory.high and memory.reclaim (`docs/rules/memcg.md#control-files`) as tasks that are stepped.
 
 use super::counter::{CounterKind, UNLIMITED};
 use super::error::MemcgError;
@@ -39,7 +39,7 @@ pub enum WriteStep {
         /// The memcg written to.
         memcg: MemcgId,
     },
-    /// The end.
+    /// The task has ended, with this result.
     Done(WriteEnd),
 }
 
@@ -132,7 +132,7 @@ impl MaxWrite {
         })
     }
 
-    /// Goes on until something must happen outside. `signal`: the writer has a signal pending.
+    /// Continues until something must happen outside. `signal`: the writer has a signal pending.
     pub fn step(&mut self, tree: &mut MemcgTree, signal: bool) -> WriteStep {
         loop {
             match self.w.state {
@@ -199,7 +199,7 @@ impl HighWrite {
         })
     }
 
-    /// Goes on until something must happen outside. `signal`: the writer has a signal pending.
+    /// Continues until something must happen outside. `signal`: the writer has a signal pending.
     pub fn step(&mut self, tree: &mut MemcgTree, signal: bool) -> WriteStep {
         loop {
             match self.w.state {
@@ -307,7 +307,7 @@ impl ReclaimWrite {
         self.done
     }
 
-    /// Goes on until something must happen outside. `signal`: the writer has a signal pending.
+    /// Continues until something must happen outside. `signal`: the writer has a signal pending.
     pub fn step(&mut self, signal: bool) -> WriteStep {
         loop {
             match self.w.state {

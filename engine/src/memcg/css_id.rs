@@ -1,4 +1,4 @@
-//! The 16-bit memcg ids that shadows and swap slots carry (`memcg.md` 3.2, 7; `workingset.md` 2).
+//! The 16-bit memcg ids that shadows and swap slots carry (`docs/rules/swap.md#charging`, `docs/rules/memcg.md#offline-memcgs`; `docs/rules/workingset.md#shadow`).
 //!
 //! They are scarcer than memcgs: 65535 in all, given back when a memcg goes offline unless swap
 //! slots still name it, and then handed out again, lowest first. A shadow may therefore name a memcg

@@ -10,9 +10,9 @@ pub enum MemcgError {
     Config {
         /// Name of the field.
         field: &'static str,
-        /// Value given.
+        /// The value that was refused.
         value: u64,
-        /// Values accepted.
+        /// What is accepted, in words.
         allowed: &'static str,
     },
     /// No memcg has this id (never created, or released).
@@ -36,7 +36,7 @@ pub enum MemcgError {
     /// Something still holds the memcg.
     #[error("memcg {} cannot be released: {what}", .id.0)]
     Busy {
-        /// The memcg.
+        /// Id that names no such memcg.
         id: MemcgId,
         /// What holds it.
         what: &'static str,
@@ -44,7 +44,7 @@ pub enum MemcgError {
     /// A checked limit change found more usage than the new limit.
     #[error("memcg {}: usage of {usage} pages is above the new limit of {limit}; reclaim first", .id.0)]
     LimitBelowUsage {
-        /// The memcg.
+        /// Id that names no such memcg.
         id: MemcgId,
         /// Pages in use.
         usage: u64,
@@ -54,9 +54,9 @@ pub enum MemcgError {
     /// Text written to a control file that cannot be parsed.
     #[error("{file}: cannot read {text:?}; write {expected}")]
     Parse {
-        /// Control file.
+        /// Name of the control file, such as memory.max.
         file: &'static str,
-        /// Offending text.
+        /// What was written to it.
         text: String,
         /// What is accepted.
         expected: &'static str,

@@ -1,4 +1,4 @@
-//! memory.events and memory.swap.events (`memcg.md` 4): counted on one memcg, exact at once, and
+//! memory.events and memory.swap.events (`docs/rules/memcg.md#statistics-that-lag`): counted on one memcg, exact at once, and
 //! hierarchical everywhere but at the root.
 
 use super::tree::MemcgTree;

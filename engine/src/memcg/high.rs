@@ -1,4 +1,4 @@
-//! memory.high and swap.high: reclaim and delay of the task that exceeded them (`memcg.md` 3.1).
+//! memory.high and swap.high: reclaim and delay of the task that exceeded them (`docs/rules/memcg.md#high`).
 
 use super::charge::TaskMemcg;
 use super::counter::PageCounter;
@@ -46,7 +46,7 @@ pub enum HighStep {
         /// Jiffies of 1/`hz` s.
         jiffies: u64,
     },
-    /// The end.
+    /// The task has ended.
     Done,
 }
 
@@ -118,7 +118,7 @@ impl HighTask {
         }
     }
 
-    /// Goes on until something must happen outside. `dying`: the task has been killed.
+    /// Continues until something must happen outside. `dying`: the task has been killed.
     pub fn step(&mut self, tree: &mut MemcgTree, dying: bool) -> HighStep {
         loop {
             match self.state {

@@ -1,25 +1,9 @@
-//! Walks over a subtree during reclaim (`memcg.md` 6): private, or sharing one position per (walk
+//! Walks over a subtree during reclaim (`docs/rules/memcg.md#walks`): private, or sharing one position per (walk
 //! root, node) with all other reclaimers.
 
+use super::record::SharedIter;
 use super::tree::MemcgTree;
 use crate::ids::{MemcgId, NodeId};
-
-/// The position that partial walks of one (walk root, node) share.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct SharedIter {
-    position: MemcgId,
-    generation: u32,
-}
-
-impl Default for SharedIter {
-    fn default() -> Self {
-        Self {
-            position: MemcgId::NONE,
-            generation: 0,
-        }
-    }
-}
 
 /// How a walk finds its next memcg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The multi-gen memcg LRU (`memcg.md` 9, `mglru.md` 9): which memcg global reclaim visits next.
+//! The multi-gen memcg LRU (`docs/rules/memcg-lru.md`): which memcg global reclaim visits next.
 //!
 //! One per node. Members sit in one of two generations, old and young (a third index only separates
 //! them from stale readers), spread over eight randomly chosen bins. Global reclaim walks the old

@@ -1,4 +1,4 @@
-//! Memory cgroups (`memcg.md` 1-9): the tree, its page counters and limits, effective protection,
+//! Memory cgroups (`docs/rules/memcg.md#charging`, `docs/rules/memcg-lru.md`): the tree, its page counters and limits, effective protection,
 //! charging, statistics with their lag, iteration, and the multi-gen memcg LRU.
 //!
 //! Everything here is plain data addressed by [`MemcgId`](crate::ids::MemcgId). Folios and lruvec
@@ -19,10 +19,12 @@ mod events;
 pub mod heat;
 mod high;
 mod iter;
+mod limits;
 mod links;
 mod lru;
 mod oom;
 mod protection;
+mod record;
 mod stat;
 mod stock;
 mod swap;
@@ -45,7 +47,7 @@ pub use oom::OomStart;
 pub use protection::{effective_protection, scale_by_protection};
 pub use tree::{Memcg, MemcgConfig, MemcgTree, MAX_NODES};
 
-/// Pages charged ahead into the per-CPU stock by one counter update (`memcg.md` 3).
+/// Pages charged ahead into the per-CPU stock by one counter update (`docs/rules/memcg.md#charging`).
 pub const CHARGE_BATCH: u64 = 64;
 /// Fruitless reclaim calls after which a charge or a limit write turns to the OOM killer.
 pub const MAX_RECLAIM_RETRIES: u32 = 16;

@@ -1,4 +1,4 @@
-//! The parts of the memcg OOM killer that only need the tree (`memcg.md` 8). Tasks, badness and the
+//! The parts of the memcg OOM killer that only need the tree (`docs/rules/zones.md#out-of-memory`). Tasks, badness and the
 //! OOM lock are the host's.
 
 use super::tree::MemcgTree;

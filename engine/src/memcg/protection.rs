@@ -1,4 +1,4 @@
-//! Effective protection and what it does to scan sizes (`memcg.md` 2).
+//! Effective protection and what it does to scan sizes (`docs/rules/memcg.md#effective-protection`).
 
 use super::tree::MemcgTree;
 use super::SWAP_CLUSTER_MAX;

@@ -1,4 +1,4 @@
-//! Memcg statistics and their lag (`memcg.md` 4).
+//! Memcg statistics and their lag (`docs/rules/memcg.md#statistics-that-lag`).
 //!
 //! An update touches the memcg's own counters only. Hierarchical values are recomputed by a *fold*;
 //! between folds every reader that the kernel would let read lagging values reads [`MemcgTree::folded`].
@@ -10,30 +10,6 @@ use crate::ids::{MemcgId, Nanos};
 
 /// Pending updates per CPU above which a reader folds first.
 const READ_FOLD_THRESHOLD: u64 = 64;
-
-/// Counters of one memcg alone.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct LocalStat {
-    pub(super) set: CounterSet,
-    /// Sum of the absolute updates since the last fold.
-    pending: u64,
-    /// Hierarchical counts of released children.
-    inherited: Option<Box<CounterSet>>,
-}
-
-impl LocalStat {
-    fn get(&self, c: Counter) -> i64 {
-        self.set[c] + self.inherited.as_ref().map_or(0, |i| i[c])
-    }
-
-    fn write_to(&self, out: &mut CounterSet) {
-        out.clone_from(&self.set);
-        if let Some(inherited) = &self.inherited {
-            out.add_all(inherited);
-        }
-    }
-}
 
 impl MemcgTree {
     /// Adds `n` (units of the counter, may be negative) to the memcg's own count. The hot path.

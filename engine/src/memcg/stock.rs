@@ -1,26 +1,9 @@
-//! Per-CPU stocks of pages charged ahead (`memcg.md` 3): one memcg a CPU, at most 64 pages.
+//! Per-CPU stocks of pages charged ahead (`docs/rules/memcg.md#charging`): one memcg a CPU, at most 64 pages.
 
 use super::counter::CounterKind;
 use super::tree::MemcgTree;
 use super::CHARGE_BATCH;
 use crate::ids::{MemcgId, Pages};
-
-/// The stock of one CPU.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Stock {
-    memcg: MemcgId,
-    pages: Pages,
-}
-
-impl Default for Stock {
-    fn default() -> Self {
-        Self {
-            memcg: MemcgId::NONE,
-            pages: 0,
-        }
-    }
-}
 
 impl MemcgTree {
     /// Takes `n` pages from the CPU's stock if it belongs to `id` and has enough.

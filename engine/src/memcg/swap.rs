@@ -1,4 +1,4 @@
-//! Swap charging (`memcg.md` 3.2): slots are charged to an online memcg and pin its 16-bit id.
+//! Swap charging (`docs/rules/swap.md#charging`): slots are charged to an online memcg and pin its 16-bit id.
 
 use super::counter::CounterKind;
 use super::error::MemcgError;

@@ -1,11 +1,9 @@
-//! The memcg tree: an arena of memcgs linked by index, children in creation order (`memcg.md` 6, 7).
+//! The memcg tree: an arena of memcgs linked by index, children in creation order (`docs/rules/memcg.md`).
 
 use super::counter::PageCounter;
 use super::css_id::{CssIds, CSS_ID_NONE};
 use super::error::MemcgError;
-use super::iter::SharedIter;
-use super::stat::LocalStat;
-use super::stock::Stock;
+use super::record::{LocalStat, SharedIter, Stock};
 use crate::counters::CounterSet;
 use crate::ids::{MemcgId, Nanos, NodeId};
 
@@ -24,7 +22,7 @@ pub struct MemcgConfig {
     pub v2: bool,
     /// Mount option memory_recursiveprot.
     pub recursive_protection: bool,
-    /// Time between two folds of the statistics (`memcg.md` 4). At least 1.
+    /// Time between two folds of the statistics (`docs/rules/memcg.md#statistics-that-lag`). At least 1.
     pub fold_interval: Nanos,
     /// Time of the first fold, modulo the interval: the natural spread between runs.
     pub fold_phase: Nanos,
@@ -291,7 +289,7 @@ impl MemcgTree {
         Ok(id)
     }
 
-    /// Takes a memcg offline (rmdir, `memcg.md` 7): its protection goes, its stocks are drained, its
+    /// Takes a memcg offline (rmdir, `docs/rules/memcg.md#offline-memcgs`): its protection goes, its stocks are drained, its
     /// 16-bit id is given back unless swap slots name it. It stays in the tree and in walks until
     /// [`Self::release`]. The owner of a [`super::MemcgLru`] must tell that one too.
     pub fn offline(&mut self, id: MemcgId) -> Result<(), MemcgError> {

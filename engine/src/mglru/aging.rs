@@ -1,10 +1,11 @@
-//! New generations, and dropping old ones (`mglru.md` 5.4 to 5.6).
+//! New generations, and dropping old ones (`docs/rules/aging.md`).
 
 use super::{EvictableTypes, MultiGen, MAX_NR_GENS};
+use crate::config::MAX_ZONES;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{LruType, LruvecId};
-use crate::lruvec::{LruList, MAX_ZONES};
+use crate::lruvec::LruList;
 use crate::rules::ProtectedBy;
 
 impl Engine {

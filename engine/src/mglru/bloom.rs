@@ -1,4 +1,4 @@
-//! The two Bloom filters that remember which page tables are worth walking (`mglru.md` 5.2).
+//! The two Bloom filters that remember which page tables are worth walking (`docs/rules/aging.md#walk`).
 
 /// Bits of a filter.
 const BITS: usize = 1 << 15;

@@ -1,4 +1,4 @@
-//! The refault controller (`mglru.md` 6): which tiers to protect, which type to evict.
+//! The refault controller (`docs/rules/eviction.md#tiers-and-types`): which tiers to protect, which type to evict.
 
 use super::{MAX_NR_TIERS, MIN_LRU_BATCH};
 
@@ -21,11 +21,11 @@ pub struct Tiers {
 /// One side of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CtrlPos {
-    /// Refaulted pages.
+    /// Pages of the tier that came back.
     pub refaulted: u64,
     /// Pages at stake.
     pub total: u64,
-    /// Weight.
+    /// Weight of the tier in comparisons.
     pub gain: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where folios enter (`mglru.md` 2) and how they move between generations (4).
+//! Where folios enter (`docs/rules/generations.md#entry`) and how they move between generations (`docs/rules/generations.md#promotion`).
 
 use super::{MultiGen, MAX_NR_GENS};
 use crate::counters::Counter;
@@ -98,7 +98,7 @@ impl Engine {
         self.gen_link(id, slot, tail);
     }
 
-    /// Promotion by a page-table walk (`mglru.md` 4): flags and counts only. Returns true if the
+    /// Promotion by a page-table walk (`docs/rules/generations.md#promotion`): flags and counts only. Returns true if the
     /// folio changed generation.
     pub(crate) fn gen_promote(&mut self, id: FolioId, slot: usize) -> bool {
         let f = &mut self.folios[id];
@@ -117,7 +117,7 @@ impl Engine {
         true
     }
 
-    /// Protection (`mglru.md` 4): from the oldest generation to the next. Returns the new slot; if
+    /// Protection (`docs/rules/generations.md#promotion`): from the oldest generation to the next. Returns the new slot; if
     /// a promotion got there first, the slot the folio already counts in.
     pub(crate) fn gen_protect(&mut self, id: FolioId, mark_reclaim: bool) -> usize {
         let f = &mut self.folios[id];

@@ -1,24 +1,16 @@
 //! Look-around: when the reverse map meets an accessed entry during eviction, its neighbours in the
-//! page table are looked at as well (`mglru.md` 5.3).
+//! page table are looked at as well (`docs/rules/eviction.md#look-around`).
 
+pub use super::mms::LookAround;
 use super::walk::suitable;
 use super::MultiGen;
 use crate::engine::Engine;
-use crate::ids::{FolioId, LruvecId};
+use crate::ids::FolioId;
 
 /// Entries a window has at most: one machine word of accessed bits.
 pub const WINDOW_MAX: u64 = 64;
 
-/// Permission to look around a victim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LookAround {
-    /// The victim's lruvec; neighbours of other lruvecs are left alone.
-    pub lruvec: LruvecId,
-    /// The reclaimer has a walk context: neighbours are promoted instead of marked.
-    pub walk_context: bool,
-}
-
-/// The window round the victim: `at`, `start` and `end` are entry numbers, `start..end` being the
+/// The window around the victim: `at`, `start` and `end` are entry numbers, `start..end` being the
 /// part of the leaf table inside the mapping. Returns the half-open window.
 pub fn window(at: u64, start: u64, end: u64) -> (u64, u64) {
     debug_assert!((start..end).contains(&at));

@@ -1,23 +1,22 @@
-//! The multi-generational LRU (`mglru.md`): state, aging, eviction.
+//! The multi-generational LRU: state, aging, isolation. What differs between kernels is in
+//! [`rules`](crate::rules), the reclaim loops are in [`reclaim`](crate::reclaim).
 //!
-//! | file | section of `mglru.md` |
-//! |---|---|
-//! | `mod.rs` | 1 data model |
-//! | `refs.rs` | 3 references and tiers |
-//! | `insert.rs` | 2 where folios enter, 4 moving between generations |
-//! | `aging.rs` | 5.4 to 5.6 new generations, dropping old ones |
-//! | `walk.rs` | 5.1, 5.2 page-table walks, cursor and Bloom filters |
-//! | `look_around.rs` | 5.3 |
-//! | `controller.rs` | 6 refault controller |
-//! | `scan.rs` | 7.2 to 7.4 isolate, scan, sort |
-//! | `shrink.rs` | 7.1, 8, 11 evict and the reclaim loops |
-//! | `node.rs` | 9, 10 root reclaim over the memcg LRU, initial priority, min_ttl |
+//! | file | what | chapter of `docs/rules/` |
+//! |---|---|---|
+//! | `mod.rs` | the generations of an lruvec | generations |
+//! | `insert.rs`, `refs.rs` | entering, promotion, protection; references | generations |
+//! | `aging.rs` | new generations, dropping old ones | aging |
+//! | `walk.rs`, `mms.rs`, `bloom.rs` | page-table walks; address spaces; which tables to walk | aging |
+//! | `look_around.rs` | neighbours of an accessed entry met during eviction | aging |
+//! | `controller.rs` | refaults by tier | workingset |
+//! | `scan.rs` | isolating victims, what is put aside | eviction |
 
 pub mod aging;
 pub mod bloom;
 pub mod controller;
 pub mod insert;
 pub mod look_around;
+pub(crate) mod mms;
 pub mod refs;
 pub mod scan;
 pub mod walk;
@@ -25,9 +24,11 @@ pub mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use mms::{LookAround, Walk};
+
+use crate::config::MAX_ZONES;
 use crate::folio::List;
 use crate::ids::LruType;
-use crate::lruvec::MAX_ZONES;
 use bloom::BloomPair;
 
 /// Generations an lruvec keeps at most.
@@ -52,7 +53,7 @@ pub struct MultiGen {
     /// Lists by slot, type and zone; head = newest.
     pub lists: [[[List; MAX_ZONES]; 2]; MAX_NR_GENS],
     /// Pages by slot, type and zone. A promoted folio counts in its new generation while it still
-    /// is on the old list (`mglru.md` 14.2).
+    /// is on the old list (`docs/rules/generations.md`).
     pub nr_pages: [[[i64; MAX_ZONES]; 2]; MAX_NR_GENS],
     /// Refault controller.
     pub ctrl: [controller::Tiers; 2],
@@ -60,7 +61,7 @@ pub struct MultiGen {
     pub walk: WalkProgress,
 }
 
-/// Where the lruvec's page-table walks are (`mglru.md` 5.1).
+/// Where the lruvec's page-table walks are (`docs/rules/aging.md#walkers`).
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct WalkProgress {
@@ -157,14 +158,14 @@ impl MultiGen {
     }
 }
 
-/// Which types may be evicted under a swappiness (`mglru.md` 1).
+/// Which types may be evicted under a swappiness (`docs/rules/generations.md#state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictableTypes {
     /// Swappiness 0.
     File,
     /// Swappiness 201.
     Anon,
-    /// Everything else.
+    /// Both types may be evicted.
     Both,
 }
 

@@ -1,12 +1,12 @@
-//! Isolating victims: which type, which folios, what is put aside (`mglru.md` 7.2 to 7.4).
+//! Isolating victims: which type, which folios, what is put aside (`docs/rules/eviction.md#isolation`).
 
 use super::controller::tier_idx;
 use super::{EvictableTypes, MultiGen, MIN_LRU_BATCH};
+use crate::config::MAX_ZONES;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
-use crate::lruvec::MAX_ZONES;
 use crate::reclaim::request::Reclaimed;
 use crate::reclaim::scan_control::ScanControl;
 use crate::rules::ProtectedBy;
@@ -115,7 +115,7 @@ impl Engine {
         debug_assert!(self.cfg.nr_zones > 1 || scanned == sorted + isolated + skipped);
         self.meter.scanned += scanned;
         // Everything isolated counts as taken, so that only a loop that met nothing but unqueued
-        // dirty folios wakes the flushers at its end (`workloads.md` 2.1).
+        // dirty folios wakes the flushers at its end (`docs/reference/experiments.md#mongodb`).
         if t == LruType::File
             && self.rules.series.scan_moves_dirty()
             && self.rules.series.sums_dirty

@@ -1,4 +1,4 @@
-//! Aging by page-table walks: the shared cursor, which tables to walk, promotion (`mglru.md` 5.1, 5.2).
+//! Aging by page-table walks: the shared cursor, which tables to walk, promotion (`docs/rules/aging.md`).
 //!
 //! The engine decides what to walk and what to do with a young entry; the host owns the page tables.
 //! On `Work::Walk` it goes over the address space it is given, in address order, a leaf table at a
@@ -9,51 +9,14 @@
 //! Sizes change with each young entry; nobody sees them inside a stretch, so that is the same as
 //! flushing them at its end, and only the lock remains to be paid.
 
+pub use super::mms::Walk;
 use super::{EvictableTypes, MultiGen};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
-use crate::ids::{FolioId, LruType, LruvecId, MemcgId, MmId};
-use crate::reclaim::{Answer, Work};
-
-/// A walk of one address space that the host has been asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Walk {
-    /// The address space.
-    pub mm: MmId,
-    /// Lruvec whose folios are looked for.
-    pub lruvec: LruvecId,
-    /// Its memcg.
-    pub memcg: MemcgId,
-    /// Generation the walk belongs to: promoted folios go there.
-    pub seq: u64,
-    /// Types looked for.
-    pub types: EvictableTypes,
-    /// Walk every table, whatever the filter or an upper accessed bit says.
-    pub force: bool,
-    /// Where to begin: 0, or what the host gave as the end of the previous stretch.
-    pub at: u64,
-}
-
-/// An address space as the engine knows it.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct MmInfo {
-    memcg: MemcgId,
-    /// Nodes on which it ran since a walk last took it, one bit each.
-    ran: u64,
-    /// Order of creation, to tell address spaces added after a pass.
-    added: usize,
-    alive: bool,
-}
-
-/// All address spaces, and the list of each memcg in order of creation.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct MmRegistry {
-    mms: Vec<MmInfo>,
-    lists: Vec<Vec<MmId>>,
-}
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId, MmId, NodeId};
+use crate::lruvec::Policy;
+use crate::reclaim::work::{Answer, Work};
 
 /// One attempt to create a new youngest generation.
 #[derive(Clone, Debug)]
@@ -126,7 +89,7 @@ impl AgingTask {
         self.slots += slots;
         if let Some((mm, _)) = self.current.take() {
             // A long walk gets rescheduled: its task is switched out and in again, which marks its
-            // address space as having run (`mglru.md` 5.1, the rule for hosts without a clock).
+            // address space as having run (`docs/rules/aging.md#walkers`, the rule for hosts without a clock).
             if self.slots >= eng.switches().walk_resched_slots {
                 eng.mm_ran(self.first.unwrap_or(mm), eng.lruvecs[self.lruvec].node.0);
             }
@@ -151,8 +114,8 @@ impl AgingTask {
         Some(self.walk(eng, mm, at))
     }
 
-    /// Its task is being killed. A pass that has ended gets its generation all the same: whoever comes
-    /// later is told that it is done, and would never age again.
+    /// The task that runs it is being killed. A pass that has ended gets its generation all the same: later
+    /// callers are told that it is done, and would never age again.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
         if std::mem::take(&mut self.last) {
             eng.gen_inc_max_seq(self.lruvec, self.seq, self.types, true);
@@ -182,7 +145,7 @@ impl AgingTask {
                 AgingStep::Ask(Work::Walk(self.walk(eng, mm, 0)))
             }
             None if self.in_stretches => {
-                // From here until it has the lock, whoever wants to age is told that it is done, and
+                // From here until it has the lock, others that want to age are told that it is done, and
                 // sees the old generations.
                 self.last = true;
                 eng.meter.lock(self.lruvec);
@@ -210,20 +173,17 @@ impl AgingTask {
     /// Picks the next address space of the pass; `None` ends the pass.
     fn next_mm(&mut self, eng: &mut Engine) -> Option<MmId> {
         let lv = &mut eng.lruvecs[self.lruvec];
-        let (memcg, node) = (lv.memcg, lv.node.0);
+        let (memcg, node) = (lv.memcg, lv.node);
         let m = lv.gens_mut();
         let starting = m.walk.cursor.is_none();
         let mut at = m.walk.cursor.unwrap_or(0);
         while let Some(mm) = eng.mms.nth_of(memcg, at) {
             at += 1;
-            let info = &mut eng.mms.mms[mm.idx()];
-            if info.added >= m.walk.known {
-                self.force = true;
-            }
-            if !self.force && info.ran >> node & 1 == 0 {
+            self.force |= eng.mms.added_since(mm, m.walk.known);
+            if !self.force && !eng.mms.has_run(mm, node) {
                 continue;
             }
-            info.ran &= !(1 << node);
+            eng.mms.picked(mm, node);
             m.walk.cursor = Some(at);
             if starting {
                 m.walk.filters.reset(self.seq + 1);
@@ -232,15 +192,8 @@ impl AgingTask {
         }
         m.walk.cursor = None;
         m.walk.seq = self.seq;
-        m.walk.known = eng.mms.mms.len();
+        m.walk.known = eng.mms.known();
         None
-    }
-}
-
-impl MmRegistry {
-    /// The address space at a position of its memcg's list.
-    fn nth_of(&self, memcg: MemcgId, at: usize) -> Option<MmId> {
-        self.lists.get(memcg.idx())?.get(at).copied()
     }
 }
 
@@ -254,37 +207,19 @@ pub fn suitable(slots: u64, young: u64, cacheline: u64) -> bool {
 impl Engine {
     /// Registers an address space whose tasks belong to `memcg`. It counts as having run.
     pub fn mm_create(&mut self, memcg: MemcgId) -> MmId {
-        let id = MmId(self.mms.mms.len() as u32);
-        self.mms.mms.push(MmInfo {
-            memcg,
-            ran: u64::MAX,
-            added: id.idx(),
-            alive: true,
-        });
-        if self.mms.lists.len() <= memcg.idx() {
-            self.mms.lists.resize(memcg.idx() + 1, Vec::new());
-        }
-        self.mms.lists[memcg.idx()].push(id);
-        id
+        self.mms.create(memcg)
     }
 
     /// The last task of an address space has exited and its page tables are gone.
     pub fn mm_destroy(&mut self, mm: MmId) {
-        let info = &mut self.mms.mms[mm.idx()];
-        if !std::mem::replace(&mut info.alive, false) {
+        let Some((memcg, at)) = self.mms.destroy(mm) else {
             return;
-        }
-        let memcg = info.memcg;
-        let list = &mut self.mms.lists[memcg.idx()];
-        let at = list.iter().position(|&m| m == mm).expect("registered");
-        list.remove(at);
+        };
         for node in 0..self.cfg.nr_nodes {
-            let lv = self.lruvec_id(memcg, crate::ids::NodeId(node));
-            if let crate::lruvec::Policy::MultiGen(m) = &mut self.lruvecs[lv].policy {
-                if let Some(cursor) = &mut m.walk.cursor {
-                    if *cursor > at {
-                        *cursor -= 1;
-                    }
+            let lruvec = self.lruvec_id(memcg, NodeId(node));
+            if let Policy::MultiGen(m) = &mut self.lruvecs[lruvec].policy {
+                if let Some(cursor) = m.walk.cursor.as_mut().filter(|c| **c > at) {
+                    *cursor -= 1;
                 }
             }
         }
@@ -293,7 +228,7 @@ impl Engine {
     /// A task was switched to on this address space on `node`.
     #[inline]
     pub fn mm_ran(&mut self, mm: MmId, node: u32) {
-        self.mms.mms[mm.idx()].ran |= 1 << node;
+        self.mms.ran(mm, NodeId(node));
     }
 
     /// Young entries after which a stretch of a walk ends.

@@ -8,9 +8,9 @@
 use super::{Ghosts, ListPolicy, Pages, Queue};
 use crate::ids::FolioId;
 
-/// Used once.
+/// Folios used once recently.
 const T1: usize = 0;
-/// Used again.
+/// Folios used at least twice recently.
 const T2: usize = 1;
 /// Fractional bits of the target.
 const FRACTION: u32 = 20;
@@ -48,7 +48,7 @@ impl ListPolicy for Arc {
         &mut self.t
     }
 
-    /// REPLACE.
+    /// REPLACE of the paper: the victim comes from T1 while that exceeds its target.
     fn victim(&mut self, p: &mut Pages<'_>) -> Option<FolioId> {
         self.c = p.capacity();
         let t1 = self.t[T1].pages() << FRACTION;

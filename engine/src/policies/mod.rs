@@ -53,10 +53,10 @@ use crate::ids::FolioId;
 /// The number of the list a folio is on is kept in the folio ([`Pages::list`]), 0 for a new one, and
 /// stays while it is off its list; so do two bits of references ([`Pages::refs`]).
 pub trait ListPolicy {
-    /// The lists.
+    /// Every list of the policy; folios carry the index.
     fn queues(&self) -> &[Queue];
 
-    /// The lists.
+    /// The same, to change.
     fn queues_mut(&mut self) -> &mut [Queue];
 
     /// The next victim, which stays where it is until it is removed. Folios that are passed over may

@@ -103,7 +103,7 @@ impl Queue {
         self.list.head()
     }
 
-    /// The list.
+    /// The links, in order.
     pub(crate) fn list(&self) -> &List {
         &self.list
     }

@@ -8,7 +8,7 @@
 use super::{Ghosts, ListPolicy, Pages, Queue};
 use crate::ids::FolioId;
 
-/// New folios.
+/// The queue that new folios enter.
 const SMALL: usize = 0;
 /// Folios in use.
 const MAIN: usize = 1;

@@ -64,7 +64,7 @@ macro_rules! declare {
         pub enum Lists { $($type([$module::$type; 2]),)* }
 
         impl Lists {
-            /// Empty lists.
+            /// The lists of a policy, all empty.
             pub fn new(kind: ListKind) -> Self {
                 match kind { $(ListKind::$type => Lists::$type(Default::default()),)* }
             }
@@ -100,7 +100,7 @@ pub struct ListState {
 }
 
 impl ListState {
-    /// Empty lists.
+    /// The lists of a policy, all empty.
     pub fn new(kind: ListKind) -> Self {
         Self {
             lists: Lists::new(kind),

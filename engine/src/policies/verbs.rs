@@ -13,9 +13,9 @@ use crate::workingset::Shadow;
 /// Where a folio enters its list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// Newest.
+    /// The end where new folios enter.
     New,
-    /// Next victim.
+    /// The end where the next victim is.
     Oldest,
     /// A victim that comes back.
     Back,
@@ -28,7 +28,7 @@ pub struct Evicted {
     pub object: ObjectId,
     /// First page.
     pub index: u32,
-    /// Order.
+    /// Log2 of the number of pages.
     pub order: u8,
     /// What to leave in the slot.
     pub shadow: Shadow,

@@ -1,7 +1,7 @@
 //! How a multi-gen lruvec is reclaimed before the series, Linux 6.12 to 7.0
 //! (`docs/rules/reclaim-loop.md`).
 //!
-//! Each round takes a budget anew from what the lists hold now, and evicts up to a large batch. The loop
+//! Each round computes its budget from what the lists hold now, and evicts up to a large batch. The loop
 //! ends when the rounds together have scanned as much as the present budget. If there are too few
 //! generations to evict from, it ages instead, and ends right after.
 

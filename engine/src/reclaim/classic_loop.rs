@@ -1,4 +1,4 @@
-//! One lruvec with active and inactive lists (`classic-lru.md` 3 to 6 and 10).
+//! One lruvec with active and inactive lists (`docs/rules/classic.md`).
 
 use super::cx::Cx;
 use super::request::Reclaimed;
@@ -87,7 +87,7 @@ impl ClassicLoop {
         }
     }
 
-    /// kswapd's aging (`reclaim-entry.md` 5.3): 32 active anonymous pages are looked through.
+    /// kswapd's aging (`docs/rules/zones.md#kswapd`): 32 active anonymous pages are looked through.
     pub(crate) fn aging(eng: &Engine, lruvec: LruvecId) -> Self {
         Self::with_targets(eng, lruvec, [0; 4], At::Age)
     }
@@ -100,7 +100,7 @@ impl ClassicLoop {
         self.at = At::End;
     }
 
-    /// Goes on; `None` at the end.
+    /// The next request to the host; `None` at the end.
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
             if let Some(work) = self.pending.pop_at(0) {
@@ -451,7 +451,7 @@ impl Engine {
 }
 
 /// Isolated pages outnumber the inactive list, or its eighth for callers that could wait
-/// (`classic-lru.md` 4).
+/// (`docs/rules/classic.md#inactive-scan`).
 pub fn too_many_isolated(inactive: u64, isolated: u64, io_and_fs: bool) -> bool {
     isolated > if io_and_fs { inactive / 8 } else { inactive }
 }

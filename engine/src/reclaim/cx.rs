@@ -6,7 +6,7 @@ use super::work::Answer;
 
 /// The state of a task that all its levels share.
 pub(crate) struct Cx<'a> {
-    /// The request.
+    /// The request that is being served.
     pub(crate) sc: &'a mut ScanControl,
     /// The folios being worked on.
     pub(crate) list: &'a mut ShrinkList,

@@ -1,4 +1,4 @@
-//! The debug commands of multi-gen lruvecs: aging and eviction on request (`mglru.md` 10).
+//! The debug commands of multi-gen lruvecs: aging and eviction on request (`docs/rules/aging.md`).
 
 use super::cx::Cx;
 use super::eviction::Eviction;
@@ -9,7 +9,7 @@ use crate::lruvec::Policy;
 use crate::mglru::walk::{AgingStep, AgingTask};
 use crate::mglru::{EvictableTypes, MultiGen, MAX_NR_GENS, MIN_NR_GENS};
 
-/// A command.
+/// A command of the debug interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DebugCommand {
     /// Create a youngest generation after `seq`, which must be the youngest.
@@ -40,9 +40,9 @@ pub enum DebugError {
     /// Aging from a generation that is not the youngest.
     #[error("generation {seq} is not the youngest; age from {max_seq}")]
     NotYoungest {
-        /// Given.
+        /// Sequence number that was given.
         seq: u64,
-        /// The youngest.
+        /// Sequence number of the youngest generation.
         max_seq: u64,
     },
     /// There are four generations already.
@@ -50,15 +50,15 @@ pub enum DebugError {
         "there are {MAX_NR_GENS} generations already; evict generation {min_seq} first, or force"
     )]
     Full {
-        /// The oldest.
+        /// Sequence number of the oldest generation.
         min_seq: u64,
     },
     /// Eviction of one of the two youngest generations.
     #[error("generation {seq} cannot be evicted: the {MIN_NR_GENS} youngest stay; use {} or older", .max_seq.saturating_sub(MIN_NR_GENS))]
     TooYoung {
-        /// Given.
+        /// Sequence number that was given.
         seq: u64,
-        /// The youngest.
+        /// Sequence number of the youngest generation.
         max_seq: u64,
     },
 }

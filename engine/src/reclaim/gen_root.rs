@@ -1,4 +1,4 @@
-//! Root reclaim of multi-gen memcgs (`mglru.md` 9 and 10), in whatever order the switches ask for:
+//! Root reclaim of multi-gen memcgs (`docs/rules/memcg-lru.md`, `docs/rules/aging.md`), in whatever order the switches ask for:
 //! the memcg LRU, heat, or the plain walk.
 
 use super::cx::Cx;
@@ -39,7 +39,7 @@ fn fls(n: u64) -> i64 {
 
 /// Starting priority for a request of `nr_to_reclaim` pages (section 10); `None`: untouched. `shift`
 /// is what the scale takes off a priority again when list sizes are shifted by it
-/// (`workloads.md` 1.1): without it a small machine would start with its whole lists.
+/// (`docs/reference/experiments.md`): without it a small machine would start with its whole lists.
 pub fn initial_priority(
     priority: u8,
     reclaimable: u64,

@@ -1,4 +1,4 @@
-//! One run of kswapd (`reclaim-entry.md` 5.3).
+//! One run of kswapd (`docs/rules/zones.md#kswapd`).
 
 use super::classic_loop::ClassicLoop;
 use super::cx::Cx;
@@ -209,7 +209,7 @@ impl KswapdRun {
 }
 
 impl Engine {
-    /// kswapd would like to sleep (`reclaim-entry.md` 5.2): true if its node lets it, because it is
+    /// kswapd would like to sleep (`docs/rules/zones.md#kswapd`): true if its node lets it, because it is
     /// balanced or because 16 runs in a row were fruitless. On a balanced node nothing is congested
     /// any more: the marks that kswapd has left are removed. The host wakes those who wait at the
     /// reserve gate first.

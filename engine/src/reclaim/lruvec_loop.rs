@@ -42,7 +42,7 @@ impl LruvecLoop {
         }
     }
 
-    /// Goes on; `None` at the end.
+    /// The next request to the host; `None` at the end.
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         match self {
             LruvecLoop::Before(l) => l.step(eng, cx),

@@ -1,5 +1,5 @@
 //! One visit of a node: the memcgs below the target, protection, and what the batches' sums mean
-//! for throttling (`reclaim-entry.md` 4, `memcg.md` 6).
+//! for throttling (`docs/rules/reclaim-loop.md#node-visit`, `docs/rules/memcg.md#walks`).
 
 use super::cx::Cx;
 use super::gen_root::GenRootVisit;
@@ -37,7 +37,7 @@ impl NodeVisit {
         }
     }
 
-    /// Goes on; `None` at the end.
+    /// The next request to the host; `None` at the end.
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         match self {
             NodeVisit::Walk(v) => v.step(eng, cx),
@@ -265,7 +265,7 @@ impl Engine {
     }
 
     /// NOPROGRESS and CONGESTED sleeps are skipped when waiting cannot help
-    /// (`shrink-folio-list.md` 7.3).
+    /// (`docs/rules/writeback.md#what-reclaim-tells`).
     pub(crate) fn throttle_worthwhile(&self, node: NodeId) -> bool {
         let n = &self.nodes[node.idx()];
         n.kswapd_failures < MAX_RECLAIM_RETRIES && 2 * n.write_pending > self.node_reclaimable(node)

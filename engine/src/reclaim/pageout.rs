@@ -1,10 +1,8 @@
-//! Writing one folio, freeing it, and the end of a list (`shrink-folio-list.md` 2 steps 15 to 17, 4
-//! and 6).
+//! Writing one folio, freeing it, and the end of a list (`docs/rules/shrink-list.md#freeing`).
 
 use super::shrink_list::{At, ShrinkList};
 use super::split::SplitFor;
 use super::work::{Freed, Work, Written};
-use crate::batch::BATCH_MAX;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
@@ -20,7 +18,7 @@ impl ShrinkList {
             return self.keep(eng);
         }
         if !eng.clear_dirty(self.folio) {
-            // Somebody else wrote it.
+            // Another task wrote it.
             return self.free(eng);
         }
         eng.folios[self.folio].word.set(Flags::RECLAIM);
@@ -117,7 +115,7 @@ impl ShrinkList {
         });
         self.free_ids.push(self.folio);
         self.decide(true);
-        if self.free_ids.len() < BATCH_MAX {
+        if self.free_ids.len() < eng.cfg.batch_size {
             self.at = At::Next;
             return None;
         }

@@ -1,4 +1,4 @@
-//! Dirty folios that share one TLB flush (`shrink-folio-list.md` 8, `tlb.md` 5).
+//! Dirty folios that share one TLB flush (`docs/rules/tlb.md#batched-write-out`).
 //!
 //! A dirty folio that has been unmapped is not written at once: it waits, unlocked, with others. Then
 //! all are locked again and looked at again, for anything may have happened to them meanwhile; one
@@ -46,7 +46,7 @@ impl ShrinkList {
             At::Next
         };
         if mode == DirtyFlush::Locked {
-            // Somebody who waits for the lock must not wait for a sleeper.
+            // A task that waits for the lock must not wait for a sleeper.
             return None;
         }
         eng.folios[self.folio].word.clear(Flags::LOCKED);
@@ -95,7 +95,7 @@ impl ShrinkList {
 
 impl ShrinkList {
     /// Nothing is pending any more: a folio that waited unlocked and was turned away is dirty from now
-    /// on. Somebody may have cleaned it since, and a store may have come after that, through a
+    /// on. It may have been cleaned since, and a store may have come after that, through a
     /// translation that was not flushed yet (8.4 item 8; to mark it when it is turned away is too early).
     pub(super) fn settle(&mut self, eng: &mut Engine) {
         for id in self.batch.unsettled.drain(..) {
@@ -128,7 +128,7 @@ fn refused(eng: &mut Engine, id: FolioId, mode: DirtyFlush) -> Option<Counter> {
     };
     let owned = f.any(Flags::OWNED | Flags::SWAPCACHE);
     if checked && owned && !f.has(Flags::DIRTY) {
-        // 8.4 item 8: whoever has written it may have missed a store through a translation that is
+        // 8.4 item 8: the task that wrote it may have missed a store through a translation that is
         // not flushed yet.
         eng.set_dirty(id);
         why = why.or(Some(Counter::DirtyBatchClean));

@@ -1,4 +1,4 @@
-//! Putting survivors of a list back onto the LRU (`classic-lru.md` 6, `mglru.md` 7.1).
+//! Putting survivors of a list back onto the LRU (`docs/rules/classic.md#inactive-scan`, `docs/rules/eviction.md#survivors`).
 
 use crate::counters::Counter;
 use crate::engine::Engine;

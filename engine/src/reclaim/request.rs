@@ -11,9 +11,9 @@ use crate::switches::PolicyKind;
 /// What happened to pages that a request took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reclaimed {
-    /// Isolated.
+    /// Pages isolated: pgscan.
     Scan,
-    /// Freed.
+    /// Pages freed: pgsteal.
     Steal,
 }
 

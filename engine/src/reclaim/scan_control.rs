@@ -1,4 +1,4 @@
-//! The scan control: what one reclaim request wants, may do and has done (`reclaim-entry.md` 1).
+//! The scan control: what one reclaim request wants, may do and has done (`docs/rules/reclaim-loop.md#entry-points`).
 
 use crate::counters::Counter;
 use crate::ids::{MemcgId, NodeId};
@@ -39,7 +39,7 @@ impl ReclaimKind {
     }
 }
 
-/// Sums over the batches of one node visit, in pages (`counters.md` 7).
+/// Sums over the batches of one node visit, in pages (`docs/reference/counters.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchSums {
     /// File pages dirty or under writeback.
@@ -54,11 +54,11 @@ pub struct BatchSums {
     pub immediate: u64,
     /// File pages taken (before the series only).
     pub file_taken: u64,
-    /// Pages taken.
+    /// Pages isolated.
     pub taken: u64,
 }
 
-/// What a list came to, in base pages (`shrink-folio-list.md` 1).
+/// What a list came to, in base pages (`docs/rules/shrink-list.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReclaimStat {
     /// File pages dirty or under writeback.
@@ -81,14 +81,14 @@ pub struct ReclaimStat {
     pub unmap_fail: u64,
     /// Lazily freeable pages that had been written again.
     pub lazyfree_fail: u64,
-    /// Freed.
+    /// Pages freed so far.
     pub reclaimed: u64,
 }
 
 /// One reclaim request.
 #[derive(Clone, Debug)]
 pub struct ScanControl {
-    /// Pages wanted.
+    /// Pages to free before the request is done.
     pub nr_to_reclaim: u64,
     /// 12 (gentle) down to 0 (everything).
     pub priority: u8,
@@ -100,7 +100,7 @@ pub struct ScanControl {
     pub target: Option<MemcgId>,
     /// Only this node may give (an allocation that is bound to it); none: all.
     pub node: Option<NodeId>,
-    /// Who reclaims.
+    /// Who reclaims; decides which counters move.
     pub kind: ReclaimKind,
     /// I/O is allowed (__GFP_IO).
     pub io: bool,
@@ -157,7 +157,7 @@ impl ScanControl {
         Self {
             nr_to_reclaim: nr,
             priority: DEF_PRIORITY,
-            reclaim_idx: (crate::lruvec::MAX_ZONES - 1) as u8,
+            reclaim_idx: (crate::config::MAX_ZONES - 1) as u8,
             order: 0,
             target,
             node: None,

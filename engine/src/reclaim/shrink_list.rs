@@ -1,4 +1,4 @@
-//! The path of one isolated folio up to the decision to write or free it (`shrink-folio-list.md` 2).
+//! The path of one isolated folio up to the decision to write or free it (`docs/rules/shrink-list.md#steps`).
 //!
 //! The steps are numbered as there. A list is worked through oldest first, one folio to its end
 //! before the next, because a look-around or a flush for one folio changes what is found at the next.
@@ -14,12 +14,13 @@ use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::Policy;
-use crate::mglru::look_around::LookAround;
+use crate::mglru::mms::LookAround;
 use crate::rules::Fate;
 use crate::switches::DirtyFlush;
+use std::hash::{Hash, Hasher};
 
 /// Where the folio at hand stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum At {
     /// Take the next folio.
     Next,
@@ -55,7 +56,7 @@ pub(super) enum At {
     BatchFreed,
     /// The end of the list: flush done, last batch to free.
     EndFlushed,
-    /// The end.
+    /// Nothing is left to do.
     End,
 }
 
@@ -135,7 +136,7 @@ impl ShrinkList {
         self.target = target;
     }
 
-    /// Goes on. `None`: the list is through, survivors are in `ret`.
+    /// The next request to the host. `None`: the list is done, survivors are in `ret`.
     pub(crate) fn step(
         &mut self,
         eng: &mut Engine,
@@ -285,6 +286,63 @@ impl ShrinkList {
         self.at = At::End;
     }
 
+    /// Hashes all that decides what happens next. Sums and shadows are results, and no part of it.
+    pub(super) fn key(&self, name: &dyn Fn(FolioId) -> u8, key: &mut impl Hasher) {
+        // Named one by one, so that a new field is put on one side or the other.
+        let Self {
+            input,
+            next,
+            ret,
+            freed,
+            free_ids,
+            decided: _,
+            asked_to_unmap,
+            pieces,
+            stat: _,
+            at,
+            folio,
+            references_clean,
+            flush_required,
+            flush_writable,
+            ignore_references,
+            target: _,
+            free_slot,
+            batch,
+            resume,
+            resched,
+        } = self;
+        let PageoutBatch {
+            waiting,
+            locked,
+            unsettled,
+            before_wait,
+            last,
+        } = batch;
+        (at, resume, asked_to_unmap, references_clean, resched, last).hash(key);
+        (flush_required, flush_writable, ignore_references).hash(key);
+        (free_slot.is_some(), before_wait.map(name)).hash(key);
+        // Between two folios the last one is forgotten.
+        let at_hand = !matches!(at, At::Next | At::Relock | At::End);
+        at_hand.then(|| name(*folio)).hash(key);
+        let (locked, more) = locked.as_slices();
+        debug_assert!(more.is_empty(), "taken from the front only");
+        for ids in [
+            &input[*next..],
+            ret,
+            free_ids,
+            pieces,
+            waiting,
+            locked,
+            unsettled,
+        ] {
+            key.write_usize(ids.len());
+            ids.iter().for_each(|&id| key.write_u8(name(id)));
+        }
+        for f in freed {
+            (f.index, f.owned, f.swap).hash(key);
+        }
+    }
+
     /// An unanswered request is repeated.
     pub(super) fn again(&self, other: Option<Answer>, work: Work) -> Work {
         assert!(other.is_none(), "answer {other:?} does not fit {work:?}");
@@ -422,7 +480,7 @@ impl ShrinkList {
     }
 
     /// Step 2: poisoned memory is of no use to anybody. A small folio leaves the lists for good; it
-    /// belongs to whoever holds it, and at last to nobody. Of a large one some pages are good.
+    /// belongs to the tasks that hold it, and in the end to none. Of a large one some pages are good.
     fn poisoned(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
         if f.order > 0 {
@@ -604,7 +662,7 @@ impl ShrinkList {
     }
 }
 
-/// File-system calls are allowed for this folio (`shrink-folio-list.md` 2, step 7).
+/// File-system calls are allowed for this folio (`docs/rules/shrink-list.md#steps`, step 7).
 fn may_enter_fs(sc: &ScanControl, swap_cache: bool, swap_synchronous: bool) -> bool {
     sc.fs || (swap_cache && sc.io && !swap_synchronous)
 }

@@ -1,5 +1,5 @@
 //! Steps 10c, 10d and 11 of the path of one folio: large folios that cannot leave memory as a whole
-//! (`shrink-folio-list.md` 2).
+//! (`docs/rules/shrink-list.md#steps`).
 //!
 //! The first page goes on where the whole stopped. The other pages are input of the same list: they
 //! are next, in the order of their addresses, so that neighbours get neighbouring slots. Each of them
@@ -14,7 +14,7 @@ use crate::folio::split::HUGE_ORDER;
 use crate::folio::Flags;
 
 /// Why a folio is split, hence where its first page goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SplitFor {
     /// 10c: parts of it are not mapped any more and need no swap.
     Unmapped,

@@ -1,5 +1,5 @@
 //! The outer loops: passes and priorities of direct, limit and proactive reclaim
-//! (`reclaim-entry.md` 3), and the task that hosts step.
+//! (`docs/rules/reclaim-loop.md#passes-and-rounds`), and the task that hosts step.
 
 use super::cx::Cx;
 use super::debug::{DebugCommand, DebugError, DebugRun};
@@ -16,11 +16,11 @@ use crate::node::ThrottleReason;
 /// How a task ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Pages freed.
+    /// Pages freed by the whole request.
     pub reclaimed: u64,
     /// Rounds (priorities) run.
     pub rounds: u32,
-    /// Passes run.
+    /// Passes over all priorities.
     pub passes: u32,
 }
 
@@ -54,7 +54,7 @@ enum Entry {
 /// A reclaim in progress. Step it until [`Work::Done`].
 #[derive(Debug)]
 pub struct ReclaimTask {
-    /// The request.
+    /// The request that is being served.
     pub(crate) sc: ScanControl,
     entry: Entry,
     list: ShrinkList,
@@ -91,7 +91,7 @@ impl ReclaimTask {
     }
 
     /// A debug command on the lruvec of `memcg` on `node`. `swappiness`: 0 to 201 in place of the
-    /// memcg's. Protection and throttling do not apply (`mglru.md` 10).
+    /// memcg's. Protection and throttling do not apply (`docs/rules/aging.md`).
     ///
     /// # Errors
     /// A lruvec that does not exist or has no generations, a generation that the command does not
@@ -353,7 +353,7 @@ fn nr_nodes(eng: &Engine, sc: &ScanControl) -> u32 {
 
 impl Engine {
     /// WORKINGSET_ACTIVATE at the end of a reclaim, for the deactivation decision of the next
-    /// (folded values, `classic-lru.md` 8.1).
+    /// (folded values, `docs/rules/memcg.md#statistics-that-lag`).
     pub(crate) fn snapshot_refaults(&mut self, target: MemcgId, node: NodeId) {
         let snapshot = [
             self.stat(target, Counter::ActivateAnon),

@@ -1,8 +1,8 @@
 //! What a reclaim task asks of its host, and how the host answers.
 
 use crate::ids::{FolioId, LruvecId, MemcgId, NodeId, ObjectId};
-use crate::mglru::look_around::LookAround;
-use crate::mglru::walk::Walk;
+use crate::mglru::mms::LookAround;
+use crate::mglru::mms::Walk;
 use crate::node::ThrottleReason;
 use crate::workingset::Shadow;
 
@@ -12,7 +12,7 @@ use crate::workingset::Shadow;
 pub enum Work {
     /// Which of the folio's mappings have accessed it since last asked? Clear what is found.
     /// Answer: [`Answer::References`]. With `look_around`, also look at the neighbours of each
-    /// accessed entry and report them to the engine (`mglru.md` 5.3).
+    /// accessed entry and report them to the engine (`docs/rules/eviction.md#look-around`).
     Test {
         /// The folio.
         folio: FolioId,
@@ -21,7 +21,7 @@ pub enum Work {
         /// Permission to look around.
         look_around: Option<LookAround>,
     },
-    /// Walk one address space for accessed entries (`mglru.md` 5.2), from [`Walk::at`] on.
+    /// Walk one address space for accessed entries (`docs/rules/aging.md#walk`), from [`Walk::at`] on.
     /// Answer: [`Answer::Walked`] by a host whose walks take no time, [`Answer::Stretch`] by one
     /// that lets others run meanwhile.
     Walk(Walk),
@@ -84,7 +84,7 @@ pub enum Work {
     Slab {
         /// Node.
         node: NodeId,
-        /// Memcg.
+        /// The memcg whose caches are asked.
         memcg: MemcgId,
         /// Priority of the round.
         priority: u8,
@@ -92,18 +92,18 @@ pub enum Work {
     /// Start writing everything dirty on every device. No answer needed.
     WakeFlushers,
     /// Sleep. The host ends the sleep at the timeout, or when the reason is gone
-    /// (`shrink-folio-list.md` 7.3). No answer needed.
+    /// (`docs/rules/writeback.md#what-reclaim-tells`). No answer needed.
     Throttle {
         /// Why.
         reason: ThrottleReason,
         /// Node.
         node: NodeId,
-        /// Timer ticks.
+        /// How long to sleep at most, timer ticks.
         ticks: u32,
     },
     /// Wake those who sleep for this reason on this node. No answer needed.
     WakeThrottled {
-        /// Which sleepers.
+        /// Wakes those who sleep for this reason.
         reason: ThrottleReason,
         /// Node.
         node: NodeId,
@@ -121,12 +121,12 @@ pub enum Work {
     /// The task waits for the lru_lock with preemption off: time passes, but it keeps its CPU. No
     /// answer needed.
     Spin,
-    /// The end.
+    /// The task has ended.
     Done,
 }
 
 /// What the reverse map found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct References {
     /// Mappings with an accessed entry.
     pub accessed: u32,
@@ -139,7 +139,7 @@ pub struct References {
 }
 
 /// What became of a write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Written {
     /// I/O is in flight, or finished inside the call: look at the folio's flags.
     Submitted,
@@ -153,8 +153,8 @@ pub enum Written {
     Failed,
 }
 
-/// An answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What the host answers to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// To [`Work::Test`].
     References(References),
@@ -170,7 +170,7 @@ pub enum Answer {
     Stretch {
         /// Young entries found: size changes to be flushed under the lru_lock.
         young: u64,
-        /// Where the walk goes on; none at the end of the address space.
+        /// Where the walk continues; none at the end of the address space.
         next: Option<u64>,
     },
     /// To [`Work::Unmap`].
@@ -208,7 +208,7 @@ pub struct Freed {
     pub object: ObjectId,
     /// First page.
     pub index: u32,
-    /// Order.
+    /// Log2 of the number of pages.
     pub order: u8,
     /// The object's slots still name the folio (false: truncated before).
     pub owned: bool,

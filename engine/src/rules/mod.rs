@@ -18,7 +18,7 @@
 //!   that the loop asks.
 
 mod faults;
-mod kernel;
+pub(crate) mod kernel;
 mod merged;
 mod series;
 pub(crate) mod v612;

@@ -1,4 +1,4 @@
-//! One swap area: a bitmap of slots in clusters (`machine-model.md` 7).
+//! One swap area: a bitmap of slots in clusters (`docs/rules/swap.md`).
 
 use std::collections::VecDeque;
 

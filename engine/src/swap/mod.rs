@@ -1,4 +1,4 @@
-//! Swap: slots, read-ahead window and compressed devices (`machine-model.md` 7 and 1). What a slot
+//! Swap: slots, read-ahead window and compressed devices (`docs/rules/swap.md`, `docs/rules/machine.md#devices`). What a slot
 //! holds and who is charged for it is kept elsewhere.
 
 mod area;
@@ -14,7 +14,7 @@ pub use zram::{PageClass, PageMix, Zram, ZramAlgorithm, ZramError, ZramParams};
 /// Swap use of one memcg: usage, swap.high and swap.max, pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemcgSwap {
-    /// Slots charged.
+    /// Slots charged to the memcg.
     pub usage: Pages,
     /// swap.high; [`Pages::MAX`] = none.
     pub high: Pages,
@@ -22,7 +22,7 @@ pub struct MemcgSwap {
     pub max: Pages,
 }
 
-/// True if a memcg of the folio's path is at half of its swap allowance (`memcg.md` 3.2).
+/// True if a memcg of the folio's path is at half of its swap allowance (`docs/rules/swap.md#charging`).
 pub fn memcg_swap_half_full(path: impl IntoIterator<Item = MemcgSwap>) -> bool {
     path.into_iter().any(|m| {
         let twice = m.usage.saturating_mul(2);

@@ -1,4 +1,4 @@
-//! Swap read-ahead window (`machine-model.md` 7).
+//! Swap read-ahead window (`docs/rules/swap.md`).
 
 use std::ops::Range;
 

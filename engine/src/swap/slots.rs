@@ -1,4 +1,4 @@
-//! Swap slots over several areas, with optional per-CPU caches (`machine-model.md` 7).
+//! Swap slots over several areas, with optional per-CPU caches (`docs/rules/swap.md`).
 
 use super::area::Area;
 use crate::ids::Pages;
@@ -10,7 +10,7 @@ pub const CLUSTER_WITHOUT_THP: u32 = 256;
 /// Most slots a scan is charged for in one call.
 pub const SCAN_MAX: u64 = 256;
 
-/// A slot.
+/// A page-sized place in swap, numbered over all areas.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct SwapSlot {
@@ -23,7 +23,7 @@ pub struct SwapSlot {
 /// A slot taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocation {
-    /// Which.
+    /// The slot it got.
     pub slot: SwapSlot,
     /// Slots a scan looked at to find it (or the batch it came from), at most [`SCAN_MAX`].
     pub scanned: u64,
@@ -49,7 +49,7 @@ pub enum SwapError {
 pub struct SlotCacheConfig {
     /// Slots of a batch (64).
     pub batch: u32,
-    /// CPUs.
+    /// CPUs, each of which fills a cluster of its own.
     pub cpus: u32,
 }
 

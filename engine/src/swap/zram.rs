@@ -1,4 +1,4 @@
-//! Memory accounting of a compressed swap device (`machine-model.md` 1, "zram"). Only sizes are
+//! Memory accounting of a compressed swap device (`docs/rules/machine.md#devices`, "zram"). Only sizes are
 //! here: what compression costs in time belongs to the machine.
 
 use crate::ids::{Pages, PAGE_SIZE};
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// A compression algorithm with its published ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct ZramAlgorithm {
-    /// Name.
+    /// Name as users write it.
     pub name: &'static str,
     /// Compression ratio of an ordinary page, times 100.
     pub ratio_percent: u64,
@@ -40,7 +40,7 @@ pub enum PageClass {
     SameFilled,
     /// Compresses at the algorithm's ratio.
     Compressible,
-    /// Kept raw.
+    /// Does not compress: stored as it is.
     Incompressible,
 }
 
@@ -49,7 +49,7 @@ pub enum PageClass {
 pub struct PageMix {
     /// Same-filled pages.
     pub same_filled_ppm: u32,
-    /// Incompressible pages.
+    /// Share of pages that do not compress, millionths.
     pub incompressible_ppm: u32,
 }
 
@@ -78,7 +78,7 @@ fn splitmix64(x: u64) -> u64 {
 /// Settings of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ZramParams {
-    /// Compression algorithm.
+    /// What compresses: decides ratio and time.
     pub algorithm: ZramAlgorithm,
     /// Mix of the pages written.
     pub mix: PageMix,
@@ -104,7 +104,7 @@ pub enum ZramError {
     /// A ratio or overhead below 100 %.
     #[error("zram {name} is {value} %: give at least 100 %")]
     Percent {
-        /// Which setting.
+        /// Name of the setting.
         name: &'static str,
         /// What it was set to.
         value: u64,
@@ -116,13 +116,13 @@ pub enum ZramError {
     PoolFull {
         /// Pages it would have.
         needed: Pages,
-        /// Its limit.
+        /// Most pages the pool may use.
         limit: Pages,
     },
     /// A slot outside of the device.
     #[error("zram slot {slot} is outside of the device of {slots} slots")]
     Slot {
-        /// Which.
+        /// The slot that was used wrongly.
         slot: u32,
         /// Size of the device.
         slots: u32,
@@ -194,7 +194,7 @@ impl Zram {
         })
     }
 
-    /// The settings.
+    /// Size, algorithm and mix of contents.
     pub fn params(&self) -> &ZramParams {
         &self.params
     }
@@ -248,7 +248,7 @@ impl Zram {
         self.bytes
     }
 
-    /// Stored pages.
+    /// Pages stored, those of equal words included.
     pub fn stored_pages(&self) -> Pages {
         self.stored
     }

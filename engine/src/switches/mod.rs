@@ -1,4 +1,4 @@
-//! Switches: one plain field for each behaviour change of the sources (`mglru.md` 12).
+//! Switches: one plain field for each behaviour change of the sources (`docs/rules/series.md`).
 //!
 //! A preset ([`presets`]) is a whole set of values; every switch can be changed on its own by name,
 //! so that before and after run side by side and each change can be looked at alone.
@@ -14,15 +14,15 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum PolicyKind {
-    /// Active and inactive lists (`classic-lru.md`).
+    /// Active and inactive lists (`docs/rules/classic.md`).
     Classic,
-    /// Generations (`mglru.md`).
+    /// Generations (`docs/rules/generations.md`).
     MultiGen,
     /// Lists of a policy of the literature ([`crate::policies`]).
     List(ListKind),
 }
 
-/// How references of a folio are counted (`mglru.md` 3).
+/// How references of a folio are counted (`docs/rules/generations.md#references`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RefsModel {
@@ -34,11 +34,11 @@ pub enum RefsModel {
     V614Exec,
 }
 
-/// Least scan budget of the fixed-budget loop (`mglru.md` 11.1, 12.2).
+/// Least scan budget of the fixed-budget loop (`docs/rules/reclaim-loop.md#after-the-series`, `docs/rules/series.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum BudgetFloor {
-    /// None.
+    /// No least budget.
     None,
     /// At least 32 pages at any priority (series v2).
     V2,
@@ -46,19 +46,19 @@ pub enum BudgetFloor {
     V5,
 }
 
-/// When empty old generations are dropped relative to isolation (`mglru.md` 12.1, patch 5).
+/// When empty old generations are dropped relative to isolation (`docs/rules/series.md`, patch 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum MinSeqFlush {
-    /// After isolation.
+    /// After each isolation, as before the series.
     After,
-    /// Before isolation.
+    /// Before each isolation, as in version 2.
     Before,
     /// Before, and after if anything was scanned.
     Both,
 }
 
-/// When a refault counts as recent under the multi-gen LRU (`workingset.md` 4.2).
+/// When a refault counts as recent under the multi-gen LRU (`docs/rules/workingset.md#recent-multi-gen`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RecentTest {
@@ -68,7 +68,7 @@ pub enum RecentTest {
     Window,
 }
 
-/// When isolation refuses a folio that may need swap I/O (`mglru.md` 0 and 7.4).
+/// When isolation refuses a folio that may need swap I/O (`docs/rules/kernels.md`, `docs/rules/eviction.md#isolation`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum SwapCheck {
@@ -80,7 +80,7 @@ pub enum SwapCheck {
     DirtyOrAnon,
 }
 
-/// How dirty folios on their way out share one TLB flush (`tlb.md` 5, `shrink-folio-list.md` 8).
+/// How dirty folios on their way out share one TLB flush (`docs/rules/tlb.md#batched-write-out`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum DirtyFlush {
@@ -88,7 +88,7 @@ pub enum DirtyFlush {
     Off,
     /// As posted in version 1: 31 folios, unlocked while they wait, not looked at for pins.
     Posted,
-    /// So many folios, unlocked while they wait, looked at again in full. 31 is version 2 and later;
+    /// This many folios, unlocked while they wait, looked at again in full. 31 is version 2 and later;
     /// [`Self::LIST`] waits for the end of the list.
     Checked(u32),
     /// 31 folios that stay locked while they wait and need no second look (variant B).
@@ -140,7 +140,7 @@ impl SwitchValue for DirtyFlush {
     }
 }
 
-/// Which memcg root reclaim turns to next, by heat (`memcg.md` 10, 11).
+/// Which memcg root reclaim turns to next, by heat (`docs/rules/heat.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum MemcgHeat {
@@ -152,15 +152,15 @@ pub enum MemcgHeat {
     Wheel,
 }
 
-/// Which refaults make a memcg hot (`memcg.md` 11). The number is an index into
+/// Which refaults make a memcg hot (`docs/rules/heat.md#decay-wheel`). The number is an index into
 /// [`Lruvec::refaults`](crate::lruvec::Lruvec::refaults).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum RefaultKind {
-    /// All.
+    /// All refaults.
     Refault = 0,
-    /// Recent ones.
+    /// Recent refaults, which are activated.
     Activate = 1,
     /// Recent ones of former working-set folios.
     Restore = 2,
@@ -300,7 +300,7 @@ pub enum SwitchError {
     /// The value cannot be read.
     #[error("switch '{name}' does not take '{value}': write one of {accepts}")]
     Value {
-        /// Switch.
+        /// Name of the switch.
         name: String,
         /// The value given.
         value: String,
@@ -317,9 +317,9 @@ pub enum SwitchError {
 pub struct SwitchInfo {
     /// Name on the command line.
     pub name: &'static str,
-    /// Current value.
+    /// Its value here, as text.
     pub value: String,
-    /// Accepted values.
+    /// Values it takes, as text.
     pub accepts: &'static str,
     /// What it changes.
     pub doc: String,
@@ -374,7 +374,7 @@ macro_rules! switches {
 switches! {
     /// Which lists an lruvec has.
     policy: PolicyKind,
-    /// How references are counted and where folios enter (`mglru.md` 2-4).
+    /// How references are counted and where folios enter (`docs/rules/generations.md`).
     refs_model: RefsModel,
     /// Fixed scan budget per loop (patch 4).
     scan_budget: bool,
@@ -400,7 +400,7 @@ switches! {
     unevictable_generic: bool,
     /// Flushers are woken per batch inside the loop (patch 10).
     flush_in_loop: bool,
-    /// Fault (`mglru.md` 13): each round puts the whole evictable size into the loop's budget.
+    /// Fault (`docs/rules/faults.md`): each round puts the whole evictable size into the loop's budget.
     mut_budget_clobber: bool,
     /// Fault: the loop's budget is never reduced by what was scanned.
     mut_no_decrement: bool,
@@ -429,20 +429,20 @@ switches! {
     recent_test: RecentTest,
     /// Aging walks page tables (lru_gen feature bit 2); off: only look-around.
     page_table_walk: bool,
-    /// Slots a walk must scan before its task counts as switched out (`mglru.md` 5.1). No constant of a kernel:
+    /// Slots a walk must scan before its task counts as switched out (`docs/rules/aging.md#walkers`). No constant of a kernel:
     /// tuned on the recordings that `coldset lab fidelity` compares with.
     walk_resched_slots: u64,
     /// Reclaim may write single dirty file folios (before 6.19).
     file_writeback_from_reclaim: bool,
     /// Global reclaim counters follow the 7.2 development tree (pgscan global also for memcg reclaim).
     counters_72: bool,
-    /// Limit on aging protection in milliseconds: 0 = off (`mglru.md` 10).
+    /// Limit on aging protection in milliseconds: 0 = off (`docs/rules/aging.md`).
     min_ttl_ms: u64,
-    /// Root reclaim of multi-gen memcgs uses the memcg LRU (`mglru.md` 9); off: plain hierarchy walk.
+    /// Root reclaim of multi-gen memcgs uses the memcg LRU (`docs/rules/memcg-lru.md`); off: plain hierarchy walk.
     memcg_lru: bool,
     /// Dirty folios are written out in batches that share one TLB flush.
     batched_dirty_flush: DirtyFlush,
-    /// Root reclaim turns to cold memcgs first (`memcg.md` 10, 11); goes before the memcg LRU.
+    /// Root reclaim turns to cold memcgs first (`docs/rules/heat.md`); goes before the memcg LRU.
     memcg_heat: MemcgHeat,
     /// Time in which heat falls by one, milliseconds at full scale; 0 = wheel: from the time between reclaims.
     heat_interval_ms: u64,
@@ -458,9 +458,9 @@ switches! {
     heat_levels: HeatLevelsBy,
     /// Wheel: which refaults count as the cost of reclaim.
     heat_refaults: RefaultKind,
-    /// Freed folios whose only reference is the add batch are filtered out at the drain (`lru-batches.md` 6).
+    /// Freed folios whose only reference is the add batch are filtered out at the drain (`docs/rules/batches.md#dead-folios`).
     drop_dead_on_drain: bool,
-    /// Memcg statistics that classic reclaim reads lag until the next fold (`classic-lru.md` 8.1).
+    /// Memcg statistics that classic reclaim reads lag until the next fold (`docs/rules/memcg.md#statistics-that-lag`).
     stale_stats: bool,
 }
 

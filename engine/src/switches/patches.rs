@@ -11,7 +11,7 @@ use super::Switches;
 pub struct Patch {
     /// Number in version 5.
     pub number: u8,
-    /// Short subject.
+    /// Its subject, shortened.
     pub subject: &'static str,
     /// Its switches, and what it sets them to.
     pub set: &'static [(&'static str, &'static str)],

@@ -1,4 +1,4 @@
-//! Named sets of switches (`mglru.md` 12.4, `workloads.md` 1.6).
+//! Named sets of switches (`docs/rules/series.md`, `docs/rules/kernels.md`).
 
 use super::patches::{up_to, STEPS};
 use super::{
@@ -111,13 +111,13 @@ const KERNELS: &[Preset] = &[
     },
     Preset {
         names: &["android_backport", "gen-faulty"],
-        doc: "the series ported to a 6.12 phone kernel with five faults (mglru.md 13)",
+        doc: "the series ported to a 6.12 phone kernel with five faults (docs/rules/faults.md)",
         paper: None,
         build: android_backport,
     },
 ];
 
-/// A change that goes with any preset, written behind it: `base+tlbbatch` (`workloads.md` 1.6).
+/// A change that goes with any preset, written behind it: `base+tlbbatch` (`docs/rules/kernels.md`).
 pub struct Suffix {
     /// Its name, without the plus.
     pub name: &'static str,
@@ -257,7 +257,7 @@ fn v612_early() -> Switches {
     }
 }
 
-/// `mglru.md` 0: the stable series took parts of patch 9.
+/// `docs/rules/kernels.md`: the stable series took parts of patch 9.
 fn v612() -> Switches {
     Switches {
         common_dirty_reactivation: true,
@@ -304,7 +304,7 @@ fn merged() -> Switches {
     }
 }
 
-/// `mglru.md` 12.4 and 13: v5 on a base without proportional protection that still writes single
+/// `docs/rules/series.md`, `docs/rules/faults.md`: v5 on a base without proportional protection that still writes single
 /// file folios; the vendor's hook was off in their test.
 fn android_backport() -> Switches {
     Switches {

@@ -4,8 +4,9 @@ use super::{Host, Script, WriteAs};
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, NodeId};
-use crate::mglru::look_around::{window, LookAround};
-use crate::mglru::walk::Walk;
+use crate::mglru::look_around::window;
+use crate::mglru::mms::Walk;
+use crate::mglru::LookAround;
 use crate::reclaim::cx::Cx;
 use crate::reclaim::lruvec_loop::LruvecLoop;
 use crate::reclaim::scan_control::ReclaimStat;
@@ -324,7 +325,7 @@ impl Host {
         let f = self.folio(id);
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
         if lazyfree {
-            // `shrink-folio-list.md` 5.2: the entry was cleared first, then looked at.
+            // `docs/rules/shrink-list.md#lazily-freed-memory`: the entry was cleared first, then looked at.
             let untouched = f.refcount() == 1 + f.mapcount() && !f.has(Flags::DIRTY);
             if !untouched || s.pte_dirty {
                 self.eng.folio_set(id, Flags::SWAPBACKED);

@@ -1,4 +1,4 @@
-//! Eviction records and refaults (`workingset.md` 3 and 4). List policies without ghosts use the
+//! Eviction records and refaults (`docs/rules/workingset.md`). List policies without ghosts use the
 //! records of the classic lists.
 
 use super::shadow::{Shadow, Unpacked, VALUE_BITS};
@@ -27,7 +27,7 @@ pub enum RefaultSite {
 }
 
 impl Engine {
-    /// Ticks the workingset clock of an lruvec and of its ancestors (`workingset.md` 3.1).
+    /// Ticks the workingset clock of an lruvec and of its ancestors (`docs/rules/workingset.md#clock`).
     pub(crate) fn nonresident_age(&mut self, lruvec: LruvecId, pages: u64) {
         let lv = &self.lruvecs[lruvec];
         let node = lv.node;
@@ -150,7 +150,7 @@ impl Engine {
         self.lruvecs[lruvec].refaults[kind as usize] += n;
     }
 
-    /// `Some(workingset bit)` if the evicted folio could have stayed (`workingset.md` 3.3).
+    /// `Some(workingset bit)` if the evicted folio could have stayed (`docs/rules/workingset.md#recent-classic`).
     fn classic_recent(&self, shadow: Shadow, t: LruType) -> Option<bool> {
         let u = shadow.unpack();
         let memcg = self.memcgs.by_css_id(u.memcg)?;
@@ -171,7 +171,7 @@ impl Engine {
         (distance <= competing.max(0) as u64).then_some(u.workingset)
     }
 
-    /// A hierarchical memcg statistic as reclaim sees it: as of the last fold (`memcg.md` 4).
+    /// A hierarchical memcg statistic as reclaim sees it: as of the last fold (`docs/rules/memcg.md#statistics-that-lag`).
     pub(crate) fn stat(&self, memcg: MemcgId, c: Counter) -> i64 {
         if self.switches().stale_stats {
             self.memcgs.folded(memcg, c)

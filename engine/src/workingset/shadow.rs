@@ -1,4 +1,4 @@
-//! Shadow words (`workingset.md` 2.1): 63 bits that the host keeps in the emptied slot.
+//! Shadow words (`docs/rules/workingset.md#shadow`): 63 bits that the host keeps in the emptied slot.
 
 /// Bits of the node id.
 const NODE_BITS: u32 = 10;
@@ -15,14 +15,14 @@ pub const SEQ_MASK: u64 = VALUE_MASK >> 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Shadow(pub u64);
 
-/// Its fields.
+/// What a shadow tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unpacked {
     /// Clock reading (classic) or generation and references (multi-gen), truncated.
     pub value: u64,
     /// Reusable id of the memcg that caused (classic) or suffered (multi-gen) the eviction.
     pub memcg: u16,
-    /// Node.
+    /// Node the folio was on.
     pub node: u32,
     /// The folio was part of the workingset.
     pub workingset: bool,
@@ -37,7 +37,7 @@ impl Shadow {
         Self((word << 1) | u64::from(u.workingset))
     }
 
-    /// Unpacks.
+    /// Reads the fields of a packed shadow.
     #[inline]
     pub fn unpack(self) -> Unpacked {
         Unpacked {

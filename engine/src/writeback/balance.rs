@@ -1,4 +1,4 @@
-//! Throttling of dirtiers (`writeback.md` 3), as a stepped decision: the host calls
+//! Throttling of dirtiers (`docs/rules/writeback.md#throttling`), as a stepped decision: the host calls
 //! [`Writeback::balance`] when [`Writeback::needs_balance`] says so, sleeps what it is told to, and
 //! calls again until the verdict is to return.
 
@@ -48,7 +48,7 @@ impl Default for TaskDirty {
 /// What [`Writeback::balance`] looks at.
 #[derive(Debug)]
 pub struct BalanceInput<'a> {
-    /// The time.
+    /// Now, nanoseconds.
     pub now: Nanos,
     /// The dirtying task.
     pub task: &'a mut TaskDirty,
@@ -69,7 +69,7 @@ pub struct BalanceInput<'a> {
 /// Whether the dirtier goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Go on.
+    /// The task may continue.
     Return,
     /// Sleep that many ticks (killable), then call again.
     Pause {
@@ -100,7 +100,7 @@ pub struct WbShare {
 
 impl Writeback {
     /// The wb's part of a domain's thresholds by its part of recent completions, within its own
-    /// bounds (`writeback.md` 2). `in_memcg`: the domain is the wb's memcg, not the machine.
+    /// bounds (`docs/rules/writeback.md#limits`). `in_memcg`: the domain is the wb's memcg, not the machine.
     pub fn wb_share(&self, id: WbId, limits: &Limits, in_memcg: bool, now: Nanos) -> WbShare {
         let wb = self.wb(id);
         let (part, whole) = if in_memcg {

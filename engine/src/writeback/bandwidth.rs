@@ -1,4 +1,4 @@
-//! Estimation of a wb's write bandwidth and of the rate a dirtier may keep (`writeback.md` 5).
+//! Estimation of a wb's write bandwidth and of the rate a dirtier may keep (`docs/rules/writeback.md#throttling`).
 //! Rates are pages per second, times are scheduler ticks.
 
 use super::params::DirtyParams;
@@ -8,7 +8,7 @@ use crate::ids::Pages;
 /// Running estimates of one wb.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Estimate {
-    /// Write bandwidth.
+    /// Write bandwidth now, pages a second.
     pub bandwidth: Pages,
     /// Write bandwidth, smoothed.
     pub avg_bandwidth: Pages,
@@ -38,7 +38,7 @@ pub struct Progress {
 /// Where the throttled domain stands; needed to estimate the ratelimit.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
-    /// Position ratio.
+    /// Position ratio, 1024 = 1.
     pub position: u64,
     /// Dirty pages are below the setpoint.
     pub below_setpoint: bool,
@@ -64,7 +64,7 @@ impl Estimate {
         now.saturating_sub(self.stamp) >= params.ticks(params.bandwidth_interval).max(1)
     }
 
-    /// Starts the stamps anew if the wb was idle; called before I/O starts.
+    /// Resets the stamps if the wb was idle; called before I/O starts.
     pub fn restart_if_idle(&mut self, params: &DirtyParams, p: &Progress) -> bool {
         let idle = p.in_flight == 0
             && p.written == self.written_at_stamp

@@ -1,4 +1,4 @@
-//! What a flusher writes next (`writeback.md` 6). The host runs one worker a wb: it asks for a
+//! What a flusher writes next (`docs/rules/writeback.md#flushers`). The host runs one worker a wb: it asks for a
 //! slice, writes it, reports, and asks again until there is none.
 
 use super::limits::{GlobalFigures, Limits, MemcgFigures};
@@ -53,7 +53,7 @@ impl FlushReason {
 /// A piece of work of a flusher.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Work {
-    /// Why.
+    /// What woke the flusher.
     pub reason: FlushReason,
     /// When it was asked for; a sync writes what was dirty by then.
     pub asked_at: Nanos,
@@ -82,11 +82,11 @@ impl Work {
 pub struct Slice {
     /// The write context.
     pub wb: WbId,
-    /// The inode.
+    /// Inode to write pages of.
     pub inode: ObjectId,
     /// Most pages to start writing.
     pub pages_max: Pages,
-    /// Why.
+    /// What woke the flusher.
     pub reason: FlushReason,
     /// The worker reports back by now, even if the slice is not used up.
     pub deadline: Nanos,

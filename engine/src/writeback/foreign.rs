@@ -1,5 +1,5 @@
 //! Foreign dirtying: pages charged to one memcg that are dirtied through another memcg's wb
-//! (`writeback.md` 1 and 6). Each memcg remembers up to four such wbs, so that its throttled
+//! (`docs/rules/writeback.md`). Each memcg remembers up to four such wbs, so that its throttled
 //! dirtiers can have them flushed.
 
 use super::params::DirtyParams;

@@ -1,5 +1,5 @@
 //! Completion fractions with an exponential window: a wb's part of what its domain completed
-//! lately (`writeback.md` 2). Halving is lazy: a count remembers the period it was brought up to.
+//! lately (`docs/rules/writeback.md#limits`). Halving is lazy: a count remembers the period it was brought up to.
 
 use crate::ids::{Nanos, Pages};
 

@@ -1,5 +1,5 @@
 //! How much may be dirty: dirtyable memory, thresholds, domains and their tracked limit
-//! (`writeback.md` 2). All amounts are pages.
+//! (`docs/rules/writeback.md#limits`). All amounts are pages.
 
 use super::fraction::Window;
 use super::params::{DirtyParams, Threshold};
@@ -8,7 +8,7 @@ use crate::ids::{Nanos, Pages, PAGE_SIZE};
 /// Figures of the whole machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GlobalFigures {
-    /// Free pages.
+    /// Free pages of all zones.
     pub free: Pages,
     /// Pages that are never given to user data (`zone::totalreserve`).
     pub totalreserve: Pages,
@@ -18,7 +18,7 @@ pub struct GlobalFigures {
     pub active_file: Pages,
     /// FILE_DIRTY.
     pub file_dirty: Pages,
-    /// WRITEBACK.
+    /// Pages under writeback.
     pub writeback: Pages,
 }
 
@@ -29,7 +29,7 @@ impl GlobalFigures {
     }
 }
 
-/// Figures of a memcg, as lagging as its statistics are (`memcg.md` 4).
+/// Figures of a memcg, as lagging as its statistics are (`docs/rules/memcg.md#statistics-that-lag`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemcgFigures {
     /// Page-cache pages.
@@ -38,7 +38,7 @@ pub struct MemcgFigures {
     pub headroom: Pages,
     /// FILE_DIRTY.
     pub file_dirty: Pages,
-    /// WRITEBACK.
+    /// Pages under writeback.
     pub writeback: Pages,
 }
 
@@ -54,7 +54,7 @@ pub fn headroom(path: impl IntoIterator<Item = (Pages, Pages, Pages)>) -> Pages 
 /// Thresholds of one domain beside what is dirty in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// Dirtyable pages.
+    /// Pages that may be dirtied: what ratios are taken of.
     pub avail: Pages,
     /// Dirtiers are throttled to stay below this.
     pub thresh: Pages,

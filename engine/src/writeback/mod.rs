@@ -1,9 +1,9 @@
 //! Dirty pages: accounting, limits, throttling of dirtiers and the flushers' work selection
-//! (`writeback.md` 1-6).
+//! (`docs/rules/writeback.md`).
 //!
 //! [`Writeback`] owns the write contexts (wbs) and the domains with limits. It counts what a wb and
 //! its inodes have dirty; the statistics of lruvecs, zones and memcgs are the caller's, who gives
-//! them as figures to each decision. The folio side of completion and of reclaim (`writeback.md` 7
+//! them as figures to each decision. The folio side of completion and of reclaim (`docs/rules/writeback.md#completion`
 //! and 8) is elsewhere.
 
 pub mod balance;
@@ -62,7 +62,7 @@ impl Writeback {
         })
     }
 
-    /// The settings.
+    /// Ratios, intervals and limits in force.
     pub fn params(&self) -> &DirtyParams {
         &self.params
     }
@@ -103,7 +103,7 @@ impl Writeback {
         self.attached.remove(&inode);
     }
 
-    /// A wb.
+    /// The writing context with this id.
     pub fn wb(&self, id: WbId) -> &Wb {
         &self.wbs[id.idx()]
     }

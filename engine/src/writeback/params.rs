@@ -1,7 +1,7 @@
-//! Settings of dirty throttling and of the flushers (`writeback.md` 2-6).
+//! Settings of dirty throttling and of the flushers (`docs/rules/writeback.md`).
 //!
 //! Every time constant is a field, because a scaled-down experiment shrinks virtual time with its
-//! operation counts (`workloads.md` 1.1): see [`DirtyParams::scaled`].
+//! operation counts (`docs/reference/experiments.md`): see [`DirtyParams::scaled`].
 
 use crate::ids::{Nanos, Pages, PAGE_SIZE};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub enum DirtyParamError {
     /// A percentage above 100.
     #[error("{name} is {value} %: give a percentage between 0 and 100")]
     Percent {
-        /// Which setting.
+        /// Name of the setting.
         name: &'static str,
         /// What it was set to.
         value: u64,
@@ -112,7 +112,7 @@ pub struct DirtyParams {
     pub bandwidth_window: Nanos,
     /// Half-life of the completion fractions (3 s).
     pub completion_period: Nanos,
-    /// Idle time after which bandwidth stamps start anew (1 s).
+    /// Idle time after which bandwidth stamps are reset (1 s).
     pub idle_reset: Nanos,
     /// Bandwidth-time in the span of the device position line (8 s).
     pub position_span: Nanos,
@@ -160,7 +160,7 @@ impl Default for DirtyParams {
 }
 
 impl DirtyParams {
-    /// All time constants times `numerator / denominator` (`workloads.md` 1.1). Sizes, rates and
+    /// All time constants times `numerator / denominator` (`docs/reference/experiments.md`). Sizes, rates and
     /// `hz` stay: raise `hz` by the inverse to keep the number of ticks in each constant.
     /// A constant that is not 0 stays at least 1 ns.
     pub fn scaled(&self, numerator: u64, denominator: u64) -> Result<Self, DirtyParamError> {
@@ -231,7 +231,7 @@ impl DirtyParams {
         (u128::from(per_sec) * u128::from(t) / u128::from(NANOS_PER_SEC)) as u64
     }
 
-    /// Bound on the error of a wb's per-CPU counters, pages (`writeback.md` 2).
+    /// Bound on the error of a wb's per-CPU counters, pages (`docs/rules/writeback.md#limits`).
     pub fn wb_stat_error(&self) -> Pages {
         let cpus = u64::from(self.cpus.max(1));
         cpus * 8 * (1 + u64::from(cpus.ilog2()))

@@ -1,4 +1,4 @@
-//! How long a throttled dirtier sleeps at a time (`writeback.md` 3). Rates are pages per second,
+//! How long a throttled dirtier sleeps at a time (`docs/rules/writeback.md#throttling`). Rates are pages per second,
 //! times scheduler ticks.
 
 use super::params::DirtyParams;

@@ -1,5 +1,5 @@
 //! Position ratio: how hard to throttle, from where the dirty amount stands between freerun and
-//! limit (`writeback.md` 4). Fixed point, 1024 = 1.0.
+//! limit (`docs/rules/writeback.md#throttling`). Fixed point, 1024 = 1.0.
 
 use crate::ids::Pages;
 

@@ -1,5 +1,5 @@
 //! A write context: the dirty inodes of one device (and memcg), their counts, and what its flusher
-//! has to do (`writeback.md` 1 and 6).
+//! has to do (`docs/rules/writeback.md`).
 //!
 //! A dirty inode is on exactly one of three lists, or is being written. A list is a map from an
 //! ever-growing key to the inode: appending, popping the front and removing from the middle are all
@@ -47,7 +47,7 @@ pub(crate) type InodeList = BTreeMap<u64, ObjectId>;
 /// A write context.
 #[derive(Clone, Debug)]
 pub struct Wb {
-    /// Its device.
+    /// Device it writes to.
     pub device: DeviceId,
     /// Its memcg; [`MemcgId::ROOT`] without cgroup writeback.
     pub memcg: MemcgId,

@@ -1,4 +1,4 @@
-//! Allocation as a stepped decision (`machine-model.md` 5, `reclaim-entry.md` 6): fast path, slow
+//! Allocation as a stepped decision (`docs/rules/zones.md`, `docs/rules/zones.md#direct-reclaim`): fast path, slow
 //! path, retries and the road to the OOM killer. Compaction is not modelled.
 //!
 //! The host calls [`AllocTask::step`], does what it says, and calls again with the outcome, until
@@ -66,7 +66,7 @@ impl AllocFlags {
 pub struct AllocInput {
     /// After `DirectReclaim`: pages of progress.
     pub progress: Pages,
-    /// Somebody else is in the OOM killer now.
+    /// Another task is in the OOM killer.
     pub oom_busy: bool,
     /// After `Oom`: the killer made progress (a kill, or a victim that is still dying).
     pub oom_progress: bool,
@@ -89,7 +89,7 @@ pub enum AllocStep {
     Oom,
     /// Sleep one tick.
     SleepTick,
-    /// No memory.
+    /// The request fails.
     Fail,
 }
 
@@ -220,7 +220,7 @@ impl AllocTask {
 
     fn out_of_memory(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
         if input.oom_busy {
-            // Somebody else is killing: that is progress.
+            // Another task is killing: that is progress.
             self.no_progress = 0;
             return self.go(State::Retry, AllocStep::SleepTick);
         }

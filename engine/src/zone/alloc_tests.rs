@@ -64,7 +64,7 @@ fn seventeen_fruitless_reclaims_lead_to_oom() {
     let mut z = zone(1000, 50_000);
     let mut t = AllocTask::new(0, AllocFlags::USER);
     assert_eq!(run_to(&mut t, &mut z, NOTHING, AllocStep::Oom), 17);
-    // A kill starts the count anew.
+    // A kill restarts the count.
     let killed = AllocInput {
         oom_progress: true,
         ..NOTHING

@@ -1,4 +1,4 @@
-//! Tests that kswapd and its waiters make on the zones of a node (`reclaim-entry.md` 3.1 and 5).
+//! Tests that kswapd and its waiters make on the zones of a node (`docs/rules/zones.md`).
 
 use super::{Mark, ReserveRights, Zone, ZoneClass};
 use crate::ids::{NodeId, Pages};
@@ -37,7 +37,7 @@ pub fn kswapd_target(zones: &[Zone], node: NodeId, class: ZoneClass) -> Pages {
 
 /// kswapd's priority after a round that scanned and reclaimed so much of its target. `reclaimed` is
 /// this round's; `sum_reclaimed` is what the run's count stands at (the same under multi-gen, which
-/// counts each round anew). 0 ends the run. `boosting` at priority 10 never goes on to 9 while pages come.
+/// starts its count again in each round). 0 ends the run. `boosting` at priority 10 never falls to 9 while pages are freed.
 pub fn next_priority(
     priority: u32,
     target: Pages,
@@ -57,7 +57,7 @@ pub fn next_priority(
 /// What a kswapd wake-up is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WakeVerdict {
-    /// Wake it.
+    /// kswapd has work: wake it.
     Wake,
     /// Leave it asleep: hopeless, or balanced. Compaction may be woken for a caller that cannot
     /// reclaim.

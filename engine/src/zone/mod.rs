@@ -1,5 +1,5 @@
 //! Zones: watermarks, who may allocate, kswapd's tests, the reserve gate, and the allocation slow
-//! path (`machine-model.md` 5, `reclaim-entry.md` 2-6). Sizes are pages.
+//! path (`docs/rules/zones.md`). Sizes are pages.
 //!
 //! Free pages are counted, not placed: of the buddy system only the order of the largest free block
 //! is kept, which the host may set where higher orders matter.
@@ -82,9 +82,9 @@ pub struct ReserveRights {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Zone {
-    /// Its node.
+    /// Node the zone belongs to.
     pub node: NodeId,
-    /// Its class.
+    /// Which requests may use it.
     pub class: ZoneClass,
     /// Pages given to the allocator; 0 = the zone is empty.
     pub managed: Pages,
@@ -98,11 +98,11 @@ pub struct Zone {
     pub highatomic: Pages,
     /// Watermarks without boost.
     pub min: Pages,
-    /// Watermark low.
+    /// Free pages below which kswapd is woken.
     pub low: Pages,
-    /// Watermark high.
+    /// Free pages at which kswapd stops.
     pub high: Pages,
-    /// Watermark promo.
+    /// Free pages at which kswapd stops with memory tiering.
     pub promo: Pages,
     /// Added to each mark after fragmenting allocations, until kswapd removes it.
     pub boost: Pages,

@@ -1,5 +1,5 @@
-//! How the marks and reserves of zones follow from their sizes (`machine-model.md` 5,
-//! `reclaim-entry.md` 2).
+//! How the marks and reserves of zones follow from their sizes (`docs/rules/zones.md`,
+//! `docs/rules/zones.md#watermarks`).
 
 use super::{Zone, ZoneClass};
 use crate::ids::Pages;

@@ -256,7 +256,7 @@ mod tests {
     static COUNT: Experiment = Experiment {
         name: "count",
         doc: "counts",
-        section: "0",
+        source: "",
         before: "base",
         after: "v5",
         extra: &[],

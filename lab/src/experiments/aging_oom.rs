@@ -1,4 +1,4 @@
-//! Aging OOM (`workloads.md` 4): processes read a file through mappings of their own for ever, and a
+//! Aging OOM (`docs/reference/experiments.md#aging-oom`): processes read a file through mappings of their own for ever, and a
 //! program with many threads fills almost all of the memcg with anonymous memory, again and again.
 //! There is no swap: what must be freed is the file.
 
@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aging-oom",
     doc: "readers of a mapped file beside a program that fills the memcg, no swap",
-    section: "workloads.md 4",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
@@ -439,7 +439,7 @@ const COUNTED: &[Counter] = &[
     Counter::LimitReclaim,
 ];
 
-/// Acceptance rows (`workloads.md` 4.3).
+/// Acceptance rows (`docs/reference/experiments.md#aging-oom`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = Vec::new();
     for size in ["16g", "48g"] {

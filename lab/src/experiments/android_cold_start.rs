@@ -1,5 +1,5 @@
 //! Cold starts of a fixed set of apps on a phone with navigation and a voice assistant in the
-//! background (`workloads.md` 11).
+//! background (`docs/reference/experiments.md#android-cold-start`).
 //!
 //! Counters and times cover all rounds. The first one reads everything for the first time, which is
 //! no refault: so `pgpgin` falls by less than the refaults do. A start of the second round or later
@@ -24,7 +24,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-cold-start",
     doc: "cold starts of 20 apps on a phone under moderate load, zram, global reclaim",
-    section: "workloads.md 11",
+    source: super::ANDROID,
     before: "base",
     after: "v5",
     extra: &[],
@@ -185,7 +185,7 @@ async fn user(phone: &Rc<Phone>, ctx: &Ctx, apps: Rc<Vec<App>>, rounds: u64, met
     }
 }
 
-/// Acceptance rows (`workloads.md` 11.3).
+/// Acceptance rows (`docs/reference/experiments.md#android-cold-start`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let time = |name: &str, counter: &str, band: (f64, f64), published: (f64, f64)| {

@@ -1,4 +1,4 @@
-//! Short-lived requests whose pages die in the add batches (`workloads.md` 14): what a filter at the
+//! Short-lived requests whose pages die in the add batches (`docs/reference/experiments.md#dead-folios`): what a filter at the
 //! drain saves.
 //!
 //! A worker a CPU serves requests that come at random. A request takes scratch memory in bursts and
@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dead-folios",
     doc: "short-lived requests whose pages die before they reach the LRU",
-    section: "workloads.md 14",
+    source: "\"mm/lruvec: preemptively free dead folios during lru_add drain\", JP Kobryn, linux-mm, April 2026",
     before: "classic",
     after: "classic+deadfilter",
     extra: &[],
@@ -440,7 +440,7 @@ fn report(s: &Service, rig: &Rig, mms: &[MmId], r: &mut RunResult) {
     r.set("left_behind", left);
 }
 
-/// Acceptance rows (`workloads.md` 14.3).
+/// Acceptance rows (`docs/reference/experiments.md#dead-folios`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let per_dead = {

@@ -1,4 +1,4 @@
-//! Browsers and servers in 32 memcgs, twice as much as fits (`workloads.md` 3): does reclaim of the
+//! Browsers and servers in 32 memcgs, twice as much as fits (`docs/reference/experiments.md#fairness`): does reclaim of the
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
@@ -10,7 +10,7 @@ use crate::rig::{Effort, Host};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     doc: "browsers and servers in 32 memcgs on 2 nodes, twice as much memory as there is, zram",
-    section: "workloads.md 3",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -53,7 +53,7 @@ const PARAMS: &[ParamDoc] = &[
 ];
 
 /// The measured time is that much shorter than the published one: about 80 requests of each worker,
-/// as `workloads.md` 3.2 has it (there by effort 1/16 of slower requests).
+/// as `docs/reference/experiments.md#fairness` has it (there by effort 1/16 of slower requests).
 const EFFORT_DIVISOR: u64 = 64;
 
 fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
@@ -72,7 +72,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
 /// Names of the buckets that were published.
 const BUCKETS: [&str; 4] = ["[0,1) s", "[1,2) s", "[2,4) s", "[4,8) s"];
 
-/// Acceptance rows (`workloads.md` 3.3).
+/// Acceptance rows (`docs/reference/experiments.md#fairness`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let mut rows = vec![

@@ -1,4 +1,4 @@
-//! fio, random reads through mappings (`workloads.md` 7): sixteen jobs, a file each, on a RAM disk,
+//! fio, random reads through mappings (`docs/reference/experiments.md#fio-mmap`): sixteen jobs, a file each, on a RAM disk,
 //! in a memcg a fifth of the size of the files. The published result is "no difference".
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fio-mmap",
     doc: "fio random reads through mappings of files on a RAM disk, uniform and zipf",
-    section: "workloads.md 7",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -93,7 +93,7 @@ const PARAMS: &[ParamDoc] = &[
     },
 ];
 
-/// The measured time is a quarter of the published one (`workloads.md` 7.2, effort 1/4).
+/// The measured time is a quarter of the published one (`docs/reference/experiments.md#fio-mmap`, effort 1/4).
 const EFFORT_DIVISOR: u64 = 4;
 
 #[derive(Clone)]
@@ -260,7 +260,7 @@ const COUNTED: &[Counter] = &[
     Counter::OomKill,
 ];
 
-/// Acceptance rows (`workloads.md` 7.3).
+/// Acceptance rows (`docs/reference/experiments.md#fio-mmap`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = vec![
         Claim::ratio("throughput, uniform", "uniform.throughput", before, after)

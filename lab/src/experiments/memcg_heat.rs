@@ -1,4 +1,4 @@
-//! The two-hour test of memcg heat levels (`workloads.md` 13): browsers and servers, a little more than
+//! The two-hour test of memcg heat levels (`docs/reference/experiments.md#memcg-heat`): browsers and servers, a little more than
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
 use super::browser::{self, params, Shape};
@@ -11,7 +11,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "memcg-heat",
     doc:
         "browsers and servers in 32 memcgs on 4 nodes, 5 % more memory than there is, swap on disk",
-    section: "workloads.md 13",
+    source: "\"Introduce heat-level memcg reclaim\", Chen Ridong, linux-mm, 20 January 2026",
     before: "classic",
     after: "classic+heat",
     extra: &[],
@@ -55,7 +55,7 @@ const PARAMS: &[ParamDoc] = &[
     params::DURATION_S.or("7200"),
 ];
 
-/// The measured time is a sixteenth of the published one (`workloads.md` 13.2, effort 1/16).
+/// The measured time is a sixteenth of the published one (`docs/reference/experiments.md#memcg-heat`, effort 1/16).
 const EFFORT_DIVISOR: u64 = 16;
 /// The run without pressure takes this part of the time.
 const LIGHT_DIVISOR: u64 = 4;
@@ -107,7 +107,7 @@ const TAIL: [(&str, f64, f64); 4] = [
     ("[128,inf) s", 1231.0, 1057.0),
 ];
 
-/// Acceptance rows (`workloads.md` 13.3).
+/// Acceptance rows (`docs/reference/experiments.md#memcg-heat`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = vec![Claim::ratio("requests", "requests", before, after)
         .within(1.15, 1.60)

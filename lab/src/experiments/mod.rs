@@ -1,4 +1,4 @@
-//! The published experiments (`workloads.md`), one file each.
+//! The published experiments (`docs/reference/experiments.md`), one file each.
 //!
 //! An experiment is a generator, its parameters and its acceptance rows. It knows nothing of
 //! variants: the runner hands it switches, and the rows name "before" and "after" only.
@@ -45,6 +45,11 @@ impl ParamDoc {
     }
 }
 
+/// The reclaim-loop series (`docs/rules/series.md`).
+const SERIES: &str = "\"mm/mglru: improve reclaim loop and dirty folio handling\", Kairui Song, linux-mm, version 5, 12 April 2026";
+/// Measurements on phones, in its thread.
+const ANDROID: &str = "two replies to \"[PATCH v5 00/14] mm/mglru: improve reclaim loop and dirty folio handling\", linux-mm, April 2026";
+
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
@@ -52,8 +57,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line for lists.
     pub doc: &'static str,
-    /// Section of `workloads.md`.
-    pub section: &'static str,
+    /// Where its figures were published, by title and date.
+    pub source: &'static str,
     /// Variant that stands for "before".
     pub before: &'static str,
     /// Variant that stands for "after".

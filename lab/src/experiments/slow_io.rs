@@ -1,4 +1,4 @@
-//! MongoDB on slow devices (`workloads.md` 9): the server of section 2 over a grid of device, size
+//! MongoDB on slow devices (`docs/reference/experiments.md#slow-io`): the server of `mongodb` over a grid of device, size
 //! of the data and share of updates.
 
 use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
@@ -9,7 +9,7 @@ use crate::rig::{Effort, Host};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "slow-io",
     doc: "the mongodb server on HDD and network storage, by size of the data and share of updates",
-    section: "workloads.md 9",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -238,7 +238,7 @@ fn ratios(v: &SeedView<'_>, before: &str, after: &str) -> Result<Vec<f64>, Repor
         .collect()
 }
 
-/// Acceptance rows (`workloads.md` 9.3).
+/// Acceptance rows (`docs/reference/experiments.md#slow-io`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let over = |figure: fn(f64, f64) -> f64| {
         let (b, a) = (before.to_string(), after.to_string());

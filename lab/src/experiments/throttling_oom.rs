@@ -1,4 +1,4 @@
-//! Throttling OOM (`workloads.md` 5): one program writes a file half as large again as its memcg,
+//! Throttling OOM (`docs/reference/experiments.md#throttling-oom`): one program writes a file half as large again as its memcg,
 //! to a device that needs a second for each write. Nobody may be killed: the pages become clean if
 //! only reclaim waits for them.
 
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "throttling-oom",
     doc: "dd into a 128 MiB memcg on a device with 1000 ms a write",
-    section: "workloads.md 5",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
@@ -211,7 +211,7 @@ const COUNTED: &[Counter] = &[
     Counter::AgingRuns,
 ];
 
-/// Acceptance rows (`workloads.md` 5.3).
+/// Acceptance rows (`docs/reference/experiments.md#throttling-oom`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = vec![
         Claim::value(format!("{before} is killed"), "oom_kill", before)

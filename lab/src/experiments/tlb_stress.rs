@@ -1,4 +1,4 @@
-//! stress-ng's vm workers (`workloads.md` 10): sixteen processes sweep over four times as much
+//! stress-ng's vm workers (`docs/reference/experiments.md#tlb-stress`): sixteen processes sweep over four times as much
 //! anonymous memory as their memcg may have, so that nearly every page reclaimed is dirty and mapped,
 //! and its TLB flush is what reclaim costs other CPUs.
 
@@ -16,7 +16,8 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tlb-stress",
     doc: "stress-ng vm: sweeps over anonymous memory four times the limit, 16 CPUs, TLB shootdowns",
-    section: "workloads.md 10",
+    source:
+        "\"mm: batch TLB flushing for dirty folios in vmscan\", Zhang Peng, linux-mm, 9 March 2026",
     before: "base",
     after: "base+tlbbatch",
     extra: &[],
@@ -186,7 +187,7 @@ impl Sweeps {
     }
 }
 
-/// Goes on on another CPU.
+/// Moves to another CPU.
 async fn move_to(ctx: &Ctx, cpu: u16) {
     if let Some(task) = ctx.task() {
         task.set_affinity(CpuMask::single(cpu));
@@ -446,7 +447,7 @@ const REJECTIONS: [Counter; 6] = [
     Counter::DirtyBatchClean,
 ];
 
-/// Acceptance rows (`workloads.md` 10.3).
+/// Acceptance rows (`docs/reference/experiments.md#tlb-stress`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     vec![

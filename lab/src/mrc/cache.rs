@@ -12,7 +12,7 @@ use coldset_engine::{
     Switches,
 };
 
-/// Pages that a kernel's charge asks for when a limit is met (`reclaim-entry.md` 3).
+/// Pages that a kernel's charge asks for when a limit is met (`docs/rules/reclaim-loop.md#passes-and-rounds`).
 pub const BATCH: u64 = 32;
 /// Least frames of a kernel's policy: some batches.
 pub const KERNEL_MIN: u64 = 128;
@@ -31,7 +31,7 @@ pub struct Cache {
     lruvec: LruvecId,
     frames: u64,
     resident: u64,
-    /// By page.
+    /// State of each page, by its number.
     slots: Vec<u64>,
     misses: u64,
     /// Kernel's policies: misses before the next fold.
@@ -168,7 +168,7 @@ pub fn evicts_one_at_a_time(switches: &Switches) -> bool {
     matches!(switches.policy, PolicyKind::List(_))
 }
 
-/// Misses of a sequence under a policy with so many frames.
+/// Misses of a sequence under a policy with a given number of frames.
 #[must_use]
 pub fn misses(switches: &Switches, sequence: &Sequence, frames: u64) -> u64 {
     let mut cache = Cache::new(switches, frames, sequence.unique());

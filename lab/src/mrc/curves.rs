@@ -9,14 +9,14 @@ use crate::runner::{Progress, RunnerError};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// One size.
+/// One size of memory and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Memory, pages.
     pub pages: u64,
     /// References that missed, first touches included; of a sample, estimated.
     pub misses: u64,
-    /// Their share.
+    /// Misses divided by references.
     pub miss_ratio: f64,
     /// Of a sample: how far off the ratio may be (`sample.rs`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +26,7 @@ pub struct Point {
 /// One policy over the sizes. Sizes that are too small for it are left out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
-    /// Policy.
+    /// Name of the policy.
     pub policy: String,
     /// Sizes, ascending.
     pub points: Vec<Point>,
@@ -50,11 +50,11 @@ pub struct Sampled {
 /// All curves of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curves {
-    /// References.
+    /// References of the trace.
     pub references: u64,
-    /// Different pages.
+    /// Different pages of the trace.
     pub unique_pages: u64,
-    /// Of samples.
+    /// How the trace was sampled, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
     /// Sizes, pages.

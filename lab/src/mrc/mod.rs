@@ -9,7 +9,7 @@
 //! | `sample.rs` | spatial samples, and what they say of the whole |
 //! | `text.rs` | tables, JSON and CSV |
 //!
-//! There is no machine round the cache: no memcg that is charged for page tables, no dirty pages, no
+//! There is no machine around the cache: no memcg that is charged for page tables, no dirty pages, no
 //! read-ahead, no time. A reference hits or brings its page in, and when memory is full one page goes
 //! before. So the curves of list policies are those of the literature, to the last miss, and those of
 //! the kernel's policies show the policy alone. They evict a batch at a time, here as in a kernel
@@ -27,4 +27,4 @@ pub use cache::Cache;
 pub use curves::{curves, Curve, Curves, Point, Sampled};
 pub use plan::{geometric, MrcPlan, MrcPolicy, DEFAULT_POLICIES, POINTS_DEFAULT};
 pub use sample::{Sample, SAMPLES};
-pub use text::{mrc_json, render_mrc, write_mrc_csv};
+pub use text::{mrc_json, mrc_table, render_mrc};

@@ -35,7 +35,7 @@ impl MrcPolicy {
         }
     }
 
-    /// Its name.
+    /// Name on the command line and in results.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -55,7 +55,7 @@ impl MrcPolicy {
 /// What to compute.
 #[derive(Clone, Debug)]
 pub struct MrcPlan {
-    /// Curves.
+    /// A curve for each of these.
     pub policies: Vec<MrcPolicy>,
     /// Sizes; none: `points` of them.
     pub sizes: Vec<Size>,

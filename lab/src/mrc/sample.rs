@@ -73,7 +73,7 @@ impl Sample {
         }
     }
 
-    /// The rate.
+    /// Share of the pages that the sample keeps.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.threshold as f64 / HASHES as f64

@@ -1,13 +1,30 @@
 //! What a page says of variants and costs.
 
 use crate::ablate::parts;
-use crate::report::html::{Cell, Section, Table};
-use crate::report::{human, ExperimentResult};
+use crate::report::html::Section;
+use crate::report::{human, Align, Cell, Table};
 use crate::runner::Variant;
 use coldset_machine::Params;
 
+/// What the last of several variants changes against the first one.
+pub fn changes(variants: &[Variant]) -> Vec<String> {
+    match variants {
+        [before, .., after] => differences(before, after),
+        _ => Vec::new(),
+    }
+}
+
+/// The same as a paragraph of a summary; none for a single variant.
+pub fn difference(variants: &[Variant]) -> Option<(String, Vec<String>)> {
+    let [before, .., after] = variants else {
+        return None;
+    };
+    let heading = format!("What {} changes against {}:", after.label, before.label);
+    Some((heading, differences(before, after)))
+}
+
 /// What differs between two variants, in the words of the patches and switches.
-pub fn differences(before: &Variant, after: &Variant) -> Vec<String> {
+fn differences(before: &Variant, after: &Variant) -> Vec<String> {
     let (b, a) = (before.switches.describe(), after.switches.describe());
     let mut parts = parts(&before.switches, &after.switches);
     let mut rest = None;
@@ -84,7 +101,7 @@ pub fn switches(variants: &[Variant]) -> Section {
     let mut columns = vec!["switch".to_owned()];
     columns.extend(variants.iter().map(|v| v.label.clone()));
     columns.extend(["patch".to_owned(), "what it does".to_owned()]);
-    let mut table = Table::new(columns);
+    let mut table = Table::of_words(columns);
     let described: Vec<_> = variants.iter().map(|v| v.switches.describe()).collect();
     let ends = variants.first().zip(variants.last());
     let parts = ends.map_or(Vec::new(), |(b, a)| parts(&b.switches, &a.switches));
@@ -96,68 +113,65 @@ pub fn switches(variants: &[Variant]) -> Section {
         let patch = part.filter(|p| p.name.starts_with("patch"));
         let mut row = vec![Cell::code(info.name)];
         row.extend(described.iter().map(|d| Cell::code(&d[i].value)));
-        row.push(Cell::text(patch.map_or_else(String::new, |p| {
-            format!("{}: {}", p.name, p.subject)
-        })));
-        row.push(Cell::text(&info.doc));
+        let patch = patch.map_or_else(String::new, |p| format!("{}: {}", p.name, p.subject));
+        row.extend([patch.into(), (&info.doc).into()]);
         table.row(row);
     }
-    Section::new(
-        "switches",
-        "Switches in which the variants differ",
-        "Every change of behaviour is a switch; those that are equal everywhere are not shown.",
-    )
-    .table(table)
-    .folded()
-}
-
-/// What the experiment changes in the table of costs, if anything.
-pub fn deviation_table(result: &ExperimentResult) -> Option<Table> {
-    let mut table = Table::new(["cost", "here", "table", "why", "source"]);
-    for d in &result.header.deviations {
-        table.row(vec![
-            Cell::code(&d.name),
-            Cell::figure(human(d.value as f64)),
-            Cell::figure(human(d.table as f64)),
-            Cell::text(&d.why),
-            Cell::text(&d.source),
-        ]);
+    Section {
+        id: "switches",
+        title: "Switches in which the variants differ",
+        intro:
+            "Every change of behaviour is a switch; those that are equal everywhere are not shown."
+                .into(),
+        tables: vec![table],
+        folded: true,
+        ..Section::default()
     }
-    (!result.header.deviations.is_empty()).then_some(table)
 }
 
-/// The same as a section of a page.
-pub fn deviations(result: &ExperimentResult) -> Section {
-    let intro = match result.header.deviations.is_empty() {
+/// What experiments change in the table of costs; `tables` may be empty.
+pub fn deviations(tables: Vec<Table>) -> Section {
+    let tables: Vec<Table> = tables.into_iter().filter(|t| !t.is_empty()).collect();
+    let intro = match tables.is_empty() {
         true => "None: it ran on the table as it is.",
-        false => "Rows that are different in this experiment, and why.",
+        false => "Rows of the table of costs that are different here, and why.",
     };
-    Section::new("deviations", "Deviations from the table of costs", intro)
-        .tables(deviation_table(result))
+    Section {
+        id: "deviations",
+        title: "Deviations from the table of costs",
+        intro: intro.into(),
+        tables,
+        ..Section::default()
+    }
 }
 
 /// All costs of the machine with their source; changed ones are marked.
 #[must_use]
 pub fn costs(costs: &Params) -> Section {
-    let mut table = Table::new(["cost", "value", "unit", "mark", "what", "source"]);
+    let columns = ["cost", "value", "unit", "mark", "what", "source"];
+    let align = |name| match name {
+        "value" => Align::Right,
+        _ => Align::Left,
+    };
+    let mut table = Table::new(columns.map(|name| (name, align(name))));
     let mut changed = 0;
     for info in costs.describe() {
         let own = info.value != info.default;
         changed += usize::from(own);
-        table.row(vec![
+        let source = match own {
+            true => format!(
+                "changed for this run; the default is {}",
+                human(info.default as f64)
+            ),
+            false => info.source.into(),
+        };
+        table.row([
             Cell::code(info.name),
-            Cell::figure(human(info.value as f64)),
-            Cell::text(info.unit),
-            Cell::text(info.mark.letter().to_string()),
-            Cell::text(info.what),
-            Cell::text(if own {
-                format!(
-                    "changed for this run; the default is {}",
-                    human(info.default as f64)
-                )
-            } else {
-                info.source.into()
-            }),
+            human(info.value as f64).into(),
+            info.unit.into(),
+            info.mark.letter().to_string().into(),
+            info.what.into(),
+            source.into(),
         ]);
     }
     let mut intro =
@@ -167,7 +181,12 @@ pub fn costs(costs: &Params) -> Section {
     if changed > 0 {
         intro += &format!(" {changed} changed for this run.");
     }
-    Section::new("parameters", "Parameters of the simulated machine", intro)
-        .table(table)
-        .folded()
+    Section {
+        id: "parameters",
+        title: "Parameters of the simulated machine",
+        intro,
+        tables: vec![table],
+        folded: true,
+        ..Section::default()
+    }
 }

@@ -3,7 +3,7 @@
 use super::RunnerError;
 use crate::fidelity::compare::{compare, trace_of, CaseResult, Compared, Policy};
 use crate::fidelity::{Case, Reference};
-use crate::report::{human, Align, Grid, Number, Style};
+use crate::report::{human, Align, Number, Style, Table};
 use crate::runner::Progress;
 use rayon::prelude::*;
 use serde_json::{json, Value};
@@ -75,9 +75,9 @@ and why a counter is exempt. One switch, walk_resched_slots, was tuned on these 
 /// What to check.
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
-    /// Cases.
+    /// Cases to run; all recorded ones by default.
     pub cases: Vec<Case>,
-    /// Policies.
+    /// Policies to run each case under.
     pub policies: Vec<Policy>,
     /// Phases of the statistics fold over which classic results are averaged.
     pub phases: u64,
@@ -94,7 +94,7 @@ pub enum Verdict {
     Out,
     /// Not judged, for this reason.
     Exempt(&'static str),
-    /// Shown only.
+    /// Shown for information; no tolerance applies.
     Shown,
 }
 
@@ -110,7 +110,7 @@ pub enum Within {
 }
 
 impl Verdict {
-    /// One word.
+    /// The word that tables and JSON use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -145,22 +145,22 @@ impl Verdict {
 /// A counter and its verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Both figures.
+    /// Our figure and the recorded one.
     pub counter: Compared,
-    /// Verdict.
+    /// Whether it is in, and if not, why.
     pub verdict: Verdict,
 }
 
 /// A case under a policy.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Case.
+    /// The recorded case.
     pub case: Case,
-    /// Policy.
+    /// The policy it ran under.
     pub policy: Policy,
     /// Tolerance, thousandths.
     pub tolerance_permille: u64,
-    /// Counters.
+    /// Every counter that was recorded.
     pub counters: Vec<Judged>,
 }
 
@@ -304,14 +304,14 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
             ("kernel's repeats", Align::Right),
             ("verdict", Align::Left),
         ];
-        let mut grid = Grid::new(style, &columns);
+        let mut table = Table::new(columns);
         for j in &c.counters {
             let k = &j.counter;
             if k.ours == 0.0 && k.kernel == 0.0 {
                 continue;
             }
-            grid.row(vec![
-                k.name.into(),
+            table.row([
+                k.name.to_owned(),
                 human((k.ours * 10.0).round() / 10.0),
                 human(k.kernel),
                 percent(k.error),
@@ -319,7 +319,7 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
                 j.verdict.text().into(),
             ]);
         }
-        out.push_str(&grid.render());
+        out.push_str(&table.text(style));
         for why in [SWITCHED_OUT, FLUSHER] {
             let names: Vec<&str> = c
                 .counters

@@ -40,9 +40,9 @@ pub enum RunnerError {
     /// The same thing twice.
     #[error("{what} '{name}' is listed twice; list it once")]
     Twice {
-        /// What.
+        /// What kind of thing it is.
         what: &'static str,
-        /// Its name.
+        /// The name given twice.
         name: String,
     },
     /// Unknown switch or value.
@@ -76,37 +76,37 @@ pub enum RunnerError {
     /// One run of an experiment failed.
     #[error("{experiment}, variant {variant}, seed {seed}: {error}")]
     Experiment {
-        /// Experiment.
+        /// Name of the experiment.
         experiment: &'static str,
-        /// Variant.
+        /// The variant that ran.
         variant: String,
-        /// Seed.
+        /// The seed it ran under.
         seed: u64,
-        /// Failure.
+        /// Why it failed.
         error: ExperimentError,
     },
     /// A replay failed.
     #[error("variant {variant}: {error}")]
     Replay {
-        /// Variant.
+        /// The variant that ran.
         variant: String,
-        /// Failure.
+        /// Why it failed.
         error: ReplayError,
     },
     /// A recorded case failed.
     #[error("case {case}, policy {policy}: {error}")]
     Case {
-        /// Case.
+        /// Name of the recorded case.
         case: &'static str,
-        /// Policy.
+        /// The policy it ran under.
         policy: &'static str,
-        /// Failure.
+        /// Why it failed.
         error: ReplayError,
     },
     /// A generated sequence is not the recorded one.
     #[error("case {case}: the generated sequence hashes to {ours:016x}, the recorded one to {recorded}; the tables belong to another version")]
     Hash {
-        /// Case.
+        /// Name of the recorded case.
         case: &'static str,
         /// Hash of what was generated.
         ours: u64,
@@ -125,7 +125,7 @@ pub enum RunnerError {
     /// Threads cannot be had.
     #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
     Threads {
-        /// How many.
+        /// Threads asked for.
         jobs: usize,
         /// What the system said.
         why: String,

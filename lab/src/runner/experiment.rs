@@ -218,7 +218,7 @@ mod tests {
     const COUNT: Experiment = Experiment {
         name: "count",
         doc: "counts",
-        section: "0",
+        source: "",
         before: "base",
         after: "v5",
         extra: &[],

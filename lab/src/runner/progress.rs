@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Asks whoever works to begin nothing new.
+    /// Asks the workers to begin nothing new.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -62,7 +62,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// So many steps are done.
+    /// Sets the number of steps done.
     pub fn set(&self, steps: u64) {
         self.bar.set_position(steps);
     }

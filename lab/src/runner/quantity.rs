@@ -148,9 +148,9 @@ pub fn show_effort(permille: u64) -> String {
 /// A swap area whose size may be a share of the pages of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SwapSpec {
-    /// None.
+    /// No swap: anonymous memory stays.
     None,
-    /// Compressed memory.
+    /// zram of a size, with an algorithm.
     Zram(Size, ZramAlgorithm),
     /// On a device.
     Disk(Size, DeviceKind),

@@ -9,7 +9,7 @@ use coldset_engine::Switches;
 pub struct Variant {
     /// As it was written; the name in tables.
     pub label: String,
-    /// The preset.
+    /// Name of the preset it starts from.
     pub preset: String,
     /// Assignments `switch=value` on top, in order, those of suffixes included.
     pub set: Vec<String>,

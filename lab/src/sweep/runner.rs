@@ -90,7 +90,7 @@ impl Runner {
                 return Err(RunnerError::value(
                     "trace",
                     &path.display().to_string(),
-                    "a file that does not change while a sweep goes on; start it again",
+                    "a file that does not change during a sweep; start it again",
                 )
                 .into());
             }

@@ -1,10 +1,10 @@
-//! All experiments, one acceptance table (`workloads.md` 1.5).
+//! All experiments, one acceptance table (`docs/acceptance.md`).
 
 mod sensitivity;
 mod text;
 
 pub use sensitivity::{
-    render_sensitivity, sensitivity, sensitivity_json, sensitivity_rows, Changed, Costing,
+    render_sensitivity, sensitivity, sensitivity_json, sensitivity_table, Changed, Costing,
     Sensitivity,
 };
 pub use text::render_verify;

@@ -1,139 +1,76 @@
 //! The acceptance table.
 
 use super::Verified;
-use crate::report::text::{band, figure, is_ratio, published, verdict};
-use crate::report::{human, Align, ClaimResult, Class, ExperimentResult, Grid, Style, Subject};
+use crate::report::tables::{accepted, deviations, Counters, ACCEPTANCE};
+use crate::report::{Align, Cell, Class, ExperimentResult, Style, Table};
 use std::fmt::Write;
-use Align::{Left, Right};
 
 /// One row a claim, then the counters of each experiment's mechanism.
 #[must_use]
 pub fn render_verify(verified: &Verified, style: Style) -> String {
-    let mut out = acceptance(verified, style);
+    let mut out = acceptance(verified).text(style);
     for (experiment, result) in &verified.experiments {
-        if let Ok(result) = result {
-            deviations(&mut out, result, style);
-            let grid = mechanism(result, experiment.mechanism, style);
-            if !grid.is_empty() {
-                // Writing to a string cannot fail.
-                let _ = write!(
-                    out,
-                    "\nMechanism of {}: means over the seeds\n\n{}",
-                    experiment.name,
-                    grid.render()
-                );
-            }
+        let Ok(result) = result else { continue };
+        let table = deviations(result);
+        if !table.is_empty() {
+            let _ = write!(
+                out,
+                "\nDeviations of {} from the table of costs\n\n{}",
+                experiment.name,
+                table.text(style)
+            );
+        }
+        let table = mechanism(result, experiment.mechanism);
+        if !table.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                out,
+                "\nMechanism of {}: means over the seeds\n\n{}",
+                experiment.name,
+                table.text(style)
+            );
         }
     }
     summary(&mut out, verified);
     out
 }
 
-fn acceptance(verified: &Verified, style: Style) -> String {
-    let mut grid = Grid::new(
-        style,
-        &[
-            ("experiment", Left),
-            ("claim", Left),
-            ("class", Left),
-            ("published", Right),
-            ("ours", Right),
-            ("band", Left),
-            ("verdict", Left),
-        ],
-    );
+fn acceptance(verified: &Verified) -> Table {
+    let mut table = Table::new([("experiment", Align::Left)].into_iter().chain(ACCEPTANCE));
     for (experiment, result) in &verified.experiments {
+        let mut row = |cells: [Cell; 6]| {
+            table.row([experiment.name.into()].into_iter().chain(cells));
+        };
         match result {
             Ok(result) => {
-                for claim in &result.claims {
-                    grid.row(row(experiment.name, claim, result.seeds.len()));
-                }
-                for claim in &result.restated {
-                    let mut cells = row(experiment.name, claim, result.seeds.len());
-                    cells[6] = format!("restates {}", claim.restates);
-                    grid.row(cells);
+                for claim in result.claims.iter().chain(&result.restated) {
+                    row(accepted(claim, ""));
                 }
                 for skipped in &result.skipped {
-                    let mut cells = vec![experiment.name.to_owned(), skipped.name.clone()];
-                    cells.extend(["", "", "not run", "", "-"].map(str::to_owned));
-                    grid.row(cells);
+                    let name = skipped.name.as_str();
+                    row([name, "", "", "not run", "", "-"].map(Cell::from));
                 }
             }
             Err(error) => {
-                let mut cells = vec![experiment.name.to_owned(), error.to_string()];
-                cells.extend(["", "", "no result", "", "OUT"].map(str::to_owned));
-                grid.row(cells);
+                let error = error.to_string();
+                row([error.as_str(), "", "", "no result", "", "OUT"].map(Cell::from));
             }
         }
     }
-    grid.render()
+    table
 }
 
-/// What an experiment changes in the table of costs.
-fn deviations(out: &mut String, result: &ExperimentResult, style: Style) {
-    let columns = [
-        ("cost", Left),
-        ("here", Right),
-        ("table", Right),
-        ("why", Left),
-        ("source", Left),
-    ];
-    let mut grid = Grid::new(style, &columns);
-    for d in &result.header.deviations {
-        let (value, table) = (d.value.to_string(), d.table.to_string());
-        grid.row(vec![
-            d.name.clone(),
-            value,
-            table,
-            d.why.clone(),
-            d.source.clone(),
-        ]);
-    }
-    if !grid.is_empty() {
-        let name = &result.header.experiment;
-        let grid = grid.render();
-        let _ = write!(
-            out,
-            "\nDeviations of {name} from the table of costs\n\n{grid}"
-        );
-    }
-}
-
-fn row(experiment: &str, claim: &ClaimResult, seeds: usize) -> Vec<String> {
-    let condition = claim.subject == Subject::Predicate;
-    let ours = if condition {
-        format!("{}/{seeds} seeds", seeds - claim.failing_seeds.len())
-    } else {
-        figure(claim)
+fn mechanism(result: &ExperimentResult, names: &[&'static str]) -> Table {
+    let all = &result.variants;
+    let there = |name: &&str| all.values().any(|counters| counters.contains_key(*name));
+    let shown = Counters {
+        names: names.iter().copied().filter(there).collect(),
+        variants: all.keys().map(String::as_str).collect(),
+        intervals: false,
+        ratio: None,
+        pointer: "",
     };
-    vec![
-        experiment.to_owned(),
-        claim.name.clone(),
-        claim.class.to_string(),
-        published(claim.published.as_ref(), is_ratio(claim)),
-        ours,
-        band(claim),
-        verdict(claim.pass).into(),
-    ]
-}
-
-fn mechanism(result: &ExperimentResult, names: &[&str], style: Style) -> Grid {
-    let mut columns = vec![("counter", Left)];
-    columns.extend(result.variants.keys().map(|v| (v.as_str(), Right)));
-    let mut grid = Grid::new(style, &columns);
-    for &name in names {
-        let of = |variant: &String| result.variants[variant].get(name);
-        if result.variants.keys().any(|v| of(v).is_some()) {
-            let mut cells = vec![name.to_owned()];
-            cells.extend(
-                result.variants.keys().map(|v| {
-                    of(v).map_or_else(|| "-".into(), |summary| human(summary.mean.as_f64()))
-                }),
-            );
-            grid.row(cells);
-        }
-    }
-    grid
+    shown.table(all)
 }
 
 fn summary(out: &mut String, verified: &Verified) {

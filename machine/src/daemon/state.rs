@@ -27,11 +27,11 @@ pub(crate) struct KswapdState {
 pub struct OomReport {
     /// When, ns.
     pub at: u64,
-    /// The victim.
+    /// Address space of the task that was killed.
     pub victim: MmId,
     /// The memcg at its limit; the root if the machine ran out.
     pub over: MemcgId,
-    /// Its usage.
+    /// Pages its memcg used then.
     pub usage: u64,
     /// Charges it has refused.
     pub failcnt: u64,

@@ -28,7 +28,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// All kinds.
+    /// All kinds, in the order in which they are listed.
     pub const ALL: [Self; 9] = [
         Self::Nvme,
         Self::NvmeFast,

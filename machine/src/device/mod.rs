@@ -38,7 +38,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A read.
+    /// A request that reads.
     #[must_use]
     pub const fn read(offset: u64, bytes: u64) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Request {
         }
     }
 
-    /// A write.
+    /// A request that writes.
     #[must_use]
     pub const fn write(offset: u64, bytes: u64) -> Self {
         Self {

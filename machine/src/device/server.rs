@@ -113,7 +113,7 @@ impl Device {
         &self.stats
     }
 
-    /// From now on things go wrong as planned; counts of an earlier plan begin anew. The errors
+    /// From now on things go wrong as planned; the counts of an earlier plan restart. The errors
     /// have a generator of their own, so they do not change the jitter.
     pub fn set_faults(&mut self, plan: FaultPlan) {
         self.faults = Some(Faults::new(plan, self.seed ^ 0x5bd1_e995_9e37_79b9));

@@ -20,7 +20,7 @@ pub enum ZramAlgorithm {
 }
 
 impl ZramAlgorithm {
-    /// All algorithms.
+    /// All algorithms, in the order in which they are listed.
     pub const ALL: [Self; 4] = [Self::Lz4, Self::LzoRle, Self::Lzo, Self::Zstd];
 
     /// The name used in options and reports.

@@ -35,7 +35,7 @@ bitflags! {
     /// Properties of a mapping.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct MappingFlags: u8 {
-        /// Executable.
+        /// Its pages may be executed.
         const EXEC = 1;
         /// Random or sequential advice: accessed bits are ignored, no read-ahead.
         const NO_RECENCY = 2;
@@ -44,22 +44,22 @@ bitflags! {
     }
 }
 
-/// A mapping.
+/// A range of an address space that shows part of an object.
 #[derive(Debug)]
 pub struct Mapping {
-    /// Address space.
+    /// Address space it is part of.
     pub mm: MmId,
-    /// Object shown.
+    /// Object whose pages it shows.
     pub object: ObjectId,
     /// Object page of the first entry.
     pub start: u32,
-    /// Properties.
+    /// Executable, locked, advice.
     pub flags: MappingFlags,
-    /// Entries.
+    /// Page-table entries, one for each page.
     pub ptes: PerPage<Pte>,
     /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists.
     pub tables: PerPage<u8>,
-    /// Entries present.
+    /// Number of entries that are present.
     pub present: u32,
     /// False once unmapped.
     pub alive: bool,

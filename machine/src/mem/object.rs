@@ -33,14 +33,14 @@ pub enum Fill {
     Ordinary,
     /// Each page repeats one word.
     Same,
-    /// Nothing compresses.
+    /// Random bytes, which do not compress.
     Random,
 }
 
 /// A file or an anonymous region.
 #[derive(Debug)]
 pub struct Object {
-    /// Backing.
+    /// Where its pages come from and go to.
     pub backing: Backing,
     /// Contents, if anonymous.
     pub fill: Fill,
@@ -52,7 +52,7 @@ pub struct Object {
     pub writer: Option<MemcgId>,
     /// One bit for each page: dirty in the page cache.
     dirty: Bits,
-    /// Dirty pages.
+    /// Number of dirty pages.
     pub nr_dirty: u64,
     /// Pages under writeback.
     pub nr_writeback: u64,

@@ -3,12 +3,12 @@
 use coldset_engine::workingset::Shadow;
 use coldset_engine::FolioId;
 
-/// Decoded slot.
+/// What a page of an object is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
     /// Never touched, or dropped without a trace.
     Empty,
-    /// In memory.
+    /// In memory, in this folio.
     Folio(FolioId),
     /// On the backing file, evicted from memory.
     Shadow(Shadow),
@@ -34,7 +34,7 @@ impl SlotWord {
         FolioId((self.0 >> 2) as u32 * u32::from(self.0 & 3 == 2))
     }
 
-    /// Decodes.
+    /// Reads a slot.
     #[inline]
     pub fn get(self) -> Slot {
         match self.0 {

@@ -1,5 +1,5 @@
-//! Every cost of the simulated machine, by name, with its origin (`machine-model.md` 1, 2, 4;
-//! `tlb.md` 6; `workloads.md` 1.3). One set serves all experiments.
+//! Every cost of the simulated machine, by name, with its origin (`docs/rules/machine.md`;
+//! `docs/rules/tlb.md#cost`; `docs/rules/machine.md#costs`). One set serves all experiments.
 
 mod table;
 
@@ -68,7 +68,7 @@ pub enum ParamError {
     /// The value is outside of what the model can work with.
     #[error("parameter '{name}' must be {min} to {max} {unit}, not {value}")]
     OutOfRange {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
         /// The value asked for.
         value: u64,
@@ -158,7 +158,7 @@ impl Params {
     }
 
     /// The same parameters with every assumed value times `num / den`, rounded down but kept in
-    /// range and not made zero: the sensitivity runs (`machine-model.md` 8) use 1/2 and 2/1.
+    /// range and not made zero: the sensitivity runs (`docs/rules/machine.md#costs`) use 1/2 and 2/1.
     ///
     /// # Panics
     /// If `den` is 0.

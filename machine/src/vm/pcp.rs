@@ -17,7 +17,7 @@ const HIGH_BATCHES: u64 = 4;
 pub(crate) struct PageLists {
     /// Pages, by node and CPU.
     held: Vec<Vec<u64>>,
-    /// By node.
+    /// The zone lock of each node.
     zones: Vec<TicketLock>,
 }
 

@@ -85,12 +85,12 @@ impl Swap {
         }))
     }
 
-    /// Free slots.
+    /// Slots not in use.
     pub fn free(&self) -> u64 {
         self.slots.free()
     }
 
-    /// All slots.
+    /// Slots in use or not.
     pub fn total(&self) -> u64 {
         self.slots.total()
     }

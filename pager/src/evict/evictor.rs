@@ -28,6 +28,7 @@ use crate::store::swap::Put;
 use crate::sys::bell::Bell;
 use crate::sys::exit::end;
 use crate::sys::memory::PageBuf;
+use crate::sys::pagemap::Scan;
 use crate::sys::pipe::PinPipe;
 use crate::sys::{clock, PAGE};
 use std::ops::Range;
@@ -257,9 +258,11 @@ impl Evictor {
         {
             written.fill(false);
             let first = run[0].page;
-            let told = area.memory().written(pm, first, run.len(), |r| {
-                written[r.first - first..][..r.pages].fill(true);
-            });
+            let told = area
+                .memory()
+                .scan(pm, Scan::Written, first..first + run.len(), |r| {
+                    written[r.first - first..][..r.pages].fill(true);
+                });
             if !told {
                 written.fill(true);
             }

@@ -5,6 +5,7 @@ use crate::budget::resources::Resources;
 use crate::page::{PageState, Word};
 use crate::policy::Task;
 use crate::region::area::Area;
+use crate::sys::pagemap::Scan;
 use coldset_engine::reclaim::References;
 use coldset_engine::FolioId;
 use std::sync::MutexGuard;
@@ -79,11 +80,12 @@ fn present(res: &Resources, area: &Area, window: usize) -> u64 {
     let pages = WINDOW.min(area.pages() - first);
     let mut mask = 0u64;
     // Unknown counts as unused.
-    area.memory().present(pm, first, pages, |run| {
-        for p in run.first..run.first + run.pages {
-            mask |= 1 << (p - first);
-        }
-    });
+    area.memory()
+        .scan(pm, Scan::Present, first..first + pages, |run| {
+            for p in run.first..run.first + run.pages {
+                mask |= 1 << (p - first);
+            }
+        });
     mask
 }
 

@@ -7,7 +7,7 @@ use crate::budget::resources::Resources;
 use crate::page::Word;
 use crate::policy::WalkOf;
 use crate::region::area::{Area, BLOCK};
-use crate::sys::pagemap::WRITTEN;
+use crate::sys::pagemap::{Scan, WRITTEN};
 use crate::sys::PAGE;
 use coldset_engine::switches::PolicyKind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -124,7 +124,7 @@ impl Sweeper {
             return f;
         };
         let mut mapped = 0;
-        area.memory().present(pm, range.start, range.len(), |run| {
+        area.memory().scan(pm, Scan::Present, range.clone(), |run| {
             mapped += run.pages;
             for p in run.first..run.first + run.pages {
                 set(&mut f.used, p - range.start);

@@ -38,7 +38,7 @@ pub(crate) enum LimitWrite {
 
 impl Policy {
     pub(crate) fn group(&mut self, parent: MemcgId) -> Result<MemcgId> {
-        self.note(Op::Group { parent });
+        self.note(Op::Group(parent));
         Ok(self.engine.memcg_create(parent)?)
     }
 
@@ -50,7 +50,7 @@ impl Policy {
         low: Option<u64>,
     ) -> Result<()> {
         let group = memcg;
-        self.note(Op::Protect { group, min, low });
+        self.note(Op::Protect(group, min, low));
         if let Some(v) = min {
             self.engine.memcgs.set_min(memcg, v)?;
         }
@@ -62,7 +62,7 @@ impl Policy {
 
     /// What the pages of the budget may take.
     pub(crate) fn set_room(&mut self, pages: u64) {
-        self.note(Op::Room { pages });
+        self.note(Op::Room(pages));
         let top = self.top;
         let set = self.engine.memcgs.set_max(top, CounterKind::Memory, pages);
         debug_assert!(set.is_ok());
@@ -75,12 +75,7 @@ impl Policy {
         pages: u64,
     ) -> std::result::Result<Stepped<LimitWrite>, MemcgError> {
         let id = self.task_id();
-        self.note(Op::Limit {
-            task: id,
-            group: memcg,
-            max,
-            pages,
-        });
+        self.note(Op::Limit(id, memcg, max, pages));
         let tree = &mut self.engine.memcgs;
         let task = if max {
             LimitWrite::Max(MaxWrite::new(tree, memcg, pages)?)
@@ -93,7 +88,7 @@ impl Policy {
 
     pub(crate) fn limit_step(&mut self, w: &mut Stepped<LimitWrite>) -> WriteStep {
         let fed = w.fed.take();
-        self.note(Op::LimitStep { task: w.id, fed });
+        self.note(Op::LimitStep(w.id, fed));
         let tree = &mut self.engine.memcgs;
         match &mut w.task {
             LimitWrite::High(t) => {
@@ -112,7 +107,7 @@ impl Policy {
     }
 
     pub(crate) fn drain(&mut self) {
-        self.note(Op::Drain {});
+        self.note(Op::Drain());
         self.engine.lru_add_drain_all();
     }
     pub(crate) fn charge(
@@ -121,10 +116,7 @@ impl Policy {
         pages: u64,
         task: &mut TaskMemcg,
     ) -> std::result::Result<(), MemcgId> {
-        self.note(Op::Charge {
-            group: memcg,
-            pages,
-        });
+        self.note(Op::Charge(memcg, pages));
         let tree = &mut self.engine.memcgs;
         tree.try_charge_fast(memcg, pages, CPU.into(), task)
     }
@@ -137,12 +129,7 @@ impl Policy {
         over: MemcgId,
     ) -> Stepped<ChargeTask> {
         let id = self.task_id();
-        self.note(Op::ChargeOn {
-            task: id,
-            group: memcg,
-            pages,
-            over,
-        });
+        self.note(Op::ChargeOn(id, memcg, pages, over));
         let task = ChargeTask::refused(memcg, pages, ChargeFlags::USER, over);
         let fed = None;
         Stepped { id, task, fed }
@@ -154,7 +141,7 @@ impl Policy {
         high: &mut TaskMemcg,
     ) -> ChargeStep {
         let fed = c.fed.take();
-        self.note(Op::ChargeStep { task: c.id, fed });
+        self.note(Op::ChargeStep(c.id, fed));
         match fed {
             None => {}
             Some(Fed::Reclaimed(n)) => c.task.reclaim_done(n),
@@ -166,11 +153,7 @@ impl Policy {
     /// Begins what a charge above memory.high has to do.
     pub(crate) fn high(&mut self, memcg: MemcgId, over_high: u64) -> Stepped<HighTask> {
         let id = self.task_id();
-        self.note(Op::High {
-            task: id,
-            group: memcg,
-            pages: over_high,
-        });
+        self.note(Op::High(id, memcg, over_high));
         let hz = u64::from(self.engine.config().hz);
         let task = HighTask::new(memcg, &mut TaskMemcg { over_high }, hz);
         let fed = None;
@@ -179,7 +162,7 @@ impl Policy {
 
     pub(crate) fn high_step(&mut self, h: &mut Stepped<HighTask>) -> HighStep {
         let fed = h.fed.take();
-        self.note(Op::HighStep { task: h.id, fed });
+        self.note(Op::HighStep(h.id, fed));
         if let Some(Fed::Reclaimed(n)) = fed {
             h.task.reclaim_done(&self.engine.memcgs, n);
         }
@@ -187,10 +170,7 @@ impl Policy {
     }
 
     pub(crate) fn uncharge(&mut self, memcg: MemcgId, pages: u64) {
-        self.note(Op::Uncharge {
-            group: memcg,
-            pages,
-        });
+        self.note(Op::Uncharge(memcg, pages));
         self.engine.memcgs.uncharge(memcg, pages);
     }
 }

@@ -141,7 +141,7 @@ impl Policy {
             self.engine.set_now(self.now);
             if let Some(r) = &mut self.recorder {
                 let ns = self.now - self.told;
-                r.write(Op::Now { ns });
+                r.write(Op::Now(ns));
             }
             self.told = self.now;
         }

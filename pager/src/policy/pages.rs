@@ -21,11 +21,7 @@ impl Policy {
             anon,
             self.records.clone(),
         )?;
-        self.note(Op::Open {
-            group: memcg,
-            pages: pages as u64,
-            anon,
-        });
+        self.note(Op::Open(memcg, pages as u64, anon));
         self.next_object += 1;
         book.mm = self.engine.mm_create(memcg);
         let book = Arc::new(book);
@@ -35,9 +31,7 @@ impl Policy {
 
     /// The region is gone; all its pages have been forgotten.
     pub(crate) fn close(&mut self, book: &Book) {
-        self.note(Op::Close {
-            region: book.object,
-        });
+        self.note(Op::Close(book.object));
         self.books.remove(&book.object);
         self.engine.mm_destroy(book.mm);
     }
@@ -49,11 +43,7 @@ impl Policy {
 
     /// A charged page of a region is in memory: the engine is told.
     pub(crate) fn insert(&mut self, book: &Book, swap: Option<&Swap>, page: usize, how: Arrival) {
-        self.note(Op::Insert {
-            region: book.object,
-            page: page as u64,
-            how,
-        });
+        self.note(Op::Insert(book.object, page as u64, how));
         self.insert_noted(book, swap, page, how);
     }
 
@@ -100,10 +90,7 @@ impl Policy {
 
     /// The page's owner (its region is going away, or the fill failed) takes it from the engine.
     pub(crate) fn forget(&mut self, book: &Book, swap: Option<&Swap>, page: usize) {
-        self.note(Op::Forget {
-            region: book.object,
-            page: page as u64,
-        });
+        self.note(Op::Forget(book.object, page as u64));
         if let Some(id) = book.folio(page) {
             book.set_folio(page, None);
             let eng = &mut self.engine;
@@ -142,13 +129,7 @@ impl Policy {
         slot: Option<u32>,
         shadow: Option<u64>,
     ) {
-        self.note(Op::Left {
-            region: book.object,
-            page: page as u64,
-            what,
-            slot,
-            shadow,
-        });
+        self.note(Op::Left(book.object, page as u64, what, slot, shadow));
         book.set_slot(page, None);
         match what {
             Left::Stored => {
@@ -178,14 +159,14 @@ impl Policy {
         }
     }
     pub(crate) fn set_dirty(&mut self, id: FolioId) {
-        self.note(Op::Dirty { folio: id });
+        self.note(Op::Dirty(id));
         self.engine.set_dirty(id);
         self.forget_newly_dirty();
     }
 
     /// Stores that nobody has seen yet count as dirtied now, and the page is on its way.
     pub(crate) fn writeback_start(&mut self, id: FolioId) {
-        self.note(Op::WritebackStart { folio: id });
+        self.note(Op::WritebackStart(id));
         self.engine.set_dirty(id);
         self.engine.clear_dirty(id);
         self.engine.writeback_start(id);
@@ -193,7 +174,7 @@ impl Policy {
     }
 
     pub(crate) fn writeback_end(&mut self, id: FolioId, failed: bool) {
-        self.note(Op::WritebackEnd { folio: id, failed });
+        self.note(Op::WritebackEnd(id, failed));
         if failed {
             self.engine.set_dirty(id);
         }

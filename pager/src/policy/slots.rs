@@ -41,7 +41,7 @@ impl Policy {
 
     /// A slot for a folio, charged to its memcg.
     pub(crate) fn alloc_slot(&mut self, folio: FolioId) -> Option<u32> {
-        self.note(Op::AllocSlot { folio });
+        self.note(Op::AllocSlot(folio));
         let memcg = self.engine.lruvec(self.engine.folio(folio).lruvec()).memcg;
         let slots = self.slots.as_mut()?;
         let Some(got) = slots.allocate(CPU.into()) else {
@@ -67,7 +67,7 @@ impl Policy {
 
     /// Gives a slot back. Its contents go too.
     pub(crate) fn free_slot(&mut self, swap: Option<&Swap>, slot: u32) {
-        self.note(Op::FreeSlot { slot });
+        self.note(Op::FreeSlot(slot));
         self.give_slot(swap, slot);
     }
 

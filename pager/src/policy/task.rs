@@ -57,12 +57,7 @@ impl Policy {
     /// Begins reclaim of `nr` pages below `memcg`: at its limit, or because somebody asked.
     pub(crate) fn reclaim(&mut self, memcg: MemcgId, nr: u64, asked: bool) -> Task {
         let id = self.task_id();
-        self.note(Op::Reclaim {
-            task: id,
-            group: memcg,
-            pages: nr,
-            asked,
-        });
+        self.note(Op::Reclaim(id, memcg, nr, asked));
         let task = if asked {
             let mut sc = ScanControl::new(nr, Some(memcg));
             sc.kind = ReclaimKind::Proactive;
@@ -85,7 +80,7 @@ impl Policy {
 
     pub(crate) fn step(&mut self, t: &mut Task) -> Work {
         let answer = t.answer.take();
-        self.note(Op::Step { task: t.id, answer });
+        self.note(Op::Step(t.id, answer));
         if let Some(a) = answer {
             t.task.answer(a);
         }
@@ -96,16 +91,14 @@ impl Policy {
             _ => {}
         }
         if let Some(r) = &mut self.recorder {
-            r.write(Op::Did {
-                digest: digest(&work),
-            });
+            r.write(Op::Did(digest(&work)));
         }
         work
     }
 
     /// The engine has forgotten these: they are the caller's.
     pub(crate) fn collect(&mut self, t: &Task) -> Vec<Freed> {
-        self.note(Op::Collect { task: t.id });
+        self.note(Op::Collect(t.id));
         let owned = t.task.freed().iter().filter(|f| f.owned);
         let known = owned.filter(|f| self.books.contains_key(&f.object));
         let all: Vec<Freed> = known.copied().collect();
@@ -120,7 +113,7 @@ impl Policy {
 
     /// The folio's page is not mapped any more (`mapped`: again).
     pub(crate) fn map(&mut self, id: FolioId, mapped: bool) {
-        self.note(Op::Map { folio: id, mapped });
+        self.note(Op::Map(id, mapped));
         if mapped {
             self.engine.folio_map(id);
         } else {
@@ -130,10 +123,7 @@ impl Policy {
 
     /// A neighbour of the page last tested is young.
     pub(crate) fn neighbour(&mut self, t: &Task, id: FolioId) {
-        self.note(Op::Neighbour {
-            task: t.id,
-            folio: id,
-        });
+        self.note(Op::Neighbour(t.id, id));
         if let Some(la) = &t.look {
             self.engine.look_around_young(la, CPU, id, false);
         }
@@ -147,12 +137,7 @@ impl Policy {
 
     /// The neighbours of a page have been looked at.
     pub(crate) fn neighbours_done(&mut self, t: &Task, key: u64, pages: u64, young: u64) {
-        self.note(Op::NeighboursDone {
-            task: t.id,
-            block: key,
-            pages,
-            young,
-        });
+        self.note(Op::NeighboursDone(t.id, key, pages, young));
         if let Some(la) = &t.look {
             self.engine.look_around_done(la, key, pages, young);
         }
@@ -160,21 +145,13 @@ impl Policy {
 
     /// A walk has met a young page.
     pub(crate) fn walk_young(&mut self, w: &WalkOf, id: FolioId) {
-        self.note(Op::WalkYoung {
-            task: w.id,
-            folio: id,
-        });
+        self.note(Op::WalkYoung(w.id, id));
         self.engine.walk_young(&w.walk, id, false);
     }
 
     /// A walk is through with a block.
     pub(crate) fn walk_block(&mut self, w: &WalkOf, key: u64, pages: u64, young: u64) {
-        self.note(Op::WalkBlock {
-            task: w.id,
-            block: key,
-            pages,
-            young,
-        });
+        self.note(Op::WalkBlock(w.id, key, pages, young));
         self.engine.walk_table_done(&w.walk, key, pages, young);
     }
 }

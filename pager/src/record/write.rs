@@ -125,7 +125,7 @@ impl Recorder {
         }
         {
             let mut b = self.pending.buffer.lock().expect("journal");
-            Op::End {}.encode(&mut b.bytes);
+            Op::End().encode(&mut b.bytes);
             b.end = true;
             self.pending.changed.notify_one();
         }

@@ -4,10 +4,11 @@ use crate::error::{Error, Result};
 use crate::sys::exit::end;
 use crate::sys::memfd::{Extent, Memfd};
 use crate::sys::memory::Mapping;
-use crate::sys::pagemap::{Pagemap, Run};
+use crate::sys::pagemap::{Pagemap, Run, Scan};
 use crate::sys::userfaultfd::{Copied, Userfaultfd};
 use crate::sys::PAGE;
 use rustix::io::{self, Errno};
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
@@ -192,39 +193,15 @@ impl Memory {
         }
     }
 
-    // ------------------------------------------------------------ scans; false: the kernel refused
-
-    /// Pages of a range that are mapped.
-    pub(crate) fn present(
+    /// Scans pages of it. False: the kernel refused.
+    pub(crate) fn scan(
         &self,
         pm: &Pagemap,
-        first: usize,
-        pages: usize,
+        what: Scan,
+        pages: Range<usize>,
         found: impl FnMut(Run),
     ) -> bool {
-        self.scanned(pm.present(&self.map, first, pages, found))
-    }
-
-    /// Pages of a range that have been stored to since they were last protected.
-    pub(crate) fn written(
-        &self,
-        pm: &Pagemap,
-        first: usize,
-        pages: usize,
-        found: impl FnMut(Run),
-    ) -> bool {
-        self.scanned(pm.written(&self.map, first, pages, found))
-    }
-
-    /// As [`Self::written`], and protects them again in the same step.
-    pub(crate) fn written_and_arm(
-        &self,
-        pm: &Pagemap,
-        first: usize,
-        pages: usize,
-        found: impl FnMut(Run),
-    ) -> bool {
-        self.scanned(pm.written_and_arm(&self.map, first, pages, found))
+        self.scanned(pm.scan(&self.map, what, pages.start, pages.len(), found))
     }
 
     // ------------------------------------------------------------ misses told by messages

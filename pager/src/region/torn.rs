@@ -7,7 +7,7 @@
 use super::memory::Memory;
 use crate::error::Error;
 use crate::sys::exit::say;
-use crate::sys::pagemap::Pagemap;
+use crate::sys::pagemap::{Pagemap, Scan};
 use crate::sys::PAGE;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -56,7 +56,7 @@ impl Memory {
     pub(crate) fn check_all(&self, pagemap: &Pagemap) {
         self.check_whole();
         if !self.is_torn() {
-            self.present(pagemap, 0, self.len() / PAGE, |_| ());
+            self.scan(pagemap, Scan::Present, 0..self.len() / PAGE, |_| ());
         }
     }
 

@@ -31,23 +31,23 @@ impl Replay {
     pub(super) fn fits(&self, op: Op) -> Fit {
         let few = |n: u64| sure(n <= PAGES_MAX, || format!("{n} pages are too many"));
         match op {
-            Op::Now { ns } => sure(
+            Op::Now(ns) => sure(
                 self.now.checked_add(ns).is_some_and(|t| t < u64::MAX / 2),
                 || "the time is too large".into(),
             ),
-            Op::Room { pages }
-            | Op::Charge { pages, .. }
-            | Op::ChargeOn { pages, .. }
-            | Op::High { pages, .. }
-            | Op::Reclaim { pages, .. } => {
+            Op::Room(pages)
+            | Op::Charge(_, pages)
+            | Op::ChargeOn(_, _, pages, _)
+            | Op::High(_, _, pages)
+            | Op::Reclaim(_, _, pages, _) => {
                 self.few_tasks()?;
                 few(pages)
             }
-            Op::Limit { .. } => self.few_tasks(),
-            Op::LimitStep { task, fed } => fed_as_asked(self.limits.get(&task).map(|l| l.1), fed),
-            Op::ChargeStep { task, fed } => fed_as_asked(self.charges.get(&task).map(|c| c.1), fed),
-            Op::HighStep { task, fed } => fed_as_asked(self.highs.get(&task).map(|h| h.1), fed),
-            Op::Uncharge { group, pages } => {
+            Op::Limit(..) => self.few_tasks(),
+            Op::LimitStep(task, fed) => fed_as_asked(self.limits.get(&task).map(|l| l.1), fed),
+            Op::ChargeStep(task, fed) => fed_as_asked(self.charges.get(&task).map(|c| c.1), fed),
+            Op::HighStep(task, fed) => fed_as_asked(self.highs.get(&task).map(|h| h.1), fed),
+            Op::Uncharge(group, pages) => {
                 let used = self.known_group(group).map(|id| {
                     let tree = &self.policy.engine().memcgs;
                     tree[id].memory().usage()
@@ -56,35 +56,30 @@ impl Replay {
                     format!("{pages} pages go from a group with fewer")
                 })
             }
-            Op::Open { pages, .. } => sure(pages <= REGION_MAX, || {
+            Op::Open(_, pages, _) => sure(pages <= REGION_MAX, || {
                 format!("a region of {pages} pages is too large")
             }),
-            Op::Insert { region, page, .. } => self.absent(region, page),
-            Op::Left {
-                region, page, slot, ..
-            } => {
+            Op::Insert(region, page, _) => self.absent(region, page),
+            Op::Left(region, page, _, slot, _) => {
                 slot.map_or(Ok(()), |slot| self.used(slot))?;
                 self.absent(region, page)
             }
-            Op::Step { task, answer } => {
+            Op::Step(task, answer) => {
                 if let Some(Answer::Slot(Some(slot))) = answer {
                     self.used(slot)?;
                 }
                 let wait = self.waits.get(&task).copied();
                 told_as_asked(wait, Wait::of_answer(answer))
             }
-            Op::Map {
-                folio,
-                mapped: false,
-            } => self.with_folio(folio, |f| f.mapped(), "is not mapped"),
-            Op::WritebackStart { folio } => {
+            Op::Map(folio, false) => self.with_folio(folio, |f| f.mapped(), "is not mapped"),
+            Op::WritebackStart(folio) => {
                 self.with_folio(folio, |f| !f.has(Flags::WRITEBACK), "is under writeback")
             }
-            Op::WritebackEnd { folio, .. } => {
+            Op::WritebackEnd(folio, _) => {
                 self.with_folio(folio, |f| f.has(Flags::WRITEBACK), "is not under writeback")
             }
-            Op::FreeSlot { slot } => self.used(slot),
-            Op::NeighboursDone { pages, young, .. } | Op::WalkBlock { pages, young, .. } => {
+            Op::FreeSlot(slot) => self.used(slot),
+            Op::NeighboursDone(_, _, pages, young) | Op::WalkBlock(_, _, pages, young) => {
                 few(pages)?;
                 few(young)
             }

@@ -162,7 +162,7 @@ impl Reader {
             what: format!("{} of {numbers:?}", entry.name),
         })?;
         self.operations += 1;
-        self.ended = op == Op::End {};
+        self.ended = op == Op::End();
         Ok(Some(op))
     }
 

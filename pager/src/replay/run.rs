@@ -38,7 +38,7 @@ pub(super) fn run(path: &Path, stream: Option<Stream>) -> Result<Replay, Journal
     let made = quietly(|| Replay::new(header, stream));
     let mut r = made.unwrap_or_else(|e| Err(JournalError::Damaged(format!("its state: {e}"))))?;
     while let Some(op) = from.next()? {
-        if op == (Op::End {}) {
+        if op == (Op::End()) {
             continue;
         }
         let damaged = |at, what| JournalError::DamagedAt { at, what };
@@ -176,38 +176,33 @@ impl Replay {
 
     /// Tells the policy one operation again.
     fn one(&mut self, op: Op) -> Result<(), JournalError> {
-        if !matches!(op, Op::Victim { .. }) {
+        if !matches!(op, Op::Victim(..)) {
             self.nothing_left()?;
         }
         match op {
-            Op::Now { ns } => {
+            Op::Now(ns) => {
                 self.now += ns;
                 self.policy.set_now(self.now);
             }
-            Op::Group { parent } => {
+            Op::Group(parent) => {
                 let parent = self.group(parent)?;
                 let made = self.policy.group(parent);
                 made.map_err(|e| self.refused(e))?;
             }
-            Op::Protect { group, min, low } => {
+            Op::Protect(group, min, low) => {
                 let group = self.group(group)?;
                 let set = self.policy.protect(group, min, low);
                 set.map_err(|e| self.refused(e))?;
             }
-            Op::Room { pages } => self.policy.set_room(pages),
-            Op::Limit {
-                task,
-                group,
-                max,
-                pages,
-            } => {
+            Op::Room(pages) => self.policy.set_room(pages),
+            Op::Limit(task, group, max, pages) => {
                 self.task(task)?;
                 let group = self.group(group)?;
                 let w = self.policy.limit(group, max, pages);
                 let w = w.map_err(|e| self.refused(e))?;
                 self.limits.insert(task, (w, Wait::Nothing));
             }
-            Op::LimitStep { task, fed } => {
+            Op::LimitStep(task, fed) => {
                 let known = self.limits.remove(&task);
                 let (mut w, _) = known.ok_or_else(|| self.no_task(task))?;
                 w.feed_all(fed);
@@ -216,24 +211,19 @@ impl Replay {
                     self.limits.insert(task, (w, wait));
                 }
             }
-            Op::Drain {} => self.policy.drain(),
-            Op::Charge { group, pages } => {
+            Op::Drain() => self.policy.drain(),
+            Op::Charge(group, pages) => {
                 // Refused or not: the journal says how it continues.
                 let group = self.group(group)?;
                 let _ = self.policy.charge(group, pages, &mut TaskMemcg::default());
             }
-            Op::ChargeOn {
-                task,
-                group,
-                pages,
-                over,
-            } => {
+            Op::ChargeOn(task, group, pages, over) => {
                 self.task(task)?;
                 let (group, over) = (self.group(group)?, self.group(over)?);
                 let c = self.policy.charge_on(group, pages, over);
                 self.charges.insert(task, (c, Wait::Nothing));
             }
-            Op::ChargeStep { task, fed } => {
+            Op::ChargeStep(task, fed) => {
                 let known = self.charges.remove(&task);
                 let (mut c, _) = known.ok_or_else(|| self.no_task(task))?;
                 c.feed_all(fed);
@@ -242,13 +232,13 @@ impl Replay {
                     self.charges.insert(task, (c, wait));
                 }
             }
-            Op::High { task, group, pages } => {
+            Op::High(task, group, pages) => {
                 self.task(task)?;
                 let group = self.group(group)?;
                 let h = self.policy.high(group, pages);
                 self.highs.insert(task, (h, Wait::Nothing));
             }
-            Op::HighStep { task, fed } => {
+            Op::HighStep(task, fed) => {
                 let known = self.highs.remove(&task);
                 let (mut h, _) = known.ok_or_else(|| self.no_task(task))?;
                 h.feed_all(fed);
@@ -257,11 +247,11 @@ impl Replay {
                     self.highs.insert(task, (h, wait));
                 }
             }
-            Op::Uncharge { group, pages } => {
+            Op::Uncharge(group, pages) => {
                 let group = self.group(group)?;
                 self.policy.uncharge(group, pages);
             }
-            Op::Open { group, pages, anon } => {
+            Op::Open(group, pages, anon) => {
                 let group = self.group(group)?;
                 let open = self.policy.open(group, pages as usize, anon);
                 let book = open.map_err(|e| self.refused(e))?;
@@ -269,45 +259,34 @@ impl Replay {
                     s.opened(&book);
                 }
             }
-            Op::Close { region } => {
+            Op::Close(region) => {
                 let book = self.book(region, 0)?;
                 self.policy.close(&book);
             }
-            Op::Insert { region, page, how } => {
+            Op::Insert(region, page, how) => {
                 let book = self.book(region, page)?;
                 if let Some(s) = &mut self.stream {
                     s.arrived(&book, page as usize, how, self.now);
                 }
                 self.policy.insert(&book, None, page as usize, how);
             }
-            Op::Forget { region, page } => {
+            Op::Forget(region, page) => {
                 let book = self.book(region, page)?;
                 self.policy.forget(&book, None, page as usize);
             }
-            Op::Left {
-                region,
-                page,
-                what,
-                slot,
-                shadow,
-            } => {
+            Op::Left(region, page, what, slot, shadow) => {
                 let book = self.book(region, page)?;
                 self.policy
                     .left(&book, None, page as usize, what, slot, shadow);
             }
-            Op::Reclaim {
-                task,
-                group,
-                pages,
-                asked,
-            } => {
+            Op::Reclaim(task, group, pages, asked) => {
                 self.task(task)?;
                 let group = self.group(group)?;
                 let t = self.policy.reclaim(group, pages, asked);
                 self.reclaims.insert(task, t);
             }
-            Op::Step { task, answer } => self.step(task, answer)?,
-            Op::Did { digest } => {
+            Op::Step(task, answer) => self.step(task, answer)?,
+            Op::Did(digest) => {
                 let asked = self.asked.take();
                 if asked != Some(digest) {
                     let what = format!("reclaim asked for {asked:?}, not for {digest}");
@@ -315,12 +294,12 @@ impl Replay {
                 }
                 self.out.requests += 1;
             }
-            Op::Collect { task } => {
+            Op::Collect(task) => {
                 let t = self.reclaims.get(&task);
                 let t = t.ok_or_else(|| self.no_task(task))?;
                 self.gone = self.policy.collect(t).into();
             }
-            Op::Victim { region, page, .. } => {
+            Op::Victim(region, page, _, _) => {
                 let f = self.gone.pop_front();
                 if f.as_ref().map(Op::victim) != Some(op) {
                     let what = format!("{f:?} was given up, not {op:?}");
@@ -331,63 +310,53 @@ impl Replay {
                     page,
                 });
             }
-            Op::Map { folio, mapped } => {
+            Op::Map(folio, mapped) => {
                 let id = self.folio(folio)?;
                 self.policy.map(id, mapped);
             }
-            Op::Neighbour { task, folio } => {
+            Op::Neighbour(task, folio) => {
                 let id = self.folio(folio)?;
                 self.young(id);
                 let t = self.reclaims.get(&task);
                 let t = t.ok_or_else(|| self.no_task(task))?;
                 self.policy.neighbour(t, id);
             }
-            Op::NeighboursDone {
-                task,
-                block,
-                pages,
-                young,
-            } => {
+            Op::NeighboursDone(task, block, pages, young) => {
                 let t = self.reclaims.get(&task);
                 let t = t.ok_or_else(|| self.no_task(task))?;
                 self.policy.neighbours_done(t, block, pages, young);
             }
-            Op::WalkYoung { task, folio } => {
+            Op::WalkYoung(task, folio) => {
                 let w = self.walk(task)?;
                 let id = self.folio(folio)?;
                 self.young(id);
                 self.policy.walk_young(&w, id);
             }
-            Op::WalkBlock {
-                task,
-                block,
-                pages,
-                young,
-            } => {
+            Op::WalkBlock(task, block, pages, young) => {
                 let w = self.walk(task)?;
                 self.policy.walk_block(&w, block, pages, young);
             }
-            Op::Dirty { folio } => {
+            Op::Dirty(folio) => {
                 let id = self.folio(folio)?;
                 if let Some(s) = &mut self.stream {
                     s.stored(&self.policy, id, self.now);
                 }
                 self.policy.set_dirty(id);
             }
-            Op::WritebackStart { folio } => {
+            Op::WritebackStart(folio) => {
                 let id = self.folio(folio)?;
                 self.policy.writeback_start(id);
             }
-            Op::WritebackEnd { folio, failed } => {
+            Op::WritebackEnd(folio, failed) => {
                 let id = self.folio(folio)?;
                 self.policy.writeback_end(id, failed);
             }
-            Op::AllocSlot { folio } => {
+            Op::AllocSlot(folio) => {
                 let id = self.folio(folio)?;
                 self.policy.alloc_slot(id);
             }
-            Op::FreeSlot { slot } => self.policy.free_slot(None, slot),
-            Op::End {} => unreachable!("the reader ends there"),
+            Op::FreeSlot(slot) => self.policy.free_slot(None, slot),
+            Op::End() => unreachable!("the reader ends there"),
         }
         Ok(())
     }

@@ -42,6 +42,18 @@ struct Found {
     categories: u64,
 }
 
+/// What a scan looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scan {
+    /// Mapped pages, with [`WRITTEN`] if they have been written.
+    Present,
+    /// Written pages, mapped or not. A page never armed counts.
+    Written,
+    /// As `Written`, and arms what it reports, atomically: a store is either before, and then in memory
+    /// when the scan returns, or after, and then noted.
+    WrittenAndArm,
+}
+
 /// A run of pages in a mapping, with the categories asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -73,58 +85,21 @@ impl Pagemap {
         self.0.check();
     }
 
-    /// Calls `each` for every run of mapped pages of `first..first + pages`, with [`WRITTEN`] if it
-    /// has been written. As with the other two, EPERM says that something else is mapped there.
-    pub fn present(
+    /// Calls `each` for every run of pages of `first..first + pages` that a scan finds. EPERM says that
+    /// something else is mapped there.
+    pub fn scan(
         &self,
         map: &Mapping,
+        what: Scan,
         first: usize,
         pages: usize,
-        each: impl FnMut(Run),
-    ) -> io::Result<()> {
-        let returned = PRESENT | WRITTEN;
-        self.scan(map, first, pages, PRESENT, returned, CHECK_WPASYNC, each)
-    }
-
-    /// Calls `each` for every run of written pages, mapped or not. A page never armed counts.
-    pub fn written(
-        &self,
-        map: &Mapping,
-        first: usize,
-        pages: usize,
-        each: impl FnMut(Run),
-    ) -> io::Result<()> {
-        let flags = CHECK_WPASYNC;
-        self.scan(map, first, pages, WRITTEN, WRITTEN, flags, each)
-    }
-
-    /// As [`Self::written`], and arms what it reports, atomically: a store is either before, and then
-    /// in memory when this returns, or after, and then noted.
-    pub fn written_and_arm(
-        &self,
-        map: &Mapping,
-        first: usize,
-        pages: usize,
-        each: impl FnMut(Run),
-    ) -> io::Result<()> {
-        let flags = WP_MATCHING | CHECK_WPASYNC;
-        self.scan(map, first, pages, WRITTEN, WRITTEN, flags, each)
-    }
-
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the one call behind the three above"
-    )]
-    fn scan(
-        &self,
-        map: &Mapping,
-        first: usize,
-        pages: usize,
-        mask: u64,
-        returned: u64,
-        flags: u64,
         mut each: impl FnMut(Run),
     ) -> io::Result<()> {
+        let (mask, returned, flags) = match what {
+            Scan::Present => (PRESENT, PRESENT | WRITTEN, CHECK_WPASYNC),
+            Scan::Written => (WRITTEN, WRITTEN, CHECK_WPASYNC),
+            Scan::WrittenAndArm => (WRITTEN, WRITTEN, WP_MATCHING | CHECK_WPASYNC),
+        };
         assert!(
             (first + pages) * PAGE <= map.len(),
             "scan beyond the mapping"

@@ -2,7 +2,7 @@
 
 use super::memfd::Memfd;
 use super::memory::{Mapping, PageBuf};
-use super::pagemap::{Pagemap, PRESENT};
+use super::pagemap::{Pagemap, Scan, PRESENT};
 use super::pipe::PinPipe;
 use super::userfaultfd::{feature, Userfaultfd};
 use super::PAGE;
@@ -204,7 +204,7 @@ fn self_test(whole: bool) -> rustix::io::Result<()> {
     uffd.copy(&map, 0, src.bytes(), true)?;
     let wrong = rustix::io::Errno::NOTSUP;
     let mut seen = 0;
-    pagemap.present(&map, 0, pages, |r| {
+    pagemap.scan(&map, Scan::Present, 0, pages, |r| {
         if r.categories == PRESENT {
             seen += r.pages;
         }
@@ -232,7 +232,7 @@ fn self_test(whole: bool) -> rustix::io::Result<()> {
             }
         }
         let mut written = 0;
-        pagemap.written(&map, first, 8, |r| written += r.pages)?;
+        pagemap.scan(&map, Scan::Written, first, 8, |r| written += r.pages)?;
         if written != 8 {
             return Err(wrong);
         }
@@ -276,12 +276,14 @@ mod tests {
         let load = || unsafe { map.ptr().read_volatile() };
         let written = || {
             let mut n = 0;
-            pm.written(&map, 0, 1, |r| n += r.pages).unwrap();
+            pm.scan(&map, Scan::Written, 0, 1, |r| n += r.pages)
+                .unwrap();
             n == 1
         };
         let present = || {
             let mut n = 0;
-            pm.present(&map, 0, 1, |r| n += r.pages).unwrap();
+            pm.scan(&map, Scan::Present, 0, 1, |r| n += r.pages)
+                .unwrap();
             n == 1
         };
         assert!(!written() && present());
@@ -294,14 +296,15 @@ mod tests {
         map.zap(0, PAGE).unwrap();
         assert!(written() && !present());
         let mut n = 0;
-        pm.written_and_arm(&map, 0, 1, |r| n += r.pages).unwrap();
+        pm.scan(&map, Scan::WrittenAndArm, 0, 1, |r| n += r.pages)
+            .unwrap();
         assert_eq!(n, 1);
         assert!(!written(), "armed while it had no entry");
         load();
         assert!(!written());
         store();
         assert!(written());
-        pm.written_and_arm(&map, 0, 1, |_| ()).unwrap();
+        pm.scan(&map, Scan::WrittenAndArm, 0, 1, |_| ()).unwrap();
         assert!(!written() && present());
         store();
         assert!(written());

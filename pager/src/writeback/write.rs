@@ -11,6 +11,7 @@ use crate::region::area::Area;
 use crate::region::backing::Backing;
 use crate::store::storage::{write_all, Write};
 use crate::sys::memory::PageBuf;
+use crate::sys::pagemap::Scan;
 use crate::sys::{clock, PAGE};
 use std::io;
 use std::ops::Range;
@@ -62,7 +63,7 @@ pub(super) fn dirty_pages_of(res: &Resources, area: &Area, block: Range<usize>) 
     let mut dirty: Vec<usize> = Vec::new();
     let usable = |p: usize| area.words().get(p).in_memory();
     if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
-        area.memory().written(pm, block.start, block.len(), |run| {
+        area.memory().scan(pm, Scan::Written, block.clone(), |run| {
             dirty.extend((run.first..run.first + run.pages).filter(|&p| usable(p)));
         });
     }
@@ -126,11 +127,11 @@ impl Writer<'_> {
     fn arm(&self, first: usize, dirty: &mut [bool]) {
         let area = self.area;
         if let Some(pm) = self.res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
-            let told = area
-                .memory()
-                .written_and_arm(pm, first, dirty.len(), |run| {
-                    dirty[run.first - first..][..run.pages].fill(true);
-                });
+            let told =
+                area.memory()
+                    .scan(pm, Scan::WrittenAndArm, first..first + dirty.len(), |run| {
+                        dirty[run.first - first..][..run.pages].fill(true);
+                    });
             if !told || area.memory().is_torn() {
                 dirty.fill(true);
             }

@@ -16,8 +16,7 @@ def _rows(what: str, variant: str = "base") -> list[dict[str, Any]]:
 
 
 def experiments(*, backend: Backend = "pandas") -> Any:
-    """The published experiments: a frame with name, what it is, before, after, scale and section of the
-    specification.
+    """The published experiments: a frame with name, what it is, before, after, scale and source.
 
     >>> import coldset.lab
     >>> "mongodb" in set(coldset.lab.experiments()["experiment"])

@@ -1,4 +1,4 @@
-"""Progress, silent where nobody looks."""
+"""Progress, shown on terminals and in notebooks only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _in_notebook() -> bool:
 
 
 def _bar(label: str, wanted: bool | None, total: int) -> Any:
-    """A bar of tqdm, or None. `wanted` None: if somebody looks and tqdm is there."""
+    """A bar of tqdm, or None. `wanted` None: on a terminal or in a notebook, if tqdm is installed."""
     if wanted is False:
         return None
     notebook = _in_notebook()
@@ -57,7 +57,7 @@ class Progress:
         self._bar: Any = None
 
     def set(self, done: int, total: int) -> None:
-        """So much is done."""
+        """Shows how much is done."""
         if self._begin is not None:
             if time.monotonic() - self._begin < _DELAY:
                 return

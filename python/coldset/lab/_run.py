@@ -74,7 +74,7 @@ def run(
     ("base+smaller_batch=on"). `scale` is the share of the original's memory and data ("1/64"), `effort` a
     factor on the operations. `set` changes switches in all variants, `cost` costs of the machine,
     `params` parameters of the experiment: mappings, or "name=value" texts. `jobs` is the number of threads.
-    `progress` shows a bar of tqdm; by default where somebody looks, if it is installed. Ctrl-C stops
+    `progress` shows a bar of tqdm; by default on a terminal or in a notebook, if it is installed. Ctrl-C stops
     the run.
 
     >>> import coldset.lab

@@ -116,7 +116,7 @@ def sweep(
     `grid` is a TOML file as `coldset lab sweep` takes it, or a dictionary with the same keys. Cells
     are computed by `jobs` processes of this machine, or by a Dask cluster: `client` is a
     `distributed.Client`, `dask` the address of a scheduler. A cell that is finished is on disk, whatever
-    happens then; after Ctrl-C, a crash or a killed worker the same call goes on from there. Cells that
+    happens then; after Ctrl-C, a crash or a killed worker the same call resumes there. Cells that
     fail are in `failed` and do not stop the others.
 
     >>> import coldset.lab, numpy, os, tempfile

@@ -39,7 +39,7 @@ class Tally:
         self.todo = [cell for key, cell in distinct.items() if key not in there]
         #: Computed by this sweep.
         self.computed = 0
-        #: Computed before, or by somebody else meanwhile.
+        #: Computed before, or by another sweep meanwhile.
         self.found = self.cells - len(self.todo)
         #: Those that gave no result.
         self.failed: list[Failed] = []
@@ -52,7 +52,7 @@ class Tally:
         return self.computed + self.found
 
     def show(self, done: int) -> None:
-        """So many cells are done with."""
+        """Shows that this many cells are done with."""
         self._bar.set(done, self.cells)
 
     def _show(self) -> None:

@@ -41,7 +41,7 @@ def records(
 ) -> bytes:
     """References to pages as records of the format pageops.
 
-    Page numbers beyond 2^31, such as addresses shifted by 12, are numbered anew in their order.
+    Page numbers beyond 2^31, such as addresses shifted by 12, are renumbered in their order.
     """
     array = np.asarray(pages)
     if array.ndim == 1 and array.dtype.kind in "iu" and len(array) and array.max() >= _PAGES:

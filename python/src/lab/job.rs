@@ -57,7 +57,7 @@ impl LabJob {
 
 #[pymethods]
 impl LabJob {
-    /// Waits for the end, so many milliseconds at most. True if it has come.
+    /// Waits at most this long for the end. True if the job has ended.
     fn wait(&self, py: Python<'_>, milliseconds: u64) -> bool {
         py.detach(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 
 fn experiment(e: &Experiment) -> Value {
     json!({"experiment": e.name, "what": e.doc, "before": e.before, "after": e.after,
-           "scale": show_scale(e.scale), "section": e.section})
+           "scale": show_scale(e.scale), "source": e.source})
 }
 
 /// Tables as JSON lists of objects: experiments, params, variants, switches (of a variant), costs.

@@ -2,7 +2,7 @@
 //!
 //! The words belong to counters, never to an experiment: whatever has the counter gets the sentence.
 
-use crate::human::human;
+use crate::shown::human;
 use crate::stats::paired_ratio;
 use crate::CounterSummary;
 use indexmap::IndexMap;
@@ -54,7 +54,7 @@ const QUANTITIES: &[Quantity] = &[
         "processes killed for lack of memory",
         &["oom_kill"],
         Less::Good,
-        "processes are no longer killed, or fewer of them",
+        "fewer processes are killed, or none",
         "processes are killed for lack of memory",
     ),
     plain(

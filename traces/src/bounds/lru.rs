@@ -2,7 +2,7 @@
 
 use super::{Bound, Sequence};
 
-/// No page.
+/// End of the list, or no position.
 const NONE: u32 = u32::MAX;
 
 /// Doubly linked list through two arrays indexed by page, most recent first.

@@ -39,7 +39,7 @@ impl Bound {
         }
     }
 
-    /// All references.
+    /// References of all kinds, first touches included.
     pub fn references(&self) -> u64 {
         self.hits + self.misses
     }

@@ -54,12 +54,12 @@ impl Sequence {
         &self.keys
     }
 
-    /// Different pages.
+    /// Number of different pages.
     pub fn unique(&self) -> u32 {
         self.unique
     }
 
-    /// References.
+    /// Number of references.
     pub fn len(&self) -> usize {
         self.keys.len()
     }

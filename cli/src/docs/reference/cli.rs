@@ -5,7 +5,7 @@ use super::super::tree;
 use super::markdown::{code, prose, Page};
 use clap::{Arg, Command};
 
-/// The page.
+/// `docs/reference/cli.md`: every command with its options.
 pub fn page() -> Page {
     let mut page = Page::new(
         "cli.md",

@@ -47,13 +47,13 @@ fn experiment(page: &mut Page, e: &Experiment) {
         some => format!(", beside {}", some.join(", ")),
     };
     page.paragraph(&format!(
-        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise; effort 1 is {}; specification: {}.",
+        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise; effort 1: {}. Published in {}.",
         prose(e.doc),
         e.before,
         e.after,
         show_scale(e.scale),
         e.effort.share(1000),
-        e.section
+        prose(e.source)
     ));
     if !e.deviations.is_empty() {
         page.table(

@@ -6,7 +6,7 @@ pub struct Page {
     pub file: &'static str,
     /// Its first heading.
     pub title: &'static str,
-    /// One sentence.
+    /// What the page is, in one sentence, for the index.
     pub about: &'static str,
     text: String,
 }
@@ -36,7 +36,7 @@ impl Page {
         self.text.push_str(&format!("{text}\n\n"));
     }
 
-    /// A line.
+    /// Adds a line as it is.
     pub fn line(&mut self, text: &str) {
         self.text.push_str(&format!("{text}\n"));
     }
@@ -74,7 +74,7 @@ impl Page {
         self.text.push_str("\n\n");
     }
 
-    /// File name and text. The note comes after the heading, which is the page's title for whoever reads
+    /// File name and text. The note comes after the heading, which is the page's title for a program that reads
     /// its first line.
     pub fn finish(self) -> (String, String) {
         let note =

@@ -1,4 +1,4 @@
-//! Worked examples of `classic-lru.md` run through the engine.
+//! Worked examples of `docs/rules/classic.md` run through the engine.
 
 mod balance;
 mod marks;

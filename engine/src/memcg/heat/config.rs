@@ -1,7 +1,9 @@
 //! Thresholds and interval.
 
+use crate::config::Config;
 use crate::ids::Nanos;
-use crate::memcg::MemcgError;
+use crate::memcg::error::MemcgError;
+use crate::switches::{HeatLevelsBy, HeatRule, MemcgHeat, Switches};
 
 /// Buckets of the ring. Heat is smaller, so that each value has a bucket of its own.
 pub const RING: usize = 16;
@@ -12,9 +14,9 @@ pub const RING: usize = 16;
 pub enum HeatLevel {
     /// First to give.
     Cold,
-    /// Next.
+    /// Reclaimed when the cold ones give too little.
     Warm,
-    /// Last.
+    /// Reclaimed last.
     Hot,
 }
 
@@ -77,7 +79,7 @@ impl HeatLevels {
         })
     }
 
-    /// Greatest heat.
+    /// Heat above which nothing rises.
     pub fn max(&self) -> u8 {
         self.max
     }
@@ -105,7 +107,7 @@ impl HeatLevels {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeatConfig {
-    /// Thresholds.
+    /// Where warm and hot begin.
     pub levels: HeatLevels,
     /// Time in which heat falls by one, ns; 0 = from the time between reclaims (wheel only).
     pub interval: Nanos,
@@ -126,5 +128,36 @@ impl Default for HeatConfig {
             relative: true,
             quantile: false,
         }
+    }
+}
+
+impl HeatConfig {
+    /// Settings of heat as the switches have them.
+    ///
+    /// # Errors
+    /// Levels out of order, or no decay interval where one is needed.
+    pub(crate) fn of(cfg: &Config, sw: &Switches) -> Result<HeatConfig, MemcgError> {
+        let bad = |field, allowed| {
+            Err(MemcgError::Config {
+                field,
+                value: 0,
+                allowed,
+            })
+        };
+        if cfg.time_scale == 0 {
+            return bad("time_scale", "1 or more");
+        }
+        if sw.heat_interval_ms == 0 && sw.memcg_heat == MemcgHeat::Posted {
+            return bad("heat_interval_ms", "1 or more (0 is for memcg_heat=wheel)");
+        }
+        let interval = sw.heat_interval_ms.saturating_mul(1_000_000) / cfg.time_scale;
+        let fixed = u64::from(sw.heat_interval_ms > 0);
+        Ok(HeatConfig {
+            levels: HeatLevels::new(sw.heat_warm, sw.heat_hot, sw.heat_max)?,
+            interval: interval.max(fixed),
+            time_scale: cfg.time_scale,
+            relative: sw.heat_rule == HeatRule::Relative,
+            quantile: sw.heat_levels == HeatLevelsBy::Quantile,
+        })
     }
 }

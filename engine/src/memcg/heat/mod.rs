@@ -1,4 +1,4 @@
-//! How hot a memcg is: which memcg should give up memory first (`memcg.md` 10 and 11).
+//! How hot a memcg is: which memcg should give up memory first (`docs/rules/heat.md`).
 //!
 //! Two answers stand beside the [memcg LRU](super::MemcgLru) and the plain walk. [`PostedHeat`] is
 //! the design as it was posted: a number for each (memcg, node), and up to three walks over the

@@ -1,4 +1,4 @@
-//! Heat as posted (`memcg.md` 10): one step of decay a call, however long ago the last one was.
+//! Heat as posted (`docs/rules/heat.md#as-posted`): one step of decay a call, however long ago the last one was.
 
 use super::config::{HeatConfig, HeatLevel};
 use super::rules::{adjusted, posted_delta, refault_rule};

@@ -1,4 +1,4 @@
-//! What a visit means for heat (`memcg.md` 10, table and refault rule).
+//! What a visit means for heat (`docs/rules/heat.md#as-posted`, table and refault rule).
 
 use super::config::HeatLevels;
 

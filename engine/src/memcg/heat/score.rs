@@ -1,4 +1,4 @@
-//! Two scores of a memcg, each compared with the mean of its peers (`memcg.md` 11): how much of what
+//! Two scores of a memcg, each compared with the mean of its peers (`docs/rules/heat.md#decay-wheel`): how much of what
 //! is scanned comes free, and how many refaults a freed page costs.
 
 use super::VisitStats;

@@ -1,11 +1,11 @@
-//! The lazy decay wheel (`memcg.md` 11): the coldest memcg in constant time.
+//! The lazy decay wheel (`docs/rules/heat.md#decay-wheel`): the coldest memcg in constant time.
 //!
 //! A memcg's heat is kept as a stamp, the epoch in which it will have become cold. Heat falls by one
 //! an epoch without anybody writing anything, and the order of two memcgs never changes by itself. A
 //! ring of FIFO buckets holds the memcgs by stamp; as epochs go by, whole buckets join the cold list.
 //!
 //! Memcgs that would only cost time stand aside: protected ones, and ones of which nothing was
-//! scanned at the priority of the call. They come back by and by in the next epoch, or when a call
+//! scanned at the priority of the call. They come back in the course of the next epoch, or when a call
 //! has found nothing else.
 
 use super::clock::EpochClock;
@@ -106,7 +106,7 @@ pub struct DecayWheel {
 }
 
 impl DecayWheel {
-    /// Without members.
+    /// A wheel without memcgs, whose first epoch begins at `now`.
     pub fn new(cfg: HeatConfig, now: Nanos) -> Self {
         let clock = EpochClock::new(cfg.interval, cfg.time_scale);
         Self {

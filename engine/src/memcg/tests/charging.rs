@@ -183,7 +183,7 @@ fn small_charges_retry_without_end_while_reclaim_makes_progress() {
     let a = t.create(p).unwrap();
     set_max(&mut t, p, 100);
     fill(&mut t, a, 100);
-    // Somebody else takes the freed pages at once, 50 times.
+    // Another task takes the freed pages at once, 50 times.
     let mut task = ChargeTask::new(a, 1, ChargeFlags::USER);
     let mut tm = TaskMemcg::default();
     for _ in 0..50 {
@@ -199,7 +199,7 @@ fn small_charges_retry_without_end_while_reclaim_makes_progress() {
 
 #[test]
 fn at_the_limit_pages_go_one_by_one_between_max_minus_63_and_max() {
-    // MGLRU with clean folios frees exactly 64 a call (`memcg.md` 3).
+    // MGLRU with clean folios frees exactly 64 a call (`docs/rules/memcg.md#charging`).
     let mut t = tree();
     let a = t.create(ROOT).unwrap();
     set_max(&mut t, a, 1000);

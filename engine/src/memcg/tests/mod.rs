@@ -1,4 +1,4 @@
-//! Tests of the memcg tree; the worked examples of `memcg.md` and `mglru.md` carry their labels.
+//! Tests of the memcg tree; the worked examples of `memcg.md` and `docs/rules/generations.md` carry their labels.
 
 mod charging;
 mod life;

@@ -1,4 +1,4 @@
-//! The faults of the backport (`mglru.md` 13), each alone, and the backport part of E6. What the
+//! The faults of the backport (`docs/rules/faults.md`), each alone, and the backport part of E6. What the
 //! dropped counters do to the classic lists is tested in `reclaim/tests/entry_node.rs`.
 
 use crate::ids::MemcgId;
@@ -161,7 +161,7 @@ fn the_vendor_hook_ages_instead_of_evicting_and_the_memcg_stays() {
         assert_eq!(sc.nr_reclaimed, freed);
         assert_eq!(h.count(Counter::AgingRuns), 1, "{set}: both age");
     }
-    // Somebody else has just aged: the hook leaves a budget of nothing, and that does rotate.
+    // Another task has just aged: the hook leaves a budget of nothing, and that does rotate.
     let mut h = v5("mut_aging_hook=on");
     three(&mut h, 4);
     h.eng.lruvecs[h.lruvec].gens_mut().walk.seq = 10;

@@ -78,7 +78,7 @@ fn e9_sort_folio_base() {
     assert_eq!(l.h.gens().ctrl[1].protected, [0, 0, 1, 0]);
     assert!(l.h.has(l.dirty, Flags::RECLAIM));
     // The sort step takes the dirty one; the clean one is taken by its isolation, so that the
-    // flushers are not woken for a list that was not all dirty (`workloads.md` 2.1).
+    // flushers are not woken for a list that was not all dirty (`docs/reference/experiments.md#mongodb`).
     assert_eq!((l.sc.nr.file_taken, l.sc.nr.unqueued_dirty), (2, 1));
     assert!(l.h.has(l.mlocked, Flags::UNEVICTABLE | Flags::LRU));
     assert_eq!(l.h.size(LruList::Unevictable), 1);

@@ -1,4 +1,4 @@
-//! The traps of `mglru.md` 14 that no worked example covers.
+//! The traps of `docs/rules/generations.md` that no worked example covers.
 
 use crate::folio::Flags;
 use crate::testing::{Host, Spec};

@@ -1,6 +1,6 @@
-//! The plain walk (`memcg.md` 6): pre-order, from where the last reclaimer left it.
+//! The plain walk (`docs/rules/memcg.md#walks`): pre-order, from where the last reclaimer left it.
 
-use super::{walk_mode, Visited};
+use super::shared::{walk_mode, Visited};
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
 use crate::memcg::WalkCursor;

@@ -1,4 +1,4 @@
-//! The memcg LRU (`memcg.md` 9, `mglru.md` 9): a walk over the old generation of memcgs.
+//! The memcg LRU (`docs/rules/memcg-lru.md`): a walk over the old generation of memcgs.
 
 use crate::counters::Counter;
 use crate::engine::Engine;

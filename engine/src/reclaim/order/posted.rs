@@ -1,9 +1,9 @@
-//! Heat levels as posted (`memcg.md` 10): a walk for the cold memcgs, one more for the warm ones if
+//! Heat levels as posted (`docs/rules/heat.md#as-posted`): a walk for the cold memcgs, one more for the warm ones if
 //! any was passed over, and one for all. Used for root reclaim only.
 //!
 //! Kept as it was posted, oddities included: enough freed ends a walk, but not the walks that follow.
 
-use super::{walk_mode, Visited};
+use super::shared::{walk_mode, Visited};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};

@@ -1,42 +1,11 @@
 //! Heat as part of the engine: where it is kept, and what it needs to be told.
 
-use crate::config::Config;
 use crate::engine::Engine;
 use crate::ids::{LruvecId, MemcgId, NodeId};
-use crate::memcg::heat::{DecayWheel, HeatConfig, HeatLevels, PostedHeat};
-use crate::memcg::MemcgError;
+use crate::memcg::heat::{DecayWheel, PostedHeat};
 use crate::mglru::EvictableTypes;
 use crate::reclaim::scan_control::ScanControl;
-use crate::switches::{HeatLevelsBy, HeatRule, MemcgHeat, RefaultKind, Switches};
-
-/// Settings of heat as the switches have them.
-///
-/// # Errors
-/// Levels out of order, or no decay interval where one is needed.
-pub(crate) fn heat_config(cfg: &Config, sw: &Switches) -> Result<HeatConfig, MemcgError> {
-    let bad = |field, allowed| {
-        Err(MemcgError::Config {
-            field,
-            value: 0,
-            allowed,
-        })
-    };
-    if cfg.time_scale == 0 {
-        return bad("time_scale", "1 or more");
-    }
-    if sw.heat_interval_ms == 0 && sw.memcg_heat == MemcgHeat::Posted {
-        return bad("heat_interval_ms", "1 or more (0 is for memcg_heat=wheel)");
-    }
-    let interval = sw.heat_interval_ms.saturating_mul(1_000_000) / cfg.time_scale;
-    let fixed = u64::from(sw.heat_interval_ms > 0);
-    Ok(HeatConfig {
-        levels: HeatLevels::new(sw.heat_warm, sw.heat_hot, sw.heat_max)?,
-        interval: interval.max(fixed),
-        time_scale: cfg.time_scale,
-        relative: sw.heat_rule == HeatRule::Relative,
-        quantile: sw.heat_levels == HeatLevelsBy::Quantile,
-    })
-}
+use crate::switches::{MemcgHeat, RefaultKind};
 
 impl Engine {
     /// A memcg came into being.

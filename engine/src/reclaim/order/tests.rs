@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::memcg::heat::HeatLevel;
+use crate::memcg::heat::VisitStats;
 use crate::memcg::CounterKind;
 use crate::switches::presets::{preset, suffix};
 use crate::switches::Switches;

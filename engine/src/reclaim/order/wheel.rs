@@ -1,7 +1,7 @@
-//! The lazy decay wheel (`memcg.md` 11): coldest first, each memcg once a call, until enough is freed.
+//! The lazy decay wheel (`docs/rules/heat.md#decay-wheel`): coldest first, each memcg once a call, until enough is freed.
 //! The root of the walk is outside of the wheel and first.
 
-use super::{Protection, Visited};
+use super::shared::{Protection, Visited};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};

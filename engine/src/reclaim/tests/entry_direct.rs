@@ -1,4 +1,4 @@
-//! Passes and rounds of direct and limit reclaim: R4, R5 and R9 of `reclaim-entry.md`, K6 of
+//! Passes and rounds of direct and limit reclaim: R4, R5 and R9 of `docs/rules/reclaim-loop.md`, K6 of
 //! `counters.md`.
 
 use crate::config::Scale;
@@ -78,7 +78,7 @@ fn r4_with_memory_low_there_is_a_third_pass() {
 
 #[test]
 fn r4_protected_memcgs_without_active_pages_cost_a_fourth_pass() {
-    // An empty list of a protected memcg counts as 32 pages (`memcg.md` 2): it looks spared.
+    // An empty list of a protected memcg counts as 32 pages (`docs/rules/memcg.md#effective-protection`): it looks spared.
     let (h, out) = low_protected(0);
     assert_eq!(out, fruitless(52));
     assert_eq!(h.count(Counter::EventsLow), 26);

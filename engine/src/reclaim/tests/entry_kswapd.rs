@@ -1,4 +1,4 @@
-//! Runs of kswapd: R2, R3 and R7's surroundings of `reclaim-entry.md`.
+//! Runs of kswapd: R2, R3 and R7's surroundings of `docs/rules/reclaim-loop.md`.
 
 use crate::counters::Counter;
 use crate::folio::Flags;

@@ -1,4 +1,4 @@
-//! Limit reclaim in a tree: protection, events, shared walks, offline memcgs (`memcg.md` 2, 4, 6, 7).
+//! Limit reclaim in a tree: protection, events, shared walks, offline memcgs (`docs/rules/memcg.md`).
 
 use crate::counters::Counter;
 use crate::ids::{FolioId, LruvecId, MemcgId, NodeId};

@@ -1,4 +1,4 @@
-//! What the sums of a node visit mean for waiting: R7, R8 of `reclaim-entry.md`, R9 of
+//! What the sums of a node visit mean for waiting: R7, R8 of `docs/rules/reclaim-loop.md`, R9 of
 //! `writeback.md`.
 
 use crate::config::{Config, Scale};
@@ -195,7 +195,7 @@ fn cgroup_v1_limit_reclaim_waits_for_the_folio_itself() {
     assert!(ids.iter().all(|&id| h.gone(id)), "clean by now");
 }
 
-/// `mglru.md` 13: the sums are gone, the comparison of 6.12 is not, and 0 = 0.
+/// `docs/rules/faults.md`: the sums are gone, the comparison of 6.12 is not, and 0 = 0.
 #[test]
 fn dropped_counters_flag_the_node_as_dirty_after_every_pass() {
     let write = "file_writeback_from_reclaim=on";

@@ -210,7 +210,7 @@ proptest! {
     #[test]
     fn oom_comes_after_exactly_18_fruitless_calls(w in world()) {
         let mut h = host(&w);
-        // Somebody uses everything: nothing can be freed, whatever is answered.
+        // Every folio is in use: nothing can be freed, whatever is answered.
         for id in h.folios() {
             h.eng.folio_get(id, 1);
         }

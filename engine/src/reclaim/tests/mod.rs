@@ -1,6 +1,6 @@
 //! Tests of the reclaim tasks: `entry_*` drive whole tasks through the worked examples of
-//! `reclaim-entry.md`, `counters.md` and `memcg.md`. The others hold the examples of
-//! `shrink-folio-list.md` by label (S5 is in `split`, S10 beside `node.rs`), and the exits of the 17-step path that
+//! `docs/rules/reclaim-loop.md`, `counters.md` and `memcg.md`. The others hold the examples of
+//! `docs/rules/shrink-list.md` by label (S5 is in `split`, S10 beside `node.rs`), and the exits of the 17-step path that
 //! none of them takes.
 
 mod entry_counters;

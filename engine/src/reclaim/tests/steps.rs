@@ -44,7 +44,7 @@ fn step_2_poisoned_folios_leave() {
     ] {
         let mut h = Host::new(p);
         let ids = [h.add(poison(spec)), h.add(Spec::file())];
-        // Whoever has poisoned it.
+        // The reference of the task that poisoned it.
         h.eng.folio_get(ids[0], 1);
         let mut sc = direct();
         let s = h.shrink_at(&mut sc, &ids, |h, _| h.eng.check());

@@ -1,5 +1,5 @@
 //! Dirty folios that share a flush: the batched halves of S8 and S9, T2, T4 and T6 of `tlb.md`, and
-//! what must not be repeated (`shrink-folio-list.md` 8.4).
+//! what must not be repeated (`docs/rules/tlb.md#batched-write-out`).
 
 use super::direct;
 use crate::folio::Flags;
@@ -162,7 +162,7 @@ fn item_8_found_clean_is_dirtied_again() {
     for (mode, clean) in [("v1", true), ("v2", false)] {
         let mut h = host(mode);
         let id = dirty_anon(&mut h);
-        // Somebody writes it to its end in the window.
+        // Another task writes it out in the window.
         let s = h.shrink_while(&mut direct(), &[id], |h| {
             assert!(h.eng.clear_dirty(id));
         });

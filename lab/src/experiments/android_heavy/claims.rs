@@ -1,4 +1,4 @@
-//! Acceptance rows (`workloads.md` 12.3).
+//! Acceptance rows (`docs/systems/faulty-backport.md`).
 
 use crate::report::{flag, Band, Claim};
 

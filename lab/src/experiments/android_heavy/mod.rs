@@ -1,5 +1,5 @@
 //! A phone under heavy load and a faulty backport of the series, which must be flagged
-//! (`workloads.md` 12). 23 apps are started one after the other, used and kept in the background;
+//! (`docs/reference/experiments.md#android-heavy`). 23 apps are started one after the other, used and kept in the background;
 //! in the end the camera takes all the memory it wants at once.
 
 mod claims;
@@ -21,11 +21,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// The experiment. The published "before" is a 6.12 vendor kernel whose multi-gen rules are those of
-/// `base` in all that this load touches (`mglru.md` 12.4: the backport counts references as 6.14).
+/// `base` in all that this load touches (`docs/rules/series.md`: the backport counts references as 6.14).
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-heavy",
     doc: "23 apps kept in the background, then the camera; a faulty backport must be flagged",
-    section: "workloads.md 12",
+    source: super::ANDROID,
     before: "base",
     after: "android_backport",
     extra: &["v5"],

@@ -1,4 +1,4 @@
-//! Browsers and their servers (`workloads.md` 3.2): the load of the experiments `fairness` and
+//! Browsers and their servers (`docs/reference/experiments.md#fairness`): the load of the experiments `fairness` and
 //! `memcg-heat`.
 //!
 //! A worker is a server and a browser in the same memcg, bound to the same node. The browser asks, the

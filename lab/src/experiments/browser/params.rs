@@ -1,4 +1,4 @@
-//! The parameters of browsers and servers, with the defaults of `workloads.md` 3. Values at scale 1.
+//! The parameters of browsers and servers, with the defaults of `docs/reference/experiments.md#fairness`. Values at scale 1.
 
 use crate::experiments::ParamDoc;
 

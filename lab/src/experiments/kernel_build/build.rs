@@ -496,7 +496,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     Ok(r)
 }
 
-/// Time that counts as system time (`workloads.md` 1.4): all CPU time but the process's own, and
+/// Time that counts as system time (`docs/reference/counters.md`): all CPU time but the process's own, and
 /// waiting for locks.
 const SYSTEM: [TimeClass; 6] = [
     TimeClass::Fault,

@@ -1,4 +1,4 @@
-//! What the compile jobs are: sizes, times, order (`workloads.md` 8.2).
+//! What the compile jobs are: sizes, times, order (`docs/reference/experiments.md#kernel-build`).
 
 use crate::draw::{DrawError, Quantiles, Stream};
 

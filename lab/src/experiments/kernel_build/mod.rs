@@ -1,4 +1,4 @@
-//! Kernel build (`workloads.md` 8): make -j96 on tmpfs in a memcg of 3 GiB, swapped to zram. The
+//! Kernel build (`docs/reference/experiments.md#kernel-build`): make -j96 on tmpfs in a memcg of 3 GiB, swapped to zram. The
 //! published result is system time: noise, or slightly better.
 
 mod build;
@@ -13,7 +13,7 @@ use crate::rig::Effort;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kernel-build",
     doc: "make -j96 of a kernel on tmpfs in a 3 GiB memcg, zram",
-    section: "workloads.md 8",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -111,7 +111,7 @@ const PARAMS: &[ParamDoc] = &[
     },
 ];
 
-/// Acceptance rows (`workloads.md` 8.3).
+/// Acceptance rows (`docs/reference/experiments.md#kernel-build`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     let mut rows = vec![
@@ -133,7 +133,7 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
             .noise_of(0.10)
             .unit("pages"),
     ];
-    // The cost model's anchor (`workloads.md` 1.3): a factor of 3 is a finding.
+    // The cost model's anchor (`docs/rules/machine.md#costs`): a factor of 3 is a finding.
     rows.push(
         Claim::value("system time of a unit, after", "system_s_per_unit", after)
             .direction_within(Band::between(0.3, 2.7))

@@ -1,4 +1,4 @@
-//! The files of the build: headers by popularity, sources, objects (`workloads.md` 8.2).
+//! The files of the build: headers by popularity, sources, objects (`docs/reference/experiments.md#kernel-build`).
 
 use crate::draw::Stream;
 use std::ops::Range;

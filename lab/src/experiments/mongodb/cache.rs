@@ -1,5 +1,5 @@
 //! The storage engine's own cache: frames of 32 KiB, approximately LRU, dirty blocks apart
-//! (`workloads.md` 2.2).
+//! (`docs/reference/experiments.md#mongodb`).
 
 use coldset_machine::sim::{Sim, WaitQueue};
 use std::collections::BTreeMap;

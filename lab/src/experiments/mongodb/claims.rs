@@ -1,4 +1,4 @@
-//! Acceptance rows (`workloads.md` 2.3).
+//! Acceptance rows (`docs/reference/experiments.md#mongodb`).
 
 use crate::report::{Band, Claim};
 

@@ -1,5 +1,5 @@
 //! Where the blocks of the data file are: a written block goes to another place, the old place is
-//! free again after the next checkpoint (`workloads.md` 2.2).
+//! free again after the next checkpoint (`docs/reference/experiments.md#mongodb`).
 
 /// Places of blocks, in blocks.
 #[derive(Debug)]

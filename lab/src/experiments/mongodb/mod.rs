@@ -1,4 +1,4 @@
-//! MongoDB under YCSB workload B (`workloads.md` 2): a storage engine with a cache of its own above
+//! MongoDB under YCSB workload B (`docs/reference/experiments.md#mongodb`): a storage engine with a cache of its own above
 //! the page cache, 95 % reads and 5 % updates, in a memcg that is smaller than the data.
 
 mod cache;
@@ -14,7 +14,7 @@ use crate::rig::{Effort, Host};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mongodb",
     doc: "YCSB B on a storage engine in a 10 GiB memcg, NVMe, no swap",
-    section: "workloads.md 2",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -91,7 +91,7 @@ pub(super) const CPUS: ParamDoc = ParamDoc {
     doc: "CPUs, not scaled",
 };
 
-/// Records of a block (`workloads.md` 2.2).
+/// Records of a block (`docs/reference/experiments.md#mongodb`).
 pub(super) const RECORDS_PER_BLOCK: u64 = 27;
 
 /// Parameters at scale 1; times shrink with the scale.

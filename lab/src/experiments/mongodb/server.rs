@@ -82,7 +82,7 @@ impl Server {
                 }
                 Lookup::Miss => {
                     self.make_room(ctx).await?;
-                    // Somebody may have begun to read it while we made room.
+                    // Another worker may have begun to read it while we made room.
                     if self.cache.borrow_mut().lookup(block) != Lookup::Miss {
                         continue;
                     }

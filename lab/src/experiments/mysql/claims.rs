@@ -1,4 +1,4 @@
-//! Acceptance rows (`workloads.md` 6.3).
+//! Acceptance rows (`docs/reference/experiments.md#mysql`).
 
 use crate::report::{Band, Claim};
 
@@ -39,7 +39,7 @@ pub fn claims(before: &str, after: &str) -> Vec<Claim> {
             Ok(v.get(&b, "oom_kill")? == 0.0 && v.get(&a, "oom_kill")? == 0.0)
         })
         .always(Band::exactly(1.0)),
-        // The cost model's anchor (`workloads.md` 1.3): a factor of 3 is a finding.
+        // The cost model's anchor (`docs/rules/machine.md#costs`): a factor of 3 is a finding.
         Claim::value("transaction, mean, after", "transaction_ms", after)
             .direction_within(Band::between(2.78 / 3.0, 2.78 * 3.0))
             .published(2.78)

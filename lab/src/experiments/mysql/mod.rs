@@ -1,4 +1,4 @@
-//! MySQL under sysbench oltp_read_only (`workloads.md` 6): a buffer pool of 24 GiB in a memcg of
+//! MySQL under sysbench oltp_read_only (`docs/reference/experiments.md#mysql`): a buffer pool of 24 GiB in a memcg of
 //! 2 GiB, swapped to zram. The published result is "no difference", at every step of the series.
 
 mod claims;
@@ -12,7 +12,7 @@ use crate::rig::Effort;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mysql",
     doc: "sysbench oltp_read_only on a buffer pool far above its memcg, zram; steps: --variants base,step4,...",
-    section: "workloads.md 6",
+    source: super::SERIES,
     before: "base",
     after: "v5",
     extra: &[

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// The measured time is an eighth of the published one.
 pub(super) const EFFORT_DIVISOR: u64 = 8;
-/// Point selects of a transaction, all on one table (`workloads.md` 6.2).
+/// Point selects of a transaction, all on one table (`docs/reference/experiments.md#mysql`).
 const POINTS: u64 = 10;
 /// Range selects, each on a table of its own.
 const RANGES: u64 = 4;

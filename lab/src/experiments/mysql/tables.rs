@@ -1,4 +1,4 @@
-//! Where the pages of the tables are in the buffer pool (`workloads.md` 6.2).
+//! Where the pages of the tables are in the buffer pool (`docs/reference/experiments.md#mysql`).
 
 use std::ops::Range;
 

@@ -25,14 +25,14 @@ pub const ANON_MIB: u64 = SYSTEM_MIB.0 + NAVIGATION_MIB.0 + VOICE_MIB.0 + super:
 /// Files of everything that stays, MiB.
 pub const FILES_MIB: u64 = super::FRAMEWORK_MIB.0 + SYSTEM_MIB.1 + NAVIGATION_MIB.1 + VOICE_MIB.1;
 
-/// Longest run of pages touched on end.
+/// Longest run of consecutive pages touched.
 const RUN: u64 = 32;
 
 /// Which pages of busy memory are touched.
 enum Choice {
     /// Always the same ones, a tenth of them every tenth of a second.
     Fixed(Vec<u32>),
-    /// So many a second, drawn anew each time.
+    /// This many a second, other ones each time.
     Drawn(u32, RefCell<Stream>),
 }
 

@@ -1,4 +1,4 @@
-//! A phone (`workloads.md` 11.2, 12.2): zygote, system processes, navigation and a voice assistant,
+//! A phone (`docs/reference/experiments.md`): zygote, system processes, navigation and a voice assistant,
 //! and apps that are started, used and left. Both Android experiments run on it.
 //!
 //! Sizes and times are given at full scale; [`Phone::pages`] and [`Phone::second`] shrink them.
@@ -19,7 +19,7 @@ use coldset_machine::{Ctx, Inherited, Machine, MappingFlags, MappingId, OpError,
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Fewest pages of a region (`workloads.md` 1.1).
+/// Fewest pages of a region (`docs/reference/experiments.md`).
 const LEAST_PAGES: u64 = 64;
 /// Framework files that every process maps, and how much of them is hot, MiB.
 const FRAMEWORK_MIB: (u64, u64) = (450, 300);

@@ -1,4 +1,4 @@
-//! The parameters of a phone, with the defaults of `workloads.md` 11. Values at scale 1.
+//! The parameters of a phone, with the defaults of `docs/reference/experiments.md#android-cold-start`. Values at scale 1.
 
 use super::Hardware;
 use crate::experiments::{ExperimentError, ParamDoc, RunInput};

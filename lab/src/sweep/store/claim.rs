@@ -15,7 +15,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes a lock without waiting; none if somebody has it.
+    /// Takes a lock without waiting; none if another process has it.
     pub(super) fn take(path: &Path) -> Result<Option<Self>, SweepError> {
         Self::lock(path, FlockOperation::NonBlockingLockExclusive)
     }
