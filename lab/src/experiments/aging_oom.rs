@@ -2,7 +2,7 @@
 //! program with many threads fills almost all of the memcg with anonymous memory, again and again.
 //! There is no swap: what must be freed is the file.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
 use crate::rig::{Deviation, Effort, Failure, Host, Rig};
@@ -126,16 +126,13 @@ const RUN: u32 = 128;
 /// The older tool loads one byte of so many pages.
 const LEGACY_STRIDE: u32 = 64;
 
-const DEVIATIONS: &[Deviation] = &[
-    Deviation {
-        name: "read_around_pages",
-        value: 32,
-        machine: "",
-        why: "a page at a time, the readers are so slow that no variant survives",
-        source: "the kernel's default of read_ahead_kb, 128 KiB",
-    },
-    KERNEL_MEMORY_OFF,
-];
+const DEVIATIONS: &[Deviation] = &[Deviation {
+    name: "read_around_pages",
+    value: 32,
+    machine: "",
+    why: "a page at a time, the readers are so slow that no variant survives",
+    source: "the kernel's default of read_ahead_kb, 128 KiB",
+}];
 
 /// What the tasks of one run share.
 struct Load {

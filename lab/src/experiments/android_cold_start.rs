@@ -11,7 +11,7 @@ use super::phone::background::{spawn_all, ANON_MIB, FILES_MIB};
 use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{self, build, Ending, Hardware, Phone, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
 use crate::report::{Band, Claim, RunResult};
 use crate::rig::Effort;
@@ -32,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 64,
     params: PARAMS,
     costs: phone::COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts: |input| hosts(input, PARAMS),
     run,
     claims,

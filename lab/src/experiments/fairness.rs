@@ -2,7 +2,7 @@
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::{Band, Claim, RunResult};
 use crate::rig::{Effort, Host};
 
@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 64,
     params: PARAMS,
     costs: browser::COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts,
     run,
     claims,

@@ -2,7 +2,7 @@
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::report::{Band, Claim, RunResult};
 use crate::rig::{Effort, Host};
 
@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 512,
     params: PARAMS,
     costs: browser::COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts,
     run,
     claims,

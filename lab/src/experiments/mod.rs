@@ -207,15 +207,6 @@ impl Experiment {
     }
 }
 
-/// Kernel memory is not charged; a deviation of experiments that were specified without.
-pub(crate) const KERNEL_MEMORY_OFF: Deviation = Deviation {
-    name: "kernel_memory_enabled",
-    value: 0,
-    machine: "",
-    why: "its limit is for the pages of the load alone",
-    source: "setting of the model",
-};
-
 /// Pages of a MiB.
 pub(crate) const MIB: u64 = 256;
 

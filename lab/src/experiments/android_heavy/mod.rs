@@ -10,7 +10,7 @@ use super::phone::killer::{self, Kept};
 use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
 use crate::report::RunResult;
 use crate::rig::Effort;
@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 64,
     params: PARAMS,
     costs: COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts: |input| hosts(input, PARAMS),
     run,
     claims: claims::claims,
