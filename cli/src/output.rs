@@ -2,6 +2,7 @@
 //! output in its place.
 
 use crate::error::Failure;
+use coldset_lab::report::Table;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
@@ -92,10 +93,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`print()`].
-    pub fn write_csv_only(
-        mut self,
-        csv: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
-    ) -> Result<(), Failure> {
+    pub fn write_csv_only(mut self, csv: impl FnOnce() -> Table) -> Result<(), Failure> {
         self.text = false;
         self.write(String::new, String::new, csv, String::new)
     }
@@ -109,7 +107,7 @@ impl Outputs {
         text: impl FnOnce() -> String,
         json: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        self.write(text, json, |_| Ok(()), String::new)
+        self.write(text, json, Table::default, String::new)
     }
 
     /// Writes all forms that are wanted.
@@ -120,7 +118,7 @@ impl Outputs {
         mut self,
         text: impl FnOnce() -> String,
         json: impl FnOnce() -> String,
-        csv: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
+        csv: impl FnOnce() -> Table,
         page: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         if let Some(sink) = &mut self.json {
@@ -128,7 +126,8 @@ impl Outputs {
         }
         if let Some(sink) = &mut self.csv {
             let mut bytes = Vec::new();
-            csv(&mut bytes).map_err(|e| Failure::write(&sink.name, io::Error::other(e)))?;
+            let written = csv().csv(&mut bytes);
+            written.map_err(|e| Failure::write(&sink.name, io::Error::other(e)))?;
             sink.put(&bytes)?;
         }
         if let Some(sink) = &mut self.report {

@@ -128,6 +128,6 @@ fn absent_variants_skip_and_typos_fail() {
     let error = ExperimentResult::collect(header(), &runs, &[typo]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "variant before has no counter throughput"
+        "variant before has no counter 'throughput'"
     );
 }

@@ -6,27 +6,28 @@
 pub mod charts;
 mod claim;
 pub mod compare;
-mod csv_form;
 pub mod flagging;
-mod grid;
 pub mod html;
-mod human;
 mod json;
 mod judge;
+mod long;
 mod model;
 mod number;
+pub mod shown;
 pub mod stats;
-pub mod text;
+pub mod table;
+pub mod tables;
+mod text;
 
 pub use claim::{Band, Claim, Class, Condition, Direction, Figure, Measure, Published, Term};
-pub use csv_form::{write_csv, write_series_csv};
 pub use flagging::{flag, Flagging};
-pub use grid::{Align, Grid, Style};
-pub use human::human;
 pub use json::{experiment_json, experiment_value, experiments_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
+pub use long::{series_table, values_table};
 pub use model::{CounterSummary, ExperimentResult, Header, RunResult, Samples, SeedView};
 pub use number::Number;
+pub use shown::human;
+pub use table::{Align, Cell, Style, Table};
 pub use text::render_text;
 
 /// Why runs or claims make no result.

@@ -6,6 +6,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::ablate::{ablate, ablation_json, parts, render_ablation};
 use coldset_lab::pages;
+use coldset_lab::report::Table;
 use coldset_lab::runner::{experiment, with_jobs, Progress, Variant};
 
 /// Runs the command.
@@ -34,7 +35,7 @@ pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
     outputs.write(
         || render_ablation(&ablation, style(args.form.markdown)),
         || ablation_json(&ablation),
-        |_| Ok(()),
+        Table::default,
         || pages::ablation(experiment, &plan, &ablation, &command_line()),
     )?;
     Ok(Verdict::Good)

@@ -8,6 +8,7 @@ use coldset_lab::compare::{
     compare, comparison_json, read, render_comparison, CompareError, ReadResult,
 };
 use coldset_lab::pages;
+use coldset_lab::report::Table;
 use coldset_lab::runner::{claims_of, RunnerError};
 use std::path::Path;
 
@@ -42,7 +43,7 @@ pub fn run(args: &CompareArgs) -> Result<Verdict, Failure> {
     outputs.write(
         || render_comparison(&comparison, style(args.form.markdown)),
         || comparison_json(&comparison),
-        |_| Ok(()),
+        Table::default,
         || pages::compare(&comparison, &command_line()),
     )?;
     Ok(Verdict::Good)

@@ -8,7 +8,7 @@ use coldset_engine::switches::SwitchInfo;
 use coldset_engine::Switches;
 use coldset_lab::experiments::{Experiment, EXPERIMENTS};
 use coldset_lab::fidelity::Case;
-use coldset_lab::report::{Align, Grid, Style};
+use coldset_lab::report::{Style, Table};
 use coldset_lab::runner::{show_scale, RunnerError, Variant};
 use coldset_lab::traces::Format;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
@@ -59,72 +59,78 @@ fn switches() -> Result<Vec<SwitchInfo>, RunnerError> {
     Ok(Variant::parse("base", &[])?.switches.describe())
 }
 
-fn left(columns: &[&'static str]) -> Grid {
-    let columns: Vec<_> = columns.iter().map(|c| (*c, Align::Left)).collect();
-    Grid::new(Style::Plain, &columns)
+/// Suffixes of variants.
+fn suffixes() -> Table {
+    let mut table = Table::of_words(["suffix", "what"]);
+    for s in SUFFIXES {
+        table.row([s.name, s.doc]);
+    }
+    table
+}
+
+/// Trace formats.
+fn formats() -> Table {
+    let mut table = Table::of_words(["format", "what"]);
+    for format in Format::ALL {
+        table.row([format.name(), format_doc(format)]);
+    }
+    table
+}
+
+/// Devices.
+fn devices() -> Table {
+    let mut table = Table::of_words(["device", "what"]);
+    for device in DeviceKind::ALL {
+        table.row([device.name(), device_doc(device)]);
+    }
+    table
 }
 
 fn text(args: &ListArgs) -> Result<String, RunnerError> {
     let mut out = String::new();
-    let mut section = |heading: &str, grid: &Grid| {
+    let mut section = |heading: &str, table: &Table| {
         if !out.is_empty() {
             out.push('\n');
         }
         out.push_str(heading);
         out.push_str("\n\n");
-        out.push_str(&grid.render());
+        out.push_str(&table.text(Style::Plain));
     };
-    let mut grid = left(&["experiment", "scale", "before", "after", "what"]);
+    let mut table = Table::of_words(["experiment", "scale", "before", "after", "what"]);
     for e in EXPERIMENTS {
-        grid.row(
-            [e.name, &show_scale(e.scale), e.before, e.after, e.doc]
-                .map(String::from)
-                .into(),
-        );
+        table.row([e.name, &show_scale(e.scale), e.before, e.after, e.doc]);
     }
-    section("Experiments (coldset lab run EXPERIMENT)", &grid);
+    section("Experiments (coldset lab run EXPERIMENT)", &table);
     if args.params {
-        let mut grid = left(&["experiment", "parameter", "default", "what"]);
+        let mut table = Table::of_words(["experiment", "parameter", "default", "what"]);
         for e in EXPERIMENTS {
             for p in e.params {
-                grid.row([e.name, p.name, p.default, p.doc].map(String::from).into());
+                table.row([e.name, p.name, p.default, p.doc]);
             }
         }
-        section("Parameters (--param NAME=VALUE)", &grid);
+        section("Parameters (--param NAME=VALUE)", &table);
     }
-    let mut grid = left(&["variant", "also called", "what"]);
+    let mut table = Table::of_words(["variant", "also called", "what"]);
     for p in PRESETS {
-        grid.row(vec![p.names[0].into(), p.names[1..].join(", "), p.what()]);
+        table.row([p.names[0].to_owned(), p.names[1..].join(", "), p.what()]);
     }
     section(
         "Variants (--variants NAME[+SUFFIX][+SWITCH=VALUE],...)",
-        &grid,
+        &table,
     );
-    let mut grid = left(&["suffix", "what"]);
-    for s in SUFFIXES {
-        grid.row([s.name, s.doc].map(String::from).into());
-    }
-    section("Suffixes, behind any variant", &grid);
+    section("Suffixes, behind any variant", &suffixes());
     if args.switches {
-        let mut grid = left(&["switch", "takes", "in base", "what"]);
+        let mut table = Table::of_words(["switch", "takes", "in base", "what"]);
         for s in switches()? {
-            grid.row(vec![s.name.into(), s.accepts.into(), s.value, s.doc]);
+            table.row([s.name.to_owned(), s.accepts.into(), s.value, s.doc]);
         }
-        section("Switches (--set SWITCH=VALUE)", &grid);
-    }
-    let mut grid = left(&["format", "what"]);
-    for format in Format::ALL {
-        grid.row(vec![format.name().into(), format_doc(format).into()]);
+        section("Switches (--set SWITCH=VALUE)", &table);
     }
     section(
         "Trace formats (--format), plain or packed with gzip, zstd or xz",
-        &grid,
+        &formats(),
     );
-    let mut grid = left(&["device", "what"]);
-    for device in DeviceKind::ALL {
-        grid.row(vec![device.name().into(), device_doc(device).into()]);
-    }
-    section("Devices (--swap DEVICE:SIZE)", &grid);
+    section("Devices (--swap DEVICE:SIZE)", &devices());
     out.push_str("\nSwap in memory (--swap zram:SIZE:ALGORITHM): ");
     out.push_str(&ZramAlgorithm::ALL.map(ZramAlgorithm::name).join(", "));
     out.push_str("\nCases of fidelity (--cases): ");
@@ -165,24 +171,18 @@ fn json() -> Result<Value, RunnerError> {
         .iter()
         .map(|p| json!({"name": p.names[0], "aliases": p.names[1..], "what": p.doc, "paper": p.paper}))
         .collect();
-    let suffixes: Vec<Value> = SUFFIXES
-        .iter()
-        .map(|s| json!({"name": s.name, "what": s.doc}))
-        .collect();
     let switches: Vec<Value> = switches()?
         .into_iter()
         .map(|s| json!({"name": s.name, "accepts": s.accepts, "base": s.value, "what": s.doc}))
         .collect();
     debug_assert_eq!(switches.len(), Switches::NAMES.len());
-    let formats = Format::ALL.map(|f| json!({"name": f.name(), "what": format_doc(f)}));
-    let devices = DeviceKind::ALL.map(|d| json!({"name": d.name(), "what": device_doc(d)}));
     Ok(json!({
         "experiments": experiments,
         "variants": variants,
-        "suffixes": suffixes,
+        "suffixes": suffixes().json(),
         "switches": switches,
-        "formats": formats.to_vec(),
-        "devices": devices.to_vec(),
+        "formats": formats().json(),
+        "devices": devices().json(),
         "zram_algorithms": ZramAlgorithm::ALL.map(ZramAlgorithm::name).to_vec(),
         "cases": Case::ALL.map(Case::name).to_vec(),
     }))

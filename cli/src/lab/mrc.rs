@@ -7,7 +7,7 @@ use crate::args::MrcArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::bounds::Sequence;
-use coldset_lab::mrc::{curves, mrc_json, render_mrc, write_mrc_csv, Curves, MrcPlan, Sample};
+use coldset_lab::mrc::{curves, mrc_json, mrc_table, render_mrc, Curves, MrcPlan, Sample};
 use coldset_lab::pages;
 use coldset_lab::report::human;
 use coldset_lab::runner::{show_pages, with_jobs, Progress, RunnerError, Size};
@@ -62,7 +62,7 @@ pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
     outputs.write(
         || text(args, &curves),
         || mrc_json(&curves),
-        |out| write_mrc_csv(&curves, out).map_err(|e| e.to_string()),
+        || mrc_table(&curves),
         || {
             let heading = format!("Miss-ratio curves of {}", args.trace.display());
             pages::mrc(&heading, &curves, mrc_json(&curves), &command_line())

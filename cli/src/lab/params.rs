@@ -5,7 +5,7 @@ use crate::args::ParamsArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::print;
 use coldset_engine::switches::SwitchInfo;
-use coldset_lab::report::{human, Align, Grid, Style};
+use coldset_lab::report::{human, Align, Cell, Number, Style, Table};
 use coldset_lab::runner::{RunnerError, Variant};
 use coldset_machine::params::ParamInfo;
 use coldset_machine::Params;
@@ -26,42 +26,27 @@ fn costs(filter: &str) -> Result<Vec<ParamInfo>, RunnerError> {
     Ok(found)
 }
 
-fn costs_text(costs: &[ParamInfo]) -> String {
-    let columns = [
+fn costs_table(costs: &[ParamInfo]) -> Table {
+    let mut table = Table::new([
         ("cost", Align::Left),
         ("value", Align::Right),
         ("unit", Align::Left),
         ("mark", Align::Left),
         ("what", Align::Left),
         ("source", Align::Left),
-    ];
-    let mut grid = Grid::new(Style::Plain, &columns);
+    ]);
     for info in costs {
-        grid.row(vec![
+        let shown = human(info.value as f64);
+        table.row([
             info.name.into(),
-            human(info.value as f64),
+            Cell::number(shown, Number::Int(info.value), String::new()),
             info.unit.into(),
-            info.mark.letter().to_string(),
+            info.mark.letter().to_string().into(),
             info.what.into(),
             info.source.into(),
         ]);
     }
-    grid.render()
-        + "\nmark: P published, A assumed, S setting of the model. Change: --cost NAME=VALUE.\n"
-}
-
-fn costs_json(costs: &[ParamInfo]) -> Value {
-    let one = |info: &ParamInfo| {
-        json!({
-            "name": info.name,
-            "value": info.value,
-            "unit": info.unit,
-            "mark": info.mark.letter().to_string(),
-            "what": info.what,
-            "source": info.source,
-        })
-    };
-    costs.iter().map(one).collect()
+    table
 }
 
 /// Switches with one value for each variant; of several variants only where they differ.
@@ -85,20 +70,20 @@ fn switches(variants: &[Variant], filter: &str) -> Vec<(SwitchInfo, Vec<String>)
 }
 
 fn switches_text(variants: &[Variant], rows: &[(SwitchInfo, Vec<String>)]) -> String {
-    let mut columns = vec![("switch", Align::Left)];
-    columns.extend(variants.iter().map(|v| (v.label.as_str(), Align::Left)));
-    columns.extend([("takes", Align::Left), ("what", Align::Left)]);
-    let mut grid = Grid::new(Style::Plain, &columns);
+    let mut columns = vec!["switch"];
+    columns.extend(variants.iter().map(|v| v.label.as_str()));
+    columns.extend(["takes", "what"]);
+    let mut table = Table::of_words(columns);
     for (info, values) in rows {
         let mut row = vec![info.name.to_owned()];
         row.extend(values.iter().cloned());
         row.extend([info.accepts.to_owned(), info.doc.clone()]);
-        grid.row(row);
+        table.row(row);
     }
-    if grid.is_empty() {
+    if table.is_empty() {
         return "no difference\n".into();
     }
-    grid.render()
+    table.text(Style::Plain)
 }
 
 fn switches_json(variants: &[Variant], rows: &[(SwitchInfo, Vec<String>)]) -> Value {
@@ -120,11 +105,12 @@ fn switches_json(variants: &[Variant], rows: &[(SwitchInfo, Vec<String>)]) -> Va
 pub fn run(args: &ParamsArgs) -> Result<Verdict, Failure> {
     let filter = args.filter.as_deref().unwrap_or("");
     let text = if args.switches.is_empty() {
-        let costs = costs(filter)?;
+        let costs = costs_table(&costs(filter)?);
         if args.json {
-            pretty(&json!({"costs": costs_json(&costs)}))
+            pretty(&json!({"costs": costs.json()}))
         } else {
-            costs_text(&costs)
+            costs.text(Style::Plain)
+                + "\nmark: P published, A assumed, S setting of the model. Change: --cost NAME=VALUE.\n"
         }
     } else {
         let variants = Variant::parse_all(&args.switches, &[])?;

@@ -11,8 +11,8 @@ use coldset_lab::pages;
 use coldset_lab::replay::Clock;
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    render_replay, replay_all, replays_json, show_pages, with_jobs, write_replay_csv, Low,
-    Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs, Low, Progress,
+    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::Trace;
 
@@ -168,7 +168,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             before.unwrap_or_default() + &text(args, trace, &tables)
         },
         || json(journal.as_ref(), reading.as_ref(), &tables),
-        |out| write_replay_csv(&tables, out).map_err(|e| e.to_string()),
+        || replay_values(&tables),
         || {
             let title = format!("Replay of {}", args.trace.display());
             pages::replay(

@@ -5,7 +5,7 @@ use crate::args::RunArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs, Wanted};
 use coldset_lab::pages;
-use coldset_lab::report::{experiment_json, render_text, write_csv, write_series_csv};
+use coldset_lab::report::{experiment_json, render_text, series_table, values_table};
 use coldset_lab::runner::{
     experiment, in_band, run as run_plan, with_jobs, Progress, Variant, SAMPLE_POINTS,
 };
@@ -48,14 +48,12 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let outcome = done?;
     let result = &outcome.result;
     if args.series.is_some() {
-        let csv =
-            |out: &mut Vec<u8>| write_series_csv(&outcome.runs, out).map_err(|e| e.to_string());
-        series.write_csv_only(csv)?;
+        series.write_csv_only(|| series_table(&outcome.runs))?;
     }
     outputs.write(
         || render_text(result, style(args.out.form.markdown)),
         || experiment_json(result),
-        |out| write_csv(result, out).map_err(|e| e.to_string()),
+        || values_table(result),
         || pages::experiment(experiment, &plan, &outcome, &command_line()),
     )?;
     Ok(Verdict::of(in_band(result)))

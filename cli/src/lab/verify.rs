@@ -7,6 +7,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::pages;
 use coldset_lab::report::experiments_json;
+use coldset_lab::report::Table;
 use coldset_lab::runner::{with_jobs, Progress};
 use coldset_lab::verify::{
     render_sensitivity, render_verify, sensitivity, sensitivity_json, verify, Costing, VerifyPlan,
@@ -47,7 +48,7 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
             text
         },
         || experiments_json(&results, &failed, changes.as_ref().map(sensitivity_json)),
-        |_| Ok(()),
+        Table::default,
         || pages::verify(&verified, changes.as_ref(), &plan.costs, &command_line()),
     )?;
     Ok(Verdict::of(verified.accepted()))

@@ -1,7 +1,8 @@
 //! Tables and JSON of an ablation.
 
 use super::{Ablation, Effect, Metric, Part};
-use crate::report::{experiment_value, human, Align, Grid, Style};
+use coldset_report::shown::seeds;
+use coldset_report::{experiment_value, human, Align, Cell, Number, Style, Table};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
@@ -10,7 +11,6 @@ use Align::{Left, Right};
 #[must_use]
 pub fn render_ablation(a: &Ablation, style: Style) -> String {
     let header = &a.result.header;
-    let seeds: Vec<String> = a.result.seeds.iter().map(u64::to_string).collect();
     let mut out = format!(
         "{}: which change carries the gain from {} to {}; scale {}, effort {}, seeds {}\n",
         header.experiment,
@@ -18,30 +18,17 @@ pub fn render_ablation(a: &Ablation, style: Style) -> String {
         a.after,
         header.scale,
         header.effort,
-        seeds.join(" ")
+        seeds(&a.result.seeds)
     );
-    for metric in &a.metrics {
-        let unit = if metric.unit.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", metric.unit)
-        };
+    for (i, metric) in a.metrics.iter().enumerate() {
         let whole = if metric.before == 0.0 {
             "n/a".into()
         } else {
             ratio(metric.after / metric.before)
         };
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "\n{}{unit}: {} {}, {} {}, ratio {whole}\n",
-            metric.name,
-            a.before,
-            human(metric.before),
-            a.after,
-            human(metric.after),
-        );
-        out.push_str(&table(a, metric, style));
+        let _ = writeln!(out, "\n{}, ratio {whole}\n", a.heading(metric));
+        out.push_str(&a.table(i).text(style));
         let _ = writeln!(out, "{}", carrier(a, metric));
     }
     out.push_str(
@@ -53,12 +40,6 @@ pub fn render_ablation(a: &Ablation, style: Style) -> String {
 
 fn ratio(x: f64) -> String {
     format!("{x:.3}")
-}
-
-fn share(effect: &Effect) -> String {
-    effect
-        .share
-        .map_or_else(String::new, |s| format!("{:.0} %", s * 100.0))
 }
 
 impl Part {
@@ -73,10 +54,52 @@ impl Part {
     }
 }
 
-fn table(a: &Ablation, metric: &Metric, style: Style) -> String {
-    let mut grid = Grid::new(
-        style,
-        &[
+impl Effect {
+    /// Mean, ratio, share; `pointer` leads to the effect in the JSON.
+    fn cells(&self, pointer: &str) -> [Cell; 3] {
+        let mean = Number::Real(self.mean);
+        let number =
+            |x: f64, shown| Cell::number(shown, Number::Real(x), format!("{pointer}/ratio"));
+        let ratio = match (self.ratio, self.ci95) {
+            (Some(r), Some(ci)) if ci.half_width() > 0.0 => {
+                number(r, format!("{} \u{b1}{}", ratio(r), ratio(ci.half_width())))
+            }
+            (Some(r), _) => number(r, ratio(r)),
+            (None, _) => "n/a".into(),
+        };
+        // Adding zero makes minus zero plain.
+        let share = |s: f64| format!("{:.0} %", (s * 100.0).round() + 0.0);
+        [
+            Cell::number(human(self.mean), mean, format!("{pointer}/mean")),
+            ratio,
+            self.share.map_or_else(String::new, share).into(),
+        ]
+    }
+}
+
+impl Ablation {
+    /// What a metric was before and after.
+    #[must_use]
+    pub fn heading(&self, metric: &Metric) -> String {
+        let unit = if metric.unit.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", metric.unit)
+        };
+        format!(
+            "{}{unit}: {} {}, {} {}",
+            metric.name,
+            self.before,
+            human(metric.before),
+            self.after,
+            human(metric.after)
+        )
+    }
+
+    /// A metric over the changes: each added alone, each taken away.
+    #[must_use]
+    pub fn table(&self, metric: usize) -> Table {
+        let mut table = Table::new([
             ("change", Left),
             ("alone", Right),
             ("ratio to before", Right),
@@ -84,25 +107,17 @@ fn table(a: &Ablation, metric: &Metric, style: Style) -> String {
             ("without", Right),
             ("ratio to after", Right),
             ("share lost", Right),
-        ],
-    );
-    for (part, (added, taken)) in a.parts.iter().zip(&metric.effects) {
-        let figures = |e: &Effect| {
-            let r = match (e.ratio, e.ci95) {
-                (Some(r), Some(ci)) if ci.half_width() > 0.0 => {
-                    format!("{} \u{b1}{}", ratio(r), ratio(ci.half_width()))
-                }
-                (Some(r), _) => ratio(r),
-                (None, _) => "n/a".into(),
-            };
-            [human(e.mean), r, share(e)]
-        };
-        let mut cells = vec![part.label()];
-        cells.extend(figures(added));
-        cells.extend(figures(taken));
-        grid.row(cells);
+        ]);
+        let effects = &self.metrics[metric].effects;
+        for (i, (part, (added, taken))) in self.parts.iter().zip(effects).enumerate() {
+            let at = format!("/ablation/metrics/{metric}/changes/{i}");
+            let mut row = vec![Cell::from(part.label())];
+            row.extend(added.cells(&format!("{at}/alone")));
+            row.extend(taken.cells(&format!("{at}/without")));
+            table.row(row);
+        }
+        table
     }
-    grid.render()
 }
 
 /// One sentence: the change with the largest share, both ways.

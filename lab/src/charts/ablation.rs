@@ -2,7 +2,7 @@
 
 use super::Chart;
 use crate::ablate::{Ablation, Effect, Metric};
-use crate::report::charts::spec::{chart, short, Table, WIDTH};
+use coldset_report::charts::spec::{chart, short, Data, WIDTH};
 use serde_json::json;
 
 /// Most charts.
@@ -27,7 +27,7 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
         .any(|r| !(1.0 / MANYFOLD..=MANYFOLD).contains(&r))
         && ratios().flatten().all(|r| r > 0.0);
     let columns = ["change", "how", "value", "lo", "hi"];
-    let mut table = Table::new(&columns, &["value", "lo", "hi"]);
+    let mut table = Data::new(&columns, &["value", "lo", "hi"]);
     let alone = format!("added alone to {}", a.before);
     let without = format!("taken from {}", a.after);
     let mut order = Vec::new();

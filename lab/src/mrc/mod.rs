@@ -27,4 +27,4 @@ pub use cache::Cache;
 pub use curves::{curves, Curve, Curves, Point, Sampled};
 pub use plan::{geometric, MrcPlan, MrcPolicy, DEFAULT_POLICIES, POINTS_DEFAULT};
 pub use sample::{Sample, SAMPLES};
-pub use text::{mrc_json, render_mrc, write_mrc_csv};
+pub use text::{mrc_json, mrc_table, render_mrc};

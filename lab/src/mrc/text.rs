@@ -1,42 +1,57 @@
 //! Curves as a table, JSON and CSV.
 
-use super::Curves;
-use crate::report::{human, Align, Grid, Style};
+use super::{Curve, Curves, Point};
 use crate::runner::show_pages;
-use std::io::Write;
+use coldset_report::{human, Align, Cell, Number, Style, Table};
+use std::ops::Range;
+use Align::{Left, Right};
 
 /// Policies side by side in one table; fewer if each figure carries its error.
 const ABREAST: [usize; 2] = [8, 4];
 
-/// Miss ratios: a row a size, a column a policy.
+impl Curves {
+    /// Miss ratios: a row a size, a column a policy.
+    #[must_use]
+    pub fn table(&self, policies: Range<usize>) -> Table {
+        let some = &self.curves[policies.clone()];
+        let mut columns = vec![("memory", Right), ("of pages", Right)];
+        columns.extend(some.iter().map(|c| (c.policy.as_str(), Right)));
+        let mut table = Table::new(columns);
+        for &pages in &self.sizes {
+            let share = 100.0 * pages as f64 / self.unique_pages.max(1) as f64;
+            let mut row = vec![memory(pages).into(), format!("{share:.1} %").into()];
+            let of = |(i, curve): (usize, &Curve)| {
+                let at = curve.points.iter().position(|p| p.pages == pages);
+                let place = |j| format!("/curves/{i}/points/{j}/miss_ratio");
+                at.map_or_else(Cell::missing, |j| curve.points[j].cell(place(j)))
+            };
+            row.extend(policies.clone().zip(some).map(of));
+            table.row(row);
+        }
+        table
+    }
+}
+
+impl Point {
+    fn cell(&self, pointer: String) -> Cell {
+        let shown = match self.error {
+            None => format!("{:.3} %", 100.0 * self.miss_ratio),
+            Some(e) => format!("{:.2} ± {:.2} %", 100.0 * self.miss_ratio, 100.0 * e),
+        };
+        Cell::number(shown, Number::Real(self.miss_ratio), pointer)
+    }
+}
+
+/// As many tables as it takes.
 #[must_use]
 pub fn render_mrc(curves: &Curves, style: Style) -> String {
-    let mut out = String::new();
     let abreast = ABREAST[usize::from(curves.sampled.is_some())];
-    for (i, some) in curves.curves.chunks(abreast).enumerate() {
-        if i > 0 {
-            out.push('\n');
-        }
-        let mut columns = vec![("memory", Align::Right), ("of pages", Align::Right)];
-        columns.extend(some.iter().map(|c| (c.policy.as_str(), Align::Right)));
-        let mut grid = Grid::new(style, &columns);
-        for &pages in &curves.sizes {
-            let share = 100.0 * pages as f64 / curves.unique_pages.max(1) as f64;
-            let mut row = vec![memory(pages), format!("{share:.1} %")];
-            for curve in some {
-                let point = curve.points.iter().find(|p| p.pages == pages);
-                row.push(match point {
-                    None => "-".into(),
-                    Some(p) => match p.error {
-                        None => format!("{:.3} %", 100.0 * p.miss_ratio),
-                        Some(e) => format!("{:.2} ± {:.2} %", 100.0 * p.miss_ratio, 100.0 * e),
-                    },
-                });
-            }
-            grid.row(row);
-        }
-        out.push_str(&grid.render());
-    }
+    let tables: Vec<String> = (0..curves.curves.len())
+        .step_by(abreast)
+        .map(|i| i..curves.curves.len().min(i + abreast))
+        .map(|policies| curves.table(policies).text(style))
+        .collect();
+    let mut out = tables.join("\n");
     if let Some(s) = &curves.sampled {
         out.push_str(&format!(
             "\nEstimated from {} samples of {} % of the pages each: {} pages, {} references.\n± is half of \
@@ -68,24 +83,22 @@ pub fn mrc_json(curves: &Curves) -> String {
     )
 }
 
-/// A line a point.
-///
-/// # Errors
-/// Whatever the writer says.
-pub fn write_mrc_csv(curves: &Curves, out: impl Write) -> Result<(), csv::Error> {
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(["policy", "pages", "misses", "miss_ratio", "error"])?;
+/// A row a point, for CSV.
+#[must_use]
+pub fn mrc_table(curves: &Curves) -> Table {
+    let columns = ["policy", "pages", "misses", "miss_ratio", "error"];
+    let mut table = Table::new(columns.map(|name| (name, Left)));
     for curve in &curves.curves {
         for p in &curve.points {
-            csv.write_record([
-                curve.policy.clone(),
-                p.pages.to_string(),
-                p.misses.to_string(),
-                p.miss_ratio.to_string(),
-                p.error.map_or(String::new(), |e| e.to_string()),
-            ])?;
+            // CSV keeps the shortest digits that read back the same.
+            table.row([
+                (&curve.policy).into(),
+                Cell::from(p.pages),
+                p.misses.into(),
+                p.miss_ratio.to_string().into(),
+                p.error.map_or(String::new(), |e| e.to_string()).into(),
+            ]);
         }
     }
-    csv.flush()?;
-    Ok(())
+    table
 }

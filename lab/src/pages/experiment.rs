@@ -1,35 +1,40 @@
 //! The page of `lab run`.
 
-use super::variants::{costs, differences, switches};
+use super::variants::{changes, costs, switches};
 use crate::charts;
 use crate::experiments::Experiment;
-use crate::report::experiment_json;
-use crate::report::html::common::{all_counters, claims, counters, facts, remarks};
-use crate::report::html::{summary, Cell, Page, Section, Table};
 use crate::runner::{Outcome, Plan};
+use coldset_report::experiment_json;
+use coldset_report::html::{facts, remarks, summary, Page, Section};
+use coldset_report::tables::{claims, counter_names, Counters};
+use coldset_report::{Align, Cell, Table};
 
 /// The parameters of an experiment, as they were.
 pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
-    let mut table = Table::new(["parameter", "value", "default", "meaning"]);
+    let columns = ["parameter", "value", "default", "meaning"];
+    let aligned = [Align::Left, Align::Right, Align::Right, Align::Left];
+    let mut table = Table::new(columns.into_iter().zip(aligned));
     for doc in experiment.params {
         let given = plan.params.iter().rev().find(|(name, _)| name == doc.name);
-        table.row(vec![
+        let value = given.map_or(doc.default, |(_, value)| value);
+        table.row([
             Cell::code(doc.name),
-            Cell::figure(given.map_or(doc.default, |(_, value)| value)),
-            Cell::figure(doc.default),
-            Cell::text(doc.doc),
+            value.into(),
+            doc.default.into(),
+            doc.doc.into(),
         ]);
     }
-    Section::new(
-        "experiment",
-        "Parameters of the experiment",
-        format!(
+    Section {
+        id: "experiment",
+        title: "Parameters of the experiment",
+        intro: format!(
             "{}. Published in {}. Change: --param NAME=VALUE.",
             experiment.doc, experiment.source
         ),
-    )
-    .table(table)
-    .folded()
+        tables: vec![table],
+        folded: true,
+        ..Section::default()
+    }
 }
 
 /// The page of an experiment that was run as planned; `command` runs it again.
@@ -41,72 +46,77 @@ pub fn experiment(
     command: &str,
 ) -> String {
     let result = &outcome.result;
-    let names: Vec<&str> = result.variants.keys().map(String::as_str).collect();
+    let all = &result.variants;
+    let names: Vec<&str> = all.keys().map(String::as_str).collect();
     let title = match names.as_slice() {
         [before, .., after] => format!("{}: {before} against {after}", experiment.name),
         [one] => format!("{}: {one}", experiment.name),
         [] => experiment.name.to_owned(),
     };
-    let lead = format!(
-        "{}, on Coldset's simulated machine. The first variant is \u{201c}before\u{201d}, the last one \
-         \u{201c}after\u{201d}.",
-        experiment.doc
-    );
-    let page = Page::new(title, lead, command).fact("variants", names.join(", "));
-    let mut page = facts(page, result);
-    let changes = match plan.variants.as_slice() {
-        [before, .., after] => differences(before, after),
-        _ => Vec::new(),
-    };
-    let said = summary(result, changes);
-    page = page.headline(said.headline);
-    for (text, points) in said.paragraphs {
-        page = page.explain(text, points);
-    }
-    let mut charts = charts::experiment(result, &outcome.runs);
-    let first = charts
+    let mut lines = vec![("variants".into(), names.join(", "))];
+    lines.extend(facts(result));
+    let mut measures = charts::experiment(result, &outcome.runs);
+    let first = measures
         .iter()
         .position(|c| !c.id.starts_with("measures"))
-        .unwrap_or(charts.len());
-    let over_time = charts.split_off(first);
-    let mechanism = experiment.mechanism.iter().copied();
-    page.section(
-        Section::new(
-            "claims",
-            "Before and after",
-            "Means over the seeds with half their 95 % confidence interval (Student's t); figures are \
-             medians over the seeds. Class A must hold under every seed, B in the median, N is noise \
-             round 1, D is a direction only.",
-        )
-        .table(claims(result, ""))
-        .points(remarks(result)),
-    )
-    .section(Section::new("measures", "In one picture", "").charts(charts))
-    .section(
-        Section::new(
-            "mechanism",
-            "Counters of the mechanism",
-            "What explains the result, means over the seeds.",
-        )
-        .table(counters(&result.variants, mechanism, "")),
-    )
-    .section(Section::new("time", "Over virtual time", "").charts(over_time))
-    .section(
-        Section::new(
-            "counters",
-            "All counters",
-            "Means over the seeds; what is 0 everywhere is left out.",
-        )
-        .table(counters(
-            &result.variants,
-            all_counters(&result.variants).into_iter(),
-            "",
-        ))
-        .folded(),
-    )
-    .section(switches(&plan.variants))
-    .section(parameters(experiment, plan))
-    .section(costs(plan.costs.table()))
-    .json(experiment_json(result))
-    .render()
+        .unwrap_or(measures.len());
+    let over_time = measures.split_off(first);
+    let mechanism = Counters::on_page(all, experiment.mechanism.iter().copied(), "");
+    let every = Counters::on_page(all, counter_names(all), "");
+    let page = Page {
+        title,
+        lead: format!(
+            "{}, on Coldset's simulated machine. The first variant is \u{201c}before\u{201d}, the last one \
+             \u{201c}after\u{201d}.",
+            experiment.doc
+        ),
+        facts: lines,
+        summary: summary(result, changes(&plan.variants)),
+        sections: vec![
+            Section {
+                id: "claims",
+                title: "Before and after",
+                intro: "Means over the seeds with half their 95 % confidence interval (Student's t); figures are \
+                        medians over the seeds. Class A must hold under every seed, B in the median, N is noise \
+                        round 1, D is a direction only."
+                    .into(),
+                tables: vec![claims(result, &result.claims, "/claims", "")],
+                points: remarks(result),
+                ..Section::default()
+            },
+            Section {
+                id: "measures",
+                title: "In one picture",
+                charts: measures,
+                ..Section::default()
+            },
+            Section {
+                id: "mechanism",
+                title: "Counters of the mechanism",
+                intro: "What explains the result, means over the seeds.".into(),
+                tables: vec![mechanism.table(all)],
+                ..Section::default()
+            },
+            Section {
+                id: "time",
+                title: "Over virtual time",
+                charts: over_time,
+                ..Section::default()
+            },
+            Section {
+                id: "counters",
+                title: "All counters",
+                intro: "Means over the seeds; what is 0 everywhere is left out.".into(),
+                tables: vec![every.table(all)],
+                folded: true,
+                ..Section::default()
+            },
+            switches(&plan.variants),
+            parameters(experiment, plan),
+            costs(plan.costs.table()),
+        ],
+        command: command.into(),
+        json: experiment_json(result),
+    };
+    page.render()
 }

@@ -1,12 +1,12 @@
 //! The page of `lab replay`.
 
-use super::variants::{costs, differences, switches};
+use super::variants::{costs, difference, switches};
 use crate::charts;
-use crate::report::html::common::{all_counters, counters};
-use crate::report::html::{capital, causes, change, reasons, Cell, Page, Section, Table};
-use crate::report::{human, Number};
 use crate::runner::{show_pages, ReplayTable, Size, Variant};
 use coldset_machine::{Params, SwapConfig};
+use coldset_report::html::{capital, causes, change, reasons, Page, Section, Summary};
+use coldset_report::tables::{counter_names, Counters};
+use coldset_report::{human, Align, Cell, Number, Table};
 
 /// Sentences about counters, at most.
 const CAUSES_MAX: usize = 6;
@@ -94,7 +94,7 @@ fn figures(tables: &[ReplayTable], i: usize) -> Table {
         "pswpout",
         "aging_runs",
     ];
-    let at = pointer(tables, i);
+    let all = &table.result.variants;
     let swap = match &table.swap {
         SwapConfig::None => "no swap".to_owned(),
         SwapConfig::Zram { pages, .. } => format!("zram of {}", show_pages(u64::from(*pages))),
@@ -106,28 +106,99 @@ fn figures(tables: &[ReplayTable], i: usize) -> Table {
             )
         }
     };
-    counters(&table.result.variants, wanted.into_iter(), &at)
+    Counters::on_page(all, wanted, &pointer(tables, i))
+        .table(all)
         .caption(format!("Memory {}, {swap}", limit(table)))
 }
 
+/// All counters under a limit.
+fn every(tables: &[ReplayTable], i: usize) -> Table {
+    let all = &tables[i].result.variants;
+    Counters::on_page(all, counter_names(all), &pointer(tables, i))
+        .table(all)
+        .caption(format!("Memory {}", limit(&tables[i])))
+}
+
 fn bounds(tables: &[ReplayTable]) -> Table {
-    let mut out = Table::new(["memory", "figure", "value"]);
+    let columns = [
+        ("memory", Align::Left),
+        ("figure", Align::Left),
+        ("value", Align::Right),
+    ];
+    let mut out = Table::new(columns);
     for (i, table) in tables.iter().enumerate() {
         let at = pointer(tables, i);
         for (name, number) in &table.result.bounds {
-            out.row(vec![
-                Cell::text(limit(table)),
+            let place = format!("{at}/bounds/{name}");
+            out.row([
+                limit(table).into(),
                 Cell::code(name),
-                Cell::number(
-                    human(number.as_f64()),
-                    *number,
-                    format!("{at}/bounds/{name}"),
-                    "",
-                ),
+                Cell::number(human(number.as_f64()), *number, place),
             ]);
         }
     }
     out
+}
+
+/// Whether the last variant misses less than the first one.
+fn headline(tables: &[ReplayTable], before: &str, after: &str) -> String {
+    let mean = |v: &str| {
+        let all: Vec<f64> = tables.iter().filter_map(|t| miss_ratio(t, v)).collect();
+        all.iter().sum::<f64>() / all.len().max(1) as f64
+    };
+    let (b, a) = (mean(before), mean(after));
+    let verdict = match a.total_cmp(&b) {
+        std::cmp::Ordering::Less => format!("{after} misses less than {before}"),
+        std::cmp::Ordering::Equal => format!("{after} misses as often as {before}"),
+        std::cmp::Ordering::Greater => format!("{after} misses more than {before}"),
+    };
+    let over = if tables.len() > 1 {
+        ", mean over the limits"
+    } else {
+        ""
+    };
+    format!(
+        "{verdict}: {} against {} of all accesses ({}{over}).",
+        percent(a),
+        percent(b),
+        change(a / b.max(f64::MIN_POSITIVE))
+    )
+}
+
+/// Which counters moved under the first limit, and what that means.
+fn mechanism(tables: &[ReplayTable], before: &str, after: &str) -> Option<(String, Vec<String>)> {
+    let table = tables.first()?;
+    let of = |v: &str| &table.result.variants[v];
+    let moved = causes(of(before), of(after));
+    let better = miss_ratio(table, after) < miss_ratio(table, before);
+    let why = reasons(&moved, better).map_or_else(String::new, |r| {
+        let what = if better { "better" } else { "different" };
+        format!("Why {after} is {what}: {r}. ")
+    });
+    let limit = if tables.len() > 1 {
+        format!(" with memory {}", limit(table))
+    } else {
+        String::new()
+    };
+    let heading = format!("{why}The counters that moved most from {before} to {after}{limit}:");
+    let sentences = moved.iter().take(CAUSES_MAX).map(|c| capital(&c.sentence));
+    (!moved.is_empty()).then(|| (heading, sentences.collect()))
+}
+
+/// The replay in words.
+fn summary(tables: &[ReplayTable], variants: &[Variant]) -> Summary {
+    let ends = variants.first().zip(variants.last());
+    let ends = ends.filter(|(b, a)| b.label != a.label);
+    let mut paragraphs = vec![(
+        "Misses of all variants, least first:".to_owned(),
+        tables.iter().filter_map(sentence).collect(),
+    )];
+    paragraphs.extend(ends.and_then(|(b, a)| mechanism(tables, &b.label, &a.label)));
+    paragraphs.extend(difference(variants));
+    Summary {
+        headline: ends.map_or_else(String::new, |(b, a)| headline(tables, &b.label, &a.label)),
+        paragraphs,
+    }
 }
 
 /// The page of a replay. `heading` says which trace it was; `json` is what `--json` writes.
@@ -141,107 +212,60 @@ pub fn replay(
     command: &str,
 ) -> String {
     let names: Vec<&str> = variants.iter().map(|v| v.label.as_str()).collect();
-    let mut page = Page::new(heading, lead, command)
-        .fact("variants", names.join(", "))
-        .fact(
-            "memory",
-            tables.iter().map(limit).collect::<Vec<_>>().join(", "),
-        );
-    let ends = names.first().zip(names.last()).filter(|(b, a)| b != a);
-    if let Some((before, after)) = ends {
-        let mean = |v: &str| {
-            let all: Vec<f64> = tables.iter().filter_map(|t| miss_ratio(t, v)).collect();
-            all.iter().sum::<f64>() / all.len().max(1) as f64
-        };
-        let (b, a) = (mean(before), mean(after));
-        let verdict = match a.total_cmp(&b) {
-            std::cmp::Ordering::Less => format!("{after} misses less than {before}"),
-            std::cmp::Ordering::Equal => format!("{after} misses as often as {before}"),
-            std::cmp::Ordering::Greater => format!("{after} misses more than {before}"),
-        };
-        let over = if tables.len() > 1 {
-            ", mean over the limits"
-        } else {
-            ""
-        };
-        page = page.headline(format!(
-            "{verdict}: {} against {} of all accesses ({}{over}).",
-            percent(a),
-            percent(b),
-            change(a / b.max(f64::MIN_POSITIVE))
-        ));
-    }
-    page = page.explain(
-        "Misses of all variants, least first:",
-        tables.iter().filter_map(sentence).collect(),
-    );
-    if let (Some((before, after)), [table, ..]) = (ends, tables) {
-        let of = |v: &str| &table.result.variants[v];
-        let moved = causes(of(before), of(after));
-        let better = miss_ratio(table, after) < miss_ratio(table, before);
-        let why = reasons(&moved, better).map_or_else(String::new, |r| {
-            let what = if better { "better" } else { "different" };
-            format!("Why {after} is {what}: {r}. ")
-        });
-        let limit = if tables.len() > 1 {
-            format!(" with memory {}", limit(table))
-        } else {
-            String::new()
-        };
-        if !moved.is_empty() {
-            page = page.explain(
-                format!("{why}The counters that moved most from {before} to {after}{limit}:"),
-                moved
-                    .iter()
-                    .take(CAUSES_MAX)
-                    .map(|c| capital(&c.sentence))
-                    .collect(),
-            );
-        }
-    }
-    if let [before, .., after] = variants {
-        page = page.explain(
-            format!("What {} changes against {}:", after.label, before.label),
-            differences(before, after),
-        );
-    }
-    let mut charts = charts::replay(tables);
-    let over_time = charts.split_off(1.min(charts.len()));
-    let mut section = Section::new(
-        "misses",
-        "Figures",
-        "A miss is an access whose page had to be read from a device or from swap; the ratio is the last \
-         variant's figure over the first one's.",
-    );
-    for i in 0..tables.len() {
-        section = section.table(figures(tables, i));
-    }
-    let mut whole = Section::new(
-        "counters",
-        "All counters",
-        "What is 0 everywhere is left out.",
-    );
-    for (i, table) in tables.iter().enumerate() {
-        let all = all_counters(&table.result.variants).into_iter();
-        let table = counters(&table.result.variants, all, &pointer(tables, i))
-            .caption(format!("Memory {}", limit(table)));
-        whole = whole.table(table);
-    }
-    page.section(section)
-        .section(Section::new("curves", "Miss ratio over memory", "").charts(charts))
-        .section(Section::new("time", "Over the accesses", "").charts(over_time))
-        .section(
-            Section::new(
-                "bounds",
-                "Exact policies",
-                "LRU and OPT have the whole limit: no kernel memory is deducted.",
-            )
-            .table(bounds(tables))
-            .folded(),
-        )
-        .section(whole.folded())
-        .section(switches(variants))
-        .section(costs(&Params::default()))
-        .json(json)
-        .render()
+    let limits: Vec<String> = tables.iter().map(limit).collect();
+    let mut curves = charts::replay(tables);
+    let over_time = curves.split_off(1.min(curves.len()));
+    let page = Page {
+        title: heading.into(),
+        lead: lead.into(),
+        facts: vec![
+            ("variants".into(), names.join(", ")),
+            ("memory".into(), limits.join(", ")),
+        ],
+        summary: summary(tables, variants),
+        sections: vec![
+            Section {
+                id: "misses",
+                title: "Figures",
+                intro: "A miss is an access whose page had to be read from a device or from swap; the ratio is the \
+                        last variant's figure over the first one's."
+                    .into(),
+                tables: (0..tables.len()).map(|i| figures(tables, i)).collect(),
+                ..Section::default()
+            },
+            Section {
+                id: "curves",
+                title: "Miss ratio over memory",
+                charts: curves,
+                ..Section::default()
+            },
+            Section {
+                id: "time",
+                title: "Over the accesses",
+                charts: over_time,
+                ..Section::default()
+            },
+            Section {
+                id: "bounds",
+                title: "Exact policies",
+                intro: "LRU and OPT have the whole limit: no kernel memory is deducted.".into(),
+                tables: vec![bounds(tables)],
+                folded: true,
+                ..Section::default()
+            },
+            Section {
+                id: "counters",
+                title: "All counters",
+                intro: "What is 0 everywhere is left out.".into(),
+                tables: (0..tables.len()).map(|i| every(tables, i)).collect(),
+                folded: true,
+                ..Section::default()
+            },
+            switches(variants),
+            costs(&Params::default()),
+        ],
+        command: command.into(),
+        json,
+    };
+    page.render()
 }

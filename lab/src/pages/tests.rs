@@ -1,12 +1,12 @@
-use super::variants::differences;
+use super::variants::changes;
 use super::*;
-use crate::report::html::Page;
 use crate::runner::Variant;
+use coldset_report::html::Page;
 
 #[test]
 fn what_differs_is_said_in_the_words_of_patches_and_switches() {
     let variants = Variant::parse_all(&["base", "v5"], &[]).unwrap();
-    let list = differences(&variants[0], &variants[1]);
+    let list = changes(&variants);
     assert!(
         list.iter()
             .any(|p| p.starts_with("Patch ") && p.contains("smaller_batch: off \u{2192} on")),
@@ -18,7 +18,11 @@ fn what_differs_is_said_in_the_words_of_patches_and_switches() {
 fn all_parameters_are_listed_with_their_marks() {
     let mut used = coldset_machine::Params::default();
     used.set("nvme_read_lat_ns", 12_345).unwrap();
-    let page = Page::new("t", "", "c").section(costs(&used)).render();
+    let page = Page {
+        sections: vec![costs(&used)],
+        ..Page::default()
+    };
+    let page = page.render();
     for info in used.describe() {
         assert!(page.contains(&format!("<td class=\"code\">{}</td>", info.name)));
     }

@@ -1,13 +1,30 @@
 //! What a page says of variants and costs.
 
 use crate::ablate::parts;
-use crate::report::html::{Cell, Section, Table};
-use crate::report::human;
 use crate::runner::Variant;
 use coldset_machine::Params;
+use coldset_report::html::Section;
+use coldset_report::{human, Align, Cell, Table};
+
+/// What the last of several variants changes against the first one.
+pub fn changes(variants: &[Variant]) -> Vec<String> {
+    match variants {
+        [before, .., after] => differences(before, after),
+        _ => Vec::new(),
+    }
+}
+
+/// The same as a paragraph of a summary; none for a single variant.
+pub fn difference(variants: &[Variant]) -> Option<(String, Vec<String>)> {
+    let [before, .., after] = variants else {
+        return None;
+    };
+    let heading = format!("What {} changes against {}:", after.label, before.label);
+    Some((heading, differences(before, after)))
+}
 
 /// What differs between two variants, in the words of the patches and switches.
-pub fn differences(before: &Variant, after: &Variant) -> Vec<String> {
+fn differences(before: &Variant, after: &Variant) -> Vec<String> {
     let (b, a) = (before.switches.describe(), after.switches.describe());
     let mut parts = parts(&before.switches, &after.switches);
     let mut rest = None;
@@ -84,7 +101,7 @@ pub fn switches(variants: &[Variant]) -> Section {
     let mut columns = vec!["switch".to_owned()];
     columns.extend(variants.iter().map(|v| v.label.clone()));
     columns.extend(["patch".to_owned(), "what it does".to_owned()]);
-    let mut table = Table::new(columns);
+    let mut table = Table::of_words(columns);
     let described: Vec<_> = variants.iter().map(|v| v.switches.describe()).collect();
     let ends = variants.first().zip(variants.last());
     let parts = ends.map_or(Vec::new(), |(b, a)| parts(&b.switches, &a.switches));
@@ -96,43 +113,49 @@ pub fn switches(variants: &[Variant]) -> Section {
         let patch = part.filter(|p| p.name.starts_with("patch"));
         let mut row = vec![Cell::code(info.name)];
         row.extend(described.iter().map(|d| Cell::code(&d[i].value)));
-        row.push(Cell::text(patch.map_or_else(String::new, |p| {
-            format!("{}: {}", p.name, p.subject)
-        })));
-        row.push(Cell::text(&info.doc));
+        let patch = patch.map_or_else(String::new, |p| format!("{}: {}", p.name, p.subject));
+        row.extend([patch.into(), (&info.doc).into()]);
         table.row(row);
     }
-    Section::new(
-        "switches",
-        "Switches in which the variants differ",
-        "Every change of behaviour is a switch; those that are equal everywhere are not shown.",
-    )
-    .table(table)
-    .folded()
+    Section {
+        id: "switches",
+        title: "Switches in which the variants differ",
+        intro:
+            "Every change of behaviour is a switch; those that are equal everywhere are not shown."
+                .into(),
+        tables: vec![table],
+        folded: true,
+        ..Section::default()
+    }
 }
 
 /// All costs of the machine with their source; changed ones are marked.
 #[must_use]
 pub fn costs(costs: &Params) -> Section {
-    let mut table = Table::new(["cost", "value", "unit", "mark", "what", "source"]);
+    let columns = ["cost", "value", "unit", "mark", "what", "source"];
+    let align = |name| match name {
+        "value" => Align::Right,
+        _ => Align::Left,
+    };
+    let mut table = Table::new(columns.map(|name| (name, align(name))));
     let mut changed = 0;
     for info in costs.describe() {
         let own = info.value != info.default;
         changed += usize::from(own);
-        table.row(vec![
+        let source = match own {
+            true => format!(
+                "changed for this run; the default is {}",
+                human(info.default as f64)
+            ),
+            false => info.source.into(),
+        };
+        table.row([
             Cell::code(info.name),
-            Cell::figure(human(info.value as f64)),
-            Cell::text(info.unit),
-            Cell::text(info.mark.letter().to_string()),
-            Cell::text(info.what),
-            Cell::text(if own {
-                format!(
-                    "changed for this run; the default is {}",
-                    human(info.default as f64)
-                )
-            } else {
-                info.source.into()
-            }),
+            human(info.value as f64).into(),
+            info.unit.into(),
+            info.mark.letter().to_string().into(),
+            info.what.into(),
+            source.into(),
         ]);
     }
     let mut intro =
@@ -142,7 +165,12 @@ pub fn costs(costs: &Params) -> Section {
     if changed > 0 {
         intro += &format!(" {changed} changed for this run.");
     }
-    Section::new("parameters", "Parameters of the simulated machine", intro)
-        .table(table)
-        .folded()
+    Section {
+        id: "parameters",
+        title: "Parameters of the simulated machine",
+        intro,
+        tables: vec![table],
+        folded: true,
+        ..Section::default()
+    }
 }

@@ -2,46 +2,90 @@
 
 use super::variants::costs;
 use crate::charts;
-use crate::report::html::common::{claim_figure, claim_verdict, counters, seeds};
-use crate::report::html::{capital, Cell, Page, Section, Table};
-use crate::report::text::{band, is_ratio, published};
-use crate::report::{experiments_json, Class, ExperimentResult};
 use crate::rig::Costs;
-use crate::verify::{sensitivity_json, sensitivity_rows, Sensitivity, Verified};
+use crate::verify::{sensitivity_json, sensitivity_table, Sensitivity, Verified};
+use coldset_report::html::{capital, Page, Section, Summary};
+use coldset_report::shown::seeds;
+use coldset_report::tables::{accepted, Counters, ACCEPTANCE};
+use coldset_report::{experiments_json, Align, Cell, Class, ExperimentResult, Table};
 
+/// Where the unit stands among the columns of the acceptance table.
+const UNIT_AT: usize = 4;
+
+/// Claims of an experiment, with their units; `pointer` leads to it in the JSON.
 fn acceptance(name: &str, result: &ExperimentResult, pointer: &str) -> Table {
-    let mut table = Table::new([
-        "claim",
-        "class",
-        "published",
-        "ours",
-        "unit",
-        "band",
-        "verdict",
-    ])
-    .caption(name);
+    let mut columns = ACCEPTANCE.to_vec();
+    columns.insert(UNIT_AT, ("unit", Align::Left));
+    let mut table = Table::new(columns).caption(name);
     for (i, claim) in result.claims.iter().enumerate() {
-        table.row(vec![
-            Cell::text(&claim.name),
-            Cell::text(claim.class.to_string()),
-            Cell::figure(published(claim.published.as_ref(), is_ratio(claim))),
-            claim_figure(claim, &format!("{pointer}/claims/{i}")),
-            Cell::text(if is_ratio(claim) {
-                "ratio"
-            } else {
-                &claim.unit
-            }),
-            Cell::text(band(claim)),
-            claim_verdict(claim),
-        ]);
-    }
-    for skipped in &result.skipped {
-        let mut row = vec![Cell::text(&skipped.name)];
-        row.extend((0..5).map(|_| Cell::text("")));
-        row.push(Cell::text("not run"));
+        let mut row = accepted(claim, &format!("{pointer}/claims/{i}")).to_vec();
+        let unit = if claim.is_ratio() {
+            "ratio"
+        } else {
+            &claim.unit
+        };
+        row.insert(UNIT_AT, unit.into());
         table.row(row);
     }
+    for skipped in &result.skipped {
+        let name = skipped.name.as_str();
+        table.row([name, "", "", "", "", "", "not run"].map(Cell::from));
+    }
     table
+}
+
+/// How many claims of a class are in, and what that class demands.
+fn of_class(class: Class, results: &[&ExperimentResult]) -> Option<String> {
+    let claims = results.iter().flat_map(|r| &r.claims);
+    let passed: Vec<bool> = claims
+        .filter(|c| c.class == class)
+        .map(|c| c.pass)
+        .collect();
+    let what = match class {
+        Class::A => "must hold under every seed",
+        Class::B => "the median must be in the band",
+        Class::N => "no difference beyond the noise",
+        Class::D => "the direction must be right",
+    };
+    let good = passed.iter().filter(|pass| **pass).count();
+    (!passed.is_empty()).then(|| format!("Class {class} ({what}): {good} of {} in.", passed.len()))
+}
+
+/// The verdict in words.
+fn summary(verified: &Verified) -> Summary {
+    let (results, failed) = verified.split();
+    let claims = || results.iter().flat_map(|r| &r.claims);
+    let (all, good) = (claims().count(), claims().filter(|c| c.pass).count());
+    let accepted = if verified.accepted() {
+        "Accepted: every claim of class A and B is in its band"
+    } else {
+        "Not accepted: a claim of class A or B is out, or an experiment gave no result"
+    };
+    let classes = [Class::A, Class::B, Class::N, Class::D];
+    let classes = classes.into_iter().filter_map(|c| of_class(c, &results));
+    let mut paragraphs = vec![(String::new(), classes.collect())];
+    let mut out: Vec<String> = Vec::new();
+    for result in &results {
+        for claim in result.claims.iter().filter(|c| !c.pass) {
+            let name = &result.header.experiment;
+            out.push(format!("{name}, {}: {}.", claim.name, claim.reason));
+        }
+    }
+    let lacking = failed
+        .iter()
+        .map(|(name, reason)| format!("{name}: {reason}."));
+    for (heading, list) in [
+        ("Out of their band:", out),
+        ("Without a result:", lacking.collect()),
+    ] {
+        if !list.is_empty() {
+            paragraphs.push((heading.into(), list));
+        }
+    }
+    Summary {
+        headline: format!("{accepted}. {good} of {all} claims are in."),
+        paragraphs,
+    }
 }
 
 /// The page of all experiments.
@@ -53,112 +97,64 @@ pub fn verify(
     command: &str,
 ) -> String {
     let (results, failed) = verified.split();
-    let claims = || results.iter().flat_map(|r| &r.claims);
-    let (all, good) = (claims().count(), claims().filter(|c| c.pass).count());
     let names: Vec<&str> = verified.experiments.iter().map(|(e, _)| e.name).collect();
-    let accepted = if verified.accepted() {
-        "Accepted: every claim of class A and B is in its band"
-    } else {
-        "Not accepted: a claim of class A or B is out, or an experiment gave no result"
-    };
-    let mut points = Vec::new();
-    for class in [Class::A, Class::B, Class::N, Class::D] {
-        let of = || claims().filter(move |c| c.class == class);
-        if of().next().is_some() {
-            let what = match class {
-                Class::A => "must hold under every seed",
-                Class::B => "the median must be in the band",
-                Class::N => "no difference beyond the noise",
-                Class::D => "the direction must be right",
-            };
-            points.push(format!(
-                "Class {class} ({what}): {} of {} in.",
-                of().filter(|c| c.pass).count(),
-                of().count()
-            ));
-        }
-    }
-    let mut out: Vec<String> = Vec::new();
-    for result in &results {
-        for claim in result.claims.iter().filter(|c| !c.pass) {
-            let name = &result.header.experiment;
-            out.push(format!("{name}, {}: {}.", claim.name, claim.reason));
-        }
-    }
-    let mut lacking: Vec<String> = Vec::new();
-    for (name, reason) in &failed {
-        lacking.push(format!("{name}: {reason}."));
-    }
-    let mut page = Page::new(
-        "Acceptance of the model",
-        "The published experiments on Coldset's simulated machine, each figure beside the published one.",
-        command,
-    )
-    .fact("experiments", names.join(", "));
-    if let Some(first) = results.first() {
-        page = page.fact("seeds", seeds(&first.seeds));
-    }
-    page = page
-        .headline(format!("{accepted}. {good} of {all} claims are in."))
-        .explain("", points);
-    if !out.is_empty() {
-        page = page.explain("Out of their band:", out);
-    }
-    if !lacking.is_empty() {
-        page = page.explain("Without a result:", lacking);
-    }
-    let mut table = Section::new(
-        "acceptance",
-        "Acceptance table",
-        "Ours is the median over the seeds with half the 95 % confidence interval of the mean.",
-    );
-    for (i, result) in results.iter().enumerate() {
-        let name = &result.header.experiment;
-        table = table.table(acceptance(name, result, &format!("/experiments/{i}")));
-    }
-    page = page.section(table);
-    if let Some(s) = changes {
-        let (columns, rows) = sensitivity_rows(s);
-        let mut grid = Table::new(columns);
-        for row in rows {
-            grid.row(row.into_iter().map(Cell::text).collect());
-        }
-        page = page.section(
-            Section::new(
-                "sensitivity",
-                "Sensitivity to assumed costs",
-                "The same claims with the assumed costs halved and doubled: a sign that is not kept hangs \
-                 on a guess.",
-            )
-            .table(grid),
-        );
-    }
-    let mut pictures = Vec::new();
-    let mut mechanism = Section::new(
-        "mechanism",
-        "Counters of the mechanisms",
-        "Means over the seeds.",
-    );
-    let mut index = 0;
-    for (experiment, result) in &verified.experiments {
-        let Ok(result) = result else { continue };
+    let mut facts = vec![("experiments".into(), names.join(", "))];
+    facts.extend(results.first().map(|r| ("seeds".into(), seeds(&r.seeds))));
+    let (mut claims, mut pictures, mut mechanisms) = (Vec::new(), Vec::new(), Vec::new());
+    let there = verified.experiments.iter();
+    let there = there.filter_map(|(e, result)| Some((e, result.as_ref().ok()?)));
+    for (i, (experiment, result)) in there.enumerate() {
+        let place = format!("/experiments/{i}");
+        claims.push(acceptance(experiment.name, result, &place));
         for mut chart in charts::experiment(result, &[]) {
             chart.id = format!("{}-{}", experiment.name, chart.id);
             chart.title = format!("{}: {}", experiment.name, chart.title.to_lowercase());
             pictures.push(chart);
         }
         let names = experiment.mechanism.iter().copied();
-        let table = counters(&result.variants, names, &format!("/experiments/{index}"));
-        mechanism = mechanism.table(table.caption(capital(experiment.name)));
-        index += 1;
+        let table = Counters::on_page(&result.variants, names, &place).table(&result.variants);
+        mechanisms.push(table.caption(capital(experiment.name)));
     }
-    page.section(Section::new("measures", "Before and after", "").charts(pictures))
-        .section(mechanism.folded())
-        .section(costs(used.table()))
-        .json(experiments_json(
-            &results,
-            &failed,
-            changes.map(sensitivity_json),
-        ))
-        .render()
+    let page = Page {
+        title: "Acceptance of the model".into(),
+        lead: "The published experiments on Coldset's simulated machine, each figure beside the published one.".into(),
+        facts,
+        summary: summary(verified),
+        sections: vec![
+            Section {
+                id: "acceptance",
+                title: "Acceptance table",
+                intro: "Ours is the median over the seeds with half the 95 % confidence interval of the mean.".into(),
+                tables: claims,
+                ..Section::default()
+            },
+            Section {
+                id: "sensitivity",
+                title: "Sensitivity to assumed costs",
+                intro: "The same claims with the assumed costs halved and doubled: a sign that is not kept hangs \
+                        on a guess."
+                    .into(),
+                tables: changes.map(sensitivity_table).into_iter().collect(),
+                ..Section::default()
+            },
+            Section {
+                id: "measures",
+                title: "Before and after",
+                charts: pictures,
+                ..Section::default()
+            },
+            Section {
+                id: "mechanism",
+                title: "Counters of the mechanisms",
+                intro: "Means over the seeds.".into(),
+                tables: mechanisms,
+                folded: true,
+                ..Section::default()
+            },
+            costs(used.table()),
+        ],
+        command: command.into(),
+        json: experiments_json(&results, &failed, changes.map(sensitivity_json)),
+    };
+    page.render()
 }

@@ -3,7 +3,7 @@
 use super::RunnerError;
 use crate::fidelity::compare::{compare, trace_of, CaseResult, Compared, Policy};
 use crate::fidelity::{Case, Reference};
-use crate::report::{human, Align, Grid, Number, Style};
+use crate::report::{human, Align, Number, Style, Table};
 use crate::runner::Progress;
 use rayon::prelude::*;
 use serde_json::{json, Value};
@@ -304,14 +304,14 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
             ("kernel's repeats", Align::Right),
             ("verdict", Align::Left),
         ];
-        let mut grid = Grid::new(style, &columns);
+        let mut table = Table::new(columns);
         for j in &c.counters {
             let k = &j.counter;
             if k.ours == 0.0 && k.kernel == 0.0 {
                 continue;
             }
-            grid.row(vec![
-                k.name.into(),
+            table.row([
+                k.name.to_owned(),
                 human((k.ours * 10.0).round() / 10.0),
                 human(k.kernel),
                 percent(k.error),
@@ -319,7 +319,7 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
                 j.verdict.text().into(),
             ]);
         }
-        out.push_str(&grid.render());
+        out.push_str(&table.text(style));
         for why in [SWITCHED_OUT, FLUSHER] {
             let names: Vec<&str> = c
                 .counters

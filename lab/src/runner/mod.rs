@@ -25,5 +25,5 @@ pub use quantity::{
 };
 pub use replays::{inspect_all, Inspection};
 pub use replays::{replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT};
-pub use replays_text::{render_replay, replays_json, write_replay_csv};
+pub use replays_text::{render_replay, replay_values, replays_json};
 pub use variant::Variant;

@@ -3,10 +3,9 @@
 use super::quantity::show_pages;
 use super::replays::ReplayTable;
 use super::Size;
-use crate::report::{human, replay_json, Align, Grid, Number, Style};
+use crate::report::{human, replay_json, Align, Cell, Number, Style, Table};
 use coldset_machine::SwapConfig;
 use std::fmt::Write as _;
-use std::io::Write;
 
 /// Variants side by side in one table.
 const ABREAST: usize = 5;
@@ -77,19 +76,20 @@ pub fn render_replay(table: &ReplayTable, style: Style) -> String {
         if i > 0 {
             out.push('\n');
         }
-        out.push_str(&grid(table, names, style).render());
+        out.push_str(&side_by_side(table, names).text(style));
     }
     out
 }
 
-fn grid(table: &ReplayTable, names: &[&str], style: Style) -> Grid {
+/// Variants beside the exact policies.
+fn side_by_side(table: &ReplayTable, names: &[&str]) -> Table {
     let with_bounds = table.result.bounds.contains_key("lru_misses");
     let mut columns = vec![("", Align::Left)];
     columns.extend(names.iter().map(|&name| (name, Align::Right)));
     if with_bounds {
         columns.extend([("exact LRU", Align::Right), ("OPT", Align::Right)]);
     }
-    let mut grid = Grid::new(style, &columns);
+    let mut grid = Table::new(columns);
     let mean = |variant: &str, counters: &[&str]| -> f64 {
         let all = &table.result.variants[variant];
         counters
@@ -153,26 +153,27 @@ pub fn replays_json(tables: &[ReplayTable]) -> String {
     format!("{{\n  \"replays\": [\n{}\n  ]\n}}\n", parts.join(",\n"))
 }
 
-/// Writes `memory_pages,variant,phase,counter,value`.
-///
-/// # Errors
-/// What the writer reports.
-pub fn write_replay_csv(tables: &[ReplayTable], out: impl Write) -> csv::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(["memory_pages", "variant", "phase", "counter", "value"])?;
+/// `memory_pages,variant,phase,counter,value` of all tables, for CSV.
+#[must_use]
+pub fn replay_values(tables: &[ReplayTable]) -> Table {
+    let columns = ["memory_pages", "variant", "phase", "counter", "value"];
+    let mut out = Table::of_words(columns);
     for table in tables {
-        let memory = table.memory.pages.to_string();
         for (variant, counters) in &table.result.variants {
             for (counter, summary) in counters {
-                for (phase, value) in summary.per_seed.iter().enumerate() {
-                    let (phase, value) = (phase.to_string(), value.to_string());
-                    writer.write_record([&memory, variant, &phase, counter, &value])?;
+                for (phase, &value) in summary.per_seed.iter().enumerate() {
+                    out.row([
+                        Cell::from(table.memory.pages),
+                        variant.into(),
+                        (phase as u64).into(),
+                        counter.into(),
+                        value.into(),
+                    ]);
                 }
             }
         }
     }
-    writer.flush()?;
-    Ok(())
+    out
 }
 
 #[cfg(test)]
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn csv_is_long() {
         let mut out = Vec::new();
-        write_replay_csv(&[table(221)], &mut out).unwrap();
+        replay_values(&[table(221)]).csv(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
             text.starts_with("memory_pages,variant,phase,counter,value\n221,base,0,accesses,900\n")

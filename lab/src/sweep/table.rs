@@ -2,7 +2,7 @@
 
 use super::{Cell, Rows};
 use crate::experiments::Experiment;
-use crate::report::{human, Align, Grid, Measure, Style};
+use crate::report::{human, Align, Measure, Style, Table};
 use crate::stats::{Interval, Spread};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;
@@ -112,20 +112,20 @@ pub fn render_means(groups: &[Group], named: &[String], style: Style) -> String 
         let mut columns: Vec<(&str, Align)> = settings.iter().map(|s| (*s, Align::Left)).collect();
         columns.push(("seeds", Align::Right));
         columns.extend(counters.iter().map(|c| (c.as_str(), Align::Right)));
-        let mut grid = Grid::new(style, &columns);
+        let mut table = Table::new(columns);
         for group in &mine {
             let setting = |s: &&str| group.settings.get(*s).cloned().unwrap_or_default();
             let mut cells: Vec<String> = settings.iter().map(setting).collect();
             cells.push(group.seeds.to_string());
             cells.extend(counters.iter().map(|c| show(group.counters.get(*c))));
-            grid.row(cells);
+            table.row(cells);
         }
         if !out.is_empty() {
             out.push('\n');
         }
         out.push_str(experiment);
         out.push_str("\n\n");
-        out.push_str(&grid.render());
+        out.push_str(&table.text(style));
     }
     out
 }

@@ -4,15 +4,15 @@ mod sensitivity;
 mod text;
 
 pub use sensitivity::{
-    render_sensitivity, sensitivity, sensitivity_json, sensitivity_rows, Changed, Costing,
+    render_sensitivity, sensitivity, sensitivity_json, sensitivity_table, Changed, Costing,
     Sensitivity,
 };
 pub use text::render_verify;
 
 use crate::experiments::{Experiment, EXPERIMENTS};
-use crate::report::{Class, ExperimentResult};
 use crate::rig::Costs;
 use crate::runner::{experiment, run, Plan, Progress, RunnerError, Variant};
+use coldset_report::{Class, ExperimentResult};
 use rayon::prelude::*;
 
 /// What to verify.

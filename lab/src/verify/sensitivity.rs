@@ -2,14 +2,16 @@
 //! (`docs/rules/machine.md#costs`).
 
 use super::{verify, Verified, VerifyPlan};
-use crate::report::text::{band, figure};
-use crate::report::{Align, ClaimResult, Class, Grid, Style, Subject};
 use crate::rig::Costs;
 use crate::runner::Progress;
 use coldset_machine::params::Mark;
+use coldset_report::{Align, ClaimResult, Class, Style, Subject, Table};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
+
+/// Up to so many costings stand side by side.
+const FEW: usize = 4;
 
 /// A set of costs to rerun with.
 #[derive(Clone, Debug)]
@@ -148,17 +150,19 @@ pub fn sensitivity(
     }
 }
 
-/// Headings and rows of the table: the figure under each costing, if there are few of them.
+/// The figure under each costing, if there are few of them.
 #[must_use]
-pub fn sensitivity_rows(s: &Sensitivity) -> (Vec<String>, Vec<Vec<String>>) {
-    let few = s.labels.len() <= 4;
-    let mut columns: Vec<String> = ["experiment", "claim", "class", "band", "usual"]
-        .map(str::to_owned)
+pub fn sensitivity_table(s: &Sensitivity) -> Table {
+    let few = s.labels.len() <= FEW;
+    let mut columns = ["experiment", "claim", "class", "band"]
+        .map(|name| (name, Left))
         .to_vec();
+    columns.push(("usual", Right));
     if few {
-        columns.extend(s.labels.iter().cloned());
+        columns.extend(s.labels.iter().map(|label| (label.as_str(), Right)));
     }
-    columns.extend(["sign".to_owned(), "verdict".to_owned()]);
+    columns.extend([("sign", Left), ("verdict", Left)]);
+    let mut table = Table::new(columns);
     let kept = |list: Vec<bool>| {
         let good = list.iter().filter(|&&k| k).count();
         if good == list.len() {
@@ -167,45 +171,34 @@ pub fn sensitivity_rows(s: &Sensitivity) -> (Vec<String>, Vec<Vec<String>>) {
             format!("kept in {good} of {}", list.len())
         }
     };
-    let row = |c: &Changed| {
+    for c in &s.claims {
+        let usual = c.usual.shown();
         let mut cells = vec![
             c.experiment.to_owned(),
             c.usual.name.clone(),
             c.usual.class.to_string(),
-            band(&c.usual),
-            figure(&c.usual),
+            usual.band,
+            usual.figure,
         ];
         if few {
-            let show = |o: &Option<ClaimResult>| o.as_ref().map_or("no result".into(), figure);
+            let show = |o: &Option<ClaimResult>| {
+                o.as_ref()
+                    .map_or("no result".into(), |claim| claim.shown().figure)
+            };
             cells.extend(c.other.iter().map(show));
         }
         cells.push(kept(c.keeps_sign().collect()));
         cells.push(kept(c.keeps_verdict().collect()));
-        cells
-    };
-    (columns, s.claims.iter().map(row).collect())
+        table.row(cells);
+    }
+    table
 }
 
 /// A table with the figure under each costing, or, if there are many costings, with the costs that
 /// matter.
 #[must_use]
 pub fn render_sensitivity(s: &Sensitivity, style: Style) -> String {
-    let few = s.labels.len() <= 4;
-    let (columns, rows) = sensitivity_rows(s);
-    let align = |i: usize| {
-        if i >= 4 && i + 2 < columns.len() {
-            Right
-        } else {
-            Left
-        }
-    };
-    let headings: Vec<(&str, Align)> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, name)| (name.as_str(), align(i)))
-        .collect();
-    let mut grid = Grid::new(style, &headings);
-    rows.into_iter().for_each(|row| grid.row(row));
+    let few = s.labels.len() <= FEW;
     let mut lines = String::new();
     for c in &s.claims {
         if !few {
@@ -226,7 +219,7 @@ pub fn render_sensitivity(s: &Sensitivity, style: Style) -> String {
     let signs = whole(|c| c.keeps_sign().all(|k| k));
     let verdicts = whole(|c| c.keeps_verdict().all(|k| k));
     let mut out = String::from("Sensitivity to assumed costs\n\n");
-    out.push_str(&grid.render());
+    out.push_str(&sensitivity_table(s).text(style));
     if !lines.is_empty() {
         let _ = write!(out, "\n{lines}");
     }

@@ -1,103 +1,67 @@
 //! The acceptance table.
 
 use super::Verified;
-use crate::report::text::{band, figure, is_ratio, published, verdict};
-use crate::report::{human, Align, ClaimResult, Class, ExperimentResult, Grid, Style, Subject};
+use coldset_report::tables::{accepted, Counters, ACCEPTANCE};
+use coldset_report::{Align, Cell, Class, ExperimentResult, Style, Table};
 use std::fmt::Write;
-use Align::{Left, Right};
 
 /// One row a claim, then the counters of each experiment's mechanism.
 #[must_use]
 pub fn render_verify(verified: &Verified, style: Style) -> String {
-    let mut out = acceptance(verified, style);
+    let mut out = acceptance(verified).text(style);
     for (experiment, result) in &verified.experiments {
-        if let Ok(result) = result {
-            let grid = mechanism(result, experiment.mechanism, style);
-            if !grid.is_empty() {
-                // Writing to a string cannot fail.
-                let _ = write!(
-                    out,
-                    "\nMechanism of {}: means over the seeds\n\n{}",
-                    experiment.name,
-                    grid.render()
-                );
-            }
+        let Ok(result) = result else { continue };
+        let table = mechanism(result, experiment.mechanism);
+        if !table.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                out,
+                "\nMechanism of {}: means over the seeds\n\n{}",
+                experiment.name,
+                table.text(style)
+            );
         }
     }
     summary(&mut out, verified);
     out
 }
 
-fn acceptance(verified: &Verified, style: Style) -> String {
-    let mut grid = Grid::new(
-        style,
-        &[
-            ("experiment", Left),
-            ("claim", Left),
-            ("class", Left),
-            ("published", Right),
-            ("ours", Right),
-            ("band", Left),
-            ("verdict", Left),
-        ],
-    );
+fn acceptance(verified: &Verified) -> Table {
+    let mut table = Table::new([("experiment", Align::Left)].into_iter().chain(ACCEPTANCE));
     for (experiment, result) in &verified.experiments {
+        let mut row = |cells: [Cell; 6]| {
+            table.row([experiment.name.into()].into_iter().chain(cells));
+        };
         match result {
             Ok(result) => {
                 for claim in &result.claims {
-                    grid.row(row(experiment.name, claim, result.seeds.len()));
+                    row(accepted(claim, ""));
                 }
                 for skipped in &result.skipped {
-                    let mut cells = vec![experiment.name.to_owned(), skipped.name.clone()];
-                    cells.extend(["", "", "not run", "", "-"].map(str::to_owned));
-                    grid.row(cells);
+                    let name = skipped.name.as_str();
+                    row([name, "", "", "not run", "", "-"].map(Cell::from));
                 }
             }
             Err(error) => {
-                let mut cells = vec![experiment.name.to_owned(), error.to_string()];
-                cells.extend(["", "", "no result", "", "OUT"].map(str::to_owned));
-                grid.row(cells);
+                let error = error.to_string();
+                row([error.as_str(), "", "", "no result", "", "OUT"].map(Cell::from));
             }
         }
     }
-    grid.render()
+    table
 }
 
-fn row(experiment: &str, claim: &ClaimResult, seeds: usize) -> Vec<String> {
-    let condition = claim.subject == Subject::Predicate;
-    let ours = if condition {
-        format!("{}/{seeds} seeds", seeds - claim.failing_seeds.len())
-    } else {
-        figure(claim)
+fn mechanism(result: &ExperimentResult, names: &[&'static str]) -> Table {
+    let all = &result.variants;
+    let there = |name: &&str| all.values().any(|counters| counters.contains_key(*name));
+    let shown = Counters {
+        names: names.iter().copied().filter(there).collect(),
+        variants: all.keys().map(String::as_str).collect(),
+        intervals: false,
+        ratio: None,
+        pointer: "",
     };
-    vec![
-        experiment.to_owned(),
-        claim.name.clone(),
-        claim.class.to_string(),
-        published(claim.published.as_ref(), is_ratio(claim)),
-        ours,
-        band(claim),
-        verdict(claim.pass).into(),
-    ]
-}
-
-fn mechanism(result: &ExperimentResult, names: &[&str], style: Style) -> Grid {
-    let mut columns = vec![("counter", Left)];
-    columns.extend(result.variants.keys().map(|v| (v.as_str(), Right)));
-    let mut grid = Grid::new(style, &columns);
-    for &name in names {
-        let of = |variant: &String| result.variants[variant].get(name);
-        if result.variants.keys().any(|v| of(v).is_some()) {
-            let mut cells = vec![name.to_owned()];
-            cells.extend(
-                result.variants.keys().map(|v| {
-                    of(v).map_or_else(|| "-".into(), |summary| human(summary.mean.as_f64()))
-                }),
-            );
-            grid.row(cells);
-        }
-    }
-    grid
+    shown.table(all)
 }
 
 fn summary(out: &mut String, verified: &Verified) {

@@ -1,6 +1,6 @@
 //! Miss-ratio curves.
 
-use super::spec::{axis, chart, short, Table, WIDTH};
+use super::spec::{axis, chart, short, Data, WIDTH};
 use super::{Chart, CurveLine};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ const SHAPES: [&str; 6] = [
 #[must_use]
 pub fn curves(lines: &[CurveLine]) -> Chart {
     let columns = ["memory", "ratio", "lo", "hi", "policy", "kind"];
-    let mut table = Table::new(&columns, &["memory", "ratio", "lo", "hi"]);
+    let mut table = Data::new(&columns, &["memory", "ratio", "lo", "hi"]);
     let mut names: Vec<&str> = Vec::new();
     for line in lines {
         if !names.contains(&line.name.as_str()) {

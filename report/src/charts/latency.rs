@@ -1,6 +1,6 @@
 //! Distributions of latency: how many operations took longer than a time.
 
-use super::spec::{axis, chart, colour, short, Table, VARIANTS_MAX, WIDTH};
+use super::spec::{axis, chart, colour, short, Data, VARIANTS_MAX, WIDTH};
 use super::Chart;
 use crate::RunResult;
 use indexmap::IndexMap;
@@ -47,7 +47,7 @@ fn one(name: &str, by_variant: &IndexMap<&str, BTreeMap<u64, u64>>, variants: &[
         .rev()
         .find(|u| middle >= u.1)
         .unwrap_or(&UNITS[0]);
-    let mut table = Table::new(&["t", "share", "variant"], &["t", "share"]);
+    let mut table = Data::new(&["t", "share", "variant"], &["t", "share"]);
     for variant in variants.iter().take(VARIANTS_MAX) {
         let Some(cells) = by_variant.get(variant.as_str()) else {
             continue;

@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Lines};
 use super::over_time::about;
-use super::spec::{chart, short, Table, WIDTH};
+use super::spec::{chart, short, Data, WIDTH};
 use super::topics::{LISTS, PLAIN_LISTS};
 use super::Chart;
 use serde_json::json;
@@ -32,7 +32,7 @@ fn kind(name: &str) -> &str {
 
 fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
     let names = &lines.parts[part];
-    let mut table = Table::new(
+    let mut table = Data::new(
         &["from", "to", "pages", "variant", "list"],
         &["from", "to", "pages"],
     );

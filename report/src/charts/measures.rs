@@ -1,6 +1,6 @@
 //! What the claims measure, as bars with intervals beside the variant that stands for before.
 
-use super::spec::{chart, colour, short, Table, VARIANTS_MAX, WIDTH};
+use super::spec::{chart, colour, short, Data, VARIANTS_MAX, WIDTH};
 use super::Chart;
 use crate::{Direction, ExperimentResult, Published, Subject};
 use serde_json::json;
@@ -83,8 +83,8 @@ pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
     }
     let columns = ["measure", "variant", "value", "lo", "hi", "published"];
     let numbers = ["value", "lo", "hi", "published"];
-    let mut small = (Table::new(&columns, &numbers), 0, false);
-    let mut large = (Table::new(&columns, &numbers), 0, false);
+    let mut small = (Data::new(&columns, &numbers), 0, false);
+    let mut large = (Data::new(&columns, &numbers), 0, false);
     for measure in list(result, base) {
         let of = |v: &String| result.variants[v].get(&measure.counter);
         let whole = of(base).map_or(0.0, |s| s.mean.as_f64());
@@ -135,7 +135,7 @@ pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
 
 fn bars(
     id: &str,
-    table: Table,
+    table: Data,
     published: bool,
     log: bool,
     base: &str,

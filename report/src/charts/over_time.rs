@@ -1,7 +1,7 @@
 //! Rates and levels over time, all variants on one axis.
 
 use super::frame::{Frame, Lines, BINS};
-use super::spec::{axis, chart, colour, short, Table, VARIANTS_MAX, WIDTH};
+use super::spec::{axis, chart, colour, short, Data, VARIANTS_MAX, WIDTH};
 use super::topics::{Kind, Topic, TOPICS};
 use super::Chart;
 use serde_json::{json, Value};
@@ -18,7 +18,7 @@ pub fn over_time(lines: &Lines<'_>, frame: &Frame) -> Vec<Chart> {
 }
 
 fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
-    let mut table = Table::new(&["t", "v", "variant", "series", "part"], &["t", "v"]);
+    let mut table = Data::new(&["t", "v", "variant", "series", "part"], &["t", "v"]);
     let mut shown: Vec<&str> = Vec::new();
     let mut parts: Vec<&str> = Vec::new();
     for (part, names) in &lines.parts {

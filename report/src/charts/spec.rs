@@ -17,13 +17,13 @@ const BETWEEN: [&str; 6] = [
 pub const VARIANTS_MAX: usize = BETWEEN.len() + 2;
 
 /// Rows of comma-separated values: a third of the size of the same data as objects.
-pub struct Table {
+pub struct Data {
     out: csv::Writer<Vec<u8>>,
     numbers: Vec<&'static str>,
     rows: usize,
 }
 
-impl Table {
+impl Data {
     /// With these columns; `numbers` are those that hold numbers.
     pub fn new(columns: &[&'static str], numbers: &[&'static str]) -> Self {
         let mut out = csv::Writer::from_writer(Vec::new());

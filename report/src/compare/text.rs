@@ -1,7 +1,9 @@
 //! Tables and JSON of a comparison.
 
 use super::{Compared, Comparison, Row};
-use crate::{human, Align, CounterSummary, Direction, Grid, Number, Style};
+use crate::shown::{better, seeds};
+use crate::tables::pointer;
+use crate::{Align, Cell, CounterSummary, Number, Style, Table};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
@@ -9,13 +11,12 @@ use Align::{Left, Right};
 /// What differs, then one table a variant.
 #[must_use]
 pub fn render_comparison(c: &Comparison, style: Style) -> String {
-    let seeds: Vec<String> = c.seeds.iter().map(u64::to_string).collect();
     let mut out = format!(
         "{}: before {}, after {}; seeds {}\n",
         c.experiment,
         c.files[0],
         c.files[1],
-        seeds.join(" ")
+        seeds(&c.seeds)
     );
     // Writing to a string cannot fail.
     for (name, before, after) in &c.differing {
@@ -28,12 +29,8 @@ pub fn render_comparison(c: &Comparison, style: Style) -> String {
         let _ = writeln!(out, "  {variant} is in {file} only");
     }
     for compared in &c.variants {
-        let _ = write!(
-            out,
-            "\n{}\n\n{}",
-            compared.variant,
-            table(compared, style).render()
-        );
+        let table = compared.table(|_| true).text(style);
+        let _ = write!(out, "\n{}\n\n{table}", compared.variant);
     }
     out.push_str(
         "\nmeans over the seeds \u{b1} half the 95 % confidence interval (Student's t); ratio: median over the seeds.\n\
@@ -42,71 +39,63 @@ pub fn render_comparison(c: &Comparison, style: Style) -> String {
     out
 }
 
-fn table(compared: &Compared, style: Style) -> Grid {
-    let before = format!("before:{}", compared.variant);
-    let after = format!("after:{}", compared.variant);
-    let mut grid = Grid::new(
-        style,
-        &[
-            ("measure", Left),
-            ("unit", Left),
-            (before.as_str(), Right),
-            (after.as_str(), Right),
-            ("ratio", Right),
-            ("better", Left),
-            ("verdict", Left),
-        ],
-    );
-    for row in compared.rows.iter().filter(|r| r.is_something()) {
-        grid.row(vec![
-            row.name.clone(),
-            row.unit.clone(),
-            mean(&row.before),
-            mean(&row.after),
-            row.ratio_text(),
-            match row.direction {
-                Direction::HigherIsBetter => "higher",
-                Direction::LowerIsBetter => "lower",
-                Direction::Neutral => "",
-            }
-            .into(),
-            row.verdict.name().into(),
+impl Compared {
+    /// The rows that are wanted and not 0 on both sides.
+    #[must_use]
+    pub fn table(&self, wanted: impl Fn(&Row) -> bool) -> Table {
+        let mut table = Table::new([
+            ("measure".to_owned(), Left),
+            ("unit".into(), Left),
+            (format!("before:{}", self.variant), Right),
+            (format!("after:{}", self.variant), Right),
+            ("ratio".into(), Right),
+            ("better".into(), Left),
+            ("verdict".into(), Left),
         ]);
-    }
-    grid
-}
-
-fn mean(summary: &CounterSummary) -> String {
-    let mean = human(summary.mean.as_f64());
-    match summary.ci95 {
-        Some(ci) if ci.half_width() > 0.0 => {
-            let half = ci.half_width();
-            format!(
-                "{mean} \u{b1}{}",
-                human(if half >= 10.0 { half.round() } else { half })
-            )
+        let rows = self.rows.iter().filter(|r| r.is_something());
+        for row in rows.filter(|r| wanted(r)) {
+            let at = pointer("", &self.variant, &row.counter);
+            let name = Cell::from(&row.name);
+            table.row([
+                if row.claimed {
+                    name
+                } else {
+                    Cell::code(&row.name)
+                },
+                (&row.unit).into(),
+                Cell::mean(Some(&row.before), true, &format!("{at}/before")),
+                Cell::mean(Some(&row.after), true, &format!("{at}/after")),
+                row.ratio_cell(&at),
+                better(row.direction).into(),
+                Cell::judged(row.verdict.name(), row.verdict.good()),
+            ]);
         }
-        _ => mean,
+        table
     }
 }
 
 impl Row {
     /// Not 0 on both sides.
-    pub(crate) fn is_something(&self) -> bool {
+    fn is_something(&self) -> bool {
         self.before.mean.as_f64() != 0.0 || self.after.mean.as_f64() != 0.0
     }
 
     /// Median with half the interval.
-    pub(crate) fn ratio_text(&self) -> String {
+    fn ratio_cell(&self, pointer: &str) -> Cell {
         let Some(ratio) = &self.ratio else {
             return "n/a".into();
         };
-        match ratio.ci95 {
+        let shown = match ratio.ci95 {
             Some(ci) if ci.half_width() > 0.0 => {
                 format!("{:.3} \u{b1}{:.3}", ratio.median, ci.half_width())
             }
             _ => format!("{:.3}", ratio.median),
-        }
+        };
+        Cell::number(
+            shown,
+            Number::Real(ratio.median),
+            format!("{pointer}/ratio"),
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The words belong to counters, never to an experiment: whatever has the counter gets the sentence.
 
-use crate::human::human;
+use crate::shown::human;
 use crate::stats::paired_ratio;
 use crate::CounterSummary;
 use indexmap::IndexMap;

@@ -4,17 +4,14 @@
 //! [`Page`] is the general form. Nothing is fetched, everything that is not ours is escaped.
 
 mod causes;
-pub mod common;
 mod compare;
 mod page;
 mod summary;
-mod table;
 
 pub use causes::{causes, change, reasons};
 pub use compare::compare;
-pub use page::{Page, Section};
-pub use summary::{capital, summary, Summary};
-pub use table::{Cell, Row, Table};
+pub use page::{Page, Section, Summary};
+pub use summary::{capital, facts, remarks, summary};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The page itself.
 
-use super::table::Table;
 use crate::charts::Chart;
+use crate::table::Table;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 const VEGA: &str = include_str!("../../assets/vendor/vega.min.js");
@@ -11,66 +11,34 @@ const VEGA_LITE_LICENSE: &str = include_str!("../../assets/vendor/vega-lite.LICE
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
 
-/// A part of a page: a heading, words, tables, charts.
+/// A part of a page: a heading, words, tables, charts. One with nothing to show is left out.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
-    id: &'static str,
-    title: String,
-    intro: String,
-    points: Vec<String>,
-    tables: Vec<Table>,
-    charts: Vec<Chart>,
-    folded: bool,
+    /// The anchor.
+    pub id: &'static str,
+    /// Heading.
+    pub title: &'static str,
+    /// How to read it; may be empty.
+    pub intro: String,
+    /// Tables; empty ones are left out.
+    pub tables: Vec<Table>,
+    /// Sentences.
+    pub points: Vec<String>,
+    /// Charts.
+    pub charts: Vec<Chart>,
+    /// Shown on request, and on paper.
+    pub folded: bool,
 }
 
 impl Section {
-    /// `id` is the anchor; `intro` may be empty.
-    #[must_use]
-    pub fn new(id: &'static str, title: impl Into<String>, intro: impl Into<String>) -> Self {
-        Self {
-            id,
-            title: title.into(),
-            intro: intro.into(),
-            ..Self::default()
-        }
-    }
-
-    /// A list of sentences.
-    #[must_use]
-    pub fn points(mut self, points: Vec<String>) -> Self {
-        self.points = points;
-        self
-    }
-
-    /// Adds a table, unless it is empty.
-    #[must_use]
-    pub fn table(mut self, table: Table) -> Self {
-        self.tables.extend((!table.is_empty()).then_some(table));
-        self
-    }
-
-    /// Adds charts.
-    #[must_use]
-    pub fn charts(mut self, charts: Vec<Chart>) -> Self {
-        self.charts.extend(charts);
-        self
-    }
-
-    /// Shown on request, and on paper.
-    #[must_use]
-    pub fn folded(mut self) -> Self {
-        self.folded = true;
-        self
-    }
-
     fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.charts.is_empty() && self.points.is_empty()
+        self.tables.iter().all(Table::is_empty) && self.charts.is_empty() && self.points.is_empty()
     }
 
     fn markup(&self) -> Markup {
         let body = html! {
             @if !self.intro.is_empty() { p { (self.intro) } }
-            @for table in &self.tables { (table.markup()) }
+            @for table in self.tables.iter().filter(|t| !t.is_empty()) { (table.markup()) }
             @if !self.points.is_empty() { ul { @for p in &self.points { li { (p) } } } }
             @for chart in &self.charts {
                 figure id={ "chart-" (chart.id) } {
@@ -92,74 +60,40 @@ impl Section {
     }
 }
 
-/// A page under construction.
+/// The result in words, at the top of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// The most important measure, in a sentence or two.
+    pub headline: String,
+    /// Paragraphs, each with a list; both may be empty.
+    pub paragraphs: Vec<(String, Vec<String>)>,
+}
+
+/// A page: values only, until [`Page::render`].
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    title: String,
-    lead: String,
-    facts: Vec<(String, String)>,
-    headline: String,
-    summary: Vec<(String, Vec<String>)>,
-    sections: Vec<Section>,
-    command: String,
-    json: String,
+    /// What was run.
+    pub title: String,
+    /// What that is, in a sentence; may be empty.
+    pub lead: String,
+    /// Names and values under the title: seeds, scale.
+    pub facts: Vec<(String, String)>,
+    /// The result in words.
+    pub summary: Summary,
+    /// The rest, in order.
+    pub sections: Vec<Section>,
+    /// Makes the page again.
+    pub command: String,
+    /// The numbers, as `--json` writes them.
+    pub json: String,
 }
 
 impl Page {
-    /// `title` says what was run, `lead` in a sentence what that is; `command` makes the page again.
-    #[must_use]
-    pub fn new(title: impl Into<String>, lead: impl Into<String>, command: &str) -> Self {
-        Self {
-            title: title.into(),
-            lead: lead.into(),
-            command: command.into(),
-            ..Self::default()
-        }
-    }
-
-    /// A name and value under the title: seeds, scale.
-    #[must_use]
-    pub fn fact(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.facts.push((name.into(), value.into()));
-        self
-    }
-
-    /// The result in a sentence or two, at the top.
-    #[must_use]
-    pub fn headline(mut self, text: impl Into<String>) -> Self {
-        self.headline = text.into();
-        self
-    }
-
-    /// A paragraph of the summary and the list that follows it; without both it is left out.
-    #[must_use]
-    pub fn explain(mut self, text: impl Into<String>, points: Vec<String>) -> Self {
-        let text = text.into();
-        if !text.is_empty() || !points.is_empty() {
-            self.summary.push((text, points));
-        }
-        self
-    }
-
-    /// Adds a section, unless it has nothing to show.
-    #[must_use]
-    pub fn section(mut self, section: Section) -> Self {
-        self.sections
-            .extend((!section.is_empty()).then_some(section));
-        self
-    }
-
-    /// The numbers, as `--json` writes them.
-    #[must_use]
-    pub fn json(mut self, json: String) -> Self {
-        self.json = json;
-        self
-    }
-
     /// The page as HTML.
     #[must_use]
     pub fn render(&self) -> String {
-        let charts: Vec<&Chart> = self.sections.iter().flat_map(|s| &s.charts).collect();
+        let sections: Vec<&Section> = self.sections.iter().filter(|s| !s.is_empty()).collect();
+        let charts: Vec<&Chart> = sections.iter().flat_map(|s| &s.charts).collect();
         let specs = serde_json::to_string(&charts).expect("charts are plain data");
         let version = env!("CARGO_PKG_VERSION");
         let page = html! {
@@ -187,18 +121,20 @@ impl Page {
                     main {
                         section id="summary" {
                             h2 { "In short" }
-                            @if !self.headline.is_empty() { p class="headline" { (self.headline) } }
-                            @for (text, points) in &self.summary {
+                            @if !self.summary.headline.is_empty() {
+                                p class="headline" { (self.summary.headline) }
+                            }
+                            @for (text, points) in &self.summary.paragraphs {
                                 @if !text.is_empty() { p { (text) } }
                                 @if !points.is_empty() { ul { @for p in points { li { (p) } } } }
                             }
                         }
                         nav aria-label="contents" {
-                            @for section in &self.sections {
+                            @for section in &sections {
                                 a href={ "#" (section.id) } { (section.title) }
                             }
                         }
-                        @for section in &self.sections { (section.markup()) }
+                        @for section in &sections { (section.markup()) }
                         section id="reproduce" {
                             h2 { "Make this page again" }
                             p { "With coldset " (version) ", this command writes the same page, byte for byte:" }

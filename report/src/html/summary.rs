@@ -1,7 +1,8 @@
-//! Before and after in plain words, from claims and counters.
+//! A result in plain words, from claims and counters.
 
 use super::causes::{causes, change, reasons};
-use crate::human::human;
+use super::page::Summary;
+use crate::shown::{human, seeds};
 use crate::{ClaimResult, Class, Direction, ExperimentResult, Subject};
 
 /// Sentences about counters, at most.
@@ -43,15 +44,6 @@ pub fn changed(claim: &ClaimResult, before: &str, after: &str) -> Option<Change>
         (true, true) => Change::Better,
         (true, false) => Change::Worse,
     })
-}
-
-/// What the summary says.
-#[derive(Debug, Default)]
-pub struct Summary {
-    /// The most important measure.
-    pub headline: String,
-    /// Paragraphs, each with a list.
-    pub paragraphs: Vec<(String, Vec<String>)>,
 }
 
 fn interval(claim: &ClaimResult) -> String {
@@ -231,6 +223,38 @@ pub fn summary(result: &ExperimentResult, changes: Vec<String>) -> Summary {
         (format!("What {after} changes against {before}:"), changes)
     });
     out
+}
+
+/// What was run, under the title of a page.
+#[must_use]
+pub fn facts(result: &ExperimentResult) -> Vec<(String, String)> {
+    let header = &result.header;
+    let mut facts = vec![
+        ("seeds".into(), seeds(&result.seeds)),
+        ("scale".into(), header.scale.clone()),
+        ("effort".into(), header.effort.clone()),
+    ];
+    let parameters = header.parameters.iter();
+    facts.extend(parameters.map(|(name, value)| (name.clone(), value.clone())));
+    facts
+}
+
+/// Reasons of claims that are out, remarks, and what was not judged.
+#[must_use]
+pub fn remarks(result: &ExperimentResult) -> Vec<String> {
+    // "Outside the band" is to be seen in the table.
+    let out = result
+        .claims
+        .iter()
+        .filter(|c| !c.pass && !c.reason.ends_with("the band"));
+    let mut list: Vec<String> = out
+        .map(|c| format!("Out: {}: {}.", c.name, c.reason))
+        .collect();
+    let notes = result.claims.iter().filter(|c| !c.note.is_empty());
+    list.extend(notes.map(|c| format!("{}: {}.", c.name, c.note)));
+    let skipped = result.skipped.iter();
+    list.extend(skipped.map(|s| format!("Not judged: {}: {}.", s.name, s.reason)));
+    list
 }
 
 /// With a capital letter.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::charts::{curves, CurveLine};
 use crate::model::tests::{header, runs};
-use crate::{Claim, ExperimentResult, Number};
+use crate::{Align, Cell, Claim, ExperimentResult, Number, Table};
 use serde_json::Value;
 
 /// The text of the element with this id.
@@ -12,29 +12,42 @@ fn element<'a>(page: &'a str, id: &str) -> &'a str {
 
 #[test]
 fn a_page_is_whole_and_everything_in_it_is_escaped() {
-    let mut table = Table::new(["<b>", "n"]);
+    let mut table = Table::new([("<b>", Align::Left), ("n", Align::Right)]);
     let number = Number::Real(1234.5);
-    table.row(vec![
-        Cell::text("a & \"b\" <script>"),
-        Cell::number("1,234".into(), number, "/x/mean".into(), " \u{b1}2"),
+    table.row([
+        Cell::from("a & \"b\" <script>"),
+        Cell::number("1,234 \u{b1}2", number, "/x/mean".into()),
     ]);
     let line = CurveLine {
         name: "</script><b>".into(),
         points: vec![(1, 0.5), (2, 0.25)],
         error: None,
     };
-    let page = Page::new("<title>", "lead", "coldset lab run 'a b' > \"x\"")
-        .fact("seeds", "1 2")
-        .headline("better & faster")
-        .explain("because", vec!["1 < 2".into()])
-        .section(
-            Section::new("s", "S", "")
-                .table(table)
-                .charts(vec![curves(&[line])]),
-        )
-        .section(Section::new("empty", "E", "nothing follows"))
-        .json("{\"a\": \"</script>\"}\n".into())
-        .render();
+    let empty = Section {
+        id: "empty",
+        intro: "nothing follows".into(),
+        ..Section::default()
+    };
+    let full = Section {
+        id: "s",
+        title: "S",
+        tables: vec![table],
+        charts: vec![curves(&[line])],
+        ..Section::default()
+    };
+    let page = Page {
+        title: "<title>".into(),
+        lead: "lead".into(),
+        facts: vec![("seeds".into(), "1 2".into())],
+        summary: Summary {
+            headline: "better & faster".into(),
+            paragraphs: vec![("because".into(), vec!["1 < 2".into()])],
+        },
+        sections: vec![full, empty],
+        command: "coldset lab run 'a b' > \"x\"".into(),
+        json: "{\"a\": \"</script>\"}\n".into(),
+    };
+    let page = page.render();
     assert!(page.starts_with("<!DOCTYPE html>"));
     assert!(page.contains("<td>a &amp; &quot;b&quot; &lt;script&gt;</td>"));
     assert!(page.contains("data-value=\"1234.5\" data-json=\"/x/mean\">1,234 \u{b1}2</td>"));
@@ -57,7 +70,7 @@ fn a_page_is_whole_and_everything_in_it_is_escaped() {
     assert!(page.len() < 1 << 20);
 }
 
-fn told(before: &[f64], after: &[f64], refaults: [f64; 2]) -> summary::Summary {
+fn told(before: &[f64], after: &[f64], refaults: [f64; 2]) -> Summary {
     let seeds = before.len();
     let runs = runs(&[
         ("base", "ops", before),
