@@ -10,13 +10,16 @@ fn a_protocol_that_holds() {
         "races",
         "--protocols",
         "batched-locked",
+        "--memory",
+        "anon",
         "--against",
         "stale-writer,io-error",
     ];
     let text = stdout_of(&run, 0);
-    assert!(text.contains("batched-locked holds"), "{text}");
+    assert!(text.contains("batched-locked holds for anon"), "{text}");
     let json = json_of(&[&run[..], &["--json", "-"]].concat(), 0);
     assert_eq!(json["protocols"][0]["holds"], true);
+    assert_eq!(json["protocols"][0]["memory"], "anon");
     let run = &json["protocols"][0]["runs"][0];
     assert_eq!(run["against"][1], "io-error");
     assert!(run["states"].as_u64() > Some(100));
@@ -27,7 +30,7 @@ fn a_planted_bug_shows_and_that_is_exit_code_1() {
     let text = stdout_of(&["races", "--plant", "io-before-flush-unbatched"], 1);
     assert!(text.contains("device: copies frame 0"), "{text}");
     assert!(text.contains("a store to page 0 is lost"), "{text}");
-    let run = ["races", "--plant", "no-unlock", "--json", "-"];
+    let run = ["races", "--plant", "no-flush", "--json", "-"];
     let json = json_of(&run, 1);
     let steps = &json["plants"][0]["counterexample"]["steps"];
     assert!(steps.as_array().is_some_and(|s| s.len() > 3), "{json}");
@@ -38,7 +41,8 @@ fn a_planted_bug_shows_and_that_is_exit_code_1() {
 fn names_are_guessed() {
     let cases = [
         (&["--plant", "itm-8"][..], "did you mean 'item-8'"),
-        (&["--protocols", "batched"], "did you mean 'batched-v2'"),
+        (&["--protocols", "batched-v3"], "did you mean 'batched-v"),
+        (&["--memory", "shmm"], "did you mean 'shmem'"),
         (&["--against", "stale"], "did you mean 'stale-writer'"),
         (
             &["--against", "pin,pin,pin,pin"],
@@ -50,7 +54,7 @@ fn names_are_guessed() {
         assert!(said.contains(part), "{said}");
     }
     let list = stdout_of(&["races", "--list"], 0);
-    for name in ["unbatched", "truncation", "kept-unflushed"] {
+    for name in ["unbatched", "anon", "truncation", "kept-unflushed"] {
         assert!(list.contains(name), "{list}");
     }
 }

@@ -56,7 +56,7 @@ pub struct Config {
     pub swappiness: u16,
     /// Timer ticks a second: waits of one tick last 1/hz.
     pub hz: u32,
-    /// Folios a per-CPU batch holds, 1..=31.
+    /// Folios a batch holds, 1..=31: those of each CPU, and those that reclaim frees together.
     pub batch_size: usize,
     /// Bytes of a cache line, for the density test of page-table walks.
     pub cacheline: u64,

@@ -22,7 +22,7 @@ use crate::zone::{Mark, Zone, ZoneClass};
 ///
 /// A host creates folios as it fills its page cache and its anonymous memory, tells the engine of
 /// accesses, mappings and dirtying, and runs [`crate::reclaim::ReclaimTask`]s when memory is short.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Engine {
     /// Sizes and scale.

@@ -9,7 +9,6 @@ pub mod experiments;
 pub mod fidelity;
 pub mod mrc;
 pub mod pages;
-pub mod races;
 pub mod replay;
 pub mod rig;
 pub mod runner;

@@ -61,25 +61,28 @@ pub struct FuzzArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  coldset lab races                                  all protocols, then all planted bugs
-  coldset lab races --protocols batched-v2 --json -
+  coldset lab races                                  all that must hold, then all planted bugs (minutes)
+  coldset lab races --protocols batched-v2 --memory anon --json -
   coldset lab races --plant item-8                   how a store is lost, step by step
   coldset lab races --protocols unbatched --against stale-writer,pin,async-writer
-  coldset lab races --list                           protocols, adversaries, planted bugs
+  coldset lab races --list                           protocols, kinds of memory, adversaries, planted bugs
 
 Exit code 1: a protocol is broken, a planted bug is not found, or --plant shows its bug.")]
 pub struct RacesArgs {
     /// Plant this bug and show a shortest way to what it breaks
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["protocols", "against"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["protocols", "memory", "against"])]
     pub plant: Option<String>,
     /// Only these protocols, without the planted bugs
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub protocols: Vec<String>,
+    /// Only these kinds of memory, without the planted bugs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub memory: Vec<String>,
     /// Only against these adversaries, all at once (at most 3), without the planted bugs
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub against: Vec<String>,
-    /// List protocols, adversaries and planted bugs
-    #[arg(long, conflicts_with_all = ["plant", "protocols", "against", "json"])]
+    /// List protocols, kinds of memory, adversaries and planted bugs
+    #[arg(long, conflicts_with_all = ["plant", "protocols", "memory", "against", "json"])]
     pub list: bool,
     /// Write the result as JSON ("-": to standard output, in place of the text)
     #[arg(long, value_name = "FILE")]

@@ -3,11 +3,11 @@
 use crate::args::RacesArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{print, Outputs};
-use coldset_lab::races::{
-    find, prove, prove_against, Adversary, Plant, Protocol, RaceReport, ADVERSARIES,
-    MAX_ADVERSARIES, PLANTS, PROTOCOLS,
-};
 use coldset_lab::runner::RunnerError;
+use coldset_races::{
+    find_all, prove, prove_against, Adversary, Memory, Plant, Protocol, RaceReport, ADVERSARIES,
+    MAX_ADVERSARIES, MEMORY, PLANTS, PROTOCOLS,
+};
 use std::time::Instant;
 
 /// The one called `text`.
@@ -58,21 +58,29 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
             against.len()
         )));
     }
-    let all = plant.is_none() && protocols.is_empty() && against.is_empty();
+    let memory = |n: &String| named("kind of memory", MEMORY, |m: &Memory| m.name, n);
+    let mut memories: Vec<Memory> = args.memory.iter().map(memory).collect::<Result<_, _>>()?;
+    let all = plant.is_none() && protocols.is_empty() && memories.is_empty() && against.is_empty();
     if protocols.is_empty() && plant.is_none() {
-        protocols = PROTOCOLS.to_vec();
+        protocols = PROTOCOLS.iter().filter(|p| p.sound).copied().collect();
+    }
+    if memories.is_empty() {
+        memories = MEMORY.iter().filter(|m| m.sound).copied().collect();
     }
     let outputs = Outputs::open_json(args.json.as_deref())?;
 
     let mut report = RaceReport::default();
     let mut text = String::new();
     let clock = Instant::now();
-    for p in protocols {
+    let cases = protocols
+        .iter()
+        .flat_map(|&p| memories.iter().map(move |&m| (p, m)));
+    for (p, m) in cases {
         let since = Instant::now();
         let done = if against.is_empty() {
-            prove(p)
+            prove(p, m)
         } else {
-            prove_against(p, vec![against.clone()])
+            prove_against(p, m, vec![against.clone()])
         };
         text += &done.text();
         text += &format!("  {:.1} s\n\n", since.elapsed().as_secs_f64());
@@ -83,11 +91,10 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
         None if all => PLANTS,
         None => &[],
     };
-    for p in plants {
-        let done = find(p);
+    report.plants = find_all(plants);
+    for done in &report.plants {
         text += &done.text();
         text += "\n";
-        report.plants.push(done);
     }
     let good = report.good();
     let verdict = match (&plant, all, good) {
@@ -118,13 +125,16 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
 }
 
 fn list() -> String {
-    let mut out = String::from("Protocols\n");
+    let mut out = String::from("Protocols (values of the engine's switch)\n");
     let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
     PROTOCOLS.iter().for_each(|p| line(p.name, p.doc));
+    out += "Kinds of memory\n";
+    let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
+    MEMORY.iter().for_each(|m| line(m.name, m.doc));
     out += "Adversaries\n";
     let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
     ADVERSARIES.iter().for_each(|a| line(a.name, a.doc));
-    out += "Planted bugs\n";
+    out += "Planted bugs (faults of the host, and forms known to be wrong)\n";
     let mut line = |name: &str, doc: &str| out += &format!("  {name:<26} {doc}\n");
     PLANTS.iter().for_each(|p| line(p.name, p.doc));
     out

@@ -7,6 +7,11 @@ use crate::ids::FolioId;
 use crate::lruvec::Policy;
 
 impl Engine {
+    /// Folios that wait on `cpu` for `op`.
+    pub fn batch(&self, cpu: u16, op: BatchOp) -> &[FolioId] {
+        self.cpus[cpu as usize].waiting(op)
+    }
+
     /// Queues `id` for `op`, taking a reference. Full batches and large folios drain at once.
     #[inline]
     pub(crate) fn batch_push(&mut self, cpu: u16, op: BatchOp, id: FolioId) {

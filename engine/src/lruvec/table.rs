@@ -5,7 +5,7 @@ use crate::ids::{LruvecId, MemcgId, NodeId};
 use std::ops::{Index, IndexMut};
 
 /// The lruvecs of every memcg, one a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Lruvecs {
     /// Index = memcg * nodes + node.

@@ -17,6 +17,7 @@
 //! | `split.rs` | large folios that cannot leave memory as a whole |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
 //! | `pageout_batch.rs` | dirty folios that share one TLB flush |
+//! | `pageout_task.rs` | reclaim of folios that the host names |
 //! | `debug.rs` | aging and eviction by command |
 //! | `scan_control.rs`, `cx.rs` | the request; what a step works with |
 
@@ -35,6 +36,7 @@ pub mod node;
 pub mod order;
 mod pageout;
 mod pageout_batch;
+mod pageout_task;
 mod protection;
 mod put_back;
 pub(crate) mod request;
@@ -48,6 +50,7 @@ pub mod work;
 mod tests;
 
 pub use debug::{DebugCommand, DebugError};
+pub use pageout_task::PageoutTask;
 pub use scan_control::{ReclaimKind, ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 pub use task::{Outcome, ReclaimTask};
 pub use work::{Answer, Decision, Freed, References, Work, Written};

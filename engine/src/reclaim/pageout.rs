@@ -3,7 +3,6 @@
 use super::shrink_list::{At, ShrinkList};
 use super::split::SplitFor;
 use super::work::{Freed, Work, Written};
-use crate::batch::BATCH_MAX;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
@@ -116,7 +115,7 @@ impl ShrinkList {
         });
         self.free_ids.push(self.folio);
         self.decide(true);
-        if self.free_ids.len() < BATCH_MAX {
+        if self.free_ids.len() < eng.cfg.batch_size {
             self.at = At::Next;
             return None;
         }

@@ -17,9 +17,10 @@ use crate::lruvec::Policy;
 use crate::mglru::mms::LookAround;
 use crate::rules::Fate;
 use crate::switches::DirtyFlush;
+use std::hash::{Hash, Hasher};
 
 /// Where the folio at hand stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum At {
     /// Take the next folio.
     Next,
@@ -283,6 +284,63 @@ impl ShrinkList {
         self.input.clear();
         (self.flush_required, self.flush_writable) = (false, false);
         self.at = At::End;
+    }
+
+    /// Hashes all that decides what happens next. Sums and shadows are results, and no part of it.
+    pub(super) fn key(&self, name: &dyn Fn(FolioId) -> u8, key: &mut impl Hasher) {
+        // Named one by one, so that a new field is put on one side or the other.
+        let Self {
+            input,
+            next,
+            ret,
+            freed,
+            free_ids,
+            decided: _,
+            asked_to_unmap,
+            pieces,
+            stat: _,
+            at,
+            folio,
+            references_clean,
+            flush_required,
+            flush_writable,
+            ignore_references,
+            target: _,
+            free_slot,
+            batch,
+            resume,
+            resched,
+        } = self;
+        let PageoutBatch {
+            waiting,
+            locked,
+            unsettled,
+            before_wait,
+            last,
+        } = batch;
+        (at, resume, asked_to_unmap, references_clean, resched, last).hash(key);
+        (flush_required, flush_writable, ignore_references).hash(key);
+        (free_slot.is_some(), before_wait.map(name)).hash(key);
+        // Between two folios the last one is forgotten.
+        let at_hand = !matches!(at, At::Next | At::Relock | At::End);
+        at_hand.then(|| name(*folio)).hash(key);
+        let (locked, more) = locked.as_slices();
+        debug_assert!(more.is_empty(), "taken from the front only");
+        for ids in [
+            &input[*next..],
+            ret,
+            free_ids,
+            pieces,
+            waiting,
+            locked,
+            unsettled,
+        ] {
+            key.write_usize(ids.len());
+            ids.iter().for_each(|&id| key.write_u8(name(id)));
+        }
+        for f in freed {
+            (f.index, f.owned, f.swap).hash(key);
+        }
     }
 
     /// An unanswered request is repeated.

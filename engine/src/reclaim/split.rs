@@ -14,7 +14,7 @@ use crate::folio::split::HUGE_ORDER;
 use crate::folio::Flags;
 
 /// Why a folio is split, hence where its first page goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SplitFor {
     /// 10c: parts of it are not mapped any more and need no swap.
     Unmapped,

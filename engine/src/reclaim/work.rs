@@ -126,7 +126,7 @@ pub enum Work {
 }
 
 /// What the reverse map found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct References {
     /// Mappings with an accessed entry.
     pub accessed: u32,
@@ -139,7 +139,7 @@ pub struct References {
 }
 
 /// What became of a write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Written {
     /// I/O is in flight, or finished inside the call: look at the folio's flags.
     Submitted,
@@ -154,7 +154,7 @@ pub enum Written {
 }
 
 /// What the host answers to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// To [`Work::Test`].
     References(References),

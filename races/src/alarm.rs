@@ -1,6 +1,8 @@
 //! What may never happen.
 
-use super::state::{State, FRAMES, NONE, PAGES};
+use crate::cases::Kind;
+use crate::world::{World, FRAMES, NONE, PAGES};
+use coldset_engine::Flags;
 use std::fmt;
 
 /// The property that an alarm breaks.
@@ -10,7 +12,8 @@ pub enum Property {
     NoStoreLost,
     /// No page is freed while somebody can reach it.
     NoFreeInReach,
-    /// No lock is taken twice, let go by another, or kept for ever; the index loses nothing foreign.
+    /// No lock is passed over, let go by another, or kept for ever; the index loses nothing foreign, no
+    /// folio goes astray, no assertion of the engine fails.
     LocksAndIndex,
     /// Every run ends.
     EveryRunEnds,
@@ -34,7 +37,7 @@ impl Property {
         match self {
             Self::NoStoreLost => "no store is lost",
             Self::NoFreeInReach => "no page is freed while it can be reached",
-            Self::LocksAndIndex => "locks and index stay sound",
+            Self::LocksAndIndex => "locks, lists and index stay sound",
             Self::EveryRunEnds => "every run ends",
             Self::QuietWriteOut => "write-out starts only when nobody can write",
         }
@@ -43,7 +46,7 @@ impl Property {
 
 /// A property broken, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Alarm {
+pub(crate) enum Alarm {
     Lost { page: u8 },
     LostLater { frame: u8 },
     FreedMapped { frame: u8 },
@@ -51,10 +54,11 @@ pub(super) enum Alarm {
     FreedPinned { frame: u8 },
     FreedHeld { frame: u8 },
     FreedWriting { frame: u8 },
-    LockedTwice { frame: u8 },
     LockForeign { frame: u8 },
     LockKept { frame: u8 },
     IndexForeign { page: u8 },
+    Astray { frame: u8 },
+    Check,
     UnmapReachable { page: u8, cpu: u8 },
     Stuck,
     Spins,
@@ -76,10 +80,11 @@ impl Alarm {
             | Self::FreedHeld { .. }
             | Self::FreedWriting { .. }
             | Self::UnmapReachable { .. } => Property::NoFreeInReach,
-            Self::LockedTwice { .. }
-            | Self::LockForeign { .. }
+            Self::LockForeign { .. }
             | Self::LockKept { .. }
-            | Self::IndexForeign { .. } => Property::LocksAndIndex,
+            | Self::IndexForeign { .. }
+            | Self::Astray { .. }
+            | Self::Check => Property::LocksAndIndex,
             Self::Stuck | Self::Spins => Property::EveryRunEnds,
             Self::WriteMapped { .. }
             | Self::WriteCached { .. }
@@ -121,20 +126,22 @@ impl fmt::Display for Alarm {
             Self::FreedWriting { frame } => {
                 write!(out, "frame {frame} is freed while its write-out is under way")
             }
-            Self::LockedTwice { frame } => {
-                write!(out, "an actor takes the lock of frame {frame} twice")
-            }
             Self::LockForeign { frame } => write!(
                 out,
-                "an actor lets go of the lock of frame {frame}, which it does not hold"
+                "somebody acts on frame {frame} or unlocks it while another holds its lock"
             ),
             Self::LockKept { frame } => {
-                write!(out, "an actor ends and still holds the lock of frame {frame}")
+                write!(out, "everybody is at the end, and frame {frame} is locked")
             }
             Self::IndexForeign { page } => write!(
                 out,
                 "a folio is taken out of the index at page {page} where it no longer is"
             ),
+            Self::Astray { frame } => write!(
+                out,
+                "everybody is at the end, and the folio in frame {frame} is on no list"
+            ),
+            Self::Check => write!(out, "an assertion of the engine fails"),
             Self::UnmapReachable { page, cpu } => write!(
                 out,
                 "page {page} has been unmapped, but CPU {cpu} can still reach it by a stale translation"
@@ -165,31 +172,46 @@ impl fmt::Display for Alarm {
 }
 
 /// What must hold in every state, whatever the next step is.
-pub(super) fn broken(s: &State) -> Option<Alarm> {
+pub(crate) fn broken(w: &World) -> Option<Alarm> {
     for p in 0..PAGES {
-        let page = &s.pages[p];
-        if !page.gone && page.done & !s.view(p) != 0 {
+        let page = &w.pages[p];
+        if !page.gone && page.done & !w.view(p) != 0 {
             return Some(Alarm::Lost { page: p as u8 });
         }
     }
-    for f in 0..FRAMES {
-        // Whoever finds such a folio may free it without writing it.
-        let frame = &s.frames[f];
-        let free_for_all = frame.used
-            && frame.on_lru
-            && frame.uptodate
-            && frame.page != NONE
-            && frame.lock == NONE
-            && frame.pins == 0
-            && !frame.dirty
-            && !frame.writeback;
-        if free_for_all {
-            let page = &s.pages[usize::from(frame.page)];
-            let entry_dirty = usize::from(page.entry) == f && page.entry_dirty;
-            if !entry_dirty && !page.gone && page.done & frame.data & !page.block != 0 {
-                return Some(Alarm::LostLater { frame: f as u8 });
+    let over = w.over();
+    for f in (0..FRAMES).filter(|&f| w.refs(f) > 0) {
+        let (frame, at) = (f as u8, &w.frames[f]);
+        let locked = w.has(f, Flags::LOCKED);
+        if at.lock != NONE && !locked {
+            return Some(Alarm::LockForeign { frame });
+        }
+        if over && locked {
+            return Some(Alarm::LockKept { frame });
+        }
+        if over && !w.has(f, Flags::LRU) && !w.batched(f) {
+            return Some(Alarm::Astray { frame });
+        }
+        if free_for_all(w, f) {
+            let page = &w.pages[usize::from(at.page)];
+            let entry_dirty = page.entry == frame && page.entry_dirty;
+            if !entry_dirty && !page.gone && page.done & at.data & !page.block != 0 {
+                return Some(Alarm::LostLater { frame });
             }
         }
     }
     None
+}
+
+/// Whoever finds such a folio may free it without writing it.
+fn free_for_all(w: &World, f: usize) -> bool {
+    let busy = [Flags::LOCKED, Flags::PINNED, Flags::DIRTY, Flags::WRITEBACK];
+    let has_block = w.setting.kind != Kind::Anon || w.has(f, Flags::SWAPCACHE);
+    w.has(f, Flags::LRU)
+        && w.frames[f].uptodate
+        && usize::from(w.pages[usize::from(w.frames[f].page)].frame) == f
+        && !busy.iter().any(|&flag| w.has(f, flag))
+        && w.frames[f].pins == 0
+        && w.frames[f].io == NONE
+        && has_block
 }

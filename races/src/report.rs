@@ -1,8 +1,8 @@
 //! Which runs make up the proof, and what they say.
 
-use super::protocol::{Adversary, Batching, Flaws, Plant, Protocol, ADVERSARIES, PROTOCOLS};
-use super::search::{search, Found, Search, Step};
-use super::{Model, INITIAL};
+use crate::cases::{Adversary, Memory, Plant, Protocol, Setting, ADVERSARIES};
+use crate::search::{search, Found, Model, Search};
+use crate::world::BEGINNINGS;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -46,6 +46,8 @@ pub struct Counterexample {
 pub struct ProtocolReport {
     /// Name.
     pub protocol: &'static str,
+    /// Kind of memory.
+    pub memory: &'static str,
     /// One line.
     pub doc: &'static str,
     /// No property is broken in any run.
@@ -83,15 +85,21 @@ pub struct RaceReport {
 }
 
 impl RunReport {
-    fn new(model: &Model) -> Self {
+    /// Explores what the engine can do in `limit` steps against adversaries that do so much `work` each.
+    fn new(setting: Setting, adversaries: Vec<Adversary>, work: u8, limit: u64) -> Self {
+        let against: Vec<_> = adversaries.iter().map(|a| a.name).collect();
+        let model = Model {
+            setting,
+            adversaries,
+            work,
+        };
         let Search {
             states,
             transitions,
             depth,
             ends,
             found,
-        } = search(model);
-        let against: Vec<_> = model.adversaries.iter().map(|a| a.name).collect();
+        } = search(&model, limit);
         RunReport {
             counterexample: found.map(|f| Counterexample::new(f, against.clone())),
             against,
@@ -109,12 +117,8 @@ impl Counterexample {
             property: found.alarm.property().text(),
             broken: found.alarm.to_string(),
             against,
-            initial: INITIAL[found.initial].0,
-            steps: found
-                .steps
-                .iter()
-                .map(|Step { actor, text }| format!("{actor}: {text}"))
-                .collect(),
+            initial: BEGINNINGS[found.beginning].text,
+            steps: found.steps,
             mild: found.alarm.mild(),
         }
     }
@@ -142,31 +146,34 @@ fn levels() -> [Vec<Vec<Adversary>>; 3] {
     [vec![vec![]], one, two]
 }
 
-fn model(batching: Batching, flaws: Flaws, adversaries: Vec<Adversary>) -> Model {
-    // With company, one piece of work each keeps a run within a second.
-    let work = if adversaries.len() < 2 { 2 } else { 1 };
-    Model {
-        batching,
-        flaws,
-        adversaries,
-        work,
-    }
-}
-
-/// A protocol against nobody, everybody alone, and all pairs.
-pub fn prove(protocol: Protocol) -> ProtocolReport {
+/// A form of the engine and a kind of memory against nobody, everybody alone, and all pairs.
+pub fn prove(protocol: Protocol, memory: Memory) -> ProtocolReport {
     let sets: Vec<_> = levels().into_iter().flatten().collect();
-    prove_against(protocol, sets)
+    prove_against(protocol, memory, sets)
 }
 
-/// A protocol against the given sets of adversaries.
-pub fn prove_against(protocol: Protocol, sets: Vec<Vec<Adversary>>) -> ProtocolReport {
+/// A form of the engine and a kind of memory against the given sets of adversaries.
+pub fn prove_against(
+    protocol: Protocol,
+    memory: Memory,
+    sets: Vec<Vec<Adversary>>,
+) -> ProtocolReport {
+    let setting = Setting {
+        kind: memory.kind,
+        switch: protocol.switch,
+        fault: None,
+    };
     let runs: Vec<RunReport> = sets
         .into_par_iter()
-        .map(|set| RunReport::new(&model(protocol.batching, Flaws::default(), set)))
+        .map(|set| {
+            // With company, one piece of work each keeps a run within seconds.
+            let work = if set.len() < 2 { 2 } else { 1 };
+            RunReport::new(setting, set, work, u64::MAX)
+        })
         .collect();
     ProtocolReport {
         protocol: protocol.name,
+        memory: memory.name,
         doc: protocol.doc,
         holds: runs.iter().all(|r| r.counterexample.is_none()),
         states: runs.iter().map(|r| r.states).sum(),
@@ -175,16 +182,23 @@ pub fn prove_against(protocol: Protocol, sets: Vec<Vec<Adversary>>) -> ProtocolR
     }
 }
 
-/// Looks for a planted bug: with nobody or one adversary, then with pairs. A write-out that merely
+/// Looks for planted bugs, each as [`find`] does.
+pub fn find_all(plants: &[Plant]) -> Vec<PlantReport> {
+    plants.par_iter().map(find).collect()
+}
+
+/// Looks for a planted bug: with nobody, with one adversary, then with pairs. A write-out that merely
 /// was not quiet is named only if the same sets of adversaries show nothing worse.
 pub fn find(plant: &Plant) -> PlantReport {
-    let sound = PROTOCOLS.iter().find(|p| p.name == plant.protocol);
-    let sound = sound.expect("plants name protocols that exist");
-    let batching = plant.batching.unwrap_or(sound.batching);
+    let setting = Setting {
+        kind: plant.kind,
+        switch: plant.switch,
+        fault: plant.fault,
+    };
     let mut report = PlantReport {
         plant: plant.name,
         doc: plant.doc,
-        protocol: sound.name,
+        protocol: plant.protocol,
         states: 0,
         counterexample: None,
     };
@@ -192,15 +206,17 @@ pub fn find(plant: &Plant) -> PlantReport {
     let few = [none, one].concat();
     // A few sets at a time, so that a bug that shows early ends the search early.
     for sets in std::iter::once(&few[..]).chain(two.chunks(7)) {
-        let runs: Vec<RunReport> = sets
-            .par_iter()
-            .map(|set| RunReport::new(&model(batching, plant.flaws, set.clone())))
-            .collect();
-        report.states += runs.iter().map(|r| r.states).sum::<u64>();
-        report.counterexample = runs
-            .into_iter()
-            .filter_map(|r| r.counterexample)
-            .min_by_key(|c| (c.mild, c.against.len(), c.steps.len()));
+        for set in sets {
+            let best = report.counterexample.as_ref().filter(|c| !c.mild);
+            if best.is_some_and(|c| c.against.len() < set.len()) {
+                break;
+            }
+            let limit = best.map_or(u64::MAX, |c| c.steps.len() as u64);
+            let run = RunReport::new(setting, set.clone(), 1, limit);
+            report.states += run.states;
+            let both = report.counterexample.into_iter().chain(run.counterexample);
+            report.counterexample = both.min_by_key(|c| (c.mild, c.against.len(), c.steps.len()));
+        }
         if report.counterexample.is_some() {
             break;
         }
@@ -213,8 +229,9 @@ impl ProtocolReport {
     pub fn text(&self) -> String {
         let verdict = if self.holds { "holds" } else { "BROKEN" };
         let mut out = format!(
-            "{} {verdict}: {} ({} runs, {} states, {} steps)\n",
+            "{} {verdict} for {}: {} ({} runs, {} states, {} steps)\n",
             self.protocol,
+            self.memory,
             self.doc,
             self.runs.len(),
             self.states,

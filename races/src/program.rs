@@ -1,12 +1,13 @@
 //! Threads of the program: the one with stale translations, the one that faults pages in again, and
 //! the one that pins for DMA.
 
-use super::next::{Next, Sink};
-use super::protocol::Kind;
-use super::state::{Frame, State, Task, FRAMES, NONE, PAGES};
+use crate::cases::{Fault, Kind, Role};
+use crate::sink::Sink;
+use crate::world::{Actor, World, FRAMES, NONE, PAGES};
+use coldset_engine::Flags;
 
 /// Program counter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Pc {
     /// Take a page, and load or store.
     Choose,
@@ -38,8 +39,8 @@ enum Pc {
 }
 
 /// Registers of a thread.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Program {
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Program {
     pc: Pc,
     cpu: u8,
     faults: bool,
@@ -53,12 +54,12 @@ pub(super) struct Program {
 
 impl Program {
     /// A thread of this kind with `left` accesses (or pins) to do.
-    pub fn new(kind: Kind, left: u8) -> Self {
+    pub fn new(role: Role, left: u8) -> Self {
         Program {
             pc: Pc::Choose,
-            cpu: u8::from(kind == Kind::Stale),
-            faults: kind != Kind::Stale,
-            pins: kind == Kind::Pin,
+            cpu: u8::from(role == Role::Stale),
+            faults: role != Role::Stale,
+            pins: role == Role::Pin,
             left,
             page: 0,
             frame: NONE,
@@ -88,15 +89,13 @@ impl Program {
         self.finished();
     }
 
-    /// One micro-step, in every way it can go.
-    pub fn step(self, s: &State, who: usize, model: &super::Model, sink: &mut Sink) {
-        let n = Next::new(s, who, model.flaws);
+    /// One step, in every way it can go.
+    pub fn step(self, w: &World, who: usize, sink: &mut Sink) {
         match self.pc {
             Pc::Choose if self.pins => {
                 for p in 0..PAGES {
-                    let mut t = self;
-                    t.page = p as u8;
-                    t.walk(n.clone(), sink);
+                    let page = p as u8;
+                    Program { page, ..self }.walk(w.clone(), who, sink);
                 }
             }
             Pc::Choose => {
@@ -104,32 +103,35 @@ impl Program {
                     for store in [true, false] {
                         // Loads by a stale translation change nothing that is looked at.
                         if store || self.faults {
-                            let mut t = self;
-                            t.page = p as u8;
-                            t.store = store;
-                            t.access(n.clone(), sink);
+                            let page = p as u8;
+                            Program {
+                                page,
+                                store,
+                                ..self
+                            }
+                            .access(w.clone(), who, sink);
                         }
                     }
                 }
             }
-            Pc::Access => self.access(n, sink),
-            Pc::Walk => self.walk(n, sink),
+            Pc::Access => self.access(w.clone(), who, sink),
+            Pc::Walk => self.walk(w.clone(), who, sink),
             Pc::Done => {}
-            Pc::Lookup | Pc::LockFolio | Pc::Read | Pc::Map => self.fault(n, sink),
-            _ => self.pin(n, sink),
+            Pc::Lookup | Pc::LockFolio | Pc::Read | Pc::Map => self.fault(w.clone(), who, sink),
+            _ => self.pin(w.clone(), who, sink),
         }
     }
 
-    fn access(mut self, mut n: Next, sink: &mut Sink) {
+    fn access(mut self, mut w: World, who: usize, sink: &mut Sink) {
         let (p, cpu) = (usize::from(self.page), usize::from(self.cpu));
-        let cached = n.s.tlb[cpu][p].is_some();
+        let cached = w.tlb[cpu][p].is_some();
         let what = if self.store {
             "stores to"
         } else {
             "loads from"
         };
-        let bit = self.store.then(|| self.bit(n.who));
-        let text = if n.access(cpu, p, bit) {
+        let bit = self.store.then(|| self.bit(who));
+        let text = if w.access(cpu, p, bit) {
             self.finished();
             let how = if cached {
                 "its cached translation"
@@ -144,12 +146,12 @@ impl Program {
             self.give_up();
             format!("faults on page {p} and ends")
         };
-        sink.put(n, Task::Program(self), || text);
+        sink.put(w, who, Actor::Program(self), || text);
     }
 
-    fn fault(mut self, mut n: Next, sink: &mut Sink) {
+    fn fault(mut self, mut w: World, who: usize, sink: &mut Sink) {
         let p = usize::from(self.page);
-        let page = n.s.pages[p];
+        let page = w.pages[p];
         let f = usize::from(self.frame);
         let text = match self.pc {
             Pc::Lookup if page.gone => {
@@ -158,84 +160,71 @@ impl Program {
             }
             Pc::Lookup if page.frame != NONE => {
                 let f = usize::from(page.frame);
-                if n.s.frames[f].refs == 0 {
+                if w.refs(f) == 0 {
                     // Frozen: it looks again when that is over.
                     return;
                 }
-                n.get(f);
+                w.get(f);
                 self.frame = page.frame;
                 self.pc = Pc::LockFolio;
                 format!("finds frame {f} at page {p} of the index")
             }
             Pc::Lookup => {
-                let Some(f) = (0..FRAMES).find(|&f| !n.s.frames[f].used) else {
+                let Some(f) = (0..FRAMES).find(|&f| !w.frames[f].used) else {
                     return;
                 };
-                *n.frame(f) = Frame {
-                    page: self.page,
-                    refs: 2,
-                    lock: n.who as u8,
-                    used: true,
-                    ..Frame::FREE
-                };
-                n.s.pages[p].frame = f as u8;
+                w.new_folio(f, p, true);
+                w.try_lock(f, who);
                 self.frame = f as u8;
                 self.pc = Pc::Read;
                 format!("takes frame {f} for page {p}, locked")
             }
             Pc::LockFolio => {
-                if usize::from(n.s.frames[f].lock) == n.who {
-                    n.try_lock(f);
-                }
-                if n.s.frames[f].lock != NONE {
+                if !w.try_lock(f, who) {
                     return;
                 }
-                n.try_lock(f);
-                if n.s.frames[f].page == self.page {
+                if page.frame == self.frame {
                     self.pc = Pc::Map;
                     format!("locks frame {f}")
                 } else {
-                    n.unlock(f);
-                    n.put(f);
+                    w.unlock(f);
+                    w.put(f);
                     self.frame = NONE;
                     self.pc = Pc::Lookup;
                     format!("finds that frame {f} has left the index, looks again")
                 }
             }
             Pc::Read => {
-                let frame = n.frame(f);
-                frame.data = page.block;
-                frame.uptodate = true;
-                frame.on_lru = true;
+                w.frames[f].data = page.block;
+                w.frames[f].uptodate = true;
+                w.lru_add(f, u16::from(self.cpu));
                 self.pc = Pc::Map;
                 format!("reads the block of page {p} into frame {f}")
             }
             _ => {
-                n.unlock(f);
                 self.frame = NONE;
-                if page.gone {
-                    n.put(f);
+                let text = if page.gone {
                     self.give_up();
                     format!("finds page {p} cut off, unlocks frame {f} and ends")
                 } else {
                     if page.entry == NONE {
-                        n.s.pages[p].entry = f as u8;
-                        n.s.pages[p].entry_dirty = self.store;
-                    } else {
-                        n.put(f);
+                        w.map(f, p, self.store);
                     }
                     self.pc = if self.pins { Pc::Walk } else { Pc::Access };
                     let how = if self.store { "to write" } else { "to read" };
                     format!("maps frame {f} at page {p} {how} and unlocks it")
-                }
+                };
+                w.unlock(f);
+                w.put(f);
+                text
             }
         };
-        sink.put(n, Task::Program(self), || text);
+        sink.put(w, who, Actor::Program(self), || text);
     }
 
-    fn walk(mut self, n: Next, sink: &mut Sink) {
+    fn walk(mut self, w: World, who: usize, sink: &mut Sink) {
         let p = self.page;
-        let entry = n.s.pages[usize::from(p)].entry;
+        let entry = w.pages[usize::from(p)].entry;
         self.frame = entry;
         let text = if entry == NONE {
             self.pc = Pc::Lookup;
@@ -244,33 +233,31 @@ impl Program {
             self.pc = Pc::Take;
             format!("finds frame {entry} mapped at page {p}")
         };
-        sink.put(n, Task::Program(self), || text);
+        sink.put(w, who, Actor::Program(self), || text);
     }
 
-    fn pin(mut self, mut n: Next, sink: &mut Sink) {
+    fn pin(mut self, mut w: World, who: usize, sink: &mut Sink) {
         let (p, f) = (usize::from(self.page), usize::from(self.frame));
+        let late = w.setting.fault == Some(Fault::MarkedAfterUnpin);
         let text = match self.pc {
             Pc::Take => {
-                let frame = n.frame(f);
-                if frame.refs == 0 {
+                if w.refs(f) == 0 {
                     self.frame = NONE;
                     self.pc = Pc::Walk;
                     format!("cannot take a reference of frame {f}: looks again")
                 } else {
-                    frame.refs += 1;
-                    frame.pins += 1;
+                    w.pin(f);
                     self.pc = Pc::Confirm;
                     format!("takes a pin of frame {f}")
                 }
             }
             Pc::Confirm => {
-                if n.s.pages[p].entry == self.frame {
-                    n.frame(f).dma = true;
+                if w.pages[p].entry == self.frame {
+                    w.frames[f].dma = true;
                     self.pc = Pc::Pinned;
                     format!("finds the entry unchanged: frame {f} is pinned for DMA")
                 } else {
-                    n.frame(f).pins -= 1;
-                    n.put(f);
+                    w.unpin(f);
                     self.frame = NONE;
                     self.pc = Pc::Walk;
                     format!("finds the entry changed: gives the pin of frame {f} back")
@@ -278,34 +265,45 @@ impl Program {
             }
             Pc::Pinned => {
                 self.pc = Pc::Dma;
-                let mut other = n.clone();
-                other.zap(p);
-                sink.put(other, Task::Program(self), || {
-                    format!("unmaps page {p}; the pin stays")
-                });
+                // What is anonymous and in no swap cache would end with its mapping.
+                if w.setting.kind != Kind::Anon || w.has(f, Flags::SWAPCACHE) {
+                    let mut other = w.clone();
+                    other.zap(p);
+                    sink.put(other, who, Actor::Program(self), || {
+                        format!("unmaps page {p}; the pin stays")
+                    });
+                }
                 format!("leaves page {p} mapped")
             }
             Pc::Dma => {
-                let bit = self.bit(n.who);
-                n.frame(f).data |= bit;
-                n.s.pages[p].done |= bit;
-                self.pc = Pc::Mark;
+                let bit = self.bit(who);
+                w.frames[f].data |= bit;
+                w.pages[p].done |= bit;
+                self.pc = if late { Pc::Unpin } else { Pc::Mark };
                 format!("has the device write into frame {f}")
             }
             Pc::Mark => {
-                let frame = n.frame(f);
-                frame.dirty |= frame.page != NONE;
-                self.pc = Pc::Unpin;
+                if w.refs(f) > 0 && w.pages[p].frame == self.frame {
+                    w.set_dirty(f);
+                }
+                if late {
+                    self.finished();
+                } else {
+                    self.pc = Pc::Unpin;
+                }
                 format!("marks frame {f} dirty")
             }
             _ => {
-                n.frame(f).dma = false;
-                n.frame(f).pins -= 1;
-                n.put(f);
-                self.finished();
+                w.frames[f].dma = false;
+                w.unpin(f);
+                if late {
+                    self.pc = Pc::Mark;
+                } else {
+                    self.finished();
+                }
                 format!("unpins frame {f}")
             }
         };
-        sink.put(n, Task::Program(self), || text);
+        sink.put(w, who, Actor::Program(self), || text);
     }
 }
