@@ -40,6 +40,35 @@ fn list_names_everything() {
 }
 
 #[test]
+fn list_names_what_an_experiment_changes_in_the_costs_and_how_much_of_the_original_it_runs() {
+    let text = stdout_of(&["list"], 0);
+    assert!(text.contains("1/8 of the published 600 s"), "{text}");
+    let json = json_of(&["list", "--json"], 0);
+    let deviations = |name: &str| {
+        let all = json["experiments"].as_array().expect("experiments");
+        let experiment = all.iter().find(|e| e["name"] == name).expect(name);
+        experiment["deviations"].as_array().expect("list").clone()
+    };
+    assert!(deviations("mongodb").is_empty());
+    let of = deviations("throttling-oom");
+    let tick = of.iter().find(|d| d["name"] == "timer_hz").expect("tick");
+    assert_eq!(
+        (&tick["value"], &tick["table"]),
+        (&250.into(), &1000.into())
+    );
+    for experiment in json["experiments"].as_array().expect("experiments") {
+        for d in experiment["deviations"].as_array().expect("list") {
+            for part in ["name", "why", "source"] {
+                assert_ne!(d[part], "", "{d}");
+            }
+            assert!(text.contains(d["name"].as_str().expect("name")), "{d}");
+        }
+    }
+    let replay = json["replay"]["deviations"].as_array().expect("list");
+    assert!(replay.iter().any(|d| d["name"] == "shrinker_call_ns"));
+}
+
+#[test]
 fn params_have_value_unit_mark_and_source() {
     let text = stdout_of(&["params", "nvme_read_lat"], 0);
     assert!(

@@ -90,6 +90,14 @@ fn values_are_explained() {
                 "whole number",
             ),
             (&["run", "mongodb", "--cost", "timer_hz=0"], "1 to"),
+            (
+                &["run", "mongodb", "--cost", "hdd_bytes_per_s=1"],
+                "no effect on mongodb: its devices are nvme",
+            ),
+            (
+                &["verify", "--only", "mysql,fio-mmap", "--cost", "open_ns=1"],
+                "only the load of kernel-build charges it",
+            ),
             (&["run", "mongodb", "--variants", "v5,v5"], "listed twice"),
             (
                 &["run", "mongodb", "--json", "-", "--csv", "-"],

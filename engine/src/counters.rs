@@ -94,14 +94,10 @@ counters! {
     Pglazyfree = "pglazyfree",
     /// Lazily freeable pages freed.
     Pglazyfreed = "pglazyfreed",
-    /// Pages demoted to a lower tier.
-    Pgdemote = "pgdemote_direct",
     /// Pages given to a swap or shmem writer by reclaim.
     VmscanWrite = "nr_vmscan_write",
     /// Dirty file pages met by reclaim and marked for immediate reclaim.
     VmscanImmediate = "nr_vmscan_immediate_reclaim",
-    /// Slab objects scanned.
-    SlabsScanned = "slabs_scanned",
     /// Pages moved to the unevictable list.
     UnevictableCulled = "unevictable_pgs_culled",
     /// Pages moved back from the unevictable list.
@@ -160,8 +156,6 @@ counters! {
     RestoreAnon = "workingset_restore_anon",
     /// Recent file refaults of former workingset folios.
     RestoreFile = "workingset_restore_file",
-    /// Shadow-only index nodes freed.
-    WorkingsetNodereclaim = "workingset_nodereclaim",
     // --- I/O and swap ---
     /// KiB read from block devices.
     Pgpgin = "pgpgin",
@@ -171,12 +165,6 @@ counters! {
     Pswpin = "pswpin",
     /// Pages written to swap.
     Pswpout = "pswpout",
-    /// All-zero pages swapped in.
-    SwpinZero = "swpin_zero",
-    /// All-zero pages swapped out.
-    SwpoutZero = "swpout_zero",
-    /// Huge folios swapped out whole.
-    ThpSwpout = "thp_swpout",
     /// Huge folios that had to be split for swap (folios).
     ThpSwpoutFallback = "thp_swpout_fallback",
     /// Swap read-ahead pages read.

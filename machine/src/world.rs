@@ -11,7 +11,7 @@ use crate::vm::context_switches::ContextSwitches;
 use crate::vm::pcp::PageLists;
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
-use coldset_engine::writeback::Writeback;
+use coldset_engine::writeback::{DirtyParams, Writeback};
 use coldset_engine::zone::{set_watermarks, WatermarkConfig, Zone, ZoneClass};
 use coldset_engine::{Engine, FolioId, MemcgId, MmId, NodeId, ObjectId};
 use std::cell::RefCell;
@@ -213,6 +213,11 @@ impl World {
     /// Totals of the zone locks, by node.
     pub fn zone_lock_stats(&self) -> Vec<crate::sim::LockStats> {
         self.page_lists.lock_stats()
+    }
+
+    /// Settings of dirty throttling and of the flushers, at the scale of the machine.
+    pub fn dirty_params(&self) -> &DirtyParams {
+        self.wb.params()
     }
 
     /// The OOM kills so far.

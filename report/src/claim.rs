@@ -205,6 +205,8 @@ pub struct Claim {
     pub direction: Direction,
     /// Remark for the reader; empty for none.
     pub note: String,
+    /// The parameter that the figure only gives back; empty for none.
+    pub restates: String,
 }
 
 impl Claim {
@@ -222,6 +224,7 @@ impl Claim {
             unit: String::new(),
             direction: Direction::Neutral,
             note: String::new(),
+            restates: String::new(),
         }
     }
 
@@ -363,6 +366,14 @@ impl Claim {
     #[must_use]
     pub fn lower_is_better(mut self) -> Self {
         self.direction = Direction::LowerIsBetter;
+        self
+    }
+
+    /// The figure is what `parameter` was chosen for: that it comes out says nothing about the rules of
+    /// reclaim. It is printed apart and counted in no total.
+    #[must_use]
+    pub fn restates(mut self, parameter: &str) -> Self {
+        parameter.clone_into(&mut self.restates);
         self
     }
 

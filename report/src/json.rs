@@ -17,8 +17,8 @@ pub struct ReplayResult {
     pub bounds: IndexMap<String, Number>,
 }
 
-/// `{"experiment", "scale", "seeds", "variants", "claims", "effort", "parameters",
-/// "not_judged"}`, indented, with a final newline.
+/// `{"experiment", "scale", "seeds", "variants", "claims", "restated", "effort", "effort_share",
+/// "costs", "deviations", "parameters", "not_judged"}`, indented, with a final newline.
 ///
 /// Intervals and bands are `[lo, hi]`, an open end is `null`.
 #[must_use]
@@ -60,7 +60,11 @@ pub fn experiment_value(result: &ExperimentResult) -> Value {
         "seeds": result.seeds,
         "variants": variants(&result.variants),
         "claims": claims,
+        "restated": result.restated.iter().map(claim).collect::<Vec<_>>(),
         "effort": result.header.effort,
+        "effort_share": result.header.effort_share,
+        "costs": result.header.costs,
+        "deviations": result.header.deviations,
         "parameters": result.header.parameters,
         "not_judged": not_judged,
     })
@@ -120,6 +124,9 @@ fn claim(claim: &ClaimResult) -> Value {
         "reason": claim.reason,
         "note": claim.note,
     });
+    if !claim.restates.is_empty() {
+        value["restates"] = claim.restates.as_str().into();
+    }
     if let Some(Published::Pair { before, after }) = claim.published {
         value["published_before"] = real(before);
         value["published_after"] = real(after);

@@ -34,6 +34,8 @@ pub struct ClaimResult {
     pub direction: Direction,
     /// Remark for the reader; empty for none.
     pub note: String,
+    /// The parameter that the figure only gives back; empty for none.
+    pub restates: String,
     /// Figure under each seed (condition: 1 or 0).
     pub per_seed: Vec<f64>,
     /// Seeds outside what every seed must keep (classes A and N).
@@ -105,6 +107,7 @@ pub(super) fn judge(claim: &Claim, result: &ExperimentResult) -> Result<ClaimRes
         unit: claim.unit.clone(),
         direction: claim.direction,
         note: claim.note.clone(),
+        restates: claim.restates.clone(),
         per_seed: Vec::new(),
         failing_seeds: Vec::new(),
         reason: String::new(),

@@ -24,7 +24,9 @@ pub use flagging::{flag, Flagging};
 pub use json::{experiment_json, experiment_value, experiments_json, replay_json, ReplayResult};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
 pub use long::{series_table, values_table};
-pub use model::{CounterSummary, ExperimentResult, Header, RunResult, Samples, SeedView};
+pub use model::{
+    CounterSummary, Deviation, ExperimentResult, Header, RunResult, Samples, SeedView,
+};
 pub use number::Number;
 pub use shown::human;
 pub use table::{Align, Cell, Style, Table};

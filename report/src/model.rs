@@ -88,8 +88,41 @@ pub struct Header {
     pub scale: String,
     /// Operation count factor, e.g. `1` or `1/16`.
     pub effort: String,
+    /// What that is of the published duration or amount: `1/8 of the published 600 s`; may be empty.
+    pub effort_share: String,
+    /// Rows in which the costs that ran differ from the table, with the row's value. Where the machines
+    /// of a run differ, the name of the machine stands before the row's: `nodelay.delay_write_ns`.
+    pub costs: IndexMap<String, u64>,
+    /// Those of them that the experiment declares.
+    pub deviations: Vec<Deviation>,
     /// Parameters that differ from the defaults or should be on record.
     pub parameters: IndexMap<String, String>,
+}
+
+impl Header {
+    /// What the effort is of the published amount, in brackets; nothing if that is not known.
+    #[must_use]
+    pub fn share(&self) -> String {
+        match self.effort_share.as_str() {
+            "" => String::new(),
+            share => format!(" ({share})"),
+        }
+    }
+}
+
+/// A row of the table of costs that an experiment changes.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Deviation {
+    /// The row; the only machine that has it, if there are several, stands before it.
+    pub name: String,
+    /// Its value in the experiment.
+    pub value: u64,
+    /// Its value in the table.
+    pub table: u64,
+    /// Why the table does not do.
+    pub why: String,
+    /// Where the value comes from.
+    pub source: String,
 }
 
 /// One counter of one variant over the seeds.
@@ -126,6 +159,8 @@ pub struct ExperimentResult {
     pub variants: IndexMap<String, IndexMap<String, CounterSummary>>,
     /// Judged claims, in the order given.
     pub claims: Vec<ClaimResult>,
+    /// Claims whose figure is a parameter that comes back, judged likewise. No total counts them.
+    pub restated: Vec<ClaimResult>,
     /// Claims about variants that were not run.
     pub skipped: Vec<Skipped>,
 }
@@ -176,11 +211,13 @@ impl ExperimentResult {
             seeds,
             variants,
             claims: Vec::new(),
+            restated: Vec::new(),
             skipped: Vec::new(),
         };
         for claim in claims {
             match judge(claim, &result) {
-                Ok(verdict) => result.claims.push(verdict),
+                Ok(verdict) if verdict.restates.is_empty() => result.claims.push(verdict),
+                Ok(verdict) => result.restated.push(verdict),
                 Err(missing @ (ReportError::NoVariant(_) | ReportError::NoCell(_))) => {
                     result.skipped.push(Skipped {
                         name: claim.name.clone(),
@@ -328,6 +365,9 @@ pub(crate) mod tests {
             experiment: "mongodb".into(),
             scale: "1/64".into(),
             effort: "1".into(),
+            effort_share: String::new(),
+            costs: IndexMap::new(),
+            deviations: Vec::new(),
             parameters: IndexMap::new(),
         }
     }

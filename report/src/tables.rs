@@ -153,11 +153,41 @@ pub fn claims(result: &ExperimentResult, claims: &[ClaimResult], place: &str, of
             shown.published.into(),
             claim.class.to_string().into(),
             shown.band.into(),
-            Cell::judged(shown.verdict, Some(claim.pass)),
+            judged(claim, shown.verdict),
         ]);
         table.row(row);
     }
     table
+}
+
+/// What an experiment changes in the table of costs.
+#[must_use]
+pub fn deviations(result: &ExperimentResult) -> Table {
+    let mut table = Table::new([
+        ("cost", Left),
+        ("here", Right),
+        ("table", Right),
+        ("why", Left),
+        ("source", Left),
+    ]);
+    for d in &result.header.deviations {
+        table.row([
+            Cell::code(&d.name),
+            d.value.to_string().into(),
+            d.table.to_string().into(),
+            d.why.as_str().into(),
+            d.source.as_str().into(),
+        ]);
+    }
+    table
+}
+
+/// The verdict; a claim that restates a parameter has none.
+fn judged(claim: &ClaimResult, verdict: &str) -> Cell {
+    match claim.restates.as_str() {
+        "" => Cell::judged(verdict, Some(claim.pass)),
+        parameter => format!("restates {parameter}").into(),
+    }
 }
 
 /// The columns of [`accepted`].
@@ -180,6 +210,6 @@ pub fn accepted(claim: &ClaimResult, place: &str) -> [Cell; 6] {
         shown.published.into(),
         figure(claim, shown.ours, place),
         shown.band.into(),
-        Cell::judged(shown.verdict, Some(claim.pass)),
+        judged(claim, shown.verdict),
     ]
 }

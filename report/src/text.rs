@@ -26,6 +26,8 @@ pub fn render_text(result: &ExperimentResult, style: Style) -> String {
         }
     };
     section("Claims", claims(result, &result.claims, pair));
+    let heading = "What was put in and comes back: counted in no total";
+    section(heading, claims(result, &result.restated, pair));
     if pair.is_none() {
         for table in counters(result, claimed(result)) {
             section("Counters the claims are about (mean)", table);
@@ -50,15 +52,23 @@ fn title(out: &mut String, result: &ExperimentResult) {
     line(
         out,
         &format!(
-            "{}: scale {}, effort {}, seeds {}",
+            "{}: scale {}, effort {}{}, seeds {}",
             header.experiment,
             header.scale,
             header.effort,
+            header.share(),
             seeds(&result.seeds)
         ),
     );
     for (name, value) in &header.parameters {
         line(out, &format!("  {name} = {value}"));
+    }
+    for d in &header.deviations {
+        let (value, table) = (d.value, d.table);
+        line(
+            out,
+            &format!("  {} = {value} here, {table} elsewhere: {}", d.name, d.why),
+        );
     }
 }
 

@@ -8,7 +8,8 @@ use coldset_engine::switches::SwitchInfo;
 use coldset_engine::Switches;
 use coldset_lab::experiments::{Experiment, EXPERIMENTS};
 use coldset_lab::fidelity::Case;
-use coldset_lab::report::{Style, Table};
+use coldset_lab::replay;
+use coldset_lab::report::{Deviation, Style, Table};
 use coldset_lab::runner::{show_scale, RunnerError, Variant};
 use coldset_lab::traces::Format;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
@@ -57,6 +58,14 @@ pub fn device_doc(device: DeviceKind) -> &'static str {
 /// Every switch as it is in `base`.
 fn switches() -> Result<Vec<SwitchInfo>, RunnerError> {
     Ok(Variant::parse("base", &[])?.switches.describe())
+}
+
+/// Every deviation from the table of costs, with the experiment that declares it.
+fn deviations() -> Vec<(&'static str, Deviation)> {
+    let of = EXPERIMENTS.iter().map(|e| (e.name, e.deviations));
+    let of = of.chain([("lab replay", replay::DEVIATIONS)]);
+    of.flat_map(|(name, all)| all.iter().map(move |d| (name, d.shown())))
+        .collect()
 }
 
 /// Suffixes of variants.
@@ -110,6 +119,20 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
         }
         section("Parameters (--param NAME=VALUE)", &table);
     }
+    let mut table = Table::of_words(["experiment", "effort 1"]);
+    for e in EXPERIMENTS {
+        table.row([e.name.to_owned(), e.effort.share(1000)]);
+    }
+    section("Effort (--effort)", &table);
+    let mut table = Table::of_words(["of", "cost", "here", "table", "why", "source"]);
+    for (of, d) in deviations() {
+        let (here, usual) = (d.value.to_string(), d.table.to_string());
+        table.row([of.to_owned(), d.name, here, usual, d.why, d.source]);
+    }
+    section(
+        "Deviations from the one table of costs (lab params); --cost NAME=VALUE overrides them",
+        &table,
+    );
     let mut table = Table::of_words(["variant", "also called", "what"]);
     for p in PRESETS {
         table.row([p.names[0].to_owned(), p.names[1..].join(", "), p.what()]);
@@ -163,6 +186,8 @@ fn json() -> Result<Value, RunnerError> {
             "before": e.before,
             "after": e.after,
             "what": e.doc,
+            "effort": e.effort.share(1000),
+            "deviations": e.deviations.iter().map(|d| d.shown()).collect::<Vec<_>>(),
             "params": params,
         })
     };
@@ -178,6 +203,9 @@ fn json() -> Result<Value, RunnerError> {
     debug_assert_eq!(switches.len(), Switches::NAMES.len());
     Ok(json!({
         "experiments": experiments,
+        "replay": {
+            "deviations": replay::DEVIATIONS.iter().map(|d| d.shown()).collect::<Vec<_>>(),
+        },
         "variants": variants,
         "suffixes": suffixes().json(),
         "switches": switches,

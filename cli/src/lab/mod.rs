@@ -27,11 +27,11 @@ use coldset_lab::runner::{parse_effort, parse_scale, Plan, RunnerError, Variant}
 
 /// What `run` and `ablate` run.
 fn plan(
-    experiment: &Experiment,
+    experiment: &'static Experiment,
     variants: Vec<Variant>,
     args: &PlanArgs,
 ) -> Result<Plan, RunnerError> {
-    Ok(Plan {
+    let plan = Plan {
         variants,
         seeds: args.seeds,
         scale: match &args.scale {
@@ -43,7 +43,9 @@ fn plan(
         params: assign::params(&args.param)?,
         record: Vec::new(),
         sample_points: 0,
-    })
+    };
+    plan.check_costs(experiment)?;
+    Ok(plan)
 }
 
 /// How tables look.

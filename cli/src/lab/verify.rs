@@ -21,6 +21,7 @@ pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
     let seeds = if args.quick { 1 } else { args.seeds };
     let mut plan = VerifyPlan::new(&args.only, seeds)?;
     plan.costs = costs(&args.cost)?;
+    plan.check()?;
     let outputs = Outputs::open(args.page.wanted(&args.form))?;
     let costings = match args.sensitivity {
         None => Vec::new(),

@@ -262,6 +262,7 @@ mod tests {
         extra: &[],
         scale: 64,
         params: &[],
+        effort: crate::rig::Effort::Own("counting"),
         costs: &[],
         deviations: &[],
         hosts: |_| Ok(Vec::new()),

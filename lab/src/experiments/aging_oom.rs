@@ -2,10 +2,10 @@
 //! program with many threads fills almost all of the memcg with anonymous memory, again and again.
 //! There is no swap: what must be freed is the file.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
-use crate::rig::{Deviation, Failure, Host, Rig};
+use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
+use crate::rig::{Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -21,6 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
+    effort: Effort::Fixed("128 rounds"),
     scale: 64,
     params: PARAMS,
     costs: &["script_touch_page_ns", "timer_slack_ns"],
@@ -125,16 +126,13 @@ const RUN: u32 = 128;
 /// The older tool loads one byte of so many pages.
 const LEGACY_STRIDE: u32 = 64;
 
-const DEVIATIONS: &[Deviation] = &[
-    Deviation {
-        name: "read_around_pages",
-        value: 32,
-        machine: "",
-        why: "a page at a time, the readers are so slow that no variant survives",
-        source: "the kernel's default of read_ahead_kb, 128 KiB",
-    },
-    KERNEL_MEMORY_OFF,
-];
+const DEVIATIONS: &[Deviation] = &[Deviation {
+    name: "read_around_pages",
+    value: 32,
+    machine: "",
+    why: "a page at a time, the readers are so slow that no variant survives",
+    source: "the kernel's default of read_ahead_kb, 128 KiB",
+}];
 
 /// What the tasks of one run share.
 struct Load {
@@ -290,6 +288,11 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
     ];
     let (small, large) = input.word(PARAMS, "sizes", &words, "16g, 48g or both")?;
     let wanted = [small, large];
+    for ((_, limit, anon), wanted) in SIZES.iter().zip(wanted) {
+        if !wanted {
+            input.refuse(&[limit, anon], "this size does not run (sizes)")?;
+        }
+    }
     let names = SIZES.iter().zip(wanted).filter(|(_, w)| *w);
     Ok(names.map(|((name, ..), _)| *name).collect())
 }

@@ -2,9 +2,9 @@
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
-use crate::report::{Band, Claim, RunResult};
-use crate::rig::Host;
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use coldset_report::{Band, Claim, RunResult};
+use crate::rig::{Effort, Host};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -14,10 +14,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Part("hour", EFFORT_DIVISOR),
     scale: 64,
     params: PARAMS,
     costs: browser::COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts,
     run,
     claims,

@@ -3,8 +3,8 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{FioZipf, Stream};
-use crate::report::{Band, Claim, RunResult};
-use crate::rig::{Counts, Failure, Host, Rig};
+use coldset_report::{Band, Claim, RunResult};
+use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Part("300 s", EFFORT_DIVISOR),
     scale: 64,
     params: PARAMS,
     costs: &["buffered_io_page_ns"],
@@ -294,6 +295,7 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
             Claim::value(format!("hit ratio, uniform, {v}"), "uniform.hit_percent", v)
                 .always(Band::around(20.8, 1.0))
                 .published(20.8)
+                .restates("limit_mib")
                 .unit("%"),
         );
         let name = v.to_string();

@@ -2,9 +2,9 @@
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
-use crate::report::{Band, Claim, RunResult};
-use crate::rig::Host;
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
+use coldset_report::{Band, Claim, RunResult};
+use crate::rig::{Effort, Host};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -15,10 +15,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "classic",
     after: "classic+heat",
     extra: &[],
+    effort: Effort::Part("two hours", EFFORT_DIVISOR),
     scale: 512,
     params: PARAMS,
     costs: browser::COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts,
     run,
     claims,

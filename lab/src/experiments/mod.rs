@@ -19,8 +19,8 @@ pub mod slow_io;
 pub mod throttling_oom;
 pub mod tlb_stress;
 
-use crate::report::{Claim, RunResult};
-use crate::rig::{Costs, Deviation, Host};
+use coldset_report::{Claim, RunResult};
+use crate::rig::{Costs, Deviation, Effort, Host};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
@@ -65,6 +65,8 @@ pub struct Experiment {
     pub after: &'static str,
     /// Further variants that are run by default, shown between the two.
     pub extra: &'static [&'static str],
+    /// What the effort 1 is of the published run.
+    pub effort: Effort,
     /// Denominator of the default scale.
     pub scale: u64,
     /// Parameters.
@@ -155,6 +157,14 @@ pub enum ExperimentError {
         /// What is accepted.
         expected: &'static str,
     },
+    /// A parameter that changes nothing as the others are.
+    #[error("--param {name} has no effect: {why}; leave it out")]
+    Unused {
+        /// Name.
+        name: &'static str,
+        /// Why it has none.
+        why: &'static str,
+    },
     /// The scale leaves too little of the experiment.
     #[error("scale 1/{scale} leaves {what} of {left}; use 1/{max} or larger")]
     Scale {
@@ -196,15 +206,6 @@ impl Experiment {
         names
     }
 }
-
-/// Kernel memory is not charged; a deviation of experiments that were specified without.
-pub(crate) const KERNEL_MEMORY_OFF: Deviation = Deviation {
-    name: "kernel_memory_enabled",
-    value: 0,
-    machine: "",
-    why: "its limit is for the pages of the load alone",
-    source: "setting of the model",
-};
 
 /// Pages of a MiB.
 pub(crate) const MIB: u64 = 256;
@@ -260,6 +261,18 @@ impl RunInput {
         let text = self.text(docs, name);
         text.parse()
             .map_err(|_| self.wrong(docs, name, "a whole number"))
+    }
+
+    /// That nobody has set parameters which change nothing, because of `why`.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Unused`] with the first one that is set.
+    pub fn refuse(&self, names: &[&'static str], why: &'static str) -> Result<(), ExperimentError> {
+        let set = |name: &&&'static str| self.params.iter().any(|(n, _)| n == **name);
+        match names.iter().find(set) {
+            Some(name) => Err(ExperimentError::Unused { name, why }),
+            None => Ok(()),
+        }
     }
 
     /// A parameter that is one of a few words.

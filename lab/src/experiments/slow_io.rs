@@ -2,8 +2,8 @@
 //! of the data and share of updates.
 
 use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
-use crate::rig::Host;
+use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
+use crate::rig::{Effort, Host};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -13,6 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Own("8 operations for each block of data"),
     scale: 64,
     params: PARAMS,
     costs: mongodb::COSTS,

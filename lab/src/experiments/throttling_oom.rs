@@ -2,10 +2,10 @@
 //! to a device that needs a second for each write. Nobody may be killed: the pages become clean if
 //! only reclaim waits for them.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF, MIB};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, RunResult};
-use crate::rig::{Deviation, Host, Rig};
+use coldset_report::{Band, Claim, RunResult};
+use crate::rig::{Deviation, Effort, Host, Rig};
 use coldset_engine::Counter;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
+    effort: Effort::Fixed("192 MiB"),
     scale: 1,
     params: PARAMS,
     costs: &[],
@@ -103,7 +104,6 @@ const DEVIATIONS: &[Deviation] = &[
         why: "the control: the same drive without the delay",
         source: "control",
     },
-    KERNEL_MEMORY_OFF,
 ];
 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {

@@ -4,8 +4,8 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, RunResult};
-use crate::rig::{Counts, Deviation, Failure, Host, Rig};
+use coldset_report::{Band, Claim, RunResult};
+use crate::rig::{Counts, Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, SwapConfig};
@@ -21,6 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "base+tlbbatch",
     extra: &[],
+    effort: Effort::Part("60 s", 1),
     scale: 64,
     params: PARAMS,
     costs: &["stress_sweep_page_ns", "fork_ns"],
@@ -238,6 +239,9 @@ async fn meddler(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, mut draw: 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
     let pages = input.pages(PARAMS, "swap_mib")? as u32;
+    if input.text(PARAMS, "swap") == "zram" {
+        input.refuse(&["page_cluster"], "zram is not read ahead from (swap=zram)")?;
+    }
     Ok(Host {
         name: name.into(),
         cpus: n("cpus")?,
@@ -474,7 +478,8 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
             before,
         )
         .within(1.5, 2.3)
-        .published(1.911),
+        .published(1.911)
+        .restates("mask_mean_permille"),
         Claim::value(
             "shootdowns per stolen page, after",
             "shootdowns_per_steal",

@@ -1,13 +1,13 @@
 //! The page of `lab run`.
 
-use super::variants::{changes, costs, switches};
+use super::variants::{changes, costs, deviations, switches};
 use crate::charts;
 use crate::experiments::Experiment;
 use crate::runner::{Outcome, Plan};
 use coldset_report::experiment_json;
 use coldset_report::html::{facts, remarks, summary, Page, Section};
-use coldset_report::tables::{claims, counter_names, Counters};
-use coldset_report::{Align, Cell, Table};
+use coldset_report::tables::{self, claims, counter_names, Counters};
+use coldset_report::{Align, Cell, ExperimentResult, Table};
 
 /// The parameters of an experiment, as they were.
 pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
@@ -35,6 +35,16 @@ pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
         folded: true,
         ..Section::default()
     }
+}
+
+/// What is judged, and apart from it what was put in.
+fn tables_of_claims(result: &ExperimentResult) -> Vec<Table> {
+    let mut tables = vec![claims(result, &result.claims, "/claims", "")];
+    if !result.restated.is_empty() {
+        let caption = "What was put in and comes back: counted in no total";
+        tables.push(claims(result, &result.restated, "/restated", "").caption(caption));
+    }
+    tables
 }
 
 /// The page of an experiment that was run as planned; `command` runs it again.
@@ -80,7 +90,7 @@ pub fn experiment(
                         medians over the seeds. Class A must hold under every seed, B in the median, N is noise \
                         round 1, D is a direction only."
                     .into(),
-                tables: vec![claims(result, &result.claims, "/claims", "")],
+                tables: tables_of_claims(result),
                 points: remarks(result),
                 ..Section::default()
             },
@@ -113,7 +123,8 @@ pub fn experiment(
             },
             switches(&plan.variants),
             parameters(experiment, plan),
-            costs(plan.costs.table()),
+            deviations(vec![tables::deviations(result)]),
+            costs(&outcome.costs),
         ],
         command: command.into(),
         json: experiment_json(result),

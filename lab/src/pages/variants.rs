@@ -129,6 +129,22 @@ pub fn switches(variants: &[Variant]) -> Section {
     }
 }
 
+/// What experiments change in the table of costs; `tables` may be empty.
+pub fn deviations(tables: Vec<Table>) -> Section {
+    let tables: Vec<Table> = tables.into_iter().filter(|t| !t.is_empty()).collect();
+    let intro = match tables.is_empty() {
+        true => "None: it ran on the table as it is.",
+        false => "Rows of the table of costs that are different here, and why.",
+    };
+    Section {
+        id: "deviations",
+        title: "Deviations from the table of costs",
+        intro: intro.into(),
+        tables,
+        ..Section::default()
+    }
+}
+
 /// All costs of the machine with their source; changed ones are marked.
 #[must_use]
 pub fn costs(costs: &Params) -> Section {

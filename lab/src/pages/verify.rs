@@ -1,12 +1,12 @@
 //! The page of `lab verify`.
 
-use super::variants::costs;
+use super::variants::{costs, deviations};
 use crate::charts;
 use crate::rig::Costs;
 use crate::verify::{sensitivity_json, sensitivity_table, Sensitivity, Verified};
 use coldset_report::html::{capital, Page, Section, Summary};
 use coldset_report::shown::seeds;
-use coldset_report::tables::{accepted, Counters, ACCEPTANCE};
+use coldset_report::tables::{self, accepted, Counters, ACCEPTANCE};
 use coldset_report::{experiments_json, Align, Cell, Class, ExperimentResult, Table};
 
 /// Where the unit stands among the columns of the acceptance table.
@@ -17,8 +17,12 @@ fn acceptance(name: &str, result: &ExperimentResult, pointer: &str) -> Table {
     let mut columns = ACCEPTANCE.to_vec();
     columns.insert(UNIT_AT, ("unit", Align::Left));
     let mut table = Table::new(columns).caption(name);
-    for (i, claim) in result.claims.iter().enumerate() {
-        let mut row = accepted(claim, &format!("{pointer}/claims/{i}")).to_vec();
+    let judged = result.claims.iter().enumerate();
+    let judged = judged.map(|(i, c)| (c, format!("{pointer}/claims/{i}")));
+    let restated = result.restated.iter().enumerate();
+    let restated = restated.map(|(i, c)| (c, format!("{pointer}/restated/{i}")));
+    for (claim, place) in judged.chain(restated) {
+        let mut row = accepted(claim, &place).to_vec();
         let unit = if claim.is_ratio() {
             "ratio"
         } else {
@@ -101,11 +105,13 @@ pub fn verify(
     let mut facts = vec![("experiments".into(), names.join(", "))];
     facts.extend(results.first().map(|r| ("seeds".into(), seeds(&r.seeds))));
     let (mut claims, mut pictures, mut mechanisms) = (Vec::new(), Vec::new(), Vec::new());
+    let mut declared = Vec::new();
     let there = verified.experiments.iter();
     let there = there.filter_map(|(e, result)| Some((e, result.as_ref().ok()?)));
     for (i, (experiment, result)) in there.enumerate() {
         let place = format!("/experiments/{i}");
         claims.push(acceptance(experiment.name, result, &place));
+        declared.push(tables::deviations(result).caption(experiment.name));
         for mut chart in charts::experiment(result, &[]) {
             chart.id = format!("{}-{}", experiment.name, chart.id);
             chart.title = format!("{}: {}", experiment.name, chart.title.to_lowercase());
@@ -151,6 +157,7 @@ pub fn verify(
                 folded: true,
                 ..Section::default()
             },
+            deviations(declared),
             costs(used.table()),
         ],
         command: command.into(),

@@ -20,6 +20,20 @@ pub struct Deviation {
     pub source: &'static str,
 }
 
+impl Deviation {
+    /// For a report.
+    #[must_use]
+    pub fn shown(&self) -> coldset_report::Deviation {
+        coldset_report::Deviation {
+            name: format!("{}{}", self.machine, self.name),
+            value: self.value,
+            table: Params::default().get(self.name).unwrap_or_default(),
+            why: self.why.into(),
+            source: self.source.into(),
+        }
+    }
+}
+
 /// The table of costs, and which of its rows somebody has set for this run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Costs {

@@ -5,14 +5,18 @@
 
 mod costs;
 mod counts;
+mod effect;
+mod effort;
 mod failure;
 
 pub use costs::{Costs, Deviation};
 pub use counts::Counts;
+pub use effect::idle;
+pub use effort::Effort;
 pub use failure::Failure;
 
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::{RunResult, Samples};
+use coldset_report::{RunResult, Samples};
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};

@@ -5,7 +5,7 @@ use crate::experiments::ExperimentError;
 use crate::fidelity::ReferenceError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
-use crate::report::ReportError;
+use coldset_report::ReportError;
 use crate::traces::TraceError;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;
@@ -54,6 +54,16 @@ pub enum RunnerError {
     /// A clock that cannot be read.
     #[error(transparent)]
     Clock(#[from] ClockError),
+    /// A cost without effect.
+    #[error("--cost {name} has no effect on {experiments}: {why}; leave it out")]
+    Idle {
+        /// The row.
+        name: &'static str,
+        /// The experiments that run.
+        experiments: String,
+        /// Why it has none.
+        why: String,
+    },
     /// A trace that cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),

@@ -1,11 +1,13 @@
 //! An experiment over variants and seeds.
 
 use super::quantity::{show_effort, show_scale};
+use super::ran::{check_costs, Ran};
 use super::{RunnerError, Variant};
 use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
-use crate::report::{Claim, Class, ExperimentResult, Header, RunResult};
+use coldset_report::{Claim, Class, ExperimentResult, Header, RunResult};
 use crate::rig::Costs;
 use crate::runner::Progress;
+use coldset_machine::Params;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -46,6 +48,19 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// That every cost that was set has an effect on the experiment.
+    ///
+    /// # Errors
+    /// [`RunnerError::Idle`] with the reason, or parameters that cannot be used.
+    pub fn check_costs(&self, experiment: &'static Experiment) -> Result<(), RunnerError> {
+        match self.variants.first() {
+            Some(first) => check_costs(&[(experiment, self.input(experiment, first, 1))]),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Samples of a run whose series are shown.
 pub const SAMPLE_POINTS: usize = 400;
 
@@ -56,6 +71,8 @@ pub struct Outcome {
     pub result: ExperimentResult,
     /// The single runs, with their series: variant by variant, seed by seed.
     pub runs: Vec<RunResult>,
+    /// The costs that ran; where the machines of a run differ, those of the first.
+    pub costs: Params,
 }
 
 /// The experiment called `name`.
@@ -121,17 +138,25 @@ pub fn run(
     };
     let mut parameters: IndexMap<String, String> = plan.params.iter().cloned().collect();
     parameters.extend(plan.record.iter().cloned());
+    let ran = Ran::of(experiment, plan)?;
     let header = Header {
         experiment: experiment.name.into(),
         scale: show_scale(plan.scale),
         effort: show_effort(plan.effort_permille),
+        effort_share: experiment.effort.share(plan.effort_permille),
         parameters,
+        costs: ran.differing(),
+        deviations: ran.deviations(experiment, plan),
     };
     let mut result = ExperimentResult::collect(header, &runs, &claims)?;
     for counters in result.variants.values_mut() {
         mechanism_last(counters, experiment.mechanism);
     }
-    Ok(Outcome { result, runs })
+    Ok(Outcome {
+        result,
+        runs,
+        costs: ran.costs(),
+    })
 }
 
 /// Puts the counters of the mechanism behind the others, in their order.
@@ -156,8 +181,8 @@ pub fn in_band(result: &ExperimentResult) -> bool {
 mod tests {
     use super::*;
     use crate::experiments::ExperimentError;
-    use crate::report::{Band, Claim};
-    use crate::rig::Host;
+    use coldset_report::{Band, Claim};
+    use crate::rig::{Effort, Host};
 
     fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {
         if input.seed == 3 && input.switches.scan_budget {
@@ -199,6 +224,7 @@ mod tests {
         extra: &[],
         scale: 64,
         params: &[],
+        effort: Effort::Own("counting"),
         costs: &[],
         deviations: &[],
         hosts: |_| Ok(vec![Host::default()]),

@@ -8,6 +8,7 @@ mod experiment;
 mod pool;
 mod progress;
 mod quantity;
+mod ran;
 mod replays;
 mod replays_text;
 mod variant;
@@ -23,6 +24,7 @@ pub use progress::Progress;
 pub use quantity::{
     parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size, SwapSpec, SCALE_MAX,
 };
+pub use ran::check_costs;
 pub use replays::{inspect_all, Inspection};
 pub use replays::{replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT};
 pub use replays_text::{render_replay, replay_values, replays_json};

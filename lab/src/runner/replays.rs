@@ -5,7 +5,7 @@ use super::{RunnerError, Variant};
 use crate::bounds::{lru, lru_at, opt, Bound, Sequence};
 use crate::charts::CurveLine;
 use crate::replay::{replay, Clock, Command, LruvecDump, Replay, ReplayOptions, MEMORY_MIN};
-use crate::report::{CounterSummary, Number, ReplayResult};
+use coldset_report::{CounterSummary, Number, ReplayResult};
 use crate::runner::Progress;
 use crate::stats::Spread;
 use crate::traces::Trace;
@@ -513,22 +513,12 @@ mod tests {
     }
 
     fn plan(variants: &[&str], memory: &[Size]) -> ReplayPlan {
+        let variants = Variant::parse_all(variants, &[]).unwrap();
         ReplayPlan {
-            variants: Variant::parse_all(variants, &[]).unwrap(),
             memory: memory.to_vec(),
             kernel_memory: false,
-            own_pages: 0,
-            swap: None,
-            swappiness: 60,
-            fault_around: 1,
-            read_ahead: 0,
-            clock: None,
-            fold_phases: 1,
-            fold_every: None,
             bounds: true,
-            low: Vec::new(),
-            max: Vec::new(),
-            sample_points: 0,
+            ..ReplayPlan::new(variants, Size::Percent(50.0))
         }
     }
 

@@ -3,10 +3,11 @@
 use super::cell::{Cell, Memory, What};
 use super::settings::{normal, products, seeds, texts, Place, KEYS, TABLES};
 use super::SweepError;
-use crate::experiments::Experiment;
+use crate::experiments::{Experiment, RunInput};
 use crate::replay::MEMORY_MIN;
 use crate::runner::{
-    experiment, parse_effort, parse_scale, show_effort, show_scale, Size, SwapSpec, MEMORY_DEFAULT,
+    check_costs, experiment, parse_effort, parse_scale, show_effort, show_scale, Size, SwapSpec,
+    Variant, MEMORY_DEFAULT,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_machine::Params;
@@ -249,6 +250,7 @@ fn experiments(part: &Map<String, Value>, cells: &mut Vec<Cell>) -> Result<(), S
             known_params(experiment, &params)?;
             for costs in &costs {
                 for &scale in &scales {
+                    effective(experiment, scale, &params, costs)?;
                     for &effort_permille in &efforts {
                         let what = What::Experiment {
                             name: name.clone(),
@@ -282,6 +284,28 @@ fn known_params(experiment: &Experiment, params: &[(String, String)]) -> Result<
         }
     }
     Ok(())
+}
+
+/// That every cost has an effect on the experiment with these parameters.
+fn effective(
+    experiment: &'static Experiment,
+    scale: u64,
+    params: &[(String, String)],
+    costs: &[(String, u64)],
+) -> Result<(), String> {
+    if costs.is_empty() {
+        return Ok(());
+    }
+    let before = Variant::parse(experiment.before, &[]).map_err(said)?;
+    let mut input = RunInput {
+        scale,
+        params: params.to_vec(),
+        ..experiment.input(&before.label, before.switches)
+    };
+    for (name, value) in costs {
+        input.costs.set(name, *value).map_err(said)?;
+    }
+    check_costs(&[(experiment, input)]).map_err(said)
 }
 
 fn costs_of(costs: &[(String, String)]) -> Result<Vec<(String, u64)>, String> {

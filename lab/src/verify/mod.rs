@@ -11,7 +11,7 @@ pub use text::render_verify;
 
 use crate::experiments::{Experiment, EXPERIMENTS};
 use crate::rig::Costs;
-use crate::runner::{experiment, run, Plan, Progress, RunnerError, Variant};
+use crate::runner::{check_costs, experiment, run, Plan, Progress, RunnerError, Variant};
 use coldset_report::{Class, ExperimentResult};
 use rayon::prelude::*;
 
@@ -68,6 +68,19 @@ impl VerifyPlan {
     pub fn runs(&self) -> u64 {
         let variants = |e: &&Experiment| e.default_variants().len() as u64;
         self.experiments.iter().map(variants).sum::<u64>() * self.seeds
+    }
+
+    /// That every cost that was set has an effect on one of the experiments.
+    ///
+    /// # Errors
+    /// [`RunnerError::Idle`] with the reason.
+    pub fn check(&self) -> Result<(), RunnerError> {
+        let mut runs = Vec::new();
+        for &experiment in &self.experiments {
+            let plan = self.plan(experiment)?;
+            runs.push((experiment, plan.input(experiment, &plan.variants[0], 1)));
+        }
+        check_costs(&runs)
     }
 
     fn plan(&self, experiment: &Experiment) -> Result<Plan, RunnerError> {

@@ -1,7 +1,7 @@
 //! The acceptance table.
 
 use super::Verified;
-use coldset_report::tables::{accepted, Counters, ACCEPTANCE};
+use coldset_report::tables::{accepted, deviations, Counters, ACCEPTANCE};
 use coldset_report::{Align, Cell, Class, ExperimentResult, Style, Table};
 use std::fmt::Write;
 
@@ -11,6 +11,15 @@ pub fn render_verify(verified: &Verified, style: Style) -> String {
     let mut out = acceptance(verified).text(style);
     for (experiment, result) in &verified.experiments {
         let Ok(result) = result else { continue };
+        let table = deviations(result);
+        if !table.is_empty() {
+            let _ = write!(
+                out,
+                "\nDeviations of {} from the table of costs\n\n{}",
+                experiment.name,
+                table.text(style)
+            );
+        }
         let table = mechanism(result, experiment.mechanism);
         if !table.is_empty() {
             // Writing to a string cannot fail.
@@ -34,7 +43,7 @@ fn acceptance(verified: &Verified) -> Table {
         };
         match result {
             Ok(result) => {
-                for claim in &result.claims {
+                for claim in result.claims.iter().chain(&result.restated) {
                     row(accepted(claim, ""));
                 }
                 for skipped in &result.skipped {
@@ -67,6 +76,10 @@ fn mechanism(result: &ExperimentResult, names: &[&'static str]) -> Table {
 fn summary(out: &mut String, verified: &Verified) {
     let (results, failed) = verified.split();
     out.push('\n');
+    for result in &results {
+        let (name, share) = (&result.header.experiment, &result.header.effort_share);
+        let _ = writeln!(out, "effort {} of {name}: {share}", result.header.effort);
+    }
     for class in [Class::A, Class::B, Class::N, Class::D] {
         let claims = || {
             let all = results.iter().flat_map(|r| &r.claims);

@@ -50,6 +50,8 @@ pub struct ParamInfo {
     pub source: &'static str,
     /// What the parameter is.
     pub what: &'static str,
+    /// Charged by the loads of experiments; the machine itself does not read it.
+    pub load: bool,
 }
 
 /// Why a parameter could not be set.

@@ -14,9 +14,20 @@ macro_rules! mark {
     };
 }
 
+/// `load` behind a row: the machine itself does not read it.
+macro_rules! load {
+    () => {
+        false
+    };
+    (load) => {
+        true
+    };
+}
+
 /// Declares the struct, its defaults and its description from one list.
 macro_rules! params {
-    ($( $(#[doc = $what:literal])+ $name:ident = $default:literal, $mark:ident, $source:literal; )*) => {
+    ($( $(#[doc = $what:literal])+
+        $name:ident = $default:literal, $mark:ident, $source:literal $(, $load:ident)?; )*) => {
         /// All costs and settings of the simulated machine. The last part of a name is its unit.
         #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]
@@ -44,6 +55,7 @@ macro_rules! params {
                     mark: mark!($mark),
                     unit: unit_of(stringify!($name)),
                     source: $source,
+                    load: load!($($load)?),
                     what: concat!($( $what ),+).trim_ascii(),
                 }, )*]
             }
@@ -296,37 +308,37 @@ params! {
 
     // ---- workloads ----
     /// Storage-engine operation whose frame is present.
-    storage_op_hit_ns = 12_000, A, "inferred from the published figures of its experiment";
+    storage_op_hit_ns = 12_000, A, "inferred from the published figures of its experiment", load;
     /// Storage-engine operation that fills a frame, without the I/O.
-    storage_op_fill_ns = 25_000, A, "inferred from the published figures of its experiment";
+    storage_op_fill_ns = 25_000, A, "inferred from the published figures of its experiment", load;
     /// YCSB client, per operation.
-    ycsb_client_op_ns = 10_000, A, "inferred from the published figures of its experiment";
+    ycsb_client_op_ns = 10_000, A, "inferred from the published figures of its experiment", load;
     /// SQL statement.
-    sql_statement_ns = 150_000, A, "inferred from the published figures of its experiment";
+    sql_statement_ns = 150_000, A, "inferred from the published figures of its experiment", load;
     /// Browser request without faults.
-    browser_request_ns = 250_000_000, A, "inferred from the published figures of its experiment";
+    browser_request_ns = 250_000_000, A, "inferred from the published figures of its experiment", load;
     /// Script touch of 4 KiB, 8 stores.
-    script_touch_page_ns = 100, A, "inferred from the published figures of its experiment";
+    script_touch_page_ns = 100, A, "inferred from the published figures of its experiment", load;
     /// CPU time of an app start on a phone, shortest.
-    app_start_min_ns = 350_000_000, A, "inferred from the published figures of its experiment";
+    app_start_min_ns = 350_000_000, A, "inferred from the published figures of its experiment", load;
     /// CPU time of an app start on a phone, longest.
-    app_start_max_ns = 700_000_000, A, "inferred from the published figures of its experiment";
+    app_start_max_ns = 700_000_000, A, "inferred from the published figures of its experiment", load;
     /// Fork, exec and exit of a process of a build, besides its pages.
-    exec_ns = 1_000_000, A, "inferred";
+    exec_ns = 1_000_000, A, "inferred", load;
     /// Look-up and opening of a file.
-    open_ns = 5_000, A, "inferred";
+    open_ns = 5_000, A, "inferred", load;
     /// CPU of a return to a phone's launcher.
-    launcher_cpu_ns = 50_000_000, A, "not given: a tenth of an app's start";
+    launcher_cpu_ns = 50_000_000, A, "not given: a tenth of an app's start", load;
     /// CPU of the start of a phone's camera.
-    camera_cpu_ns = 400_000_000, A, "assumed for the published start of the camera";
+    camera_cpu_ns = 400_000_000, A, "assumed for the published start of the camera", load;
     /// A store to a page of a server's other heap, which it goes over once a second.
-    heap_touch_page_ns = 4, A, "a cache line from memory, many under way";
+    heap_touch_page_ns = 4, A, "a cache line from memory, many under way", load;
     /// A worker without a free frame of the server's cache looks again after this.
-    cache_retry_ns = 1_000_000, A, "a poll of the server";
+    cache_retry_ns = 1_000_000, A, "a poll of the server", load;
     /// A sleep of an ordinary task ends up to this much late.
-    timer_slack_ns = 50_000, P, "prctl(2), PR_SET_TIMERSLACK: 50 us by default";
+    timer_slack_ns = 50_000, P, "prctl(2), PR_SET_TIMERSLACK: 50 us by default", load;
     /// From one fork of a benchmark's process to the next.
-    fork_ns = 50_000, A, "inferred";
+    fork_ns = 50_000, A, "inferred", load;
     /// stress-ng sweep over 4 KiB.
-    stress_sweep_page_ns = 400, A, "inferred from the published figures of its experiment";
+    stress_sweep_page_ns = 400, A, "inferred from the published figures of its experiment", load;
 }

@@ -72,6 +72,7 @@ pub fn lab_run(
             record,
             sample_points: SAMPLE_POINTS,
         };
+        plan.check_costs(experiment)?;
         Ok((experiment, plan))
     };
     let (experiment, plan) = plan().map_err(|e| errors::runner(py, &e))?;

@@ -114,6 +114,7 @@ fn parse(value: &Value) -> Result<ExperimentResult, String> {
         parameters: parameters
             .map(|(n, v)| (n.clone(), v.as_str().unwrap_or_default().to_owned()))
             .collect(),
+        ..Header::default()
     };
     let seeds = field(value, "seeds")?.as_array();
     let seeds: Option<Vec<u64>> = seeds.and_then(|s| s.iter().map(Value::as_u64).collect());

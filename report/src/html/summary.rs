@@ -232,7 +232,7 @@ pub fn facts(result: &ExperimentResult) -> Vec<(String, String)> {
     let mut facts = vec![
         ("seeds".into(), seeds(&result.seeds)),
         ("scale".into(), header.scale.clone()),
-        ("effort".into(), header.effort.clone()),
+        ("effort".into(), header.effort.clone() + &header.share()),
     ];
     let parameters = header.parameters.iter();
     facts.extend(parameters.map(|(name, value)| (name.clone(), value.clone())));

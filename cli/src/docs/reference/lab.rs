@@ -47,13 +47,24 @@ fn experiment(page: &mut Page, e: &Experiment) {
         some => format!(", beside {}", some.join(", ")),
     };
     page.paragraph(&format!(
-        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise. Published in {}.",
+        "{}. `{}` against `{}`{beside}, scale {} unless told otherwise; effort 1: {}. Published in {}.",
         prose(e.doc),
         e.before,
         e.after,
         show_scale(e.scale),
+        e.effort.share(1000),
         prose(e.source)
     ));
+    if !e.deviations.is_empty() {
+        page.table(
+            &["cost", "here", "table", "why", "source"],
+            e.deviations.iter().map(|d| {
+                let d = d.shown();
+                let (here, table) = (d.value.to_string(), d.table.to_string());
+                vec![code(&d.name), here, table, prose(&d.why), prose(&d.source)]
+            }),
+        );
+    }
     page.table(
         &["parameter", "default", "what"],
         e.params
@@ -80,7 +91,11 @@ fn claim(c: &Claim) -> Vec<String> {
         }
         Some(Published::Text(text)) => prose(text),
     };
-    let (name, note) = (prose(&c.name), prose(&c.note));
+    let note = match c.restates.as_str() {
+        "" => prose(&c.note),
+        parameter => format!("restates {}", code(parameter)),
+    };
+    let name = prose(&c.name);
     vec![
         name,
         c.class.to_string(),

@@ -10,9 +10,10 @@ use super::phone::killer::{self, Kept};
 use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, KERNEL_MEMORY_OFF};
+use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::report::RunResult;
+use coldset_report::RunResult;
+use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
 use std::cell::Cell;
@@ -28,10 +29,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "android_backport",
     extra: &["v5"],
+    effort: Effort::Part("25 s for each app", 1),
     scale: 64,
     params: PARAMS,
     costs: COSTS,
-    deviations: &[KERNEL_MEMORY_OFF],
+    deviations: &[],
     hosts: |input| hosts(input, PARAMS),
     run,
     claims: claims::claims,
@@ -457,7 +459,7 @@ async fn camera_thread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Number;
+    use coldset_report::Number;
     use coldset_engine::presets::preset;
 
     fn input(variant: &str) -> RunInput {

@@ -107,6 +107,9 @@ impl Shape {
             ("zram", Backing::Zram),
             ("disk", Backing::Disk),
         ];
+        if input.text(docs, "swap") == "none" {
+            input.refuse(&["swap_mib"], "there is no swap (swap=none)")?;
+        }
         let fills = [("zero", Fill::Zero), ("random", Fill::Random)];
         let within = |name, lo: u64, hi: u64, expected| match n(name)? {
             v if (lo..=hi).contains(&v) => Ok(v),

@@ -5,7 +5,7 @@ use super::tree::{pages_of, Headers, SOURCE_BYTES};
 use super::PARAMS;
 use crate::draw::Stream;
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::{Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, ObjectId};
 use coldset_machine::sim::{Affinity, TaskId, TaskTimes, TimeClass};
@@ -15,7 +15,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 /// Units are half of those of the whole kernel: at the default scale a run takes seconds.
-const EFFORT_DIVISOR: u64 = 2;
+pub(super) const EFFORT_DIVISOR: u64 = 2;
 /// Fewest pages of a process's region.
 const REGION_MIN: u64 = 64;
 /// Anonymous memory of a small process, KiB, and its CPU time, us.

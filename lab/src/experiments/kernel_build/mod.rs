@@ -6,7 +6,8 @@ mod jobs;
 mod tree;
 
 use super::{Experiment, ParamDoc};
-use crate::report::{Band, Claim};
+use coldset_report::{Band, Claim};
+use crate::rig::Effort;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -16,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Part("build of 2,800 files", build::EFFORT_DIVISOR),
     scale: 16,
     params: PARAMS,
     costs: &["exec_ns", "open_ns"],

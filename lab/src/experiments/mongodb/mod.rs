@@ -7,8 +7,8 @@ mod layout;
 mod server;
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::report::RunResult;
-use crate::rig::Host;
+use coldset_report::RunResult;
+use crate::rig::{Effort, Host};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     before: "base",
     after: "v5",
     extra: &[],
+    effort: Effort::Part("6,000,000 operations", 1),
     scale: 64,
     params: PARAMS,
     costs: COSTS,

@@ -6,6 +6,7 @@ mod server;
 mod tables;
 
 use super::{Experiment, ParamDoc};
+use crate::rig::Effort;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -17,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     extra: &[
         "classic", "step4", "step5", "step6", "step7", "step8", "step9", "step10", "step14",
     ],
+    effort: Effort::Part("600 s", server::EFFORT_DIVISOR),
     scale: 16,
     params: PARAMS,
     costs: &["sql_statement_ns"],

@@ -4,7 +4,7 @@ use super::tables::{Table, POOL_PAGE};
 use super::PARAMS;
 use crate::draw::{RowChoice, Stream};
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId};
@@ -14,7 +14,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// The measured time is an eighth of the published one.
-const EFFORT_DIVISOR: u64 = 8;
+pub(super) const EFFORT_DIVISOR: u64 = 8;
 /// Point selects of a transaction, all on one table (`docs/reference/experiments.md#mysql`).
 const POINTS: u64 = 10;
 /// Range selects, each on a table of its own.
