@@ -3,7 +3,7 @@
 //! `COLDSET_PLANT` names the one of a process. Each is a line at the place where a programmer could have
 //! written it.
 
-/// A bug.
+/// A bug that can be planted.
 #[cfg_attr(
     not(feature = "plants"),
     allow(dead_code, reason = "nobody looks at the list")

@@ -366,6 +366,7 @@ pub(crate) mod tests {
             scale: "1/64".into(),
             effort: "1".into(),
             parameters: IndexMap::new(),
+            ..Header::default()
         }
     }
 

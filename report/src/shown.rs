@@ -90,7 +90,7 @@ pub const fn better(direction: Direction) -> &'static str {
 
 /// A judged claim in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimText {
+pub struct ShownClaim {
     /// What the figure is of: `v5 / base`.
     pub of: String,
     /// Median over the seeds, and half the width of the interval: `0.567 \u{b1}0.012`.
@@ -122,7 +122,7 @@ impl ClaimResult {
 
     /// In words.
     #[must_use]
-    pub fn text(&self) -> ClaimText {
+    pub fn shown(&self) -> ShownClaim {
         let show = if self.is_ratio() { ratio } else { human };
         let figure = match (self.value, self.ci95) {
             (None, _) => "n/a".into(),
@@ -144,7 +144,7 @@ impl ClaimResult {
             Some(Published::Pair { before, after }) => human(after - before),
             Some(Published::Text(text)) => text.clone(),
         };
-        ClaimText {
+        ShownClaim {
             of: of(&self.subject),
             figure,
             ours,

@@ -133,7 +133,7 @@ pub fn claims(result: &ExperimentResult, claims: &[ClaimResult], place: &str, of
     ]);
     let mut table = Table::new(columns);
     for (i, claim) in claims.iter().enumerate() {
-        let text = claim.text();
+        let shown = claim.shown();
         let mut row: Vec<Cell> = vec![(&claim.name).into(), (&claim.unit).into()];
         row.extend(
             variants
@@ -147,13 +147,13 @@ pub fn claims(result: &ExperimentResult, claims: &[ClaimResult], place: &str, of
                 }),
         );
         row.extend([
-            figure(claim, text.ours, &format!("{place}/{i}")),
-            text.of.into(),
-            text.better.into(),
-            text.published.into(),
+            figure(claim, shown.ours, &format!("{place}/{i}")),
+            shown.of.into(),
+            shown.better.into(),
+            shown.published.into(),
             claim.class.to_string().into(),
-            text.band.into(),
-            judged(claim, text.verdict),
+            shown.band.into(),
+            judged(claim, shown.verdict),
         ]);
         table.row(row);
     }
@@ -203,13 +203,13 @@ pub const ACCEPTANCE: [(&str, Align); 6] = [
 /// A claim in the acceptance table; `place` leads to it in the JSON of the page.
 #[must_use]
 pub fn accepted(claim: &ClaimResult, place: &str) -> [Cell; 6] {
-    let text = claim.text();
+    let shown = claim.shown();
     [
         (&claim.name).into(),
         claim.class.to_string().into(),
-        text.published.into(),
-        figure(claim, text.ours, place),
-        text.band.into(),
-        judged(claim, text.verdict),
+        shown.published.into(),
+        figure(claim, shown.ours, place),
+        shown.band.into(),
+        judged(claim, shown.verdict),
     ]
 }

@@ -122,23 +122,23 @@ fn claims(result: &ExperimentResult, of: &[ClaimResult], pair: Option<(&str, &st
     ]);
     let mut table = Table::new(columns);
     for claim in of.iter().filter(|claim| !claim.is_condition()) {
-        let text = claim.text();
+        let shown = claim.shown();
         let mut row = vec![claim.name.clone(), claim.unit.clone()];
         match pair {
-            Some(names) => row.extend(side_cells(result, claim, &text.figure, names)),
-            None => row.push(text.of),
+            Some(names) => row.extend(side_cells(result, claim, &shown.figure, names)),
+            None => row.push(shown.of),
         }
         row.extend([
             if pair.is_some() && matches!(claim.subject, Subject::Value(_)) {
                 String::new()
             } else {
-                text.figure
+                shown.figure
             },
-            text.published,
+            shown.published,
             claim.class.to_string(),
-            text.band,
-            text.verdict.into(),
-            text.better.into(),
+            shown.band,
+            shown.verdict.into(),
+            shown.better.into(),
         ]);
         table.row(row);
     }
@@ -202,13 +202,13 @@ fn conditions(result: &ExperimentResult) -> Table {
         ("note", Left),
     ]);
     for claim in result.claims.iter().filter(|claim| claim.is_condition()) {
-        let text = claim.text();
+        let shown = claim.shown();
         table.row([
             claim.name.clone(),
             claim.class.to_string(),
-            text.ours,
-            text.published,
-            text.verdict.into(),
+            shown.ours,
+            shown.published,
+            shown.verdict.into(),
             claim.note.clone(),
         ]);
     }
@@ -299,7 +299,7 @@ fn verdicts(out: &mut String, result: &ExperimentResult) {
 fn out_of_band(claim: &ClaimResult) -> String {
     let mut text = format!("OUT {}: {}", claim.name, claim.reason);
     if claim.value.is_some() && !claim.is_condition() {
-        let shown = claim.text();
+        let shown = claim.shown();
         text += &format!(" ({}; band {})", shown.figure, shown.band);
     }
     text

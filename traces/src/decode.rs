@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use super::error::{Position, Problem, TraceError};
-use super::numbering::Numbering;
+use super::error::TraceError;
+use super::numbering::{Id, Numbering};
 use super::op::{Op, OpKind};
 use super::options::{Access, PageIds, TraceOptions};
+use super::problem::{Position, Problem};
 use super::reading::{Loss, Tally};
 use super::source::Source;
 
@@ -27,15 +28,6 @@ pub(super) enum Framing {
     Lines,
     /// Records of so many bytes.
     Records(usize),
-}
-
-/// What a page id of a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Id {
-    /// Any number; renumbered unless the user wants it kept.
-    Foreign,
-    /// A page index already.
-    Page,
 }
 
 /// One line or record: some consecutive pages referenced in order.
@@ -154,7 +146,7 @@ impl<D: Decode> Decoder<D> {
                     self.refuse(Problem {
                         found: format!("a line of more than {MAX_LINE} bytes"),
                         expected: "lines of text",
-                        remedy: super::error::CHECK_FORMAT,
+                        remedy: super::problem::CHECK_FORMAT,
                     })?;
                     self.lines += 1;
                     while self.unit.last().is_some_and(|&byte| byte != b'\n') {
@@ -217,7 +209,7 @@ impl<D: Decode> Decoder<D> {
             return Err(Problem {
                 found: format!("one request for {pages} pages"),
                 expected: "at most 1048576 pages (4 GiB of 4 KiB pages)",
-                remedy: super::error::CHECK_FORMAT,
+                remedy: super::problem::CHECK_FORMAT,
             });
         }
         let all = self.pages + pages;
@@ -225,7 +217,7 @@ impl<D: Decode> Decoder<D> {
             return Err(Problem {
                 found: format!("requests for {all} pages so far"),
                 expected: "at most 4096 pages (16 MiB of 4 KiB pages) each on the average",
-                remedy: super::error::CHECK_FORMAT,
+                remedy: super::problem::CHECK_FORMAT,
             });
         }
         let anon = request.kind.is_anon();

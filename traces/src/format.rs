@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use super::decode::Decode;
 use super::error::TraceError;
-use super::event_line::{EventLine, Style};
-use super::lackey::Lackey;
-use super::number::{blank_separated, comma_separated, parse};
+use super::fields::{blank_separated, comma_separated, parse};
 use super::op::Op;
-use super::oracle_general;
-use super::{blkparse, cloudphysics_csv, fio, ftrace, perf};
+use crate::formats::{
+    is_event, is_header, is_preamble, Blkparse, EventLine, Fio, Ftrace, Lackey, Perf, Style,
+    CLOUDPHYSICS_HEADER, ORACLE_RECORD,
+};
 use coldset_nearest::did_you_mean;
 
 /// A trace format.
@@ -89,10 +89,10 @@ impl Format {
     pub fn is_lenient(self) -> bool {
         match self {
             Format::Lackey => Lackey::TOLERANT,
-            Format::Perf => perf::Perf::TOLERANT,
-            Format::Ftrace => ftrace::Ftrace::TOLERANT,
-            Format::Fio => fio::Fio::TOLERANT,
-            Format::Blkparse => blkparse::Blkparse::TOLERANT,
+            Format::Perf => Perf::TOLERANT,
+            Format::Ftrace => Ftrace::TOLERANT,
+            Format::Fio => Fio::TOLERANT,
+            Format::Blkparse => Blkparse::TOLERANT,
             _ => false,
         }
     }
@@ -186,13 +186,13 @@ fn by_shape(head: &[u8]) -> Option<Format> {
     let lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
     lines.take(LINES).find_map(|line| {
-        if fio::is_header(line) {
+        if is_header(line) {
             return Some(Format::Fio);
         }
-        if blkparse::is_event(line) {
+        if is_event(line) {
             return Some(Format::Blkparse);
         }
-        if ftrace::is_preamble(line) {
+        if is_preamble(line) {
             return Some(Format::Ftrace);
         }
         let event = EventLine::parse(line).filter(|event| !event.event.is_empty())?;
@@ -220,7 +220,7 @@ fn by_text(head: &[u8]) -> Option<Format> {
             return Some(Format::Lackey)
         }
         [b's' | b'l', b' ' | b'\t', ..] => return Some(Format::Address),
-        _ if line == cloudphysics_csv::HEADER => return Some(Format::CloudPhysicsCsv),
+        _ if line == CLOUDPHYSICS_HEADER => return Some(Format::CloudPhysicsCsv),
         _ => {}
     }
     if comma_separated::<5>(line).is_some_and(|[version, time, op, size, lbn]| {
@@ -265,7 +265,7 @@ fn some_and_all(head: &[u8], bytes: usize, sound: impl FnMut(&[u8]) -> bool) -> 
 fn all_oracle_general(head: &[u8]) -> bool {
     let mut time = 0;
     let mut index = 0;
-    some_and_all(head, oracle_general::RECORD, |record| {
+    some_and_all(head, ORACLE_RECORD, |record| {
         let word = |from: usize| {
             u32::from_le_bytes([
                 record[from],

@@ -6,36 +6,20 @@
 //! workload follow `docs/reference/formats.md`: one region for each object, its pages numbered in
 //! the order of first appearance.
 //!
-//! To add a format: a file with a `Decode` that turns one line or record into a request,
-//! a variant of [`Format`] and an arm in `reader.rs`.
+//! To add a format: a `Decode` in `formats/` that turns one line or record into a request, a variant of [`Format`] and an
+//! arm in `reader.rs`.
 
-mod address;
-mod arc;
-mod blkparse;
 pub mod bounds;
-mod cache2k;
-mod cloudphysics;
-mod cloudphysics_csv;
-mod csv;
 mod decode;
 mod error;
-mod event_line;
-mod extent;
-mod file_fields;
-mod fio;
+mod fields;
 mod format;
-mod ftrace;
-mod kernel_events;
-mod lackey;
-mod lirs;
+mod formats;
 mod merge;
-mod number;
 mod numbering;
 mod op;
 mod options;
-mod oracle_general;
-mod pageops;
-mod perf;
+mod problem;
 mod reader;
 mod reading;
 mod source;
@@ -43,13 +27,14 @@ mod source;
 mod tests;
 mod trace;
 
-pub use error::{Position, Problem, TraceError};
+pub use error::TraceError;
 pub use format::Format;
+pub use formats::{PageOpsWriter, WritePacking};
 pub use op::{Op, OpKind, MAX_PAGES};
 pub use options::{Access, ObjectPages, PageIds, TraceOptions};
-pub use pageops::{PageOpsWriter, WritePacking};
+pub use problem::{BadLine, Position, Problem};
 pub use reader::{open, Reader};
-pub use reading::{BadLine, Reading, Tally};
+pub use reading::{Reading, Tally};
 pub use source::{Packing, Progress, Source};
 pub use trace::{load, ObjectInfo, Trace};
 

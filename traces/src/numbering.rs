@@ -5,9 +5,17 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::decode::Id;
-use super::error::Problem;
 use super::op::MAX_PAGES;
+use super::problem::Problem;
+
+/// What a page id of a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Id {
+    /// Any number; renumbered unless the user wants it kept.
+    Foreign,
+    /// A page index already.
+    Page,
+}
 
 /// Page numbers by order of first appearance, for each object apart.
 pub(super) struct Numbering {
@@ -70,7 +78,7 @@ pub(super) fn page_key(space: u64, page: u64) -> Result<u64, Problem> {
         return Err(Problem {
             found: format!("page {page} of one file or address space"),
             expected: "a page below 17592186044416 (2^44)",
-            remedy: super::error::CHECK_FORMAT,
+            remedy: super::problem::CHECK_FORMAT,
         });
     }
     if space >> (64 - PAGE_BITS) != 0 {

@@ -3,27 +3,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::address::Address;
-use super::arc::Arc;
-use super::blkparse::Blkparse;
-use super::cache2k::Cache2k;
-use super::cloudphysics::CloudPhysics;
-use super::cloudphysics_csv::CloudPhysicsCsv;
-use super::csv::Csv;
 use super::decode::{Decode, Decoder};
 use super::error::TraceError;
-use super::fio::Fio;
 use super::format::{recording, Format};
-use super::ftrace::Ftrace;
-use super::kernel_events::KernelEvents;
-use super::lackey::Lackey;
-use super::lirs::Lirs;
+use super::formats::*;
 use super::merge::{Runs, Windows};
 use super::op::Op;
 use super::options::TraceOptions;
-use super::oracle_general::OracleGeneral;
-use super::pageops::PageOps;
-use super::perf::Perf;
 use super::reading::{Reading, Tally};
 use super::source::{Progress, Source};
 
@@ -235,14 +221,8 @@ fn decoder(
             };
             make.of(decode)
         }
-        Format::Perf => {
-            let events = KernelEvents::new(options)?;
-            make.of(Perf { events, loss: None })
-        }
-        Format::Ftrace => {
-            let events = KernelEvents::new(options)?;
-            make.of(Ftrace { events, loss: None })
-        }
+        Format::Perf => make.of(Perf::new(options)?),
+        Format::Ftrace => make.of(Ftrace::new(options)?),
         Format::Fio => make.of(Fio::new(page_shift)),
         Format::Blkparse => make.of(Blkparse::new(options)?),
     })

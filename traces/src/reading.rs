@@ -2,19 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::error::Problem;
+use super::problem::{BadLine, Problem};
 
 /// Bad lines kept for messages.
 const SHOWN: usize = 5;
-
-/// A line that was left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadLine {
-    /// Counted from 1.
-    pub line: u64,
-    /// What is wrong with it.
-    pub problem: Problem,
-}
 
 /// What was met while a trace was read. Complete once the reader has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -74,10 +74,10 @@ impl Engine {
                     let n = self.folios[id].nr_pages();
                     let new = self.gen_protect(id, false);
                     self.gen_relink(id, new, true);
-                    if (kernel.counts_protected)(ProtectedBy::Aging, (kernel.lazily_promoted)(word))
-                    {
+                    let s = (kernel.standing)(word);
+                    if (kernel.counts_protected)(ProtectedBy::Aging, s.lazily_promoted) {
                         let ctrl = &mut self.lruvecs[lruvec].gens_mut().ctrl[t.idx()];
-                        ctrl.protected[kernel.tier_of(word)] += n;
+                        ctrl.protected[usize::from(s.tier)] += n;
                     }
                     budget -= 1;
                     if budget == 0 {

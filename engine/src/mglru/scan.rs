@@ -161,8 +161,8 @@ impl Engine {
             self.gen_relink(id, slot, false);
             return true;
         }
-        let tier = kernel.tier_of(word);
-        let promoted = (kernel.lazily_promoted)(word);
+        let standing = (kernel.standing)(word);
+        let (tier, promoted) = (usize::from(standing.tier), standing.lazily_promoted);
         if tier > tier_max || promoted {
             let new = self.gen_protect(id, false);
             self.gen_relink(id, new, kernel.protected_to_tail);

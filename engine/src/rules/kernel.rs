@@ -1,7 +1,6 @@
 //! The rules of a kernel generation: a table of functions by name (`docs/rules/kernels.md`).
 
 use crate::folio::flags::FlagWord;
-use crate::folio::Flags;
 use crate::ids::LruType;
 use crate::mglru::{EvictableTypes, MultiGen};
 use crate::reclaim::work::References;
@@ -18,12 +17,8 @@ pub struct Kernel {
     // ---- references and tiers (docs/rules/generations.md)
     /// An access through a descriptor.
     pub(crate) accessed: fn(&mut FlagWord),
-    /// Times used through descriptors, 0..=4.
-    pub(crate) refs: fn(FlagWord) -> u32,
-    /// Tier for a number of uses, in or outside the working set.
-    pub(crate) tier: fn(u32, bool) -> usize,
-    /// Used so often that the scan protects the folio whatever the tier limit.
-    pub(crate) lazily_promoted: fn(FlagWord) -> bool,
+    /// What a folio's uses amount to.
+    pub(crate) standing: fn(FlagWord) -> Standing,
 
     // ---- accessed bits (docs/rules/aging.md)
     /// A page-table walk found one. True: the folio goes to the youngest generation.
@@ -63,14 +58,22 @@ pub struct Kernel {
     /// Which type to evict from under this swappiness, with or without I/O; a kernel may settle the tier
     /// limit along with it.
     pub(crate) type_to_scan: fn(&MultiGen, u16, bool) -> (LruType, Option<usize>),
-    /// The working-set bit of an evicted folio's shadow.
-    pub(crate) evicted_workingset: fn(FlagWord) -> bool,
-    /// Is a refault recent that was evicted from this (truncated) sequence number?
-    pub(crate) recent: fn(&MultiGen, LruType, u64) -> bool,
-    /// Uses that a shadow tells, from its low two bits and its working-set bit.
-    pub(crate) shadow_refs: fn(u32, bool) -> u32,
-    /// A recent refault.
-    pub(crate) refaulted: fn(&mut FlagWord, Refault) -> RefaultCounts,
+    /// A recent refault. The shadow tells the low two bits of the folio's uses and its working-set bit;
+    /// the last flag says that it happens inside a page fault.
+    pub(crate) refaulted: fn(&mut FlagWord, u32, bool, bool) -> Refaulted,
+}
+
+/// What a folio's uses amount to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    /// Times used through descriptors, 0..=4.
+    pub(crate) refs: u8,
+    /// Tier, 0..=3.
+    pub(crate) tier: u8,
+    /// Used so often that the scan protects it whatever the tier limit.
+    pub(crate) lazily_promoted: bool,
+    /// Part of the working set.
+    pub(crate) workingset: bool,
 }
 
 /// What the answer of the reverse map means for a folio.
@@ -106,30 +109,13 @@ pub(crate) struct Survivor {
     pub(crate) retried: bool,
 }
 
-/// A recent refault of a multi-gen folio.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refault {
-    /// Uses before it was evicted.
-    pub(crate) refs: u32,
-    /// Its shadow's working-set bit.
-    pub(crate) workingset: bool,
-    /// Inside a page fault.
-    pub(crate) in_fault: bool,
-}
-
 /// As what a recent refault counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RefaultCounts {
+pub(crate) struct Refaulted {
+    /// The tier from which the folio was evicted.
+    pub(crate) tier: u8,
     /// WORKINGSET_ACTIVATE.
     pub(crate) activate: bool,
     /// WORKINGSET_RESTORE.
     pub(crate) restore: bool,
-}
-
-impl Kernel {
-    /// Tier of a folio, 0..=3.
-    #[inline]
-    pub(crate) fn tier_of(&self, w: FlagWord) -> usize {
-        (self.tier)((self.refs)(w), w.has(Flags::WORKINGSET))
-    }
 }

@@ -24,8 +24,10 @@ mod series;
 pub(crate) mod v612;
 pub(crate) mod v614;
 
-pub(crate) use kernel::{Fate, Kernel, ProtectedBy, Refault, Survivor};
+pub(crate) use kernel::{Fate, Kernel, ProtectedBy, Survivor};
 
+use crate::ids::LruType;
+use crate::mglru::MultiGen;
 use crate::switches::{RecentTest, RefsModel, Switches};
 use series::Series;
 
@@ -35,7 +37,9 @@ use series::Series;
 #[cfg_attr(feature = "state", serde(from = "Switches", into = "Switches"))]
 pub struct Rules {
     /// How generations work.
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: &'static Kernel,
+    /// Is a refault recent that was evicted from this (truncated) sequence number?
+    pub(crate) recent: fn(&MultiGen, LruType, u64) -> bool,
     /// How the reclaim loop works.
     pub(crate) series: Series,
 }
@@ -43,18 +47,22 @@ pub struct Rules {
 impl Rules {
     /// The rules that the switches ask for.
     pub fn new(sw: Switches) -> Self {
-        let mut kernel = match sw.refs_model {
-            RefsModel::V612 => v612::KERNEL,
-            RefsModel::V614 => v614::KERNEL,
-            RefsModel::V614Exec => merged::KERNEL,
+        let kernel = match sw.refs_model {
+            RefsModel::V612 => &v612::KERNEL,
+            RefsModel::V614 => &v614::KERNEL,
+            RefsModel::V614Exec => &merged::KERNEL,
         };
-        kernel.recent = match sw.recent_test {
+        let recent = match sw.recent_test {
             RecentTest::MinSeq => v612::recent,
             RecentTest::Window => v614::recent,
         };
         let mut series = Series::new(sw);
         faults::put_in(&mut series);
-        Self { kernel, series }
+        Self {
+            kernel,
+            recent,
+            series,
+        }
     }
 
     /// The switches they come from.

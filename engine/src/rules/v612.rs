@@ -1,6 +1,6 @@
 //! Generations of Linux 6.12 (`docs/rules/kernels.md`).
 
-use super::kernel::{Fate, Kernel, ProtectedBy, Refault, RefaultCounts, Survivor};
+use super::kernel::{Fate, Kernel, ProtectedBy, Refaulted, Standing, Survivor};
 use super::v614;
 use crate::folio::flags::{FlagWord, REFS_MAX};
 use crate::folio::Flags;
@@ -16,9 +16,7 @@ pub const KERNEL: Kernel = Kernel {
     entry,
     entered_active: |w| w.set_refs(0),
     accessed,
-    refs,
-    tier: |refs, _workingset| ceil_log2(refs + 1),
-    lazily_promoted: |w| refs(w) == REFS_MAX + 1,
+    standing,
     walk_found,
     neighbour_found,
     referenced,
@@ -33,9 +31,6 @@ pub const KERNEL: Kernel = Kernel {
     survivor,
     tier_gains: (1, 2),
     type_to_scan,
-    evicted_workingset: |w| refs(w) > 0,
-    recent,
-    shadow_refs: |low, workingset| low + u32::from(workingset),
     refaulted,
 };
 
@@ -68,8 +63,14 @@ fn accessed(w: &mut FlagWord) {
     }
 }
 
-fn refs(w: FlagWord) -> u32 {
-    w.refs() + u32::from(w.has(Flags::WORKINGSET))
+fn standing(w: FlagWord) -> Standing {
+    let refs = w.refs() + u32::from(w.has(Flags::WORKINGSET));
+    Standing {
+        refs: refs as u8,
+        tier: ceil_log2(refs + 1) as u8,
+        lazily_promoted: refs == REFS_MAX + 1,
+        workingset: refs > 0,
+    }
 }
 
 /// The first accessed bit promotes. An isolated folio is marked instead.
@@ -180,13 +181,15 @@ pub(super) fn recent(m: &MultiGen, t: LruType, seq: u64) -> bool {
 }
 
 /// A fault always restores; so do reads of folios that had been used often.
-fn refaulted(w: &mut FlagWord, r: Refault) -> RefaultCounts {
-    let restore = r.in_fault || r.refs >= 3;
+fn refaulted(w: &mut FlagWord, low: u32, workingset: bool, in_fault: bool) -> Refaulted {
+    let refs = low + u32::from(workingset);
+    let restore = in_fault || refs >= 3;
     if restore {
         w.set(Flags::WORKINGSET);
         w.set_refs(REFS_MAX);
     }
-    RefaultCounts {
+    Refaulted {
+        tier: ceil_log2(refs + 1) as u8,
         activate: true,
         restore,
     }

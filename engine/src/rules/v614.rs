@@ -1,6 +1,6 @@
 //! Generations since Linux 6.14, before and after the series (`docs/rules/kernels.md`).
 
-use super::kernel::{Fate, Kernel, Refault, RefaultCounts, Survivor};
+use super::kernel::{Fate, Kernel, Refaulted, Standing, Survivor};
 use crate::folio::flags::{FlagWord, REFS_MAX};
 use crate::folio::Flags;
 use crate::ids::LruType;
@@ -15,9 +15,7 @@ pub const KERNEL: Kernel = Kernel {
     entry,
     entered_active: |_| {},
     accessed,
-    refs,
-    tier: |refs, workingset| if workingset { 3 } else { ceil_log2(refs) },
-    lazily_promoted: |w| refs(w) + u32::from(w.has(Flags::WORKINGSET)) == REFS_MAX + 2,
+    standing,
     walk_found,
     neighbour_found: |w, _youngest| second_use(w),
     referenced,
@@ -35,9 +33,6 @@ pub const KERNEL: Kernel = Kernel {
     survivor,
     tier_gains: (2, 3),
     type_to_scan,
-    evicted_workingset: |w| w.has(Flags::WORKINGSET),
-    recent,
-    shadow_refs: |low, _workingset| low + 1,
     refaulted,
 };
 
@@ -82,11 +77,27 @@ fn accessed(w: &mut FlagWord) {
     }
 }
 
-fn refs(w: FlagWord) -> u32 {
-    if w.has(Flags::REFERENCED) {
+fn standing(w: FlagWord) -> Standing {
+    let workingset = w.has(Flags::WORKINGSET);
+    let refs = if w.has(Flags::REFERENCED) {
         w.refs() + 1
     } else {
         0
+    };
+    Standing {
+        refs: refs as u8,
+        tier: tier(refs, workingset),
+        lazily_promoted: refs + u32::from(workingset) == REFS_MAX + 2,
+        workingset,
+    }
+}
+
+/// The working set has the highest tier to itself.
+fn tier(refs: u32, workingset: bool) -> u8 {
+    if workingset {
+        3
+    } else {
+        ceil_log2(refs) as u8
     }
 }
 
@@ -177,31 +188,27 @@ pub(super) fn recent(m: &MultiGen, _t: LruType, seq: u64) -> bool {
 }
 
 /// The working set is restored; other folios get their uses back.
-fn refaulted(w: &mut FlagWord, r: Refault) -> RefaultCounts {
-    if r.workingset {
+fn refaulted(w: &mut FlagWord, low: u32, workingset: bool, in_fault: bool) -> Refaulted {
+    if workingset {
         w.set(Flags::WORKINGSET);
     } else {
-        w.set_refs(r.refs - 1);
+        w.set_refs(low);
     }
-    RefaultCounts {
-        activate: r.in_fault,
-        restore: r.workingset,
+    Refaulted {
+        tier: tier(low + 1, workingset),
+        activate: in_fault,
+        restore: workingset,
     }
 }
 
 /// (refs, workingset, tier, lazily promoted) after each of `n` reads.
 #[cfg(test)]
-pub(super) fn reads(k: &Kernel, n: usize) -> Vec<(u32, bool, usize, bool)> {
+pub(super) fn reads(k: &Kernel, n: usize) -> Vec<(u8, bool, u8, bool)> {
     let mut w = FlagWord::default();
     let mut read = || {
         (k.accessed)(&mut w);
-        let workingset = w.has(Flags::WORKINGSET);
-        (
-            (k.refs)(w),
-            workingset,
-            k.tier_of(w),
-            (k.lazily_promoted)(w),
-        )
+        let s = (k.standing)(w);
+        (s.refs, w.has(Flags::WORKINGSET), s.tier, s.lazily_promoted)
     };
     (0..n).map(|_| read()).collect()
 }

@@ -7,7 +7,6 @@ use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId};
 use crate::lruvec::Policy;
-use crate::rules::Refault;
 use crate::switches::RefaultKind;
 
 /// Counters by kind and type.
@@ -53,14 +52,13 @@ impl Engine {
         let (owner, node) = (lv.memcg, lv.node);
         match &mut lv.policy {
             Policy::MultiGen(m) => {
-                let kernel = &self.rules.kernel;
-                let refs = (kernel.refs)(word);
-                m.ctrl[t.idx()].evicted[kernel.tier_of(word)] += n;
+                let standing = (self.rules.kernel.standing)(word);
+                m.ctrl[t.idx()].evicted[usize::from(standing.tier)] += n;
                 Shadow::pack(Unpacked {
-                    value: m.min_seq[t.idx()] << 2 | u64::from(refs.saturating_sub(1)),
+                    value: m.min_seq[t.idx()] << 2 | u64::from(standing.refs.saturating_sub(1)),
                     memcg: self.memcgs[owner].css_id(),
                     node: node.0,
-                    workingset: (kernel.evicted_workingset)(word),
+                    workingset: standing.workingset,
                 })
             }
             Policy::Classic(_) | Policy::List(_) => {
@@ -98,21 +96,15 @@ impl Engine {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n);
-        let kernel = self.rules.kernel;
         let m = self.lruvecs[lruvec].gens_mut();
-        if !(kernel.recent)(m, t, u.value >> 2) {
+        if !(self.rules.recent)(m, t, u.value >> 2) {
             return;
         }
-        let refs = (kernel.shadow_refs)((u.value & 3) as u32, u.workingset);
-        m.ctrl[t.idx()].refaulted[(kernel.tier)(refs, u.workingset)] += n;
-        let counts = (kernel.refaulted)(
-            &mut self.folios[id].word,
-            Refault {
-                refs,
-                workingset: u.workingset,
-                in_fault: site == RefaultSite::Fault,
-            },
-        );
+        let word = &mut self.folios[id].word;
+        let in_fault = site == RefaultSite::Fault;
+        let low = (u.value & 3) as u32;
+        let counts = (self.rules.kernel.refaulted)(word, low, u.workingset, in_fault);
+        m.ctrl[t.idx()].refaulted[usize::from(counts.tier)] += n;
         if counts.activate {
             self.count_refault(lruvec, RefaultKind::Activate, t, n);
         }

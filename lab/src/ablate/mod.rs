@@ -6,11 +6,11 @@ mod text;
 pub use text::{ablation_json, carrier, render_ablation};
 
 use crate::experiments::Experiment;
-use crate::report::{Direction, ExperimentResult, Number, Subject};
 use crate::runner::{run, Plan, Progress, RunnerError, Variant};
-use crate::stats::{paired_ratio, Interval};
 use coldset_engine::switches::patches::PATCHES;
 use coldset_engine::Switches;
+use coldset_report::stats::{paired_ratio, Interval};
+use coldset_report::{Direction, ExperimentResult, Number, Subject};
 
 /// Switches that change together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,7 +232,7 @@ fn metrics(result: &ExperimentResult, parts: usize) -> Vec<Metric> {
 mod tests {
     use super::*;
     use crate::experiments::{ExperimentError, RunInput};
-    use crate::report::{Claim, RunResult};
+    use coldset_report::{Claim, RunResult};
 
     /// Two switches each carry a part, a third none.
     fn run_once(input: &RunInput) -> Result<RunResult, ExperimentError> {
@@ -302,7 +302,7 @@ mod tests {
         }
         let noise = &a.metrics[1];
         assert!(!noise.changes && noise.effects[0].0.share.is_none());
-        let text = render_ablation(&a, crate::report::Style::Plain);
+        let text = render_ablation(&a, coldset_report::Style::Plain);
         assert!(
             text.contains("patch 6: smaller batch") && text.contains("75 %"),
             "{text}"

@@ -1,8 +1,8 @@
 //! Tables and JSON of an ablation.
 
 use super::{Ablation, Effect, Metric, Part};
-use crate::report::shown::seeds;
-use crate::report::{experiment_value, human, Align, Cell, Number, Style, Table};
+use coldset_report::shown::seeds;
+use coldset_report::{experiment_value, human, Align, Cell, Number, Style, Table};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use Align::{Left, Right};

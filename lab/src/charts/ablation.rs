@@ -2,7 +2,7 @@
 
 use super::Chart;
 use crate::ablate::{Ablation, Effect, Metric};
-use crate::report::charts::spec::{chart, short, Data, WIDTH};
+use coldset_report::charts::spec::{chart, short, Data, WIDTH};
 use serde_json::json;
 
 /// Most charts.

@@ -1,8 +1,8 @@
 //! Charts of replays.
 
 use super::{curves, Chart, CurveLine};
-use crate::report::charts::over_accesses;
 use crate::runner::{show_pages, ReplayTable};
+use coldset_report::charts::over_accesses;
 
 /// Charts of a trace over variants and limits: miss ratios beside the exact curves, generations and
 /// rates over the accesses.

@@ -4,8 +4,8 @@ use super::cache::{misses, KERNEL_MIN};
 use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru_at, opt, Sequence};
-use crate::charts::CurveLine;
 use crate::runner::{Progress, RunnerError};
+use coldset_report::charts::CurveLine;
 use rayon::prelude::*;
 use serde::Serialize;
 

@@ -23,7 +23,7 @@
 
 use crate::bounds::Sequence;
 use crate::runner::RunnerError;
-use crate::stats::Spread;
+use coldset_report::stats::Spread;
 
 /// Samples that are taken, as far as there are pages for them.
 pub const SAMPLES: u64 = 16;

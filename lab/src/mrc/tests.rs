@@ -196,7 +196,7 @@ fn forms_agree() {
         &sequence,
         &plan(&["lru", "v5"], &[Size::Pages(20), Size::Pages(200)], None),
     );
-    let text = render_mrc(&all, crate::report::Style::Plain);
+    let text = render_mrc(&all, coldset_report::Style::Plain);
     let json: serde_json::Value = serde_json::from_str(&mrc_json(&all)).unwrap();
     let mut csv = Vec::new();
     mrc_table(&all).csv(&mut csv).unwrap();

@@ -1,8 +1,8 @@
 //! Curves as a table, JSON and CSV.
 
 use super::{Curve, Curves, Point};
-use crate::report::{human, Align, Cell, Number, Style, Table};
 use crate::runner::show_pages;
+use coldset_report::{human, Align, Cell, Number, Style, Table};
 use std::ops::Range;
 use Align::{Left, Right};
 

@@ -5,10 +5,10 @@ use super::variants::{costs, difference, switches};
 use crate::ablate::{ablation_json, carrier, Ablation};
 use crate::charts;
 use crate::experiments::Experiment;
-use crate::report::html::{facts, Page, Section, Summary};
-use crate::report::tables::{claims, counter_names, Counters};
-use crate::report::Table;
 use crate::runner::Plan;
+use coldset_report::html::{facts, Page, Section, Summary};
+use coldset_report::tables::{claims, counter_names, Counters};
+use coldset_report::Table;
 
 /// Which changes carry the gain, in words.
 fn summary(a: &Ablation, plan: &Plan) -> Summary {

@@ -3,11 +3,11 @@
 use super::variants::{changes, costs, deviations, switches};
 use crate::charts;
 use crate::experiments::Experiment;
-use crate::report::experiment_json;
-use crate::report::html::{facts, remarks, summary, Page, Section};
-use crate::report::tables::{self, claims, counter_names, Counters};
-use crate::report::{Align, Cell, ExperimentResult, Table};
 use crate::runner::{Outcome, Plan};
+use coldset_report::experiment_json;
+use coldset_report::html::{facts, remarks, summary, Page, Section};
+use coldset_report::tables::{self, claims, counter_names, Counters};
+use coldset_report::{Align, Cell, ExperimentResult, Table};
 
 /// The parameters of an experiment, as they were.
 pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {

@@ -1,4 +1,4 @@
-//! The pages of `--report`: each fills a [`Page`](crate::report::html::Page) from a result.
+//! The pages of `--report`: each fills a [`Page`](coldset_report::html::Page) from a result.
 
 mod ablation;
 mod experiment;
@@ -7,8 +7,8 @@ mod replay;
 mod variants;
 mod verify;
 
-pub use crate::report::html::compare;
 pub use ablation::ablation;
+pub use coldset_report::html::compare;
 pub use experiment::experiment;
 pub use mrc::mrc;
 pub use replay::replay;

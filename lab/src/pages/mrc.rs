@@ -2,9 +2,9 @@
 
 use crate::charts;
 use crate::mrc::{Curve, Curves, Sampled};
-use crate::report::html::{Page, Section, Summary};
-use crate::report::human;
 use crate::runner::show_pages;
+use coldset_report::html::{Page, Section, Summary};
+use coldset_report::human;
 
 fn percent(x: f64) -> String {
     format!("{:.3} %", 100.0 * x)
@@ -84,8 +84,8 @@ pub fn mrc(heading: &str, curves: &Curves, json: String, command: &str) -> Strin
     let page = Page {
         title: heading.into(),
         lead: format!(
-            "{} references to {}. Each hits or brings its page in; when memory is full one page goes before. \
-             There is no machine round it: no dirty pages, no read-ahead, no time.",
+            "{} references to {}. Each hits or brings its page in, for which another page leaves when memory is \
+             full. Nothing else is simulated: no dirty pages, no read-ahead, no time.",
             human(curves.references as f64),
             show_pages(curves.unique_pages),
         ),

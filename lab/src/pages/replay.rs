@@ -2,11 +2,11 @@
 
 use super::variants::{costs, difference, switches};
 use crate::charts;
-use crate::report::html::{capital, causes, change, reasons, Page, Section, Summary};
-use crate::report::tables::{counter_names, Counters};
-use crate::report::{human, Align, Cell, Number, Table};
 use crate::runner::{show_pages, ReplayTable, Size, Variant};
 use coldset_machine::{Params, SwapConfig};
+use coldset_report::html::{capital, causes, change, reasons, Page, Section, Summary};
+use coldset_report::tables::{counter_names, Counters};
+use coldset_report::{human, Align, Cell, Number, Table};
 
 /// Sentences about counters, at most.
 const CAUSES_MAX: usize = 6;

@@ -1,7 +1,7 @@
 use super::variants::changes;
 use super::*;
-use crate::report::html::Page;
 use crate::runner::Variant;
+use coldset_report::html::Page;
 
 #[test]
 fn what_differs_is_said_in_the_words_of_patches_and_switches() {

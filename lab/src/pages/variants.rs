@@ -1,10 +1,10 @@
 //! What a page says of variants and costs.
 
 use crate::ablate::parts;
-use crate::report::html::Section;
-use crate::report::{human, Align, Cell, Table};
 use crate::runner::Variant;
 use coldset_machine::Params;
+use coldset_report::html::Section;
+use coldset_report::{human, Align, Cell, Table};
 
 /// What the last of several variants changes against the first one.
 pub fn changes(variants: &[Variant]) -> Vec<String> {

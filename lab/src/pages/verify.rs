@@ -2,12 +2,12 @@
 
 use super::variants::{costs, deviations};
 use crate::charts;
-use crate::report::html::{capital, Page, Section, Summary};
-use crate::report::shown::seeds;
-use crate::report::tables::{self, accepted, Counters, ACCEPTANCE};
-use crate::report::{experiments_json, Align, Cell, Class, ExperimentResult, Table};
 use crate::rig::Costs;
 use crate::verify::{sensitivity_json, sensitivity_table, Sensitivity, Verified};
+use coldset_report::html::{capital, Page, Section, Summary};
+use coldset_report::shown::seeds;
+use coldset_report::tables::{self, accepted, Counters, ACCEPTANCE};
+use coldset_report::{experiments_json, Align, Cell, Class, ExperimentResult, Table};
 
 /// Where the unit stands among the columns of the acceptance table.
 const UNIT_AT: usize = 4;

@@ -296,8 +296,8 @@ impl<'a> Player<'a> {
         if let Some(clock) = &self.options.clock {
             ctx.set_clock(clock.at(at as u64));
         }
-        self.run.catch_up(ctx);
         if let Some(own) = &self.own {
+            self.run.catch_up(ctx);
             own.touch(&mut self.run, ctx)?;
         }
         let view = process.views[usize::from(op.object)].as_ref();

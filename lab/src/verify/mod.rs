@@ -10,9 +10,9 @@ pub use sensitivity::{
 pub use text::render_verify;
 
 use crate::experiments::{Experiment, EXPERIMENTS};
-use crate::report::{Class, ExperimentResult};
 use crate::rig::Costs;
 use crate::runner::{check_costs, experiment, run, Plan, Progress, RunnerError, Variant};
+use coldset_report::{Class, ExperimentResult};
 use rayon::prelude::*;
 
 /// What to verify.

@@ -2,10 +2,10 @@
 //! (`docs/rules/machine.md#costs`).
 
 use super::{verify, Verified, VerifyPlan};
-use crate::report::{Align, ClaimResult, Class, Style, Subject, Table};
 use crate::rig::Costs;
 use crate::runner::Progress;
 use coldset_machine::params::Mark;
+use coldset_report::{Align, ClaimResult, Class, Style, Subject, Table};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
@@ -172,7 +172,7 @@ pub fn sensitivity_table(s: &Sensitivity) -> Table {
         }
     };
     for c in &s.claims {
-        let usual = c.usual.text();
+        let usual = c.usual.shown();
         let mut cells = vec![
             c.experiment.to_owned(),
             c.usual.name.clone(),
@@ -183,7 +183,7 @@ pub fn sensitivity_table(s: &Sensitivity) -> Table {
         if few {
             let show = |o: &Option<ClaimResult>| {
                 o.as_ref()
-                    .map_or("no result".into(), |claim| claim.text().figure)
+                    .map_or("no result".into(), |claim| claim.shown().figure)
             };
             cells.extend(c.other.iter().map(show));
         }

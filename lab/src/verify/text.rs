@@ -1,8 +1,8 @@
 //! The acceptance table.
 
 use super::Verified;
-use crate::report::tables::{accepted, deviations, Counters, ACCEPTANCE};
-use crate::report::{Align, Cell, Class, ExperimentResult, Style, Table};
+use coldset_report::tables::{accepted, deviations, Counters, ACCEPTANCE};
+use coldset_report::{Align, Cell, Class, ExperimentResult, Style, Table};
 use std::fmt::Write;
 
 /// One row a claim, then the counters of each experiment's mechanism.

@@ -39,7 +39,7 @@ impl Machine {
     #[inline]
     pub(crate) async fn wait_unlocked(&self, ctx: &Ctx, id: FolioId) {
         if self.w.borrow().engine.folio(id).has(Flags::LOCKED) {
-            self.wait_folio(ctx, id).await;
+            Box::pin(self.wait_folio(ctx, id)).await;
         }
     }
 

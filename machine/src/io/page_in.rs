@@ -13,6 +13,7 @@ use crate::device::{DeviceError, Request};
 use crate::machine::Machine;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
+use crate::vm::alloc::Shortage;
 use crate::vm::held::{FolioRef, NewPages};
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
@@ -47,6 +48,14 @@ pub(crate) struct Reading<'a> {
     result: Result<(), DeviceError>,
 }
 
+/// What a new page still lacks.
+struct Lack {
+    /// Index nodes to be charged.
+    nodes: u64,
+    /// Why there is no memory for the page itself, if there is none.
+    pages: Option<Shortage>,
+}
+
 impl World {
     /// The pages that a miss of the first of `wanted` reads: those that are wanted, and what is read
     /// ahead.
@@ -68,6 +77,28 @@ impl World {
         let first = pages.find(|page| !cached(page)).unwrap_or(range.end);
         let end = pages.find(cached).unwrap_or(range.end);
         first..end
+    }
+
+    /// Charges and inserts one locked page, if nothing has to be waited for. `None` if it is cached
+    /// already.
+    #[inline]
+    fn try_new_page(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+    ) -> Result<Option<FolioId>, Lack> {
+        let nodes = self.new_index_nodes(object, page);
+        let pages = self.try_get_pages(ctx, ctx.memcg, 1).err();
+        if nodes > 0 || pages.is_some() {
+            return Err(Lack { nodes, pages });
+        }
+        let inserted = self.insert_page(ctx, ctx.memcg, object, page, purpose);
+        if inserted.is_none() {
+            self.give_pages(ctx.memcg, ctx.node, 1, 1);
+        }
+        Ok(inserted)
     }
 
     /// Inserts a new, locked folio that has been charged. The slot holds its only reference, and
@@ -183,7 +214,7 @@ impl Machine {
                 .word(window.start)
                 .folio();
             if let Some(id) = cached {
-                return Ok(self.get_unlocked(ctx, id).await);
+                return Ok(Box::pin(self.get_unlocked(ctx, id)).await);
             }
             let window = window.clone();
             if let Some(reading) = self.start_read(ctx, object, window, purpose).await? {
@@ -223,7 +254,12 @@ impl Machine {
         let mut new = NewPages::new(self, object, pages.start);
         let mut short = false;
         for page in pages {
-            match self.new_page(ctx, object, page, purpose).await {
+            let had = self.w.borrow_mut().try_new_page(ctx, object, page, purpose);
+            let had = match had {
+                Ok(inserted) => Ok(inserted),
+                Err(lack) => Box::pin(self.new_page_slow(ctx, object, page, purpose, lack)).await,
+            };
+            match had {
                 Ok(Some(_)) => new.push(),
                 Ok(None) => break,
                 Err(error) if new.is_empty() => return Err(error),
@@ -265,7 +301,6 @@ impl Machine {
     }
 
     /// Charges and inserts one locked page. `None` if it is cached already.
-    #[inline]
     pub(crate) async fn new_page(
         &self,
         ctx: &Ctx,
@@ -273,12 +308,27 @@ impl Machine {
         page: u32,
         purpose: Purpose,
     ) -> Result<Option<FolioId>, OpError> {
-        let nodes = self.w.borrow_mut().new_index_nodes(object, page);
-        let charge = match purpose {
-            Purpose::Around => self.get_page_ahead(ctx, ctx.memcg).await?,
-            _ => self.get_pages(ctx, ctx.memcg, 1).await?,
-        };
-        self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
+        let had = self.w.borrow_mut().try_new_page(ctx, object, page, purpose);
+        match had {
+            Ok(inserted) => Ok(inserted),
+            Err(lack) => self.new_page_slow(ctx, object, page, purpose, lack).await,
+        }
+    }
+
+    /// Continues where [`World::try_new_page`] would have to wait.
+    async fn new_page_slow(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        purpose: Purpose,
+        lack: Lack,
+    ) -> Result<Option<FolioId>, OpError> {
+        let ahead = purpose == Purpose::Around;
+        let charge = self
+            .get_lacking(ctx, ctx.memcg, 1, lack.pages, ahead)
+            .await?;
+        self.charge_kernel(ctx, ctx.memcg, lack.nodes, 0, 0).await?;
         let mut w = self.w.borrow_mut();
         let id = w.insert_page(ctx, ctx.memcg, object, page, purpose);
         drop(w);

@@ -109,7 +109,7 @@ impl Machine {
             };
             match window {
                 Some(window) => drop(self.page_in(ctx, object, window, Purpose::Read).await?),
-                None => at += self.read_tmpfs(ctx, object, at).await?,
+                None => at += Box::pin(self.read_tmpfs(ctx, object, at)).await?,
             }
         }
         // Others catch up with an inline task before its next operation.

@@ -13,7 +13,7 @@ use coldset_engine::zone::alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
 use coldset_engine::{Counter, MemcgId, NodeId, ObjectId};
 
 /// Why memory could not be had at once.
-enum Shortage {
+pub(crate) enum Shortage {
     /// The limit of this memcg.
     Limit(MemcgId),
     /// The zones: charged, but no page.
@@ -32,24 +32,25 @@ impl Machine {
         memcg: MemcgId,
         n: u64,
     ) -> Result<Charge<'_>, OpError> {
-        let had = self.w.borrow_mut().try_get_pages(ctx, memcg, n);
-        match had {
-            Ok(()) => Ok(Charge::complete(self, memcg, ctx.node, n)),
-            Err(shortage) => self.get_pages_slow(ctx, memcg, n, shortage, false).await,
-        }
+        let shortage = self.w.borrow_mut().try_get_pages(ctx, memcg, n).err();
+        self.get_lacking(ctx, memcg, n, shortage, false).await
     }
 
-    /// One page that nobody waits for, as read-ahead takes it: given up after the first fruitless
-    /// reclaim, and nothing is killed for it.
-    pub(crate) async fn get_page_ahead(
+    /// Continues after [`World::try_get_pages`]. For pages that are wanted `ahead`, as read-ahead takes
+    /// them, it gives up after the first fruitless reclaim, and nothing is killed.
+    #[inline]
+    pub(crate) async fn get_lacking(
         &self,
         ctx: &Ctx,
         memcg: MemcgId,
+        n: u64,
+        shortage: Option<Shortage>,
+        ahead: bool,
     ) -> Result<Charge<'_>, OpError> {
-        let had = self.w.borrow_mut().try_get_pages(ctx, memcg, 1);
-        match had {
-            Ok(()) => Ok(Charge::complete(self, memcg, ctx.node, 1)),
-            Err(shortage) => self.get_pages_slow(ctx, memcg, 1, shortage, true).await,
+        match shortage {
+            None => Ok(Charge::complete(self, memcg, ctx.node, n)),
+            // Rare and large: boxed, so that futures that need no wait stay small.
+            Some(s) => Box::pin(self.get_pages_slow(ctx, memcg, n, s, ahead)).await,
         }
     }
 
@@ -265,7 +266,12 @@ impl World {
 
     /// Charges and allocates `n` pages for `memcg` without any wait.
     #[inline]
-    fn try_get_pages(&mut self, ctx: &Ctx, memcg: MemcgId, n: u64) -> Result<(), Shortage> {
+    pub(crate) fn try_get_pages(
+        &mut self,
+        ctx: &Ctx,
+        memcg: MemcgId,
+        n: u64,
+    ) -> Result<(), Shortage> {
         ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
         self.page_lists.take(ctx, &self.params, ctx.node, n);
         let high = &mut ctx.over_high.borrow_mut();
@@ -288,6 +294,17 @@ impl World {
         match self.kernel {
             Some(_) => self.objects[object.idx()].touch_nodes(page),
             None => 0,
+        }
+    }
+
+    /// Gives back pages that have been charged, and those of them that were taken from the zones.
+    pub(crate) fn give_pages(&mut self, memcg: MemcgId, node: NodeId, charged: u64, taken: u64) {
+        if memcg != MemcgId::ROOT {
+            self.engine.memcgs.uncharge(memcg, charged);
+        }
+        let at = node.idx() * usize::from(self.engine.config().nr_zones);
+        if let Some(z) = self.engine.zones.get_mut(at) {
+            z.give(taken);
         }
     }
 

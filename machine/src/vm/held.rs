@@ -50,13 +50,7 @@ impl Drop for Charge<'_> {
             return;
         }
         let mut w = self.machine.w.borrow_mut();
-        if self.memcg != MemcgId::ROOT {
-            w.engine.memcgs.uncharge(self.memcg, self.charged);
-        }
-        let at = self.node.idx() * usize::from(w.engine.config().nr_zones);
-        if let Some(z) = w.engine.zones.get_mut(at) {
-            z.give(self.taken);
-        }
+        w.give_pages(self.memcg, self.node, self.charged, self.taken);
     }
 }
 

@@ -87,11 +87,11 @@ impl Histogram {
 /// Durations of one kind of event.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Events.
+    /// Events recorded.
     pub count: u64,
     /// All of them together, nanoseconds.
     pub sum_ns: u64,
-    /// The longest.
+    /// The longest event, nanoseconds.
     pub max_ns: u64,
     /// Longest duration of a bucket (nanoseconds, inclusive) and its events; empty ones are left out.
     pub buckets: Vec<(u64, u64)>,

@@ -218,7 +218,7 @@ impl PoolConfig {
     /// memory cgroup, or, if it has none, of the machine's memory.
     ///
     /// # Errors
-    /// Another share.
+    /// A share that is not between 0 and 1.
     pub fn share(share: f64) -> Result<Self> {
         Self::new(0).with_share(share)
     }

@@ -28,7 +28,7 @@ pub(crate) struct Reclaimer {
     res: Arc<Resources>,
     evictor: Arc<Evictor>,
     sweeper: Sweeper,
-    /// The flusher's.
+    /// Wakes the flusher.
     flush: Arc<Bell>,
 }
 

@@ -12,7 +12,7 @@ use std::sync::MutexGuard;
 
 /// Pages looked at together when one of them is tested: one word of bits.
 const WINDOW: usize = 64;
-/// Windows remembered.
+/// Windows remembered during a run; the oldest is forgotten first.
 const WINDOWS: usize = 32;
 
 /// Pages mapped, by region and window, as of one run of reclaim.

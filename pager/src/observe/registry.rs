@@ -31,9 +31,9 @@ pub(crate) fn add(pool: Arc<dyn Observed>) {
 pub struct ProcessSnapshot {
     /// Version of this form; raised when a field changes its meaning or goes.
     pub version: u32,
-    /// The process.
+    /// Its process number.
     pub pid: u32,
-    /// Its program.
+    /// The file name of its program; empty if the system does not tell.
     pub program: String,
     /// Its pools, oldest first. One that has failed (a panic in the pager) is left out.
     pub pools: Vec<Snapshot>,

@@ -61,7 +61,7 @@ pub struct GroupSnapshot {
     pub name: String,
     /// The engine's number of it.
     pub memcg: u32,
-    /// Pages charged.
+    /// Pages charged now, in bytes.
     pub usage_bytes: u64,
     /// Most pages charged so far.
     pub peak_bytes: u64,
@@ -89,7 +89,7 @@ pub struct GroupSnapshot {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Lists {
-    /// Multi-generational.
+    /// Lists by generation.
     Generations {
         /// The oldest generation of anonymous pages.
         min_seq_anon: u64,
@@ -113,16 +113,16 @@ pub enum Lists {
     },
 }
 
-/// A generation.
+/// A generation of a group's lists.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Generation {
-    /// Its number.
+    /// Its sequence number; the youngest has the highest.
     pub seq: u64,
     /// Since it became the youngest.
     pub age_ns: u64,
-    /// Anonymous pages.
+    /// Anonymous pages on its lists.
     pub anon_pages: u64,
-    /// File pages.
+    /// File pages on its lists.
     pub file_pages: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct Generation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RegionKind {
-    /// Anonymous memory.
+    /// Anonymous memory, backed by swap.
     Anonymous,
     /// A file or storage, shared read-write.
     File,
@@ -138,7 +138,7 @@ pub enum RegionKind {
     FileReadOnly,
 }
 
-/// A region.
+/// A region of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionSnapshot {
     /// Number of the region in its pool.
@@ -147,7 +147,7 @@ pub struct RegionSnapshot {
     pub kind: RegionKind,
     /// Path of its group.
     pub group: String,
-    /// Its size.
+    /// Bytes of address space, whole pages.
     pub bytes: u64,
     /// Pages of it in memory, those on their way included.
     pub resident_bytes: u64,

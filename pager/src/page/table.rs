@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering::*;
 pub struct PageTable(Words);
 
 impl PageTable {
-    /// These words.
+    /// The states kept in these words.
     pub fn new(words: Words) -> Self {
         Self(words)
     }
 
-    /// Pages.
+    /// Pages of the region.
     pub fn len(&self) -> usize {
         self.0.len()
     }

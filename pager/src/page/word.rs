@@ -38,7 +38,7 @@ const PIN: u32 = 1 << 8;
 pub struct Word(pub u32);
 
 impl Word {
-    /// The state.
+    /// The state, without marks and pins.
     #[inline]
     pub const fn state(self) -> PageState {
         match self.0 & STATE {

@@ -14,7 +14,7 @@ impl Words {
         Self(records)
     }
 
-    /// Pages.
+    /// Pages of the region, whether they have a word or not.
     pub(super) fn len(&self) -> usize {
         self.0.pages()
     }

@@ -85,7 +85,7 @@ impl Book {
         }
     }
 
-    /// Pages.
+    /// Pages of the region, known or not.
     pub(crate) fn pages(&self) -> usize {
         self.records.pages()
     }

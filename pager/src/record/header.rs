@@ -16,9 +16,9 @@ const WINDOW_LOG: u32 = 26;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PolicyConfig {
     pub(crate) switches: Switches,
-    /// Pages.
+    /// Pages that may be in memory.
     pub(crate) budget: u64,
-    /// Swap slots.
+    /// Swap slots; 0 = no swap.
     pub(crate) slots: u32,
 }
 

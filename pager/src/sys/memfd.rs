@@ -89,7 +89,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Pages.
+    /// Pages of the extent.
     pub fn pages(&self) -> usize {
         self.pages
     }

@@ -86,7 +86,7 @@ impl Mapping {
         }
     }
 
-    /// First byte.
+    /// First byte, valid as long as the mapping lives.
     pub fn ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -96,7 +96,7 @@ impl Mapping {
         self.start.as_ptr() as usize
     }
 
-    /// Bytes.
+    /// Bytes of the range.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -207,25 +207,25 @@ impl PageBuf {
         Mapping::anonymous(pages.max(1) * PAGE).map(Self)
     }
 
-    /// Its bytes.
+    /// All its pages, one after the other.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is readable, initialised (zeroed by the kernel) and lives as long as
         // self; writers need `&mut self`.
         unsafe { std::slice::from_raw_parts(self.0.ptr(), self.0.len()) }
     }
 
-    /// Its bytes.
+    /// All its pages, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.0.ptr(), self.0.len()) }
     }
 
-    /// One page.
+    /// The page of an index.
     pub fn page(&self, i: usize) -> &[u8] {
         &self.bytes()[i * PAGE..(i + 1) * PAGE]
     }
 
-    /// One page.
+    /// The page of an index, to be written.
     pub fn page_mut(&mut self, i: usize) -> &mut [u8] {
         &mut self.bytes_mut()[i * PAGE..(i + 1) * PAGE]
     }

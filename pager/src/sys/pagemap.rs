@@ -59,9 +59,9 @@ pub enum Scan {
 pub struct Run {
     /// First page, from the start of the mapping.
     pub first: usize,
-    /// Pages.
+    /// Pages of the run.
     pub pages: usize,
-    /// [`WRITTEN`], [`PRESENT`].
+    /// Bits of [`WRITTEN`] and [`PRESENT`].
     pub categories: u64,
 }
 
@@ -73,7 +73,7 @@ pub struct Pagemap(Kept);
 const RUNS: usize = 64;
 
 impl Pagemap {
-    /// Opens it.
+    /// Opens `/proc/self/pagemap`.
     pub fn open() -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd = open("/proc/self/pagemap", flags, Mode::empty())?;

@@ -82,7 +82,7 @@ impl Feature {
     "this kernel does not offer {}: {why}; {}", feature.name(), feature.fallback()
 )]
 pub struct Missing {
-    /// Which.
+    /// Which feature.
     pub feature: Feature,
     /// What the kernel said.
     pub why: String,

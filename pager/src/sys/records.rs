@@ -125,7 +125,7 @@ impl Records {
         })
     }
 
-    /// Pages.
+    /// Pages that records can be made for.
     pub fn pages(&self) -> usize {
         self.pages
     }

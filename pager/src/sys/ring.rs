@@ -16,7 +16,7 @@ pub const DEPTH: u32 = 64;
 /// Rings kept for the next batch.
 const KEPT: usize = 8;
 
-/// One transfer.
+/// One transfer between a buffer and a file.
 #[derive(Debug)]
 pub struct Transfer<'a> {
     fd: RawFd,

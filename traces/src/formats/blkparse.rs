@@ -9,14 +9,15 @@
 
 use std::collections::VecDeque;
 
-use super::decode::{Decode, Framing, Request};
-use super::error::{Problem, TraceError};
 use super::event_line::words_of;
 use super::extent::Extent;
-use super::number::parse;
-use super::numbering::{Spaces, Tasks};
-use super::options::TraceOptions;
-use super::reading::Loss;
+use crate::decode::{Decode, Framing, Request};
+use crate::error::TraceError;
+use crate::fields::parse;
+use crate::numbering::{Spaces, Tasks};
+use crate::options::TraceOptions;
+use crate::problem::Problem;
+use crate::reading::Loss;
 
 /// Bytes of a sector, as a power of two.
 const SECTOR_SHIFT: u32 = 9;
@@ -24,13 +25,13 @@ const SECTOR_SHIFT: u32 = 9;
 const REMAPS: usize = 256;
 
 /// What `events` may name.
-pub(super) const CHOICE: &str = "Q (queued), I (inserted), D (issued) or C (completed)";
+pub(crate) const CHOICE: &str = "Q (queued), I (inserted), D (issued) or C (completed)";
 const EXPECTED: &str =
     "MAJOR,MINOR CPU SEQUENCE TIME PID ACTION RWBS SECTOR + SECTORS, as blkparse prints them";
 
 type Device = (u64, u64);
 
-pub(super) struct Blkparse {
+pub(crate) struct Blkparse {
     page_shift: u32,
     /// Actions that count.
     actions: Vec<u8>,
@@ -99,7 +100,7 @@ fn with_event<T>(line: &[u8], take: impl FnOnce(Option<Event<'_>>) -> T) -> T {
 }
 
 /// Whether a line is an event.
-pub(super) fn is_event(line: &[u8]) -> bool {
+pub(crate) fn is_event(line: &[u8]) -> bool {
     with_event(line, |event| event.is_some())
 }
 

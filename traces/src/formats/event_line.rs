@@ -5,12 +5,12 @@
 //! may be absent. ftrace: `COMM-PID [(TGID)] [CPU] [FLAGS] TIME: EVENT: FIELDS`. Commands may
 //! hold blanks, brackets, colons and dashes; the time stamp is what a line is read from.
 
-use super::number::parse;
-use super::reading::Loss;
+use crate::fields::parse;
+use crate::reading::Loss;
 
 /// Who prints lines in this way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// `perf script`.
     Perf,
     /// `trace`, `trace_pipe`, `trace-cmd report`.
@@ -19,7 +19,7 @@ pub(super) enum Style {
 
 /// The beginning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EventLine<'a> {
+pub(crate) struct EventLine<'a> {
     pub style: Style,
     /// Process where it is printed, else the thread.
     pub process: u64,
@@ -67,7 +67,7 @@ impl<'a> EventLine<'a> {
 }
 
 /// The words of a line, without blanks and tabs.
-pub(super) fn words_of(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn words_of(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| byte.is_ascii_whitespace())
         .filter(|word| !word.is_empty())
 }
@@ -136,7 +136,7 @@ fn who(words: &[&[u8]]) -> Option<(Style, u64, u64)> {
 /// What a line says of lost events, if it is about that: `CPU:0 [LOST 12 EVENTS]` (ftrace),
 /// `CPU:0 [12 EVENTS DROPPED]` (trace-cmd), `PERF_RECORD_LOST lost 12` (`perf script
 /// --show-lost-events`), `Processed 9 events and lost 2 chunks!` (perf's warning).
-pub(super) fn loss(line: &[u8]) -> Option<Loss> {
+pub(crate) fn loss(line: &[u8]) -> Option<Loss> {
     let from = |at: usize| &line[at..];
     if line.starts_with(b"CPU:") {
         let bracket = line.iter().position(|&byte| byte == b'[')?;

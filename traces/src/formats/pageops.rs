@@ -11,11 +11,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::decode::{Decode, Framing, Id, Request};
-use super::error::{Problem, TraceError};
-use super::op::{Op, OpKind};
+use crate::decode::{Decode, Framing, Request};
+use crate::error::TraceError;
+use crate::numbering::Id;
+use crate::op::{Op, OpKind};
+use crate::problem::Problem;
 
-pub(super) struct PageOps;
+pub(crate) struct PageOps;
 
 impl Decode for PageOps {
     const FRAMING: Framing = Framing::Records(Op::BYTES);
@@ -25,7 +27,7 @@ impl Decode for PageOps {
             found: format!("kind {}", record[0]),
             expected: "0 mapped read, 1 pread, 2 pwrite, 3 anonymous store, 4 anonymous load, \
                        5 whole write, 6 mapped store",
-            remedy: super::error::CHECK_FORMAT,
+            remedy: crate::problem::CHECK_FORMAT,
         })?;
         let page = u64::from(u32::from_le_bytes(record[4..].try_into().expect("4 bytes")));
         Ok(Some(Request {

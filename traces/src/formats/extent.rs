@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::decode::{Id, Request};
-use super::error::Problem;
-use super::numbering::page_key;
-use super::op::OpKind;
+use crate::decode::Request;
+use crate::numbering::page_key;
+use crate::numbering::Id;
+use crate::op::OpKind;
+use crate::problem::Problem;
 
 /// A run of units (bytes or sectors) of one file or device.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
+pub(crate) struct Extent {
     /// Number of the file or device.
     pub space: u64,
     /// First block or byte, in units of the format.
@@ -69,7 +70,7 @@ impl Extent {
         last.ok_or_else(|| Problem {
             found: format!("{} units from {}", self.units, self.start),
             expected: "an end within 64 bits",
-            remedy: super::error::CHECK_FORMAT,
+            remedy: crate::problem::CHECK_FORMAT,
         })
     }
 

@@ -8,12 +8,12 @@
 
 use std::collections::VecDeque;
 
-use super::decode::{Decode, Framing, Request};
-use super::error::Problem;
 use super::event_line::words_of;
 use super::extent::Extent;
-use super::number::{decimal, parse};
-use super::numbering::Spaces;
+use crate::decode::{Decode, Framing, Request};
+use crate::fields::{decimal, parse};
+use crate::numbering::Spaces;
+use crate::problem::Problem;
 
 /// Version of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum Version {
     Three,
 }
 
-pub(super) struct Fio {
+pub(crate) struct Fio {
     page_shift: u32,
     /// Known after the first line.
     version: Option<Version>,
@@ -45,7 +45,7 @@ fn header(line: &[u8]) -> Option<Result<Version, Problem>> {
 }
 
 /// Whether a line is the first of a log.
-pub(super) fn is_header(line: &[u8]) -> bool {
+pub(crate) fn is_header(line: &[u8]) -> bool {
     header(line).is_some()
 }
 

@@ -1,6 +1,6 @@
 //! Numbers in text traces. Refused are signs, fractions and anything beyond 64 bits.
 
-use super::error::Problem;
+use super::problem::Problem;
 
 /// A decimal number.
 pub(super) fn decimal(text: &[u8], expected: &'static str) -> Result<u64, Problem> {

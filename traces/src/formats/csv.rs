@@ -6,10 +6,11 @@
 //! memory, `l` load from anonymous memory. Without an `object`, files are object 0 and
 //! anonymous memory is object 1. `task` is 0 if absent.
 
-use super::decode::{Decode, Framing, Id, Request};
-use super::error::Problem;
-use super::number::{decimal, parse};
-use super::op::OpKind;
+use crate::decode::{Decode, Framing, Request};
+use crate::fields::{decimal, parse};
+use crate::numbering::Id;
+use crate::op::OpKind;
+use crate::problem::Problem;
 
 /// Column of each field.
 struct Columns {
@@ -27,7 +28,7 @@ const BY_POSITION: Columns = Columns {
 };
 
 #[derive(Default)]
-pub(super) struct Csv {
+pub(crate) struct Csv {
     /// Known after the first line.
     columns: Option<Columns>,
     /// Whether the columns were named by a header.
@@ -50,9 +51,9 @@ impl Csv {
     fn header(line: &[u8]) -> Result<Columns, Problem> {
         let column = |name: &[u8]| fields(line).position(|field| field.eq_ignore_ascii_case(name));
         let page = column(b"page").ok_or_else(|| Problem {
-            found: format!("found `{}`", super::error::excerpt(line)),
+            found: format!("found `{}`", crate::problem::excerpt(line)),
             expected: "a page number, or a header with a column `page`",
-            remedy: super::error::CHECK_FORMAT,
+            remedy: crate::problem::CHECK_FORMAT,
         })?;
         Ok(Columns {
             page,

@@ -1,4 +1,4 @@
-//! Events of the kernel's memory management as references: what `perf.rs` and `ftrace.rs` share.
+//! Events of the kernel's memory management as references: what `perf script` and ftrace share.
 //!
 //! | event | reference |
 //! |---|---|
@@ -22,14 +22,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::decode::{Id, Request};
-use super::error::{Problem, TraceError};
 use super::event_line::{words_of, EventLine};
-use super::file_fields::{hex, FileFields, ORDER_MAX};
-use super::number::parse;
-use super::numbering::{page_key, Spaces, Tasks};
-use super::op::OpKind;
-use super::options::TraceOptions;
+use crate::decode::Request;
+use crate::error::TraceError;
+use crate::fields::parse;
+use crate::numbering::{page_key, Id, Spaces, Tasks};
+use crate::op::OpKind;
+use crate::options::TraceOptions;
+use crate::problem::{excerpt, Problem};
 
 /// Lowest address that is not a program's.
 const KERNEL_SPACE: u64 = 1 << 63;
@@ -71,7 +71,7 @@ const EVENTS: [(&str, Event, bool); 11] = [
 ];
 
 /// What `events` may name.
-pub(super) const CHOICE: &str = "mm_filemap_add_to_page_cache, mm_filemap_get_pages, \
+pub(crate) const CHOICE: &str = "mm_filemap_add_to_page_cache, mm_filemap_get_pages, \
      mm_filemap_fault, page_fault_user, page_fault_kernel, page-faults, minor-faults, major-faults";
 
 /// An event by its name; perf puts the subsystem before it and modifiers behind.
@@ -90,7 +90,7 @@ enum File {
 }
 
 /// Turns events into references.
-pub(super) struct KernelEvents {
+pub(crate) struct KernelEvents {
     page_shift: u32,
     instructions: bool,
     /// Events that count; none named: all.
@@ -243,10 +243,7 @@ impl KernelEvents {
     /// A fault as perf prints its own counters.
     fn sample(&mut self, event: Event, line: &EventLine<'_>) -> Result<(), Problem> {
         let no_address = || Problem {
-            found: format!(
-                "no data address in `{}`",
-                super::error::excerpt(line.fields)
-            ),
+            found: format!("no data address in `{}`", excerpt(line.fields)),
             expected: "the address that faulted",
             remedy: "record with perf record -d and print with perf script \
                      -F comm,pid,tid,cpu,time,event,addr",
@@ -304,6 +301,82 @@ impl KernelEvents {
     }
 }
 
+/// Page of the kernels that are read here, as a power of two: unit of an index and of an order.
+const KERNEL_PAGE_SHIFT: u32 = 12;
+/// Largest order of a folio: 4 GiB.
+const ORDER_MAX: u64 = 20;
+
+/// A hexadecimal number, with or without prefix.
+fn hex(word: &[u8]) -> Option<u64> {
+    parse(word.strip_prefix(b"0x").unwrap_or(word), 16)
+}
+
+/// Fields of the events of the page cache. Kernels print `dev 8:1 ino 1f` or `dev=8:1 ino=1f`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct FileFields {
+    pub device: Option<(u64, u64)>,
+    pub inode: Option<u64>,
+    /// First byte, and last if it is printed.
+    offset: Option<(u64, Option<u64>)>,
+    /// First page, in place of an offset.
+    index: Option<u64>,
+    order: u64,
+}
+
+impl FileFields {
+    /// Reads them; nothing if one cannot be read.
+    pub fn parse(text: &[u8]) -> Option<FileFields> {
+        let mut fields = FileFields::default();
+        let mut words = words_of(text);
+        while let Some(word) = words.next() {
+            let (name, value) = match word.iter().position(|&byte| byte == b'=') {
+                Some(equals) => (&word[..equals], &word[equals + 1..]),
+                None if matches!(word, b"dev" | b"ino") => (word, words.next()?),
+                None => continue,
+            };
+            let decimal = |text: &[u8]| parse(text, 10);
+            match name {
+                b"dev" => {
+                    let colon = value.iter().position(|&byte| byte == b':')?;
+                    let (major, minor) = (&value[..colon], &value[colon + 1..]);
+                    fields.device = Some((decimal(major)?, decimal(minor)?));
+                }
+                b"ino" => fields.inode = Some(hex(value)?),
+                b"ofs" => {
+                    fields.offset = Some(match value.iter().position(|&byte| byte == b'-') {
+                        Some(dash) => {
+                            (decimal(&value[..dash])?, Some(decimal(&value[dash + 1..])?))
+                        }
+                        None => (decimal(value)?, None),
+                    });
+                }
+                b"index" => fields.index = Some(decimal(value)?),
+                b"order" => fields.order = decimal(value)?,
+                _ => {}
+            }
+        }
+        Some(fields)
+    }
+
+    /// First and last page of `1 << page_shift` bytes.
+    pub fn pages(&self, page_shift: u32) -> Option<(u64, u64)> {
+        let (start, end) = match (self.offset, self.index) {
+            (Some(offset), _) => offset,
+            (None, Some(index)) => (index.checked_mul(1 << KERNEL_PAGE_SHIFT)?, None),
+            (None, None) => return None,
+        };
+        if self.order > ORDER_MAX {
+            return None;
+        }
+        let folio = 1u64 << (KERNEL_PAGE_SHIFT as u64 + self.order);
+        let end = match end {
+            Some(end) => end,
+            None => start.checked_add(folio - 1)?,
+        };
+        (start <= end).then_some((start >> page_shift, end >> page_shift))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,5 +394,50 @@ mod tests {
         }
         assert_eq!(event_of(b"sched:sched_switch"), None);
         assert_eq!(event_of(b""), None);
+    }
+
+    fn pages(text: &str) -> Option<(u64, u64)> {
+        FileFields::parse(text.as_bytes())?.pages(12)
+    }
+
+    #[test]
+    fn offsets_indices_and_orders() {
+        for (text, expected) in [
+            (
+                "dev 254:0 ino 3c7da pfn=0x1f49db ofs=16384 order=0",
+                Some((4, 4)),
+            ),
+            (
+                "dev 254:0 ino 3c7da pfn=0x1f49db ofs=16384 order=2",
+                Some((4, 7)),
+            ),
+            (
+                "dev 8:1 ino 2a page=000000009fe0a7b1 pfn=123 ofs=4096",
+                Some((1, 1)),
+            ),
+            ("dev=8:1 ino=2a index=5 order=9", Some((5, 516))),
+            ("dev=254:0 ino=4fc26 ofs=622592-630783", Some((152, 153))),
+            ("dev=254:0 ino=4fc26 ofs=0-4095", Some((0, 0))),
+            ("dev=254:0 ino=4fc26 ofs=0-4096", Some((0, 1))),
+            ("dev=254:0 ino=4fc26 ofs=1916928", Some((468, 468))),
+            ("dev 8:1 ino 2a order=0", None),
+            ("dev 8:1 ino 2a ofs=8192-4095", None),
+            ("dev 8:1 ino 2a ofs=-1", None),
+            ("dev 8:1 ino 2a ofs=0 order=21", None),
+            ("dev 8:1 ino 2a index=18446744073709551615", None),
+            ("dev 8 ino 2a ofs=0", None),
+            ("dev 8:1 ino xyz ofs=0", None),
+        ] {
+            assert_eq!(pages(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn smaller_and_larger_pages_of_the_replay() {
+        let fields = FileFields::parse(b"dev 8:1 ino 2a ofs=16384 order=1").expect("sound");
+        assert_eq!(fields.device, Some((8, 1)));
+        assert_eq!(fields.inode, Some(0x2a));
+        assert_eq!(fields.pages(9), Some((32, 47)));
+        assert_eq!(fields.pages(16), Some((0, 0)));
     }
 }

@@ -1,0 +1,125 @@
+//! Text of kernel tracers, `perf script` and ftrace: events of the page cache and page faults. What a line is
+//! is told by `event_line.rs`, what an event means by `kernel_events.rs`.
+
+use super::event_line::{loss, words_of, EventLine, Style};
+use super::kernel_events::KernelEvents;
+use crate::decode::{Decode, Framing, Request};
+use crate::error::TraceError;
+use crate::fields::parse;
+use crate::options::TraceOptions;
+use crate::problem::Problem;
+use crate::reading::Loss;
+
+/// Text of `perf script`: events of the page cache and page faults; see `kernel_events.rs` for
+/// what each is. Comments (`#`), call chains and other events are skipped.
+pub(crate) struct Perf {
+    events: KernelEvents,
+    loss: Option<Loss>,
+}
+
+impl Perf {
+    pub fn new(options: &TraceOptions) -> Result<Self, TraceError> {
+        let events = KernelEvents::new(options)?;
+        Ok(Self { events, loss: None })
+    }
+}
+
+const PERF: &str = "COMM PID/TID [CPU] TIME: EVENT: FIELDS, as perf script prints them";
+
+/// A line of a call chain: address, symbol, (file).
+fn is_call(line: &[u8]) -> bool {
+    line.ends_with(b")")
+        && words_of(line)
+            .next()
+            .is_some_and(|ip| parse(ip, 16).is_some())
+}
+
+/// What perf itself says, where its messages went into the file.
+fn is_message(line: &[u8]) -> bool {
+    line.starts_with(b"#") || line.starts_with(b"[ perf ")
+}
+
+impl Decode for Perf {
+    const FRAMING: Framing = Framing::Lines;
+    const TOLERANT: bool = true;
+
+    fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
+        if is_message(line) {
+            return Ok(None);
+        }
+        let event = EventLine::parse(line).filter(|event| event.style == Style::Perf);
+        if event.is_none_or(|event| event.event.is_empty()) {
+            self.loss = loss(line);
+            if self.loss.is_some() || is_call(line) {
+                return Ok(None);
+            }
+        }
+        match event {
+            Some(event) => self.events.take(&event)?,
+            None => return Err(Problem::text(line, PERF)),
+        }
+        Ok(self.events.next())
+    }
+
+    fn more(&mut self) -> Option<Request> {
+        self.events.next()
+    }
+
+    fn lost(&mut self) -> Option<Loss> {
+        self.loss.take()
+    }
+}
+
+/// Text of ftrace, as `trace`, `trace_pipe` and `trace-cmd report` print it: events of the page
+/// cache and page faults; see `kernel_events.rs` for what each is. Comments, the preamble of
+/// `trace-cmd report` and other events are skipped.
+pub(crate) struct Ftrace {
+    events: KernelEvents,
+    loss: Option<Loss>,
+}
+
+impl Ftrace {
+    pub fn new(options: &TraceOptions) -> Result<Self, TraceError> {
+        let events = KernelEvents::new(options)?;
+        Ok(Self { events, loss: None })
+    }
+}
+
+const FTRACE: &str = "COMM-PID [CPU] FLAGS TIME: EVENT: FIELDS, as ftrace prints them";
+
+/// What `trace-cmd report` says before the events.
+pub(crate) fn is_preamble(line: &[u8]) -> bool {
+    line.starts_with(b"cpus=")
+        || line.starts_with(b"version = ")
+        || line.starts_with(b"CPU ") && line.ends_with(b" is empty")
+}
+
+impl Decode for Ftrace {
+    const FRAMING: Framing = Framing::Lines;
+    const TOLERANT: bool = true;
+
+    fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
+        if line.starts_with(b"#") || is_preamble(line) {
+            return Ok(None);
+        }
+        match EventLine::parse(line).filter(|event| event.style == Style::Ftrace) {
+            Some(event) => self.events.take(&event)?,
+            None => {
+                self.loss = loss(line);
+                if self.loss.is_none() {
+                    return Err(Problem::text(line, FTRACE));
+                }
+                return Ok(None);
+            }
+        }
+        Ok(self.events.next())
+    }
+
+    fn more(&mut self) -> Option<Request> {
+        self.events.next()
+    }
+
+    fn lost(&mut self) -> Option<Loss> {
+        self.loss.take()
+    }
+}
