@@ -217,4 +217,17 @@ mod tests {
         assert_eq!(edge(1.0 - 0.03), "0.97");
         assert_eq!(edge(5000.0), "5,000");
     }
+
+    #[test]
+    fn half_an_interval_has_the_digits_of_the_mean_on_a_page() {
+        for (mean, x, page, text) in [
+            ("249.5", 6.353, "6.4", "6.353"),
+            ("1,028", 6.353, "6", "6.353"),
+            ("79.88", 12.694, "12.69", "13"),
+            ("5", 0.2, "0.200", "0.200"),
+            ("50,123", 4321.0, "4,321", "4,321"),
+        ] {
+            assert_eq!((half_beside(mean, x), half(x)), (page.into(), text.into()));
+        }
+    }
 }
