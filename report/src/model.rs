@@ -365,6 +365,9 @@ pub(crate) mod tests {
             experiment: "mongodb".into(),
             scale: "1/64".into(),
             effort: "1".into(),
+            effort_share: String::new(),
+            costs: IndexMap::new(),
+            deviations: Vec::new(),
             parameters: IndexMap::new(),
             ..Header::default()
         }

@@ -4,7 +4,7 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
+use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 use crate::rig::{Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;

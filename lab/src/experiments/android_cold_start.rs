@@ -13,7 +13,7 @@ use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{self, build, Ending, Hardware, Phone, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, RunResult};
+use coldset_report::{Band, Claim, RunResult};
 use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, OpError};
@@ -217,7 +217,7 @@ fn claims(before: &str, after: &str) -> Vec<Claim> {
         ),
         Claim::derived("P95 ratio less mean ratio", move |v| {
             let ratio =
-                |c: &str| Ok::<_, crate::report::ReportError>(v.get(&a, c)? / v.get(&b, c)?);
+                |c: &str| Ok::<_, coldset_report::ReportError>(v.get(&a, c)? / v.get(&b, c)?);
             Ok(ratio("launch_p95_ms")? - ratio("launch_mean_ms")?)
         })
         .always(Band::at_most(-f64::EPSILON))

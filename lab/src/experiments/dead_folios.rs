@@ -7,7 +7,7 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{exact, Stream, Zipf};
-use crate::report::{Band, Claim, RunResult, SeedView};
+use coldset_report::{Band, Claim, RunResult, SeedView};
 use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};

@@ -3,7 +3,7 @@
 
 use super::browser::{self, params, Shape};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::report::{Band, Claim, RunResult};
+use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Effort, Host};
 
 /// The experiment.

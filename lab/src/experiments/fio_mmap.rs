@@ -3,7 +3,7 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{FioZipf, Stream};
-use crate::report::{Band, Claim, RunResult};
+use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;

@@ -19,7 +19,7 @@ pub mod slow_io;
 pub mod throttling_oom;
 pub mod tlb_stress;
 
-use crate::report::{Claim, RunResult};
+use coldset_report::{Claim, RunResult};
 use crate::rig::{Costs, Deviation, Effort, Host};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::Switches;

@@ -2,7 +2,7 @@
 //! of the data and share of updates.
 
 use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::report::{Band, Claim, ReportError, RunResult, SeedView};
+use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 use crate::rig::{Effort, Host};
 
 /// The experiment.

@@ -4,7 +4,7 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, RunResult};
+use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Deviation, Effort, Host, Rig};
 use coldset_engine::Counter;
 use coldset_machine::device::DeviceKind;

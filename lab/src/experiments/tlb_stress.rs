@@ -4,7 +4,7 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::report::{Band, Claim, RunResult};
+use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Counts, Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};

@@ -23,8 +23,8 @@ pub struct Deviation {
 impl Deviation {
     /// For a report.
     #[must_use]
-    pub fn shown(&self) -> crate::report::Deviation {
-        crate::report::Deviation {
+    pub fn shown(&self) -> coldset_report::Deviation {
+        coldset_report::Deviation {
             name: format!("{}{}", self.machine, self.name),
             value: self.value,
             table: Params::default().get(self.name).unwrap_or_default(),

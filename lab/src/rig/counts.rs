@@ -1,6 +1,6 @@
 //! The machine's counters at one moment.
 
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::Machine;
 

@@ -16,7 +16,7 @@ pub use effort::Effort;
 pub use failure::Failure;
 
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::{RunResult, Samples};
+use coldset_report::{RunResult, Samples};
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};

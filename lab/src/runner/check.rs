@@ -3,7 +3,7 @@
 use super::RunnerError;
 use crate::fidelity::compare::{compare, trace_of, CaseResult, Compared, Policy};
 use crate::fidelity::{Case, Reference};
-use crate::report::{human, Align, Number, Style, Table};
+use coldset_report::{human, Align, Number, Style, Table};
 use crate::runner::Progress;
 use rayon::prelude::*;
 use serde_json::{json, Value};

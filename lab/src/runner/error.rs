@@ -5,7 +5,7 @@ use crate::experiments::ExperimentError;
 use crate::fidelity::ReferenceError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
-use crate::report::ReportError;
+use coldset_report::ReportError;
 use crate::traces::TraceError;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;

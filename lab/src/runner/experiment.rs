@@ -4,7 +4,7 @@ use super::quantity::{show_effort, show_scale};
 use super::ran::{check_costs, Ran};
 use super::{RunnerError, Variant};
 use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
-use crate::report::{Claim, Class, ExperimentResult, Header, RunResult};
+use coldset_report::{Claim, Class, ExperimentResult, Header, RunResult};
 use crate::rig::Costs;
 use crate::runner::Progress;
 use coldset_machine::Params;
@@ -181,7 +181,7 @@ pub fn in_band(result: &ExperimentResult) -> bool {
 mod tests {
     use super::*;
     use crate::experiments::ExperimentError;
-    use crate::report::{Band, Claim};
+    use coldset_report::{Band, Claim};
     use crate::rig::{Effort, Host};
 
     fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {

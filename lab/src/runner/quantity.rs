@@ -79,9 +79,9 @@ pub fn show_pages(pages: u64) -> String {
         k if k >= 1 << 20 && k % (1 << 20) == 0 => format!("{} GiB", k >> 20),
         k if k >= 1 << 10 && k % (1 << 10) == 0 => format!("{} MiB", k >> 10),
         k if k >= 100 << 10 => format!("{} MiB", k >> 10),
-        k => format!("{} KiB", crate::report::human(k as f64)),
+        k => format!("{} KiB", coldset_report::human(k as f64)),
     };
-    format!("{} pages ({size})", crate::report::human(pages as f64))
+    format!("{} pages ({size})", coldset_report::human(pages as f64))
 }
 
 /// Reads a scale, `1` or `1/N`; returns N.

@@ -2,7 +2,7 @@
 
 use super::{Plan, RunnerError};
 use crate::experiments::{Experiment, RunInput};
-use crate::report::Deviation;
+use coldset_report::Deviation;
 use crate::rig::{idle, Host};
 use coldset_machine::Params;
 use indexmap::IndexMap;
@@ -244,7 +244,7 @@ mod tests {
             ),
             (share, "p")
         );
-        let text = crate::report::render_text(&done, crate::report::Style::Plain);
+        let text = coldset_report::render_text(&done, crate::report::Style::Plain);
         assert!(
             text.contains(&format!("of {} claims in", done.claims.len())),
             "{text}"

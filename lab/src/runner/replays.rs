@@ -5,7 +5,7 @@ use super::{RunnerError, Variant};
 use crate::bounds::{lru, lru_at, opt, Bound, Sequence};
 use crate::charts::CurveLine;
 use crate::replay::{replay, Clock, Command, LruvecDump, Replay, ReplayOptions, MEMORY_MIN};
-use crate::report::{CounterSummary, Number, ReplayResult};
+use coldset_report::{CounterSummary, Number, ReplayResult};
 use crate::runner::Progress;
 use crate::stats::Spread;
 use crate::traces::Trace;

@@ -3,7 +3,7 @@
 use super::quantity::show_pages;
 use super::replays::ReplayTable;
 use super::Size;
-use crate::report::{human, replay_json, Align, Cell, Number, Style, Table};
+use coldset_report::{human, replay_json, Align, Cell, Number, Style, Table};
 use coldset_machine::SwapConfig;
 use std::fmt::Write as _;
 
@@ -179,7 +179,7 @@ pub fn replay_values(tables: &[ReplayTable]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{CounterSummary, ReplayResult};
+    use coldset_report::{CounterSummary, ReplayResult};
     use crate::runner::Memory;
     use indexmap::IndexMap;
 

@@ -4,7 +4,7 @@ use super::cell::{content, What};
 use super::store::{Row, Store};
 use super::{Cell, SweepError};
 use crate::experiments::RunInput;
-use crate::report::Number;
+use coldset_report::Number;
 use crate::runner::{
     experiment, replay_all, show_effort, show_scale, Progress, ReplayPlan, RunnerError, Size,
     SwapSpec, Variant,

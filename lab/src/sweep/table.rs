@@ -2,7 +2,7 @@
 
 use super::{Cell, Rows};
 use crate::experiments::Experiment;
-use crate::report::{human, Align, Measure, Style, Table};
+use coldset_report::{human, Align, Measure, Style, Table};
 use crate::stats::{Interval, Spread};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Acceptance rows (`docs/systems/faulty-backport.md`).
 
-use crate::report::{flag, Band, Claim};
+use coldset_report::{flag, Band, Claim};
 
 /// Rows for a sound kernel and a candidate that must be flagged.
 pub(super) fn claims(before: &str, faulty: &str) -> Vec<Claim> {

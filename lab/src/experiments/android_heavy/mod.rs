@@ -12,7 +12,7 @@ use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
@@ -459,7 +459,7 @@ async fn camera_thread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Number;
+    use coldset_report::Number;
     use coldset_engine::presets::preset;
 
     fn input(variant: &str) -> RunInput {

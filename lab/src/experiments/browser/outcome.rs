@@ -1,7 +1,7 @@
 //! What a run has brought: requests of each worker, their durations, counters, heat over time.
 
 use super::shape::Shape;
-use crate::report::{RunResult, Samples};
+use coldset_report::{RunResult, Samples};
 use crate::rig::Counts;
 use crate::stats::{jain_index, mean, sample_sd, student_t_975, BucketHistogram, LatencyHistogram};
 use coldset_engine::{Counter, Engine, MemcgId, NodeId};

@@ -5,7 +5,7 @@ use super::tree::{pages_of, Headers, SOURCE_BYTES};
 use super::PARAMS;
 use crate::draw::Stream;
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::{Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, ObjectId};
 use coldset_machine::sim::{Affinity, TaskId, TaskTimes, TimeClass};

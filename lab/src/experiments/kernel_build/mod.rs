@@ -6,7 +6,7 @@ mod jobs;
 mod tree;
 
 use super::{Experiment, ParamDoc};
-use crate::report::{Band, Claim};
+use coldset_report::{Band, Claim};
 use crate::rig::Effort;
 
 /// The experiment.

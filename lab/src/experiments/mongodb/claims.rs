@@ -1,6 +1,6 @@
 //! Acceptance rows (`docs/reference/experiments.md#mongodb`).
 
-use crate::report::{Band, Claim};
+use coldset_report::{Band, Claim};
 
 /// Rows for a pair of variants.
 pub fn claims(before: &str, after: &str) -> Vec<Claim> {
@@ -72,7 +72,7 @@ fn mechanism_wakes(before: &str, after: &str) -> Claim {
         "flusher wake-ups per 1000 dirty pages scanned, after less before",
         move |v| {
             let rate = |name: &str| {
-                Ok::<_, crate::report::ReportError>(
+                Ok::<_, coldset_report::ReportError>(
                     1000.0 * v.get(name, "flusher_wakeups")?
                         / v.get(name, "unqueued_dirty")?.max(1.0),
                 )

@@ -7,7 +7,7 @@ mod layout;
 mod server;
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::{Effort, Host};
 
 /// The experiment.

@@ -5,7 +5,7 @@ use super::layout::Layout;
 use super::{PARAMS, RECORDS_PER_BLOCK};
 use crate::draw::{BlockChoice, ScrambledZipf, Stream};
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, ObjectId};

@@ -1,6 +1,6 @@
 //! Acceptance rows (`docs/reference/experiments.md#mysql`).
 
-use crate::report::{Band, Claim};
+use coldset_report::{Band, Claim};
 
 /// Steps of the series, each against the one before, with the throughput published for both in
 /// version 2. Version 2 has no patch 8 and joins 9 and 10: its patch 8.

@@ -4,7 +4,7 @@ use super::tables::{Table, POOL_PAGE};
 use super::PARAMS;
 use crate::draw::{RowChoice, Stream};
 use crate::experiments::{ExperimentError, RunInput};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId};

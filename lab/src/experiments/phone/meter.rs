@@ -2,7 +2,7 @@
 //! starts.
 
 use super::{Phone, MIB};
-use crate::report::RunResult;
+use coldset_report::RunResult;
 use crate::stats::{nearest_rank, LatencyHistogram};
 use coldset_engine::zone::{totalreserve, Mark};
 use coldset_engine::{Counter, MemcgId, NodeId};
