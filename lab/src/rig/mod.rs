@@ -16,12 +16,12 @@ pub use effort::Effort;
 pub use failure::Failure;
 
 use crate::experiments::{ExperimentError, RunInput};
-use coldset_report::{RunResult, Samples};
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError, SwapConfig};
+use coldset_report::{RunResult, Samples};
 
 /// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
 /// scaled machine.
