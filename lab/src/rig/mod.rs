@@ -153,7 +153,10 @@ impl Rig {
     /// Any other failure.
     pub fn run_or_oom(&mut self, what: &'static str) -> Result<(), ExperimentError> {
         match self.run(what) {
-            Err(ExperimentError::Op { error, .. }) if error == OpError::NoMemory => Ok(()),
+            Err(ExperimentError::Op {
+                error: OpError::NoMemory,
+                ..
+            }) => Ok(()),
             done => done,
         }
     }
