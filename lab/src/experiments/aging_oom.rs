@@ -4,12 +4,12 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 use crate::rig::{Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId};
+use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -13,10 +13,10 @@ use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{self, build, Ending, Hardware, Phone, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use coldset_report::{Band, Claim, RunResult};
 use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, OpError};
+use coldset_report::{Band, Claim, RunResult};
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -7,12 +7,12 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{Stream, Zipf};
-use coldset_report::{Band, Claim, RunResult, SeedView};
 use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass};
 use coldset_machine::{Ctx, InlineClock, Machine, MappingFlags, MappingId, OpError, OpenFile};
+use coldset_report::{Band, Claim, RunResult, SeedView};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -3,12 +3,12 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{FioZipf, Stream};
-use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId};
+use coldset_report::{Band, Claim, RunResult};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 
 use super::browser::{self, params, Shape};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Effort, Host};
+use coldset_report::{Band, Claim, RunResult};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

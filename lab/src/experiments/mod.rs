@@ -19,12 +19,12 @@ pub mod slow_io;
 pub mod throttling_oom;
 pub mod tlb_stress;
 
-use coldset_report::{Claim, RunResult};
 use crate::rig::{Costs, Deviation, Effort, Host};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{MachineError, OpError, Params};
+use coldset_report::{Claim, RunResult};
 
 /// One parameter of an experiment, settable with `--param name=value`.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 //! of the data and share of updates.
 
 use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
-use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 use crate::rig::{Effort, Host};
+use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

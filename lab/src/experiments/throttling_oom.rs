@@ -4,11 +4,11 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Deviation, Effort, Host, Rig};
 use coldset_engine::Counter;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
+use coldset_report::{Band, Claim, RunResult};
 use std::cell::Cell;
 use std::rc::Rc;
 

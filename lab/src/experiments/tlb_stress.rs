@@ -4,11 +4,11 @@
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use coldset_report::{Band, Claim, RunResult};
 use crate::rig::{Counts, Deviation, Effort, Failure, Host, Rig};
 use coldset_engine::{Counter, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, SwapConfig};
+use coldset_report::{Band, Claim, RunResult};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

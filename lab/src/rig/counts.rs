@@ -1,8 +1,8 @@
 //! The machine's counters at one moment.
 
-use coldset_report::RunResult;
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::Machine;
+use coldset_report::RunResult;
 
 /// All counters at one moment, or their growth between two.
 #[derive(Clone, Debug)]

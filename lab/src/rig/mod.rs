@@ -16,12 +16,12 @@ pub use effort::Effort;
 pub use failure::Failure;
 
 use crate::experiments::{ExperimentError, RunInput};
-use coldset_report::{RunResult, Samples};
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError, SwapConfig};
+use coldset_report::{RunResult, Samples};
 
 /// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
 /// scaled machine.
@@ -153,7 +153,10 @@ impl Rig {
     /// Any other failure.
     pub fn run_or_oom(&mut self, what: &'static str) -> Result<(), ExperimentError> {
         match self.run(what) {
-            Err(ExperimentError::Op { error, .. }) if error == OpError::NoMemory => Ok(()),
+            Err(ExperimentError::Op {
+                error: OpError::NoMemory,
+                ..
+            }) => Ok(()),
             done => done,
         }
     }

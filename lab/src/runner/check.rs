@@ -3,8 +3,8 @@
 use super::RunnerError;
 use crate::fidelity::compare::{compare, trace_of, CaseResult, Compared, Policy};
 use crate::fidelity::{Case, Reference};
-use coldset_report::{human, Align, Number, Style, Table};
 use crate::runner::Progress;
+use coldset_report::{human, Align, Number, Style, Table};
 use rayon::prelude::*;
 use serde_json::{json, Value};
 use std::fmt::Write;

@@ -5,12 +5,12 @@ use crate::experiments::ExperimentError;
 use crate::fidelity::ReferenceError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
-use coldset_report::ReportError;
 use crate::traces::TraceError;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;
 use coldset_machine::OpError;
 use coldset_nearest::did_you_mean;
+use coldset_report::ReportError;
 
 /// Why something could not be run. Every message is one line.
 #[derive(Debug, thiserror::Error)]

@@ -4,10 +4,10 @@ use super::quantity::{show_effort, show_scale};
 use super::ran::{check_costs, Ran};
 use super::{RunnerError, Variant};
 use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
-use coldset_report::{Claim, Class, ExperimentResult, Header, RunResult};
 use crate::rig::Costs;
 use crate::runner::Progress;
 use coldset_machine::Params;
+use coldset_report::{Claim, Class, ExperimentResult, Header, RunResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -181,8 +181,8 @@ pub fn in_band(result: &ExperimentResult) -> bool {
 mod tests {
     use super::*;
     use crate::experiments::ExperimentError;
-    use coldset_report::{Band, Claim};
     use crate::rig::{Effort, Host};
+    use coldset_report::{Band, Claim};
 
     fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {
         if input.seed == 3 && input.switches.scan_budget {

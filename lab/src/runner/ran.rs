@@ -2,9 +2,9 @@
 
 use super::{Plan, RunnerError};
 use crate::experiments::{Experiment, RunInput};
-use coldset_report::Deviation;
 use crate::rig::{idle, Host};
 use coldset_machine::Params;
+use coldset_report::Deviation;
 use indexmap::IndexMap;
 
 /// The machines of a run with their costs.

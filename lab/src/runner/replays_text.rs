@@ -3,8 +3,8 @@
 use super::quantity::show_pages;
 use super::replays::ReplayTable;
 use super::Size;
-use coldset_report::{human, replay_json, Align, Cell, Number, Style, Table};
 use coldset_machine::SwapConfig;
+use coldset_report::{human, replay_json, Align, Cell, Number, Style, Table};
 use std::fmt::Write as _;
 
 /// Variants side by side in one table.
@@ -179,8 +179,8 @@ pub fn replay_values(tables: &[ReplayTable]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldset_report::{CounterSummary, ReplayResult};
     use crate::runner::Memory;
+    use coldset_report::{CounterSummary, ReplayResult};
     use indexmap::IndexMap;
 
     fn table(pages: u64) -> ReplayTable {

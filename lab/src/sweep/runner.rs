@@ -4,13 +4,13 @@ use super::cell::{content, What};
 use super::store::{Row, Store};
 use super::{Cell, SweepError};
 use crate::experiments::RunInput;
-use coldset_report::Number;
 use crate::runner::{
     experiment, replay_all, show_effort, show_scale, Progress, ReplayPlan, RunnerError, Size,
     SwapSpec, Variant,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_engine::presets;
+use coldset_report::Number;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 

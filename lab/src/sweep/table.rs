@@ -2,8 +2,8 @@
 
 use super::{Cell, Rows};
 use crate::experiments::Experiment;
-use coldset_report::{human, Align, Measure, Style, Table};
 use crate::stats::{Interval, Spread};
+use coldset_report::{human, Align, Measure, Style, Table};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;
 

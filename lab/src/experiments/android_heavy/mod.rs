@@ -12,10 +12,10 @@ use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use coldset_report::RunResult;
 use crate::rig::Effort;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
+use coldset_report::RunResult;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -459,8 +459,8 @@ async fn camera_thread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldset_report::Number;
     use coldset_engine::presets::preset;
+    use coldset_report::Number;
 
     fn input(variant: &str) -> RunInput {
         RunInput {

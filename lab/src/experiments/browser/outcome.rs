@@ -1,12 +1,12 @@
 //! What a run has brought: requests of each worker, their durations, counters, heat over time.
 
 use super::shape::Shape;
-use coldset_report::{RunResult, Samples};
 use crate::rig::Counts;
 use crate::stats::{jain_index, mean, sample_sd, student_t_975, BucketHistogram, LatencyHistogram};
 use coldset_engine::{Counter, Engine, MemcgId, NodeId};
 use coldset_machine::sim::{TaskTimes, TimeClass};
 use coldset_machine::Machine;
+use coldset_report::{RunResult, Samples};
 
 /// Results of one run.
 #[derive(Clone, Debug)]

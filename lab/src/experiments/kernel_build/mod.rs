@@ -6,8 +6,8 @@ mod jobs;
 mod tree;
 
 use super::{Experiment, ParamDoc};
-use coldset_report::{Band, Claim};
 use crate::rig::Effort;
+use coldset_report::{Band, Claim};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -7,8 +7,8 @@ mod layout;
 mod server;
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use coldset_report::RunResult;
 use crate::rig::{Effort, Host};
+use coldset_report::RunResult;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -5,12 +5,12 @@ use super::layout::Layout;
 use super::{PARAMS, RECORDS_PER_BLOCK};
 use crate::draw::{BlockChoice, ScrambledZipf, Stream};
 use crate::experiments::{ExperimentError, RunInput};
-use coldset_report::RunResult;
 use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, ObjectId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile};
+use coldset_report::RunResult;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

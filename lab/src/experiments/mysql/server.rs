@@ -4,12 +4,12 @@ use super::tables::{Table, POOL_PAGE};
 use super::PARAMS;
 use crate::draw::{RowChoice, Stream};
 use crate::experiments::{ExperimentError, RunInput};
-use coldset_report::RunResult;
 use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, SwapConfig};
+use coldset_report::RunResult;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 

@@ -2,12 +2,12 @@
 //! starts.
 
 use super::{Phone, MIB};
-use coldset_report::RunResult;
 use crate::stats::{nearest_rank, LatencyHistogram};
 use coldset_engine::zone::{totalreserve, Mark};
 use coldset_engine::{Counter, MemcgId, NodeId};
 use coldset_machine::sim::{Affinity, TimeClass};
 use coldset_machine::World;
+use coldset_report::RunResult;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
