@@ -9,7 +9,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::{Flags, Folio, List};
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
-use crate::lruvec::{LruList, Policy};
+use crate::lruvec::{LruList, LruvecLists};
 use crate::mglru::{MAX_NR_GENS, MIN_NR_GENS};
 use crate::policies::ListPolicy;
 
@@ -74,18 +74,18 @@ impl Engine {
         let mut places = vec![None; self.folios.records()];
         for (i, lv) in self.lruvecs.iter().enumerate() {
             let id = LruvecId(i as u32);
-            match &lv.policy {
-                Policy::Classic(c) => {
+            match &lv.lists {
+                LruvecLists::Classic(c) => {
                     for (n, list) in c.lists.iter().enumerate() {
                         self.check_list(list, (id, n), &mut places);
                     }
                 }
-                Policy::List(state) => {
+                LruvecLists::List(state) => {
                     for t in LruType::ALL {
                         self.check_list_policy(state.lists.of(t), (id, t), &mut places);
                     }
                 }
-                Policy::MultiGen(m) => {
+                LruvecLists::MultiGen(m) => {
                     for (slot, by_type) in m.lists.iter().enumerate() {
                         for list in by_type.iter().flatten() {
                             self.check_list(list, (id, slot), &mut places);
@@ -176,19 +176,19 @@ impl Engine {
                 lruvec, f.lruvec,
                 "{id:?} is on a list of another lruvec: {f:?}"
             );
-            match &self.lruvecs[lruvec].policy {
-                Policy::Classic(_) => {
+            match &self.lruvecs[lruvec].lists {
+                LruvecLists::Classic(_) => {
                     let want = crate::classic::uses::list_of(f).idx();
                     assert_eq!(n, want, "list of {id:?} against its flags: {f:?}");
                 }
-                Policy::List(_) => {
+                LruvecLists::List(_) => {
                     assert_eq!(
                         n,
                         list_place(f.lru_type(), f.home.into()),
                         "list of {id:?}: {f:?}"
                     );
                 }
-                Policy::MultiGen(_) => {
+                LruvecLists::MultiGen(_) => {
                     assert!(
                         gen.is_some(),
                         "{id:?} is on a list without a generation: {f:?}"
@@ -231,12 +231,12 @@ impl Engine {
             s.sizes[zone][LruList::Unevictable.idx()] += n;
         } else if f.has(Flags::LRU) {
             let t = f.lru_type();
-            let active = match (&self.lruvecs[f.lruvec].policy, f.word().gen()) {
-                (Policy::MultiGen(m), Some(slot)) => {
+            let active = match (&self.lruvecs[f.lruvec].lists, f.word().gen()) {
+                (LruvecLists::MultiGen(m), Some(slot)) => {
                     s.gens[slot][t.idx()][zone] += n;
                     m.is_active(slot)
                 }
-                (Policy::Classic(_), _) => f.has(Flags::ACTIVE),
+                (LruvecLists::Classic(_), _) => f.has(Flags::ACTIVE),
                 _ => false,
             };
             s.sizes[zone][LruList::of(t, active).idx()] += n;
@@ -272,7 +272,7 @@ impl Engine {
                 }
             }
             node.1 += (s.dirty + s.writeback) as u64;
-            let Policy::MultiGen(m) = &lv.policy else {
+            let LruvecLists::MultiGen(m) = &lv.lists else {
                 continue;
             };
             assert_eq!(m.nr_pages, s.gens, "generation sizes of lruvec {i}");

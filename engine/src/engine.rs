@@ -197,8 +197,8 @@ impl Engine {
     /// `[seq, anonymous pages, file pages]` for each generation of a memcg on node 0, oldest first;
     /// empty under another policy.
     pub fn generations(&self, memcg: MemcgId) -> Vec<[u64; 3]> {
-        match &self.lruvecs[self.lruvec_id(memcg, NodeId(0))].policy {
-            crate::lruvec::Policy::MultiGen(m) => m.dump(),
+        match &self.lruvecs[self.lruvec_id(memcg, NodeId(0))].lists {
+            crate::lruvec::LruvecLists::MultiGen(m) => m.dump(),
             _ => Vec::new(),
         }
     }

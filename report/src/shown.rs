@@ -1,6 +1,6 @@
 //! How numbers, means and claims are written for people: the words of every table.
 
-use crate::{Band, ClaimResult, CounterSummary, Direction, Published, Side, Subject};
+use crate::{Band, ClaimResult, Direction, Published, Side, Subject};
 
 /// A number with thousands separators and about four significant digits; whole numbers
 /// in full.
@@ -56,18 +56,22 @@ fn separated(digits: &str) -> String {
     out + fraction
 }
 
-/// A mean, with `interval` also half its 95 % confidence interval: `52,700 \u{b1}310`.
+/// Half a confidence interval in text.
 #[must_use]
-pub fn mean(summary: &CounterSummary, interval: bool) -> String {
-    let mean = human(summary.mean.as_f64());
-    match summary.ci95 {
-        Some(ci) if interval && ci.half_width() > 0.0 => {
-            // As many digits as the mean shows are enough for its uncertainty.
-            let half = ci.half_width();
-            let half = if half >= 10.0 { half.round() } else { half };
-            format!("{mean} \u{b1}{}", human(half))
-        }
-        _ => mean,
+pub fn half(half: f64) -> String {
+    human(if half >= 10.0 { half.round() } else { half })
+}
+
+/// The same on a page: as many digits as the mean shows are enough, unless nothing would be left.
+#[must_use]
+pub fn half_beside(mean: &str, half: f64) -> String {
+    let decimals = mean.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let step = 10f64.powi(decimals.min(9) as i32);
+    let rounded = (half * step).round() / step;
+    if rounded == 0.0 || rounded >= 1000.0 {
+        human(half.max(rounded))
+    } else {
+        format!("{rounded:.decimals$}")
     }
 }
 

@@ -6,7 +6,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 use crate::mglru::refs::clear_refs;
 
 /// Counts acquisitions: the lock is kept while consecutive folios share an lruvec.
@@ -277,14 +277,14 @@ impl Engine {
     }
 
     fn is_mglru(&self, lruvec: LruvecId) -> bool {
-        matches!(self.lruvecs[lruvec].policy, Policy::MultiGen(_))
+        matches!(self.lruvecs[lruvec].lists, LruvecLists::MultiGen(_))
     }
 
     /// Active list, or one of the two youngest generations.
     fn counts_as_active(&self, id: FolioId) -> bool {
         let f = &self.folios[id];
-        match &self.lruvecs[f.lruvec].policy {
-            Policy::MultiGen(m) => f.word.gen().is_some_and(|g| m.is_active(g)),
+        match &self.lruvecs[f.lruvec].lists {
+            LruvecLists::MultiGen(m) => f.word.gen().is_some_and(|g| m.is_active(g)),
             _ => f.has(Flags::ACTIVE),
         }
     }

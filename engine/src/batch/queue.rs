@@ -4,7 +4,7 @@ use super::BatchOp;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::FolioId;
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 
 impl Engine {
     /// Folios that wait on `cpu` for `op`.
@@ -41,7 +41,7 @@ impl Engine {
     #[inline]
     fn lru_add_in_fault(&mut self, id: FolioId) {
         let f = &mut self.folios[id];
-        let mglru = matches!(self.lruvecs[f.lruvec].policy, Policy::MultiGen(_));
+        let mglru = matches!(self.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
         if mglru && f.evictable() {
             f.word.set(Flags::ACTIVE);
         }
@@ -74,7 +74,7 @@ impl Engine {
     /// Deactivation, batched.
     pub fn deactivate(&mut self, cpu: u16, id: FolioId) {
         let f = &self.folios[id];
-        let mglru = matches!(self.lruvecs[f.lruvec].policy, Policy::MultiGen(_));
+        let mglru = matches!(self.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
         if f.has(Flags::LRU) && !f.has(Flags::UNEVICTABLE) && (mglru || f.has(Flags::ACTIVE)) {
             self.batch_push(cpu, BatchOp::Deactivate, id);
         }

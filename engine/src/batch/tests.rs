@@ -196,8 +196,8 @@ fn activation_in_a_remote_batch_does_nothing_under_classic() {
 
 /// Where a multi-gen or classic folio is: head or tail of its list.
 fn ends(h: &Host, lruvec: LruvecId, list: LruList) -> (Option<FolioId>, Option<FolioId>) {
-    match &h.eng.lruvec(lruvec).policy {
-        crate::lruvec::Policy::Classic(c) => {
+    match &h.eng.lruvec(lruvec).lists {
+        crate::lruvec::LruvecLists::Classic(c) => {
             let l = &c.lists[list.idx()];
             (l.head(), l.tail())
         }

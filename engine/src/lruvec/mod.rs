@@ -1,6 +1,6 @@
 //! One lruvec: the LRU lists of a (memcg, node) pair behind a few policy-independent verbs.
 //!
-//! A policy is a variant of [`Policy`] plus one arm in each verb of [`ops`] and one reclaim loop in
+//! A policy is a variant of [`LruvecLists`] plus one arm in each verb of [`ops`] and one reclaim loop in
 //! `reclaim/lruvec_loop.rs`; nothing else in the engine looks at it. Those that are a few lists and a
 //! rule for the next victim share a variant and a loop ([`crate::policies`]).
 
@@ -88,7 +88,7 @@ impl LruList {
 /// The lists themselves.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub enum Policy {
+pub enum LruvecLists {
     /// Active and inactive lists.
     Classic(ClassicLists),
     /// The generations of multi-gen LRU.
@@ -106,7 +106,7 @@ pub struct Lruvec {
     /// The node whose folios it holds.
     pub node: NodeId,
     /// The lists, as the policy keeps them.
-    pub policy: Policy,
+    pub lists: LruvecLists,
     /// Exact sizes in pages, `[zone][list]`.
     pub sizes: [[i64; 5]; MAX_ZONES],
     /// The workingset clock (`docs/rules/workingset.md#shadow`), ticks once per page evicted or activated.
@@ -134,10 +134,10 @@ impl Lruvec {
         Self {
             memcg,
             node,
-            policy: match kind {
-                PolicyKind::Classic => Policy::Classic(ClassicLists::default()),
-                PolicyKind::MultiGen => Policy::MultiGen(Box::new(MultiGen::new(now))),
-                PolicyKind::List(kind) => Policy::List(Box::new(ListState::new(kind))),
+            lists: match kind {
+                PolicyKind::Classic => LruvecLists::Classic(ClassicLists::default()),
+                PolicyKind::MultiGen => LruvecLists::MultiGen(Box::new(MultiGen::new(now))),
+                PolicyKind::List(kind) => LruvecLists::List(Box::new(ListState::new(kind))),
             },
             sizes: [[0; 5]; MAX_ZONES],
             nonresident_age: 0,
@@ -167,8 +167,8 @@ impl Lruvec {
     /// The multi-gen state. Panics under another policy.
     #[inline]
     pub(crate) fn gens(&self) -> &MultiGen {
-        match &self.policy {
-            Policy::MultiGen(m) => m,
+        match &self.lists {
+            LruvecLists::MultiGen(m) => m,
             _ => unreachable!("multi-gen path on a {:?} lruvec", self.memcg),
         }
     }
@@ -176,8 +176,8 @@ impl Lruvec {
     /// The multi-gen state. Panics under another policy.
     #[inline]
     pub(crate) fn gens_mut(&mut self) -> &mut MultiGen {
-        match &mut self.policy {
-            Policy::MultiGen(m) => m,
+        match &mut self.lists {
+            LruvecLists::MultiGen(m) => m,
             _ => unreachable!("multi-gen path on a {:?} lruvec", self.memcg),
         }
     }

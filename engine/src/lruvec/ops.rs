@@ -1,11 +1,11 @@
 //! The verbs every policy answers: insert, remove, accessed, explicit activation.
 
-use super::{LruList, Policy};
+use super::{LruList, LruvecLists};
 use crate::classic;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
-use crate::policies::verbs::Entry;
+use crate::policies::verbs::ListEntry;
 
 impl Engine {
     /// Adjusts the size of a list in pages, in the lruvec and in the statistics of its memcg.
@@ -22,12 +22,19 @@ impl Engine {
     /// Puts a folio that is on no list onto the list its flags select, at the newest end
     /// (`oldest`: at the victims' end of the coldest list). Unevictable folios are only counted.
     pub(crate) fn lruvec_add(&mut self, id: FolioId, oldest: bool) {
-        self.lruvec_enter(id, if oldest { Entry::Oldest } else { Entry::New });
+        self.lruvec_enter(
+            id,
+            if oldest {
+                ListEntry::Oldest
+            } else {
+                ListEntry::New
+            },
+        );
     }
 
     /// As [`Self::lruvec_add`]; list policies tell survivors of reclaim from newcomers.
-    pub(crate) fn lruvec_enter(&mut self, id: FolioId, entry: Entry) {
-        let oldest = entry == Entry::Oldest;
+    pub(crate) fn lruvec_enter(&mut self, id: FolioId, entry: ListEntry) {
+        let oldest = entry == ListEntry::Oldest;
         self.meter.list_ops += 1;
         let f = &self.folios[id];
         debug_assert!(f.word().gen().is_none());
@@ -36,9 +43,9 @@ impl Engine {
             self.resize_list(lruvec, zone, LruList::Unevictable, n);
             return;
         }
-        match &mut self.lruvecs[f.lruvec()].policy {
-            Policy::MultiGen(_) => self.gen_add(id, oldest),
-            Policy::Classic(lists) => {
+        match &mut self.lruvecs[f.lruvec()].lists {
+            LruvecLists::MultiGen(_) => self.gen_add(id, oldest),
+            LruvecLists::Classic(lists) => {
                 let list = classic::uses::list_of(f);
                 let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
                 let l = &mut lists.lists[list.idx()];
@@ -49,7 +56,7 @@ impl Engine {
                 }
                 self.resize_list(lruvec, zone, list, n);
             }
-            Policy::List(_) => {
+            LruvecLists::List(_) => {
                 // Counted by the list.
                 self.meter.list_ops -= 1;
                 self.list_add(id, entry);
@@ -67,14 +74,14 @@ impl Engine {
             self.resize_list(lruvec, zone, LruList::Unevictable, -n);
             return;
         }
-        match &mut self.lruvecs[lruvec].policy {
-            Policy::MultiGen(_) => self.gen_del(id, reclaiming),
-            Policy::Classic(lists) => {
+        match &mut self.lruvecs[lruvec].lists {
+            LruvecLists::MultiGen(_) => self.gen_del(id, reclaiming),
+            LruvecLists::Classic(lists) => {
                 let list = classic::uses::list_of(f);
                 lists.lists[list.idx()].remove(&mut self.folios, id);
                 self.resize_list(lruvec, zone, list, -n);
             }
-            Policy::List(_) => {
+            LruvecLists::List(_) => {
                 self.meter.list_ops -= 1;
                 self.list_del(id);
             }
@@ -85,10 +92,10 @@ impl Engine {
     /// young page-table entry.
     #[inline]
     pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
-        match self.lruvecs[self.folios[id].lruvec()].policy {
-            Policy::MultiGen(_) => (self.rules.kernel.accessed)(&mut self.folios[id].word),
-            Policy::Classic(_) => self.classic_mark_accessed(cpu, id),
-            Policy::List(_) => self.list_accessed(id),
+        match self.lruvecs[self.folios[id].lruvec()].lists {
+            LruvecLists::MultiGen(_) => (self.rules.kernel.accessed)(&mut self.folios[id].word),
+            LruvecLists::Classic(_) => self.classic_mark_accessed(cpu, id),
+            LruvecLists::List(_) => self.list_accessed(id),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a lruvec holds, in the form of the debug dump (`docs/rules/aging.md`).
 
-use super::{LruList, Lruvec, Policy};
+use super::{LruList, Lruvec, LruvecLists};
 use crate::ids::LruType;
 use crate::mglru::{MultiGen, MAX_NR_TIERS};
 
@@ -49,8 +49,8 @@ pub enum LruvecView {
 impl LruvecView {
     /// A view of `lruvec` at time `now`, ns.
     pub(crate) fn of(lruvec: &Lruvec, now: u64) -> Self {
-        match &lruvec.policy {
-            Policy::MultiGen(m) => LruvecView::MultiGen {
+        match &lruvec.lists {
+            LruvecLists::MultiGen(m) => LruvecView::MultiGen {
                 gens: gens(m, now),
                 tiers: Box::new(LruType::ALL.map(|t| {
                     let c = &m.ctrl[t.idx()];

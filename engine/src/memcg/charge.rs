@@ -93,7 +93,7 @@ pub enum ChargeStep {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChargeStage {
     Try,
     /// Every attempt of this pass was refused by `over`.
     Refused(MemcgId),
@@ -116,7 +116,7 @@ pub struct ChargeTask {
     drained: bool,
     raised: bool,
     passed_oom: bool,
-    state: State,
+    state: ChargeStage,
 }
 
 /// Smallest order whose folio holds `n` pages.
@@ -136,7 +136,7 @@ impl ChargeTask {
             drained: false,
             raised: false,
             passed_oom: false,
-            state: State::Try,
+            state: ChargeStage::Try,
         }
     }
 
@@ -144,7 +144,7 @@ impl ChargeTask {
     pub fn refused(id: MemcgId, n: Pages, flags: ChargeFlags, over: MemcgId) -> Self {
         Self {
             batch: n,
-            state: State::Refused(over),
+            state: ChargeStage::Refused(over),
             ..Self::new(id, n, flags)
         }
     }
@@ -157,7 +157,9 @@ impl ChargeTask {
     /// Answers [`ChargeStep::Reclaim`] with the number of pages freed.
     pub fn reclaim_done(&mut self, nr_reclaimed: Pages) {
         match self.state {
-            State::Reclaiming(over) => self.state = State::Reclaimed(over, nr_reclaimed),
+            ChargeStage::Reclaiming(over) => {
+                self.state = ChargeStage::Reclaimed(over, nr_reclaimed)
+            }
             _ => panic!("reclaim_done without a reclaim request"),
         }
     }
@@ -166,7 +168,7 @@ impl ChargeTask {
     /// appeared by itself.
     pub fn oom_done(&mut self, killed: bool) {
         match self.state {
-            State::Killing(over) => self.state = State::Killed(over, killed),
+            ChargeStage::Killing(over) => self.state = ChargeStage::Killed(over, killed),
             _ => panic!("oom_done without an OOM request"),
         }
     }
@@ -176,31 +178,31 @@ impl ChargeTask {
     pub fn step(&mut self, tree: &mut MemcgTree, cpu: usize, task: &mut TaskMemcg) -> ChargeStep {
         loop {
             match self.state {
-                State::Try => self.try_once(tree, cpu, task),
-                State::Refused(over) => self.on_refused(tree, over),
-                State::Reclaimed(over, nr) => self.on_reclaimed(tree, over, nr),
-                State::Killed(_, true) => {
+                ChargeStage::Try => self.try_once(tree, cpu, task),
+                ChargeStage::Refused(over) => self.on_refused(tree, over),
+                ChargeStage::Reclaimed(over, nr) => self.on_reclaimed(tree, over, nr),
+                ChargeStage::Killed(_, true) => {
                     self.passed_oom = true;
                     self.retries = MAX_RECLAIM_RETRIES;
-                    self.state = State::Try;
+                    self.state = ChargeStage::Try;
                 }
-                State::Killed(over, false) => self.nomem(tree, over),
-                State::Reclaiming(over) => {
+                ChargeStage::Killed(over, false) => self.nomem(tree, over),
+                ChargeStage::Reclaiming(over) => {
                     let nr = self.n.max(SWAP_CLUSTER_MAX);
                     return ChargeStep::Reclaim { over, nr };
                 }
-                State::Killing(over) => {
+                ChargeStage::Killing(over) => {
                     let order = order_of(self.n);
                     return ChargeStep::Oom { over, order };
                 }
-                State::Done(result) => return ChargeStep::Done(result),
+                ChargeStage::Done(result) => return ChargeStep::Done(result),
             }
         }
     }
 
     fn try_once(&mut self, tree: &mut MemcgTree, cpu: usize, task: &mut TaskMemcg) {
         if self.id == MemcgId::ROOT || tree.consume_stock(cpu, self.id, self.n) {
-            self.state = State::Done(Ok(Charged::default()));
+            self.state = ChargeStage::Done(Ok(Charged::default()));
             return;
         }
         match tree.try_charge(self.id, CounterKind::Memory, self.batch) {
@@ -215,10 +217,10 @@ impl ChargeTask {
                 charged.handle_high = task.over_high > CHARGE_BATCH
                     && self.flags.contains(ChargeFlags::CAN_BLOCK)
                     && !self.flags.contains(ChargeFlags::RECLAIMER);
-                self.state = State::Done(Ok(charged));
+                self.state = ChargeStage::Done(Ok(charged));
             }
             Err(_) if self.batch > self.n => self.batch = self.n,
-            Err(over) => self.state = State::Refused(over),
+            Err(over) => self.state = ChargeStage::Refused(over),
         }
     }
 
@@ -231,12 +233,12 @@ impl ChargeTask {
         } else {
             tree.event(over, Counter::EventsMax);
             self.raised = true;
-            self.state = State::Reclaiming(over);
+            self.state = ChargeStage::Reclaiming(over);
         }
     }
 
     fn on_reclaimed(&mut self, tree: &mut MemcgTree, over: MemcgId, nr: Pages) {
-        self.state = State::Try;
+        self.state = ChargeStage::Try;
         if tree[over].memory.margin() >= self.n {
             return;
         }
@@ -261,7 +263,7 @@ impl ChargeTask {
             return self.nomem(tree, over);
         }
         tree.event(over, Counter::EventsOom);
-        self.state = State::Killing(over);
+        self.state = ChargeStage::Killing(over);
     }
 
     fn nomem(&mut self, tree: &mut MemcgTree, over: MemcgId) {
@@ -271,7 +273,7 @@ impl ChargeTask {
         {
             return self.force(tree, over);
         }
-        self.state = State::Done(Err(ChargeError {
+        self.state = ChargeStage::Done(Err(ChargeError {
             memcg: self.id,
             over,
             pages: self.n,
@@ -283,7 +285,7 @@ impl ChargeTask {
             tree.event(over, Counter::EventsMax);
         }
         tree.charge_forced(self.id, CounterKind::Memory, self.n);
-        self.state = State::Done(Ok(Charged {
+        self.state = ChargeStage::Done(Ok(Charged {
             forced: true,
             ..Charged::default()
         }));

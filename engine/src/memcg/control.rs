@@ -44,7 +44,7 @@ pub enum WriteStep {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WriteStage {
     Loop,
     Reclaiming(Pages),
     Killing,
@@ -57,7 +57,7 @@ struct Write {
     id: MemcgId,
     drained: bool,
     retries: u32,
-    state: State,
+    state: WriteStage,
 }
 
 impl Write {
@@ -66,7 +66,7 @@ impl Write {
             id,
             drained: false,
             retries: MAX_RECLAIM_RETRIES,
-            state: State::Loop,
+            state: WriteStage::Loop,
         }
     }
 
@@ -75,9 +75,9 @@ impl Write {
     fn excess(&mut self, tree: &mut MemcgTree, limit: Pages, signal: bool) -> Option<Pages> {
         let usage = tree[self.id].memory.usage;
         if usage <= limit {
-            self.state = State::Done(WriteEnd::Satisfied);
+            self.state = WriteStage::Done(WriteEnd::Satisfied);
         } else if signal {
-            self.state = State::Done(WriteEnd::Interrupted);
+            self.state = WriteStage::Done(WriteEnd::Interrupted);
         } else if !self.drained {
             tree.drain_stocks(self.id);
             self.drained = true;
@@ -98,16 +98,16 @@ impl Write {
 
     fn answered(&mut self) {
         assert!(
-            matches!(self.state, State::Reclaiming(_)),
+            matches!(self.state, WriteStage::Reclaiming(_)),
             "reclaim_done without a reclaim request"
         );
-        self.state = State::Loop;
+        self.state = WriteStage::Loop;
     }
 
     /// Counts a fruitless call; after the 17th the write ends.
     fn fruitless_or_end(&mut self) {
         if self.retries == 0 {
-            self.state = State::Done(WriteEnd::Exhausted);
+            self.state = WriteStage::Done(WriteEnd::Exhausted);
         } else {
             self.retries -= 1;
         }
@@ -138,23 +138,23 @@ impl MaxWrite {
             match self.w.state {
                 // Overtaken by a later write: its limit counts, and below that one there may be room
                 // for ever although this one is exceeded.
-                State::Loop if tree[self.w.id].memory.max != self.max.min(UNLIMITED) => {
-                    self.w.state = State::Done(WriteEnd::Interrupted);
+                WriteStage::Loop if tree[self.w.id].memory.max != self.max.min(UNLIMITED) => {
+                    self.w.state = WriteStage::Done(WriteEnd::Interrupted);
                 }
-                State::Loop => {
+                WriteStage::Loop => {
                     let Some(excess) = self.w.excess(tree, self.max, signal) else {
                         continue;
                     };
                     if self.w.retries > 0 {
-                        self.w.state = State::Reclaiming(excess);
+                        self.w.state = WriteStage::Reclaiming(excess);
                     } else {
                         tree.event(self.w.id, Counter::EventsOom);
-                        self.w.state = State::Killing;
+                        self.w.state = WriteStage::Killing;
                     }
                 }
-                State::Reclaiming(nr) => return self.w.reclaim_step(nr),
-                State::Killing => return WriteStep::Oom { memcg: self.w.id },
-                State::Done(end) => return WriteStep::Done(end),
+                WriteStage::Reclaiming(nr) => return self.w.reclaim_step(nr),
+                WriteStage::Killing => return WriteStep::Oom { memcg: self.w.id },
+                WriteStage::Done(end) => return WriteStep::Done(end),
             }
         }
     }
@@ -171,13 +171,13 @@ impl MaxWrite {
     /// ends with the limit exceeded.
     pub fn oom_done(&mut self, killed: bool) {
         assert!(
-            self.w.state == State::Killing,
+            self.w.state == WriteStage::Killing,
             "oom_done without an OOM request"
         );
         self.w.state = if killed {
-            State::Loop
+            WriteStage::Loop
         } else {
-            State::Done(WriteEnd::Exhausted)
+            WriteStage::Done(WriteEnd::Exhausted)
         };
     }
 }
@@ -203,14 +203,14 @@ impl HighWrite {
     pub fn step(&mut self, tree: &mut MemcgTree, signal: bool) -> WriteStep {
         loop {
             match self.w.state {
-                State::Loop => {
+                WriteStage::Loop => {
                     if let Some(excess) = self.w.excess(tree, self.high, signal) {
-                        self.w.state = State::Reclaiming(excess);
+                        self.w.state = WriteStage::Reclaiming(excess);
                     }
                 }
-                State::Reclaiming(nr) => return self.w.reclaim_step(nr),
-                State::Done(end) => return WriteStep::Done(end),
-                State::Killing => unreachable!("memory.high never kills"),
+                WriteStage::Reclaiming(nr) => return self.w.reclaim_step(nr),
+                WriteStage::Done(end) => return WriteStep::Done(end),
+                WriteStage::Killing => unreachable!("memory.high never kills"),
             }
         }
     }
@@ -311,18 +311,20 @@ impl ReclaimWrite {
     pub fn step(&mut self, signal: bool) -> WriteStep {
         loop {
             match self.w.state {
-                State::Loop if self.done >= self.request.pages => {
-                    self.w.state = State::Done(WriteEnd::Satisfied);
+                WriteStage::Loop if self.done >= self.request.pages => {
+                    self.w.state = WriteStage::Done(WriteEnd::Satisfied);
                 }
-                State::Loop if signal => self.w.state = State::Done(WriteEnd::Interrupted),
-                State::Loop => {
-                    self.w.state = State::Reclaiming((self.request.pages - self.done) / 4);
+                WriteStage::Loop if signal => {
+                    self.w.state = WriteStage::Done(WriteEnd::Interrupted)
+                }
+                WriteStage::Loop => {
+                    self.w.state = WriteStage::Reclaiming((self.request.pages - self.done) / 4);
                     // Only the last attempt is worth the interruption of all CPUs.
                     if self.w.retries == 0 {
                         return WriteStep::DrainLruBatches;
                     }
                 }
-                State::Reclaiming(nr) => {
+                WriteStage::Reclaiming(nr) => {
                     return WriteStep::Reclaim {
                         memcg: self.w.id,
                         nr: nr.max(SWAP_CLUSTER_MAX),
@@ -330,8 +332,8 @@ impl ReclaimWrite {
                         swappiness: self.request.swappiness,
                     }
                 }
-                State::Done(end) => return WriteStep::Done(end),
-                State::Killing => unreachable!("memory.reclaim never kills"),
+                WriteStage::Done(end) => return WriteStep::Done(end),
+                WriteStage::Killing => unreachable!("memory.reclaim never kills"),
             }
         }
     }

@@ -51,7 +51,7 @@ pub enum HighStep {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HighStage {
     /// Start of a round of reclaim.
     Round,
     /// Next candidate for reclaim on the way up.
@@ -72,7 +72,7 @@ pub struct HighTask {
     reclaimed: Pages,
     first: bool,
     worker: bool,
-    state: State,
+    state: HighStage,
 }
 
 impl HighTask {
@@ -88,7 +88,11 @@ impl HighTask {
             reclaimed: 0,
             first: true,
             worker: false,
-            state: if n == 0 { State::Done } else { State::Round },
+            state: if n == 0 {
+                HighStage::Done
+            } else {
+                HighStage::Round
+            },
         }
     }
 
@@ -103,16 +107,16 @@ impl HighTask {
             reclaimed: 0,
             first: true,
             worker: true,
-            state: State::Round,
+            state: HighStage::Round,
         }
     }
 
     /// Answers [`HighStep::Reclaim`] with the number of pages freed.
     pub fn reclaim_done(&mut self, tree: &MemcgTree, nr_reclaimed: Pages) {
         match self.state {
-            State::Reclaiming(over) => {
+            HighStage::Reclaiming(over) => {
                 self.reclaimed += nr_reclaimed;
-                self.state = State::Climb(tree[over].parent);
+                self.state = HighStage::Climb(tree[over].parent);
             }
             _ => panic!("reclaim_done without a reclaim request"),
         }
@@ -122,27 +126,27 @@ impl HighTask {
     pub fn step(&mut self, tree: &mut MemcgTree, dying: bool) -> HighStep {
         loop {
             match self.state {
-                State::Round if dying => self.state = State::Done,
-                State::Round => {
+                HighStage::Round if dying => self.state = HighStage::Done,
+                HighStage::Round => {
                     self.reclaimed = 0;
-                    self.state = State::Climb(self.id);
+                    self.state = HighStage::Climb(self.id);
                 }
-                State::Climb(k) => self.climb(tree, k),
-                State::Reclaiming(over) => {
+                HighStage::Climb(k) => self.climb(tree, k),
+                HighStage::Reclaiming(over) => {
                     let nr = if self.first { self.n } else { 0 };
                     return HighStep::Reclaim {
                         over,
                         nr: nr.max(SWAP_CLUSTER_MAX),
                     };
                 }
-                State::Delay => {
+                HighStage::Delay => {
                     if let Some(jiffies) = self.delay(tree) {
-                        self.state = State::Slept;
+                        self.state = HighStage::Slept;
                         return HighStep::Sleep { jiffies };
                     }
                 }
-                State::Slept => self.state = State::Done,
-                State::Done => return HighStep::Done,
+                HighStage::Slept => self.state = HighStage::Done,
+                HighStage::Done => return HighStep::Done,
             }
         }
     }
@@ -150,15 +154,15 @@ impl HighTask {
     fn climb(&mut self, tree: &mut MemcgTree, k: MemcgId) {
         if !k.is_some() || k == MemcgId::ROOT {
             self.state = if self.worker {
-                State::Done
+                HighStage::Done
             } else {
-                State::Delay
+                HighStage::Delay
             };
         } else if tree[k].memory.usage > tree[k].memory.high {
             tree.event(k, Counter::EventsHigh);
-            self.state = State::Reclaiming(k);
+            self.state = HighStage::Reclaiming(k);
         } else {
-            self.state = State::Climb(tree[k].parent);
+            self.state = HighStage::Climb(tree[k].parent);
         }
     }
 
@@ -170,7 +174,7 @@ impl HighTask {
             .saturating_add(high_delay_jiffies(swap, self.n, self.hz))
             .min(MAX_DELAY_SECONDS * self.hz);
         if jiffies <= self.hz / 100 {
-            self.state = State::Done;
+            self.state = HighStage::Done;
             return None;
         }
         if self.reclaimed == 0 {
@@ -180,7 +184,7 @@ impl HighTask {
             self.retries -= 1;
         }
         self.first = false;
-        self.state = State::Round;
+        self.state = HighStage::Round;
         None
     }
 }

@@ -15,7 +15,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, MmId, NodeId};
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 use crate::reclaim::work::{Answer, Work};
 
 /// One attempt to create a new youngest generation.
@@ -217,7 +217,7 @@ impl Engine {
         };
         for node in 0..self.cfg.nr_nodes {
             let lruvec = self.lruvec_id(memcg, NodeId(node));
-            if let Policy::MultiGen(m) = &mut self.lruvecs[lruvec].policy {
+            if let LruvecLists::MultiGen(m) = &mut self.lruvecs[lruvec].lists {
                 if let Some(cursor) = m.walk.cursor.as_mut().filter(|c| **c > at) {
                     *cursor -= 1;
                 }

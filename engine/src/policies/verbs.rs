@@ -5,14 +5,14 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId, ObjectId};
-use crate::lruvec::{LruList, Policy};
+use crate::lruvec::{LruList, LruvecLists};
 use crate::switches::RefaultKind;
 use crate::workingset::shadow::{Unpacked, VALUE_MASK};
 use crate::workingset::Shadow;
 
 /// Where a folio enters its list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Entry {
+pub(crate) enum ListEntry {
     /// The end where new folios enter.
     New,
     /// The end where the next victim is.
@@ -44,7 +44,7 @@ impl Engine {
         (capacity, eviction): (u64, u64),
         f: impl FnOnce(&mut dyn ListPolicy, &mut Pages<'_>) -> R,
     ) -> R {
-        let Policy::List(state) = &mut self.lruvecs[lruvec].policy else {
+        let LruvecLists::List(state) = &mut self.lruvecs[lruvec].lists else {
             unreachable!("list path on another policy");
         };
         let mut p = Pages {
@@ -63,12 +63,12 @@ impl Engine {
         (f.lruvec(), f.lru_type(), f.zone, f.nr_pages() as i64)
     }
 
-    pub(crate) fn list_add(&mut self, id: FolioId, entry: Entry) {
+    pub(crate) fn list_add(&mut self, id: FolioId, entry: ListEntry) {
         let (lruvec, t, zone, n) = self.list_place(id);
         self.with_lists(lruvec, t, (0, 0), |lists, p| match entry {
-            Entry::New => lists.insert(p, id),
-            Entry::Oldest => lists.insert_oldest(p, id),
-            Entry::Back => lists.put_back(p, id),
+            ListEntry::New => lists.insert(p, id),
+            ListEntry::Oldest => lists.insert_oldest(p, id),
+            ListEntry::Back => lists.put_back(p, id),
         });
         self.resize_list(lruvec, zone, LruList::of(t, false), n);
     }
@@ -118,8 +118,8 @@ impl Engine {
     /// The lists of a type. Panics under another policy.
     #[inline]
     pub(crate) fn lists(&self, lruvec: LruvecId, t: LruType) -> &dyn ListPolicy {
-        match &self.lruvecs[lruvec].policy {
-            Policy::List(state) => state.lists.of(t),
+        match &self.lruvecs[lruvec].lists {
+            LruvecLists::List(state) => state.lists.of(t),
             _ => unreachable!("list path on another policy"),
         }
     }
@@ -137,7 +137,7 @@ impl Engine {
         }
         let (lruvec, t, ..) = self.list_place(id);
         let lv = &mut self.lruvecs[lruvec];
-        let Policy::List(state) = &mut lv.policy else {
+        let LruvecLists::List(state) = &mut lv.lists else {
             unreachable!("looked at above");
         };
         state.evictions += 1;
@@ -160,7 +160,7 @@ impl Engine {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n as u64);
-        let Policy::List(state) = &self.lruvecs[lruvec].policy else {
+        let LruvecLists::List(state) = &self.lruvecs[lruvec].lists else {
             unreachable!("a list policy's refault");
         };
         // The shadow has the low bits of a number that is not above the present one.

@@ -17,7 +17,7 @@ use crate::mglru::walk::{AgingStep, AgingTask};
 #[derive(Debug)]
 pub(crate) struct LoopAfter {
     pub(super) eviction: Eviction,
-    at: At,
+    at: AfterStage,
     /// Pages still to scan. Below 0 after a batch of large folios.
     pub(super) budget: i64,
     rotate: bool,
@@ -26,7 +26,7 @@ pub(crate) struct LoopAfter {
 }
 
 #[derive(Debug)]
-enum At {
+enum AfterStage {
     /// A round begins.
     Round,
     Aging(AgingTask),
@@ -53,7 +53,7 @@ impl LoopAfter {
     ) -> Self {
         Self {
             eviction: Eviction::new(eng, sc, lruvec, cpu),
-            at: At::Round,
+            at: AfterStage::Round,
             budget: 0,
             rotate: false,
             aged: false,
@@ -86,19 +86,19 @@ impl LoopAfter {
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
             match &mut self.at {
-                At::Round => {
+                AfterStage::Round => {
                     self.at = if self.budget <= 0 {
-                        At::End
+                        AfterStage::End
                     } else if eng.below_min(cx.sc, self.eviction.memcg) {
                         self.rotate = true;
-                        At::End
+                        AfterStage::End
                     } else if self.must_age(eng, cx.sc) {
-                        At::Aging(self.aging(eng))
+                        AfterStage::Aging(self.aging(eng))
                     } else {
-                        At::Evict
+                        AfterStage::Evict
                     };
                 }
-                At::Aging(task) => match task.step(eng, cx.answer.take()) {
+                AfterStage::Aging(task) => match task.step(eng, cx.answer.take()) {
                     AgingStep::Ask(work) => return Some(work),
                     AgingStep::Done(opened) => {
                         cx.sc.walk_context = true;
@@ -106,21 +106,21 @@ impl LoopAfter {
                         self.rotate |= opened;
                         // Even if another task has made the generation.
                         self.aged = true;
-                        self.at = At::Evict;
+                        self.at = AfterStage::Evict;
                         if eng.rules.series.leaves_after_aging() && cx.sc.root_reclaim() {
                             let memcg = self.eviction.memcg;
                             eng.memcgs.count(memcg, Counter::AbortAfterAging, 1);
-                            self.at = At::End;
+                            self.at = AfterStage::End;
                         }
                     }
                 },
-                At::Evict => {
+                AfterStage::Evict => {
                     let whole = eng.cfg.scale.max_lru_batch;
                     let batch = eng.rules.series.batch(self.budget as u64, whole);
                     self.eviction.begin(eng, cx, batch);
-                    self.at = At::Evicting;
+                    self.at = AfterStage::Evicting;
                 }
-                At::Evicting => {
+                AfterStage::Evicting => {
                     if let Some(work) = self.eviction.step(eng, cx) {
                         return Some(work);
                     }
@@ -129,14 +129,14 @@ impl LoopAfter {
                         || eng.should_abort(cx.sc, self.eviction.lruvec)
                         || (self.aged && cx.sc.root_reclaim())
                     {
-                        self.at = At::End;
+                        self.at = AfterStage::End;
                     } else {
                         self.budget -= scanned as i64;
-                        self.at = At::Round;
+                        self.at = AfterStage::Round;
                         return Some(Work::Yield);
                     }
                 }
-                At::End => return None,
+                AfterStage::End => return None,
             }
         }
     }
@@ -152,15 +152,15 @@ impl LoopAfter {
 
     /// A round is about to begin.
     pub(super) fn between_rounds(&self) -> bool {
-        matches!(self.at, At::Round)
+        matches!(self.at, AfterStage::Round)
     }
 
     /// Ends the loop. A pass of aging that has ended still gets its generation.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let At::Aging(task) = &mut self.at {
+        if let AfterStage::Aging(task) = &mut self.at {
             task.abandon(eng);
         }
-        self.at = At::End;
+        self.at = AfterStage::End;
     }
 
     /// Should the memcg go to the young end of the memcg LRU? Valid at the end.

@@ -20,7 +20,7 @@ use crate::mglru::MIN_NR_GENS;
 #[derive(Debug)]
 pub(crate) struct LoopBefore {
     eviction: Eviction,
-    at: At,
+    at: BeforeStage,
     /// Pages that all rounds together may scan, as the last round saw it.
     budget: u64,
     /// Pages scanned by all rounds.
@@ -30,7 +30,7 @@ pub(crate) struct LoopBefore {
 }
 
 #[derive(Debug)]
-enum At {
+enum BeforeStage {
     /// A round begins.
     Round,
     Aging(AgingTask),
@@ -50,7 +50,7 @@ impl LoopBefore {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
         Self {
             eviction: Eviction::new(eng, sc, lruvec, cpu),
-            at: At::Round,
+            at: BeforeStage::Round,
             budget: 0,
             scanned: 0,
             rotate: false,
@@ -62,20 +62,20 @@ impl LoopBefore {
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
             match &mut self.at {
-                At::Round => match self.round(eng, cx.sc) {
+                BeforeStage::Round => match self.round(eng, cx.sc) {
                     Round::Scan(0) => self.finish(eng, cx.sc),
                     Round::Scan(budget) => {
                         self.budget = budget;
                         self.eviction.begin(eng, cx, eng.cfg.scale.max_lru_batch);
-                        self.at = At::Evicting;
+                        self.at = BeforeStage::Evicting;
                     }
                     Round::Age => {
                         let (lruvec, types) = (self.eviction.lruvec, self.eviction.types());
                         let max_seq = self.eviction.gens(eng).max_seq;
-                        self.at = At::Aging(AgingTask::new(lruvec, max_seq, types));
+                        self.at = BeforeStage::Aging(AgingTask::new(lruvec, max_seq, types));
                     }
                 },
-                At::Aging(task) => match task.step(eng, cx.answer.take()) {
+                BeforeStage::Aging(task) => match task.step(eng, cx.answer.take()) {
                     AgingStep::Ask(work) => return Some(work),
                     AgingStep::Done(opened) => {
                         cx.sc.walk_context = true;
@@ -86,7 +86,7 @@ impl LoopBefore {
                         self.finish(eng, cx.sc);
                     }
                 },
-                At::Evicting => {
+                BeforeStage::Evicting => {
                     if let Some(work) = self.eviction.step(eng, cx) {
                         return Some(work);
                     }
@@ -98,11 +98,11 @@ impl LoopBefore {
                     {
                         self.finish(eng, cx.sc);
                     } else {
-                        self.at = At::Round;
+                        self.at = BeforeStage::Round;
                         return Some(Work::Yield);
                     }
                 }
-                At::End(pending) => return pending.pop_at(0),
+                BeforeStage::End(pending) => return pending.pop_at(0),
             }
         }
     }
@@ -137,7 +137,7 @@ impl LoopBefore {
 
     /// One look at whether all files met were dirty.
     fn finish(&mut self, eng: &mut Engine, sc: &ScanControl) {
-        self.at = At::End(if eng.rules.series.loop_wants_flushers(&sc.nr) {
+        self.at = BeforeStage::End(if eng.rules.series.loop_wants_flushers(&sc.nr) {
             self.eviction.wake_flushers(eng, sc)
         } else {
             Pending::new()
@@ -146,10 +146,10 @@ impl LoopBefore {
 
     /// The task is killed: a pass of aging that has ended still gets its generation.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let At::Aging(task) = &mut self.at {
+        if let BeforeStage::Aging(task) = &mut self.at {
             task.abandon(eng);
         }
-        self.at = At::End(Pending::new());
+        self.at = BeforeStage::End(Pending::new());
     }
 
     /// Should the memcg go to the young end of the memcg LRU? Valid at the end.

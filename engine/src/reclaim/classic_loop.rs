@@ -8,12 +8,12 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
-use crate::lruvec::{LruList, Policy};
+use crate::lruvec::{LruList, LruvecLists};
 use crate::node::ThrottleReason;
 use arrayvec::ArrayVec;
 
 #[derive(Debug)]
-enum At {
+enum ClassicStage {
     /// Next list of the round.
     Next,
     /// An inactive batch may have to wait first.
@@ -47,7 +47,7 @@ pub(crate) struct ClassicLoop {
     /// Scan everything that was planned, whatever has been freed.
     whole: bool,
     last: bool,
-    at: At,
+    at: ClassicStage,
     taken: u64,
     scanned: u64,
     /// Folios of an active batch.
@@ -63,11 +63,11 @@ impl ClassicLoop {
         let whole = sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY;
         Self {
             whole,
-            ..Self::with_targets(eng, lruvec, nr, At::Next)
+            ..Self::with_targets(eng, lruvec, nr, ClassicStage::Next)
         }
     }
 
-    fn with_targets(eng: &Engine, lruvec: LruvecId, nr: [u64; 4], at: At) -> Self {
+    fn with_targets(eng: &Engine, lruvec: LruvecId, nr: [u64; 4], at: ClassicStage) -> Self {
         Self {
             lruvec,
             memcg: eng.lruvecs[lruvec].memcg,
@@ -89,15 +89,15 @@ impl ClassicLoop {
 
     /// kswapd's aging (`docs/rules/zones.md#kswapd`): 32 active anonymous pages are looked through.
     pub(crate) fn aging(eng: &Engine, lruvec: LruvecId) -> Self {
-        Self::with_targets(eng, lruvec, [0; 4], At::Age)
+        Self::with_targets(eng, lruvec, [0; 4], ClassicStage::Age)
     }
 
     /// The task is being killed; what was isolated has gone back.
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
-        if let At::Shrinking(list) = self.at {
+        if let ClassicStage::Shrinking(list) = self.at {
             eng.resize_isolated(self.lruvec, list.lru_type(), -(self.taken as i64));
         }
-        self.at = At::End;
+        self.at = ClassicStage::End;
     }
 
     /// The next request to the host; `None` at the end.
@@ -107,14 +107,14 @@ impl ClassicLoop {
                 return Some(work);
             }
             match self.at {
-                At::Next => self.next_list(eng, cx),
-                At::Inactive { list, k, waited } => {
+                ClassicStage::Next => self.next_list(eng, cx),
+                ClassicStage::Inactive { list, k, waited } => {
                     if self.too_many_isolated(eng, cx.sc, list.lru_type()) {
                         if waited {
-                            self.at = At::Next;
+                            self.at = ClassicStage::Next;
                             continue;
                         }
-                        self.at = At::Inactive {
+                        self.at = ClassicStage::Inactive {
                             list,
                             k,
                             waited: true,
@@ -131,30 +131,30 @@ impl ClassicLoop {
                         return Some(Work::WakeThrottled { reason, node });
                     }
                 }
-                At::Shrinking(list) => {
+                ClassicStage::Shrinking(list) => {
                     if let Some(work) = cx.list.step(eng, cx.sc, cx.answer) {
                         return Some(work);
                     }
                     self.inactive_over(eng, cx, list);
                 }
-                At::Deactivating(list, i) => {
+                ClassicStage::Deactivating(list, i) => {
                     if let Some(work) = self.deactivate_step(eng, cx, list, i) {
                         return Some(work);
                     }
                 }
-                At::Rebalance => {
+                ClassicStage::Rebalance => {
                     let anon_low = eng.memcg_inactive_is_low(self.memcg, LruType::Anon);
                     self.last = true;
-                    self.at = At::End;
+                    self.at = ClassicStage::End;
                     if eng.swap_total > 0 && anon_low {
                         self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                     }
                 }
-                At::Age => {
+                ClassicStage::Age => {
                     self.last = true;
                     self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                 }
-                At::End => return None,
+                ClassicStage::End => return None,
             }
         }
     }
@@ -163,7 +163,7 @@ impl ClassicLoop {
 
     fn next_list(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         if self.last {
-            self.at = At::End;
+            self.at = ClassicStage::End;
             return;
         }
         while self.nth < LruList::EVICTABLE.len() {
@@ -185,7 +185,7 @@ impl ClassicLoop {
                 }
                 cx.sc.skipped_deactivate = true;
             } else {
-                self.at = At::Inactive {
+                self.at = ClassicStage::Inactive {
                     list,
                     k,
                     waited: false,
@@ -236,7 +236,7 @@ impl ClassicLoop {
 
     fn finish(&mut self, sc: &mut ScanControl) {
         sc.nr_reclaimed += self.reclaimed;
-        self.at = At::Rebalance;
+        self.at = ClassicStage::Rebalance;
     }
 
     // ------------------------------------------------------------ section 3
@@ -257,7 +257,7 @@ impl ClassicLoop {
         let (mut scan, mut total) = (0, 0);
         let mut parked: Vec<FolioId> = Vec::new();
         while scan < nr {
-            let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec].policy else {
+            let LruvecLists::Classic(lists) = &mut eng.lruvecs[self.lruvec].lists else {
                 unreachable!("classic loop on another policy");
             };
             let l = &mut lists.lists[list.idx()];
@@ -283,7 +283,7 @@ impl ClassicLoop {
             self.taken += n;
             out.push(id);
         }
-        if let Policy::Classic(lists) = &mut eng.lruvecs[self.lruvec].policy {
+        if let LruvecLists::Classic(lists) = &mut eng.lruvecs[self.lruvec].lists {
             for id in parked {
                 lists.lists[list.idx()].push_head(&mut eng.folios, id);
             }
@@ -318,11 +318,11 @@ impl ClassicLoop {
         eng.resize_isolated(self.lruvec, t, self.taken as i64);
         eng.count_reclaim(self.lruvec, cx.sc, Reclaimed::Scan, t, self.scanned);
         if self.taken == 0 {
-            self.at = At::Next;
+            self.at = ClassicStage::Next;
             return;
         }
         cx.list.begin(cx.sc.target, false);
-        self.at = At::Shrinking(list);
+        self.at = ClassicStage::Shrinking(list);
     }
 
     fn inactive_over(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList) {
@@ -355,7 +355,7 @@ impl ClassicLoop {
                 nr.file_taken += self.taken;
             }
         }
-        self.at = At::Next;
+        self.at = ClassicStage::Next;
     }
 
     // ------------------------------------------------------------ section 5
@@ -373,7 +373,7 @@ impl ClassicLoop {
         }
         self.keep_active.clear();
         self.to_inactive.clear();
-        self.at = At::Deactivating(list, 0);
+        self.at = ClassicStage::Deactivating(list, 0);
     }
 
     /// Looks at one folio of the batch, oldest first.
@@ -391,7 +391,7 @@ impl ClassicLoop {
         let f = &eng.folios[id];
         if !f.evictable() {
             eng.put_back_generic(cx.cpu, id);
-            self.at = At::Deactivating(list, i + 1);
+            self.at = ClassicStage::Deactivating(list, i + 1);
             return None;
         }
         let r = match cx.answer.take() {
@@ -415,7 +415,7 @@ impl ClassicLoop {
             f.word.set(Flags::WORKINGSET);
             self.to_inactive.push(id);
         }
-        self.at = At::Deactivating(list, i + 1);
+        self.at = ClassicStage::Deactivating(list, i + 1);
         None
     }
 
@@ -433,7 +433,7 @@ impl ClassicLoop {
         if rotated > 0 {
             eng.note_cost(self.lruvec, t, 0, rotated);
         }
-        self.at = At::Next;
+        self.at = ClassicStage::Next;
     }
 }
 

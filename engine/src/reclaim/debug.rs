@@ -5,7 +5,7 @@ use super::eviction::Eviction;
 use super::work::Work;
 use crate::engine::Engine;
 use crate::ids::{LruvecId, MemcgId, NodeId};
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 use crate::mglru::walk::{AgingStep, AgingTask};
 use crate::mglru::{EvictableTypes, MultiGen, MAX_NR_GENS, MIN_NR_GENS};
 
@@ -64,7 +64,7 @@ pub enum DebugError {
 }
 
 #[derive(Debug)]
-enum At {
+enum DebugStage {
     Aging(AgingTask),
     /// Take the next eviction.
     Evict,
@@ -78,7 +78,7 @@ pub(super) struct DebugRun {
     lruvec: LruvecId,
     seq: u64,
     types: EvictableTypes,
-    at: At,
+    at: DebugStage,
 }
 
 impl DebugRun {
@@ -94,7 +94,7 @@ impl DebugRun {
             return Err(DebugError::NoLruvec(memcg, node));
         }
         let lruvec = eng.lruvec_id(memcg, node);
-        let Policy::MultiGen(m) = &eng.lruvecs[lruvec].policy else {
+        let LruvecLists::MultiGen(m) = &eng.lruvecs[lruvec].lists else {
             return Err(DebugError::NotMultiGen(memcg));
         };
         let types = EvictableTypes::of(swappiness);
@@ -108,11 +108,13 @@ impl DebugRun {
             {
                 return Err(DebugError::Full { min_seq });
             }
-            DebugCommand::Age { seq, .. } => (seq, At::Aging(AgingTask::new(lruvec, seq, types))),
+            DebugCommand::Age { seq, .. } => {
+                (seq, DebugStage::Aging(AgingTask::new(lruvec, seq, types)))
+            }
             DebugCommand::Evict { seq, .. } if seq + MIN_NR_GENS > max_seq => {
                 return Err(DebugError::TooYoung { seq, max_seq });
             }
-            DebugCommand::Evict { seq, .. } => (seq, At::Evict),
+            DebugCommand::Evict { seq, .. } => (seq, DebugStage::Evict),
         };
         Ok(Self {
             lruvec,
@@ -129,14 +131,14 @@ impl DebugRun {
     pub(super) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Work {
         loop {
             match &mut self.at {
-                At::Aging(task) => match task.step(eng, cx.answer.take()) {
+                DebugStage::Aging(task) => match task.step(eng, cx.answer.take()) {
                     AgingStep::Ask(work) => return work,
-                    AgingStep::Done(_) => self.at = At::End,
+                    AgingStep::Done(_) => self.at = DebugStage::End,
                 },
-                At::Evict => {
+                DebugStage::Evict => {
                     let left = cx.sc.nr_to_reclaim.saturating_sub(cx.sc.nr_reclaimed);
                     if left == 0 || self.gens(eng).min_seq_of(self.types) > self.seq {
-                        self.at = At::End;
+                        self.at = DebugStage::End;
                         continue;
                     }
                     let whole = eng.cfg.scale.max_lru_batch;
@@ -147,19 +149,23 @@ impl DebugRun {
                     };
                     let mut one = Eviction::new(eng, cx.sc, self.lruvec, cx.cpu);
                     one.begin(eng, cx, batch);
-                    self.at = At::Evicting(Box::new(one));
+                    self.at = DebugStage::Evicting(Box::new(one));
                 }
-                At::Evicting(one) => match one.step(eng, cx) {
+                DebugStage::Evicting(one) => match one.step(eng, cx) {
                     Some(work) => return work,
                     None => {
                         let progress = one.scanned() > 0;
-                        self.at = if progress { At::Evict } else { At::End };
+                        self.at = if progress {
+                            DebugStage::Evict
+                        } else {
+                            DebugStage::End
+                        };
                         if progress {
                             return Work::Yield;
                         }
                     }
                 },
-                At::End => return Work::Done,
+                DebugStage::End => return Work::Done,
             }
         }
     }
@@ -167,9 +173,9 @@ impl DebugRun {
     /// Gives up: what has been isolated goes back by the list.
     pub(super) fn abandon(&mut self, eng: &mut Engine) {
         match &mut self.at {
-            At::Aging(task) => task.abandon(eng),
-            At::Evicting(_) | At::Evict | At::End => {}
+            DebugStage::Aging(task) => task.abandon(eng),
+            DebugStage::Evicting(_) | DebugStage::Evict | DebugStage::End => {}
         }
-        self.at = At::End;
+        self.at = DebugStage::End;
     }
 }

@@ -12,7 +12,7 @@ use crate::lruvec::LruList;
 use crate::memcg::heat::VisitStats;
 
 #[derive(Debug)]
-enum At {
+enum RootStage {
     Next,
     Lruvec(LruvecLoop),
     Slab { rotate: bool, stats: VisitStats },
@@ -25,7 +25,7 @@ pub(crate) struct GenRootVisit {
     node: NodeId,
     order: Option<MemcgOrder>,
     memcg: MemcgId,
-    at: At,
+    at: RootStage,
     /// kswapd counts this visit's pages apart and adds the earlier ones at the end.
     reclaimed_before: u64,
     /// Pages scanned and freed when the present memcg's turn began.
@@ -59,7 +59,7 @@ impl GenRootVisit {
             node,
             order: None,
             memcg: MemcgId::ROOT,
-            at: At::End,
+            at: RootStage::End,
             reclaimed_before: sc.nr_reclaimed,
             before: (0, 0),
         };
@@ -86,13 +86,13 @@ impl GenRootVisit {
             visit.reclaimed_before = 0;
         }
         visit.order = Some(MemcgOrder::new(eng, sc, node));
-        visit.at = At::Next;
+        visit.at = RootStage::Next;
         visit
     }
 
     /// Ends the walk early.
     pub(crate) fn stop(&mut self, eng: &mut Engine) {
-        if let At::Lruvec(l) = &mut self.at {
+        if let RootStage::Lruvec(l) = &mut self.at {
             l.abandon(eng);
         }
         if let Some(order) = &mut self.order {
@@ -103,8 +103,8 @@ impl GenRootVisit {
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
             match &mut self.at {
-                At::Next => self.next(eng, cx),
-                At::Lruvec(l) => {
+                RootStage::Next => self.next(eng, cx),
+                RootStage::Lruvec(l) => {
                     if let Some(work) = l.step(eng, cx) {
                         return Some(work);
                     }
@@ -114,12 +114,12 @@ impl GenRootVisit {
                         aged: l.aged(),
                     };
                     let rotate = l.rotate();
-                    self.at = At::Slab { rotate, stats };
+                    self.at = RootStage::Slab { rotate, stats };
                     if eng.cfg.has_slab {
                         return Some(self.slab(cx.sc));
                     }
                 }
-                At::Slab { rotate, stats } => {
+                RootStage::Slab { rotate, stats } => {
                     let (rotate, stats) = (*rotate, *stats);
                     if eng.cfg.has_slab {
                         match cx.answer.take() {
@@ -130,7 +130,7 @@ impl GenRootVisit {
                     }
                     self.visited(eng, cx.sc, rotate, stats);
                 }
-                At::End => {
+                RootStage::End => {
                     if let Some(mut order) = self.order.take() {
                         order.stop(eng);
                         let earlier = std::mem::take(&mut self.reclaimed_before);
@@ -156,13 +156,13 @@ impl GenRootVisit {
     fn next(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         let order = self.order.as_mut().expect("visit begun");
         let Some(memcg) = order.next(eng, cx.sc) else {
-            self.at = At::End;
+            self.at = RootStage::End;
             return;
         };
         self.memcg = memcg;
         self.before = (cx.sc.nr_scanned, cx.sc.nr_reclaimed);
         let lruvec = eng.lruvec_id(memcg, self.node);
-        self.at = At::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
+        self.at = RootStage::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
     }
 
     fn visited(&mut self, eng: &mut Engine, sc: &ScanControl, rotate: bool, stats: VisitStats) {
@@ -174,7 +174,7 @@ impl GenRootVisit {
         };
         let order = self.order.as_mut().expect("visit begun");
         order.result(eng, sc, &visited);
-        self.at = At::Next;
+        self.at = RootStage::Next;
     }
 }
 

@@ -14,7 +14,7 @@ use crate::switches::PolicyKind;
 use crate::zone::{self, ZoneClass};
 
 #[derive(Debug)]
-enum At {
+enum KswapdStage {
     Start,
     Check,
     Age,
@@ -43,7 +43,7 @@ pub(crate) struct KswapdRun {
     boost: u64,
     raise: bool,
     reclaimed_before: u64,
-    at: At,
+    at: KswapdStage,
 }
 
 impl KswapdRun {
@@ -62,27 +62,27 @@ impl KswapdRun {
             boosts,
             raise: true,
             reclaimed_before: 0,
-            at: At::Start,
+            at: KswapdStage::Start,
         }
     }
 
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
         match &mut self.at {
-            At::Visit(v) => v.abandon(eng),
-            At::AgeAnon { cursor, .. } => eng.memcgs.iter_break(cursor),
+            KswapdStage::Visit(v) => v.abandon(eng),
+            KswapdStage::AgeAnon { cursor, .. } => eng.memcgs.iter_break(cursor),
             _ => {}
         }
-        self.at = At::End;
+        self.at = KswapdStage::End;
     }
 
     pub(crate) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Work {
         loop {
             match &mut self.at {
-                At::Start => {
+                KswapdStage::Start => {
                     cx.sc.priority = DEF_PRIORITY;
-                    self.at = At::Check;
+                    self.at = KswapdStage::Check;
                 }
-                At::Check => {
+                KswapdStage::Check => {
                     let balanced = zone::balanced(
                         &eng.zones,
                         self.node,
@@ -92,34 +92,34 @@ impl KswapdRun {
                     );
                     if !balanced && self.boost != 0 {
                         self.boost = 0;
-                        self.at = At::Start;
+                        self.at = KswapdStage::Start;
                         continue;
                     }
                     if balanced && self.boost == 0 {
-                        self.at = At::Out;
+                        self.at = KswapdStage::Out;
                         continue;
                     }
                     let boosting = self.boost != 0;
                     self.raise = !(boosting && cx.sc.priority == DEF_PRIORITY - 2);
                     cx.sc.may_writepage = !boosting;
                     cx.sc.may_swap = !boosting;
-                    self.at = At::Age;
+                    self.at = KswapdStage::Age;
                 }
-                At::Age => {
+                KswapdStage::Age => {
                     let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
                     self.at = if eng.switches().policy == PolicyKind::Classic
                         && eng.swap_total > 0
                         && low()
                     {
-                        At::AgeAnon {
+                        KswapdStage::AgeAnon {
                             cursor: WalkCursor::new(WalkMode::Full, MemcgId::ROOT, self.node),
                             lruvec: None,
                         }
                     } else {
-                        At::Shrink
+                        KswapdStage::Shrink
                     };
                 }
-                At::AgeAnon { cursor, lruvec } => {
+                KswapdStage::AgeAnon { cursor, lruvec } => {
                     if let Some(work) = lruvec.as_mut().and_then(|l| l.step(eng, cx)) {
                         return work;
                     }
@@ -128,10 +128,10 @@ impl KswapdRun {
                             let id = eng.lruvec_id(memcg, self.node);
                             *lruvec = Some(Box::new(ClassicLoop::aging(eng, id)));
                         }
-                        None => self.at = At::Shrink,
+                        None => self.at = KswapdStage::Shrink,
                     }
                 }
-                At::Shrink => {
+                KswapdStage::Shrink => {
                     // With several generations aging belongs to eviction; the only thing left here
                     // is the protection of young working sets.
                     if cx.sc.priority < DEF_PRIORITY - 2 {
@@ -142,20 +142,20 @@ impl KswapdRun {
                     self.reclaimed_before = cx.sc.nr_reclaimed;
                     let kill = eng.switches().policy == PolicyKind::MultiGen
                         && eng.working_set_in_danger(cx.sc, self.node);
-                    self.at = At::Visit(NodeVisit::new(eng, cx.sc, self.node, cx.cpu));
+                    self.at = KswapdStage::Visit(NodeVisit::new(eng, cx.sc, self.node, cx.cpu));
                     if kill {
                         return Work::OomKill;
                     }
                 }
-                At::Visit(v) => {
+                KswapdStage::Visit(v) => {
                     if let Some(work) = v.step(eng, cx) {
                         return work;
                     }
-                    self.at = At::RoundOver;
+                    self.at = KswapdStage::RoundOver;
                     // Those who wait at the reserve gate may go on now, if there is room.
                     return Work::Balance { node: self.node };
                 }
-                At::RoundOver => {
+                KswapdStage::RoundOver => {
                     let got = cx.sc.nr_reclaimed - self.reclaimed_before;
                     if cx.sc.order != 0 && cx.sc.nr_reclaimed >= 2 << cx.sc.order {
                         cx.sc.order = 0;
@@ -167,42 +167,42 @@ impl KswapdRun {
                     let boosting = self.boost != 0;
                     self.boost -= self.boost.min(got);
                     if boosting && self.boost != 0 && got == 0 {
-                        self.at = At::Finish;
+                        self.at = KswapdStage::Finish;
                         continue;
                     }
                     if self.raise || got == 0 {
                         cx.sc.priority -= 1;
                     }
                     self.at = if cx.sc.priority >= 1 {
-                        At::Check
+                        KswapdStage::Check
                     } else {
-                        At::Finish
+                        KswapdStage::Finish
                     };
                 }
-                At::Finish => {
+                KswapdStage::Finish => {
                     if cx.sc.nr_reclaimed == 0
                         && cx.sc.priority < 1
                         && cx.sc.cache_trim_mode_failed
                         && !cx.sc.no_cache_trim_mode
                     {
                         cx.sc.no_cache_trim_mode = true;
-                        self.at = At::Start;
+                        self.at = KswapdStage::Start;
                         continue;
                     }
                     if cx.sc.nr_reclaimed == 0 {
                         eng.nodes[self.node.idx()].kswapd_failures += 1;
                     }
-                    self.at = At::Out;
+                    self.at = KswapdStage::Out;
                 }
-                At::Out => {
+                KswapdStage::Out => {
                     let boosts = std::mem::take(&mut self.boosts);
                     for (z, b) in eng.node_zones_mut(self.node).iter_mut().zip(boosts) {
                         z.unboost(b);
                     }
                     eng.snapshot_refaults(MemcgId::ROOT, self.node);
-                    self.at = At::End;
+                    self.at = KswapdStage::End;
                 }
-                At::End => return Work::Done,
+                KswapdStage::End => return Work::Done,
             }
         }
     }

@@ -10,7 +10,7 @@ use super::scan_control::ScanControl;
 use super::work::Work;
 use crate::engine::Engine;
 use crate::ids::LruvecId;
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 
 /// One lruvec's reclaim in progress.
 #[derive(Debug)]
@@ -25,20 +25,20 @@ pub(crate) enum LruvecLoop {
 impl LruvecLoop {
     pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
         eng.meter.visits += 1;
-        match eng.lruvecs[lruvec].policy {
-            Policy::MultiGen(_) if !eng.rules.series.takes_one_budget() => {
+        match eng.lruvecs[lruvec].lists {
+            LruvecLists::MultiGen(_) if !eng.rules.series.takes_one_budget() => {
                 LruvecLoop::Before(Box::new(LoopBefore::new(eng, sc, lruvec, cpu)))
             }
-            Policy::MultiGen(_) if FaultyLoop::wanted(eng.switches()) => {
+            LruvecLists::MultiGen(_) if FaultyLoop::wanted(eng.switches()) => {
                 LruvecLoop::Faulty(Box::new(FaultyLoop::new(eng, sc, lruvec, cpu)))
             }
-            Policy::MultiGen(_) => {
+            LruvecLists::MultiGen(_) => {
                 LruvecLoop::After(Box::new(LoopAfter::new(eng, sc, lruvec, cpu)))
             }
-            Policy::Classic(_) => {
+            LruvecLists::Classic(_) => {
                 LruvecLoop::Classic(Box::new(ClassicLoop::new(eng, sc, lruvec, cpu)))
             }
-            Policy::List(_) => LruvecLoop::List(ListLoop::new(eng, sc, lruvec, cpu)),
+            LruvecLists::List(_) => LruvecLoop::List(ListLoop::new(eng, sc, lruvec, cpu)),
         }
     }
 

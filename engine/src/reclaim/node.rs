@@ -49,7 +49,7 @@ impl NodeVisit {
     pub(crate) fn abandon(&mut self, eng: &mut Engine) {
         match self {
             NodeVisit::Walk(v) => {
-                if let At::Lruvec(l) = &mut v.at {
+                if let VisitStage::Lruvec(l) = &mut v.at {
                     l.abandon(eng);
                 }
                 if let Some(order) = &mut v.order {
@@ -62,7 +62,7 @@ impl NodeVisit {
 }
 
 #[derive(Debug)]
-enum At {
+enum VisitStage {
     Turn,
     NextMemcg,
     Lruvec(LruvecLoop),
@@ -76,7 +76,7 @@ enum At {
 #[derive(Debug)]
 pub(crate) struct WalkVisit {
     node: NodeId,
-    at: At,
+    at: VisitStage,
     order: Option<MemcgOrder>,
     memcg: MemcgId,
     reclaimed_before: u64,
@@ -90,7 +90,7 @@ impl WalkVisit {
         sc.nr = BatchSums::default();
         Self {
             node,
-            at: At::Turn,
+            at: VisitStage::Turn,
             order: None,
             memcg: MemcgId::ROOT,
             reclaimed_before: sc.nr_reclaimed,
@@ -102,17 +102,17 @@ impl WalkVisit {
     fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
             match &mut self.at {
-                At::Turn => {
+                VisitStage::Turn => {
                     cx.sc.nr = BatchSums::default();
                     self.reclaimed_before = cx.sc.nr_reclaimed;
                     if eng.switches().policy == PolicyKind::Classic {
                         eng.prepare_scan_control(cx.sc, self.node);
                     }
                     self.order = Some(MemcgOrder::new(eng, cx.sc, self.node));
-                    self.at = At::NextMemcg;
+                    self.at = VisitStage::NextMemcg;
                 }
-                At::NextMemcg => self.next_memcg(eng, cx),
-                At::Lruvec(l) => {
+                VisitStage::NextMemcg => self.next_memcg(eng, cx),
+                VisitStage::Lruvec(l) => {
                     if let Some(work) = l.step(eng, cx) {
                         return Some(work);
                     }
@@ -127,12 +127,12 @@ impl WalkVisit {
                             .memcg_lru
                             .apply(self.memcg, LruOp::Young);
                     }
-                    self.at = At::Slab { rotate, stats };
+                    self.at = VisitStage::Slab { rotate, stats };
                     if eng.cfg.has_slab {
                         return Some(self.slab(cx.sc));
                     }
                 }
-                At::Slab { rotate, stats } => {
+                VisitStage::Slab { rotate, stats } => {
                     let visited = Visited {
                         memcg: self.memcg,
                         stats: *stats,
@@ -150,23 +150,23 @@ impl WalkVisit {
                     }
                     let order = self.order.as_mut().expect("visit begun");
                     order.result(eng, cx.sc, &visited);
-                    self.at = At::NextMemcg;
+                    self.at = VisitStage::NextMemcg;
                     // There may be many more: others get their turn, and writes their end.
                     if cx.sc.root_reclaim() {
                         return Some(Work::Yield);
                     }
                 }
-                At::Feedback => {
+                VisitStage::Feedback => {
                     self.feedback(eng, cx.sc);
-                    self.at = At::Throttled;
+                    self.at = VisitStage::Throttled;
                 }
-                At::Throttled => {
+                VisitStage::Throttled => {
                     if !self.pending.is_empty() {
                         return Some(self.pending.remove(0));
                     }
-                    self.at = At::End;
+                    self.at = VisitStage::End;
                 }
-                At::End => return None,
+                VisitStage::End => return None,
             }
         }
     }
@@ -182,13 +182,13 @@ impl WalkVisit {
     fn next_memcg(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         let order = self.order.as_mut().expect("visit begun");
         let Some(memcg) = order.next(eng, cx.sc) else {
-            self.at = At::Feedback;
+            self.at = VisitStage::Feedback;
             return;
         };
         self.memcg = memcg;
         self.before = (cx.sc.nr_scanned, cx.sc.nr_reclaimed);
         let lruvec = eng.lruvec_id(memcg, self.node);
-        self.at = At::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
+        self.at = VisitStage::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
     }
 
     /// Steps 5 to 10.

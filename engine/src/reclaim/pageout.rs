@@ -1,6 +1,6 @@
 //! Writing one folio, freeing it, and the end of a list (`docs/rules/shrink-list.md#freeing`).
 
-use super::shrink_list::{At, ShrinkList};
+use super::shrink_list::{FolioStep, ShrinkList};
 use super::split::SplitFor;
 use super::work::{Freed, Work, Written};
 use crate::counters::Counter;
@@ -22,7 +22,7 @@ impl ShrinkList {
             return self.free(eng);
         }
         eng.folios[self.folio].word.set(Flags::RECLAIM);
-        self.at = At::Write;
+        self.at = FolioStep::Write;
         Some(Work::Write { folio: self.folio })
     }
 
@@ -116,10 +116,10 @@ impl ShrinkList {
         self.free_ids.push(self.folio);
         self.decide(true);
         if self.free_ids.len() < eng.cfg.batch_size {
-            self.at = At::Next;
+            self.at = FolioStep::Next;
             return None;
         }
-        self.at = At::BatchFlushed;
+        self.at = FolioStep::BatchFlushed;
         self.flush(eng, Counter::UnmapFlushFree)
     }
 
@@ -159,10 +159,10 @@ impl ShrinkList {
     pub(super) fn wait(&mut self, eng: &mut Engine) -> Option<Work> {
         if !self.batch.waiting.is_empty() {
             self.batch.before_wait = Some(self.folio);
-            self.at = At::Relock;
+            self.at = FolioStep::Relock;
             return None;
         }
-        self.at = At::FreedBeforeWait;
+        self.at = FolioStep::FreedBeforeWait;
         self.flush(eng, Counter::UnmapFlushEnd)
     }
 
@@ -172,10 +172,10 @@ impl ShrinkList {
     pub(super) fn finish(&mut self, eng: &mut Engine) -> Option<Work> {
         if !self.batch.waiting.is_empty() {
             self.batch.last = eng.switches().batched_dirty_flush == DirtyFlush::Posted;
-            self.at = At::Relock;
+            self.at = FolioStep::Relock;
             return None;
         }
-        self.at = At::EndFlushed;
+        self.at = FolioStep::EndFlushed;
         self.flush(eng, Counter::UnmapFlushEnd)
     }
 }

@@ -8,7 +8,7 @@
 //! same frame and the flush ends before any I/O starts, so the I/O takes it along. No reference count
 //! is frozen while folios wait: look-ups would spin.
 
-use super::shrink_list::{At, ShrinkList};
+use super::shrink_list::{FolioStep, ShrinkList};
 use super::work::{Decision, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -41,9 +41,9 @@ impl ShrinkList {
         self.batch.waiting.push(self.folio);
         self.asked_to_unmap = false;
         self.at = if self.batch.waiting.len() >= mode.capacity() {
-            At::Relock
+            FolioStep::Relock
         } else {
-            At::Next
+            FolioStep::Next
         };
         if mode == DirtyFlush::Locked {
             // A task that waits for the lock must not wait for a sleeper.
@@ -59,7 +59,7 @@ impl ShrinkList {
         if self.freed.is_empty() {
             return Some(Work::Yield);
         }
-        self.resume = std::mem::replace(&mut self.at, At::Detached);
+        self.resume = std::mem::replace(&mut self.at, FolioStep::Detached);
         Some(Work::Detach)
     }
 
@@ -85,7 +85,7 @@ impl ShrinkList {
             }
         }
         self.batch.waiting.clear();
-        self.at = At::Next;
+        self.at = FolioStep::Next;
         if self.batch.locked.is_empty() {
             return None;
         }
@@ -97,7 +97,7 @@ impl ShrinkList {
     /// Nothing is pending any more: a folio that waited unlocked and was turned away is dirty from now
     /// on. It may have been cleaned since, and a store may have come after that, through a
     /// translation that was not flushed yet (8.4 item 8; to mark it when it is turned away is too early).
-    pub(super) fn settle(&mut self, eng: &mut Engine) {
+    pub(super) fn dirty_again(&mut self, eng: &mut Engine) {
         for id in self.batch.unsettled.drain(..) {
             if eng.folios[id].any(Flags::OWNED | Flags::SWAPCACHE) {
                 eng.set_dirty(id);

@@ -4,7 +4,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId};
-use crate::policies::verbs::Entry;
+use crate::policies::verbs::ListEntry;
 
 impl Engine {
     /// Adds each folio at the head of the list its flags select and drops the isolation reference.
@@ -33,7 +33,7 @@ impl Engine {
             }
             f.refcount -= 1;
             let active = f.has(Flags::ACTIVE);
-            self.lruvec_enter(id, Entry::Back);
+            self.lruvec_enter(id, ListEntry::Back);
             pages += n;
             if active {
                 self.nonresident_age(lruvec, n);

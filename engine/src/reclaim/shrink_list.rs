@@ -13,7 +13,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 use crate::mglru::mms::LookAround;
 use crate::rules::Fate;
 use crate::switches::DirtyFlush;
@@ -21,7 +21,7 @@ use std::hash::{Hash, Hasher};
 
 /// Where the folio at hand stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum At {
+pub(super) enum FolioStep {
     /// Take the next folio.
     Next,
     /// Step 8, waiting for the reverse map.
@@ -78,7 +78,7 @@ pub(crate) struct ShrinkList {
     /// What the current [`Work::Split`] has made of the pages after the first.
     pub(crate) pieces: Vec<FolioId>,
     pub(crate) stat: ReclaimStat,
-    pub(super) at: At,
+    pub(super) at: FolioStep,
     pub(super) folio: FolioId,
     pub(super) references_clean: bool,
     pub(super) flush_required: bool,
@@ -90,8 +90,8 @@ pub(crate) struct ShrinkList {
     pub(super) free_slot: Option<(FolioId, u32)>,
     /// Dirty folios that share a flush.
     pub(super) batch: PageoutBatch,
-    /// Where to go on after [`At::Detached`].
-    pub(super) resume: At,
+    /// Where to go on after [`FolioStep::Detached`].
+    pub(super) resume: FolioStep,
     /// A folio has been worked on since others last ran.
     pub(super) resched: bool,
 }
@@ -108,7 +108,7 @@ impl Default for ShrinkList {
             asked_to_unmap: false,
             pieces: Vec::new(),
             stat: ReclaimStat::default(),
-            at: At::End,
+            at: FolioStep::End,
             folio: FolioId::NONE,
             references_clean: false,
             flush_required: false,
@@ -117,7 +117,7 @@ impl Default for ShrinkList {
             target: None,
             free_slot: None,
             batch: PageoutBatch::default(),
-            resume: At::Next,
+            resume: FolioStep::Next,
             resched: false,
         }
     }
@@ -126,12 +126,12 @@ impl Default for ShrinkList {
 impl ShrinkList {
     /// Begins a list: `input` has been filled, oldest first.
     pub(crate) fn begin(&mut self, target: Option<MemcgId>, ignore_references: bool) {
-        debug_assert!(self.at == At::End && self.freed.is_empty());
+        debug_assert!(self.at == FolioStep::End && self.freed.is_empty());
         self.next = 0;
         self.ret.clear();
         self.batch.last = false;
         self.stat = ReclaimStat::default();
-        self.at = At::Next;
+        self.at = FolioStep::Next;
         self.ignore_references = ignore_references;
         self.target = target;
     }
@@ -145,13 +145,13 @@ impl ShrinkList {
     ) -> Option<Work> {
         loop {
             if !self.flush_required {
-                self.settle(eng);
+                self.dirty_again(eng);
             }
             if let Some((folio, slot)) = self.free_slot.take() {
                 return Some(Work::FreeSwap { folio, slot });
             }
             let work = match self.at {
-                At::Next => {
+                FolioStep::Next => {
                     if let Some(id) = self.batch.locked.pop_front() {
                         self.folio = id;
                         self.asked_to_unmap = true;
@@ -173,50 +173,50 @@ impl ShrinkList {
                         self.finish(eng)
                     }
                 }
-                At::Relock => self.relock(eng),
-                At::Detached => {
+                FolioStep::Relock => self.relock(eng),
+                FolioStep::Detached => {
                     self.freed.clear();
                     self.at = self.resume;
                     Some(Work::Yield)
                 }
-                At::FreedBeforeWait => {
-                    self.at = At::Wait;
+                FolioStep::FreedBeforeWait => {
+                    self.at = FolioStep::Wait;
                     self.release(eng).then_some(Work::Free)
                 }
-                At::Wait => {
+                FolioStep::Wait => {
                     self.freed.clear();
-                    self.at = At::Waited;
+                    self.at = FolioStep::Waited;
                     Some(Work::WaitWriteback { folio: self.folio })
                 }
-                At::Waited => self.enter(eng, sc),
-                At::Test => match answer.take() {
+                FolioStep::Waited => self.enter(eng, sc),
+                FolioStep::Test => match answer.take() {
                     Some(Answer::References(r)) => self.referenced(eng, sc, r),
                     other => return Some(self.again(other, self.test_work(eng, sc))),
                 },
-                At::Slot => match answer.take() {
+                FolioStep::Slot => match answer.take() {
                     Some(Answer::Slot(slot)) => self.slot_given(eng, sc, slot),
                     other => return Some(self.again(other, Work::AllocSwap { folio: self.folio })),
                 },
-                At::Split(why) => match answer.take() {
+                FolioStep::Split(why) => match answer.take() {
                     Some(Answer::Split(done)) => self.split_over(eng, sc, why, done),
                     other => return Some(self.again(other, Work::Split { folio: self.folio })),
                 },
-                At::Poisoned => match answer.take() {
+                FolioStep::Poisoned => match answer.take() {
                     Some(Answer::Unmapped { deferred, .. }) => {
                         self.flush_required |= deferred;
-                        self.at = At::Drop;
+                        self.at = FolioStep::Drop;
                         self.flush(eng, Counter::UnmapFlushEnd)
                     }
                     other => return Some(self.again(other, Work::Unmap { folio: self.folio })),
                 },
-                At::Drop => {
+                FolioStep::Drop => {
                     eng.folios[self.folio].word.clear(Flags::LOCKED);
                     eng.folio_put(self.folio, 1);
                     self.decide(false);
-                    self.at = At::Next;
+                    self.at = FolioStep::Next;
                     None
                 }
-                At::Unmap => match answer.take() {
+                FolioStep::Unmap => match answer.take() {
                     Some(Answer::Unmapped { deferred, writable }) => {
                         self.flush_required |= deferred;
                         self.flush_writable |= deferred && writable;
@@ -224,26 +224,26 @@ impl ShrinkList {
                     }
                     other => return Some(self.again(other, Work::Unmap { folio: self.folio })),
                 },
-                At::Flushed => self.pageout(eng),
-                At::Write => match answer.take() {
+                FolioStep::Flushed => self.pageout(eng),
+                FolioStep::Write => match answer.take() {
                     Some(Answer::Written(w)) => self.written(eng, w),
                     other => return Some(self.again(other, Work::Write { folio: self.folio })),
                 },
-                At::BatchFlushed => {
+                FolioStep::BatchFlushed => {
                     self.release(eng);
-                    self.at = At::BatchFreed;
+                    self.at = FolioStep::BatchFreed;
                     Some(Work::Free)
                 }
-                At::BatchFreed => {
+                FolioStep::BatchFreed => {
                     self.freed.clear();
-                    self.at = At::Next;
+                    self.at = FolioStep::Next;
                     None
                 }
-                At::EndFlushed => {
-                    self.at = At::End;
+                FolioStep::EndFlushed => {
+                    self.at = FolioStep::End;
                     self.release(eng).then_some(Work::Free)
                 }
-                At::End => {
+                FolioStep::End => {
                     self.freed.clear();
                     self.input.clear();
                     let activated: u64 = self.stat.activate.iter().sum();
@@ -260,20 +260,20 @@ impl ShrinkList {
     /// The task is killed while it waits for a folio's writeback or lets others run: everything
     /// isolated goes back. The host has flushed what was deferred.
     pub(crate) fn abandon(&mut self, eng: &mut Engine, cpu: u16) {
-        if self.at == At::End {
+        if self.at == FolioStep::End {
             return;
         }
         let resting = self.freed.is_empty() && self.pieces.is_empty();
         debug_assert!(resting, "killed at {:?}", self.at);
         let mut back = std::mem::take(&mut self.ret);
-        if self.at == At::Waited {
+        if self.at == FolioStep::Waited {
             back.push(self.folio);
         }
         if eng.switches().batched_dirty_flush != DirtyFlush::Posted {
             let waiting = &self.batch.waiting;
             self.batch.unsettled.extend_from_slice(waiting);
         }
-        self.settle(eng);
+        self.dirty_again(eng);
         back.append(&mut self.batch.waiting);
         back.extend_from_slice(&self.input[self.next..]);
         self.release(eng);
@@ -283,7 +283,7 @@ impl ShrinkList {
         }
         self.input.clear();
         (self.flush_required, self.flush_writable) = (false, false);
-        self.at = At::End;
+        self.at = FolioStep::End;
     }
 
     /// Hashes all that decides what happens next. Sums and shadows are results, and no part of it.
@@ -322,7 +322,7 @@ impl ShrinkList {
         (flush_required, flush_writable, ignore_references).hash(key);
         (free_slot.is_some(), before_wait.map(name)).hash(key);
         // Between two folios the last one is forgotten.
-        let at_hand = !matches!(at, At::Next | At::Relock | At::End);
+        let at_hand = !matches!(at, FolioStep::Next | FolioStep::Relock | FolioStep::End);
         at_hand.then(|| name(*folio)).hash(key);
         let (locked, more) = locked.as_slices();
         debug_assert!(more.is_empty(), "taken from the front only");
@@ -363,7 +363,7 @@ impl ShrinkList {
     pub(super) fn keep_unlocked(&mut self) -> Option<Work> {
         self.ret.push(self.folio);
         self.decide(false);
-        self.at = At::Next;
+        self.at = FolioStep::Next;
         None
     }
 
@@ -421,7 +421,7 @@ impl ShrinkList {
         if !sc.may_unmap && f.mapped() {
             return self.keep(eng);
         }
-        let mglru = matches!(eng.lruvecs[f.lruvec].policy, Policy::MultiGen(_));
+        let mglru = matches!(eng.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
         if mglru && !self.ignore_references && f.mapped() && (eng.rules.kernel.kept_unasked)(f.word)
         {
             return self.keep(eng);
@@ -473,7 +473,7 @@ impl ShrinkList {
             return self.after_references(eng, sc);
         }
         if eng.folios[self.folio].mapped() {
-            self.at = At::Test;
+            self.at = FolioStep::Test;
             return Some(self.test_work(eng, sc));
         }
         self.referenced(eng, sc, References::default())
@@ -489,10 +489,10 @@ impl ShrinkList {
         f.word.clear(Flags::ACTIVE);
         if f.mapped() {
             self.asked_to_unmap = true;
-            self.at = At::Poisoned;
+            self.at = FolioStep::Poisoned;
             return Some(Work::Unmap { folio: self.folio });
         }
-        self.at = At::Drop;
+        self.at = FolioStep::Drop;
         None
     }
 
@@ -520,14 +520,14 @@ impl ShrinkList {
             Fate::Keep
         } else {
             let t = f.lru_type();
-            match eng.lruvecs[f.lruvec].policy {
-                Policy::MultiGen(_) => (eng.rules.kernel.referenced)(&mut f.word, r, t),
-                Policy::Classic(_) => references::referenced(&mut f.word, r, t),
-                Policy::List(_) if r.accessed > 0 => {
+            match eng.lruvecs[f.lruvec].lists {
+                LruvecLists::MultiGen(_) => (eng.rules.kernel.referenced)(&mut f.word, r, t),
+                LruvecLists::Classic(_) => references::referenced(&mut f.word, r, t),
+                LruvecLists::List(_) if r.accessed > 0 => {
                     eng.list_referenced(self.folio);
                     Fate::Keep
                 }
-                Policy::List(_) => Fate::Reclaim,
+                LruvecLists::List(_) => Fate::Reclaim,
             }
         };
         match fate {
@@ -575,7 +575,7 @@ impl ShrinkList {
                 return self.split(eng, SplitFor::Unmapped);
             }
         }
-        self.at = At::Slot;
+        self.at = FolioStep::Slot;
         Some(Work::AllocSwap { folio: self.folio })
     }
 
@@ -600,7 +600,7 @@ impl ShrinkList {
     fn unmap(&mut self, eng: &mut Engine, sc: &mut ScanControl) -> Option<Work> {
         if eng.folios[self.folio].mapped() {
             self.asked_to_unmap = true;
-            self.at = At::Unmap;
+            self.at = FolioStep::Unmap;
             return Some(Work::Unmap { folio: self.folio });
         }
         self.dirty_check(eng, sc)
@@ -657,7 +657,7 @@ impl ShrinkList {
         if eng.switches().batched_dirty_flush != DirtyFlush::Off {
             return self.queue_dirty(eng);
         }
-        self.at = At::Flushed;
+        self.at = FolioStep::Flushed;
         self.flush_dirty(eng)
     }
 }
@@ -669,7 +669,7 @@ fn may_enter_fs(sc: &ScanControl, swap_cache: bool, swap_synchronous: bool) -> b
 
 /// Multi-gen reverse-map visits look around.
 pub(crate) fn look_around(eng: &Engine, sc: &ScanControl, lruvec: LruvecId) -> Option<LookAround> {
-    matches!(eng.lruvecs[lruvec].policy, Policy::MultiGen(_)).then_some(LookAround {
+    matches!(eng.lruvecs[lruvec].lists, LruvecLists::MultiGen(_)).then_some(LookAround {
         lruvec,
         walk_context: sc.walk_context && eng.switches().page_table_walk,
     })

@@ -6,7 +6,7 @@
 //! counts as scanned when its turn comes, so what the whole has counted for them is taken back.
 
 use super::scan_control::ScanControl;
-use super::shrink_list::{At, ShrinkList};
+use super::shrink_list::{FolioStep, ShrinkList};
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -30,7 +30,7 @@ impl ShrinkList {
         if !eng.split_begin(self.folio, &mut self.pieces) {
             return self.activate(eng);
         }
-        self.at = At::Split(why);
+        self.at = FolioStep::Split(why);
         Some(Work::Split { folio: self.folio })
     }
 
@@ -65,13 +65,13 @@ impl ShrinkList {
                     let lruvec = eng.folios[self.folio].lruvec;
                     eng.count_event(lruvec, Counter::ThpSwpoutFallback, 1);
                 }
-                self.at = At::Slot;
+                self.at = FolioStep::Slot;
                 Some(Work::AllocSwap { folio: self.folio })
             }
             SplitFor::Write => {
                 eng.clear_dirty(self.folio);
                 eng.folios[self.folio].word.set(Flags::RECLAIM);
-                self.at = At::Write;
+                self.at = FolioStep::Write;
                 Some(Work::Write { folio: self.folio })
             }
         }

@@ -25,7 +25,7 @@ pub struct Outcome {
 }
 
 #[derive(Debug)]
-enum At {
+enum PassStage {
     Pass,
     Round,
     Node(u32, NodeVisit),
@@ -38,14 +38,14 @@ enum At {
 /// Direct, limit or proactive reclaim: up to five passes of 13 rounds.
 #[derive(Debug)]
 struct TryToFree {
-    at: At,
+    at: PassStage,
     first_priority: u8,
     /// Nodes are visited from this one on.
     home: NodeId,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum EntryPoint {
     TryToFree(TryToFree),
     Kswapd(Box<KswapdRun>),
     Debug(Box<DebugRun>),
@@ -56,7 +56,7 @@ enum Entry {
 pub struct ReclaimTask {
     /// The request that is being served.
     pub(crate) sc: ScanControl,
-    entry: Entry,
+    entry: EntryPoint,
     list: ShrinkList,
     answer: Option<Answer>,
     cpu: u16,
@@ -72,8 +72,8 @@ impl ReclaimTask {
         let first_priority = sc.priority;
         Self {
             sc,
-            entry: Entry::TryToFree(TryToFree {
-                at: At::Pass,
+            entry: EntryPoint::TryToFree(TryToFree {
+                at: PassStage::Pass,
                 first_priority,
                 home,
             }),
@@ -118,7 +118,7 @@ impl ReclaimTask {
         let run = DebugRun::new(eng, memcg, node, command, swappiness)?;
         Ok(Self {
             sc,
-            entry: Entry::Debug(Box::new(run)),
+            entry: EntryPoint::Debug(Box::new(run)),
             list: ShrinkList::default(),
             answer: None,
             cpu,
@@ -135,7 +135,7 @@ impl ReclaimTask {
         sc.reclaim_idx = zone;
         Self {
             sc,
-            entry: Entry::Kswapd(Box::new(KswapdRun::new(eng, node, order, zone))),
+            entry: EntryPoint::Kswapd(Box::new(KswapdRun::new(eng, node, order, zone))),
             list: ShrinkList::default(),
             answer: None,
             cpu,
@@ -198,9 +198,9 @@ impl ReclaimTask {
             cpu: self.cpu,
         };
         let work = match &mut self.entry {
-            Entry::TryToFree(t) => t.step(eng, &mut cx, &mut self.outcome),
-            Entry::Kswapd(k) => k.step(eng, &mut cx),
-            Entry::Debug(d) => d.step(eng, &mut cx),
+            EntryPoint::TryToFree(t) => t.step(eng, &mut cx, &mut self.outcome),
+            EntryPoint::Kswapd(k) => k.step(eng, &mut cx),
+            EntryPoint::Debug(d) => d.step(eng, &mut cx),
         };
         if let Work::Throttle { reason, node, .. } = work {
             eng.nodes[node.idx()].sleep(reason);
@@ -217,14 +217,14 @@ impl ReclaimTask {
         }
         self.list.abandon(eng, self.cpu);
         match &mut self.entry {
-            Entry::TryToFree(t) => {
-                if let At::Node(_, v) = &mut t.at {
+            EntryPoint::TryToFree(t) => {
+                if let PassStage::Node(_, v) = &mut t.at {
                     v.abandon(eng);
                 }
-                t.at = At::End;
+                t.at = PassStage::End;
             }
-            Entry::Kswapd(k) => k.abandon(eng),
-            Entry::Debug(d) => d.abandon(eng),
+            EntryPoint::Kswapd(k) => k.abandon(eng),
+            EntryPoint::Debug(d) => d.abandon(eng),
         }
     }
 }
@@ -233,7 +233,7 @@ impl TryToFree {
     fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, out: &mut Outcome) -> Work {
         loop {
             match &mut self.at {
-                At::Pass => {
+                PassStage::Pass => {
                     out.passes += 1;
                     match cx.sc.target {
                         None => eng.vm.add(Counter::Allocstall, 1),
@@ -245,36 +245,36 @@ impl TryToFree {
                     if cx.sc.target.is_none() && out.passes == 1 {
                         eng.vm.add(Counter::DirectReclaim, 1);
                     }
-                    self.at = At::Round;
+                    self.at = PassStage::Round;
                 }
-                At::Round => {
+                PassStage::Round => {
                     out.rounds += 1;
                     cx.sc.nr_scanned = 0;
                     let first = cx.sc.node.unwrap_or(self.home);
                     let visit = NodeVisit::new(eng, cx.sc, first, cx.cpu);
-                    self.at = At::Node(0, visit);
+                    self.at = PassStage::Node(0, visit);
                 }
-                At::Node(nth, visit) => {
+                PassStage::Node(nth, visit) => {
                     if let Some(work) = visit.step(eng, cx) {
                         return work;
                     }
                     let next = *nth + 1;
                     self.at = if next < nr_nodes(eng, cx.sc) {
                         let visit = NodeVisit::new(eng, cx.sc, self.node(eng, next), cx.cpu);
-                        At::Node(next, visit)
+                        PassStage::Node(next, visit)
                     } else {
-                        At::AfterNodes
+                        PassStage::AfterNodes
                     };
                 }
-                At::AfterNodes => {
-                    self.at = At::RoundOver;
+                PassStage::AfterNodes => {
+                    self.at = PassStage::RoundOver;
                     if let Some(work) = self.consider_throttle(eng, cx.sc) {
                         return work;
                     }
                 }
-                At::RoundOver => {
+                PassStage::RoundOver => {
                     self.at = if cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
-                        At::PassOver
+                        PassStage::PassOver
                     } else {
                         if cx.sc.priority < DEF_PRIORITY - 2 {
                             cx.sc.may_writepage = true;
@@ -282,14 +282,14 @@ impl TryToFree {
                         match cx.sc.priority.checked_sub(1) {
                             Some(p) => {
                                 cx.sc.priority = p;
-                                At::Round
+                                PassStage::Round
                             }
-                            None => At::PassOver,
+                            None => PassStage::PassOver,
                         }
                     };
                 }
-                At::PassOver => self.pass_over(eng, cx.sc),
-                At::End => return Work::Done,
+                PassStage::PassOver => self.pass_over(eng, cx.sc),
+                PassStage::End => return Work::Done,
             }
         }
     }
@@ -322,9 +322,9 @@ impl TryToFree {
                 eng.lruvecs[lruvec].cgroup_congested = false;
             }
         }
-        self.at = At::Pass;
+        self.at = PassStage::Pass;
         if sc.nr_reclaimed > 0 {
-            self.at = At::End;
+            self.at = PassStage::End;
         } else if !sc.full_walk {
             sc.full_walk = true;
         } else if sc.skipped_deactivate {
@@ -336,7 +336,7 @@ impl TryToFree {
             sc.low_skipped = false;
         } else {
             eng.memcgs.count(target, Counter::ZeroProgress, 1);
-            self.at = At::End;
+            self.at = PassStage::End;
         }
         sc.priority = self.first_priority;
     }

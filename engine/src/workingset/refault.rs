@@ -6,7 +6,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId};
-use crate::lruvec::Policy;
+use crate::lruvec::LruvecLists;
 use crate::switches::RefaultKind;
 
 /// Counters by kind and type.
@@ -43,15 +43,15 @@ impl Engine {
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Option<MemcgId>) -> Shadow {
         let f = &self.folios[id];
         let (lruvec, n, t, word) = (f.lruvec, f.nr_pages(), f.lru_type(), f.word);
-        if matches!(self.lruvecs[lruvec].policy, Policy::List(_)) {
+        if matches!(self.lruvecs[lruvec].lists, LruvecLists::List(_)) {
             if let Some(shadow) = self.list_evicted(id) {
                 return shadow;
             }
         }
         let lv = &mut self.lruvecs[lruvec];
         let (owner, node) = (lv.memcg, lv.node);
-        match &mut lv.policy {
-            Policy::MultiGen(m) => {
+        match &mut lv.lists {
+            LruvecLists::MultiGen(m) => {
                 let standing = (self.rules.kernel.standing)(word);
                 m.ctrl[t.idx()].evicted[usize::from(standing.tier)] += n;
                 Shadow::pack(Unpacked {
@@ -61,7 +61,7 @@ impl Engine {
                     workingset: standing.workingset,
                 })
             }
-            Policy::Classic(_) | Policy::List(_) => {
+            LruvecLists::Classic(_) | LruvecLists::List(_) => {
                 let memcg = target.unwrap_or(MemcgId::ROOT);
                 let of = self.lruvec_id(memcg, node);
                 let value = self.lruvecs[of].nonresident_age;
@@ -80,9 +80,9 @@ impl Engine {
     /// for insertions that serve a write. May set `ACTIVE` and `WORKINGSET`, and counts the refault.
     pub fn refault(&mut self, id: FolioId, shadow: Shadow, site: RefaultSite) {
         let lruvec = self.folios[id].lruvec;
-        match self.lruvecs[lruvec].policy {
-            Policy::MultiGen(_) => self.gen_refault(id, shadow, site),
-            Policy::List(_) if self.has_ghosts(id) => self.list_refault(id, shadow),
+        match self.lruvecs[lruvec].lists {
+            LruvecLists::MultiGen(_) => self.gen_refault(id, shadow, site),
+            LruvecLists::List(_) if self.has_ghosts(id) => self.list_refault(id, shadow),
             _ => self.classic_refault(id, shadow),
         }
     }

@@ -94,7 +94,7 @@ pub enum AllocStep {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum AllocStage {
     Fast,
     /// First try at min, after kswapd was woken.
     Slow,
@@ -112,7 +112,7 @@ enum State {
 pub struct AllocTask {
     order: u32,
     flags: AllocFlags,
-    state: State,
+    state: AllocStage,
     progressed: bool,
     no_progress: u32,
 }
@@ -123,7 +123,7 @@ impl AllocTask {
         Self {
             order,
             flags,
-            state: State::Fast,
+            state: AllocStage::Fast,
             progressed: false,
             no_progress: 0,
         }
@@ -138,24 +138,24 @@ impl AllocTask {
     pub fn step(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
         let step = self.advance(zones, input);
         if matches!(step, AllocStep::Got(_) | AllocStep::Fail) {
-            self.state = State::Done(step);
+            self.state = AllocStage::Done(step);
         }
         step
     }
 
     fn advance(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
         match self.state {
-            State::Done(step) => step,
-            State::Fast => match self.try_at(zones, Mark::Low, ReserveRights::default()) {
+            AllocStage::Done(step) => step,
+            AllocStage::Fast => match self.try_at(zones, Mark::Low, ReserveRights::default()) {
                 Some(zone) => AllocStep::Got(zone),
-                None => self.go(State::Slow, AllocStep::WakeKswapd),
+                None => self.go(AllocStage::Slow, AllocStep::WakeKswapd),
             },
-            State::Slow => match self.try_at(zones, Mark::Min, self.rights(input)) {
+            AllocStage::Slow => match self.try_at(zones, Mark::Min, self.rights(input)) {
                 Some(zone) => AllocStep::Got(zone),
-                None => self.go(State::Try, AllocStep::WakeKswapd),
+                None => self.go(AllocStage::Try, AllocStep::WakeKswapd),
             },
-            State::Retry => self.go(State::Try, AllocStep::WakeKswapd),
-            State::Try => {
+            AllocStage::Retry => self.go(AllocStage::Try, AllocStep::WakeKswapd),
+            AllocStage::Try => {
                 let mark = if self.flags.reclaimer {
                     Mark::None
                 } else {
@@ -164,10 +164,10 @@ impl AllocTask {
                 match self.try_at(zones, mark, self.rights(input)) {
                     Some(zone) => AllocStep::Got(zone),
                     None if !self.flags.can_block || self.flags.reclaimer => AllocStep::Fail,
-                    None => self.go(State::Reclaimed, AllocStep::DirectReclaim),
+                    None => self.go(AllocStage::Reclaimed, AllocStep::DirectReclaim),
                 }
             }
-            State::Reclaimed => {
+            AllocStage::Reclaimed => {
                 self.progressed = input.progress > 0;
                 if !self.progressed {
                     return self.judge(zones, input);
@@ -176,19 +176,19 @@ impl AllocTask {
                     Some(zone) => AllocStep::Got(zone),
                     None => {
                         unreserve_all(zones);
-                        self.go(State::Drained, AllocStep::DrainPcp)
+                        self.go(AllocStage::Drained, AllocStep::DrainPcp)
                     }
                 }
             }
-            State::Drained => match self.try_at(zones, Mark::Min, self.rights(input)) {
+            AllocStage::Drained => match self.try_at(zones, Mark::Min, self.rights(input)) {
                 Some(zone) => AllocStep::Got(zone),
                 None => self.judge(zones, input),
             },
-            State::OomCalled if input.oom_progress => {
+            AllocStage::OomCalled if input.oom_progress => {
                 self.no_progress = 0;
-                self.go(State::Try, AllocStep::WakeKswapd)
+                self.go(AllocStage::Try, AllocStep::WakeKswapd)
             }
-            State::OomCalled => AllocStep::Fail,
+            AllocStage::OomCalled => AllocStep::Fail,
         }
     }
 
@@ -213,7 +213,7 @@ impl AllocTask {
                 .any(|z| z.could_meet(self.order, rights, self.flags.class))
         };
         if retry {
-            return self.go(State::Try, AllocStep::WakeKswapd);
+            return self.go(AllocStage::Try, AllocStep::WakeKswapd);
         }
         self.out_of_memory(zones, input)
     }
@@ -222,7 +222,7 @@ impl AllocTask {
         if input.oom_busy {
             // Another task is killing: that is progress.
             self.no_progress = 0;
-            return self.go(State::Retry, AllocStep::SleepTick);
+            return self.go(AllocStage::Retry, AllocStep::SleepTick);
         }
         // Memory may have come free meanwhile; the high mark tells a real rescue from a drip.
         if let Some(zone) = self.try_at(zones, Mark::High, ReserveRights::default()) {
@@ -239,12 +239,12 @@ impl AllocTask {
         if !f.fs {
             // Pretended success: a kill might be needless, others can still reclaim.
             self.no_progress = 0;
-            return self.go(State::Try, AllocStep::WakeKswapd);
+            return self.go(AllocStage::Try, AllocStep::WakeKswapd);
         }
-        self.go(State::OomCalled, AllocStep::Oom)
+        self.go(AllocStage::OomCalled, AllocStep::Oom)
     }
 
-    fn go(&mut self, state: State, step: AllocStep) -> AllocStep {
+    fn go(&mut self, state: AllocStage, step: AllocStep) -> AllocStep {
         self.state = state;
         step
     }

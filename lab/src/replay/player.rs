@@ -309,7 +309,7 @@ impl<'a> Player<'a> {
                 let write = op.kind.is_write();
                 run.run_inline(ctx, machine.access(ctx, mapping, op.page, write))?;
             }
-            OpKind::Pread => run.run_inline(ctx, machine.read(ctx, &view.file, op.page, 1))?,
+            OpKind::Pread => run.read(ctx, &view.file, op.page)?,
             OpKind::Pwrite | OpKind::WholeWrite => {
                 let whole = op.kind == OpKind::WholeWrite;
                 let object = view.file.object;

@@ -3,8 +3,8 @@
 //! | step | where |
 //! |---|---|
 //! | which pages a miss reads: the window | [`World::miss_window`] |
-//! | charge, allocate, insert (locked), refault, one request for the run | [`Machine::start_read`] |
-//! | wait for it | [`Machine::finish_read`] |
+//! | charge, allocate, insert (locked), refault, one request for the run | [`World::step_miss`] |
+//! | wait for memory or for the device | [`Machine::finish_miss`] |
 //! | the device has finished: up to date, unlocked | [`World::read_done`] |
 
 use crate::config::OpError;
@@ -35,21 +35,54 @@ pub(crate) enum Purpose {
     Write,
 }
 
-/// A read that has been submitted.
-pub(crate) struct Reading<'a> {
-    /// Its first folio.
-    first: FolioRef<'a>,
-    /// The page after the last one it reads.
+/// A miss on its way: the pages it has inserted so far. [`World::step_miss`] takes it as far as nothing
+/// has to be waited for; [`Machine::finish_miss`] waits.
+pub(crate) struct Miss<'a> {
+    new: NewPages<'a>,
+    /// The page after the last one to be read.
     end: u32,
+    purpose: Purpose,
     /// Memory ran short before the end of what was asked for.
     short: bool,
+}
+
+impl<'a> Miss<'a> {
+    pub(crate) fn new(
+        machine: &'a Machine,
+        object: ObjectId,
+        window: Range<u32>,
+        purpose: Purpose,
+    ) -> Self {
+        Self {
+            new: NewPages::new(machine, object, window.start),
+            end: window.end,
+            purpose,
+            short: false,
+        }
+    }
+}
+
+/// What a miss waits for.
+pub(crate) enum MissStep {
+    /// Memory for its next page.
+    Memory(Lack),
+    /// Nothing of its own: the first page is cached by now.
+    Cached(FolioId),
+    /// The device.
+    Device(Reading),
+}
+
+/// A read that has been submitted.
+pub(crate) struct Reading {
+    /// Its first folio, with a reference.
+    first: FolioId,
     /// When the device has finished, ns.
     until: u64,
     result: Result<(), DeviceError>,
 }
 
 /// What a new page still lacks.
-struct Lack {
+pub(crate) struct Lack {
     /// Index nodes to be charged.
     nodes: u64,
     /// Why there is no memory for the page itself, if there is none.
@@ -198,6 +231,46 @@ impl World {
     }
 }
 
+impl World {
+    /// Takes a miss as far as nothing has to be waited for: inserts new folios up to the end of the
+    /// window or the first page that is cached, and submits their read as one request.
+    #[inline]
+    pub(crate) fn step_miss(&mut self, ctx: &Ctx, miss: &mut Miss<'_>) -> MissStep {
+        let object = miss.new.object;
+        if miss.new.is_empty() {
+            let cached = self.objects[object.idx()].word(miss.new.next()).folio();
+            if let Some(id) = cached {
+                return MissStep::Cached(id);
+            }
+        }
+        while miss.new.next() < miss.end {
+            match self.try_new_page(ctx, object, miss.new.next(), miss.purpose) {
+                Ok(Some(_)) => miss.new.push(),
+                Ok(None) => miss.end = miss.new.next(),
+                Err(lack) => return MissStep::Memory(lack),
+            }
+        }
+        let pages = miss.new.submitted();
+        let first = self.folio_in_flight(object, pages.start);
+        self.engine.folio_get(first, 1);
+        let (until, result) = self.submit_read(ctx, object, &pages);
+        self.pay(ctx);
+        MissStep::Device(Reading {
+            first,
+            until,
+            result,
+        })
+    }
+
+    /// The end of a read by an inline task, which moves its clock and waits for nothing.
+    #[inline]
+    pub(crate) fn skip_read(&mut self, ctx: &Ctx, reading: Reading) -> Result<(), OpError> {
+        ctx.io_done(reading.until);
+        self.engine.folio_put(reading.first, 1);
+        reading.result.map_err(OpError::Device)
+    }
+}
+
 impl Machine {
     /// Makes the first page of `window` readable. If it is missing, what else is missing of the
     /// window up to its first cached page is read with it. The page may be gone from the cache again
@@ -209,18 +282,41 @@ impl Machine {
         window: Range<u32>,
         purpose: Purpose,
     ) -> Result<FolioRef<'_>, OpError> {
+        let mut miss = Miss::new(self, object, window, purpose);
+        let step = self.w.borrow_mut().step_miss(ctx, &mut miss);
+        self.finish_miss(ctx, &mut miss, step).await
+    }
+
+    /// Waits for what a miss needs until its first page has been read.
+    pub(crate) async fn finish_miss(
+        &self,
+        ctx: &Ctx,
+        miss: &mut Miss<'_>,
+        mut step: MissStep,
+    ) -> Result<FolioRef<'_>, OpError> {
         loop {
-            let cached = self.w.borrow().objects[object.idx()]
-                .word(window.start)
-                .folio();
-            if let Some(id) = cached {
-                return Ok(Box::pin(self.get_unlocked(ctx, id)).await);
+            match step {
+                MissStep::Memory(lack) => self.supply(ctx, miss, lack).await?,
+                MissStep::Cached(id) => return Ok(self.get_unlocked(ctx, id).await),
+                MissStep::Device(reading) => return self.finish_read(ctx, reading).await,
             }
-            let window = window.clone();
-            if let Some(reading) = self.start_read(ctx, object, window, purpose).await? {
-                return self.finish_read(ctx, reading).await;
-            }
+            step = self.w.borrow_mut().step_miss(ctx, miss);
         }
+    }
+
+    /// Waits for the device. Returns the first folio that has been read.
+    #[inline]
+    pub(crate) async fn finish_read(
+        &self,
+        ctx: &Ctx,
+        reading: Reading,
+    ) -> Result<FolioRef<'_>, OpError> {
+        let first = FolioRef::of(self, reading.first);
+        ctx.io_until(reading.until).await;
+        reading.result.map_err(OpError::Device)?;
+        // Its completion and our wake-up fall on the same instant, in either order.
+        self.wait_unlocked(ctx, first.id).await;
+        Ok(first)
     }
 
     /// Reads what is missing of `pages`, one request for each run, until a reclaim is fruitless.
@@ -233,71 +329,53 @@ impl Machine {
                 return;
             }
             at = run.start;
-            match self.start_read(ctx, object, run, Purpose::Around).await {
-                // A task that needs a page whose read has failed reads it again, and gets the error.
-                Ok(Some(reading)) if !reading.short => at = reading.end,
-                Ok(None) => at += 1,
-                Ok(Some(_)) | Err(_) => return,
-            }
-        }
-    }
-
-    /// Inserts new folios for `pages`, up to the first that is cached or that memory is refused for,
-    /// and submits their read as one request. `None`: the first is cached by now.
-    async fn start_read(
-        &self,
-        ctx: &Ctx,
-        object: ObjectId,
-        pages: Range<u32>,
-        purpose: Purpose,
-    ) -> Result<Option<Reading<'_>>, OpError> {
-        let mut new = NewPages::new(self, object, pages.start);
-        let mut short = false;
-        for page in pages {
-            let had = self.w.borrow_mut().try_new_page(ctx, object, page, purpose);
-            let had = match had {
-                Ok(inserted) => Ok(inserted),
-                Err(lack) => Box::pin(self.new_page_slow(ctx, object, page, purpose, lack)).await,
-            };
-            match had {
-                Ok(Some(_)) => new.push(),
-                Ok(None) => break,
-                Err(error) if new.is_empty() => return Err(error),
-                Err(_) => {
-                    short = true;
-                    break;
+            let mut miss = Miss::new(self, object, run, Purpose::Around);
+            loop {
+                let step = self.w.borrow_mut().step_miss(ctx, &mut miss);
+                match step {
+                    MissStep::Memory(lack) => {
+                        if self.supply(ctx, &mut miss, lack).await.is_err() {
+                            return;
+                        }
+                    }
+                    MissStep::Cached(_) => {
+                        at += 1;
+                        break;
+                    }
+                    // A task that needs a page whose read has failed reads it again, and gets the
+                    // error.
+                    MissStep::Device(reading) => {
+                        drop(FolioRef::of(self, reading.first));
+                        at = miss.end;
+                        break;
+                    }
                 }
             }
+            if miss.short {
+                return;
+            }
         }
-        if new.is_empty() {
-            return Ok(None);
-        }
-        let pages = new.submitted();
-        let first = self.w.borrow().folio_in_flight(object, pages.start);
-        let first = FolioRef::get(self, first);
-        let w = &mut *self.w.borrow_mut();
-        let (until, result) = w.submit_read(ctx, object, &pages);
-        w.pay(ctx);
-        Ok(Some(Reading {
-            first,
-            end: pages.end,
-            short,
-            until,
-            result,
-        }))
     }
 
-    /// Waits for a read.
-    async fn finish_read<'a>(
-        &'a self,
-        ctx: &Ctx,
-        reading: Reading<'a>,
-    ) -> Result<FolioRef<'a>, OpError> {
-        ctx.io_until(reading.until).await;
-        reading.result.map_err(OpError::Device)?;
-        // Its completion and our wake-up fall on the same instant, in either order.
-        self.wait_unlocked(ctx, reading.first.id).await;
-        Ok(reading.first)
+    /// Gets memory for the next page of a miss, and inserts it. The window ends where memory is
+    /// refused.
+    ///
+    /// # Errors
+    /// Memory is refused for the first page.
+    async fn supply(&self, ctx: &Ctx, miss: &mut Miss<'_>, lack: Lack) -> Result<(), OpError> {
+        let (object, page) = (miss.new.object, miss.new.next());
+        match self
+            .new_page_slow(ctx, object, page, miss.purpose, lack)
+            .await
+        {
+            Ok(Some(_)) => miss.new.push(),
+            // The first page is cached: the next step finds it, or tries again.
+            Ok(None) if miss.new.is_empty() => {}
+            Ok(None) => miss.end = page,
+            Err(error) if miss.new.is_empty() => return Err(error),
+            Err(_) => (miss.end, miss.short) = (page, true),
+        }
+        Ok(())
     }
 
     /// Charges and inserts one locked page. `None` if it is cached already.

@@ -2,8 +2,8 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
-use crate::io::page_in::Purpose;
-use crate::machine::Machine;
+use crate::io::page_in::{Miss, MissStep, Purpose};
+use crate::machine::{Machine, MachineRun};
 use crate::mem::Object;
 use crate::sim::TimeClass;
 use crate::vm::tmpfs::Use;
@@ -107,10 +107,17 @@ impl Machine {
                 let on_device = w.objects[object.idx()].is_file();
                 on_device.then(|| w.miss_window(ctx, object, at..end))
             };
-            match window {
-                Some(window) => drop(self.page_in(ctx, object, window, Purpose::Read).await?),
-                None => at += Box::pin(self.read_tmpfs(ctx, object, at)).await?,
-            }
+            let Some(window) = window else {
+                at += Box::pin(self.read_tmpfs(ctx, object, at)).await?;
+                continue;
+            };
+            let mut miss = Miss::new(self, object, window, Purpose::Read);
+            let step = self.w.borrow_mut().step_miss(ctx, &mut miss);
+            drop(match step {
+                MissStep::Device(reading) => self.finish_read(ctx, reading).await?,
+                // Rarer and larger.
+                step => Box::pin(self.finish_miss(ctx, &mut miss, step)).await?,
+            });
         }
         // Others catch up with an inline task before its next operation.
         if ctx.task().is_some() {
@@ -129,5 +136,36 @@ impl Machine {
         }
         ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
         Ok(1)
+    }
+}
+
+impl MachineRun {
+    /// [`Machine::read`] of one page by an inline task, without a future as long as nothing but the
+    /// device is waited for.
+    ///
+    /// # Errors
+    /// As [`Machine::read`].
+    pub fn read(&mut self, ctx: &Ctx, file: &OpenFile, page: u32) -> Result<(), OpError> {
+        self.catch_up(ctx);
+        let machine = self.machine.clone();
+        let on_device = machine.w.borrow().objects[file.object.idx()].is_file();
+        if on_device {
+            let window = {
+                let mut w = machine.w.borrow_mut();
+                w.miss_window(ctx, file.object, page..page + 1)
+            };
+            let mut miss = Miss::new(&machine, file.object, window, Purpose::Read);
+            let step = machine.w.borrow_mut().step_miss(ctx, &mut miss);
+            match step {
+                MissStep::Device(reading) => machine.w.borrow_mut().skip_read(ctx, reading)?,
+                step => drop(self.run_inline(ctx, machine.finish_miss(ctx, &mut miss, step))?),
+            }
+            let w = &mut *machine.w.borrow_mut();
+            if w.read_hits(ctx.cpu(), file, std::iter::once(page)) == 1 {
+                ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
+                return Ok(());
+            }
+        }
+        self.run_inline(ctx, machine.read(ctx, file, page, 1))
     }
 }

@@ -84,7 +84,7 @@ impl Drop for FolioRef<'_> {
 /// A run of new pages of a file, locked: their read has not been submitted yet.
 pub(crate) struct NewPages<'a> {
     machine: &'a Machine,
-    object: ObjectId,
+    pub(crate) object: ObjectId,
     pages: Range<u32>,
 }
 
@@ -107,8 +107,13 @@ impl<'a> NewPages<'a> {
         self.pages.is_empty()
     }
 
+    /// The page after the last one.
+    pub(crate) fn next(&self) -> u32 {
+        self.pages.end
+    }
+
     /// The pages, whose read is submitted at once.
-    pub(crate) fn submitted(mut self) -> Range<u32> {
+    pub(crate) fn submitted(&mut self) -> Range<u32> {
         let none = self.pages.end..self.pages.end;
         std::mem::replace(&mut self.pages, none)
     }

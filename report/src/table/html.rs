@@ -1,6 +1,7 @@
 //! A table on a page.
 
 use super::{Align, Cell, Look, Table};
+use crate::shown::half_beside;
 use maud::{html, Markup};
 
 /// Words of more letters may take several lines.
@@ -17,8 +18,8 @@ impl Cell {
             _ => "",
         };
         let text = match self.look {
-            Look::Missing => "\u{2013}",
-            _ => &self.text,
+            Look::Missing => "\u{2013}".to_owned(),
+            _ => self.shown(half_beside),
         };
         let value = self.value.map(|v| v.to_string());
         let pointer = (!self.pointer.is_empty()).then_some(&self.pointer);

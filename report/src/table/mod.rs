@@ -12,7 +12,7 @@ mod plain;
 
 pub use plain::Style;
 
-use crate::shown::mean;
+use crate::shown::human;
 use crate::{CounterSummary, Number};
 
 /// Alignment of a column.
@@ -40,6 +40,8 @@ enum Look {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
     text: String,
+    /// Half the confidence interval of a mean, if it is shown.
+    half: Option<f64>,
     look: Look,
     value: Option<Number>,
     pointer: String,
@@ -93,9 +95,23 @@ impl Cell {
     /// A mean, with half its 95 % confidence interval or without; `pointer` leads to the counter.
     #[must_use]
     pub fn mean(summary: Option<&CounterSummary>, interval: bool, pointer: &str) -> Self {
-        let of =
-            |s: &CounterSummary| Self::number(mean(s, interval), s.mean, format!("{pointer}/mean"));
-        summary.map_or_else(Self::missing, of)
+        let Some(summary) = summary else {
+            return Self::missing();
+        };
+        let shown = human(summary.mean.as_f64());
+        let half = summary.ci95.map(|ci| ci.half_width());
+        Self {
+            half: half.filter(|half| interval && *half > 0.0),
+            ..Self::number(shown, summary.mean, format!("{pointer}/mean"))
+        }
+    }
+
+    /// What is shown, with the interval as `half` writes it beside the mean.
+    fn shown(&self, half: impl Fn(&str, f64) -> String) -> String {
+        match self.half {
+            Some(x) => format!("{} \u{b1}{}", self.text, half(&self.text, x)),
+            None => self.text.clone(),
+        }
     }
 }
 

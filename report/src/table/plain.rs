@@ -1,6 +1,7 @@
 //! A table as aligned text or Markdown.
 
-use super::{Align, Table};
+use super::{Align, Cell, Table};
+use crate::shown::half;
 use comfy_table::{presets, CellAlignment, ContentArrangement, TableComponent};
 
 /// Widest plain table in columns; longer cells wrap.
@@ -51,9 +52,10 @@ impl Table {
             });
         }
         for row in &self.rows {
+            let shown = |cell: &Cell| cell.shown(|_, x| half(x));
             text.add_row(row.iter().map(|cell| match style {
-                Style::Plain => cell.text.clone(),
-                Style::Markdown => cell.text.replace('|', "\\|"),
+                Style::Plain => shown(cell),
+                Style::Markdown => shown(cell).replace('|', "\\|"),
             }));
         }
         let mut out = String::new();

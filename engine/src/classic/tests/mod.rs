@@ -7,12 +7,12 @@ mod scan;
 
 use crate::folio::Flags;
 use crate::ids::FolioId;
-use crate::lruvec::{LruList, Policy};
+use crate::lruvec::{LruList, LruvecLists};
 use crate::testing::Host;
 
 /// Folios of one list, next victim first.
 fn tail_first(h: &Host, list: LruList) -> Vec<FolioId> {
-    let Policy::Classic(lists) = &h.eng.lruvec(h.lruvec).policy else {
+    let LruvecLists::Classic(lists) = &h.eng.lruvec(h.lruvec).lists else {
         panic!("not a classic lruvec");
     };
     let mut ids: Vec<_> = lists.lists[list.idx()].iter(&h.eng.folios).collect();
