@@ -369,6 +369,7 @@ pub(crate) mod tests {
             costs: IndexMap::new(),
             deviations: Vec::new(),
             parameters: IndexMap::new(),
+            ..Header::default()
         }
     }
 

@@ -202,7 +202,8 @@ pub fn write_errors<A: Arm>() {
         assert!(!arm.sync(3), "{policy}");
         arm.fail_writes(false);
         assert_eq!(arm.load(3, 7), 3);
-        assert!(arm.sync(3), "{policy}");
+        // A flusher may have failed meanwhile, which is told once.
+        assert!(arm.sync(3) || arm.sync(3), "{policy}");
         assert_eq!(arm.durable(3, 7), 3, "{policy}");
         arm.check();
     }
