@@ -1,6 +1,6 @@
 //! The block tester's `zipf:theta` (`docs/reference/experiments.md#fio-mmap`).
 
-use super::{check_outcomes, exact, DrawError, Stream, ThresholdTable};
+use super::{check_outcomes, DrawError, Stream, ThresholdTable};
 
 /// Multiplier that scatters the ranks.
 const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
@@ -41,14 +41,14 @@ impl FioZipf {
         let n = pages as f64;
         let mut zeta_n = 0.0;
         for rank in 1..=pages {
-            zeta_n += exact::pow(rank as f64, -theta);
+            zeta_n += libm::pow(rank as f64, -theta);
         }
-        let zeta_2 = 1.0 + exact::pow(0.5, theta);
-        let eta = (1.0 - exact::pow(2.0 / n, 1.0 - theta)) / (1.0 - zeta_2 / zeta_n);
+        let zeta_2 = 1.0 + libm::pow(0.5, theta);
+        let eta = (1.0 - libm::pow(2.0 / n, 1.0 - theta)) / (1.0 - zeta_2 / zeta_n);
         let mut cumulated = vec![1.0 / zeta_n, zeta_2 / zeta_n];
         for rank in 3..=pages {
             // floor(n (eta u - eta + 1)^alpha) passes rank - 1 exactly here.
-            let root = exact::pow(rank as f64 / n, 1.0 - theta);
+            let root = libm::pow(rank as f64 / n, 1.0 - theta);
             let boundary = (root - 1.0 + eta) / eta;
             let floor = cumulated[cumulated.len() - 1];
             cumulated.push(boundary.clamp(floor, 1.0));

@@ -3,7 +3,7 @@
 //! The literal record stream gets colder when the records shrink; this one keeps the
 //! share of requests that goes to a share of the blocks.
 
-use super::{check_outcomes, exact, DrawError, Permutation, Stream, ThresholdTable};
+use super::{check_outcomes, DrawError, Permutation, Stream, ThresholdTable};
 
 /// (fraction of blocks, hottest first; fraction of requests that go to them).
 const MASS: [(f64, f64); 18] = [
@@ -82,7 +82,7 @@ fn mass_at(x: f64) -> f64 {
     let (x0, f0) = MASS[upper - 1];
     let (x1, f1) = MASS[upper];
     let part = if x1 <= LOG_UP_TO {
-        exact::ln(x / x0) / exact::ln(x1 / x0)
+        libm::log(x / x0) / libm::log(x1 / x0)
     } else {
         (x - x0) / (x1 - x0)
     };

@@ -1,6 +1,6 @@
 //! Draws from published percentiles.
 
-use super::{exact, DrawError};
+use super::DrawError;
 
 /// Steps of the table: finer than any published percentile.
 const STEPS: usize = 4096;
@@ -34,8 +34,8 @@ impl Quantiles {
                 let upper = knots.partition_point(|k| (k.0 as f64) < rank).max(1);
                 let ((r0, v0), (r1, v1)) = (knots[upper - 1], knots[upper]);
                 let part = (rank - r0 as f64) / (r1 - r0) as f64;
-                let (l0, l1) = (exact::ln(v0 as f64), exact::ln(v1 as f64));
-                exact::exp(l0 + (l1 - l0) * part).round() as u64
+                let (l0, l1) = (libm::log(v0 as f64), libm::log(v1 as f64));
+                libm::exp(l0 + (l1 - l0) * part).round() as u64
             })
             .collect();
         Ok(Self { values })

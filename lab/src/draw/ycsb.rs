@@ -1,11 +1,11 @@
 //! The literal record choice of the document-store client (`docs/reference/experiments.md#mongodb`).
 
-use super::{check_outcomes, exact, DrawError, Stream};
+use super::{check_outcomes, DrawError, Stream};
 
 /// Skew of the generator.
 const THETA: f64 = 0.99;
-/// `1 / (1 - theta)`: an integer, hence repeated multiplication.
-const ALPHA: u32 = 100;
+/// `1 / (1 - theta)`.
+const ALPHA: f64 = 100.0;
 /// Ranks drawn before hashing.
 const RANKS: f64 = 1e16;
 /// Published sum of `i^-theta` over the ranks.
@@ -27,8 +27,8 @@ impl ScrambledZipf {
     /// `records` of 0 or above 2^32 - 1.
     pub fn new(records: u64) -> Result<Self, DrawError> {
         check_outcomes("scrambled zipf", records)?;
-        let zeta_2 = 1.0 + exact::pow(0.5, THETA);
-        let eta = (1.0 - exact::pow(2.0 / RANKS, 1.0 - THETA)) / (1.0 - zeta_2 / ZETA_N);
+        let zeta_2 = 1.0 + libm::pow(0.5, THETA);
+        let eta = (1.0 - libm::pow(2.0 / RANKS, 1.0 - THETA)) / (1.0 - zeta_2 / ZETA_N);
         Ok(Self {
             records,
             zeta_2,
@@ -49,7 +49,7 @@ impl ScrambledZipf {
         } else if position < self.zeta_2 {
             1
         } else {
-            (RANKS * exact::powi(self.eta * u - self.eta + 1.0, ALPHA)) as u64
+            (RANKS * libm::pow(self.eta * u - self.eta + 1.0, ALPHA)) as u64
         }
     }
 }

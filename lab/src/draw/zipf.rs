@@ -1,6 +1,6 @@
 //! Zipf ranks by inverse CDF.
 
-use super::{check_outcomes, exact, DrawError, Stream, ThresholdTable};
+use super::{check_outcomes, DrawError, Stream, ThresholdTable};
 
 /// Rank `i` (from 0, hottest) with probability proportional to `(i+1)^-theta`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Zipf {
                 range: "0 to 4",
             });
         }
-        let weights = (1..=n).map(|rank| exact::pow(rank as f64, -theta));
+        let weights = (1..=n).map(|rank| libm::pow(rank as f64, -theta));
         Ok(Self {
             table: ThresholdTable::from_weights(weights)?,
         })

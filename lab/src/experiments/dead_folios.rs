@@ -6,7 +6,7 @@
 //! a few further allocations, mostly before the batch that they wait in is drained.
 
 use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::draw::{exact, Stream, Zipf};
+use crate::draw::{Stream, Zipf};
 use crate::rig::{Counts, Effort, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};
@@ -159,13 +159,13 @@ struct Service {
 
 /// Exponential with mean 1. The stream gives less than 1.
 fn exponential(draw: &mut Stream) -> f64 {
-    -exact::ln(1.0 - draw.unit())
+    -libm::log(1.0 - draw.unit())
 }
 
 /// Geometric from 1 on.
 fn geometric(draw: &mut Stream, mean: f64) -> u64 {
     let mean = mean.max(1.0 + 1e-9);
-    1 + (exponential(draw) / -exact::ln(1.0 - 1.0 / mean)) as u64
+    1 + (exponential(draw) / -libm::log(1.0 - 1.0 / mean)) as u64
 }
 
 impl Service {
