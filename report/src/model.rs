@@ -369,7 +369,6 @@ pub(crate) mod tests {
             costs: IndexMap::new(),
             deviations: Vec::new(),
             parameters: IndexMap::new(),
-            ..Header::default()
         }
     }
 
