@@ -76,7 +76,7 @@ impl Trace {
     /// Totals up references that did not come from a file. Pages must be below
     /// [`MAX_PAGES`].
     pub fn from_ops(ops: Vec<Op>) -> Trace {
-        let mut objects = Vec::new();
+        let mut objects: Vec<ObjectInfo> = Vec::new();
         let mut seen = Vec::new();
         let (mut unique_pages, mut tasks, mut writes) = (0, 0, 0);
         for op in &ops {
@@ -85,10 +85,11 @@ impl Trace {
                 objects.resize(object + 1, ObjectInfo::default());
                 seen.resize_with(object + 1, PageSet::default);
             }
-            objects[object].pages = objects[object].pages.max(op.page + 1);
-            objects[object].is_anon = op.kind.is_anon();
+            let info = &mut objects[object];
+            info.pages = info.pages.max(op.page + 1);
+            info.is_anon = op.kind.is_anon();
             let new = seen[object].insert(op.page);
-            objects[object].used += u32::from(new);
+            info.used += u32::from(new);
             unique_pages += u64::from(new);
             tasks = tasks.max(u32::from(op.task) + 1);
             writes += u64::from(op.kind.is_write());

@@ -239,26 +239,30 @@ impl<'a> Player<'a> {
 
     /// Plays accesses that hit, up to `until`. Returns the first that does not.
     fn hits(&mut self, from: usize, until: usize) -> usize {
-        let trace = self.trace;
-        let ops = &trace.ops;
-        let mut w = self.machine.world_mut();
+        // Locals: the machine's state is written to between any two uses of them.
+        let ops = self.trace.ops.as_slice();
+        let processes = self.processes.as_mut_slice();
+        let (machine, places) = (&self.machine, &mut self.places);
+        let mut warmed = self.warmed;
+        let mut w = machine.world_mut();
         let mut at = from;
         while at < until {
-            if at >= self.warmed {
+            if at >= warmed {
                 let ahead = &ops[at..ops.len().min(at + World::WARM)];
-                self.warmed = at + ahead.len();
-                let id = |object: u8| self.places.ids[usize::from(object)];
+                warmed = at + ahead.len();
+                self.warmed = warmed;
+                let id = |object: u8| places.ids[usize::from(object)];
                 w.warm(ahead.iter().map(|op| (id(op.object), op.page)));
             }
             let op = ops[at];
-            let process = self.processes[usize::from(op.task)].as_mut();
+            let process = processes[usize::from(op.task)].as_mut();
             let process = process.expect(PRESENT);
             let mm = process.mm;
-            let view = process.view(op.object, &self.places.ids);
+            let view = process.view(op.object, &places.ids);
             match op.kind {
                 OpKind::Pread => {
                     // All that follow of the same file, as far as their records are at hand.
-                    let run = ops[at..until.min(self.warmed)].iter().take_while(|o| {
+                    let run = ops[at..until.min(warmed)].iter().take_while(|o| {
                         (o.kind, o.object, o.task) == (op.kind, op.object, op.task)
                     });
                     match w.read_hits(0, &view.file, run.map(|o| o.page)) {
@@ -271,8 +275,8 @@ impl<'a> Player<'a> {
                 OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                     let Some(mapping) = view.mapping else {
                         drop(w);
-                        view.mapping = Some(self.places.map(&self.machine, mm, op.object));
-                        w = self.machine.world_mut();
+                        view.mapping = Some(places.map(machine, mm, op.object));
+                        w = machine.world_mut();
                         continue;
                     };
                     if !w.touch(mapping, op.page, op.kind.is_write()) {
