@@ -23,7 +23,7 @@ use crate::rig::{Costs, Deviation, Effort, Host};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{MachineError, OpError, Params};
+use coldset_machine::{MachineError, OpError, Params, SwapConfig};
 use coldset_report::{Claim, RunResult};
 
 /// One parameter of an experiment, settable with `--param name=value`.
@@ -84,6 +84,9 @@ pub struct Experiment {
     /// Counters of the mechanism table, in order.
     pub mechanism: &'static [&'static str],
 }
+
+/// Fewest pages of a region that is scaled down.
+pub const REGION_MIN: u64 = 64;
 
 /// All experiments, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -317,6 +320,29 @@ impl RunInput {
     /// If it is no whole number.
     pub fn pages(&self, docs: &[ParamDoc], name: &str) -> Result<u64, ExperimentError> {
         Ok(self.number(docs, name)? * MIB / self.scale)
+    }
+
+    /// A parameter in MiB as the pages of a region at this scale, at least [`REGION_MIN`].
+    ///
+    /// # Errors
+    /// If it is no whole number.
+    pub fn region(&self, docs: &[ParamDoc], name: &str) -> Result<u64, ExperimentError> {
+        Ok(self.pages(docs, name)?.max(REGION_MIN))
+    }
+
+    /// A host by the parameters `cpus`, `swap_mib` and `zram`, its algorithm.
+    ///
+    /// # Errors
+    /// A value that is no whole number.
+    pub fn zram_host(&self, docs: &[ParamDoc]) -> Result<Host, ExperimentError> {
+        Ok(Host {
+            cpus: self.number(docs, "cpus")?,
+            swap: SwapConfig::Zram {
+                pages: self.region(docs, "swap_mib")?.min(u64::from(u32::MAX)) as u32,
+                algorithm: self.text(docs, "zram").into(),
+            },
+            ..Host::default()
+        })
     }
 
     /// `n` at this scale, at least 1.

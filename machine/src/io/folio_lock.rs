@@ -6,6 +6,7 @@ use crate::sim::{TimeClass, WaitQueue};
 use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::{Flags, FolioId};
+use std::collections::BTreeMap;
 
 impl World {
     /// Unlocks a folio and wakes those who wait for it.
@@ -47,21 +48,28 @@ impl Machine {
     pub(crate) async fn wait_folio(&self, ctx: &Ctx, id: FolioId) {
         let busy = Flags::LOCKED | Flags::WRITEBACK;
         while self.w.borrow().engine.folio(id).any(busy) {
-            if ctx.task().is_none() {
-                // Inline: let the simulation reach the completion.
-                let next = self.sim.now().max(ctx.now()) + self.sim.tick_ns();
-                ctx.sleep_until(TimeClass::IoWait, next).await;
-                continue;
-            }
-            let queue = {
-                let mut w = self.w.borrow_mut();
-                let sim = w.sim.clone();
-                w.folio_waits
-                    .entry(id.0)
-                    .or_insert_with(|| WaitQueue::new(&sim))
-                    .clone()
-            };
-            queue.wait_as(TimeClass::IoWait).await;
+            self.wait_io(ctx, id.0, |w| &mut w.folio_waits).await;
         }
+    }
+
+    /// Waits until the queue of `id` among `queues` is woken.
+    pub(super) async fn wait_io(
+        &self,
+        ctx: &Ctx,
+        id: u32,
+        queues: fn(&mut World) -> &mut BTreeMap<u32, WaitQueue>,
+    ) {
+        if ctx.task().is_none() {
+            // Inline: let the simulation reach the completion.
+            let next = self.sim.now().max(ctx.now()) + self.sim.tick_ns();
+            return ctx.sleep_until(TimeClass::IoWait, next).await;
+        }
+        let queue = {
+            let mut w = self.w.borrow_mut();
+            let sim = w.sim.clone();
+            let queue = queues(&mut w).entry(id);
+            queue.or_insert_with(|| WaitQueue::new(&sim)).clone()
+        };
+        queue.wait_as(TimeClass::IoWait).await;
     }
 }

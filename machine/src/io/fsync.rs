@@ -3,7 +3,7 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
-use crate::sim::{TimeClass, WaitQueue};
+use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use coldset_engine::{Flags, ObjectId};
 
@@ -56,20 +56,7 @@ impl Machine {
 
     async fn wait_writeback(&self, ctx: &Ctx, object: ObjectId) {
         while self.w.borrow().objects[object.idx()].nr_writeback > 0 {
-            if ctx.task().is_none() {
-                let next = self.sim.now().max(ctx.now()) + self.sim.tick_ns();
-                ctx.sleep_until(TimeClass::IoWait, next).await;
-                continue;
-            }
-            let queue = {
-                let mut w = self.w.borrow_mut();
-                let sim = w.sim.clone();
-                w.object_waits
-                    .entry(object.0)
-                    .or_insert_with(|| WaitQueue::new(&sim))
-                    .clone()
-            };
-            queue.wait_as(TimeClass::IoWait).await;
+            self.wait_io(ctx, object.0, |w| &mut w.object_waits).await;
         }
     }
 }

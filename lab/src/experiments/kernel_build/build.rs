@@ -4,11 +4,11 @@ use super::jobs::{jobs, Unit};
 use super::tree::{pages_of, Headers, SOURCE_BYTES};
 use super::PARAMS;
 use crate::draw::Stream;
-use crate::experiments::{ExperimentError, RunInput};
+use crate::experiments::{ExperimentError, RunInput, REGION_MIN};
 use crate::rig::{Failure, Host, Rig};
 use coldset_engine::{Counter, MemcgId, ObjectId};
 use coldset_machine::sim::{Affinity, TaskId, TaskTimes, TimeClass};
-use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile, SwapConfig};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile};
 use coldset_report::RunResult;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -16,8 +16,6 @@ use std::rc::Rc;
 
 /// Units are half of those of the whole kernel: at the default scale a run takes seconds.
 pub(super) const EFFORT_DIVISOR: u64 = 2;
-/// Fewest pages of a process's region.
-const REGION_MIN: u64 = 64;
 /// Anonymous memory of a small process, KiB, and its CPU time, us.
 const TINY: ((u64, u64), (u64, u64)) = ((1024, 4096), (3_000, 10_000));
 /// Pages of text that a small process uses.
@@ -390,30 +388,14 @@ impl Build {
     }
 }
 
-/// The size of a region, pages.
-fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
-    Ok(input.pages(PARAMS, name)?.max(REGION_MIN))
-}
-
-fn host(input: &RunInput) -> Result<Host, ExperimentError> {
-    Ok(Host {
-        cpus: input.number(PARAMS, "cpus")?,
-        swap: SwapConfig::Zram {
-            pages: pages(input, "swap_mib")?.min(u64::from(u32::MAX)) as u32,
-            algorithm: input.text(PARAMS, "zram").into(),
-        },
-        ..Host::default()
-    })
-}
-
 pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![host(input)?])
+    Ok(vec![input.zram_host(PARAMS)?])
 }
 
 /// Runs the experiment once.
 pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(PARAMS, name);
-    let limit = pages(input, "limit_mib")?;
+    let limit = input.region(PARAMS, "limit_mib")?;
     if input.scale > 128 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -438,14 +420,14 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         all.push(i);
     }
 
-    let mut rig = Rig::new(input, host(input)?)?;
+    let mut rig = Rig::new(input, input.zram_host(PARAMS)?)?;
     let machine = rig.machine().clone();
     let (memcg, outside) = (rig.limited(limit)?, rig.memcg()?);
 
     let headers = Headers::new(input.scale);
     let source_pages = pages_of(0, units.len() as u64 * (SOURCE_BYTES / input.scale)).end;
     let object_pages = pages_of(0, *object_at.last().unwrap_or(&0)).end;
-    let text_pages = pages(input, "text_mib")?;
+    let text_pages = input.region(PARAMS, "text_mib")?;
     let permille = n("charged_permille")?.min(1000);
     // What nobody reads of the tree matters only as far as it is charged here.
     let tree = input.pages(PARAMS, "tree_mib")? * permille / 1000;
@@ -462,7 +444,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         retouches: n("retouches")?,
         text: machine.create_file(0, text_pages as u32),
         text_pages,
-        text_hot: pages(input, "text_hot_mib")?.min(text_pages),
+        text_hot: input.region(PARAMS, "text_hot_mib")?.min(text_pages),
         headers_file: machine.create_tmpfs(headers.pages()),
         headers,
         sources: machine.create_tmpfs(source_pages),

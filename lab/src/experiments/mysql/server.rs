@@ -8,7 +8,7 @@ use crate::rig::{Counts, Failure, Host, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
-use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, SwapConfig};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError};
 use coldset_report::RunResult;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -21,8 +21,6 @@ const POINTS: u64 = 10;
 const RANGES: u64 = 4;
 /// Rows of a range.
 const RANGE_ROWS: u64 = 100;
-/// Fewest pages of a region.
-const REGION_MIN: u64 = 64;
 
 /// A region with a hot part at its start.
 #[derive(Clone, Copy)]
@@ -202,24 +200,8 @@ async fn client(s: Rc<Server>, ctx: Ctx, number: u64, threads: u64, mut draw: St
     }
 }
 
-/// The size of a region, pages.
-fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
-    Ok(input.pages(PARAMS, name)?.max(REGION_MIN))
-}
-
-fn host(input: &RunInput) -> Result<Host, ExperimentError> {
-    Ok(Host {
-        cpus: input.number(PARAMS, "cpus")?,
-        swap: SwapConfig::Zram {
-            pages: pages(input, "swap_mib")?.min(u64::from(u32::MAX)) as u32,
-            algorithm: input.text(PARAMS, "zram").into(),
-        },
-        ..Host::default()
-    })
-}
-
 pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![host(input)?])
+    Ok(vec![input.zram_host(PARAMS)?])
 }
 
 /// Runs the experiment once.
@@ -252,9 +234,9 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         let expected = "a pool that holds all tables, below 16 TiB";
         return Err(input.wrong(PARAMS, "pool_bytes", expected));
     }
-    let mut rig = Rig::new(input, host(input)?)?;
+    let mut rig = Rig::new(input, input.zram_host(PARAMS)?)?;
     let machine = rig.machine().clone();
-    let memcg = rig.limited(pages(input, "limit_mib")?)?;
+    let memcg = rig.limited(input.region(PARAMS, "limit_mib")?)?;
 
     let mm = machine.create_mm(memcg);
     let anon = |pages: u64| {
@@ -264,8 +246,8 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let descriptor_bytes = n("descriptor_bytes")?.clamp(1, 4096);
     let descriptors = (pool / u64::from(POOL_PAGE) + 1) * descriptor_bytes / 4096 + 1;
     let hot = |pages: u64, percent: u64| (pages * percent.min(100) / 100).max(1);
-    let other = pages(input, "other_mib")?;
-    let files = pages(input, "files_mib")?;
+    let other = input.region(PARAMS, "other_mib")?;
+    let files = input.region(PARAMS, "files_mib")?;
     let text = machine.create_file(0, files as u32);
     // All threads' memory is one region of the process; a thread's part shrinks with the scale.
     let thread_pages = (n("thread_kib")? / 4 / input.scale).max(1);
