@@ -4,10 +4,10 @@ use super::style;
 use crate::args::FidelityArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
-use coldset_lab::fidelity::compare::{Policy, POLICIES};
-use coldset_lab::fidelity::{Case, Reference};
+use coldset_lab::fidelity::{Case, RecordedKernel, Reference, ReferenceError, KERNELS};
 use coldset_lab::runner::{
-    check, fidelity_json, render_fidelity, with_jobs, CheckOptions, Progress, RunnerError,
+    check, check_steps, fidelity_json, render_fidelity, render_series, with_jobs, CheckOptions, Progress,
+    RunnerError,
 };
 
 /// All that are known, or those named.
@@ -51,28 +51,44 @@ fn tolerance(text: &str) -> Result<u64, RunnerError> {
         .ok_or_else(|| RunnerError::value("tolerance", text, "0.1% to 100%"))
 }
 
+/// The tables of the kernels: one that is given, or those that are built in.
+fn tables(
+    args: &FidelityArgs,
+    kernels: &[&str],
+) -> Result<Vec<(RecordedKernel, Reference)>, ReferenceError> {
+    if let Some(path) = &args.dir {
+        let table = Reference::load(path)?;
+        return Ok(vec![(table.recorded_kernel(path)?, table)]);
+    }
+    let wanted = KERNELS.into_iter().filter(|k| kernels.contains(&k.name));
+    wanted.map(|k| Ok((k, k.reference()?))).collect()
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Unknown names, tables that cannot be read or belong to other sequences.
 pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
+    let names = KERNELS.map(|k| k.name);
+    let kernels = chosen("kernel", &names, |n| n, &args.kernels)?;
+    let recorded: Vec<&'static str> = KERNELS[0].policies.iter().map(|p| p.recorded).collect();
     let options = CheckOptions {
         cases: chosen("case", &Case::ALL, Case::name, &args.cases)?,
-        policies: chosen("policy", &POLICIES, |p: Policy| p.recorded, &args.policies)?,
+        policies: chosen("policy", &recorded, |n| n, &args.policies)?,
         phases: args.phases,
         tolerance_permille: args.tolerance.as_deref().map(tolerance).transpose()?,
     };
-    let reference = match &args.dir {
-        Some(path) => Reference::load(path),
-        None => Reference::embedded(),
+    let tables = tables(args, &kernels).map_err(RunnerError::Reference)?;
+    let has = |case: &&Case| {
+        tables
+            .iter()
+            .any(|(_, t)| t.runs_of(case.name()).next().is_some())
     };
-    let reference = reference.map_err(RunnerError::Reference)?;
-    let recorded = |case: &&Case| reference.runs_of(case.name()).next().is_some();
-    if let Some(missing) = options
+    let missing = options
         .cases
         .iter()
-        .find(|c| !args.cases.is_empty() && !recorded(c))
-    {
+        .find(|c| !args.cases.is_empty() && !has(c));
+    if let Some(missing) = missing {
         let message = format!(
             "case '{}' is not in the tables; leave it out",
             missing.name()
@@ -80,9 +96,8 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         return Err(Failure::Usage(message));
     }
     let outputs = Outputs::open_json(args.form.json.as_deref())?;
-    let steps = options.cases.iter().filter(recorded).count() * options.policies.len();
-    let progress = Progress::new(steps as u64, "cases");
-    let done = with_jobs(args.threads.jobs, || check(&reference, &options, &progress));
+    let progress = Progress::new(check_steps(&tables, &options) as u64, "cases");
+    let done = with_jobs(args.threads.jobs, || check(&tables, &options, &progress));
     progress.finish();
     let checked = done??;
     if checked.is_empty() {
@@ -90,8 +105,12 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
             "the tables hold none of the known cases; nothing was checked".into(),
         ));
     }
+    let style = style(args.form.markdown);
     outputs.write_text_or_json(
-        || render_fidelity(&checked, style(args.form.markdown)),
+        || {
+            let series = args.series.then(|| render_series(&checked, style));
+            series.unwrap_or_default() + &render_fidelity(&checked, style)
+        },
         || fidelity_json(&checked),
     )?;
     Ok(Verdict::of(checked.iter().all(|c| c.pass())))

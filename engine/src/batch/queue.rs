@@ -37,13 +37,13 @@ impl Engine {
         self.batch_push(cpu, BatchOp::Add, id);
     }
 
-    /// Multi-gen: what a fault brings in is in use right now (`docs/rules/generations.md#entry`).
+    /// Multi-gen: what a fault brings in is in use now (`docs/rules/generations.md#entry`).
     #[inline]
     fn lru_add_in_fault(&mut self, id: FolioId) {
         let f = &mut self.folios[id];
         let mglru = matches!(self.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
         if mglru && f.evictable() {
-            f.word.set(Flags::ACTIVE);
+            (self.rules.kernel.added_in_fault)(&mut f.word);
         }
     }
 

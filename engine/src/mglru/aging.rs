@@ -61,7 +61,6 @@ impl Engine {
 
     /// Forces the oldest generation of a type out (5.5). False: the lock hold's budget is used up.
     fn gen_inc_min_seq(&mut self, lruvec: LruvecId, t: LruType, types: EvictableTypes) -> bool {
-        let kernel = self.rules.kernel;
         let mut budget = self.cfg.scale.max_lru_batch;
         let old = {
             let m = self.lruvecs[lruvec].gens();
@@ -74,8 +73,8 @@ impl Engine {
                     let n = self.folios[id].nr_pages();
                     let new = self.gen_protect(id, false);
                     self.gen_relink(id, new, true);
-                    let s = (kernel.standing)(word);
-                    if (kernel.counts_protected)(ProtectedBy::Aging, s.lazily_promoted) {
+                    let s = (self.rules.kernel.standing)(word);
+                    if (self.rules.kernel.counts_protected)(ProtectedBy::Aging, s.lazily_promoted) {
                         let ctrl = &mut self.lruvecs[lruvec].gens_mut().ctrl[t.idx()];
                         ctrl.protected[usize::from(s.tier)] += n;
                     }

@@ -40,7 +40,7 @@ impl Engine {
 
     /// Adds an evictable folio that is on no list. `reclaiming`: rotation to the cold end.
     pub(crate) fn gen_add(&mut self, id: FolioId, reclaiming: bool) {
-        let kernel = self.rules.kernel;
+        let kernel = &self.rules.kernel;
         let f = &mut self.folios[id];
         let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
         let m = self.lruvecs[lruvec].gens();

@@ -26,10 +26,13 @@ pub fn window(at: u64, start: u64, end: u64) -> (u64, u64) {
 }
 
 impl Engine {
-    /// May the host clear the accessed bit of this neighbour? (Same lruvec.)
+    /// May the host clear the accessed bit of this neighbour? It must belong to the same lruvec and, since
+    /// 6.14, be on a list.
     #[inline]
     pub fn look_around_wants(&self, la: &LookAround, id: FolioId) -> bool {
-        self.folios[id].lruvec == la.lruvec
+        let f = &self.folios[id];
+        let on_list = f.word.gen().is_some() || !self.rules.kernel.looks_around_on_lists;
+        f.lruvec == la.lruvec && on_list
     }
 
     /// The host cleared the accessed bit of a neighbour.

@@ -4,6 +4,15 @@
 use super::EvictableTypes;
 use crate::ids::{LruvecId, MemcgId, MmId, NodeId};
 
+/// A young entry that a walk has cleared.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct YoungEntry {
+    /// The entry is dirty.
+    pub dirty: bool,
+    /// Its mapping may be executed.
+    pub exec: bool,
+}
+
 /// A walk of one address space that the host has been asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk {

@@ -38,14 +38,14 @@ impl Engine {
         batch: u64,
         out: &mut Vec<FolioId>,
     ) -> Isolation {
-        let kernel = self.rules.kernel;
         let types = EvictableTypes::of(swappiness);
         let m = self.lruvecs[lruvec].gens();
-        let (mut t, mut limit) = (kernel.type_to_scan)(m, swappiness, sc.io);
+        let (mut t, mut limit) = (self.rules.kernel.type_to_scan)(m, swappiness, sc.io);
         let mut result = Isolation::default();
         for _ in types.list() {
             let m = self.lruvecs[lruvec].gens();
-            let tier_max = limit.unwrap_or_else(|| tier_idx(&m.ctrl[t.idx()], kernel.tier_gains));
+            let tier_max =
+                limit.unwrap_or_else(|| tier_idx(&m.ctrl[t.idx()], self.rules.kernel.tier_gains));
             let scan = self.gen_scan(lruvec, sc, t, tier_max, batch, out);
             result.scanned += scan.scanned;
             result.isolated = scan.isolated;
@@ -142,7 +142,6 @@ impl Engine {
         t: LruType,
         tier_max: usize,
     ) -> bool {
-        let kernel = self.rules.kernel;
         let f = &self.folios[id];
         let (word, n, zone) = (f.word, f.nr_pages(), f.zone);
         if !f.evictable() {
@@ -161,12 +160,12 @@ impl Engine {
             self.gen_relink(id, slot, false);
             return true;
         }
-        let standing = (kernel.standing)(word);
+        let standing = (self.rules.kernel.standing)(word);
         let (tier, promoted) = (usize::from(standing.tier), standing.lazily_promoted);
         if tier > tier_max || promoted {
             let new = self.gen_protect(id, false);
-            self.gen_relink(id, new, kernel.protected_to_tail);
-            if (kernel.counts_protected)(ProtectedBy::Tier, promoted) {
+            self.gen_relink(id, new, self.rules.kernel.protected_to_tail);
+            if (self.rules.kernel.counts_protected)(ProtectedBy::Tier, promoted) {
                 self.lruvecs[lruvec].gens_mut().ctrl[t.idx()].protected[tier] += n;
             }
             return true;

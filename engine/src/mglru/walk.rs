@@ -9,7 +9,7 @@
 //! Sizes change with each young entry; nobody sees them inside a stretch, so that is the same as
 //! flushing them at its end, and only the lock remains to be paid.
 
-pub use super::mms::Walk;
+pub use super::mms::{Walk, YoungEntry};
 use super::{EvictableTypes, MultiGen};
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -27,10 +27,6 @@ pub(crate) struct AgingTask {
     force: bool,
     /// The address space being walked now, and where the walk goes on.
     current: Option<(MmId, u64)>,
-    /// Slots looked at in this pass, in walks without a clock.
-    slots: u64,
-    /// Address spaces walked in this pass whose task may get rescheduled meanwhile.
-    first: Option<MmId>,
     /// Size changes not flushed yet.
     batched: u64,
     /// The host's walks take time.
@@ -57,8 +53,6 @@ impl AgingTask {
             types,
             force: false,
             current: None,
-            slots: 0,
-            first: None,
             batched: 0,
             in_stretches: false,
             last: false,
@@ -68,7 +62,7 @@ impl AgingTask {
     /// Continues after the host has walked what the previous step asked for.
     pub(crate) fn step(&mut self, eng: &mut Engine, answer: Option<Answer>) -> AgingStep {
         match answer {
-            Some(Answer::Walked { slots }) => self.walked(eng, slots),
+            Some(Answer::Walked) => self.current = None,
             Some(Answer::Stretch { young, next }) => {
                 if let Some(walk) = self.stretch(eng, young, next) {
                     return AgingStep::Ask(Work::Walk(walk));
@@ -82,18 +76,6 @@ impl AgingTask {
             }
         }
         self.next(eng)
-    }
-
-    /// An address space has been walked in one go.
-    fn walked(&mut self, eng: &mut Engine, slots: u64) {
-        self.slots += slots;
-        if let Some((mm, _)) = self.current.take() {
-            // A long walk gets rescheduled: its task is switched out and in again, which marks its
-            // address space as having run (`docs/rules/aging.md#walkers`, the rule for hosts without a clock).
-            if self.slots >= eng.switches().walk_resched_slots {
-                eng.mm_ran(self.first.unwrap_or(mm), eng.lruvecs[self.lruvec].node.0);
-            }
-        }
     }
 
     /// A stretch is over. The next one of the same address space, unless it was the last or another
@@ -141,7 +123,6 @@ impl AgingTask {
         match self.next_mm(eng) {
             Some(mm) => {
                 self.current = Some((mm, 0));
-                self.first.get_or_insert(mm);
                 AgingStep::Ask(Work::Walk(self.walk(eng, mm, 0)))
             }
             None if self.in_stretches => {
@@ -175,7 +156,10 @@ impl AgingTask {
         let lv = &mut eng.lruvecs[self.lruvec];
         let (memcg, node) = (lv.memcg, lv.node);
         let m = lv.gens_mut();
-        let starting = m.walk.cursor.is_none();
+        // Even if nothing is walked: the next pass then finds no table worth it.
+        if m.walk.cursor.is_none() {
+            m.walk.filters.reset(self.seq + 1);
+        }
         let mut at = m.walk.cursor.unwrap_or(0);
         while let Some(mm) = eng.mms.nth_of(memcg, at) {
             at += 1;
@@ -185,9 +169,6 @@ impl AgingTask {
             }
             eng.mms.picked(mm, node);
             m.walk.cursor = Some(at);
-            if starting {
-                m.walk.filters.reset(self.seq + 1);
-            }
             return Some(mm);
         }
         m.walk.cursor = None;
@@ -252,10 +233,15 @@ impl Engine {
         f.lruvec == w.lruvec && w.types.contains(f.lru_type())
     }
 
-    /// The host cleared a young entry that maps `id`. `pte_dirty`: the entry was dirty.
-    pub fn walk_young(&mut self, w: &Walk, id: FolioId, pte_dirty: bool) {
-        self.walk_dirty(id, pte_dirty);
+    /// The host cleared a young entry that maps `id`.
+    pub fn walk_young(&mut self, w: &Walk, id: FolioId, entry: YoungEntry) {
+        self.walk_dirty(id, entry.dirty);
         let youngest = self.lruvecs[w.lruvec].gens().max_seq;
+        let [_, joins] = self.rules.kernel.executable_joins;
+        let f = &mut self.folios[id];
+        if joins && entry.exec && f.lru_type() == LruType::File {
+            f.word.set(Flags::WORKINGSET);
+        }
         self.gen_promote(id, MultiGen::slot(youngest));
     }
 

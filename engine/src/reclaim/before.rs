@@ -66,7 +66,9 @@ impl LoopBefore {
                     Round::Scan(0) => self.finish(eng, cx.sc),
                     Round::Scan(budget) => {
                         self.budget = budget;
-                        self.eviction.begin(eng, cx, eng.cfg.scale.max_lru_batch);
+                        let whole = eng.cfg.scale.max_lru_batch;
+                        let within = eng.rules.kernel.batch_within_budget;
+                        self.eviction.begin(eng, cx, if within { budget.min(whole) } else { whole });
                         self.at = BeforeStage::Evicting;
                     }
                     Round::Age => {

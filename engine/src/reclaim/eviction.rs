@@ -149,12 +149,14 @@ impl Eviction {
     fn try_again(&self, eng: &mut Engine, id: FolioId, retried: bool) -> bool {
         let m = eng.lruvecs[self.lruvec].gens();
         let f = &mut eng.folios[id];
+        let t = f.lru_type();
+        let enters = (eng.rules.kernel.entry)(m, f.word, t, false);
         let known = Survivor {
-            lru_type: f.lru_type(),
             mapped: f.mapped(),
             retried,
+            enters_oldest: enters == m.min_seq[t.idx()],
         };
-        (eng.rules.kernel.survivor)(m, &mut f.word, known)
+        (eng.rules.kernel.survivor)(&mut f.word, known)
     }
 
     /// What a list says about dirty memory (`docs/rules/writeback.md`).

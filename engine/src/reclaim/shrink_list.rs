@@ -521,7 +521,13 @@ impl ShrinkList {
         } else {
             let t = f.lru_type();
             match eng.lruvecs[f.lruvec].lists {
-                LruvecLists::MultiGen(_) => (eng.rules.kernel.referenced)(&mut f.word, r, t),
+                LruvecLists::MultiGen(_) => {
+                    let [joins, _] = eng.rules.kernel.executable_joins;
+                    if joins && r.accessed > 0 && r.exec && t == LruType::File {
+                        f.word.set(Flags::WORKINGSET);
+                    }
+                    (eng.rules.kernel.referenced)(&mut f.word, r, t)
+                }
                 LruvecLists::Classic(_) => references::referenced(&mut f.word, r, t),
                 LruvecLists::List(_) if r.accessed > 0 => {
                     eng.list_referenced(self.folio);

@@ -159,11 +159,7 @@ pub enum Answer {
     /// To [`Work::Test`].
     References(References),
     /// To [`Work::Walk`]: the address space has been walked to its end in one go.
-    Walked {
-        /// Slots of leaf tables looked at. A walk of many stands for one whose task was switched
-        /// out meanwhile ([`crate::Switches::walk_resched_slots`]).
-        slots: u64,
-    },
+    Walked,
     /// To [`Work::Walk`], by a host that tells the engine of task switches itself
     /// ([`crate::Engine::mm_ran`]): a stretch of the address space has been walked. The engine asks
     /// for the rest, unless another walker has made the new generation meanwhile.

@@ -13,6 +13,8 @@ pub struct Kernel {
     pub(crate) entry: fn(&MultiGen, FlagWord, LruType, bool) -> u64,
     /// What entering as active does to the references.
     pub(crate) entered_active: fn(&mut FlagWord),
+    /// A folio is queued for its list by a page fault.
+    pub(crate) added_in_fault: fn(&mut FlagWord),
 
     // ---- references and tiers (docs/rules/generations.md)
     /// An access through a descriptor.
@@ -26,8 +28,13 @@ pub struct Kernel {
     /// Look-around without a walk context found one; the slot is that of the youngest generation.
     /// True: activate the folio.
     pub(crate) neighbour_found: fn(&mut FlagWord, usize) -> bool,
+    /// It leaves folios that are on no list alone: those of the batch that is being reclaimed.
+    pub(crate) looks_around_on_lists: bool,
     /// The reverse map has answered.
     pub(crate) referenced: fn(&mut FlagWord, References, LruType) -> Fate,
+    /// Executable file memory joins the working set at its first use, where the use is found by the
+    /// reverse map, by a walk.
+    pub(crate) executable_joins: [bool; 2],
     /// Kept without asking the reverse map, if mapped.
     pub(crate) kept_unasked: fn(FlagWord) -> bool,
 
@@ -43,6 +50,8 @@ pub struct Kernel {
     pub(crate) ttl_seq: fn(&MultiGen, EvictableTypes) -> u64,
 
     // ---- sorting and survivors (docs/rules/eviction.md)
+    /// The loop before the series isolates no more than its budget at a time.
+    pub(crate) batch_within_budget: bool,
     /// What moving to the next generation leaves of the references.
     pub(crate) protect: fn(&mut FlagWord),
     /// Folios protected by their tier go to the tail of the next generation.
@@ -50,7 +59,7 @@ pub struct Kernel {
     /// Does protecting a folio count for the controller? The flag: it was promoted lazily.
     pub(crate) counts_protected: fn(ProtectedBy, bool) -> bool,
     /// A survivor of the folio path: true to try it once more, false if it has been readied to go back.
-    pub(crate) survivor: fn(&MultiGen, &mut FlagWord, Survivor) -> bool,
+    pub(crate) survivor: fn(&mut FlagWord, Survivor) -> bool,
 
     // ---- feedback (docs/rules/workingset.md)
     /// Weights of tier 0 and of the tier compared with it.
@@ -101,12 +110,12 @@ pub(crate) enum ProtectedBy {
 /// What is known of a survivor besides its flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Survivor {
-    /// Its type.
-    pub(crate) lru_type: LruType,
     /// Mapped by some page table.
     pub(crate) mapped: bool,
     /// It has been tried twice.
     pub(crate) retried: bool,
+    /// As it is, it would enter the oldest generation.
+    pub(crate) enters_oldest: bool,
 }
 
 /// As what a recent refault counts.

@@ -9,20 +9,21 @@
 //! | `v612.rs` | generations of Linux 6.12 |
 //! | `v614.rs` | generations since 6.14, before and after the series |
 //! | `series.rs` | the reclaim-loop series, a function or two for each patch, and as it was merged |
-//! | `merged.rs` | generations of the 7.2 development tree |
+//! | `v72.rs` | what 7.2 and 7.3 changed about generations besides the series |
 //! | `faults.rs` | the faults of a backport, put in from outside |
 //!
 //! - A kernel generation is a constant [`Kernel`]: its file has a function for each rule and the table of
-//!   them. A new one is a file with the rules that changed and `Kernel { rule, ..v614::KERNEL }`.
+//!   them. A new one is a file with the rules that changed and `Kernel { rule, ..v614::KERNEL }`, or a
+//!   switch for each rule that puts it in, where they are to be told apart (`v72.rs`).
 //! - A patch is a switch, a line in [`patches`](crate::switches::patches) and a function in `series.rs`
 //!   that the loop asks.
 
 mod faults;
 pub(crate) mod kernel;
-mod merged;
 mod series;
 pub(crate) mod v612;
 pub(crate) mod v614;
+mod v72;
 
 pub(crate) use kernel::{Fate, Kernel, ProtectedBy, Survivor};
 
@@ -37,7 +38,7 @@ use series::Series;
 #[cfg_attr(feature = "state", serde(from = "Switches", into = "Switches"))]
 pub struct Rules {
     /// How generations work.
-    pub(crate) kernel: &'static Kernel,
+    pub(crate) kernel: Kernel,
     /// Is a refault recent that was evicted from this (truncated) sequence number?
     pub(crate) recent: fn(&MultiGen, LruType, u64) -> bool,
     /// How the reclaim loop works.
@@ -47,11 +48,11 @@ pub struct Rules {
 impl Rules {
     /// The rules that the switches ask for.
     pub fn new(sw: Switches) -> Self {
-        let kernel = match sw.refs_model {
-            RefsModel::V612 => &v612::KERNEL,
-            RefsModel::V614 => &v614::KERNEL,
-            RefsModel::V614Exec => &merged::KERNEL,
+        let mut kernel = match sw.refs_model {
+            RefsModel::V612 => v612::KERNEL,
+            RefsModel::V614 => v614::KERNEL,
         };
+        v72::put_in(&mut kernel, &sw);
         let recent = match sw.recent_test {
             RecentTest::MinSeq => v612::recent,
             RecentTest::Window => v614::recent,

@@ -15,17 +15,21 @@ use crate::workingset::shadow::SEQ_MASK;
 pub const KERNEL: Kernel = Kernel {
     entry,
     entered_active: |w| w.set_refs(0),
+    added_in_fault: |w| w.set(Flags::ACTIVE),
     accessed,
     standing,
     walk_found,
     neighbour_found,
+    looks_around_on_lists: false,
     referenced,
+    executable_joins: [false; 2],
     kept_unasked: |w| w.has(Flags::REFERENCED),
     forced_out: [LruType::File, LruType::Anon],
     level_min_seq,
     wants_aging,
     ttl_seq: |m, _types| m.min_seq[LruType::File.idx()],
     protect: clear_refs,
+    batch_within_budget: false,
     protected_to_tail: true,
     counts_protected: |by, _lazily_promoted| by == ProtectedBy::Tier,
     survivor,
@@ -125,7 +129,7 @@ fn wants_aging(m: &MultiGen, types: EvictableTypes) -> bool {
 }
 
 /// All but those that come clean soon go back as active and without references.
-fn survivor(_m: &MultiGen, w: &mut FlagWord, s: Survivor) -> bool {
+fn survivor(w: &mut FlagWord, s: Survivor) -> bool {
     let busy = Flags::DIRTY | Flags::WRITEBACK;
     if w.has(Flags::RECLAIM) && w.any(busy) {
         if w.has(Flags::WORKINGSET) {

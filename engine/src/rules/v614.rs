@@ -10,15 +10,18 @@ use crate::mglru::{MultiGen, MAX_NR_GENS, MIN_NR_GENS};
 use crate::reclaim::work::References;
 use crate::workingset::shadow::SEQ_MASK;
 
-/// The rules of 6.14 to 7.0.
+/// The rules of 6.14 to 7.1.
 pub const KERNEL: Kernel = Kernel {
     entry,
     entered_active: |_| {},
+    added_in_fault: |w| w.set(Flags::ACTIVE),
     accessed,
     standing,
     walk_found,
-    neighbour_found: |w, _youngest| second_use(w),
-    referenced,
+    neighbour_found: |w, youngest| second_use(w) && below(w, youngest),
+    looks_around_on_lists: true,
+    referenced: |w, r, _t| fate(w, r, second_use),
+    executable_joins: [false; 2],
     kept_unasked: |_| false,
     forced_out: LruType::ALL,
     level_min_seq,
@@ -28,6 +31,7 @@ pub const KERNEL: Kernel = Kernel {
         w.set_refs(0);
         w.clear(Flags::REFERENCED);
     },
+    batch_within_budget: true,
     protected_to_tail: false,
     counts_protected: |_by, lazily_promoted| !lazily_promoted,
     survivor,
@@ -46,24 +50,34 @@ pub(super) fn coming_clean(w: FlagWord) -> bool {
     w.has(Flags::RECLAIM) && w.any(Flags::DIRTY.union(Flags::WRITEBACK))
 }
 
-/// Counted from the youngest. The working set enters one generation younger.
 fn entry(m: &MultiGen, w: FlagWord, t: LruType, reclaiming: bool) -> u64 {
-    let workingset = u64::from(w.has(Flags::WORKINGSET));
+    entry_of(m, w, t, reclaiming, w.has(Flags::WORKINGSET))
+}
+
+/// Counted from the youngest. The working set enters one generation younger, as do folios on probation
+/// that are `wanted`.
+pub(super) fn entry_of(
+    m: &MultiGen,
+    w: FlagWord,
+    t: LruType,
+    reclaiming: bool,
+    wanted: bool,
+) -> u64 {
     let distance = if w.has(Flags::ACTIVE) {
-        2 - workingset
+        2 - u64::from(w.has(Flags::WORKINGSET))
     } else if reclaiming {
         4
     } else if fresh_anon(w, t) || coming_clean(w) {
         2
     } else {
-        4 - workingset
+        4 - u64::from(wanted)
     };
     let seq = (m.max_seq + 1).saturating_sub(distance);
     seq.max(m.min_seq[t.idx()])
 }
 
 /// Four uses are counted, the fifth makes a folio part of the working set.
-fn accessed(w: &mut FlagWord) {
+pub(super) fn accessed(w: &mut FlagWord) {
     if w.any(Flags::UNEVICTABLE) {
         return;
     }
@@ -126,16 +140,22 @@ fn second_use(w: &mut FlagWord) -> bool {
     true
 }
 
-fn join_workingset(w: &mut FlagWord) {
+pub(super) fn join_workingset(w: &mut FlagWord) {
     w.clear(Flags::REFERENCED);
     w.set_refs(0);
     w.set(Flags::WORKINGSET);
 }
 
-pub(super) fn referenced(w: &mut FlagWord, r: References, _t: LruType) -> Fate {
+/// On a list, and not the youngest.
+pub(super) fn below(w: &FlagWord, youngest: usize) -> bool {
+    w.gen().is_some_and(|slot| slot != youngest)
+}
+
+/// `again` is told of an accessed bit and says whether to activate.
+pub(super) fn fate(w: &mut FlagWord, r: References, again: fn(&mut FlagWord) -> bool) -> Fate {
     if r.accessed == 0 {
         Fate::Reclaim
-    } else if second_use(w) {
+    } else if again(w) {
         Fate::Activate
     } else {
         Fate::Keep
@@ -157,12 +177,12 @@ fn level_min_seq(m: &MultiGen, min: &mut [u64; 2], swappiness: u16) {
 
 /// Clean and unused folios may have missed their rotation: they are tried again. Of the rest, those
 /// that would enter the oldest generation again go back as active.
-fn survivor(m: &MultiGen, w: &mut FlagWord, s: Survivor) -> bool {
+fn survivor(w: &mut FlagWord, s: Survivor) -> bool {
     let busy = Flags::ACTIVE | Flags::DIRTY | Flags::WRITEBACK;
     if !s.retried && !s.mapped && !w.any(busy) {
         return true;
     }
-    if entry(m, *w, s.lru_type, false) == m.min_seq[s.lru_type.idx()] {
+    if s.enters_oldest {
         w.set_refs(0);
         w.clear(Flags::REFERENCED);
         w.set(Flags::ACTIVE);
@@ -188,7 +208,7 @@ pub(super) fn recent(m: &MultiGen, _t: LruType, seq: u64) -> bool {
 }
 
 /// The working set is restored; other folios get their uses back.
-fn refaulted(w: &mut FlagWord, low: u32, workingset: bool, in_fault: bool) -> Refaulted {
+pub(super) fn refaulted(w: &mut FlagWord, low: u32, workingset: bool, in_fault: bool) -> Refaulted {
     if workingset {
         w.set(Flags::WORKINGSET);
     } else {

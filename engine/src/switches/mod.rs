@@ -30,8 +30,18 @@ pub enum RefsModel {
     V612,
     /// Linux 6.14 and later.
     V614,
-    /// As merged: the first use of executable file memory sets workingset at once.
-    V614Exec,
+}
+
+/// Where the first use of executable file memory makes it part of the working set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub enum ExecutableJoins {
+    /// Nowhere.
+    Never,
+    /// Where the reverse map finds it.
+    ReverseMap,
+    /// Where a page-table walk finds it, too.
+    Always,
 }
 
 /// Least scan budget of the fixed-budget loop (`docs/rules/reclaim-loop.md#after-the-series`, `docs/rules/series.md`).
@@ -264,8 +274,10 @@ impl SwitchValue for PolicyKind {
     }
 }
 
-switch_enum!(RefsModel, "612, 614, 614+exec",
-    "612" => RefsModel::V612, "614" => RefsModel::V614, "614+exec" => RefsModel::V614Exec);
+switch_enum!(RefsModel, "612, 614", "612" => RefsModel::V612, "614" => RefsModel::V614);
+switch_enum!(ExecutableJoins, "never, reverse-map, always",
+    "never" => ExecutableJoins::Never, "reverse-map" => ExecutableJoins::ReverseMap,
+    "always" => ExecutableJoins::Always);
 switch_enum!(BudgetFloor, "none, v2, v5",
     "none" => BudgetFloor::None, "v2" => BudgetFloor::V2, "v5" => BudgetFloor::V5);
 switch_enum!(MinSeqFlush, "after, before, both",
@@ -376,6 +388,18 @@ switches! {
     policy: PolicyKind,
     /// How references are counted and where folios enter (`docs/rules/generations.md`).
     refs_model: RefsModel,
+    /// Folios on probation that have been referenced enter the second oldest generation (7.2).
+    entry_by_reference: bool,
+    /// A fault activates only the working set; it marks other folios as accessed (7.2).
+    fault_marks_accessed: bool,
+    /// The second use that the reverse map finds activates, the third makes a working-set folio (7.2; off: the
+    /// second does both).
+    second_use_activates: bool,
+    /// A refault in a fault counts as an activation only if it restores the working set (7.2).
+    restore_only_activate: bool,
+    /// Where the first use of executable file memory makes it part of the working set (merged: reverse
+    /// map; 7.3: always).
+    executable_joins: ExecutableJoins,
     /// Fixed scan budget per loop (patch 4).
     scan_budget: bool,
     /// Least budget (patch 4).
@@ -429,9 +453,6 @@ switches! {
     recent_test: RecentTest,
     /// Aging walks page tables (lru_gen feature bit 2); off: only look-around.
     page_table_walk: bool,
-    /// Slots a walk must scan before its task counts as switched out (`docs/rules/aging.md#walkers`). No constant of a kernel:
-    /// tuned on the recordings that `coldset lab fidelity` compares with.
-    walk_resched_slots: u64,
     /// Reclaim may write single dirty file folios (before 6.19).
     file_writeback_from_reclaim: bool,
     /// Global reclaim counters follow the 7.2 development tree (pgscan global also for memcg reclaim).

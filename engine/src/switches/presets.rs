@@ -2,8 +2,8 @@
 
 use super::patches::{up_to, STEPS};
 use super::{
-    BudgetFloor, DirtyFlush, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush, PolicyKind,
-    RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
+    BudgetFloor, DirtyFlush, ExecutableJoins, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush,
+    PolicyKind, RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
 };
 use crate::policies::{list_policies, ListKind};
 use coldset_nearest::did_you_mean;
@@ -86,8 +86,8 @@ const KERNELS: &[Preset] = &[
         build: v612_early,
     },
     Preset {
-        names: &["base", "mglru-7.0", "gen-before"],
-        doc: "multi-gen LRU before the reclaim-loop series (6.14 to 7.0)",
+        names: &["base", "v618", "mglru-7.0", "gen-before"],
+        doc: "multi-gen LRU before the reclaim-loop series (6.14 to 7.1)",
         paper: None,
         build: base,
     },
@@ -108,6 +108,18 @@ const KERNELS: &[Preset] = &[
         doc: "the series as merged (7.2 development tree)",
         paper: None,
         build: merged,
+    },
+    Preset {
+        names: &["v72"],
+        doc: "multi-gen LRU of 7.2: the series as merged, and what else changed",
+        paper: None,
+        build: v72,
+    },
+    Preset {
+        names: &["v73", "latest"],
+        doc: "multi-gen LRU of 7.3: executable files join the working set at their first use",
+        paper: None,
+        build: v73,
     },
     Preset {
         names: &["android_backport", "gen-faulty"],
@@ -183,11 +195,16 @@ pub fn preset(name: &str) -> Result<Switches, SwitchError> {
     Ok(switches)
 }
 
-/// 6.14 to 7.0, before the series.
+/// 6.14 to 7.1, before the series.
 fn base() -> Switches {
     Switches {
         policy: PolicyKind::MultiGen,
         refs_model: RefsModel::V614,
+        entry_by_reference: false,
+        fault_marks_accessed: false,
+        second_use_activates: false,
+        restore_only_activate: false,
+        executable_joins: ExecutableJoins::Never,
         scan_budget: false,
         budget_floor: BudgetFloor::None,
         rotate_on_empty_budget: false,
@@ -214,7 +231,6 @@ fn base() -> Switches {
         retry_skips_writeback: false,
         recent_test: RecentTest::Window,
         page_table_walk: true,
-        walk_resched_slots: 32_768,
         file_writeback_from_reclaim: false,
         counters_72: false,
         min_ttl_ms: 0,
@@ -291,7 +307,7 @@ fn v5() -> Switches {
 
 fn merged() -> Switches {
     Switches {
-        refs_model: RefsModel::V614Exec,
+        executable_joins: ExecutableJoins::ReverseMap,
         budget_floor: BudgetFloor::None,
         rotate_on_empty_budget: false,
         unevictable_generic: true,
@@ -301,6 +317,28 @@ fn merged() -> Switches {
         retry_skips_writeback: true,
         counters_72: true,
         ..v5()
+    }
+}
+
+/// Of what was merged, 7.2 has all but the rules for executable files and for requests for anonymous memory
+/// only.
+fn v72() -> Switches {
+    Switches {
+        executable_joins: ExecutableJoins::Never,
+        anon_only_strict: false,
+        entry_by_reference: true,
+        fault_marks_accessed: true,
+        second_use_activates: true,
+        restore_only_activate: true,
+        ..merged()
+    }
+}
+
+fn v73() -> Switches {
+    Switches {
+        executable_joins: ExecutableJoins::Always,
+        anon_only_strict: true,
+        ..v72()
     }
 }
 

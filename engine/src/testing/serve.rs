@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, NodeId};
 use crate::mglru::look_around::window;
-use crate::mglru::mms::Walk;
+use crate::mglru::mms::{Walk, YoungEntry};
 use crate::mglru::LookAround;
 use crate::reclaim::cx::Cx;
 use crate::reclaim::lruvec_loop::LruvecLoop;
@@ -291,7 +291,6 @@ impl Host {
 
     fn walk(&mut self, w: &Walk) -> Answer {
         self.seen.walks += 1;
-        let mut slots = 0;
         for table in 0..u64::from(self.next_index).div_ceil(TABLE) {
             if !self.eng.walk_wants_table(w, table) {
                 continue;
@@ -303,13 +302,13 @@ impl Host {
                     young += 1;
                     self.script(id).accessed = 0;
                     let dirty = self.script(id).pte_dirty;
-                    self.eng.walk_young(w, id, dirty);
+                    let entry = YoungEntry { dirty, exec: false };
+                    self.eng.walk_young(w, id, entry);
                 }
             }
-            slots += TABLE;
             self.eng.walk_table_done(w, table, TABLE, young);
         }
-        Answer::Walked { slots }
+        Answer::Walked
     }
 
     fn unmap(&mut self, id: FolioId) -> Answer {

@@ -1,8 +1,9 @@
 //! Running a recorded case and holding it against the kernel's counters.
 
-use super::reference::{Reference, Run};
+use super::kernels::Policy;
+use super::reference::{Point, Reference, Run};
 use super::sequences::{Access, Case, Kind};
-use crate::replay::{replay, Clock, Replay, ReplayError, ReplayOptions};
+use crate::replay::{replay, Clock, Replay, ReplayError, ReplayOptions, SeriesPoint};
 use crate::traces::{Op, OpKind, Trace};
 use coldset_machine::SwapConfig;
 
@@ -12,43 +13,6 @@ const OWN_PAGES: u32 = 3;
 const OWN_PAGES_WRITER: u32 = 4;
 /// zram of the recording machine, pages.
 const ZRAM_PAGES: u32 = (512 << 20) / 4096;
-
-/// A lab variant for each recorded policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Policy {
-    /// Name in the reference.
-    pub recorded: &'static str,
-    /// Lab variant.
-    pub variant: &'static str,
-    /// Assignments on top.
-    pub set: &'static [&'static str],
-}
-
-/// The recorded policies.
-pub const POLICIES: [Policy; 3] = [
-    Policy {
-        recorded: "mglru-0x7",
-        variant: "v612",
-        set: &[],
-    },
-    Policy {
-        recorded: "mglru-0x1",
-        variant: "v612",
-        set: &["page_table_walk=off"],
-    },
-    Policy {
-        recorded: "classic",
-        variant: "classic",
-        set: &["file_writeback_from_reclaim=on"],
-    },
-];
-
-impl Policy {
-    /// The policy of a recorded name.
-    pub fn of(recorded: &str) -> Option<Policy> {
-        POLICIES.into_iter().find(|p| p.recorded == recorded)
-    }
-}
 
 /// Counters that are compared.
 pub const COUNTERS: [&str; 12] = [
@@ -90,8 +54,8 @@ pub struct CaseResult {
     pub policy: &'static str,
     /// Counters.
     pub counters: Vec<Compared>,
-    /// The replay at the first phase, for a closer look.
-    pub first: Replay,
+    /// The replay at the first phase and the kernel's first run, at the points where both were read.
+    pub points: Vec<(SeriesPoint, Point)>,
 }
 
 /// The trace of a case.
@@ -202,6 +166,16 @@ pub fn compare(
         case,
         policy: policy.recorded,
         counters,
-        first: replays.swap_remove(0),
+        points: points_of(replays.swap_remove(0), first_run),
     }))
+}
+
+/// What both read after the same number of accesses.
+fn points_of(ours: Replay, run: &Run) -> Vec<(SeriesPoint, Point)> {
+    let series = run.root().map_or(&[][..], |r| &r.series);
+    let beside = |p: SeriesPoint| {
+        let theirs = series.iter().find(|k| k.accesses == p.access)?;
+        Some((p, theirs.clone()))
+    };
+    ours.series.into_iter().filter_map(beside).collect()
 }

@@ -1,6 +1,6 @@
-//! Memory counters of an unmodified Linux 6.12.117 for the [`sequences`](super::sequences).
+//! Memory counters that unmodified kernels showed for the [`sequences`](super::sequences).
 //!
-//! A trimmed copy is built in; an untrimmed directory is read as well (same schema).
+//! Trimmed copies are built in ([`kernels`](super::kernels)); untrimmed files are read as well (same schema).
 
 use std::fs;
 use std::io::Read;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-/// The built-in tables, packed by `scripts/trim-reference`.
-const EMBEDDED: &[u8] = include_bytes!("../../data/reference/linux-6.12.json.zst");
+use super::kernels::RecordedKernel;
+
 /// Names looked for in a directory, first found first.
 const FILE_NAMES: [&str; 3] = ["golden.json", "linux-6.12.json", "linux-6.12.json.zst"];
 /// Unpacked size above which a file is not such a table.
@@ -32,6 +32,14 @@ pub enum ReferenceError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The table is of a kernel that no lab variant stands for.
+    #[error("{path}: recorded on Linux {kernel}, which no lab variant stands for; known are 6.12, 6.18 and 7.2")]
+    Kernel {
+        /// File concerned.
+        path: PathBuf,
+        /// The release it names.
+        kernel: String,
+    },
     /// The file is not a reference table.
     #[error("{path}: not a reference table: {source}")]
     Format {
@@ -42,10 +50,14 @@ pub enum ReferenceError {
     },
 }
 
-/// All runs and bounds.
+/// All runs of a kernel, and bounds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Reference {
+    /// Release of the kernel; tables without one are of 6.12.
+    #[serde(default = "first_recorded")]
+    pub kernel: String,
     /// Exact LRU and clairvoyant replacement, by case.
+    #[serde(default)]
     pub bounds: IndexMap<String, Bounds>,
     /// Every recorded run: cases by policies by repeats.
     pub runs: Vec<Run>,
@@ -155,13 +167,13 @@ impl Run {
 }
 
 impl Reference {
-    /// The built-in tables.
+    /// The packed table of a kernel.
     ///
     /// # Errors
-    /// Only if the built-in file is damaged.
-    pub fn embedded() -> Result<Self, ReferenceError> {
-        let path = Path::new("built-in linux-6.12.json.zst");
-        parse(path, &unpack(path, EMBEDDED)?)
+    /// It cannot be unpacked or read.
+    pub(super) fn unpacked(kernel: &str, packed: &[u8]) -> Result<Self, ReferenceError> {
+        let path = PathBuf::from(format!("built-in linux-{kernel}.json.zst"));
+        parse(&path, &unpack(&path, packed)?)
     }
 
     /// Tables from a file, or from a directory that holds one under a known name.
@@ -189,6 +201,17 @@ impl Reference {
         }
     }
 
+    /// The kernel that the table, read from `path`, is of.
+    ///
+    /// # Errors
+    /// One that no lab variant stands for.
+    pub fn recorded_kernel(&self, path: &Path) -> Result<RecordedKernel, ReferenceError> {
+        RecordedKernel::of(&self.kernel).ok_or_else(|| ReferenceError::Kernel {
+            path: path.to_owned(),
+            kernel: self.kernel.clone(),
+        })
+    }
+
     /// Runs of a case, in file order.
     pub fn runs_of<'a>(&'a self, case: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().filter(move |run| run.case == case)
@@ -202,6 +225,10 @@ impl Reference {
     ) -> impl Iterator<Item = &'a Run> {
         self.runs_of(case).filter(move |run| run.policy == policy)
     }
+}
+
+fn first_recorded() -> String {
+    "6.12.117".into()
 }
 
 fn unpack(path: &Path, packed: &[u8]) -> Result<Vec<u8>, ReferenceError> {
@@ -228,14 +255,18 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Reference, ReferenceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fidelity::kernels::KERNELS;
+
+    fn v612() -> Reference {
+        KERNELS[0].reference().unwrap()
+    }
 
     #[test]
     fn built_in_tables_are_whole() {
-        let reference = Reference::embedded().unwrap();
+        let reference = v612();
         assert_eq!(reference.runs.len(), 72);
         assert_eq!(reference.bounds.len(), 11);
         assert_eq!(reference.bounds["d_pread_cyc"].lru_misses, 122_880);
-        assert!(EMBEDDED.len() < 400 * 1024);
         for run in &reference.runs {
             let root = run.root().unwrap();
             assert!(!run.killed && root.series.len() >= 11);
@@ -252,7 +283,7 @@ mod tests {
     /// The strict figures of the cyclic case under the multi-generation policy.
     #[test]
     fn cyclic_case_reads_back() {
-        let reference = Reference::embedded().unwrap();
+        let reference = v612();
         let run = reference
             .runs_under("d_pread_cyc", "mglru-0x7")
             .next()
@@ -274,7 +305,7 @@ mod tests {
         assert!(missing.contains("golden.json"), "{missing}");
 
         fs::write(dir.join("linux-6.12.json.zst"), EMBEDDED).unwrap();
-        let embedded = Reference::embedded().unwrap();
+        let embedded = v612();
         assert_eq!(Reference::load(&dir).unwrap(), embedded);
 
         // The untrimmed file has further keys and is not packed; it comes first.

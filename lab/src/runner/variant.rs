@@ -18,7 +18,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Reads `PRESET[+SUFFIX|+SWITCH=VALUE]...`; `set` is applied before the variant's own.
+    /// Reads `PRESET[+SUFFIX|+SWITCH|+SWITCH=VALUE]...`, where a bare switch is switched on; `set` is applied
+    /// before the variant's own.
     ///
     /// # Errors
     /// Unknown preset, suffix, switch or value.
@@ -30,22 +31,15 @@ impl Variant {
             RunnerError::name("variant", preset, names, "see: coldset lab list")
         })?;
         let mut all = set.to_vec();
-        // A value may hold a plus (`refs_model=614+exec`): what has no `=` goes on with it.
-        let mut own: Vec<String> = Vec::new();
         for part in rest.split('+').filter(|part| !part.is_empty()) {
             if let Some(suffix) = presets::suffix(part) {
-                own.extend(suffix.set.iter().map(|(n, v)| format!("{n}={v}")));
-                continue;
-            }
-            match own.last_mut() {
-                Some(last) if !part.contains('=') => {
-                    last.push('+');
-                    last.push_str(part);
-                }
-                _ => own.push(part.to_owned()),
+                all.extend(suffix.set.iter().map(|(n, v)| format!("{n}={v}")));
+            } else if Switches::NAMES.contains(&part) {
+                all.push(format!("{part}=on"));
+            } else {
+                all.push(part.to_owned());
             }
         }
-        all.extend(own);
         for assignment in &all {
             switches.assign(assignment)?;
         }
@@ -80,21 +74,25 @@ impl Variant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldset_engine::switches::RefsModel;
+    use coldset_engine::switches::ExecutableJoins;
 
     #[test]
     fn switches_follow_the_name() {
         let v = Variant::parse(
-            "base+smaller_batch=on+refs_model=614+exec+scan_budget=on",
+            "base+smaller_batch=on+executable_joins=always+scan_budget",
             &[],
         )
         .unwrap();
         assert_eq!(v.preset, "base");
         assert!(v.switches.smaller_batch && v.switches.scan_budget);
-        assert_eq!(v.switches.refs_model, RefsModel::V614Exec);
+        assert_eq!(v.switches.executable_joins, ExecutableJoins::Always);
         assert_eq!(
             v.set,
-            ["smaller_batch=on", "refs_model=614+exec", "scan_budget=on"]
+            [
+                "smaller_batch=on",
+                "executable_joins=always",
+                "scan_budget=on"
+            ]
         );
     }
 

@@ -9,7 +9,7 @@ use crate::mem::mapping::{table_key, TABLE_EXISTS, TABLE_YOUNG};
 use crate::mem::{MappingFlags, MappingId, Pte};
 use crate::sim::TimeClass;
 use crate::world::World;
-use coldset_engine::mglru::walk::Walk;
+use coldset_engine::mglru::walk::{Walk, YoungEntry};
 use coldset_engine::reclaim::Answer;
 use coldset_engine::LruType;
 
@@ -31,7 +31,7 @@ impl World {
     /// Walks an address space, or a stretch of it, and reports accessed entries.
     pub(crate) fn walk_mm(&mut self, ctx: &Ctx, walk: &Walk) -> Answer {
         let in_stretches = ctx.task().is_some();
-        let (mut slots, mut young) = (0, 0);
+        let mut young = 0;
         let from = MappingId((walk.at >> 32) as u32);
         let mut first_table = walk.at as u32;
         for i in 0..self.mms[walk.mm.idx()].mappings.len() {
@@ -53,9 +53,7 @@ impl World {
                     let next = Some(position(id, table));
                     return Answer::Stretch { young, next };
                 }
-                let (len, found) = self.walk_table(ctx, walk, id, table);
-                slots += len;
-                young += found;
+                young += self.walk_table(ctx, walk, id, table);
                 table += 1;
             }
         }
@@ -63,7 +61,7 @@ impl World {
         if in_stretches {
             Answer::Stretch { young, next: None }
         } else {
-            Answer::Walked { slots }
+            Answer::Walked
         }
     }
 
@@ -79,13 +77,13 @@ impl World {
         !m.flags.intersects(skip) && self.engine.walk_wants_type(walk, t)
     }
 
-    /// Walks a leaf table if it is worth it. Returns slots looked at and young ones.
-    fn walk_table(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> (u64, u64) {
+    /// Walks a leaf table if it is worth it. Returns the young entries found.
+    fn walk_table(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> u64 {
         let m = &mut self.mappings[id.0 as usize];
         let (start, object) = (m.start, m.object);
         let upper = &mut m.tables[table as usize];
         if *upper & TABLE_EXISTS == 0 {
-            return (0, 0);
+            return 0;
         }
         let enter = self.params.walk_table_ns;
         let key = table_key(id, table);
@@ -96,11 +94,12 @@ impl World {
             };
             if skip {
                 ctx.charge(TimeClass::AllocStall, enter);
-                return (0, 0);
+                return 0;
             }
         }
         let range = m.table_range(table);
         let len = u64::from(range.end - range.start);
+        let exec = m.flags.contains(MappingFlags::EXEC);
         let mut young = 0;
         for e in range {
             let pte = self.mappings[id.0 as usize].ptes[e as usize];
@@ -115,12 +114,13 @@ impl World {
             }
             self.mappings[id.0 as usize].ptes[e as usize] -= Pte::YOUNG;
             young += 1;
-            self.engine.walk_young(walk, f, pte.contains(Pte::DIRTY));
+            let dirty = pte.contains(Pte::DIRTY);
+            self.engine.walk_young(walk, f, YoungEntry { dirty, exec });
         }
         self.engine.walk_table_done(walk, key, len, young);
         let p = &self.params;
         let ns = enter + len * p.walk_pte_ns + young * p.walk_clear_young_ns;
         ctx.charge(TimeClass::AllocStall, ns);
-        (len, young)
+        young
     }
 }

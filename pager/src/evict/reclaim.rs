@@ -109,9 +109,11 @@ impl<'a> ReclaimRun<'a> {
                 }
                 Work::Walk(_) => {
                     drop(core);
-                    let slots = task.walk().map_or(0, |w| self.by.sweeper.walk(&w));
+                    if let Some(w) = task.walk() {
+                        self.by.sweeper.walk(&w);
+                    }
                     core = res.core();
-                    task.answer(Answer::Walked { slots });
+                    task.answer(Answer::Walked);
                 }
                 Work::Unmap { folio } => {
                     self.unmap(&mut core, folio);

@@ -81,8 +81,7 @@ impl Sweeper {
         }
     }
 
-    fn sweep(&self, area: &Area, walk: Option<&WalkOf>) -> u64 {
-        let mut slots = 0;
+    fn sweep(&self, area: &Area, walk: Option<&WalkOf>) {
         if !area.is_explicit() {
             area.memory().check_whole();
         }
@@ -91,7 +90,6 @@ impl Sweeper {
                 continue;
             }
             let range = area.block(b);
-            slots += range.len() as u64;
             let found = self.look(area, b);
             if found.any {
                 self.tell(area, walk, b, &found);
@@ -99,7 +97,6 @@ impl Sweeper {
         }
         area.swept();
         self.res.counts.sweeps.fetch_add(1, Relaxed);
-        slots
     }
 
     /// Scans and zaps a block.

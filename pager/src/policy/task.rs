@@ -3,7 +3,8 @@
 use super::{Policy, CPU};
 use crate::record::arguments::digest;
 use crate::record::ops::Op;
-use coldset_engine::mglru::{look_around::LookAround, walk::Walk};
+use coldset_engine::mglru::look_around::LookAround;
+use coldset_engine::mglru::walk::{Walk, YoungEntry};
 use coldset_engine::reclaim::{
     Answer, Decision, Freed, Outcome, ReclaimKind, ReclaimTask, ScanControl, Work,
 };
@@ -146,7 +147,7 @@ impl Policy {
     /// A walk has met a young page.
     pub(crate) fn walk_young(&mut self, w: &WalkOf, id: FolioId) {
         self.note(Op::WalkYoung(w.id, id));
-        self.engine.walk_young(&w.walk, id, false);
+        self.engine.walk_young(&w.walk, id, YoungEntry::default());
     }
 
     /// A walk is through with a block.

@@ -147,7 +147,7 @@ fn pack_answer(a: Option<Answer>) -> (u64, u64) {
             let bits = u64::from(r.locked) | u64::from(r.unknown) << 1 | u64::from(r.exec) << 2;
             (1, bits | u64::from(r.accessed) << 3)
         }
-        Some(Answer::Walked { slots }) => (2, slots),
+        Some(Answer::Walked) => (2, 0),
         Some(Answer::Unmapped { deferred, writable }) => {
             (3, u64::from(deferred) | u64::from(writable) << 1)
         }
@@ -178,7 +178,7 @@ fn unpack_answer(kind: u64, value: u64) -> Option<Option<Answer>> {
             exec: bit(2),
             accessed: (value >> 3) as u32,
         })),
-        2 => Some(Answer::Walked { slots: value }),
+        2 => Some(Answer::Walked),
         3 => Some(Answer::Unmapped {
             deferred: bit(0),
             writable: bit(1),

@@ -222,8 +222,8 @@ mod tests {
         assert_eq!(of(insert), [15, 0xAC, 2, 3, 9]);
         let left = Op::Left(region, 3, Left::Back, Some(0), None);
         assert_eq!(of(left), [17, 0xAC, 2, 3, 2, 1, 0]);
-        let answer = Some(Answer::Walked { slots: 8 });
-        assert_eq!(of(Op::Step(1, answer)), [19, 1, 2, 8]);
+        let answer = Some(Answer::Walked);
+        assert_eq!(of(Op::Step(1, answer)), [19, 1, 2, 0]);
         assert_eq!(of(Op::Map(folio, true)), [23, 5, 1]);
         assert_eq!(of(Op::End()), [33]);
     }

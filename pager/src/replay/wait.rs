@@ -34,7 +34,7 @@ impl Wait {
     pub(super) fn of_answer(answer: Option<Answer>) -> Self {
         match answer {
             Some(Answer::References(_)) => Self::References,
-            Some(Answer::Walked { .. }) => Self::Walked,
+            Some(Answer::Walked) => Self::Walked,
             Some(Answer::Unmapped { .. }) => Self::Unmapped,
             Some(Answer::Written(_)) => Self::Written,
             Some(Answer::Slot(_)) => Self::Slot,
