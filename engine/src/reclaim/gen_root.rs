@@ -69,14 +69,14 @@ impl GenRootVisit {
         eng.lru_add_drain(cpu);
         let n = &eng.nodes[node.idx()];
         let mut reclaimable = n.lru_pages(LruList::InactiveFile);
-        if sc.may_swap && eng.swap_free > 0 {
+        if sc.may_swap && eng.swap_free() > 0 {
             reclaimable += n.lru_pages(LruList::InactiveAnon);
         }
         if let Some(p) = initial_priority(
             sc.priority,
             reclaimable,
             sc.nr_to_reclaim,
-            eng.cfg.scale.shift,
+            eng.config().scale.shift,
         ) {
             sc.priority = p;
         }
@@ -115,13 +115,13 @@ impl GenRootVisit {
                     };
                     let rotate = l.rotate();
                     self.at = RootStage::Slab { rotate, stats };
-                    if eng.cfg.has_slab {
+                    if eng.config().has_slab {
                         return Some(self.slab(cx.sc));
                     }
                 }
                 RootStage::Slab { rotate, stats } => {
                     let (rotate, stats) = (*rotate, *stats);
-                    if eng.cfg.has_slab {
+                    if eng.config().has_slab {
                         match cx.answer.take() {
                             Some(Answer::Slab(n)) => cx.sc.nr_reclaimed += n,
                             Some(_) => {}
@@ -135,7 +135,7 @@ impl GenRootVisit {
                         order.stop(eng);
                         let earlier = std::mem::take(&mut self.reclaimed_before);
                         if cx.sc.nr_reclaimed > 0 {
-                            eng.nodes[self.node.idx()].kswapd_failures = 0;
+                            eng.nodes[self.node.idx()].progress();
                         }
                         cx.sc.nr_reclaimed += earlier;
                     }

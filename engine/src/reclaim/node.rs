@@ -13,7 +13,7 @@ use crate::ids::{MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::memcg::heat::VisitStats;
 use crate::memcg::LruOp;
-use crate::node::{ThrottleReason, MAX_RECLAIM_RETRIES};
+use crate::node::ThrottleReason;
 use crate::switches::PolicyKind;
 
 /// A visit in progress.
@@ -128,7 +128,7 @@ impl WalkVisit {
                             .apply(self.memcg, LruOp::Young);
                     }
                     self.at = VisitStage::Slab { rotate, stats };
-                    if eng.cfg.has_slab {
+                    if eng.config().has_slab {
                         return Some(self.slab(cx.sc));
                     }
                 }
@@ -139,7 +139,7 @@ impl WalkVisit {
                         rotate: *rotate,
                         sizable: false,
                     };
-                    if eng.cfg.has_slab {
+                    if eng.config().has_slab {
                         match cx.answer.take() {
                             Some(Answer::Slab(n)) if cx.sc.root_reclaim() => {
                                 cx.sc.nr_reclaimed += n
@@ -197,7 +197,7 @@ impl WalkVisit {
         let nr = sc.nr;
         let target = sc.target.unwrap_or(MemcgId::ROOT);
         let target_lruvec = eng.lruvec_id(target, self.node);
-        let hz = eng.cfg.hz;
+        let hz = eng.config().hz;
         let node = &mut eng.nodes[self.node.idx()];
         if sc.is_kswapd() {
             if nr.writeback != 0 && nr.writeback == nr.taken {
@@ -212,7 +212,7 @@ impl WalkVisit {
             }
         }
         if nr.dirty != 0 && nr.dirty == nr.congested {
-            let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
+            let sane = sc.target.is_none() || eng.config().cgroup_v2;
             if sc.target.is_some() && sane {
                 eng.lruvecs[target_lruvec].cgroup_congested = true;
             }
@@ -232,7 +232,7 @@ impl WalkVisit {
                 .push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
         }
         if progress {
-            eng.nodes[self.node.idx()].kswapd_failures = 0;
+            eng.nodes[self.node.idx()].progress();
         } else if sc.cache_trim_mode {
             sc.cache_trim_mode_failed = true;
         }
@@ -268,14 +268,14 @@ impl Engine {
     /// (`docs/rules/writeback.md#what-reclaim-tells`).
     pub(crate) fn throttle_worthwhile(&self, node: NodeId) -> bool {
         let n = &self.nodes[node.idx()];
-        n.kswapd_failures < MAX_RECLAIM_RETRIES && 2 * n.write_pending > self.node_reclaimable(node)
+        !n.hopeless() && 2 * n.write_pending() > self.node_reclaimable(node)
     }
 
     /// Pages of a node that reclaim could free: file lists, and anonymous ones if there is swap.
     pub fn node_reclaimable(&self, node: NodeId) -> u64 {
         let n = &self.nodes[node.idx()];
         let file = n.lru_pages(LruList::InactiveFile) + n.lru_pages(LruList::ActiveFile);
-        if self.swap_free == 0 {
+        if self.swap_free() == 0 {
             return file;
         }
         file + n.lru_pages(LruList::InactiveAnon) + n.lru_pages(LruList::ActiveAnon)

@@ -186,7 +186,7 @@ impl World {
         let done = self.devices[device].submit(ctx.now(), request);
         ctx.charge(TimeClass::Fault, done.cpu_ns);
         self.engine
-            .count_host(ctx.memcg, Counter::Pgpgin, (bytes / 1024) as i64);
+            .count(ctx.memcg, Counter::Pgpgin, (bytes / 1024) as i64);
         if done.result.is_err() {
             // Only the reader hears of it: fsync reports writes. A later read tries again.
             self.fail_read(object, pages);

@@ -66,11 +66,11 @@ impl World {
             // RAM without a limit: the machine's own threshold is never met.
             u64::MAX / (1 << 20)
         } else {
-            self.engine.zones.iter().map(|z| z.free).sum()
+            self.engine.zones.all().iter().map(|z| z.free).sum()
         };
         GlobalFigures {
             free,
-            totalreserve: totalreserve(&self.engine.zones),
+            totalreserve: totalreserve(self.engine.zones.all()),
             inactive_file: stat(Counter::InactiveFile),
             active_file: stat(Counter::ActiveFile),
             file_dirty: stat(Counter::FileDirty),

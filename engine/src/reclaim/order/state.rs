@@ -10,7 +10,7 @@ use crate::switches::{MemcgHeat, RefaultKind};
 impl Engine {
     /// A memcg came into being.
     pub(crate) fn heat_online(&mut self, id: MemcgId) {
-        let now = self.now;
+        let now = self.now();
         let kept = self.switches().memcg_heat;
         for node in &mut self.nodes {
             match kept {
@@ -35,11 +35,11 @@ impl Engine {
 
     /// A wheel with everything below `root`, all cold.
     pub(crate) fn make_wheel(&mut self, root: MemcgId, node: NodeId) {
-        let mut wheel = DecayWheel::new(self.heat, self.now);
+        let mut wheel = DecayWheel::new(*self.heat_config(), self.now());
         let kind = self.switches().heat_refaults as usize;
         for memcg in self.memcgs.preorder(root).skip(1) {
             let lruvec = self.lruvec_id(memcg, node);
-            wheel.insert(memcg, self.now, self.lruvecs[lruvec].refaults[kind]);
+            wheel.insert(memcg, self.now(), self.lruvecs[lruvec].refaults[kind]);
             if !self.memcgs[memcg].online() {
                 wheel.offline(memcg);
             }
@@ -56,7 +56,7 @@ impl Engine {
     /// Memcgs of a node by heat at present, the root not included; empty if heat is off.
     pub fn heat_histogram(&self, node: NodeId) -> Vec<u64> {
         let heat = &self.nodes[node.idx()].heat;
-        let mut by_heat = vec![0; usize::from(self.heat.levels.max()) + 1];
+        let mut by_heat = vec![0; usize::from(self.heat_config().levels.max()) + 1];
         match self.switches().memcg_heat {
             MemcgHeat::Off => by_heat.clear(),
             MemcgHeat::Posted => {
@@ -66,7 +66,7 @@ impl Engine {
             }
             MemcgHeat::Wheel => match heat.wheels.get(&MemcgId::ROOT) {
                 Some(wheel) => {
-                    let all = wheel.histogram(self.now);
+                    let all = wheel.histogram(self.now());
                     by_heat.iter_mut().zip(all).for_each(|(to, n)| *to = n);
                 }
                 None => by_heat[0] = self.memcgs.nr_memcgs() as u64 - 1,
@@ -100,7 +100,7 @@ impl Engine {
             return;
         }
         let order: Vec<MemcgId> = self.memcgs.preorder(MemcgId::ROOT).collect();
-        for n in 0..self.cfg.nr_nodes {
+        for n in 0..self.config().nr_nodes {
             for &memcg in &order {
                 let at = self.lruvec_id(memcg, NodeId(n));
                 self.lruvecs[at].folded_activations = self.own_activations(at);
@@ -121,7 +121,7 @@ impl Engine {
         let Some(parent) = self.memcgs[memcg].parent() else {
             return;
         };
-        for n in 0..self.cfg.nr_nodes {
+        for n in 0..self.config().nr_nodes {
             let own = self.own_activations(self.lruvec_id(memcg, NodeId(n)));
             let at = self.lruvec_id(parent, NodeId(n));
             self.lruvecs[at].inherited_activations += own as u64;
@@ -134,7 +134,7 @@ impl Engine {
         let lruvec = self.lruvec_id(memcg, node);
         let size = self.lruvecs[lruvec].gens().evictable_pages(types);
         if self.memcgs[memcg].online() {
-            self.cfg.scale.scan_share(size, sc.priority) != 0
+            self.config().scale.scan_share(size, sc.priority) != 0
         } else {
             size != 0
         }

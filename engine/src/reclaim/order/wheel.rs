@@ -39,7 +39,7 @@ impl WheelOrder {
             eng.make_wheel(root, node);
         }
         let limits = eng.memcgs.limit_changes();
-        let now = eng.now;
+        let now = eng.now();
         let wheel = eng.wheel_mut(root, node);
         Some(Self {
             node,
@@ -60,7 +60,7 @@ impl WheelOrder {
         if !std::mem::replace(&mut self.root_done, true) && eng.may_reclaim(sc, self.root) {
             return Some(self.root);
         }
-        let now = eng.now;
+        let now = eng.now();
         while let Some(memcg) = self.pick(eng) {
             eng.memcgs.hold(memcg).expect("members of a wheel exist");
             match eng.protection(sc, memcg) {
@@ -79,8 +79,8 @@ impl WheelOrder {
                 let heat = wheel.heat_at(memcg, now);
                 match wheel.level_of(heat, now) {
                     HeatLevel::Cold => {}
-                    HeatLevel::Warm => eng.count_host(memcg, Counter::HeatVisitsWarm, 1),
-                    HeatLevel::Hot => eng.count_host(memcg, Counter::HeatVisitsHot, 1),
+                    HeatLevel::Warm => eng.count(memcg, Counter::HeatVisitsWarm, 1),
+                    HeatLevel::Hot => eng.count(memcg, Counter::HeatVisitsHot, 1),
                 }
             }
             return Some(memcg);
@@ -91,7 +91,7 @@ impl WheelOrder {
 
     /// Level by level; those who stand aside last.
     fn pick(&mut self, eng: &mut Engine) -> Option<MemcgId> {
-        let now = eng.now;
+        let now = eng.now();
         let wheel = eng.wheel_mut(self.root, self.node);
         loop {
             if let Some(id) = wheel.pick(&mut self.call, now, self.level) {
@@ -107,7 +107,7 @@ impl WheelOrder {
     pub(super) fn result(&mut self, eng: &mut Engine, sc: &ScanControl, v: &Visited) {
         if let Some(memcg) = self.held.take() {
             debug_assert_eq!(memcg, v.memcg);
-            let now = eng.now;
+            let now = eng.now();
             let lruvec = eng.lruvec_id(memcg, self.node);
             let kind = eng.switches().heat_refaults as usize;
             let refaults = eng.lruvecs[lruvec].refaults[kind];
@@ -129,7 +129,7 @@ impl WheelOrder {
     pub(super) fn stop(&mut self, eng: &mut Engine) {
         self.ended = true;
         if let Some(memcg) = self.held.take() {
-            let now = eng.now;
+            let now = eng.now();
             eng.wheel_mut(self.root, self.node).put(memcg, now, 0);
             eng.memcgs.unhold(memcg);
         }

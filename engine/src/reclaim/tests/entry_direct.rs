@@ -130,7 +130,8 @@ fn r5_scan_shares() {
 fn the_end_of_a_call_takes_the_snapshot_of_activations() {
     let mut h = Host::new("classic");
     let lruvec = h.lruvec;
-    h.eng.count_event(lruvec, Counter::ActivateFile, 7);
+    h.eng
+        .count(h.eng.memcg_of(lruvec), Counter::ActivateFile, 7);
     h.limit(32);
     assert_eq!(
         h.eng.lruvec(lruvec).refaults_snapshot,

@@ -95,17 +95,17 @@ fn the_marks_go_when_kswapd_sleeps_on_a_balanced_node() {
     let mut h = host("classic", true);
     let mut zone = Zone::new(NODE, ZoneClass::Normal, 1000);
     zone.high = 10;
-    h.eng.zones = vec![zone];
+    h.eng.zones.set(vec![zone]);
     in_flight(&mut h, 64, 64);
     let mut sc = kswapd();
     visit(&mut h, &mut sc);
     let root = h.eng.lruvec_id(MemcgId::ROOT, NODE);
     assert!(h.eng.nodes[0].flag_writeback && h.eng.lruvec(root).node_congested);
 
-    h.eng.zones[0].free = 10;
+    h.eng.zones.all_mut()[0].free = 10;
     assert!(!h.eng.kswapd_may_sleep(NODE, 0, 0));
     assert!(h.eng.nodes[0].flag_writeback && h.eng.lruvec(root).node_congested);
-    h.eng.zones[0].free = 11;
+    h.eng.zones.all_mut()[0].free = 11;
     assert!(h.eng.kswapd_may_sleep(NODE, 0, 0));
     assert!(!h.eng.nodes[0].flag_writeback && !h.eng.lruvec(root).node_congested);
 }
