@@ -70,7 +70,6 @@ impl Engine {
             recursive_protection: cfg.recursive_protection,
             fold_interval: cfg.fold_interval,
             fold_phase: cfg.fold_phase,
-            css_id_overflow: cfg.css_id_overflow,
             ..MemcgConfig::default()
         })?;
         let heat = HeatConfig::of(&cfg, &sw)?;

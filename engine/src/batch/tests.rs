@@ -153,7 +153,7 @@ fn b6_active_while_queued() {
     assert!(h.gone(id));
     assert_eq!(h.eng.meter.take().locks, 0);
     assert_eq!(
-        h.eng.lruvec(h.lruvec).nonresident_age,
+        h.eng.lruvec(h.lruvec).workingset.clock(),
         1,
         "the clock ticked all the same"
     );

@@ -54,7 +54,7 @@ impl Engine {
         let activate = [Counter::ActivateAnon, Counter::ActivateFile];
         for t in LruType::ALL {
             sc.may_deactivate[t.idx()] = sc.force_deactivate
-                || self.stat(target, activate[t.idx()]) != lv.refaults_snapshot[t.idx()]
+                || self.stat(target, activate[t.idx()]) != lv.workingset.snapshot(t)
                 || self.memcg_inactive_is_low(target, t);
         }
         let inactive_file = self.stat(target, Counter::InactiveFile).max(0) as u64;

@@ -30,7 +30,7 @@ pub enum MemcgError {
     /// All 65535 ids for shadows and swap slots are in use.
     #[error(
         "all 65535 memcg ids are in use by online memcgs and by swap slots of removed ones; \
-         remove memcgs, free swap, or set css_id_overflow"
+         remove memcgs or free swap"
     )]
     CssIdsExhausted,
     /// Something still holds the memcg.

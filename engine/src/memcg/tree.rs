@@ -26,9 +26,6 @@ pub struct MemcgConfig {
     pub fold_interval: Nanos,
     /// Time of the first fold, modulo the interval: the natural spread between runs.
     pub fold_phase: Nanos,
-    /// Give memcgs beyond the 65535th the id [`CSS_ID_NONE`] instead of refusing to create them.
-    /// Their shadows and swap slots then name no memcg. For scale tests.
-    pub css_id_overflow: bool,
 }
 
 impl Default for MemcgConfig {
@@ -40,7 +37,6 @@ impl Default for MemcgConfig {
             recursive_protection: true,
             fold_interval: 2_000_000_000,
             fold_phase: 0,
-            css_id_overflow: false,
         }
     }
 }
@@ -259,11 +255,7 @@ impl MemcgTree {
             .last()
             .copied()
             .unwrap_or(MemcgId(self.nodes.len() as u32));
-        let css = match self.css_ids.alloc(id) {
-            Some(css) => css,
-            None if self.cfg.css_id_overflow => CSS_ID_NONE,
-            None => return Err(MemcgError::CssIdsExhausted),
-        };
+        let css = self.css_ids.alloc(id).ok_or(MemcgError::CssIdsExhausted)?;
         let mut memcg = Memcg::new(parent, css);
         memcg.swappiness = swappiness;
         memcg.prev_sibling = prev;

@@ -5,7 +5,7 @@ use super::cx::Cx;
 use super::lruvec_loop::LruvecLoop;
 use super::order::{MemcgOrder, Visited};
 use super::scan_control::{ScanControl, DEF_PRIORITY};
-use super::work::{Answer, Work};
+use super::work::Work;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
 use crate::lruvec::LruList;
@@ -15,7 +15,6 @@ use crate::memcg::heat::VisitStats;
 enum RootStage {
     Next,
     Lruvec(LruvecLoop),
-    Slab { rotate: bool, stats: VisitStats },
     End,
 }
 
@@ -114,20 +113,6 @@ impl GenRootVisit {
                         aged: l.aged(),
                     };
                     let rotate = l.rotate();
-                    self.at = RootStage::Slab { rotate, stats };
-                    if eng.config().has_slab {
-                        return Some(self.slab(cx.sc));
-                    }
-                }
-                RootStage::Slab { rotate, stats } => {
-                    let (rotate, stats) = (*rotate, *stats);
-                    if eng.config().has_slab {
-                        match cx.answer.take() {
-                            Some(Answer::Slab(n)) => cx.sc.nr_reclaimed += n,
-                            Some(_) => {}
-                            None => return Some(self.slab(cx.sc)),
-                        }
-                    }
                     self.visited(eng, cx.sc, rotate, stats);
                 }
                 RootStage::End => {
@@ -142,14 +127,6 @@ impl GenRootVisit {
                     return None;
                 }
             }
-        }
-    }
-
-    fn slab(&self, sc: &ScanControl) -> Work {
-        Work::Slab {
-            node: self.node,
-            memcg: self.memcg,
-            priority: sc.priority,
         }
     }
 

@@ -6,7 +6,7 @@ use super::gen_root::GenRootVisit;
 use super::lruvec_loop::LruvecLoop;
 use super::order::{MemcgOrder, Visited};
 use super::scan_control::{BatchSums, ScanControl};
-use super::work::{Answer, Work};
+use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
@@ -66,7 +66,6 @@ enum VisitStage {
     Turn,
     NextMemcg,
     Lruvec(LruvecLoop),
-    Slab { rotate: bool, stats: VisitStats },
     Feedback,
     Throttled,
     End,
@@ -127,27 +126,12 @@ impl WalkVisit {
                             .memcg_lru
                             .apply(self.memcg, LruOp::Young);
                     }
-                    self.at = VisitStage::Slab { rotate, stats };
-                    if eng.config().has_slab {
-                        return Some(self.slab(cx.sc));
-                    }
-                }
-                VisitStage::Slab { rotate, stats } => {
                     let visited = Visited {
                         memcg: self.memcg,
-                        stats: *stats,
-                        rotate: *rotate,
+                        stats,
+                        rotate,
                         sizable: false,
                     };
-                    if eng.config().has_slab {
-                        match cx.answer.take() {
-                            Some(Answer::Slab(n)) if cx.sc.root_reclaim() => {
-                                cx.sc.nr_reclaimed += n
-                            }
-                            Some(_) => {}
-                            None => return Some(self.slab(cx.sc)),
-                        }
-                    }
                     let order = self.order.as_mut().expect("visit begun");
                     order.result(eng, cx.sc, &visited);
                     self.at = VisitStage::NextMemcg;
@@ -168,14 +152,6 @@ impl WalkVisit {
                 }
                 VisitStage::End => return None,
             }
-        }
-    }
-
-    fn slab(&self, sc: &ScanControl) -> Work {
-        Work::Slab {
-            node: self.node,
-            memcg: self.memcg,
-            priority: sc.priority,
         }
     }
 
@@ -222,12 +198,7 @@ impl WalkVisit {
         }
         let l = &eng.lruvecs[target_lruvec];
         let congested = l.cgroup_congested || l.node_congested;
-        if !sc.is_kswapd()
-            && sc.may_throttle
-            && !sc.hibernation
-            && congested
-            && eng.throttle_worthwhile(self.node)
-        {
+        if !sc.is_kswapd() && sc.may_throttle && congested && eng.throttle_worthwhile(self.node) {
             self.pending
                 .push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
         }

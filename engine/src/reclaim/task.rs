@@ -10,7 +10,7 @@ use super::shrink_list::ShrinkList;
 use super::work::{Answer, Decision, Freed, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{FolioId, LruType, MemcgId, NodeId};
+use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::node::ThrottleReason;
 
 /// How a task ended.
@@ -360,7 +360,6 @@ impl Engine {
             self.stat(target, Counter::ActivateFile),
         ];
         let lruvec = self.lruvec_id(target, node);
-        self.lruvecs[lruvec].refaults_snapshot = snapshot;
-        debug_assert_eq!(LruType::ALL.len(), snapshot.len());
+        self.lruvecs[lruvec].workingset.set_snapshot(snapshot);
     }
 }

@@ -80,15 +80,6 @@ pub enum Work {
     /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows, and
     /// release what has been detached. The engine has already forgotten them. No answer needed.
     Free,
-    /// Shrink kernel objects of a memcg on a node. Answer: [`Answer::Slab`].
-    Slab {
-        /// Node.
-        node: NodeId,
-        /// The memcg whose caches are asked.
-        memcg: MemcgId,
-        /// Priority of the round.
-        priority: u8,
-    },
     /// Start writing everything dirty on every device. No answer needed.
     WakeFlushers,
     /// Sleep. The host ends the sleep at the timeout, or when the reason is gone
@@ -187,8 +178,6 @@ pub enum Answer {
     /// To [`Work::Split`]. False: the host refuses, has changed nothing, and the folio is whole
     /// again.
     Split(bool),
-    /// To [`Work::Slab`]: pages freed.
-    Slab(u64),
 }
 
 /// What became of a folio that the host was asked to unmap.

@@ -1,7 +1,7 @@
 //! Eviction records and refaults (`docs/rules/workingset.md`). List policies without ghosts use the
 //! records of the classic lists.
 
-use super::shadow::{Shadow, Unpacked, VALUE_BITS};
+use super::shadow::{Shadow, Unpacked};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
@@ -33,7 +33,7 @@ impl Engine {
         let mut at = Some(lv.memcg);
         while let Some(memcg) = at {
             let id = self.lruvec_id(memcg, node);
-            self.lruvecs[id].nonresident_age += pages;
+            self.lruvecs[id].workingset.tick(pages);
             at = self.memcgs[memcg].parent();
         }
     }
@@ -64,7 +64,7 @@ impl Engine {
             LruvecLists::Classic(_) | LruvecLists::List(_) => {
                 let memcg = target.unwrap_or(MemcgId::ROOT);
                 let of = self.lruvec_id(memcg, node);
-                let value = self.lruvecs[of].nonresident_age;
+                let value = self.lruvecs[of].workingset.clock();
                 self.nonresident_age(of, n);
                 Shadow::pack(Unpacked {
                     value,
@@ -143,7 +143,7 @@ impl Engine {
             COUNTERS[kind as usize][t.idx()],
             n as i64,
         );
-        self.lruvecs[lruvec].refaults[kind as usize] += n;
+        self.lruvecs[lruvec].workingset.count(kind, n);
     }
 
     /// `Some(workingset bit)` if the evicted folio could have stayed (`docs/rules/workingset.md#recent-classic`).
@@ -151,8 +151,7 @@ impl Engine {
         let u = shadow.unpack();
         let memcg = self.memcgs.by_css_id(u.memcg)?;
         let lv = self.lruvec_id(memcg, NodeId(u.node));
-        let clock = self.lruvecs[lv].nonresident_age;
-        let distance = clock.wrapping_sub(u.value) & ((1u64 << VALUE_BITS) - 1);
+        let distance = self.lruvecs[lv].workingset.distance(u.value);
         let size = |c: Counter| self.stat(memcg, c);
         let mut competing = size(Counter::ActiveFile);
         if t == LruType::Anon {
@@ -178,12 +177,6 @@ impl Engine {
 
     /// Swap pages a memcg may still use.
     pub fn swap_available(&self, memcg: MemcgId) -> u64 {
-        let mut free = self.swap_free();
-        let mut at = Some(memcg);
-        while let Some(id) = at.filter(|&id| id != MemcgId::ROOT) {
-            free = free.min(self.memcgs[id].swap().margin());
-            at = self.memcgs[id].parent();
-        }
-        free
+        self.swap_free().min(self.memcgs.swap_margin(memcg))
     }
 }

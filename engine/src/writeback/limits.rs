@@ -175,10 +175,10 @@ pub fn node_within_limit(
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
     /// Follows the threshold up at once and down slowly.
-    pub dirty_limit: Pages,
+    pub(super) dirty_limit: Pages,
     stamp: Nanos,
     /// Completions of all wbs of the domain.
-    pub(crate) completions: Window,
+    pub(super) completions: Window,
 }
 
 impl Domain {

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
 use crate::world::World;
 use coldset_engine::reclaim::ReclaimTask;
-use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
+use coldset_engine::zone::kswapd::should_wake_kswapd;
 use coldset_engine::zone::{pfmemalloc_allowed, ZoneClass};
 use coldset_engine::{Counter, MemcgId, MmId, NodeId};
 
@@ -135,14 +135,14 @@ impl World {
             return;
         };
         k.order = k.order.max(order);
-        let verdict = wake_kswapd(
+        let wake = should_wake_kswapd(
             self.engine.zones.all(),
             node,
             order.into(),
             ZoneClass::Normal,
             failures,
         );
-        if verdict == WakeVerdict::Wake {
+        if wake {
             k.requested = true;
             k.wake.wake_one();
         }

@@ -191,7 +191,7 @@ impl World {
             self.wb.started(wb, started, now);
             self.objects[object.idx()].nr_writeback += started;
         }
-        let memcg = self.wb.wb(wb).memcg;
+        let memcg = self.wb.wb(wb).memcg();
         for (first, ids, versions) in runs {
             let bytes = ids.len() as u64 * PAGE_SIZE;
             let request = Request::write((start + u64::from(first)) * PAGE_SIZE, bytes);

@@ -151,7 +151,7 @@ fn c8_shrink_active() {
         (s.accessed, s.exec) = (accessed, exec);
     }
     h.eng.folio_set(ids[3], Flags::MLOCKED);
-    let clock = h.eng.lruvec(h.lruvec).nonresident_age;
+    let clock = h.eng.lruvec(h.lruvec).workingset.clock();
     let mut sc = h.request(32);
     sc.priority = 0;
     sc.may_deactivate = [false, true];
@@ -166,7 +166,7 @@ fn c8_shrink_active() {
     assert_eq!(h.count(Counter::Pgdeactivate), 2);
     assert_eq!(cost(&h), [0, 1]);
     assert_eq!(
-        h.eng.lruvec(h.lruvec).nonresident_age - clock,
+        h.eng.lruvec(h.lruvec).workingset.clock() - clock,
         1,
         "the rotated page ages the clock"
     );

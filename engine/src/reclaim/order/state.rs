@@ -1,11 +1,11 @@
 //! Heat as part of the engine: where it is kept, and what it needs to be told.
 
 use crate::engine::Engine;
-use crate::ids::{LruvecId, MemcgId, NodeId};
+use crate::ids::{MemcgId, NodeId};
 use crate::memcg::heat::{DecayWheel, PostedHeat};
 use crate::mglru::EvictableTypes;
 use crate::reclaim::scan_control::ScanControl;
-use crate::switches::{MemcgHeat, RefaultKind};
+use crate::switches::MemcgHeat;
 
 impl Engine {
     /// A memcg came into being.
@@ -36,10 +36,14 @@ impl Engine {
     /// A wheel with everything below `root`, all cold.
     pub(crate) fn make_wheel(&mut self, root: MemcgId, node: NodeId) {
         let mut wheel = DecayWheel::new(*self.heat_config(), self.now());
-        let kind = self.switches().heat_refaults as usize;
+        let kind = self.switches().heat_refaults;
         for memcg in self.memcgs.preorder(root).skip(1) {
             let lruvec = self.lruvec_id(memcg, node);
-            wheel.insert(memcg, self.now(), self.lruvecs[lruvec].refaults[kind]);
+            wheel.insert(
+                memcg,
+                self.now(),
+                self.lruvecs[lruvec].workingset.refaults(kind),
+            );
             if !self.memcgs[memcg].online() {
                 wheel.offline(memcg);
             }
@@ -77,20 +81,20 @@ impl Engine {
 
     // ------------------------------------------------------- activations, hierarchical and lagging
 
-    /// Own and inherited recent refaults of an lruvec.
-    fn own_activations(&self, lruvec: LruvecId) -> i64 {
-        let l = &self.lruvecs[lruvec];
-        (l.refaults[RefaultKind::Activate as usize] + l.inherited_activations) as i64
-    }
-
     /// WORKINGSET_ACTIVATE of a memcg's subtree on a node, as reclaim sees it.
     pub(crate) fn activations(&self, memcg: MemcgId, node: NodeId) -> i64 {
         if self.switches().stale_stats {
-            return self.lruvecs[self.lruvec_id(memcg, node)].folded_activations;
+            return self.lruvecs[self.lruvec_id(memcg, node)]
+                .workingset
+                .folded();
         }
         let subtree = self.memcgs.preorder(memcg);
         subtree
-            .map(|k| self.own_activations(self.lruvec_id(k, node)))
+            .map(|k| {
+                self.lruvecs[self.lruvec_id(k, node)]
+                    .workingset
+                    .activations()
+            })
             .sum()
     }
 
@@ -103,15 +107,16 @@ impl Engine {
         for n in 0..self.config().nr_nodes {
             for &memcg in &order {
                 let at = self.lruvec_id(memcg, NodeId(n));
-                self.lruvecs[at].folded_activations = self.own_activations(at);
+                self.lruvecs[at].workingset.fold_own();
             }
             for &memcg in order.iter().rev() {
                 let Some(parent) = self.memcgs[memcg].parent() else {
                     continue;
                 };
-                let sum = self.lruvecs[self.lruvec_id(memcg, NodeId(n))].folded_activations;
+                let from = self.lruvec_id(memcg, NodeId(n));
                 let at = self.lruvec_id(parent, NodeId(n));
-                self.lruvecs[at].folded_activations += sum;
+                let sum = self.lruvecs[from].workingset.folded();
+                self.lruvecs[at].workingset.fold_child(sum);
             }
         }
     }
@@ -122,9 +127,9 @@ impl Engine {
             return;
         };
         for n in 0..self.config().nr_nodes {
-            let own = self.own_activations(self.lruvec_id(memcg, NodeId(n)));
+            let child = self.lruvecs[self.lruvec_id(memcg, NodeId(n))].workingset;
             let at = self.lruvec_id(parent, NodeId(n));
-            self.lruvecs[at].inherited_activations += own as u64;
+            self.lruvecs[at].workingset.inherit(&child);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::memcg::heat::HeatLevel;
 use crate::memcg::heat::VisitStats;
 use crate::memcg::CounterKind;
 use crate::switches::presets::{preset, suffix};
-use crate::switches::Switches;
+use crate::switches::{RefaultKind, Switches};
 
 const NODE: NodeId = NodeId(0);
 
@@ -183,7 +183,9 @@ fn activations_are_hierarchical_and_as_of_the_last_fold() {
     let (mut eng, ids) = engine("classic+heat", 2);
     let child = memcg(&mut eng, ids[0]);
     let lruvec = eng.lruvec_id(child, NODE);
-    eng.lruvecs[lruvec].refaults = [9, 5, 1];
+    eng.lruvecs[lruvec]
+        .workingset
+        .count(RefaultKind::Activate, 5);
     assert_eq!(eng.activations(ids[0], NODE), 0);
     eng.set_now(eng.config().fold_interval);
     let seen = [MemcgId::ROOT, ids[0], child, ids[1]].map(|m| eng.activations(m, NODE));

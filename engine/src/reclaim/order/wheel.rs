@@ -109,8 +109,8 @@ impl WheelOrder {
             debug_assert_eq!(memcg, v.memcg);
             let now = eng.now();
             let lruvec = eng.lruvec_id(memcg, self.node);
-            let kind = eng.switches().heat_refaults as usize;
-            let refaults = eng.lruvecs[lruvec].refaults[kind];
+            let kind = eng.switches().heat_refaults;
+            let refaults = eng.lruvecs[lruvec].workingset.refaults(kind);
             let call = &self.call;
             let wheel = eng.wheel_mut(self.root, self.node);
             wheel.visited(call, memcg, now, &v.stats, refaults);
