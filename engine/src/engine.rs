@@ -59,7 +59,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An empty machine.
+    /// A machine without folios, with the root memcg alone.
     ///
     /// # Errors
     /// Sizes out of range (no node, no CPU, more than 64 nodes), or heat levels out of order.
@@ -97,12 +97,12 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The construction parameters.
+    /// Sizes and settings, which stay as they were given.
     pub fn config(&self) -> &Config {
         &self.cfg
     }
 
-    /// The behaviour switches.
+    /// What this kernel does, as it was given.
     pub fn switches(&self) -> &Switches {
         self.rules.switches()
     }

@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// What dead folios cost in acquisitions: runs of equal lruvec over all folios, plus those over
-    /// the dead when they are taken off again, minus those over the living (section 6.1).
+    /// the dead when they are taken off again, minus those over the living.
     fn count_dead_locks(&mut self, batch: &[FolioId]) {
         let dead = |id: FolioId| self.folios[id].refcount() == 1;
         let Some(&first) = batch.iter().find(|&&id| dead(id)) else {
@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// The report of section 6.2, filter or not.
+    /// Counts what a drain meets, whether dead folios are filtered or not.
     fn count_drained(&mut self, lruvec: LruvecId, dead: bool) {
         let memcg = self.memcg_of(lruvec);
         self.memcgs.count(memcg, Counter::LruAddDrained, 1);
@@ -286,7 +286,7 @@ impl Engine {
         }
     }
 
-    // ---------------------------------------------------------------- mlock (section 5)
+    // ---------------------------------------------------------------- mlock
 
     /// A mapping locks the folio into memory.
     pub fn mlock(&mut self, cpu: u16, id: FolioId) {

@@ -266,7 +266,7 @@ pub struct NewFolio {
     pub order: u8,
     /// Zone its pages are in.
     pub zone: u8,
-    /// Initial flags.
+    /// Flags it begins with: its kind at least.
     pub flags: Flags,
 }
 

@@ -86,7 +86,7 @@ impl LruList {
     }
 }
 
-/// The lists themselves.
+/// The lists of an lruvec, in the shape its policy gives them.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum LruvecLists {

@@ -16,9 +16,9 @@ use crate::rules::ProtectedBy;
 pub struct Isolation {
     /// Pages the loop should count as progress.
     pub scanned: u64,
-    /// Pages isolated.
+    /// Pages taken off their generation.
     pub isolated: u64,
-    /// Their type.
+    /// The type that was scanned last.
     pub lru_type: Option<LruType>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum ListEntry {
 pub struct Evicted {
     /// Object whose slots held it.
     pub object: ObjectId,
-    /// First page.
+    /// Index of its first page in the object.
     pub index: u32,
     /// Log2 of the number of pages.
     pub order: u8,

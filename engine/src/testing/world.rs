@@ -173,7 +173,7 @@ impl Host {
         self.eng.memcgs.local(self.memcg).get(c)
     }
 
-    /// A global counter.
+    /// A counter of the machine, whatever the memcg.
     pub(crate) fn vm(&self, c: Counter) -> i64 {
         self.eng.vmstat().get(c)
     }

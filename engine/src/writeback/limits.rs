@@ -16,7 +16,7 @@ pub struct GlobalFigures {
     pub inactive_file: Pages,
     /// Active file pages.
     pub active_file: Pages,
-    /// FILE_DIRTY.
+    /// Dirty file pages (FILE_DIRTY).
     pub file_dirty: Pages,
     /// Pages under writeback.
     pub writeback: Pages,
@@ -36,7 +36,7 @@ pub struct MemcgFigures {
     pub file: Pages,
     /// Room below the limits of the memcg and its ancestors: [`headroom`].
     pub headroom: Pages,
-    /// FILE_DIRTY.
+    /// Dirty file pages (FILE_DIRTY).
     pub file_dirty: Pages,
     /// Pages under writeback.
     pub writeback: Pages,

@@ -58,11 +58,7 @@ impl PostedOrder {
             {
                 continue;
             }
-            match level {
-                HeatLevel::Cold => {}
-                HeatLevel::Warm => eng.count(memcg, Counter::HeatVisitsWarm, 1),
-                HeatLevel::Hot => eng.count(memcg, Counter::HeatVisitsHot, 1),
-            }
+            eng.count_heat_visit(memcg, level);
             return Some(memcg);
         }
         self.ended = true;

@@ -1,8 +1,9 @@
 //! Heat as part of the engine: where it is kept, and what it needs to be told.
 
+use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
-use crate::memcg::heat::{DecayWheel, PostedHeat};
+use crate::memcg::heat::{DecayWheel, HeatLevel, PostedHeat};
 use crate::mglru::EvictableTypes;
 use crate::reclaim::scan_control::ScanControl;
 use crate::switches::MemcgHeat;
@@ -77,6 +78,15 @@ impl Engine {
             },
         }
         by_heat
+    }
+
+    /// Counts a visit of a memcg that is not cold.
+    pub(super) fn count_heat_visit(&mut self, memcg: MemcgId, level: HeatLevel) {
+        match level {
+            HeatLevel::Cold => {}
+            HeatLevel::Warm => self.count(memcg, Counter::HeatVisitsWarm, 1),
+            HeatLevel::Hot => self.count(memcg, Counter::HeatVisitsHot, 1),
+        }
     }
 
     // ------------------------------------------------------- activations, hierarchical and lagging

@@ -77,11 +77,8 @@ impl WheelOrder {
             if sc.root_reclaim() {
                 let wheel = eng.wheel_mut(self.root, self.node);
                 let heat = wheel.heat_at(memcg, now);
-                match wheel.level_of(heat, now) {
-                    HeatLevel::Cold => {}
-                    HeatLevel::Warm => eng.count(memcg, Counter::HeatVisitsWarm, 1),
-                    HeatLevel::Hot => eng.count(memcg, Counter::HeatVisitsHot, 1),
-                }
+                let level = wheel.level_of(heat, now);
+                eng.count_heat_visit(memcg, level);
             }
             return Some(memcg);
         }

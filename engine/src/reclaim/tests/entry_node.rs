@@ -1,13 +1,13 @@
 //! What the sums of a node visit mean for waiting: R7, R8 of `docs/rules/reclaim-loop.md`, R9 of
 //! `writeback.md`.
 
-use crate::config::{Config, Scale};
+use super::small_host;
+use crate::config::Config;
 use crate::counters::Counter;
 use crate::folio::Flags;
 use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::node::ThrottleReason::{Congested, Writeback};
-use crate::presets::preset;
 use crate::reclaim::cx::Cx;
 use crate::reclaim::node::NodeVisit;
 use crate::reclaim::shrink_list::ShrinkList;
@@ -22,15 +22,9 @@ const NODE: NodeId = NodeId(0);
 fn host(name: &str, cgroup_v2: bool) -> Host {
     let cfg = Config {
         cgroup_v2,
-        scale: Scale {
-            shift: 12,
-            ..Scale::default()
-        },
         ..Config::default()
     };
-    let mut h = Host::with(preset(name).unwrap(), cfg);
-    h.eng.set_swap(0, 0);
-    h
+    small_host(name, cfg)
 }
 
 /// One visit of the node.

@@ -307,13 +307,7 @@ fn add(h: &mut Host, &(kind, order, present, write, refuses, extra): &Large) -> 
     s.present = (kind == 2 && order > 0).then_some(present);
     s.refuses_split = refuses;
     s.pte_dirty = order % 2 == 0;
-    s.write = [
-        WriteAs::InFlight,
-        WriteAs::Finished,
-        WriteAs::Activate,
-        WriteAs::Failed,
-        WriteAs::NoRoom,
-    ][usize::from(write)];
+    s.write = WriteAs::ALL[usize::from(write)];
     if !extra {
         return None;
     }
