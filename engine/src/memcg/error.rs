@@ -41,16 +41,6 @@ pub enum MemcgError {
         /// What holds it.
         what: &'static str,
     },
-    /// A checked limit change found more usage than the new limit.
-    #[error("memcg {}: usage of {usage} pages is above the new limit of {limit}; reclaim first", .id.0)]
-    LimitBelowUsage {
-        /// Id that names no such memcg.
-        id: MemcgId,
-        /// Pages in use.
-        usage: u64,
-        /// Limit asked for, pages.
-        limit: u64,
-    },
     /// Text written to a control file that cannot be parsed.
     #[error("{file}: cannot read {text:?}; write {expected}")]
     Parse {

@@ -136,7 +136,7 @@ impl Writeback {
         let ratelimit = self.ratelimit_pages;
         let exceeded = self.wb(wb).dirty_exceeded;
         let c = &mut self.cpus[cpu];
-        task.nr_dirtied += pages + std::mem::take(&mut c.leaked);
+        task.nr_dirtied += pages;
         c.ratelimit += pages;
         let target = if exceeded {
             task.pause_pages.min(EXCEEDED_PAUSE_PAGES)
@@ -148,14 +148,6 @@ impl Writeback {
             c.ratelimit = 0;
         }
         enter
-    }
-
-    /// Leaves the unbalanced pages of an exiting task to the next dirtier of the CPU.
-    pub fn task_exited(&mut self, task: &TaskDirty, cpu: usize) {
-        if self.cpus.len() <= cpu {
-            self.cpus.resize(cpu + 1, CpuDirty::default());
-        }
-        self.cpus[cpu].leaked += task.nr_dirtied;
     }
 
     /// One step of throttling a dirtier.
@@ -314,5 +306,4 @@ impl Writeback {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuDirty {
     ratelimit: Pages,
-    leaked: Pages,
 }

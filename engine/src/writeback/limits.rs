@@ -2,8 +2,8 @@
 //! (`docs/rules/writeback.md#limits`). All amounts are pages.
 
 use super::fraction::Window;
-use super::params::{DirtyParams, Threshold};
-use crate::ids::{Nanos, Pages, PAGE_SIZE};
+use super::params::DirtyParams;
+use crate::ids::{Nanos, Pages};
 
 /// Figures of the whole machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -153,24 +153,6 @@ impl Limits {
     }
 }
 
-/// True if a node may take another page of page cache for write: the per-node limit of the
-/// allocator's fast path.
-pub fn node_within_limit(
-    params: &DirtyParams,
-    node_avail: Pages,
-    global_avail: Pages,
-    node_dirty: Pages,
-) -> bool {
-    let limit = match params.dirty {
-        Threshold::Percent(p) => p * node_avail / 100,
-        Threshold::Bytes(b) => {
-            let share = u128::from(b.div_ceil(PAGE_SIZE)) * u128::from(node_avail);
-            (share / u128::from(global_avail.max(1))) as u64
-        }
-    };
-    node_dirty <= limit
-}
-
 /// A set of pages with limits of its own: the machine, or a memcg.
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
@@ -200,6 +182,7 @@ impl Domain {
 
 #[cfg(test)]
 mod tests {
+    use super::super::params::Threshold;
     use super::*;
 
     #[test]
@@ -316,15 +299,5 @@ mod tests {
         assert_eq!(d.dirty_limit, 6300, "not below what is dirty");
         d.track(&p, &at(7000, 0), 2 * p.bandwidth_interval + 1);
         assert_eq!(d.dirty_limit, 7000);
-    }
-
-    #[test]
-    fn node_limit() {
-        let mut p = DirtyParams::default();
-        assert!(node_within_limit(&p, 1000, 5000, 200));
-        assert!(!node_within_limit(&p, 1000, 5000, 201));
-        p.dirty = Threshold::Bytes(4096 * 500);
-        assert!(node_within_limit(&p, 1000, 5000, 100));
-        assert!(!node_within_limit(&p, 1000, 5000, 101));
     }
 }
