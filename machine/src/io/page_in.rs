@@ -92,6 +92,7 @@ pub(crate) struct Lack {
 impl World {
     /// The pages that a miss of the first of `wanted` reads: those that are wanted, and what is read
     /// ahead.
+    #[inline]
     pub(crate) fn miss_window(
         &mut self,
         ctx: &Ctx,
@@ -202,12 +203,14 @@ impl World {
     }
 
     /// The folio of a page whose read has not ended: it is locked, so it is still in its slot.
+    #[inline]
     pub(crate) fn folio_in_flight(&self, object: ObjectId, page: u32) -> FolioId {
         let folio = self.objects[object.idx()].word(page).folio();
         folio.expect("a locked folio stays in its slot")
     }
 
     /// The contents have arrived.
+    #[inline]
     pub(crate) fn read_done(&mut self, object: ObjectId, pages: &Range<u32>) {
         for page in pages.clone() {
             let id = self.folio_in_flight(object, page);
