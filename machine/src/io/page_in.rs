@@ -248,13 +248,12 @@ impl World {
         }
         while miss.new.next() < miss.end {
             match self.try_new_page(ctx, object, miss.new.next(), miss.purpose) {
-                Ok(Some(_)) => miss.new.push(),
+                Ok(Some(id)) => miss.new.push(id),
                 Ok(None) => miss.end = miss.new.next(),
                 Err(lack) => return MissStep::Memory(lack),
             }
         }
-        let pages = miss.new.submitted();
-        let first = self.folio_in_flight(object, pages.start);
+        let (first, pages) = miss.new.submitted();
         self.engine.folio_get(first, 1);
         let (until, result) = self.submit_read(ctx, object, &pages);
         self.pay(ctx);
@@ -371,7 +370,7 @@ impl Machine {
             .new_page_slow(ctx, object, page, miss.purpose, lack)
             .await
         {
-            Ok(Some(_)) => miss.new.push(),
+            Ok(Some(id)) => miss.new.push(id),
             // The first page is cached: the next step finds it, or tries again.
             Ok(None) if miss.new.is_empty() => {}
             Ok(None) => miss.end = page,
