@@ -6,8 +6,8 @@ use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::fidelity::{Case, RecordedKernel, Reference, ReferenceError, KERNELS};
 use coldset_lab::runner::{
-    check, check_steps, fidelity_json, render_fidelity, render_series, with_jobs, CheckOptions, Progress,
-    RunnerError,
+    check, check_steps, fidelity_json, render_fidelity, render_series, with_jobs, CheckOptions,
+    Progress, RunnerError,
 };
 
 /// All that are known, or those named.

@@ -16,7 +16,7 @@ pub struct YoungEntry {
 /// A walk of one address space that the host has been asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk {
-    /// The address space.
+    /// Whose page tables.
     pub mm: MmId,
     /// Lruvec whose folios are looked for.
     pub lruvec: LruvecId,

@@ -66,9 +66,13 @@ impl LoopBefore {
                     Round::Scan(0) => self.finish(eng, cx.sc),
                     Round::Scan(budget) => {
                         self.budget = budget;
-                        let whole = eng.cfg.scale.max_lru_batch;
+                        let whole = eng.config().scale.max_lru_batch;
                         let within = eng.rules.kernel.batch_within_budget;
-                        self.eviction.begin(eng, cx, if within { budget.min(whole) } else { whole });
+                        self.eviction.begin(
+                            eng,
+                            cx,
+                            if within { budget.min(whole) } else { whole },
+                        );
                         self.at = BeforeStage::Evicting;
                     }
                     Round::Age => {
@@ -134,7 +138,7 @@ impl LoopBefore {
         if age && sc.priority != DEF_PRIORITY {
             return Round::Age;
         }
-        Round::Scan(eng.cfg.scale.scan_share(n, sc.priority))
+        Round::Scan(eng.config().scale.scan_share(n, sc.priority))
     }
 
     /// One look at whether all files met were dirty.

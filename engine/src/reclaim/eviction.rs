@@ -46,7 +46,7 @@ impl Eviction {
     pub(super) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
         eng.lru_add_drain(cpu);
         sc.walk_context = sc.kind != super::ReclaimKind::Direct;
-        let memcg = eng.lruvecs[lruvec].memcg;
+        let memcg = eng.memcg_of(lruvec);
         Self {
             lruvec,
             memcg,
@@ -150,13 +150,13 @@ impl Eviction {
         let m = eng.lruvecs[self.lruvec].gens();
         let f = &mut eng.folios[id];
         let t = f.lru_type();
-        let enters = (eng.rules.kernel.entry)(m, f.word, t, false);
+        let enters = (eng.rules.kernel.entry)(m, f.word(), t, false);
         let known = Survivor {
             mapped: f.mapped(),
             retried,
             enters_oldest: enters == m.min_seq[t.idx()],
         };
-        (eng.rules.kernel.survivor)(&mut f.word, known)
+        (eng.rules.kernel.survivor)(f.word_mut(), known)
     }
 
     /// What a list says about dirty memory (`docs/rules/writeback.md`).
@@ -184,10 +184,10 @@ impl Eviction {
         let mut pending = Pending::new();
         pending.push(Work::WakeFlushers);
         eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
-        let balanced = sc.target.is_none() || eng.cfg.cgroup_v2;
+        let balanced = sc.target.is_none() || eng.config().cgroup_v2;
         if !balanced {
             let node = eng.lruvecs[self.lruvec].node;
-            let ticks = eng.cfg.hz / 10;
+            let ticks = eng.config().hz / 10;
             pending.push(eng.throttle(sc, ThrottleReason::Writeback, node, ticks));
         }
         pending

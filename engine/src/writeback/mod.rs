@@ -20,7 +20,7 @@ mod tests;
 pub mod wb;
 
 use crate::ids::{MemcgId, Nanos, ObjectId, Pages, WbId};
-pub use balance::{Balance, BalanceInput, TaskDirty, Verdict, WbShare};
+pub use balance::{Balance, BalanceInput, TaskDirty, WbShare};
 pub use flusher::{FlushInput, FlushReason, Slice, Work};
 pub use limits::{Domain, GlobalFigures, Limits, MemcgFigures};
 pub use params::{DirtyParamError, DirtyParams, Threshold};
@@ -103,7 +103,7 @@ impl Writeback {
         self.attached.remove(&inode);
     }
 
-    /// The writing context with this id.
+    /// The wb with this id.
     pub fn wb(&self, id: WbId) -> &Wb {
         &self.wbs[id.idx()]
     }

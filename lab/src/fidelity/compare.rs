@@ -43,6 +43,10 @@ pub struct Compared {
     pub error: Option<f64>,
     /// Half the spread of the kernel's repeats, relative.
     pub kernel_spread: f64,
+    /// From the least to the greatest of ours over fold phases.
+    pub ours_range: (f64, f64),
+    /// How often the kernel ran it.
+    pub repeats: usize,
 }
 
 /// One case under one policy.
@@ -148,8 +152,10 @@ pub fn compare(
     let counters = COUNTERS
         .iter()
         .map(|&name| {
-            let ours =
-                replays.iter().map(|r| r.get(name) as f64).sum::<f64>() / replays.len() as f64;
+            let phases: Vec<f64> = replays.iter().map(|r| r.get(name) as f64).collect();
+            let ours = phases.iter().sum::<f64>() / phases.len() as f64;
+            let least = phases.iter().copied().fold(f64::INFINITY, f64::min);
+            let greatest = phases.iter().copied().fold(0.0, f64::max);
             let theirs: Vec<f64> = runs.iter().map(|r| kernel(name, r)).collect();
             let mean = theirs.iter().sum::<f64>() / theirs.len() as f64;
             let spread = theirs.iter().fold(0.0f64, |m, v| m.max((v - mean).abs()));
@@ -159,6 +165,8 @@ pub fn compare(
                 kernel: mean,
                 error: (mean > 0.0).then(|| ours / mean - 1.0),
                 kernel_spread: if mean > 0.0 { spread / mean } else { 0.0 },
+                ours_range: (least, greatest),
+                repeats: theirs.len(),
             }
         })
         .collect();

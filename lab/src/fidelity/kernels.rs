@@ -12,7 +12,7 @@ pub struct RecordedKernel {
     /// What it was set to, each with the lab variant that stands for it.
     pub policies: &'static [Policy],
     /// The recorded counters, packed by `scripts/trim-reference`.
-    table: &'static [u8],
+    pub(super) table: &'static [u8],
 }
 
 /// The lab variant of a recorded policy.

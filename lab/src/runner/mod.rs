@@ -14,8 +14,8 @@ mod replays_text;
 mod variant;
 
 pub use check::{
-    check, check_steps, fidelity_json, render_fidelity, render_series, summaries, CheckOptions, Checked, Judged,
-    Verdict, SLACK_PAGES,
+    check, check_steps, fidelity_json, render_fidelity, render_series, summaries, CheckOptions,
+    Checked, Judged, Verdict, SLACK_PAGES,
 };
 pub use error::RunnerError;
 pub use experiment::{claims_of, experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS};

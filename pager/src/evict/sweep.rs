@@ -53,17 +53,17 @@ impl Sweeper {
         self.evicted.fetch_add(pages, Relaxed);
     }
 
-    /// The engine's walk of one address space. Returns entries looked at.
-    pub(super) fn walk(&self, walk: &WalkOf) -> u64 {
+    /// The engine's walk of one address space.
+    pub(super) fn walk(&self, walk: &WalkOf) {
         let area = self.res.core().region_of(walk.walk.mm);
-        let Some(area) = area else { return 0 };
+        let Some(area) = area else { return };
         let asked_at = area.sweeps();
         let _one = self.turn.lock().expect("sweep");
         if area.sweeps() > asked_at {
             // Somebody swept it while we waited for our turn.
-            return 0;
+            return;
         }
-        self.sweep(&area, Some(walk))
+        self.sweep(&area, Some(walk));
     }
 
     /// For policies that only test single folios: a sweep now and then leaves marks for them.
@@ -89,7 +89,6 @@ impl Sweeper {
             if area.in_block(b) == 0 {
                 continue;
             }
-            let range = area.block(b);
             let found = self.look(area, b);
             if found.any {
                 self.tell(area, walk, b, &found);

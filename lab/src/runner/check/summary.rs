@@ -1,6 +1,6 @@
 //! How close a kernel is met as a whole: the median and the largest error over its cases.
 
-use super::Checked;
+use super::{Checked, SLACK_PAGES};
 use coldset_report::{Align, Number, Style, Table};
 use serde_json::{json, Value};
 
@@ -42,7 +42,7 @@ pub const FIGURES: [Figure; 6] = [
 /// Median and largest of the absolute errors of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Cases in which the kernel counted any.
+    /// Cases in which the kernel counted more than a batch of reclaim.
     pub cases: usize,
     /// Median of the absolute relative errors.
     pub median: f64,
@@ -75,14 +75,15 @@ pub fn summaries(checked: &[Checked]) -> Vec<(&'static str, [Option<Summary>; FI
 }
 
 impl Figure {
-    /// Relative error in a case; none if the kernel counted nothing.
+    /// Relative error in a case; none if the kernel counted no more than a batch of reclaim, of which any
+    /// share says nothing.
     fn error(&self, case: &Checked) -> Option<f64> {
         let mut sums = (0.0, 0.0);
         for counter in self.counters.iter().filter_map(|name| case.counter(name)) {
             sums.0 += counter.ours;
             sums.1 += counter.kernel;
         }
-        (sums.1 > 0.0).then(|| sums.0 / sums.1 - 1.0)
+        (sums.1 > SLACK_PAGES).then(|| sums.0 / sums.1 - 1.0)
     }
 
     fn over(&self, cases: &[&Checked]) -> Option<Summary> {

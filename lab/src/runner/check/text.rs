@@ -41,7 +41,12 @@ pub fn render_series(checked: &[Checked], style: Style) -> String {
         columns.push(("generations: number, anonymous + file pages", Align::Left));
         let mut table = Table::new(columns);
         for (ours, kernel) in &c.points {
-            let get = |name: &str| ours.counters.iter().find(|(n, _)| *n == name).map(|&(_, v)| v as f64);
+            let get = |name: &str| {
+                ours.counters
+                    .iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|&(_, v)| v as f64)
+            };
             let of_kernel = |name: &str| kernel.get(name).map(|v| v as f64);
             let cells = |value: &dyn Fn(&str) -> Option<f64>| {
                 ON_THE_WAY.map(|name| value(name).map_or_else(|| "-".into(), human))
@@ -52,7 +57,12 @@ pub fn render_series(checked: &[Checked], style: Style) -> String {
                 row.push(generations_text(generations));
                 row
             };
-            table.row(row(ours.access.to_string(), "ours", cells(&get), &ours.generations));
+            table.row(row(
+                ours.access.to_string(),
+                "ours",
+                cells(&get),
+                &ours.generations,
+            ));
             let theirs = kernel.lru_gen.as_deref().unwrap_or_default();
             table.row(row(String::new(), "kernel", cells(&of_kernel), theirs));
         }
@@ -150,10 +160,11 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
     let _ = writeln!(
         out,
         "{RULE}\n\nJudged counters: {} within the tolerance, {} within 32 pages, {} within the kernel's own \
-         spread, {} out; {} exempt.\n{good} of {} cases in.",
+         spread, {} within the range of phases, {} out; {} exempt.\n{good} of {} cases in.",
         count(|v| v == Verdict::In(Within::Tolerance)),
         count(|v| v == Verdict::In(Within::Pages)),
         count(|v| v == Verdict::In(Within::Spread)),
+        count(|v| v == Verdict::In(Within::Phases)),
         count(|v| v == Verdict::Out),
         count(|v| matches!(v, Verdict::Exempt(_))),
         checked.len(),

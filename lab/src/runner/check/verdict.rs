@@ -63,7 +63,8 @@ pub const RULE: &str = "\
 Judged are refaults, misses, pgscan and pgsteal. A counter is in if it differs from the mean of the kernel's \
 repeats by at most the largest of: the tolerance (6.12: 0.5 % multi-gen; 6.18 and 7.2, recorded on a loaded \
 host: 3 %; classic, whose results are averaged over the phases of the statistics fold: 2 %); the kernel's own spread, which is the distance from that mean of the \
-repeat farthest from it; 32 pages, one batch of reclaim. The table says which of the three a counter needed, \
+repeat farthest from it; 32 pages, one batch of reclaim. A classic counter that the kernel has shown only once \
+is in as well if the phases of the fold give less and more. The table says which of these a counter needed, \
 and why a counter is exempt.";
 
 /// What became of a counter.
@@ -88,6 +89,8 @@ pub enum Within {
     Pages,
     /// The spread of the kernel's own repeats.
     Spread,
+    /// What the phases of the statistics fold give: the kernel ran it once, in a phase that was not recorded.
+    Phases,
 }
 
 impl Verdict {
@@ -107,6 +110,7 @@ impl Verdict {
         match self {
             Self::In(Within::Pages) => "in (32 pages)",
             Self::In(Within::Spread) => "in (kernel's spread)",
+            Self::In(Within::Phases) => "in (phases)",
             other => other.name(),
         }
     }
@@ -117,6 +121,7 @@ impl Verdict {
             Self::In(Within::Tolerance) => Some("tolerance"),
             Self::In(Within::Pages) => Some("32 pages"),
             Self::In(Within::Spread) => Some("spread of the kernel's repeats"),
+            Self::In(Within::Phases) => Some("range over the phases of the statistics fold"),
             Self::Exempt(why) => Some(why),
             Self::Out | Self::Shown => None,
         }
@@ -152,6 +157,10 @@ pub(super) fn verdict(
     } else if share(counter.kernel_spread) {
         // No closer than the kernel is to itself.
         Verdict::In(Within::Spread)
+    } else if counter.repeats == 1
+        && (counter.ours_range.0..=counter.ours_range.1).contains(&counter.kernel)
+    {
+        Verdict::In(Within::Phases)
     } else {
         Verdict::Out
     }
@@ -172,6 +181,8 @@ mod tests {
             kernel,
             error: (kernel > 0.0).then(|| ours / kernel - 1.0),
             kernel_spread: 0.0,
+            ours_range: (ours, ours),
+            repeats: 2,
         };
         verdict(
             V612,
