@@ -2,9 +2,9 @@
 //! program with many threads fills almost all of the memcg with anonymous memory, again and again.
 //! There is no swap: what must be freed is the file.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::rig::{Deviation, Effort, Failure, Host, Rig};
+use crate::experiment::{Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::rig::{Failure, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aging-oom",
     doc: "readers of a mapped file beside a program that fills the memcg, no swap",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
@@ -240,7 +240,7 @@ async fn filler(m: Machine, ctx: Ctx, s: Rc<Load>, region: ObjectId, pages: u32,
 }
 
 fn cpus_threads(input: &RunInput) -> Result<(u64, u64), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let threads = or(n("threads")?, workers(input, 96));
     Ok((or(n("cpus")?, threads), threads))
 }
@@ -286,7 +286,7 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
         ("48g", (false, true)),
         ("both", (true, true)),
     ];
-    let (small, large) = input.word(PARAMS, "sizes", &words, "16g, 48g or both")?;
+    let (small, large) = input.word("sizes", &words, "16g, 48g or both")?;
     let wanted = [small, large];
     for ((_, limit, anon), wanted) in SIZES.iter().zip(wanted) {
         if !wanted {
@@ -327,8 +327,8 @@ fn run_one(
     (limit, anon): (&str, &str),
     r: &mut RunResult,
 ) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let pages = |name| Ok::<_, ExperimentError>(input.pages(PARAMS, name)?.max(64));
+    let n = |name| input.number(name);
+    let pages = |name| Ok::<_, ExperimentError>(input.pages(name)?.max(64));
     let legacy = n("legacy")? == 1;
     let readers = or(n("readers")?, workers(input, if legacy { 64 } else { 96 }));
     let (_, threads) = cpus_threads(input)?;

@@ -5,9 +5,9 @@
 //! looks at a shared cache that does not quite fit. Some of its pages are let go by another CPU after
 //! a few further allocations, mostly before the batch that they wait in is drained.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{Stream, Zipf};
-use crate::rig::{Counts, Effort, Failure, Host, Rig};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::rig::{Counts, Failure, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass};
@@ -285,21 +285,21 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Service>, mut draw: Stream) {
 }
 
 fn fraction(input: &RunInput, name: &'static str, max: f64) -> Result<f64, ExperimentError> {
-    let text = input.text(PARAMS, name);
+    let text = input.text(name);
     let value = text.parse().ok();
     value
         .filter(|v| (0.0..=max).contains(v))
-        .ok_or_else(|| input.wrong(PARAMS, name, "a number of at least 0, shares at most 1"))
+        .ok_or_else(|| input.wrong(name, "a number of at least 0, shares at most 1"))
 }
 
 fn cpus(input: &RunInput) -> Result<u64, ExperimentError> {
-    Ok(input.number(PARAMS, "cpus")?.clamp(2, 256))
+    Ok(input.number("cpus")?.clamp(2, 256))
 }
 
 fn host(input: &RunInput) -> Result<Host, ExperimentError> {
     Ok(Host {
         cpus: cpus(input)?,
-        batch: input.number(PARAMS, "batch")?,
+        batch: input.number("batch")?,
         ..Host::default()
     })
 }
@@ -309,11 +309,11 @@ fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let us = |name| Ok::<_, ExperimentError>(n(name)? * 1000);
     let cpus = cpus(input)?;
-    let cache_pages = input.pages(PARAMS, "cache_mib")?;
-    let short = input.pages(PARAMS, "short_mib")?;
+    let cache_pages = input.pages("cache_mib")?;
+    let short = input.pages("short_mib")?;
     let mean_pages = n("pages")?.max(1);
     if cache_pages < 1024 || short >= cache_pages {
         return Err(ExperimentError::Scale {

@@ -1,9 +1,9 @@
 //! fio, random reads through mappings (`docs/reference/experiments.md#fio-mmap`): sixteen jobs, a file each, on a RAM disk,
 //! in a memcg a fifth of the size of the files. The published result is "no difference".
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{FioZipf, Stream};
-use crate::rig::{Counts, Effort, Failure, Host, Rig};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fio-mmap",
     doc: "fio random reads through mappings of files on a RAM disk, uniform and zipf",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -149,7 +149,7 @@ const PARTS: [(&str, &str); 2] = [("uniform", "limit_mib"), ("zipf", "zipf_limit
 fn host(input: &RunInput, dist: &str) -> Result<Host, ExperimentError> {
     Ok(Host {
         name: format!("{dist}."),
-        cpus: input.number(PARAMS, "cpus")?,
+        cpus: input.number("cpus")?,
         devices: vec![DeviceKind::Ramdisk],
         ..Host::default()
     })
@@ -173,8 +173,8 @@ fn run_one(
     limit: &str,
     r: &mut RunResult,
 ) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let pages = input.pages(PARAMS, "file_mib")?;
+    let n = |name| input.number(name);
+    let pages = input.pages("file_mib")?;
     if pages < 1024 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -185,12 +185,12 @@ fn run_one(
     }
     let mut rig = Rig::new(input, host(input, dist)?)?;
     let machine = rig.machine().clone();
-    let memcg = rig.limited(input.pages(PARAMS, limit)?)?;
+    let memcg = rig.limited(input.pages(limit)?)?;
     let advice = [
         ("on", MappingFlags::NO_RECENCY),
         ("off", MappingFlags::empty()),
     ];
-    let flags = input.word(PARAMS, "no_recency", &advice, "on or off")?;
+    let flags = input.word("no_recency", &advice, "on or off")?;
     let theta = match n("theta_permille")? {
         0 if input.scale == 1 => 1.2,
         0 => 1.35,

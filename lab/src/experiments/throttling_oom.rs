@@ -2,9 +2,11 @@
 //! to a device that needs a second for each write. Nobody may be killed: the pages become clean if
 //! only reclaim waits for them.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::rig::{Deviation, Effort, Host, Rig};
+use crate::experiment::{
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput, MIB,
+};
+use crate::rig::Rig;
 use coldset_engine::Counter;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -16,7 +18,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "throttling-oom",
     doc: "dd into a 128 MiB memcg on a device with 1000 ms a write",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
@@ -107,7 +109,7 @@ const DEVIATIONS: &[Deviation] = &[
 ];
 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let versions = [("v2", true), ("v1", false)];
     let switch = [("on", true), ("off", false)];
     Ok(Host {
@@ -115,8 +117,8 @@ fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
         cpus: n("cpus")?,
         ram: Some(n("ram_mib")? * MIB),
         devices: vec![DeviceKind::Delayed],
-        cgroup_v2: input.word(PARAMS, "cgroup", &versions, "v2 or v1")?,
-        dirty_balance: input.word(PARAMS, "dirty_balance", &switch, "on or off")?,
+        cgroup_v2: input.word("cgroup", &versions, "v2 or v1")?,
+        dirty_balance: input.word("dirty_balance", &switch, "on or off")?,
         stop_at_oom: true,
         ..Host::default()
     })
@@ -147,7 +149,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
 
 /// One run of the program.
 fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let prefix = host.name.clone();
     let mut rig = Rig::new(input, host)?;
     let machine = rig.machine().clone();

@@ -2,9 +2,11 @@
 //! anonymous memory as their memcg may have, so that nearly every page reclaimed is dirty and mapped,
 //! and its TLB flush is what reclaim costs other CPUs.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::rig::{Counts, Deviation, Effort, Failure, Host, Rig};
+use crate::experiment::{
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput, MIB,
+};
+use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, SwapConfig};
@@ -237,9 +239,9 @@ async fn meddler(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, mut draw: 
 }
 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let pages = input.pages(PARAMS, "swap_mib")? as u32;
-    if input.text(PARAMS, "swap") == "zram" {
+    let n = |name| input.number(name);
+    let pages = input.pages("swap_mib")? as u32;
+    if input.text("swap") == "zram" {
         input.refuse(&["page_cluster"], "zram is not read ahead from (swap=zram)")?;
     }
     Ok(Host {
@@ -247,16 +249,16 @@ fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
         cpus: n("cpus")?,
         batch: n("batch")?,
         page_cluster: n("page_cluster")?.min(8) as u32,
-        swap: match input.text(PARAMS, "swap") {
+        swap: match input.text("swap") {
             "zram" => SwapConfig::Zram {
                 pages,
                 algorithm: "lzo-rle".into(),
             },
             device => SwapConfig::Disk {
                 pages,
-                device: device.parse().map_err(|_| {
-                    input.wrong(PARAMS, "swap", "zram or a device of `coldset lab list`")
-                })?,
+                device: device
+                    .parse()
+                    .map_err(|_| input.wrong("swap", "zram or a device of `coldset lab list`"))?,
             },
         },
         ..Host::default()
@@ -294,10 +296,10 @@ fn homes(procs: u64, cpus: u16, mean_permille: u64) -> Vec<Vec<u16>> {
 }
 
 fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let procs = n("procs")?.max(1);
     let pages = n("total_mib")? * MIB / procs / input.scale;
-    let limit = input.pages(PARAMS, "limit_mib")?;
+    let limit = input.pages("limit_mib")?;
     if pages < 64 || limit < 256 {
         return Err(ExperimentError::Scale {
             scale: input.scale,
@@ -307,7 +309,7 @@ fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), Experi
         });
     }
     let words = [("separate", false), ("inversion", true)];
-    let inversion = input.word(PARAMS, "sweeps", &words, "separate or inversion")?;
+    let inversion = input.word("sweeps", &words, "separate or inversion")?;
     let race = host.name == RACE;
     let cpus = host.cpus.clamp(1, 256) as u16;
     let mut rig = Rig::new(input, host)?;

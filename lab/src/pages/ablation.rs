@@ -4,7 +4,7 @@ use super::experiment::parameters;
 use super::variants::{costs, difference, switches};
 use crate::ablate::{ablation_json, carrier, Ablation};
 use crate::charts;
-use crate::experiments::Experiment;
+use crate::experiment::Experiment;
 use crate::runner::Plan;
 use coldset_report::html::{facts, Page, Section, Summary};
 use coldset_report::tables::{claims, counter_names, Counters};

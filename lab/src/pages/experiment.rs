@@ -2,7 +2,7 @@
 
 use super::variants::{changes, costs, deviations, switches};
 use crate::charts;
-use crate::experiments::Experiment;
+use crate::experiment::Experiment;
 use crate::runner::{Outcome, Plan};
 use coldset_report::experiment_json;
 use coldset_report::html::{facts, remarks, summary, Page, Section};

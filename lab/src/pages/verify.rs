@@ -2,7 +2,7 @@
 
 use super::variants::{costs, deviations};
 use crate::charts;
-use crate::rig::Costs;
+use crate::experiment::Costs;
 use crate::verify::{sensitivity_json, sensitivity_table, Sensitivity, Verified};
 use coldset_report::html::{capital, Page, Section, Summary};
 use coldset_report::shown::seeds;

@@ -12,8 +12,8 @@ pub use inspect::{Command, LruvecDump};
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
-use crate::experiments::RunInput;
-use crate::rig::{Deviation, Host, Rig};
+use crate::experiment::{Deviation, Host, RunInput};
+use crate::rig::Rig;
 use coldset_engine::Switches;
 use coldset_machine::{MachineError, SwapConfig};
 

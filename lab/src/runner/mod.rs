@@ -3,6 +3,7 @@
 //! on how many threads there are: work is collected in the order in which it was listed.
 
 mod check;
+mod effect;
 mod error;
 mod experiment;
 mod pool;
@@ -18,7 +19,9 @@ pub use check::{
     CLASSIC_PERMILLE, MULTI_GEN_PERMILLE, SLACK_PAGES,
 };
 pub use error::RunnerError;
-pub use experiment::{claims_of, experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS};
+pub use experiment::{
+    check_asked, check_params, claims_of, experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS,
+};
 pub use pool::with_jobs;
 pub use progress::Progress;
 pub use quantity::{

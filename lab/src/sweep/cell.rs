@@ -1,7 +1,7 @@
 //! One configuration under one seed, and its key.
 
 use super::version::{hex, version};
-use crate::rig::Costs;
+use crate::experiment::Costs;
 use crate::runner::{experiment, show_effort, show_scale, RunnerError, Variant};
 use crate::traces::Trace;
 use indexmap::IndexMap;

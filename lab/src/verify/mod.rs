@@ -9,8 +9,8 @@ pub use sensitivity::{
 };
 pub use text::render_verify;
 
-use crate::experiments::{Experiment, EXPERIMENTS};
-use crate::rig::Costs;
+use crate::experiment::{Costs, Experiment};
+use crate::experiments::EXPERIMENTS;
 use crate::runner::{check_costs, experiment, run, Plan, Progress, RunnerError, Variant};
 use coldset_report::{Class, ExperimentResult};
 use rayon::prelude::*;

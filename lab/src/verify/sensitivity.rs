@@ -2,7 +2,7 @@
 //! (`docs/rules/machine.md#costs`).
 
 use super::{verify, Verified, VerifyPlan};
-use crate::rig::Costs;
+use crate::experiment::Costs;
 use crate::runner::Progress;
 use coldset_machine::params::Mark;
 use coldset_report::{Align, ClaimResult, Class, Style, Subject, Table};

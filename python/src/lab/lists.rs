@@ -2,7 +2,8 @@
 
 use super::errors;
 use coldset_engine::presets::{PRESETS, SUFFIXES};
-use coldset_lab::experiments::{Experiment, EXPERIMENTS};
+use coldset_lab::experiment::Experiment;
+use coldset_lab::experiments::EXPERIMENTS;
 use coldset_lab::runner::{show_scale, Variant};
 use coldset_machine::Params;
 use pyo3::prelude::*;

@@ -10,9 +10,8 @@ use super::phone::killer::{self, Kept};
 use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, RunInput};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
 use coldset_report::RunResult;
@@ -25,7 +24,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-heavy",
     doc: "23 apps kept in the background, then the camera; a faulty backport must be flagged",
-    source: super::ANDROID,
+    source: super::published::ANDROID,
     before: "base",
     after: "android_backport",
     extra: &["v5"],
@@ -34,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: COSTS,
     deviations: &[],
-    hosts: |input| hosts(input, PARAMS),
+    hosts,
     run,
     claims: claims::claims,
     mechanism: &[
@@ -140,12 +139,12 @@ struct Session {
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let hardware = hardware(input, PARAMS)?;
-    let n = |name| input.number(PARAMS, name);
+    let hardware = hardware(input)?;
+    let n = |name| input.number(name);
     let reclaim_percent = n("background_reclaim_percent")?;
     if reclaim_percent > 0 && !hardware.memcgs {
         let expected = "0, unless every app has a memcg (memcgs=on)";
-        return Err(input.wrong(PARAMS, "background_reclaim_percent", expected));
+        return Err(input.wrong("background_reclaim_percent", expected));
     }
     let (mut rig, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);

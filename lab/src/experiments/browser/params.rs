@@ -1,6 +1,6 @@
 //! The parameters of browsers and servers, with the defaults of `docs/reference/experiments.md#fairness`. Values at scale 1.
 
-use crate::experiments::ParamDoc;
+use crate::experiment::ParamDoc;
 
 pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc {
     name: "ram_mib",

@@ -5,15 +5,14 @@ mod build;
 mod jobs;
 mod tree;
 
-use super::{Experiment, ParamDoc};
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ParamDoc};
 use coldset_report::{Band, Claim};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kernel-build",
     doc: "make -j96 of a kernel on tmpfs in a 3 GiB memcg, zram",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],

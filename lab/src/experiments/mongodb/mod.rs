@@ -6,15 +6,16 @@ mod claims;
 mod layout;
 mod server;
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::rig::{Effort, Host};
-use coldset_report::RunResult;
+pub(super) use layout::RECORDS_PER_BLOCK;
+pub(super) use server::{hosts, run};
+
+use crate::experiment::{Effort, Experiment, ParamDoc};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mongodb",
     doc: "YCSB B on a storage engine in a 10 GiB memcg, NVMe, no swap",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -91,9 +92,6 @@ pub(super) const CPUS: ParamDoc = ParamDoc {
     doc: "CPUs, not scaled",
 };
 
-/// Records of a block (`docs/reference/experiments.md#mongodb`).
-pub(super) const RECORDS_PER_BLOCK: u64 = 27;
-
 /// Parameters at scale 1; times shrink with the scale.
 pub const PARAMS: &[ParamDoc] = &[
     LIMIT_MIB,
@@ -135,19 +133,3 @@ pub(super) const COSTS: &[&str] = &[
     "heap_touch_page_ns",
     "cache_retry_ns",
 ];
-
-/// The server's machine.
-///
-/// # Errors
-/// Parameters that cannot be used.
-pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![server::host(input)?])
-}
-
-/// Runs the server once; [`PARAMS`] are its parameters.
-///
-/// # Errors
-/// Parameters that cannot be used, or a failed operation of the server.
-pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    server::run(input)
-}

@@ -5,14 +5,13 @@ mod claims;
 mod server;
 mod tables;
 
-use super::{Experiment, ParamDoc};
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ParamDoc};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mysql",
     doc: "sysbench oltp_read_only on a buffer pool far above its memcg, zram; steps: --variants base,step4,...",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[

@@ -9,9 +9,9 @@ pub mod killer;
 pub mod meter;
 pub mod params;
 
-use super::{ExperimentError, RunInput, MIB};
 use crate::draw::Stream;
-use crate::rig::{Failure, Host, Rig};
+use crate::experiment::{ExperimentError, Host, RunInput, MIB};
+use crate::rig::{Failure, Rig};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};

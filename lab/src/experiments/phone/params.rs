@@ -1,8 +1,7 @@
 //! The parameters of a phone, with the defaults of `docs/reference/experiments.md#android-cold-start`. Values at scale 1.
 
 use super::Hardware;
-use crate::experiments::{ExperimentError, ParamDoc, RunInput};
-use crate::rig::Host;
+use crate::experiment::{ExperimentError, Host, ParamDoc, RunInput};
 
 pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc {
     name: "ram_mib",
@@ -51,11 +50,8 @@ pub(in crate::experiments) const MEMCGS: ParamDoc = ParamDoc {
 };
 
 /// The hardware that the parameters describe.
-pub(in crate::experiments) fn hardware(
-    input: &RunInput,
-    docs: &'static [ParamDoc],
-) -> Result<Hardware, ExperimentError> {
-    let n = |name| input.number(docs, name);
+pub(in crate::experiments) fn hardware(input: &RunInput) -> Result<Hardware, ExperimentError> {
+    let n = |name| input.number(name);
     let switch = [("on", true), ("off", false)];
     let reading = [("rate", false), ("hot", true)];
     Ok(Hardware {
@@ -64,18 +60,15 @@ pub(in crate::experiments) fn hardware(
         zram_mib: n("zram_mib")?,
         cpus: n("cpus")?,
         swappiness: n("swappiness")?,
-        device: input.device(docs, "device")?,
-        memcgs: input.word(docs, "memcgs", &switch, "on or off")?,
-        touched_hot: input.word(docs, "touched", &reading, "rate or hot")?,
+        device: input.device("device")?,
+        memcgs: input.word("memcgs", &switch, "on or off")?,
+        touched_hot: input.word("touched", &reading, "rate or hot")?,
     })
 }
 
 /// The machine that the parameters describe.
-pub(in crate::experiments) fn hosts(
-    input: &RunInput,
-    docs: &'static [ParamDoc],
-) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![hardware(input, docs)?.host(input.scale)])
+pub(in crate::experiments) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![hardware(input)?.host(input.scale)])
 }
 
 /// Milliseconds of CPU that a start may need.
