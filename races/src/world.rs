@@ -322,14 +322,7 @@ impl World {
             Kind::File | Kind::FileKswapd => Flags::OWNED,
         };
         let eng = self.eng_mut();
-        let id = eng.folio_alloc(NewFolio {
-            lruvec: LRUVEC,
-            object: ObjectId(0),
-            index: p as u32,
-            order: 0,
-            zone: 0,
-            flags,
-        });
+        let id = eng.folio_alloc(NewFolio::page(LRUVEC, ObjectId(0), p as u32, flags));
         if flags.contains(Flags::OWNED) {
             eng.folio_get(id, 1);
         } else if in_swap {
