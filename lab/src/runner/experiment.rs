@@ -5,9 +5,10 @@ use super::ran::{check_costs, Ran};
 use super::{RunnerError, Variant};
 use crate::experiment::{Asked, Costs, Experiment, RunInput};
 use crate::experiments::EXPERIMENTS;
+use crate::replay;
 use crate::runner::Progress;
 use coldset_machine::Params;
-use coldset_report::{Claim, Class, ExperimentResult, Header, RunResult};
+use coldset_report::{Claim, Class, Deviation, ExperimentResult, Header, RunResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -22,7 +23,7 @@ pub struct Plan {
     pub scale: u64,
     /// Effort in thousandths.
     pub effort_permille: u64,
-    /// Costs.
+    /// The table of costs, with what was set.
     pub costs: Costs,
     /// Parameters of the experiment that are not at their default.
     pub params: Vec<(String, String)>,
@@ -84,6 +85,15 @@ pub fn experiment(name: &str) -> Result<&'static Experiment, RunnerError> {
         let names = EXPERIMENTS.iter().map(|e| e.name);
         RunnerError::name("experiment", name, names, "see: coldset lab list")
     })
+}
+
+/// Every deviation from the table of costs, with what declares it: an experiment, or `lab replay`.
+#[must_use]
+pub fn deviations() -> Vec<(&'static str, Deviation)> {
+    let of = EXPERIMENTS.iter().map(|e| (e.name, e.deviations));
+    let of = of.chain([("lab replay", replay::DEVIATIONS)]);
+    of.flat_map(|(name, all)| all.iter().map(move |d| (name, d.shown())))
+        .collect()
 }
 
 /// Claims of the experiment called `name`, of a variant `before` and one `after`: what
@@ -259,16 +269,8 @@ mod tests {
         extra: &[],
         scale: 64,
         params: &[
-            ParamDoc {
-                name: "start",
-                default: "64000",
-                doc: "",
-            },
-            ParamDoc {
-                name: "idle",
-                default: "",
-                doc: "",
-            },
+            ParamDoc::new("start", "64000", ""),
+            ParamDoc::new("idle", "", ""),
         ],
         effort: Effort::Own("counting"),
         costs: &[],

@@ -5,6 +5,7 @@
 mod check;
 mod effect;
 mod error;
+mod evictable;
 mod experiment;
 mod pool;
 mod progress;
@@ -20,7 +21,8 @@ pub use check::{
 };
 pub use error::RunnerError;
 pub use experiment::{
-    check_asked, check_params, claims_of, experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS,
+    check_asked, check_params, claims_of, deviations, experiment, in_band, run, Outcome, Plan,
+    SAMPLE_POINTS,
 };
 pub use pool::with_jobs;
 pub use progress::Progress;
