@@ -6,9 +6,8 @@ use common::{json_of, message_of, sample, stdout_of};
 
 #[test]
 fn generations_and_lists_at_a_point() {
-    let s = sample();
-    let run = ["inspect", &s, "--variants", "base,classic", "--at", "20000"];
-    let text = stdout_of(&run, 0);
+    let run = "inspect SAMPLE --variants base,classic --at 20000";
+    let text = stdout_of(run, 0);
     assert!(text.contains("base: after 20000 accesses"), "{text}");
     assert!(text.contains("seq     age ms"), "{text}");
     // Nobody is charged to the root; nothing has been evicted yet, so there are no tiers to show.
@@ -16,8 +15,8 @@ fn generations_and_lists_at_a_point() {
         text.contains("memcg     0\n node     0\n   empty\n"),
         "{text}"
     );
-    let small = ["inspect", &s, "--at", "20000", "--memory", "6%"];
-    let text_small = stdout_of(&small, 0);
+    let small = "inspect SAMPLE --at 20000 --memory 6%";
+    let text_small = stdout_of(small, 0);
     assert!(
         text_small.contains("anon tier 0: refaulted"),
         "{text_small}"

@@ -85,7 +85,7 @@ pub struct Effect {
 pub struct Metric {
     /// Name in tables.
     pub name: String,
-    /// Counter.
+    /// The counter that is compared.
     pub counter: String,
     /// Unit; empty for none.
     pub unit: String,

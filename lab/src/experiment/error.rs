@@ -27,9 +27,9 @@ pub enum ExperimentError {
     /// A parameter has a value that cannot be used.
     #[error("parameter '{name}' does not take '{value}': {expected}")]
     Param {
-        /// Name.
+        /// Which one, as on the command line.
         name: String,
-        /// Value.
+        /// What was given for it.
         value: String,
         /// What is accepted.
         expected: &'static str,
@@ -37,7 +37,7 @@ pub enum ExperimentError {
     /// A parameter that changes nothing as the others are.
     #[error("--param {name} has no effect: {why}; leave it out")]
     Unused {
-        /// Name.
+        /// Which one, as on the command line.
         name: &'static str,
         /// Why it has none.
         why: &'static str,

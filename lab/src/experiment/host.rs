@@ -16,7 +16,7 @@ pub struct Host {
     pub nodes: u32,
     /// RAM in pages; none: only memcgs limit memory.
     pub ram: Option<u64>,
-    /// Swap.
+    /// Where anonymous pages can go.
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// One parameter of an experiment, settable with `--param name=value`.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamDoc {
-    /// Name.
+    /// What comes before the `=`.
     pub name: &'static str,
     /// Default, as text.
     pub default: &'static str,
@@ -21,6 +21,12 @@ pub struct ParamDoc {
 }
 
 impl ParamDoc {
+    /// A parameter.
+    #[must_use]
+    pub const fn new(name: &'static str, default: &'static str, doc: &'static str) -> Self {
+        Self { name, default, doc }
+    }
+
     /// The same parameter with another default.
     #[must_use]
     pub const fn or(self, default: &'static str) -> Self {
@@ -61,7 +67,7 @@ pub struct RunInput {
     pub variant: String,
     /// Its switches.
     pub switches: Switches,
-    /// Seed.
+    /// Of all draws of the run.
     pub seed: u64,
     /// Denominator of the scale.
     pub scale: u64,
@@ -187,6 +193,16 @@ impl RunInput {
             name: name.into(),
             value: self.text(name).into(),
             expected,
+        }
+    }
+
+    /// That the scale leaves only `left` of something; `max` is the greatest usable denominator.
+    pub fn too_little(&self, what: &'static str, left: u64, max: u64) -> ExperimentError {
+        ExperimentError::Scale {
+            scale: self.scale,
+            what,
+            left,
+            max,
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Experiment {
     pub effort: Effort,
     /// Denominator of the default scale.
     pub scale: u64,
-    /// Parameters.
+    /// What `--param` can set.
     pub params: &'static [ParamDoc],
     /// Rows of the table of costs that its load charges; the machine's own need no mention.
     pub costs: &'static [&'static str],

@@ -54,71 +54,51 @@ const CLASSIC: &str = "classic";
 
 /// Parameters at scale 1; sizes and times shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "16384",
-        doc: "limit of the memcg, first size, MiB",
-    },
-    ParamDoc {
-        name: "anon_mib",
-        default: "14336",
-        doc: "anonymous memory of a round, first size, MiB",
-    },
-    ParamDoc {
-        name: "large_limit_mib",
-        default: "49152",
-        doc: "limit of the memcg, second size, MiB",
-    },
-    ParamDoc {
-        name: "large_anon_mib",
-        default: "45056",
-        doc: "anonymous memory of a round, second size, MiB",
-    },
-    ParamDoc {
-        name: "sizes",
-        default: "both",
-        doc: "which size to run: 16g, 48g or both (the acceptance rows need both)",
-    },
-    ParamDoc {
-        name: "file_mib",
-        default: "8192",
-        doc: "size of the file, MiB",
-    },
-    ParamDoc {
-        name: "readers",
-        default: "0",
-        doc: "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
-    },
-    ParamDoc {
-        name: "threads",
-        default: "0",
-        doc: "threads that write anonymous memory; 0 = 96 at full size, 24 below",
-    },
-    ParamDoc {
-        name: "rounds",
-        default: "128",
-        doc: "rounds, not scaled",
-    },
-    ParamDoc {
-        name: "pause_ms",
-        default: "120",
-        doc: "sleep of a reader after each pass, ms",
-    },
-    ParamDoc {
-        name: "wait_ms",
-        default: "0",
-        doc: "sleep after each round, ms; 0 = 1000 (legacy 3000)",
-    },
-    ParamDoc {
-        name: "legacy",
-        default: "0",
-        doc: "1 = the older tool: a load every 256 KiB, readers one page apart, 12 s of warm-up",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "0",
-        doc: "CPUs; 0 = one for each thread",
-    },
+    ParamDoc::new("limit_mib", "16384", "limit of the memcg, first size, MiB"),
+    ParamDoc::new(
+        "anon_mib",
+        "14336",
+        "anonymous memory of a round, first size, MiB",
+    ),
+    ParamDoc::new(
+        "large_limit_mib",
+        "49152",
+        "limit of the memcg, second size, MiB",
+    ),
+    ParamDoc::new(
+        "large_anon_mib",
+        "45056",
+        "anonymous memory of a round, second size, MiB",
+    ),
+    ParamDoc::new(
+        "sizes",
+        "both",
+        "which size to run: 16g, 48g or both (the acceptance rows need both)",
+    ),
+    ParamDoc::new("file_mib", "8192", "size of the file, MiB"),
+    ParamDoc::new(
+        "readers",
+        "0",
+        "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
+    ),
+    ParamDoc::new(
+        "threads",
+        "0",
+        "threads that write anonymous memory; 0 = 96 at full size, 24 below",
+    ),
+    ParamDoc::new("rounds", "128", "rounds, not scaled"),
+    ParamDoc::new("pause_ms", "120", "sleep of a reader after each pass, ms"),
+    ParamDoc::new(
+        "wait_ms",
+        "0",
+        "sleep after each round, ms; 0 = 1000 (legacy 3000)",
+    ),
+    ParamDoc::new(
+        "legacy",
+        "0",
+        "1 = the older tool: a load every 256 KiB, readers one page apart, 12 s of warm-up",
+    ),
+    ParamDoc::new("cpus", "0", "CPUs; 0 = one for each thread"),
 ];
 
 /// Pages a reader loads from before it looks at the clock: less than a quantum.
@@ -334,12 +314,7 @@ fn run_one(
     let (_, threads) = cpus_threads(input)?;
     let (limit, anon, file_pages) = (pages(limit)?, pages(anon)?, pages("file_mib")?);
     if anon / threads < 64 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages a thread",
-            left: anon / threads,
-            max: 512,
-        });
+        return Err(input.too_little("pages a thread", anon / threads, 512));
     }
     let ms = 1_000_000;
     let mut rig = Rig::new(input, host(input, size)?)?;

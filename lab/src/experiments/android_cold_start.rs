@@ -55,11 +55,11 @@ pub(super) const PARAMS: &[ParamDoc] = &[
     params::FIRMWARE_MIB,
     params::ZRAM_MIB,
     params::APPS,
-    ParamDoc {
-        name: "rounds",
-        default: "100",
-        doc: "rounds over all apps, before effort (a fifth of them by default)",
-    },
+    ParamDoc::new(
+        "rounds",
+        "100",
+        "rounds over all apps, before effort (a fifth of them by default)",
+    ),
     params::CPUS,
     params::SWAPPINESS,
     params::DEVICE,

@@ -46,51 +46,23 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "10240",
-        doc: "limit of the memcg, uniform, MiB",
-    },
-    ParamDoc {
-        name: "zipf_limit_mib",
-        default: "12288",
-        doc: "limit of the memcg, zipf, MiB",
-    },
-    ParamDoc {
-        name: "jobs",
-        default: "16",
-        doc: "jobs, not scaled",
-    },
-    ParamDoc {
-        name: "file_mib",
-        default: "3072",
-        doc: "size of a job's file, MiB",
-    },
-    ParamDoc {
-        name: "theta_permille",
-        default: "0",
-        doc: "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below",
-    },
-    ParamDoc {
-        name: "no_recency",
-        default: "on",
-        doc: "mappings advised random: accessed bits are ignored (on, off)",
-    },
-    ParamDoc {
-        name: "ramp_ms",
-        default: "60000",
-        doc: "time before measuring, ms",
-    },
-    ParamDoc {
-        name: "run_ms",
-        default: "300000",
-        doc: "measured time, ms, before effort",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs, not scaled",
-    },
+    ParamDoc::new("limit_mib", "10240", "limit of the memcg, uniform, MiB"),
+    ParamDoc::new("zipf_limit_mib", "12288", "limit of the memcg, zipf, MiB"),
+    ParamDoc::new("jobs", "16", "jobs, not scaled"),
+    ParamDoc::new("file_mib", "3072", "size of a job's file, MiB"),
+    ParamDoc::new(
+        "theta_permille",
+        "0",
+        "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below",
+    ),
+    ParamDoc::new(
+        "no_recency",
+        "on",
+        "mappings advised random: accessed bits are ignored (on, off)",
+    ),
+    ParamDoc::new("ramp_ms", "60000", "time before measuring, ms"),
+    ParamDoc::new("run_ms", "300000", "measured time, ms, before effort"),
+    ParamDoc::new("cpus", "96", "CPUs, not scaled"),
 ];
 
 /// The measured time is a quarter of the published one (`docs/reference/experiments.md#fio-mmap`, effort 1/4).
@@ -176,12 +148,7 @@ fn run_one(
     let n = |name| input.number(name);
     let pages = input.pages("file_mib")?;
     if pages < 1024 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages a file",
-            left: pages,
-            max: 768,
-        });
+        return Err(input.too_little("pages a file", pages, 768));
     }
     let mut rig = Rig::new(input, host(input, dist)?)?;
     let machine = rig.machine().clone();

@@ -39,31 +39,27 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1. All but the grid are those of the server and go to it unchanged.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "devices",
-        default: "hdd,net",
-        doc: "devices of the grid, comma-separated",
-    },
-    ParamDoc {
-        name: "records",
-        default: "20000000,7000000,6000000",
-        doc: "records of the grid, comma-separated",
-    },
-    ParamDoc {
-        name: "update_percents",
-        default: "5,20,50",
-        doc: "shares of updates of the grid, per cent, comma-separated",
-    },
-    ParamDoc {
-        name: "reference",
-        default: "nvme",
-        doc: "device to compare with, run with the first share of updates; none = not",
-    },
-    ParamDoc {
-        name: "ops_per_block",
-        default: "8",
-        doc: "operations of a cell, by blocks of data",
-    },
+    ParamDoc::new("devices", "hdd,net", "devices of the grid, comma-separated"),
+    ParamDoc::new(
+        "records",
+        "20000000,7000000,6000000",
+        "records of the grid, comma-separated",
+    ),
+    ParamDoc::new(
+        "update_percents",
+        "5,20,50",
+        "shares of updates of the grid, per cent, comma-separated",
+    ),
+    ParamDoc::new(
+        "reference",
+        "nvme",
+        "device to compare with, run with the first share of updates; none = not",
+    ),
+    ParamDoc::new(
+        "ops_per_block",
+        "8",
+        "operations of a cell, by blocks of data",
+    ),
     mongodb::LIMIT_MIB,
     mongodb::CACHE_MIB,
     mongodb::HEAP_MIB,

@@ -51,41 +51,25 @@ const CLASSIC: &str = "classic";
 
 /// Parameters. The scale is fixed at 1.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "128",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "blocks",
-        default: "192",
-        doc: "blocks of 1 MiB to write",
-    },
-    ParamDoc {
-        name: "dirty_balance",
-        default: "off",
-        doc: "throttle the writer at the dirty limits (on, off)",
-    },
-    ParamDoc {
-        name: "cgroup",
-        default: "v2",
-        doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
-    },
-    ParamDoc {
-        name: "ram_mib",
-        default: "131072",
-        doc: "RAM of the host, MiB",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "4",
-        doc: "CPUs",
-    },
-    ParamDoc {
-        name: "start_ms",
-        default: "2000",
-        doc: "the program starts up to so much later, ms: nothing else is random here",
-    },
+    ParamDoc::new("limit_mib", "128", "limit of the memcg, MiB"),
+    ParamDoc::new("blocks", "192", "blocks of 1 MiB to write"),
+    ParamDoc::new(
+        "dirty_balance",
+        "off",
+        "throttle the writer at the dirty limits (on, off)",
+    ),
+    ParamDoc::new(
+        "cgroup",
+        "v2",
+        "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
+    ),
+    ParamDoc::new("ram_mib", "131072", "RAM of the host, MiB"),
+    ParamDoc::new("cpus", "4", "CPUs"),
+    ParamDoc::new(
+        "start_ms",
+        "2000",
+        "the program starts up to so much later, ms: nothing else is random here",
+    ),
 ];
 
 /// The run without the delay, to see that nothing else is in the way.
@@ -133,12 +117,7 @@ fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     if input.scale != 1 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "the file against one write of the device",
-            left: 0,
-            max: 1,
-        });
+        return Err(input.too_little("the file against one write of the device", 0, 1));
     }
     let mut r = RunResult::new(&input.variant, input.seed);
     for host in hosts(input)? {

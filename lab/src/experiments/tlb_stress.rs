@@ -60,61 +60,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "512",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "total_mib",
-        default: "2048",
-        doc: "memory of all processes together, MiB",
-    },
-    ParamDoc {
-        name: "procs",
-        default: "16",
-        doc: "processes, not scaled",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "16",
-        doc: "CPUs, not scaled",
-    },
-    ParamDoc {
-        name: "swap",
-        default: "zram",
-        doc: "swap: zram, or a device of `coldset lab list`",
-    },
-    ParamDoc {
-        name: "swap_mib",
-        default: "8192",
-        doc: "size of swap, MiB",
-    },
-    ParamDoc {
-        name: "page_cluster",
-        default: "3",
-        doc: "vm.page-cluster: a fault reads up to 2^this pages from a swap device",
-    },
-    ParamDoc {
-        name: "sweeps",
-        default: "inversion",
-        doc: "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify",
-    },
-    ParamDoc {
-        name: "batch",
-        default: "31",
-        doc: "folios of an add batch, 1 to 31: so many of a process lie side by side on the lists",
-    },
-    ParamDoc {
-        name: "time_ms",
-        default: "60000",
-        doc: "time, ms, before effort",
-    },
-    ParamDoc {
-        name: "mask_mean_permille",
-        default: "1900",
-        doc: "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one",
-    },
+    ParamDoc::new("limit_mib", "512", "limit of the memcg, MiB"),
+    ParamDoc::new("total_mib", "2048", "memory of all processes together, MiB"),
+    ParamDoc::new("procs", "16", "processes, not scaled"),
+    ParamDoc::new("cpus", "16", "CPUs, not scaled"),
+    ParamDoc::new("swap", "zram", "swap: zram, or a device of `coldset lab list`"),
+    ParamDoc::new("swap_mib", "8192", "size of swap, MiB"),
+    ParamDoc::new("page_cluster", "3", "vm.page-cluster: a fault reads up to 2^this pages from a swap device"),
+    ParamDoc::new("sweeps", "inversion", "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify"),
+    ParamDoc::new("batch", "31", "add and free batch of a CPU, folios, 1 to 31: so many of a process lie side by side on the lists, and one flush serves so many that are freed"),
+    ParamDoc::new("time_ms", "60000", "time, ms, before effort"),
+    ParamDoc::new("mask_mean_permille", "1900", "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one"),
 ];
 
 /// Pages of a bogo operation: 4,096 words of 8 bytes.
@@ -301,12 +257,7 @@ fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), Experi
     let pages = n("total_mib")? * MIB / procs / input.scale;
     let limit = input.pages("limit_mib")?;
     if pages < 64 || limit < 256 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages a process",
-            left: pages,
-            max: 256,
-        });
+        return Err(input.too_little("pages a process", pages, 256));
     }
     let words = [("separate", false), ("inversion", true)];
     let inversion = input.word("sweeps", &words, "separate or inversion")?;

@@ -26,7 +26,7 @@ pub struct ReplayOptions {
     pub kernel_memory: bool,
     /// Anonymous pages of the program itself, always accessed.
     pub own_pages: u32,
-    /// Swap.
+    /// Where anonymous pages can go.
     pub swap: SwapConfig,
     /// Swappiness, 0..=200.
     pub swappiness: u16,

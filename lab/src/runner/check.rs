@@ -260,20 +260,18 @@ pub fn check(
             Ok(done.map(|result| Checked::of(result, policy, tolerance)))
         };
         let done: Vec<_> = options.policies.par_iter().map(of_policy).collect();
-        Ok(done
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?
-            .into_iter()
-            .flatten()
-            .collect())
+        all_of(done)
     };
     let done: Vec<_> = options.cases.par_iter().map(of_case).collect();
-    Ok(done
-        .into_iter()
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect())
+    all_of(done)
+}
+
+/// What all of them gave, one after the other; or the first error.
+fn all_of<T>(
+    done: Vec<Result<impl IntoIterator<Item = T>, RunnerError>>,
+) -> Result<Vec<T>, RunnerError> {
+    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(done.into_iter().flatten().collect())
 }
 
 /// Per cent of a ratio minus one.

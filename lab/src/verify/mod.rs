@@ -24,7 +24,7 @@ pub struct VerifyPlan {
     pub seeds: u64,
     /// Effort in thousandths.
     pub effort_permille: u64,
-    /// Costs.
+    /// The table of costs, with what was set.
     pub costs: Costs,
 }
 

@@ -57,7 +57,7 @@ impl Costing {
 /// A claim under other costs.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// Experiment.
+    /// Whose claim it is.
     pub experiment: &'static str,
     /// Claim as it came out with the costs as they are.
     pub usual: ClaimResult,

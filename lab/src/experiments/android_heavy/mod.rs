@@ -58,31 +58,15 @@ const PARAMS: &[ParamDoc] = &[
     params::FIRMWARE_MIB,
     params::ZRAM_MIB.or("16384"),
     params::APPS.or("23"),
-    ParamDoc {
-        name: "use_s",
-        default: "25",
-        doc: "seconds that each app is used, before effort",
-    },
-    ParamDoc {
-        name: "camera_anon_mib",
-        default: "1843",
-        doc: "anonymous memory of the camera, MiB",
-    },
-    ParamDoc {
-        name: "camera_file_mib",
-        default: "350",
-        doc: "files of the camera, MiB",
-    },
+    ParamDoc::new("use_s", "25", "seconds that each app is used, before effort"),
+    ParamDoc::new("camera_anon_mib", "1843", "anonymous memory of the camera, MiB"),
+    ParamDoc::new("camera_file_mib", "350", "files of the camera, MiB"),
     params::CPUS,
     params::SWAPPINESS,
     params::DEVICE,
     params::TOUCHED,
     params::MEMCGS,
-    ParamDoc {
-        name: "background_reclaim_percent",
-        default: "0",
-        doc: "share of its memory that an app is asked for by memory.reclaim when it is left; needs memcgs=on",
-    },
+    ParamDoc::new("background_reclaim_percent", "0", "share of its memory that an app is asked for by memory.reclaim when it is left; needs memcgs=on"),
 ];
 
 const SIZES: AppSizes = AppSizes {

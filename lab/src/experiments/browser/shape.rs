@@ -44,11 +44,11 @@ pub struct Shape {
     pub nodes: u32,
     /// Memcgs; each has a worker on every node.
     pub memcgs: u32,
-    /// CPUs.
+    /// Of the machine, over all nodes.
     pub cpus: u16,
     /// RAM of the machine, pages.
     pub ram_pages: u64,
-    /// Swap.
+    /// What is behind anonymous memory.
     pub swap: Backing,
     /// Slots of swap.
     pub swap_pages: u32,
@@ -91,12 +91,7 @@ impl Shape {
         let pages = |mib: u64| mib * MIB / input.scale;
         let chunk = pages(n("chunk_mib")?);
         if chunk < 64 {
-            return Err(ExperimentError::Scale {
-                scale: input.scale,
-                what: "pages a buffer",
-                left: chunk,
-                max: 2048,
-            });
+            return Err(input.too_little("pages a buffer", chunk, 2048));
         }
         let backings = [
             ("none", Backing::None),

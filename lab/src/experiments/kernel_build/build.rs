@@ -396,12 +396,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(name);
     let limit = input.region("limit_mib")?;
     if input.scale > 128 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages of the memcg",
-            left: limit,
-            max: 128,
-        });
+        return Err(input.too_little("pages of the memcg", limit, 128));
     }
     let effort = |n: u64| (n * input.effort_permille / 1000 / EFFORT_DIVISOR).max(1);
     let directories = effort(n("directories")?);

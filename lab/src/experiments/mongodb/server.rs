@@ -326,12 +326,7 @@ pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(name);
     let frames = (pages(input, "cache_mib")? / u64::from(BLOCK_PAGES)) as u32;
     if frames < 64 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "cache frames",
-            left: frames.into(),
-            max: 1 << 11,
-        });
+        return Err(input.too_little("cache frames", frames.into(), 1 << 11));
     }
     let records = input.scaled(n("records")?);
     let data_blocks = records.div_ceil(RECORDS_PER_BLOCK) as u32;

@@ -215,12 +215,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     );
     let rows = input.scaled(n("rows")?);
     if rows < 4096 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "rows of a table",
-            left: rows,
-            max: 256,
-        });
+        return Err(input.too_little("rows of a table", rows, 256));
     }
     let rows = match input.text("rand") {
         "special" => RowChoice::special(rows)?,
