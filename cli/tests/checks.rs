@@ -15,7 +15,7 @@ fn the_cyclic_case_is_exact() {
         assert_eq!(refaults["verdict"], "in");
         assert_eq!(case["counters"]["pgscan"]["error"], 0, "{case}");
     }
-    let jobs = |n: &str| stdout_of(&[&arguments[..], &["--jobs", n]].concat(), 0);
+    let jobs = |n: &str| stdout_of(&format!("{arguments} --jobs {n}")[..], 0);
     assert_eq!(jobs("1"), jobs("2"));
     let text = stdout_of("fidelity --cases d_pread_cyc --policies mglru-0x7", 0);
     assert!(text.ends_with("1 of 1 cases in.\n"), "{text}");

@@ -22,7 +22,7 @@ fn generations_and_lists_at_a_point() {
         "{text_small}"
     );
     assert!(text.contains("inactive_file"), "{text}");
-    let json = json_of(&[&run[..], &["--json", "-"]].concat(), 0);
+    let json = json_of(&format!("{run} --json -")[..], 0);
     // The root is memcg 0; the limited one comes after it.
     let gens = json[0]["lruvecs"][1]["generations"].as_array().unwrap();
     assert!((2..=4).contains(&gens.len()), "{gens:?}");

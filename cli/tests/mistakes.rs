@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{lab, message_of, sample};
+use common::{lab, message_of};
 
 /// Arguments and a part of the message.
 fn all(cases: &[(&str, &str)], code: i32) {

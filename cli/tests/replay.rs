@@ -251,8 +251,11 @@ fn recorded_samples_are_converted_and_replayed() {
         assert_eq!(said["reading"]["format"], format);
         assert_eq!(said["reading"]["bad_lines"], 0);
         let replay = |trace: &str| {
-            let options = ["--memory", "258pages", "--variants", "v5", "--json", "-"];
-            json_of(&[&["replay", trace][..], &options].concat(), 0)
+            let memory = ["--memory", "258pages", "--variants", "v5"];
+            json_of(
+                &[&["replay", trace, "--json", "-"][..], &memory].concat()[..],
+                0,
+            )
         };
         let mut json = replay(&sample);
         assert_eq!(json["reading"], said["reading"], "{name}");
@@ -308,7 +311,7 @@ fn bad_lines_and_lost_events_are_reported() {
 #[test]
 fn miss_ratio_curves() {
     let base = "mrc SAMPLE --policies lru,v5,opt --sizes 100pages,25%";
-    let json = json_of(&[&base[..], &["--json", "-"]].concat(), 0);
+    let json = json_of(&format!("{base} --json -")[..], 0);
     let misses =
         |curve: usize, point: usize| json["curves"][curve]["points"][point]["misses"].clone();
     // As the bounds of a replay under the same limit.

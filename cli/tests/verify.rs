@@ -18,7 +18,7 @@ fn the_acceptance_table_and_its_json_agree() {
     let arguments = "verify --only mongodb --quick";
     let run = common::lab(arguments);
     let text = String::from_utf8(run.stdout).expect("UTF-8");
-    let out = common::lab(&[&arguments[..], &["--json", "-"]].concat());
+    let out = common::lab(&format!("{arguments} --json -")[..]);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let experiment = &json["experiments"][0];
     assert_eq!(experiment["experiment"], "mongodb");
@@ -51,15 +51,7 @@ fn the_acceptance_table_and_its_json_agree() {
 
 #[test]
 fn sensitivity_is_part_of_the_result() {
-    let arguments = [
-        "verify",
-        "--only",
-        "mongodb",
-        "--quick",
-        "--sensitivity",
-        "--json",
-        "-",
-    ];
+    let arguments = "verify --only mongodb --quick --sensitivity --json -";
     let out = common::lab(arguments);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let costings = json["sensitivity"]["costings"]

@@ -25,7 +25,7 @@ const ORDERS: [(&str, MemcgHeat, PolicyKind); 4] = [
     ("heat", MemcgHeat::Posted, PolicyKind::List(ListKind::Fifo)),
     ("wheel", MemcgHeat::Wheel, PolicyKind::List(ListKind::Fifo)),
 ];
-const MEMCGS: [u32; 4] = [100, 1_000, 10_000, 100_000];
+const MEMCGS: [u32; 4] = [100, 1_000, 10_000, 60_000];
 
 /// Which memcgs give.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,6 @@ impl Host {
         sw.policy = policy;
         sw.memcg_heat = heat;
         let cfg = Config {
-            css_id_overflow: true,
             // The fold of statistics is no part of the choice.
             fold_interval: u64::MAX / 2,
             fold_phase: u64::MAX / 4,

@@ -44,7 +44,7 @@ impl Engine {
         let mut sums = vec![Sums::default(); self.lruvecs.len()];
         for (id, f) in self.folios.iter() {
             self.check_folio(id, f, &places, queued[id.idx()]);
-            self.add_to_sums(f, &mut sums[f.lruvec.idx()]);
+            self.add_to_sums(f, &mut sums[f.lruvec().idx()]);
         }
         self.check_sizes(&sums);
         self.check_memcgs(&sums);
@@ -53,7 +53,7 @@ impl Engine {
 
     /// Heat as posted is within its bounds; each wheel holds what is below its root, each memcg once.
     fn check_heat(&self) {
-        let max = self.heat.levels.max();
+        let max = self.heat_config().levels.max();
         for node in &self.nodes {
             for (i, h) in node.heat.posted.iter().enumerate() {
                 assert!(h.heat() <= max, "heat {} of memcg {i}", h.heat());
@@ -140,14 +140,14 @@ impl Engine {
     /// References that batches hold, by folio.
     fn check_batches(&self) -> Vec<u32> {
         let mut queued = vec![0; self.folios.records()];
-        for cpu in &self.cpus {
-            for id in cpu.entries() {
+        for id in self.batches.entries() {
+            let f = &self.folios[id];
+            assert!(!f.has(Flags::DEAD), "a batch holds {id:?}, which was freed");
+            queued[id.idx()] += 1;
+        }
+        for cpu in 0..self.config().nr_cpus as u16 {
+            for &id in self.batch(cpu, BatchOp::Add) {
                 let f = &self.folios[id];
-                assert!(!f.has(Flags::DEAD), "a batch holds {id:?}, which was freed");
-                queued[id.idx()] += 1;
-            }
-            for id in cpu.waiting(BatchOp::Add) {
-                let f = &self.folios[*id];
                 assert!(
                     !f.has(Flags::LRU),
                     "{id:?} waits for a list and is on one: {f:?}"
@@ -173,7 +173,8 @@ impl Engine {
         } else {
             let (lruvec, n) = place.unwrap_or_else(|| panic!("{id:?} is on no list: {f:?}"));
             assert_eq!(
-                lruvec, f.lruvec,
+                lruvec,
+                f.lruvec(),
                 "{id:?} is on a list of another lruvec: {f:?}"
             );
             match &self.lruvecs[lruvec].lists {
@@ -184,7 +185,7 @@ impl Engine {
                 LruvecLists::List(_) => {
                     assert_eq!(
                         n,
-                        list_place(f.lru_type(), f.home.into()),
+                        list_place(f.lru_type(), f.home().into()),
                         "list of {id:?}: {f:?}"
                     );
                 }
@@ -193,7 +194,7 @@ impl Engine {
                         gen.is_some(),
                         "{id:?} is on a list without a generation: {f:?}"
                     );
-                    assert_eq!(n, f.home as usize, "home slot of {id:?}: {f:?}");
+                    assert_eq!(n, f.home() as usize, "home slot of {id:?}: {f:?}");
                     assert!(
                         !f.has(Flags::ACTIVE),
                         "{id:?} is active in a generation: {f:?}"
@@ -202,7 +203,7 @@ impl Engine {
             }
         }
         // Frozen: the batch of a reclaimer frees it next.
-        if f.refcount == 0 {
+        if f.refcount() == 0 {
             assert!(
                 !f.has(Flags::LRU),
                 "{id:?} is on a list without references: {f:?}"
@@ -211,13 +212,13 @@ impl Engine {
         }
         let n = f.nr_pages() as u32;
         let owned = f.has(Flags::OWNED) && !f.has(Flags::ANON);
-        let held = f.mapcount
+        let held = f.mapcount()
             + queued
             + u32::from(f.has(Flags::WRITEBACK))
             + if owned { n } else { 0 }
             + if f.has(Flags::SWAPCACHE) { n } else { 0 };
         assert!(
-            f.refcount >= held,
+            f.refcount() >= held,
             "{id:?} has fewer references than holders ({held}): {f:?}"
         );
         let slot = f.swap_slot().is_some();
@@ -226,12 +227,12 @@ impl Engine {
 
     fn add_to_sums(&self, f: &Folio, s: &mut Sums) {
         let n = f.nr_pages() as i64;
-        let zone = f.zone as usize;
+        let zone = f.zone() as usize;
         if f.has(Flags::LRU | Flags::UNEVICTABLE) {
             s.sizes[zone][LruList::Unevictable.idx()] += n;
         } else if f.has(Flags::LRU) {
             let t = f.lru_type();
-            let active = match (&self.lruvecs[f.lruvec].lists, f.word().gen()) {
+            let active = match (&self.lruvecs[f.lruvec()].lists, f.word().gen()) {
                 (LruvecLists::MultiGen(m), Some(slot)) => {
                     s.gens[slot][t.idx()][zone] += n;
                     m.is_active(slot)
@@ -287,9 +288,10 @@ impl Engine {
             }
         }
         for (node, (lru, pending)) in self.nodes.iter().zip(nodes) {
-            assert_eq!(node.lru, lru, "list sizes of node {}", node.id.0);
+            assert_eq!(node.list_sizes(), lru, "list sizes of node {}", node.id.0);
             assert_eq!(
-                node.write_pending, pending,
+                node.write_pending(),
+                pending,
                 "write_pending of node {}",
                 node.id.0
             );
@@ -298,7 +300,7 @@ impl Engine {
 
     /// Gauges of each memcg, and that what its folios take is charged.
     fn check_memcgs(&self, sums: &[Sums]) {
-        let nr_nodes = self.cfg.nr_nodes as usize;
+        let nr_nodes = self.config().nr_nodes as usize;
         let mut charged = vec![0u64; self.memcgs.capacity()];
         for (i, per_node) in sums.chunks(nr_nodes).enumerate() {
             let memcg = MemcgId(i as u32);

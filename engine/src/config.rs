@@ -70,8 +70,6 @@ pub struct Config {
     pub fold_phase: Nanos,
     /// Swap devices finish their I/O inside the call (zram, ramdisk).
     pub swap_synchronous: bool,
-    /// The host has shrinkable kernel objects: node visits ask it to shrink them.
-    pub has_slab: bool,
     /// Reclaim lets others run between any two folios of a list. Off: a list is one piece of work,
     /// but where dirty folios wait for a flush.
     pub resched_in_lists: bool,
@@ -80,8 +78,6 @@ pub struct Config {
     /// Denominator of the scale of time: intervals that switches give at full scale are divided by
     /// it. At least 1.
     pub time_scale: u64,
-    /// More than 65,535 memcgs may exist; see [`crate::memcg::MemcgConfig::css_id_overflow`].
-    pub css_id_overflow: bool,
     /// Seed of the random bins of the memcg LRU.
     pub seed: u64,
 }
@@ -101,11 +97,9 @@ impl Default for Config {
             fold_interval: 2_000_000_000,
             fold_phase: 2_000_000_000,
             swap_synchronous: true,
-            has_slab: false,
             resched_in_lists: false,
             scale: Scale::default(),
             time_scale: 1,
-            css_id_overflow: false,
             seed: 1,
         }
     }

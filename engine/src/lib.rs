@@ -32,7 +32,6 @@ pub mod oom;
 pub mod policies;
 pub mod reclaim;
 pub mod rules;
-pub mod slab;
 #[cfg(feature = "state")]
 mod state;
 pub mod swap;

@@ -1,6 +1,6 @@
 //! A NUMA node: its memory, its reclaim flags and its sleepers.
 
-use crate::ids::NodeId;
+use crate::ids::{LruType, NodeId};
 use crate::lruvec::LruList;
 use crate::memcg::heat::NodeHeat;
 use crate::memcg::MemcgLru;
@@ -32,18 +32,18 @@ pub struct Node {
     pub memcg_lru: MemcgLru,
     /// Heat of memcgs here, if a policy keeps it.
     pub heat: NodeHeat,
-    /// Pages dirty or under writeback.
-    pub write_pending: u64,
     /// kswapd met only folios under writeback.
     pub flag_writeback: bool,
     /// kswapd met only dirty folios (before 6.19).
     pub flag_dirty: bool,
+    /// Pages dirty or under writeback.
+    write_pending: u64,
     /// Consecutive kswapd runs that freed nothing.
-    pub kswapd_failures: u32,
+    kswapd_failures: u32,
     /// Pages on each list, all memcgs and zones.
-    pub(crate) lru: [i64; 5],
+    lru: [i64; 5],
     /// Isolated pages by type (classic).
-    pub(crate) isolated: [u64; 2],
+    isolated: [u64; 2],
     /// Tasks asleep, by reason.
     sleepers: [u64; 4],
     /// Pages whose writeback ended while someone slept, since the first of them did.
@@ -71,6 +71,63 @@ impl Node {
     /// Pages on a list, all memcgs.
     pub fn lru_pages(&self, list: LruList) -> u64 {
         self.lru[list.idx()].max(0) as u64
+    }
+
+    /// Pages on each list, in the order of [`LruList::ALL`].
+    pub(crate) fn list_sizes(&self) -> [i64; 5] {
+        self.lru
+    }
+
+    /// Pages come onto a list or leave it.
+    #[inline]
+    pub(crate) fn resize_list(&mut self, list: LruList, pages: i64) {
+        self.lru[list.idx()] += pages;
+    }
+
+    /// Pages of a type that reclaimers hold isolated (classic).
+    pub(crate) fn isolated(&self, t: LruType) -> u64 {
+        self.isolated[t.idx()]
+    }
+
+    /// Folios of a type leave for reclaim or come back.
+    pub(crate) fn resize_isolated(&mut self, t: LruType, pages: i64) {
+        let isolated = &mut self.isolated[t.idx()];
+        *isolated = isolated
+            .checked_add_signed(pages)
+            .expect("isolated pages come back once");
+    }
+
+    /// Pages dirty or under writeback.
+    pub fn write_pending(&self) -> u64 {
+        self.write_pending
+    }
+
+    /// Pages become dirty or go under writeback, or the reverse.
+    pub(crate) fn resize_pending(&mut self, pages: i64) {
+        self.write_pending = self
+            .write_pending
+            .checked_add_signed(pages)
+            .expect("what is cleaned was dirty");
+    }
+
+    /// Consecutive kswapd runs that freed nothing.
+    pub fn kswapd_failures(&self) -> u32 {
+        self.kswapd_failures
+    }
+
+    /// So many runs of kswapd freed nothing that it stays asleep.
+    pub fn hopeless(&self) -> bool {
+        self.kswapd_failures >= MAX_RECLAIM_RETRIES
+    }
+
+    /// A run of kswapd ended without having freed anything.
+    pub(crate) fn kswapd_failed(&mut self) {
+        self.kswapd_failures += 1;
+    }
+
+    /// Reclaim freed something here: kswapd has hope again.
+    pub(crate) fn progress(&mut self) {
+        self.kswapd_failures = 0;
     }
 
     /// A task begins to sleep. The first one that sleeps for writeback starts the count.

@@ -50,14 +50,14 @@ pub fn memcg_total(memory_max: Pages, swap_max: Pages, total_swap: Pages) -> Pag
 pub enum Selection {
     /// Kill this task.
     Victim {
-        /// The task.
+        /// [`OomTask::id`] of the worst.
         id: u32,
         /// Its badness, pages.
         badness: i64,
     },
     /// An earlier victim is still dying: wait for it.
     InProgress {
-        /// The task.
+        /// [`OomTask::id`] of that victim.
         id: u32,
     },
     /// Nobody may be killed.
@@ -124,7 +124,7 @@ pub struct OomRequest {
 pub enum OomDecision {
     /// Kill this task; progress.
     Kill {
-        /// The task.
+        /// [`OomTask::id`] of the victim.
         id: u32,
     },
     /// The current task is dying: let it use the reserves; progress.

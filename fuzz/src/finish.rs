@@ -106,7 +106,13 @@ impl Load {
                 id.0
             );
         }
-        let used: u64 = w.engine.zones.iter().map(|z| z.managed - z.free).sum();
+        let used: u64 = w
+            .engine
+            .zones
+            .all()
+            .iter()
+            .map(|z| z.managed - z.free)
+            .sum();
         if !w.engine.zones.is_empty() {
             assert_eq!(used, kernel, "pages of zones in use at the end");
         }

@@ -77,7 +77,12 @@ impl World {
             }
         }
         for (node, known) in known.into_iter().enumerate() {
-            let of_node = self.engine.zones.iter().filter(|z| z.node.idx() == node);
+            let of_node = self
+                .engine
+                .zones
+                .all()
+                .iter()
+                .filter(|z| z.node.idx() == node);
             let taken: u64 = of_node.map(|z| z.managed - z.free - z.pcp).sum();
             assert!(
                 known <= taken,

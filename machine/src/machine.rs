@@ -73,31 +73,46 @@ impl MachineRun {
     /// Runs an operation of an inline task to its end. Whenever it waits, the rest of the machine
     /// runs on.
     pub fn run_inline<T>(&mut self, ctx: &Ctx, operation: impl Future<Output = T>) -> T {
-        self.catch_up(ctx);
-        let mut operation = pin!(operation);
-        let mut cx = Context::from_waker(Waker::noop());
-        loop {
-            match operation.as_mut().poll(&mut cx) {
-                Poll::Ready(value) => return value,
-                Poll::Pending => {
-                    self.executor.run_until(ctx.now());
-                }
-            }
-        }
+        self.machine.run_inline(&mut self.executor, ctx, operation)
     }
 
     /// Brings an inline task and the rest of the machine to the same time: that of whichever is
     /// ahead.
     #[inline]
     pub fn catch_up(&mut self, ctx: &Ctx) {
-        ctx.set_clock(self.executor.now().max(self.machine.world().engine.now()));
-        if ctx.now() > self.executor.now() {
-            self.executor.run_until(ctx.now());
-        }
+        self.machine.catch_up(&mut self.executor, ctx);
     }
 }
 
 impl Machine {
+    /// [`MachineRun::run_inline`] of an operation that borrows the machine of the run.
+    pub(crate) fn run_inline<T>(
+        &self,
+        executor: &mut Executor,
+        ctx: &Ctx,
+        operation: impl Future<Output = T>,
+    ) -> T {
+        self.catch_up(executor, ctx);
+        let mut operation = pin!(operation);
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match operation.as_mut().poll(&mut cx) {
+                Poll::Ready(value) => return value,
+                Poll::Pending => {
+                    executor.run_until(ctx.now());
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn catch_up(&self, executor: &mut Executor, ctx: &Ctx) {
+        ctx.set_clock(executor.now().max(self.world().engine.now()));
+        if ctx.now() > executor.now() {
+            executor.run_until(ctx.now());
+        }
+    }
+
     /// The state, to look at.
     pub fn world(&self) -> Ref<'_, World> {
         self.w.borrow()

@@ -42,7 +42,7 @@ impl World {
         let value = |what: Sampled| match what {
             Sampled::Level(c) => self.engine.memcgs.live(MemcgId::ROOT, c).max(0) as u64,
             Sampled::Events(list) => list.iter().map(|&c| count(c).max(0) as u64).sum(),
-            Sampled::Free => self.engine.zones.iter().map(|z| z.free + z.pcp).sum(),
+            Sampled::Free => self.engine.zones.all().iter().map(|z| z.free + z.pcp).sum(),
             Sampled::Generation { age, file } => gens[usize::from(age)][usize::from(file)],
             Sampled::AllocStall => times.get(crate::sim::TimeClass::AllocStall),
             Sampled::Throttled => times.throttled(),

@@ -131,7 +131,7 @@ impl World {
             for z in &mut zones {
                 z.free = z.managed;
             }
-            engine.zones = zones;
+            engine.zones.set(zones);
         }
         let devices = cfg
             .devices

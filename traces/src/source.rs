@@ -101,7 +101,7 @@ pub struct Source {
     name: String,
     packing: Packing,
     head: Vec<u8>,
-    reader: Box<dyn BufRead + Send>,
+    reader: BufReader<Box<dyn Read + Send>>,
     offset: u64,
     progress: Progress,
 }
@@ -172,11 +172,11 @@ impl Source {
             }
         };
         let head = read_up_to(&mut unpacked, HEAD).map_err(read_error(packing))?;
-        let rest = BufReader::with_capacity(BUFFER, unpacked);
+        let whole = Box::new(Cursor::new(head.clone()).chain(unpacked));
         Ok(Source {
             name,
             packing,
-            reader: Box::new(Cursor::new(head.clone()).chain(rest)),
+            reader: BufReader::with_capacity(BUFFER, whole),
             head,
             offset: 0,
             progress,

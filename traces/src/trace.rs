@@ -76,27 +76,24 @@ impl Trace {
     /// Totals up references that did not come from a file. Pages must be below
     /// [`MAX_PAGES`].
     pub fn from_ops(ops: Vec<Op>) -> Trace {
-        let mut objects: Vec<ObjectInfo> = Vec::new();
-        let mut seen = Vec::new();
-        let (mut unique_pages, mut tasks, mut writes) = (0, 0, 0);
+        let mut objects: Vec<(ObjectInfo, PageSet)> = Vec::new();
+        let (mut tasks, mut writes) = (0, 0);
         for op in &ops {
             let object = usize::from(op.object);
             if objects.len() <= object {
-                objects.resize(object + 1, ObjectInfo::default());
-                seen.resize_with(object + 1, PageSet::default);
+                objects.resize_with(object + 1, Default::default);
             }
-            let info = &mut objects[object];
+            let (info, seen) = &mut objects[object];
             info.pages = info.pages.max(op.page + 1);
             info.is_anon = op.kind.is_anon();
-            let new = seen[object].insert(op.page);
-            info.used += u32::from(new);
-            unique_pages += u64::from(new);
+            info.used += u32::from(seen.insert(op.page));
             tasks = tasks.max(u32::from(op.task) + 1);
             writes += u64::from(op.kind.is_write());
         }
+        let objects: Vec<ObjectInfo> = objects.into_iter().map(|(info, _)| info).collect();
         Trace {
             ops,
-            unique_pages,
+            unique_pages: objects.iter().map(|o| u64::from(o.used)).sum(),
             objects,
             tasks,
             writes,

@@ -38,6 +38,12 @@ impl Arguments for [&str] {
     }
 }
 
+impl Arguments for Vec<&str> {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
 impl<const N: usize> Arguments for [&str; N] {
     fn list(&self) -> Vec<String> {
         self[..].list()

@@ -60,21 +60,81 @@ pub enum MlockOp {
 /// The batches of one CPU.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub struct CpuBatches {
+struct CpuBatches {
     batches: [Batch; 6],
-    mlock: ArrayVec<(FolioId, MlockOp), BATCH_MAX>,
+    mlock: MlockBatch,
+    /// Something has been queued since the last drain of all kinds.
     used: bool,
 }
 
-impl CpuBatches {
-    /// Folios waiting for `op`.
-    pub fn waiting(&self, op: BatchOp) -> &[FolioId] {
-        &self.batches[op as usize]
+/// Folios waiting for [`MlockOp`]s.
+type MlockBatch = ArrayVec<(FolioId, MlockOp), BATCH_MAX>;
+
+/// The batches of all CPUs.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Batches {
+    cpus: Vec<CpuBatches>,
+}
+
+impl Batches {
+    /// Empty batches for that many CPUs.
+    pub(crate) fn new(nr_cpus: u32) -> Self {
+        Self {
+            cpus: vec![CpuBatches::default(); nr_cpus as usize],
+        }
+    }
+
+    /// Folios that wait on `cpu` for `op`.
+    pub(crate) fn waiting(&self, cpu: u16, op: BatchOp) -> &[FolioId] {
+        &self.cpus[usize::from(cpu)].batches[op as usize]
     }
 
     /// Every folio that some batch holds a reference to, once for each reference.
-    pub fn entries(&self) -> impl Iterator<Item = FolioId> + '_ {
-        let locks = self.mlock.iter().map(|&(id, _)| id);
-        self.batches.iter().flatten().copied().chain(locks)
+    pub(crate) fn entries(&self) -> impl Iterator<Item = FolioId> + '_ {
+        self.cpus.iter().flat_map(|c| {
+            let locks = c.mlock.iter().map(|&(id, _)| id);
+            c.batches.iter().flatten().copied().chain(locks)
+        })
+    }
+
+    /// Adds a folio whose reference the caller has taken. Returns how many wait for `op` now.
+    #[inline]
+    fn push(&mut self, cpu: u16, op: BatchOp, id: FolioId) -> usize {
+        let c = &mut self.cpus[usize::from(cpu)];
+        c.used = true;
+        let batch = &mut c.batches[op as usize];
+        batch.push(id);
+        batch.len()
+    }
+
+    /// As [`Self::push`], for the mlock batch.
+    fn push_mlock(&mut self, cpu: u16, id: FolioId, op: MlockOp) -> usize {
+        let c = &mut self.cpus[usize::from(cpu)];
+        c.used = true;
+        c.mlock.push((id, op));
+        c.mlock.len()
+    }
+
+    /// Empties the batch of `op`.
+    #[inline]
+    fn take(&mut self, cpu: u16, op: BatchOp) -> Batch {
+        std::mem::take(&mut self.cpus[usize::from(cpu)].batches[op as usize])
+    }
+
+    /// Empties the mlock batch.
+    fn take_mlock(&mut self, cpu: u16) -> MlockBatch {
+        std::mem::take(&mut self.cpus[usize::from(cpu)].mlock)
+    }
+
+    /// Something may wait on `cpu`.
+    #[inline]
+    fn used(&self, cpu: u16) -> bool {
+        self.cpus[usize::from(cpu)].used
+    }
+
+    /// Nothing waits on `cpu` any more.
+    fn drained(&mut self, cpu: u16) {
+        self.cpus[usize::from(cpu)].used = false;
     }
 }

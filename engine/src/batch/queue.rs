@@ -9,20 +9,17 @@ use crate::lruvec::LruvecLists;
 impl Engine {
     /// Folios that wait on `cpu` for `op`.
     pub fn batch(&self, cpu: u16, op: BatchOp) -> &[FolioId] {
-        self.cpus[cpu as usize].waiting(op)
+        self.batches.waiting(cpu, op)
     }
 
     /// Queues `id` for `op`, taking a reference. Full batches and large folios drain at once.
     #[inline]
     pub(crate) fn batch_push(&mut self, cpu: u16, op: BatchOp, id: FolioId) {
         let f = &mut self.folios[id];
-        f.refcount += 1;
-        let large = f.order > 0;
-        let c = &mut self.cpus[cpu as usize];
-        c.used = true;
-        let batch = &mut c.batches[op as usize];
-        batch.push(id);
-        if large || batch.len() >= self.cfg.batch_size {
+        f.get(1);
+        let large = f.order() > 0;
+        let waiting = self.batches.push(cpu, op, id);
+        if large || waiting >= self.config().batch_size {
             self.drain_op(cpu, op);
         }
     }
@@ -41,9 +38,9 @@ impl Engine {
     #[inline]
     fn lru_add_in_fault(&mut self, id: FolioId) {
         let f = &mut self.folios[id];
-        let mglru = matches!(self.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
+        let mglru = matches!(self.lruvecs[f.lruvec()].lists, LruvecLists::MultiGen(_));
         if mglru && f.evictable() {
-            f.word.set(Flags::ACTIVE);
+            f.set(Flags::ACTIVE);
         }
     }
 
@@ -74,7 +71,7 @@ impl Engine {
     /// Deactivation, batched.
     pub fn deactivate(&mut self, cpu: u16, id: FolioId) {
         let f = &self.folios[id];
-        let mglru = matches!(self.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
+        let mglru = matches!(self.lruvecs[f.lruvec()].lists, LruvecLists::MultiGen(_));
         if f.has(Flags::LRU) && !f.has(Flags::UNEVICTABLE) && (mglru || f.has(Flags::ACTIVE)) {
             self.batch_push(cpu, BatchOp::Deactivate, id);
         }
@@ -94,10 +91,6 @@ impl Engine {
 
     /// Is the folio waiting in this CPU's add batch?
     pub(crate) fn in_add_batch(&self, cpu: u16, id: FolioId) -> bool {
-        self.cpus[cpu as usize]
-            .waiting(BatchOp::Add)
-            .iter()
-            .rev()
-            .any(|&f| f == id)
+        self.batches.waiting(cpu, BatchOp::Add).contains(&id)
     }
 }

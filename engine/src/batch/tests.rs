@@ -129,7 +129,7 @@ fn b5_large_folios_do_not_wait() {
         // Only the batch holds it (the caller of lru_add always does too, so this is set up here).
         let id = h.alloc(Spec::lazyfree().order(4));
         h.eng.folio_unmap(id);
-        h.eng.cpus[0].batches[BatchOp::Add as usize].push(id);
+        h.eng.batches.push(0, BatchOp::Add, id);
         h.eng.drain_op(0, BatchOp::Add);
         assert!(h.gone(id));
         assert_eq!(h.eng.meter.take().locks, if filter { 0 } else { 2 });
@@ -153,7 +153,7 @@ fn b6_active_while_queued() {
     assert!(h.gone(id));
     assert_eq!(h.eng.meter.take().locks, 0);
     assert_eq!(
-        h.eng.lruvec(h.lruvec).nonresident_age,
+        h.eng.lruvec(h.lruvec).workingset.clock(),
         1,
         "the clock ticked all the same"
     );
@@ -317,15 +317,14 @@ fn the_filter_neither_leaks_nor_lists() {
             let order = if below(8) == 0 { 1 + below(3) as u8 } else { 0 };
             let id = h.alloc(Spec::file().order(order));
             match below(4) {
-                0 => h.eng.folios[id].word.set(Flags::ACTIVE),
-                1 => h.eng.folios[id].word.set(Flags::UNEVICTABLE),
+                0 => h.eng.folios[id].set(Flags::ACTIVE),
+                1 => h.eng.folios[id].set(Flags::UNEVICTABLE),
                 _ => {}
             }
             if order > 0 {
                 // Let go before the push that drains: only the batch is left then.
-                h.eng.folios[id].refcount += 1;
-                h.eng.cpus[0].used = true;
-                h.eng.cpus[0].batches[BatchOp::Add as usize].push(id);
+                h.eng.folios[id].get(1);
+                h.eng.batches.push(0, BatchOp::Add, id);
                 h.eng.folio_put(id, 1);
             } else {
                 h.queue(id, false);
@@ -335,7 +334,7 @@ fn the_filter_neither_leaks_nor_lists() {
                 let at = below(alive.len() as u64) as usize;
                 h.truncate(alive.swap_remove(at));
             }
-            if h.eng.cpus[0].batches[BatchOp::Add as usize].len() >= 31 || below(9) == 0 {
+            if h.eng.batch(0, BatchOp::Add).len() >= 31 || below(9) == 0 {
                 h.eng.lru_add_drain(0);
             }
             if round % 500 == 0 {

@@ -54,11 +54,11 @@ impl Engine {
         let activate = [Counter::ActivateAnon, Counter::ActivateFile];
         for t in LruType::ALL {
             sc.may_deactivate[t.idx()] = sc.force_deactivate
-                || self.stat(target, activate[t.idx()]) != lv.refaults_snapshot[t.idx()]
+                || self.stat(target, activate[t.idx()]) != lv.workingset.snapshot(t)
                 || self.memcg_inactive_is_low(target, t);
         }
         let inactive_file = self.stat(target, Counter::InactiveFile).max(0) as u64;
-        sc.cache_trim_mode = self.cfg.scale.scan_share(inactive_file, sc.priority) != 0
+        sc.cache_trim_mode = self.config().scale.scan_share(inactive_file, sc.priority) != 0
             && !sc.may_deactivate[LruType::File.idx()]
             && !sc.no_cache_trim_mode;
         sc.file_is_tiny = false;
@@ -66,14 +66,14 @@ impl Engine {
             let n = &self.nodes[node.idx()];
             let file = n.lru_pages(LruList::InactiveFile) + n.lru_pages(LruList::ActiveFile);
             let (mut free, mut high) = (0, 0);
-            for z in self.node_zones(node).iter().filter(|z| z.managed > 0) {
+            for z in self.zones.of(node).iter().filter(|z| z.managed > 0) {
                 free += z.free;
                 high += z.mark(Mark::High);
             }
             let anon = n.lru_pages(LruList::InactiveAnon);
             sc.file_is_tiny = file + free <= high
                 && !sc.may_deactivate[LruType::Anon.idx()]
-                && self.cfg.scale.scan_share(anon, sc.priority) != 0;
+                && self.config().scale.scan_share(anon, sc.priority) != 0;
         }
     }
 
@@ -96,7 +96,7 @@ impl Engine {
 
     /// Section 9: pages to scan of each list.
     pub(crate) fn get_scan_count(&mut self, sc: &mut ScanControl, lruvec: LruvecId) -> [u64; 4] {
-        let memcg = self.lruvecs[lruvec].memcg;
+        let memcg = self.memcg_of(lruvec);
         let swappiness = u64::from(self.swappiness(sc, memcg)).min(200);
         let balance = self.scan_balance(sc, memcg, swappiness);
         let (weight, denominator) = fractions(swappiness, sc.cost);
@@ -107,7 +107,7 @@ impl Engine {
             let size = self.lruvecs[lruvec].size(list, sc.reclaim_idx.into());
             let (size, skipped) = self.memcgs.scan_scaled(size, memcg, target, sc.low_reclaim);
             sc.low_skipped |= skipped;
-            let mut scan = self.cfg.scale.scan_share(size, sc.priority);
+            let mut scan = self.config().scale.scan_share(size, sc.priority);
             if scan == 0 && !online {
                 scan = size.min(32);
             }

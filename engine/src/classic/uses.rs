@@ -16,17 +16,17 @@ impl Engine {
     pub(crate) fn classic_mark_accessed(&mut self, cpu: u16, id: FolioId) {
         let f = &mut self.folios[id];
         if !f.has(Flags::REFERENCED) {
-            f.word.set(Flags::REFERENCED);
+            f.set(Flags::REFERENCED);
         } else if f.has(Flags::UNEVICTABLE) || f.has(Flags::ACTIVE) {
             // Nothing more to know.
         } else {
-            let (lruvec, n) = (f.lruvec, f.nr_pages());
+            let (lruvec, n) = (f.lruvec(), f.nr_pages());
             if f.has(Flags::LRU) {
                 self.activate(cpu, id);
             } else if self.in_add_batch(cpu, id) {
-                self.folios[id].word.set(Flags::ACTIVE);
+                self.folios[id].set(Flags::ACTIVE);
             }
-            self.folios[id].word.clear(Flags::REFERENCED);
+            self.folios[id].clear(Flags::REFERENCED);
             self.nonresident_age(lruvec, n);
         }
     }

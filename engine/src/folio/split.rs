@@ -5,8 +5,7 @@
 //! The first page keeps the record; the others get records of their own, isolated like the first.
 
 use super::table::NewFolio;
-use super::{Flags, Folio};
-use crate::engine::Engine;
+use super::{Flags, Folio, FolioTable};
 use crate::ids::FolioId;
 
 /// Order of a folio that one huge entry maps.
@@ -33,11 +32,11 @@ fn held_a_page(f: &Folio) -> u32 {
     u32::from(owned) + u32::from(f.has(Flags::SWAPCACHE))
 }
 
-impl Engine {
+impl FolioTable {
     /// A large folio that a reclaimer holds isolated, and that nobody but its slots and mappings
     /// refers to.
     pub(crate) fn can_split(&self, id: FolioId) -> bool {
-        let f = &self.folios[id];
+        let f = &self[id];
         let held = 1 + f.mapcount + held_a_page(f) * f.nr_pages() as u32;
         let busy = Flags::LRU | Flags::WRITEBACK | Flags::PRIVATE | Flags::PINNED | Flags::POISONED;
         f.order > 0 && f.refcount == held && !f.any(busy)
@@ -51,12 +50,12 @@ impl Engine {
         if !self.can_split(id) {
             return false;
         }
-        let whole = self.folios[id];
+        let whole = self[id];
         let n = whole.nr_pages() as u32;
         let held = held_a_page(&whole);
         pieces.reserve(n as usize);
         for i in 1..n {
-            let piece = self.folios.alloc(NewFolio {
+            let piece = self.alloc(NewFolio {
                 lruvec: whole.lruvec,
                 object: whole.object,
                 index: whole.index + i,
@@ -64,65 +63,49 @@ impl Engine {
                 zone: whole.zone,
                 flags: whole.word.flags() & INHERITED,
             });
-            let f = &mut self.folios[piece];
+            let f = &mut self[piece];
             f.word.set_refs(whole.word.refs());
             f.home = whole.home;
             f.refcount += held;
             f.swap = whole.swap_slot().map_or(0, |slot| slot + 1 + i);
             pieces.push(piece);
         }
-        let head = &mut self.folios[id];
+        let head = &mut self[id];
         head.order = 0;
         head.refcount -= held * (n - 1);
         true
     }
 
-    /// The host has moved slots and mappings to the pieces: the split stays.
-    pub(crate) fn split_commit(&mut self, id: FolioId, pieces: &[FolioId]) {
+    /// The host has moved slots and mappings to the pieces: the split stays. True if the pieces are
+    /// dirty files of their own now.
+    pub(crate) fn split_commit(&mut self, id: FolioId, pieces: &[FolioId]) -> bool {
         for &id in pieces.iter().chain([&id]) {
-            let f = &self.folios[id];
+            let f = &self[id];
             assert!(
                 f.refcount == 1 + f.mapcount + held_a_page(f),
                 "references of {id:?} after a split: {f:?}"
             );
         }
-        let head = &mut self.folios[id];
+        let head = &mut self[id];
         head.word.clear(Flags::PARTIALLY_MAPPED);
-        if head.has(Flags::DIRTY) && head.counts_as_dirty_file() {
-            self.newly_dirty.extend_from_slice(pieces);
-        }
+        head.has(Flags::DIRTY) && head.counts_as_dirty_file()
     }
 
     /// The host refuses: the folio is whole again.
     pub(crate) fn split_undo(&mut self, id: FolioId, pieces: &mut Vec<FolioId>) {
         let n = pieces.len() as u32 + 1;
-        let held = held_a_page(&self.folios[id]);
+        let held = held_a_page(&self[id]);
         for piece in pieces.drain(..).rev() {
-            let f = &mut self.folios[piece];
+            let f = &mut self[piece];
             assert!(
                 f.refcount == 1 + held,
                 "{piece:?} of a refused split is in use: {f:?}"
             );
-            f.refcount = 0;
-            self.folios.release(piece);
+            f.freeze();
+            self.release(piece);
         }
-        let head = &mut self.folios[id];
+        let head = &mut self[id];
         head.order = n.ilog2() as u8;
         head.refcount += held * (n - 1);
-    }
-
-    /// Counts a folio of the given order that could not be swapped as a whole.
-    pub(crate) fn count_swpout_fallback(&mut self, order: u8) {
-        let at = usize::from(order);
-        if self.swpout_fallback.len() <= at {
-            self.swpout_fallback.resize(at + 1, 0);
-        }
-        self.swpout_fallback[at] += 1;
-    }
-
-    /// Folios of this order that were split because no room for the whole was left in swap.
-    pub fn swpout_fallback(&self, order: u8) -> u64 {
-        let at = usize::from(order);
-        self.swpout_fallback.get(at).copied().unwrap_or(0)
     }
 }

@@ -13,30 +13,30 @@ use std::ops::{Index, IndexMut};
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Folio {
     /// Towards the tail (older) on its list; next free record when free.
-    pub(crate) next: FolioId,
+    pub(super) next: FolioId,
     /// Towards the head (newer) on its list.
-    pub(crate) prev: FolioId,
+    pub(super) prev: FolioId,
     /// Flags, generation and refs.
-    pub(crate) word: FlagWord,
+    pub(super) word: FlagWord,
     /// The lruvec it is charged to.
-    pub(crate) lruvec: LruvecId,
+    pub(super) lruvec: LruvecId,
     /// References: owner slots, mappings, batches, isolation, host users. 0 = free or frozen.
-    pub(crate) refcount: u32,
+    pub(super) refcount: u32,
     /// Page-table entries that map it.
-    pub(crate) mapcount: u32,
+    pub(super) mapcount: u32,
     /// The object whose slot holds it.
-    pub(crate) object: ObjectId,
+    pub(super) object: ObjectId,
     /// Its first page's index in the object.
-    pub(crate) index: u32,
+    pub(super) index: u32,
     /// Swap slot + 1 while in the swap cache, else 0.
-    pub(crate) swap: u32,
+    pub(super) swap: u32,
     /// Order: the folio has `1 << order` pages.
-    pub(crate) order: u8,
+    pub(super) order: u8,
     /// Zone index on its node.
-    pub(crate) zone: u8,
+    pub(super) zone: u8,
     /// Multi-gen: slot of the list it is physically on, which lags behind its generation. List
     /// policies: number of its list.
-    pub(crate) home: u8,
+    pub(super) home: u8,
 }
 
 impl Folio {
@@ -125,11 +125,131 @@ impl Folio {
         self.word
     }
 
+    /// The folio has `1 << order` pages.
+    #[inline]
+    pub fn order(&self) -> u8 {
+        self.order
+    }
+
+    /// Index of its zone on its node.
+    #[inline]
+    pub fn zone(&self) -> u8 {
+        self.zone
+    }
+
+    /// Multi-gen: slot of the list it is physically on, which lags behind its generation. List
+    /// policies: number of its list.
+    #[inline]
+    pub(crate) fn home(&self) -> u8 {
+        self.home
+    }
+
+    /// Its neighbour on its list, towards the newest end.
+    #[inline]
+    pub(crate) fn newer(&self) -> Option<FolioId> {
+        self.prev.is_some().then_some(self.prev)
+    }
+
     /// References that remain when nobody but the owning slots and one isolating reclaimer holds it
     /// (`docs/rules/shrink-list.md#steps`).
     #[inline]
     pub(crate) fn expected_refs(&self) -> u32 {
         1 + self.nr_pages() as u32
+    }
+
+    /// On a list, and not about to be freed: a reclaimer may isolate it.
+    #[inline]
+    pub(crate) fn can_isolate(&self) -> bool {
+        self.has(Flags::LRU) && self.refcount > 0
+    }
+
+    /// Sets all of `f`.
+    #[inline]
+    pub(crate) fn set(&mut self, f: Flags) {
+        self.word.set(f);
+    }
+
+    /// Clears all of `f`.
+    #[inline]
+    pub(crate) fn clear(&mut self, f: Flags) {
+        self.word.clear(f);
+    }
+
+    /// Clears `f` and says whether any of it was set.
+    #[inline]
+    pub(crate) fn test_clear(&mut self, f: Flags) -> bool {
+        self.word.test_clear(f)
+    }
+
+    /// Flags, generation and refs, for the rules of a kernel to change.
+    #[inline]
+    pub(crate) fn word_mut(&mut self) -> &mut FlagWord {
+        &mut self.word
+    }
+
+    /// Remembers the list it is about to be on.
+    #[inline]
+    pub(crate) fn set_home(&mut self, list: u8) {
+        self.home = list;
+    }
+
+    /// Takes `n` references to a folio that somebody holds.
+    #[inline]
+    pub(crate) fn get(&mut self, n: u32) {
+        debug_assert!(self.refcount > 0, "reference to a dead folio: {self:?}");
+        self.refcount += n;
+    }
+
+    /// Drops `n` references. True if none is left.
+    #[inline]
+    pub(crate) fn put(&mut self, n: u32) -> bool {
+        assert!(self.refcount >= n, "fewer references than {n}: {self:?}");
+        self.refcount -= n;
+        self.refcount == 0
+    }
+
+    /// Drops all references at once: from here on nobody can find it, and it will be freed.
+    #[inline]
+    pub(crate) fn freeze(&mut self) {
+        self.refcount = 0;
+    }
+
+    /// A reclaimer takes it: one reference, and not on a list any more.
+    #[inline]
+    pub(crate) fn isolate(&mut self) {
+        self.get(1);
+        self.clear(Flags::LRU);
+    }
+
+    /// A page-table entry maps it: one map count, one reference.
+    #[inline]
+    pub(crate) fn map(&mut self) {
+        self.mapcount += 1;
+        self.refcount += 1;
+    }
+
+    /// A page-table entry is gone, and its reference. True if no reference is left.
+    #[inline]
+    pub(crate) fn unmap(&mut self) -> bool {
+        debug_assert!(self.mapcount > 0, "not mapped: {self:?}");
+        self.mapcount -= 1;
+        self.put(1)
+    }
+
+    /// The swap cache holds it, with one reference a page.
+    pub(crate) fn enter_swap_cache(&mut self, slot: u32) {
+        debug_assert!(!self.has(Flags::SWAPCACHE));
+        self.set(Flags::SWAPCACHE);
+        self.swap = slot + 1;
+        self.refcount += self.nr_pages() as u32;
+    }
+
+    /// The swap cache lets it go.
+    pub(crate) fn leave_swap_cache(&mut self) {
+        debug_assert!(self.has(Flags::SWAPCACHE));
+        self.clear(Flags::SWAPCACHE);
+        self.swap = 0;
+        self.refcount -= self.nr_pages() as u32;
     }
 }
 
@@ -146,7 +266,7 @@ pub struct NewFolio {
     pub order: u8,
     /// Zone its pages are in.
     pub zone: u8,
-    /// Initial flags.
+    /// Flags it begins with: its kind at least.
     pub flags: Flags,
 }
 
@@ -226,7 +346,7 @@ impl FolioTable {
         self.live -= 1;
     }
 
-    /// Bits of a record's flag word, 0 beyond the end.
+    /// The flag word's bits of any record, in use or not; 0 beyond the end.
     #[inline]
     pub fn peek(&self, id: FolioId) -> u32 {
         self.folios.get(id.idx()).map_or(0, |f| f.word.bits())

@@ -17,6 +17,7 @@ use crate::ids::{LruType, MemcgId, NodeId};
 use crate::mglru::MultiGen;
 use crate::policies::ListState;
 use crate::switches::PolicyKind;
+use crate::workingset::WorkingSet;
 
 /// The five lists that statistics know (`docs/rules/batches.md#kinds`). Multi-gen generations map onto them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +86,7 @@ impl LruList {
     }
 }
 
-/// The lists themselves.
+/// The lists of an lruvec, in the shape its policy gives them.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub enum LruvecLists {
@@ -109,19 +110,10 @@ pub struct Lruvec {
     pub lists: LruvecLists,
     /// Exact sizes in pages, `[zone][list]`.
     pub sizes: [[i64; 5]; MAX_ZONES],
-    /// The workingset clock (`docs/rules/workingset.md#shadow`), ticks once per page evicted or activated.
-    pub nonresident_age: u64,
+    /// What has left it and come back.
+    pub workingset: WorkingSet,
     /// Reclaim cost by type (`docs/rules/classic.md#when-to-deactivate`).
     pub cost: [u64; 2],
-    /// WORKINGSET_ACTIVATE at the end of the last reclaim, by type (folded values).
-    pub refaults_snapshot: [i64; 2],
-    /// Refaults of this lruvec alone, never lagging: all, recent ones, recent ones of former
-    /// working-set folios.
-    pub refaults: [u64; 3],
-    /// Recent refaults of released children's lruvecs.
-    pub(crate) inherited_activations: u64,
-    /// Recent refaults of the subtree as of the last fold.
-    pub(crate) folded_activations: i64,
     /// Reclaim of this memcg met only dirty, congested folios (`docs/rules/reclaim-loop.md#node-visit`).
     pub cgroup_congested: bool,
     /// kswapd met only dirty, congested folios (root's lruvec of the node).
@@ -140,12 +132,8 @@ impl Lruvec {
                 PolicyKind::List(kind) => LruvecLists::List(Box::new(ListState::new(kind))),
             },
             sizes: [[0; 5]; MAX_ZONES],
-            nonresident_age: 0,
+            workingset: WorkingSet::default(),
             cost: [0; 2],
-            refaults_snapshot: [0; 2],
-            refaults: [0; 3],
-            inherited_activations: 0,
-            folded_activations: 0,
             cgroup_congested: false,
             node_congested: false,
         }

@@ -15,7 +15,7 @@ impl Engine {
         lv.sizes[zone as usize][list.idx()] += pages;
         debug_assert!(lv.sizes[zone as usize][list.idx()] >= 0);
         let memcg = lv.memcg;
-        self.nodes[lv.node.idx()].lru[list.idx()] += pages;
+        self.nodes[lv.node.idx()].resize_list(list, pages);
         self.memcgs.count(memcg, list.counter(), pages);
     }
 
@@ -39,7 +39,7 @@ impl Engine {
         let f = &self.folios[id];
         debug_assert!(f.word().gen().is_none());
         if f.has(Flags::UNEVICTABLE) {
-            let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+            let (lruvec, zone, n) = (f.lruvec(), f.zone(), f.nr_pages() as i64);
             self.resize_list(lruvec, zone, LruList::Unevictable, n);
             return;
         }
@@ -47,7 +47,7 @@ impl Engine {
             LruvecLists::MultiGen(_) => self.gen_add(id, oldest),
             LruvecLists::Classic(lists) => {
                 let list = classic::uses::list_of(f);
-                let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+                let (lruvec, zone, n) = (f.lruvec(), f.zone(), f.nr_pages() as i64);
                 let l = &mut lists.lists[list.idx()];
                 if oldest {
                     l.push_tail(&mut self.folios, id);
@@ -69,7 +69,7 @@ impl Engine {
     pub(crate) fn lruvec_del(&mut self, id: FolioId, reclaiming: bool) {
         self.meter.list_ops += 1;
         let f = &self.folios[id];
-        let (lruvec, zone, n) = (f.lruvec(), f.zone, f.nr_pages() as i64);
+        let (lruvec, zone, n) = (f.lruvec(), f.zone(), f.nr_pages() as i64);
         if f.has(Flags::UNEVICTABLE) {
             self.resize_list(lruvec, zone, LruList::Unevictable, -n);
             return;
@@ -93,7 +93,7 @@ impl Engine {
     #[inline]
     pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
         match self.lruvecs[self.folios[id].lruvec()].lists {
-            LruvecLists::MultiGen(_) => (self.rules.kernel.accessed)(&mut self.folios[id].word),
+            LruvecLists::MultiGen(_) => (self.rules.kernel.accessed)(self.folios[id].word_mut()),
             LruvecLists::Classic(_) => self.classic_mark_accessed(cpu, id),
             LruvecLists::List(_) => self.list_accessed(id),
         }

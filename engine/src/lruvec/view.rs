@@ -7,7 +7,7 @@ use crate::mglru::{MultiGen, MAX_NR_TIERS};
 /// One generation as a debug dump shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GenView {
-    /// Sequence number.
+    /// Its number; larger is younger.
     pub seq: u64,
     /// Time since its birth, ns.
     pub age: u64,

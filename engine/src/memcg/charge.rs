@@ -63,7 +63,7 @@ pub struct Charged {
     .memcg.0, .over.0
 )]
 pub struct ChargeError {
-    /// The memcg charged.
+    /// The memcg that asked for the pages.
     pub memcg: MemcgId,
     /// The memcg whose limit refused.
     pub over: MemcgId,

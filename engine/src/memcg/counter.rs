@@ -30,7 +30,6 @@ pub struct PageCounter {
     pub(super) children_min_usage: Pages,
     pub(super) children_low_usage: Pages,
     pub(super) watermark: Pages,
-    pub(super) local_watermark: Pages,
     pub(super) failcnt: u64,
 }
 
@@ -49,7 +48,6 @@ impl Default for PageCounter {
             children_min_usage: 0,
             children_low_usage: 0,
             watermark: 0,
-            local_watermark: 0,
             failcnt: 0,
         }
     }
@@ -88,8 +86,6 @@ readers! {
     children_low_usage,
     /// Highest usage ever.
     watermark,
-    /// Highest usage since the last reset.
-    local_watermark,
     /// Charges that this counter's limit refused.
     failcnt,
 }
@@ -102,8 +98,7 @@ impl PageCounter {
     }
 
     #[inline]
-    pub(super) fn raise_watermarks(&mut self) {
-        self.local_watermark = self.local_watermark.max(self.usage);
+    pub(super) fn raise_watermark(&mut self) {
         self.watermark = self.watermark.max(self.usage);
     }
 }

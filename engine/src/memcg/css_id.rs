@@ -73,19 +73,6 @@ impl MemcgTree {
         self.css_ids.owner(css)
     }
 
-    /// Adds `n` references of swap slots to the id of `id`, so that it survives offlining.
-    pub fn pin_id(&mut self, id: MemcgId, n: u32) -> Result<(), MemcgError> {
-        if !self.exists(id) {
-            return Err(MemcgError::Unknown(id));
-        }
-        let memcg = &mut self.nodes[id.idx()];
-        if memcg.css_id == CSS_ID_NONE && !memcg.online {
-            return Err(MemcgError::Offline(id));
-        }
-        memcg.css_pins += n;
-        Ok(())
-    }
-
     /// Drops `n` references of swap slots; the last one of an offline memcg frees the id.
     pub fn unpin_id(&mut self, id: MemcgId, n: u32) -> Result<(), MemcgError> {
         if !self.exists(id) {

@@ -30,7 +30,7 @@ pub enum MemcgError {
     /// All 65535 ids for shadows and swap slots are in use.
     #[error(
         "all 65535 memcg ids are in use by online memcgs and by swap slots of removed ones; \
-         remove memcgs, free swap, or set css_id_overflow"
+         remove memcgs or free swap"
     )]
     CssIdsExhausted,
     /// Something still holds the memcg.
@@ -40,16 +40,6 @@ pub enum MemcgError {
         id: MemcgId,
         /// What holds it.
         what: &'static str,
-    },
-    /// A checked limit change found more usage than the new limit.
-    #[error("memcg {}: usage of {usage} pages is above the new limit of {limit}; reclaim first", .id.0)]
-    LimitBelowUsage {
-        /// Id that names no such memcg.
-        id: MemcgId,
-        /// Pages in use.
-        usage: u64,
-        /// Limit asked for, pages.
-        limit: u64,
     },
     /// Text written to a control file that cannot be parsed.
     #[error("{file}: cannot read {text:?}; write {expected}")]

@@ -35,7 +35,7 @@ impl MemcgTree {
                 self.cancel(id, k, kind, n);
                 return Err(k);
             }
-            c.raise_watermarks();
+            c.raise_watermark();
             k = self.refresh(k, kind);
         }
         Ok(())
@@ -51,7 +51,7 @@ impl MemcgTree {
         while k.is_some() {
             let c = self.nodes[k.idx()].counter_mut(kind);
             c.usage += n;
-            c.raise_watermarks();
+            c.raise_watermark();
             k = self.refresh(k, kind);
         }
     }
@@ -162,41 +162,6 @@ impl MemcgTree {
     ) -> Result<(), MemcgError> {
         let memcg = self.settable(id, "limited by memory.max")?;
         memcg.counter_mut(kind).max = pages.min(UNLIMITED);
-        Ok(())
-    }
-
-    /// Sets a hard limit unless the usage is above it (the cgroup v1 rule).
-    pub fn set_max_checked(
-        &mut self,
-        id: MemcgId,
-        kind: CounterKind,
-        pages: Pages,
-    ) -> Result<(), MemcgError> {
-        let c = self
-            .settable(id, "limited by memory.max")?
-            .counter_mut(kind);
-        if c.usage > pages {
-            return Err(MemcgError::LimitBelowUsage {
-                id,
-                usage: c.usage,
-                limit: pages,
-            });
-        }
-        c.max = pages.min(UNLIMITED);
-        Ok(())
-    }
-
-    /// Starts a new peak measurement: `local_watermark` becomes the present usage.
-    pub fn reset_local_watermark(
-        &mut self,
-        id: MemcgId,
-        kind: CounterKind,
-    ) -> Result<(), MemcgError> {
-        if !self.exists(id) {
-            return Err(MemcgError::Unknown(id));
-        }
-        let c = self.nodes[id.idx()].counter_mut(kind);
-        c.local_watermark = c.usage;
         Ok(())
     }
 }

@@ -210,13 +210,6 @@ impl MemcgLru {
         }
     }
 
-    /// The v1 soft limit was exceeded: to the head, unless it is there.
-    pub fn soft_limit_exceeded(&mut self, id: MemcgId) {
-        if self.seg(id) != LruSeg::Head {
-            self.apply(id, LruOp::Head);
-        }
-    }
-
     /// Moves a member, outside of any walk: limit reclaim that aged a memcg applies YOUNG. Does
     /// nothing for a memcg that is not a member.
     pub fn apply(&mut self, id: MemcgId, op: LruOp) {

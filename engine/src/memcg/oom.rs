@@ -54,9 +54,4 @@ impl MemcgTree {
     pub fn oom_killed(&mut self, memcg: MemcgId) {
         self.event(memcg, Counter::EventsOomKill);
     }
-
-    /// Counts the kill of a whole group.
-    pub fn oom_group_killed(&mut self, group: MemcgId) {
-        self.event(group, Counter::EventsOomGroupKill);
-    }
 }

@@ -7,6 +7,17 @@ use crate::counters::Counter;
 use crate::ids::{MemcgId, Pages};
 
 impl MemcgTree {
+    /// Swap pages that the limits of a memcg and its ancestors leave it.
+    pub fn swap_margin(&self, id: MemcgId) -> Pages {
+        let mut margin = Pages::MAX;
+        let mut at = Some(id);
+        while let Some(id) = at.filter(|&id| id != MemcgId::ROOT) {
+            margin = margin.min(self[id].swap().margin());
+            at = self[id].parent();
+        }
+        margin
+    }
+
     /// Charges `n` new swap slots of a folio of `id`: to `id`, or its nearest online ancestor.
     /// Returns the memcg that the slots must record: it exists, under the same [`MemcgId`], until they
     /// are freed. On refusal the events SWAP_MAX and

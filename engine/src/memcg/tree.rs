@@ -5,9 +5,9 @@ use super::css_id::{CssIds, CSS_ID_NONE};
 use super::error::MemcgError;
 use super::record::{LocalStat, SharedIter, Stock};
 use crate::counters::CounterSet;
-use crate::ids::{MemcgId, Nanos, NodeId};
+use crate::ids::{MemcgId, Nanos};
 
-/// Most nodes a tree can serve: congestion is one bit a node.
+/// Most nodes a tree can serve: on which of them an address space ran is one bit a node.
 pub const MAX_NODES: u32 = 64;
 
 /// What a tree is made for. Times in nanoseconds.
@@ -26,9 +26,6 @@ pub struct MemcgConfig {
     pub fold_interval: Nanos,
     /// Time of the first fold, modulo the interval: the natural spread between runs.
     pub fold_phase: Nanos,
-    /// Give memcgs beyond the 65535th the id [`CSS_ID_NONE`] instead of refusing to create them.
-    /// Their shadows and swap slots then name no memcg. For scale tests.
-    pub css_id_overflow: bool,
 }
 
 impl Default for MemcgConfig {
@@ -40,7 +37,6 @@ impl Default for MemcgConfig {
             recursive_protection: true,
             fold_interval: 2_000_000_000,
             fold_phase: 0,
-            css_id_overflow: false,
         }
     }
 }
@@ -69,7 +65,6 @@ pub struct Memcg {
     pub(super) css_pins: u32,
     /// References of walks that stand here and of tasks.
     pub(super) pins: u32,
-    congested: u64,
 }
 
 impl Memcg {
@@ -90,7 +85,6 @@ impl Memcg {
             css_id,
             css_pins: 0,
             pins: 0,
-            congested: 0,
         }
     }
 
@@ -137,12 +131,6 @@ impl Memcg {
     /// References of swap slots to the id.
     pub fn css_pins(&self) -> u32 {
         self.css_pins
-    }
-
-    /// Limit reclaim of this memcg found the node's writeback congested.
-    #[inline]
-    pub fn congested(&self, node: NodeId) -> bool {
-        self.congested >> node.0 & 1 != 0
     }
 }
 
@@ -259,11 +247,7 @@ impl MemcgTree {
             .last()
             .copied()
             .unwrap_or(MemcgId(self.nodes.len() as u32));
-        let css = match self.css_ids.alloc(id) {
-            Some(css) => css,
-            None if self.cfg.css_id_overflow => CSS_ID_NONE,
-            None => return Err(MemcgError::CssIdsExhausted),
-        };
+        let css = self.css_ids.alloc(id).ok_or(MemcgError::CssIdsExhausted)?;
         let mut memcg = Memcg::new(parent, css);
         memcg.swappiness = swappiness;
         memcg.prev_sibling = prev;
@@ -430,16 +414,5 @@ impl MemcgTree {
         }
         self.nodes[id.idx()].swappiness = value;
         Ok(())
-    }
-
-    /// Marks or clears congestion of a memcg's writeback on a node.
-    pub fn set_congested(&mut self, id: MemcgId, node: NodeId, on: bool) {
-        let m = &mut self.nodes[id.idx()];
-        let bit = 1u64 << node.0;
-        m.congested = if on {
-            m.congested | bit
-        } else {
-            m.congested & !bit
-        };
     }
 }

@@ -4,8 +4,9 @@ use super::{EvictableTypes, MultiGen, MAX_NR_GENS};
 use crate::config::MAX_ZONES;
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{LruType, LruvecId};
+use crate::ids::{LruType, LruvecId, MemcgId, NodeId};
 use crate::lruvec::LruList;
+use crate::reclaim::scan_control::ScanControl;
 use crate::rules::ProtectedBy;
 
 impl Engine {
@@ -49,7 +50,7 @@ impl Engine {
                 }
             }
         }
-        let now = self.now;
+        let now = self.now();
         let lv = &mut self.lruvecs[lruvec];
         let memcg = lv.memcg;
         let m = lv.gens_mut();
@@ -62,7 +63,7 @@ impl Engine {
     /// Forces the oldest generation of a type out (5.5). False: the lock hold's budget is used up.
     fn gen_inc_min_seq(&mut self, lruvec: LruvecId, t: LruType, types: EvictableTypes) -> bool {
         let kernel = self.rules.kernel;
-        let mut budget = self.cfg.scale.max_lru_batch;
+        let mut budget = self.config().scale.max_lru_batch;
         let old = {
             let m = self.lruvecs[lruvec].gens();
             MultiGen::slot(m.min_seq[t.idx()])
@@ -70,7 +71,7 @@ impl Engine {
         if types.contains(t) {
             for zone in 0..MAX_ZONES {
                 while let Some(id) = self.lruvecs[lruvec].gens().lists[old][t.idx()][zone].tail() {
-                    let word = self.folios[id].word;
+                    let word = self.folios[id].word();
                     let n = self.folios[id].nr_pages();
                     let new = self.gen_protect(id, false);
                     self.gen_relink(id, new, true);
@@ -121,5 +122,33 @@ impl Engine {
             }
         }
         changed
+    }
+
+    /// No memcg of the node has evictable pages older than the time that protects working sets
+    /// (`docs/rules/aging.md`). False while the protection is off.
+    pub(crate) fn working_set_in_danger(&mut self, sc: &ScanControl, node: NodeId) -> bool {
+        let min_ttl = self.switches().min_ttl_ms * 1_000_000;
+        if min_ttl == 0 {
+            return false;
+        }
+        let mut pos = None;
+        while let Some(memcg) = self.memcgs.preorder_next(MemcgId::ROOT, pos) {
+            pos = Some(memcg);
+            self.memcgs.calculate_protection(MemcgId::ROOT, memcg);
+            if self.memcgs.below_min(MemcgId::ROOT, memcg) {
+                continue;
+            }
+            let swappiness = self.swappiness(sc, memcg);
+            let m = self.lruvecs[self.lruvec_id(memcg, node)].gens();
+            let types = EvictableTypes::of(swappiness);
+            let pages = m.evictable_pages(types);
+            let oldest = (self.rules.kernel.ttl_seq)(m, types);
+            let born = m.timestamps[MultiGen::slot(oldest)];
+            if self.config().scale.scan_share(pages, sc.priority) > 0 && born + min_ttl < self.now()
+            {
+                return false;
+            }
+        }
+        true
     }
 }

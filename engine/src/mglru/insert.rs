@@ -42,13 +42,13 @@ impl Engine {
     pub(crate) fn gen_add(&mut self, id: FolioId, reclaiming: bool) {
         let kernel = self.rules.kernel;
         let f = &mut self.folios[id];
-        let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
+        let (lruvec, zone, n, t) = (f.lruvec(), f.zone(), f.nr_pages() as i64, f.lru_type());
         let m = self.lruvecs[lruvec].gens();
-        let slot = MultiGen::slot((kernel.entry)(m, f.word, t, reclaiming));
-        if f.word.test_clear(Flags::ACTIVE) {
-            (kernel.entered_active)(&mut f.word);
+        let slot = MultiGen::slot((kernel.entry)(m, f.word(), t, reclaiming));
+        if f.test_clear(Flags::ACTIVE) {
+            (kernel.entered_active)(f.word_mut());
         }
-        f.word.set_gen(Some(slot));
+        f.word_mut().set_gen(Some(slot));
         self.gen_link(id, slot, reclaiming);
         self.gen_resize(lruvec, t, zone, None, Some(slot), n);
     }
@@ -56,12 +56,12 @@ impl Engine {
     /// Takes a folio off its generation. Not for reclaim: youth survives as `ACTIVE`.
     pub(crate) fn gen_del(&mut self, id: FolioId, reclaiming: bool) {
         let f = &self.folios[id];
-        let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
-        let slot = f.word.gen().expect("on a generation");
+        let (lruvec, zone, n, t) = (f.lruvec(), f.zone(), f.nr_pages() as i64, f.lru_type());
+        let slot = f.word().gen().expect("on a generation");
         self.gen_unlink(id);
         let m = self.lruvecs[lruvec].gens();
         let young = m.is_active(slot);
-        let word = &mut self.folios[id].word;
+        let word = self.folios[id].word_mut();
         word.set_gen(None);
         if !reclaiming && young {
             word.set(Flags::ACTIVE);
@@ -72,7 +72,7 @@ impl Engine {
     /// Unlinks a folio from the list it is physically on.
     pub(crate) fn gen_unlink(&mut self, id: FolioId) {
         let f = &self.folios[id];
-        let (lruvec, home, t, zone) = (f.lruvec, f.home, f.lru_type(), f.zone);
+        let (lruvec, home, t, zone) = (f.lruvec(), f.home(), f.lru_type(), f.zone());
         self.lruvecs[lruvec].gens_mut().lists[home as usize][t.idx()][zone as usize]
             .remove(&mut self.folios, id);
     }
@@ -80,8 +80,8 @@ impl Engine {
     /// Links an unlinked folio to the list of generation slot `slot`.
     pub(crate) fn gen_link(&mut self, id: FolioId, slot: usize, tail: bool) {
         let f = &mut self.folios[id];
-        f.home = slot as u8;
-        let (lruvec, t, zone) = (f.lruvec, f.lru_type(), f.zone);
+        f.set_home(slot as u8);
+        let (lruvec, t, zone) = (f.lruvec(), f.lru_type(), f.zone());
         let list = &mut self.lruvecs[lruvec].gens_mut().lists[slot][t.idx()][zone as usize];
         if tail {
             list.push_tail(&mut self.folios, id);
@@ -102,18 +102,18 @@ impl Engine {
     /// folio changed generation.
     pub(crate) fn gen_promote(&mut self, id: FolioId, slot: usize) -> bool {
         let f = &mut self.folios[id];
-        if !(self.rules.kernel.walk_found)(&mut f.word) {
+        if !(self.rules.kernel.walk_found)(f.word_mut()) {
             return false;
         }
-        let old = f.word.gen().expect("promoted from a generation");
-        f.word.set_gen(Some(slot));
+        let old = f.word().gen().expect("promoted from a generation");
+        f.word_mut().set_gen(Some(slot));
         if old == slot {
             return false;
         }
-        let (lruvec, zone, n, t) = (f.lruvec, f.zone, f.nr_pages() as i64, f.lru_type());
+        let (lruvec, zone, n, t) = (f.lruvec(), f.zone(), f.nr_pages() as i64, f.lru_type());
         self.gen_resize(lruvec, t, zone, Some(old), Some(slot), n);
         self.memcgs
-            .count(self.lruvecs[lruvec].memcg, Counter::WalkPromoted, n);
+            .count(self.memcg_of(lruvec), Counter::WalkPromoted, n);
         true
     }
 
@@ -122,19 +122,19 @@ impl Engine {
     pub(crate) fn gen_protect(&mut self, id: FolioId, mark_reclaim: bool) -> usize {
         let f = &mut self.folios[id];
         let t = f.lru_type();
-        let m = self.lruvecs[f.lruvec].gens();
+        let m = self.lruvecs[f.lruvec()].gens();
         let oldest = MultiGen::slot(m.min_seq[t.idx()]);
-        let now = f.word.gen().expect("on a generation");
+        let now = f.word().gen().expect("on a generation");
         if now != oldest {
             return now;
         }
         let new = (oldest + 1) % MAX_NR_GENS;
-        (self.rules.kernel.protect)(&mut f.word);
+        (self.rules.kernel.protect)(f.word_mut());
         if mark_reclaim {
-            f.word.set(Flags::RECLAIM);
+            f.set(Flags::RECLAIM);
         }
-        f.word.set_gen(Some(new));
-        let (lruvec, zone, n) = (f.lruvec, f.zone, f.nr_pages() as i64);
+        f.word_mut().set_gen(Some(new));
+        let (lruvec, zone, n) = (f.lruvec(), f.zone(), f.nr_pages() as i64);
         self.gen_resize(lruvec, t, zone, Some(oldest), Some(new), n);
         new
     }

@@ -29,7 +29,7 @@ impl Engine {
     /// May the host clear the accessed bit of this neighbour? (Same lruvec.)
     #[inline]
     pub fn look_around_wants(&self, la: &LookAround, id: FolioId) -> bool {
-        self.folios[id].lruvec == la.lruvec
+        self.folios[id].lruvec() == la.lruvec
     }
 
     /// The host cleared the accessed bit of a neighbour.
@@ -39,7 +39,7 @@ impl Engine {
         let youngest = MultiGen::slot(m.max_seq);
         if la.walk_context {
             self.gen_promote(id, youngest);
-        } else if (self.rules.kernel.neighbour_found)(&mut self.folios[id].word, youngest) {
+        } else if (self.rules.kernel.neighbour_found)(self.folios[id].word_mut(), youngest) {
             self.activate(cpu, id);
         }
     }
@@ -47,7 +47,7 @@ impl Engine {
     /// The host is done with a window of `len` entries, `young` of which (the victim included) were
     /// accessed.
     pub fn look_around_done(&mut self, la: &LookAround, key: u64, len: u64, young: u64) {
-        if suitable(len, young, self.cfg.cacheline) {
+        if suitable(len, young, self.config().cacheline) {
             let m = self.lruvecs[la.lruvec].gens_mut();
             let seq = m.max_seq;
             m.walk.filters.add(seq, key);

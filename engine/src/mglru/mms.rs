@@ -7,7 +7,7 @@ use crate::ids::{LruvecId, MemcgId, MmId, NodeId};
 /// A walk of one address space that the host has been asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk {
-    /// The address space.
+    /// Whose page tables.
     pub mm: MmId,
     /// Lruvec whose folios are looked for.
     pub lruvec: LruvecId,

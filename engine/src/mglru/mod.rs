@@ -55,7 +55,7 @@ pub struct MultiGen {
     /// Pages by slot, type and zone. A promoted folio counts in its new generation while it still
     /// is on the old list (`docs/rules/generations.md`).
     pub nr_pages: [[[i64; MAX_ZONES]; 2]; MAX_NR_GENS],
-    /// Refault controller.
+    /// What the refault controller knows of the tiers, by type.
     pub ctrl: [controller::Tiers; 2],
     /// Progress of page-table walks.
     pub walk: WalkProgress,
@@ -161,9 +161,9 @@ impl MultiGen {
 /// Which types may be evicted under a swappiness (`docs/rules/generations.md#state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictableTypes {
-    /// Swappiness 0.
+    /// Only file pages may be evicted: swappiness 0.
     File,
-    /// Swappiness 201.
+    /// Only anonymous pages may be evicted: swappiness 201.
     Anon,
     /// Both types may be evicted.
     Both,

@@ -16,9 +16,9 @@ use crate::rules::ProtectedBy;
 pub struct Isolation {
     /// Pages the loop should count as progress.
     pub scanned: u64,
-    /// Pages isolated.
+    /// Pages taken off their generation.
     pub isolated: u64,
-    /// Their type.
+    /// The type that was scanned last.
     pub lru_type: Option<LruType>,
 }
 
@@ -106,13 +106,13 @@ impl Engine {
                     self.gen_link(id, oldest, false);
                 }
                 skipped += skipped_zone;
-                self.vm.add(Counter::Pgskip, skipped_zone as i64);
+                self.count_global(Counter::Pgskip, skipped_zone as i64);
             }
             if remaining == 0 || isolated >= MIN_LRU_BATCH {
                 break 'zones;
             }
         }
-        debug_assert!(self.cfg.nr_zones > 1 || scanned == sorted + isolated + skipped);
+        debug_assert!(self.config().nr_zones > 1 || scanned == sorted + isolated + skipped);
         self.meter.scanned += scanned;
         // Everything isolated counts as taken, so that only a loop that met nothing but unqueued
         // dirty folios wakes the flushers at its end (`docs/reference/experiments.md#mongodb`).
@@ -144,15 +144,15 @@ impl Engine {
     ) -> bool {
         let kernel = self.rules.kernel;
         let f = &self.folios[id];
-        let (word, n, zone) = (f.word, f.nr_pages(), f.zone);
+        let (word, n, zone) = (f.word(), f.nr_pages(), f.zone());
         if !f.evictable() {
             if self.rules.series.unevictable_generic() {
                 return false;
             }
             self.lruvec_del(id, true);
-            self.folios[id].word.set(Flags::UNEVICTABLE);
+            self.folios[id].set(Flags::UNEVICTABLE);
             self.lruvec_add(id, false);
-            self.count_event(lruvec, Counter::UnevictableCulled, n as i64);
+            self.count(self.memcg_of(lruvec), Counter::UnevictableCulled, n as i64);
             return true;
         }
         let m = self.lruvecs[lruvec].gens();
@@ -185,7 +185,7 @@ impl Engine {
                     sc.nr.unqueued_dirty += n;
                 }
             }
-            let memcg = self.lruvecs[lruvec].memcg;
+            let memcg = self.memcg_of(lruvec);
             self.memcgs.count(memcg, Counter::DirtyMovedUp, n as i64);
             if dirty_file && !writeback {
                 self.memcgs.count(memcg, Counter::UnqueuedDirty, n as i64);
@@ -203,19 +203,18 @@ impl Engine {
     /// Takes one folio off its generation for reclaim (7.4). False: it is parked.
     fn gen_isolate_folio(&mut self, sc: &ScanControl, id: FolioId) -> bool {
         let f = &mut self.folios[id];
-        if !self.rules.series.may_isolate(f.word, f.lru_type(), sc.io) {
+        if !self.rules.series.may_isolate(f.word(), f.lru_type(), sc.io) {
             return false;
         }
-        if f.refcount == 0 || !f.has(Flags::LRU) {
+        if !f.can_isolate() {
             return false;
         }
-        f.refcount += 1;
-        f.word.clear(Flags::LRU);
+        f.isolate();
         if !f.has(Flags::REFERENCED) {
-            f.word.set_refs(0);
+            f.word_mut().set_refs(0);
         }
         if self.rules.series.isolation_clears_reclaim() {
-            f.word.clear(Flags::RECLAIM);
+            f.clear(Flags::RECLAIM);
         }
         self.lruvec_del(id, true);
         true

@@ -162,7 +162,7 @@ impl AgingTask {
         Walk {
             mm,
             lruvec: self.lruvec,
-            memcg: eng.lruvecs[self.lruvec].memcg,
+            memcg: eng.memcg_of(self.lruvec),
             seq: self.seq,
             types: self.types,
             force: self.force,
@@ -215,7 +215,7 @@ impl Engine {
         let Some((memcg, at)) = self.mms.destroy(mm) else {
             return;
         };
-        for node in 0..self.cfg.nr_nodes {
+        for node in 0..self.config().nr_nodes {
             let lruvec = self.lruvec_id(memcg, NodeId(node));
             if let LruvecLists::MultiGen(m) = &mut self.lruvecs[lruvec].lists {
                 if let Some(cursor) = m.walk.cursor.as_mut().filter(|c| **c > at) {
@@ -234,7 +234,7 @@ impl Engine {
     /// Young entries after which a stretch of a walk ends.
     #[inline]
     pub fn walk_batch(&self) -> u64 {
-        self.cfg.scale.max_lru_batch
+        self.config().scale.max_lru_batch
     }
 
     /// Should the host scan this leaf table? Never once another walker has made the new generation.
@@ -249,7 +249,7 @@ impl Engine {
     #[inline]
     pub fn walk_wants_folio(&self, w: &Walk, id: FolioId) -> bool {
         let f = &self.folios[id];
-        f.lruvec == w.lruvec && w.types.contains(f.lru_type())
+        f.lruvec() == w.lruvec && w.types.contains(f.lru_type())
     }
 
     /// The host cleared a young entry that maps `id`. `pte_dirty`: the entry was dirty.
@@ -272,7 +272,7 @@ impl Engine {
     /// them accessed.
     pub fn walk_table_done(&mut self, w: &Walk, key: u64, slots: u64, young: u64) {
         self.memcgs.count(w.memcg, Counter::WalkPtes, slots as i64);
-        if suitable(slots, young, self.cfg.cacheline) {
+        if suitable(slots, young, self.config().cacheline) {
             self.lruvecs[w.lruvec]
                 .gens_mut()
                 .walk

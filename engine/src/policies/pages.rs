@@ -16,13 +16,13 @@ impl Pages<'_> {
     /// Number of the list the folio is on, or was on last; 0 for a new one.
     #[inline]
     pub fn list(&self, id: FolioId) -> usize {
-        self.folios[id].home.into()
+        self.folios[id].home().into()
     }
 
     /// Names the list that the folio goes onto next. Only while it is on none.
     #[inline]
     pub fn set_list(&mut self, id: FolioId, list: usize) {
-        self.folios[id].home = list as u8;
+        self.folios[id].set_home(list as u8);
     }
 
     /// Whether the folio is on a list; else it waits in a batch or a reclaimer holds it.
@@ -35,13 +35,13 @@ impl Pages<'_> {
     /// Two bits for the policy: 0 to 3, 0 for a new folio.
     #[inline]
     pub fn refs(&self, id: FolioId) -> u32 {
-        self.folios[id].word.refs()
+        self.folios[id].word().refs()
     }
 
     /// Sets the two bits, at most to 3.
     #[inline]
     pub fn set_refs(&mut self, id: FolioId, refs: u32) {
-        self.folios[id].word.set_refs(refs.min(3));
+        self.folios[id].word_mut().set_refs(refs.min(3));
     }
 
     /// Base pages of the folio.
@@ -53,8 +53,7 @@ impl Pages<'_> {
     /// The neighbour on its list towards the newest end.
     #[inline]
     pub fn newer(&self, id: FolioId) -> Option<FolioId> {
-        let to = self.folios[id].prev;
-        to.is_some().then_some(to)
+        self.folios[id].newer()
     }
 
     /// In `victim`: pages the lists hold, which is what fits. Elsewhere 0.

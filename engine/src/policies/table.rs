@@ -30,7 +30,7 @@ pub(crate) use list_policies;
 
 macro_rules! declare {
     ($($module:ident $type:ident $name:literal $doc:literal $paper:literal;)*) => {
-        /// A list policy.
+        /// A policy of the literature, by name.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
         pub enum ListKind { $(#[doc = $doc] $type,)* }
@@ -94,7 +94,7 @@ list_policies!(declare);
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct ListState {
-    /// The lists.
+    /// Lists and ghosts of each type.
     pub lists: Lists,
     pub(super) evictions: u64,
 }

@@ -26,7 +26,7 @@ pub(crate) enum ListEntry {
 pub struct Evicted {
     /// Object whose slots held it.
     pub object: ObjectId,
-    /// First page.
+    /// Index of its first page in the object.
     pub index: u32,
     /// Log2 of the number of pages.
     pub order: u8,
@@ -60,7 +60,7 @@ impl Engine {
 
     fn list_place(&self, id: FolioId) -> (LruvecId, LruType, u8, i64) {
         let f = &self.folios[id];
-        (f.lruvec(), f.lru_type(), f.zone, f.nr_pages() as i64)
+        (f.lruvec(), f.lru_type(), f.zone(), f.nr_pages() as i64)
     }
 
     pub(crate) fn list_add(&mut self, id: FolioId, entry: ListEntry) {
@@ -85,7 +85,7 @@ impl Engine {
         if !self.lists(lruvec, t).wants_uses() {
             return;
         }
-        let word = &mut self.folios[id].word;
+        let word = self.folios[id].word_mut();
         if !word.has(Flags::REFERENCED) {
             word.set(Flags::REFERENCED);
             return;
@@ -94,7 +94,7 @@ impl Engine {
         self.with_lists(lruvec, t, (0, 0), |lists, p| lists.accessed(p, id));
         if self.meter.list_ops > before {
             self.meter.lock(lruvec);
-            let memcg = self.lruvecs[lruvec].memcg;
+            let memcg = self.memcg_of(lruvec);
             self.memcgs.count(memcg, Counter::LruLockAcq, 1);
         }
     }
@@ -186,14 +186,14 @@ impl Engine {
         self.lruvec_del(id, true);
         let f = &mut self.folios[id];
         assert!(
-            u64::from(f.refcount) == f.nr_pages() && !f.any(Flags::DIRTY | Flags::WRITEBACK),
+            u64::from(f.refcount()) == f.nr_pages() && !f.any(Flags::DIRTY | Flags::WRITEBACK),
             "the victim is in use: {f:?}"
         );
-        f.word.clear(Flags::LRU | Flags::ACTIVE);
-        f.refcount = 0;
+        f.clear(Flags::LRU | Flags::ACTIVE);
+        f.freeze();
         let (object, index) = f.owner();
-        let order = f.order;
-        let shadow = self.workingset_eviction(id, Some(self.lruvecs[lruvec].memcg));
+        let order = f.order();
+        let shadow = self.workingset_eviction(id, Some(self.memcg_of(lruvec)));
         self.folio_release(id);
         Some(Evicted {
             object,

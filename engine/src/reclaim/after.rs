@@ -78,7 +78,7 @@ impl LoopAfter {
             return evictable;
         }
         let n = protected_share(eng, sc, memcg, evictable);
-        let n = eng.cfg.scale.scan_share(n, sc.priority);
+        let n = eng.config().scale.scan_share(n, sc.priority);
         eng.rules.series.least_budget(n, evictable, sc.priority)
     }
 
@@ -115,7 +115,7 @@ impl LoopAfter {
                     }
                 },
                 AfterStage::Evict => {
-                    let whole = eng.cfg.scale.max_lru_batch;
+                    let whole = eng.config().scale.max_lru_batch;
                     let batch = eng.rules.series.batch(self.budget as u64, whole);
                     self.eviction.begin(eng, cx, batch);
                     self.at = AfterStage::Evicting;

@@ -66,7 +66,8 @@ impl LoopBefore {
                     Round::Scan(0) => self.finish(eng, cx.sc),
                     Round::Scan(budget) => {
                         self.budget = budget;
-                        self.eviction.begin(eng, cx, eng.cfg.scale.max_lru_batch);
+                        self.eviction
+                            .begin(eng, cx, eng.config().scale.max_lru_batch);
                         self.at = BeforeStage::Evicting;
                     }
                     Round::Age => {
@@ -132,7 +133,7 @@ impl LoopBefore {
         if age && sc.priority != DEF_PRIORITY {
             return Round::Age;
         }
-        Round::Scan(eng.cfg.scale.scan_share(n, sc.priority))
+        Round::Scan(eng.config().scale.scan_share(n, sc.priority))
     }
 
     /// One look at whether all files met were dirty.

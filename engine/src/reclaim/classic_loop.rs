@@ -70,7 +70,7 @@ impl ClassicLoop {
     fn with_targets(eng: &Engine, lruvec: LruvecId, nr: [u64; 4], at: ClassicStage) -> Self {
         Self {
             lruvec,
-            memcg: eng.lruvecs[lruvec].memcg,
+            memcg: eng.memcg_of(lruvec),
             nr,
             targets: nr,
             nth: 0,
@@ -120,7 +120,7 @@ impl ClassicLoop {
                             waited: true,
                         };
                         let node = eng.lruvecs[self.lruvec].node;
-                        let ticks = eng.cfg.hz / 50;
+                        let ticks = eng.config().hz / 50;
                         return Some(eng.throttle(cx.sc, ThrottleReason::Isolated, node, ticks));
                     }
                     self.shrink_inactive(eng, cx, list, k);
@@ -146,7 +146,7 @@ impl ClassicLoop {
                     let anon_low = eng.memcg_inactive_is_low(self.memcg, LruType::Anon);
                     self.last = true;
                     self.at = ClassicStage::End;
-                    if eng.swap_total > 0 && anon_low {
+                    if eng.swap_total() > 0 && anon_low {
                         self.shrink_active(eng, cx, LruList::ActiveAnon, SWAP_CLUSTER_MAX);
                     }
                 }
@@ -264,21 +264,20 @@ impl ClassicLoop {
             let Some(id) = l.tail() else { break };
             let n = eng.folios[id].nr_pages();
             total += n;
-            if eng.folios[id].zone > sc.reclaim_idx {
+            if eng.folios[id].zone() > sc.reclaim_idx {
                 l.remove(&mut eng.folios, id);
                 parked.push(id);
-                eng.vm.add(Counter::Pgskip, n as i64);
+                eng.count_global(Counter::Pgskip, n as i64);
                 continue;
             }
             scan += n;
             let f = &mut eng.folios[id];
-            if !f.has(Flags::LRU) || (f.mapped() && !sc.may_unmap) || f.refcount == 0 {
+            if !f.can_isolate() || (f.mapped() && !sc.may_unmap) {
                 l.remove(&mut eng.folios, id);
                 l.push_head(&mut eng.folios, id);
                 continue;
             }
-            f.refcount += 1;
-            f.word.clear(Flags::LRU);
+            f.isolate();
             eng.lruvec_del(id, true);
             self.taken += n;
             out.push(id);
@@ -297,7 +296,7 @@ impl ClassicLoop {
     /// The reclaimer takes part in the ISOLATED throttle: it may have to wait, and wakes those who
     /// do when it need not.
     fn heeds_isolated(&self, eng: &Engine, sc: &ScanControl) -> bool {
-        !sc.is_kswapd() && (sc.target.is_none() || eng.cfg.cgroup_v2)
+        !sc.is_kswapd() && (sc.target.is_none() || eng.config().cgroup_v2)
     }
 
     fn too_many_isolated(&self, eng: &Engine, sc: &ScanControl, t: LruType) -> bool {
@@ -306,7 +305,7 @@ impl ClassicLoop {
         }
         let node = &eng.nodes[eng.lruvecs[self.lruvec].node.idx()];
         let inactive = node.lru_pages(LruList::of(t, false));
-        too_many_isolated(inactive, node.isolated[t.idx()], sc.io && sc.fs)
+        too_many_isolated(inactive, node.isolated(t), sc.io && sc.fs)
     }
 
     fn shrink_inactive(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList, k: u64) {
@@ -337,8 +336,8 @@ impl ClassicLoop {
         if stat.unqueued_dirty == self.taken {
             self.pending.push(Work::WakeFlushers);
             eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
-            if cx.sc.target.is_some() && !eng.cfg.cgroup_v2 {
-                let ticks = eng.cfg.hz / 10;
+            if cx.sc.target.is_some() && !eng.config().cgroup_v2 {
+                let ticks = eng.config().hz / 10;
                 self.pending
                     .push(eng.throttle(cx.sc, ThrottleReason::Writeback, node, ticks));
             }
@@ -369,7 +368,7 @@ impl ClassicLoop {
         eng.memcgs
             .count(self.memcg, Counter::Pgrefill, total as i64);
         if cx.sc.target.is_none() {
-            eng.vm.add(Counter::Pgrefill, total as i64);
+            eng.count_global(Counter::Pgrefill, total as i64);
         }
         self.keep_active.clear();
         self.to_inactive.clear();
@@ -411,8 +410,8 @@ impl ClassicLoop {
         if referenced && r.exec && f.lru_type() == LruType::File {
             self.keep_active.push(id);
         } else {
-            f.word.clear(Flags::ACTIVE);
-            f.word.set(Flags::WORKINGSET);
+            f.clear(Flags::ACTIVE);
+            f.set(Flags::WORKINGSET);
             self.to_inactive.push(id);
         }
         self.at = ClassicStage::Deactivating(list, i + 1);
@@ -428,7 +427,11 @@ impl ClassicLoop {
             .sum();
         eng.put_back(cx.cpu, self.lruvec, &self.keep_active);
         let moved = eng.put_back(cx.cpu, self.lruvec, &self.to_inactive);
-        eng.count_event(self.lruvec, Counter::Pgdeactivate, moved as i64);
+        eng.count(
+            eng.memcg_of(self.lruvec),
+            Counter::Pgdeactivate,
+            moved as i64,
+        );
         eng.resize_isolated(self.lruvec, t, -(self.taken as i64));
         if rotated > 0 {
             eng.note_cost(self.lruvec, t, 0, rotated);
@@ -441,12 +444,9 @@ impl Engine {
     /// Folios of a type leave for reclaim or come back: the node's figure and its gauge.
     fn resize_isolated(&mut self, lruvec: LruvecId, t: LruType, pages: i64) {
         let node = self.lruvecs[lruvec].node.idx();
-        let isolated = &mut self.nodes[node].isolated[t.idx()];
-        *isolated = isolated
-            .checked_add_signed(pages)
-            .expect("isolated pages come back once");
+        self.nodes[node].resize_isolated(t, pages);
         let gauge = [Counter::IsolatedAnon, Counter::IsolatedFile][t.idx()];
-        self.vm.add(gauge, pages);
+        self.count_global(gauge, pages);
     }
 }
 

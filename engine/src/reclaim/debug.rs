@@ -90,7 +90,7 @@ impl DebugRun {
         command: DebugCommand,
         swappiness: u16,
     ) -> Result<Self, DebugError> {
-        if !eng.memcgs.exists(memcg) || node.0 >= eng.cfg.nr_nodes {
+        if !eng.memcgs.exists(memcg) || node.0 >= eng.config().nr_nodes {
             return Err(DebugError::NoLruvec(memcg, node));
         }
         let lruvec = eng.lruvec_id(memcg, node);
@@ -141,7 +141,7 @@ impl DebugRun {
                         self.at = DebugStage::End;
                         continue;
                     }
-                    let whole = eng.cfg.scale.max_lru_batch;
+                    let whole = eng.config().scale.max_lru_batch;
                     let batch = if eng.rules.series.takes_one_budget() {
                         left.min(whole)
                     } else {

@@ -46,7 +46,7 @@ impl Eviction {
     pub(super) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
         eng.lru_add_drain(cpu);
         sc.walk_context = sc.kind != super::ReclaimKind::Direct;
-        let memcg = eng.lruvecs[lruvec].memcg;
+        let memcg = eng.memcg_of(lruvec);
         Self {
             lruvec,
             memcg,
@@ -154,7 +154,7 @@ impl Eviction {
             mapped: f.mapped(),
             retried,
         };
-        (eng.rules.kernel.survivor)(m, &mut f.word, known)
+        (eng.rules.kernel.survivor)(m, f.word_mut(), known)
     }
 
     /// What a list says about dirty memory (`docs/rules/writeback.md`).
@@ -182,10 +182,10 @@ impl Eviction {
         let mut pending = Pending::new();
         pending.push(Work::WakeFlushers);
         eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);
-        let balanced = sc.target.is_none() || eng.cfg.cgroup_v2;
+        let balanced = sc.target.is_none() || eng.config().cgroup_v2;
         if !balanced {
             let node = eng.lruvecs[self.lruvec].node;
-            let ticks = eng.cfg.hz / 10;
+            let ticks = eng.config().hz / 10;
             pending.push(eng.throttle(sc, ThrottleReason::Writeback, node, ticks));
         }
         pending

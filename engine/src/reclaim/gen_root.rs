@@ -5,7 +5,7 @@ use super::cx::Cx;
 use super::lruvec_loop::LruvecLoop;
 use super::order::{MemcgOrder, Visited};
 use super::scan_control::{ScanControl, DEF_PRIORITY};
-use super::work::{Answer, Work};
+use super::work::Work;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
 use crate::lruvec::LruList;
@@ -15,7 +15,6 @@ use crate::memcg::heat::VisitStats;
 enum RootStage {
     Next,
     Lruvec(LruvecLoop),
-    Slab { rotate: bool, stats: VisitStats },
     End,
 }
 
@@ -69,14 +68,14 @@ impl GenRootVisit {
         eng.lru_add_drain(cpu);
         let n = &eng.nodes[node.idx()];
         let mut reclaimable = n.lru_pages(LruList::InactiveFile);
-        if sc.may_swap && eng.swap_free > 0 {
+        if sc.may_swap && eng.swap_free() > 0 {
             reclaimable += n.lru_pages(LruList::InactiveAnon);
         }
         if let Some(p) = initial_priority(
             sc.priority,
             reclaimable,
             sc.nr_to_reclaim,
-            eng.cfg.scale.shift,
+            eng.config().scale.shift,
         ) {
             sc.priority = p;
         }
@@ -114,20 +113,6 @@ impl GenRootVisit {
                         aged: l.aged(),
                     };
                     let rotate = l.rotate();
-                    self.at = RootStage::Slab { rotate, stats };
-                    if eng.cfg.has_slab {
-                        return Some(self.slab(cx.sc));
-                    }
-                }
-                RootStage::Slab { rotate, stats } => {
-                    let (rotate, stats) = (*rotate, *stats);
-                    if eng.cfg.has_slab {
-                        match cx.answer.take() {
-                            Some(Answer::Slab(n)) => cx.sc.nr_reclaimed += n,
-                            Some(_) => {}
-                            None => return Some(self.slab(cx.sc)),
-                        }
-                    }
                     self.visited(eng, cx.sc, rotate, stats);
                 }
                 RootStage::End => {
@@ -135,21 +120,13 @@ impl GenRootVisit {
                         order.stop(eng);
                         let earlier = std::mem::take(&mut self.reclaimed_before);
                         if cx.sc.nr_reclaimed > 0 {
-                            eng.nodes[self.node.idx()].kswapd_failures = 0;
+                            eng.nodes[self.node.idx()].progress();
                         }
                         cx.sc.nr_reclaimed += earlier;
                     }
                     return None;
                 }
             }
-        }
-    }
-
-    fn slab(&self, sc: &ScanControl) -> Work {
-        Work::Slab {
-            node: self.node,
-            memcg: self.memcg,
-            priority: sc.priority,
         }
     }
 

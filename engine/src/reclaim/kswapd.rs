@@ -9,7 +9,6 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{LruType, MemcgId, NodeId};
 use crate::memcg::{WalkCursor, WalkMode};
-use crate::node::MAX_RECLAIM_RETRIES;
 use crate::switches::PolicyKind;
 use crate::zone::{self, ZoneClass};
 
@@ -48,10 +47,11 @@ pub(crate) struct KswapdRun {
 
 impl KswapdRun {
     pub(crate) fn new(eng: &mut Engine, node: NodeId, _order: u8, zone: u8) -> Self {
-        eng.vm.add(Counter::Pageoutrun, 1);
-        let class = eng.zone_class(node, zone);
+        eng.count_global(Counter::Pageoutrun, 1);
+        let class = eng.zones.class(node, zone);
         let boosts: Vec<u64> = eng
-            .node_zones(node)
+            .zones
+            .of(node)
             .iter()
             .map(|z| if z.class <= class { z.boost } else { 0 })
             .collect();
@@ -84,7 +84,7 @@ impl KswapdRun {
                 }
                 KswapdStage::Check => {
                     let balanced = zone::balanced(
-                        &eng.zones,
+                        eng.zones.all(),
                         self.node,
                         cx.sc.order.into(),
                         self.class,
@@ -108,7 +108,7 @@ impl KswapdRun {
                 KswapdStage::Age => {
                     let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
                     self.at = if eng.switches().policy == PolicyKind::Classic
-                        && eng.swap_total > 0
+                        && eng.swap_total() > 0
                         && low()
                     {
                         KswapdStage::AgeAnon {
@@ -138,7 +138,8 @@ impl KswapdRun {
                         cx.sc.may_writepage = true;
                     }
                     cx.sc.nr_scanned = 0;
-                    cx.sc.nr_to_reclaim = zone::kswapd_target(&eng.zones, self.node, self.class);
+                    cx.sc.nr_to_reclaim =
+                        zone::kswapd_target(eng.zones.all(), self.node, self.class);
                     self.reclaimed_before = cx.sc.nr_reclaimed;
                     let kill = eng.switches().policy == PolicyKind::MultiGen
                         && eng.working_set_in_danger(cx.sc, self.node);
@@ -190,13 +191,13 @@ impl KswapdRun {
                         continue;
                     }
                     if cx.sc.nr_reclaimed == 0 {
-                        eng.nodes[self.node.idx()].kswapd_failures += 1;
+                        eng.nodes[self.node.idx()].kswapd_failed();
                     }
                     self.at = KswapdStage::Out;
                 }
                 KswapdStage::Out => {
                     let boosts = std::mem::take(&mut self.boosts);
-                    for (z, b) in eng.node_zones_mut(self.node).iter_mut().zip(boosts) {
+                    for (z, b) in eng.zones.of_mut(self.node).iter_mut().zip(boosts) {
                         z.unboost(b);
                     }
                     eng.snapshot_refaults(MemcgId::ROOT, self.node);
@@ -214,11 +215,11 @@ impl Engine {
     /// any more: the marks that kswapd has left are removed. The host wakes those who wait at the
     /// reserve gate first.
     pub fn kswapd_may_sleep(&mut self, node: NodeId, order: u8, zone: u8) -> bool {
-        if self.nodes[node.idx()].kswapd_failures >= MAX_RECLAIM_RETRIES {
+        if self.nodes[node.idx()].hopeless() {
             return true;
         }
-        let class = self.zone_class(node, zone);
-        if !zone::balanced(&self.zones, node, order.into(), class, false) {
+        let class = self.zones.class(node, zone);
+        if !zone::balanced(self.zones.all(), node, order.into(), class, false) {
             return false;
         }
         let n = &mut self.nodes[node.idx()];

@@ -6,7 +6,6 @@ use super::scan_control::{ScanControl, SWAP_CLUSTER_MAX};
 use super::work::Work;
 use crate::classic::balance::fractions;
 use crate::engine::Engine;
-use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
 use crate::lruvec::LruList;
 
@@ -32,7 +31,7 @@ impl ListLoop {
         let swap = sc.may_swap && eng.swap_available(memcg) > 0;
         let mut budget = LruType::ALL.map(|t| {
             let size = lv.size_all(LruList::of(t, false));
-            eng.cfg.scale.scan_share(size, sc.priority)
+            eng.config().scale.scan_share(size, sc.priority)
         });
         if !swap {
             budget[LruType::Anon.idx()] = 0;
@@ -81,7 +80,7 @@ impl ListLoop {
             let n = self.budget[t.idx()].min(SWAP_CLUSTER_MAX);
             self.budget[t.idx()] -= n;
             let taken = self.isolate(eng, t, n, &mut cx.list.input);
-            let memcg = eng.lruvecs[self.lruvec].memcg;
+            let memcg = eng.memcg_of(self.lruvec);
             let kind = cx.sc.kind.pgscan();
             eng.memcgs.count(memcg, kind, taken as i64);
             if taken == 0 {
@@ -117,8 +116,7 @@ impl ListLoop {
             };
             eng.lruvec_del(id, true);
             let f = &mut eng.folios[id];
-            f.refcount += 1;
-            f.word.clear(Flags::LRU);
+            f.isolate();
             taken += f.nr_pages();
             out.push(id);
         }

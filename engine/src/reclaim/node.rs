@@ -6,14 +6,14 @@ use super::gen_root::GenRootVisit;
 use super::lruvec_loop::LruvecLoop;
 use super::order::{MemcgOrder, Visited};
 use super::scan_control::{BatchSums, ScanControl};
-use super::work::{Answer, Work};
+use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::memcg::heat::VisitStats;
 use crate::memcg::LruOp;
-use crate::node::{ThrottleReason, MAX_RECLAIM_RETRIES};
+use crate::node::ThrottleReason;
 use crate::switches::PolicyKind;
 
 /// A visit in progress.
@@ -66,7 +66,6 @@ enum VisitStage {
     Turn,
     NextMemcg,
     Lruvec(LruvecLoop),
-    Slab { rotate: bool, stats: VisitStats },
     Feedback,
     Throttled,
     End,
@@ -127,27 +126,12 @@ impl WalkVisit {
                             .memcg_lru
                             .apply(self.memcg, LruOp::Young);
                     }
-                    self.at = VisitStage::Slab { rotate, stats };
-                    if eng.cfg.has_slab {
-                        return Some(self.slab(cx.sc));
-                    }
-                }
-                VisitStage::Slab { rotate, stats } => {
                     let visited = Visited {
                         memcg: self.memcg,
-                        stats: *stats,
-                        rotate: *rotate,
+                        stats,
+                        rotate,
                         sizable: false,
                     };
-                    if eng.cfg.has_slab {
-                        match cx.answer.take() {
-                            Some(Answer::Slab(n)) if cx.sc.root_reclaim() => {
-                                cx.sc.nr_reclaimed += n
-                            }
-                            Some(_) => {}
-                            None => return Some(self.slab(cx.sc)),
-                        }
-                    }
                     let order = self.order.as_mut().expect("visit begun");
                     order.result(eng, cx.sc, &visited);
                     self.at = VisitStage::NextMemcg;
@@ -171,14 +155,6 @@ impl WalkVisit {
         }
     }
 
-    fn slab(&self, sc: &ScanControl) -> Work {
-        Work::Slab {
-            node: self.node,
-            memcg: self.memcg,
-            priority: sc.priority,
-        }
-    }
-
     fn next_memcg(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         let order = self.order.as_mut().expect("visit begun");
         let Some(memcg) = order.next(eng, cx.sc) else {
@@ -197,7 +173,7 @@ impl WalkVisit {
         let nr = sc.nr;
         let target = sc.target.unwrap_or(MemcgId::ROOT);
         let target_lruvec = eng.lruvec_id(target, self.node);
-        let hz = eng.cfg.hz;
+        let hz = eng.config().hz;
         let node = &mut eng.nodes[self.node.idx()];
         if sc.is_kswapd() {
             if nr.writeback != 0 && nr.writeback == nr.taken {
@@ -212,7 +188,7 @@ impl WalkVisit {
             }
         }
         if nr.dirty != 0 && nr.dirty == nr.congested {
-            let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
+            let sane = sc.target.is_none() || eng.config().cgroup_v2;
             if sc.target.is_some() && sane {
                 eng.lruvecs[target_lruvec].cgroup_congested = true;
             }
@@ -222,17 +198,12 @@ impl WalkVisit {
         }
         let l = &eng.lruvecs[target_lruvec];
         let congested = l.cgroup_congested || l.node_congested;
-        if !sc.is_kswapd()
-            && sc.may_throttle
-            && !sc.hibernation
-            && congested
-            && eng.throttle_worthwhile(self.node)
-        {
+        if !sc.is_kswapd() && sc.may_throttle && congested && eng.throttle_worthwhile(self.node) {
             self.pending
                 .push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
         }
         if progress {
-            eng.nodes[self.node.idx()].kswapd_failures = 0;
+            eng.nodes[self.node.idx()].progress();
         } else if sc.cache_trim_mode {
             sc.cache_trim_mode_failed = true;
         }
@@ -268,14 +239,14 @@ impl Engine {
     /// (`docs/rules/writeback.md#what-reclaim-tells`).
     pub(crate) fn throttle_worthwhile(&self, node: NodeId) -> bool {
         let n = &self.nodes[node.idx()];
-        n.kswapd_failures < MAX_RECLAIM_RETRIES && 2 * n.write_pending > self.node_reclaimable(node)
+        !n.hopeless() && 2 * n.write_pending() > self.node_reclaimable(node)
     }
 
     /// Pages of a node that reclaim could free: file lists, and anonymous ones if there is swap.
     pub fn node_reclaimable(&self, node: NodeId) -> u64 {
         let n = &self.nodes[node.idx()];
         let file = n.lru_pages(LruList::InactiveFile) + n.lru_pages(LruList::ActiveFile);
-        if self.swap_free == 0 {
+        if self.swap_free() == 0 {
             return file;
         }
         file + n.lru_pages(LruList::InactiveAnon) + n.lru_pages(LruList::ActiveAnon)

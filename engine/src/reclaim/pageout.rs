@@ -14,14 +14,14 @@ impl ShrinkList {
     pub(super) fn pageout(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
         // Referred to by somebody else, or truncated while it was not locked.
-        if f.refcount != f.expected_refs() || !f.any(Flags::OWNED | Flags::SWAPCACHE) {
+        if f.refcount() != f.expected_refs() || !f.any(Flags::OWNED | Flags::SWAPCACHE) {
             return self.keep(eng);
         }
         if !eng.clear_dirty(self.folio) {
             // Another task wrote it.
             return self.free(eng);
         }
-        eng.folios[self.folio].word.set(Flags::RECLAIM);
+        eng.folios[self.folio].set(Flags::RECLAIM);
         self.at = FolioStep::Write;
         Some(Work::Write { folio: self.folio })
     }
@@ -29,15 +29,15 @@ impl ShrinkList {
     pub(super) fn written(&mut self, eng: &mut Engine, w: Written) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
         let n = f.nr_pages();
-        let lruvec = f.lruvec;
+        let lruvec = f.lruvec();
         match w {
             Written::Activate => {
-                f.word.clear(Flags::RECLAIM);
+                f.clear(Flags::RECLAIM);
                 eng.set_dirty(self.folio);
                 return self.activate(eng);
             }
             Written::NoRoom => {
-                f.word.clear(Flags::RECLAIM);
+                f.clear(Flags::RECLAIM);
                 eng.set_dirty(self.folio);
                 return self.split(eng, SplitFor::Write);
             }
@@ -46,14 +46,14 @@ impl ShrinkList {
             }
             Written::Submitted => {}
         }
-        eng.count_event(lruvec, Counter::VmscanWrite, n as i64);
+        eng.count(eng.memcg_of(lruvec), Counter::VmscanWrite, n as i64);
         self.stat.pageout += n;
         let f = &mut eng.folios[self.folio];
         if !f.has(Flags::WRITEBACK) {
-            f.word.clear(Flags::RECLAIM);
+            f.clear(Flags::RECLAIM);
         }
         if f.any(Flags::WRITEBACK | Flags::DIRTY) {
-            f.word.clear(Flags::LOCKED);
+            f.clear(Flags::LOCKED);
             return self.keep_unlocked();
         }
         self.free(eng)
@@ -68,18 +68,18 @@ impl ShrinkList {
             return self.activate(eng);
         }
         let n = f.nr_pages();
-        let lruvec = f.lruvec;
+        let lruvec = f.lruvec();
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
         if lazyfree {
             // 16
-            if f.refcount != 1 {
+            if f.refcount() != 1 {
                 return self.keep(eng);
             }
-            eng.count_event(lruvec, Counter::Pglazyfreed, n as i64);
+            eng.count(eng.memcg_of(lruvec), Counter::Pglazyfreed, n as i64);
             return self.reclaimed(eng, None);
         }
         if !f.any(Flags::OWNED | Flags::SWAPCACHE) {
-            if f.refcount == 1 {
+            if f.refcount() == 1 {
                 // Truncated, or its owner exited, meanwhile: nothing to remember.
                 return self.reclaimed(eng, None);
             }
@@ -87,7 +87,7 @@ impl ShrinkList {
         }
         // 17: nobody but the reclaimer and the slots may hold it; then it must be clean. In this
         // order, so that a writer that holds a reference is seen by one of the two tests.
-        if f.refcount != f.expected_refs() || f.has(Flags::DIRTY) {
+        if f.refcount() != f.expected_refs() || f.has(Flags::DIRTY) {
             return self.keep(eng);
         }
         let shadow = eng.workingset_eviction(self.folio, self.target);
@@ -101,21 +101,22 @@ impl ShrinkList {
             eng.leave_swap_cache(self.folio);
         }
         let f = &mut eng.folios[self.folio];
-        f.refcount = 0;
-        f.word.clear(Flags::LOCKED | Flags::DIRTY | Flags::RECLAIM);
+        f.freeze();
+        f.clear(Flags::LOCKED | Flags::DIRTY | Flags::RECLAIM);
         self.stat.reclaimed += f.nr_pages();
+        let (object, index) = f.owner();
         self.freed.push(Freed {
-            object: f.object,
-            index: f.index,
-            order: f.order,
+            object,
+            index,
+            order: f.order(),
             owned: f.any(Flags::OWNED) || swap.is_some(),
             swap,
             shadow,
-            lruvec: f.lruvec,
+            lruvec: f.lruvec(),
         });
         self.free_ids.push(self.folio);
         self.decide(true);
-        if self.free_ids.len() < eng.cfg.batch_size {
+        if self.free_ids.len() < eng.config().batch_size {
             self.at = FolioStep::Next;
             return None;
         }
@@ -127,8 +128,8 @@ impl ShrinkList {
     pub(super) fn flush(&mut self, eng: &mut Engine, point: Counter) -> Option<Work> {
         self.flush_writable = false;
         if std::mem::take(&mut self.flush_required) {
-            eng.vm.add(Counter::UnmapFlushFull, 1);
-            eng.vm.add(point, 1);
+            eng.count_global(Counter::UnmapFlushFull, 1);
+            eng.count_global(point, 1);
             return Some(Work::FlushTlb { for_write: false });
         }
         None
@@ -138,7 +139,7 @@ impl ShrinkList {
     pub(super) fn flush_dirty(&mut self, eng: &mut Engine) -> Option<Work> {
         if std::mem::take(&mut self.flush_writable) {
             self.flush_required = false;
-            eng.vm.add(Counter::UnmapFlushDirty, 1);
+            eng.count_global(Counter::UnmapFlushDirty, 1);
             return Some(Work::FlushTlb { for_write: true });
         }
         None

@@ -49,7 +49,7 @@ impl ShrinkList {
             // A task that waits for the lock must not wait for a sleeper.
             return None;
         }
-        eng.folios[self.folio].word.clear(Flags::LOCKED);
+        eng.folios[self.folio].clear(Flags::LOCKED);
         self.let_others_run()
     }
 
@@ -134,12 +134,12 @@ fn refused(eng: &mut Engine, id: FolioId, mode: DirtyFlush) -> Option<Counter> {
         why = why.or(Some(Counter::DirtyBatchClean));
     }
     if why.is_none() {
-        eng.folios[id].word.set(Flags::LOCKED);
+        eng.folios[id].set(Flags::LOCKED);
     }
     why
 }
 
 fn count(eng: &mut Engine, id: FolioId, what: Counter) {
-    let lruvec = eng.folios[id].lruvec;
-    eng.count_event(lruvec, what, 1);
+    let lruvec = eng.folios[id].lruvec();
+    eng.count(eng.memcg_of(lruvec), what, 1);
 }

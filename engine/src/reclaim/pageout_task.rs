@@ -34,13 +34,13 @@ impl PageoutTask {
         let mut list = ShrinkList::default();
         for &id in folios {
             let f = &eng.folios[id];
-            if !f.has(Flags::LRU) || f.refcount == 0 || f.lruvec != lruvec {
+            if !f.can_isolate() || f.lruvec() != lruvec {
                 continue;
             }
             eng.lruvec_del(id, true);
             let f = &mut eng.folios[id];
-            f.refcount += 1;
-            f.word.clear(Flags::LRU | Flags::ACTIVE);
+            f.isolate();
+            f.clear(Flags::ACTIVE);
             list.input.push(id);
         }
         list.begin(sc.target, true);

@@ -13,7 +13,7 @@ impl Engine {
         let mut pages = 0;
         if !folios.is_empty() {
             self.meter.lock(lruvec);
-            let memcg = self.lruvecs[lruvec].memcg;
+            let memcg = self.memcg_of(lruvec);
             self.memcgs.count(memcg, Counter::LruLockAcq, 1);
         }
         for &id in folios {
@@ -23,15 +23,13 @@ impl Engine {
                 continue;
             }
             let n = f.nr_pages();
-            f.word.set(Flags::LRU);
-            if f.refcount == 1 {
+            f.set(Flags::LRU);
+            if f.put(1) {
                 // Its owner let go while it was isolated.
-                f.refcount = 0;
-                f.word.clear(Flags::LRU | Flags::ACTIVE);
+                f.clear(Flags::LRU | Flags::ACTIVE);
                 self.folio_release(id);
                 continue;
             }
-            f.refcount -= 1;
             let active = f.has(Flags::ACTIVE);
             self.lruvec_enter(id, ListEntry::Back);
             pages += n;

@@ -30,7 +30,7 @@ impl Engine {
         sc.swappiness.unwrap_or_else(|| {
             self.memcgs[memcg]
                 .swappiness()
-                .map_or(self.cfg.swappiness, u16::from)
+                .map_or(self.config().swappiness, u16::from)
         })
     }
 
@@ -65,7 +65,8 @@ impl Engine {
             return false;
         }
         let node = self.lruvecs[lruvec].node;
-        self.well_above_high(node, sc.reclaim_idx)
+        self.zones
+            .above_high(node, sc.reclaim_idx, crate::mglru::MIN_LRU_BATCH)
     }
 
     /// Counts pages scanned or freed: for the memcg and, unless a limit is reclaimed, for the machine, by
@@ -89,21 +90,21 @@ impl Engine {
             ),
         };
         let n = pages as i64;
-        let memcg = self.lruvecs[lruvec].memcg;
+        let memcg = self.memcg_of(lruvec);
         if sc.target.is_none() || self.rules.series.counts_limit_reclaim_globally() {
-            self.vm.add(by_kind, n);
+            self.count_global(by_kind, n);
         }
         self.memcgs.count(memcg, by_kind, n);
-        self.count_event(lruvec, by_type, n);
+        self.count(self.memcg_of(lruvec), by_type, n);
     }
 
     /// Counts pages that the scan of a generation moved instead of isolating them.
     pub(crate) fn count_refill(&mut self, lruvec: LruvecId, sc: &ScanControl, pages: u64) {
         let n = pages as i64;
-        let memcg = self.lruvecs[lruvec].memcg;
+        let memcg = self.memcg_of(lruvec);
         self.memcgs.count(memcg, Counter::Pgrefill, n);
         if sc.target.is_none() {
-            self.vm.add(Counter::Pgrefill, n);
+            self.count_global(Counter::Pgrefill, n);
         }
     }
 }

@@ -114,8 +114,6 @@ pub struct ScanControl {
     pub may_writepage: bool,
     /// Swappiness given with a proactive request.
     pub swappiness: Option<u16>,
-    /// Hibernation: never throttled.
-    pub hibernation: bool,
     /// The task may sleep in throttles (not a kernel thread other than kswapd).
     pub may_throttle: bool,
 
@@ -168,7 +166,6 @@ impl ScanControl {
             may_swap: true,
             may_writepage: true,
             swappiness: None,
-            hibernation: false,
             may_throttle: true,
             nr_scanned: 0,
             nr_reclaimed: 0,

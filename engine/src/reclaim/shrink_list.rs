@@ -159,7 +159,7 @@ impl ShrinkList {
                     } else if let Some(id) = self.batch.before_wait.take() {
                         self.folio = id;
                         self.wait(eng)
-                    } else if eng.cfg.resched_in_lists
+                    } else if eng.config().resched_in_lists
                         && std::mem::take(&mut self.resched)
                         && eng.switches().batched_dirty_flush != DirtyFlush::Locked
                     {
@@ -210,7 +210,7 @@ impl ShrinkList {
                     other => return Some(self.again(other, Work::Unmap { folio: self.folio })),
                 },
                 FolioStep::Drop => {
-                    eng.folios[self.folio].word.clear(Flags::LOCKED);
+                    eng.folios[self.folio].clear(Flags::LOCKED);
                     eng.folio_put(self.folio, 1);
                     self.decide(false);
                     self.at = FolioStep::Next;
@@ -247,7 +247,7 @@ impl ShrinkList {
                     self.freed.clear();
                     self.input.clear();
                     let activated: u64 = self.stat.activate.iter().sum();
-                    eng.vm.add(Counter::Pgactivate, activated as i64);
+                    eng.count_global(Counter::Pgactivate, activated as i64);
                     return None;
                 }
             };
@@ -278,7 +278,7 @@ impl ShrinkList {
         back.extend_from_slice(&self.input[self.next..]);
         self.release(eng);
         if let Some(&id) = back.first() {
-            let lruvec = eng.folios[id].lruvec;
+            let lruvec = eng.folios[id].lruvec();
             eng.put_back(cpu, lruvec, &back);
         }
         self.input.clear();
@@ -369,28 +369,30 @@ impl ShrinkList {
 
     /// Unlock, back on the list.
     pub(super) fn keep(&mut self, eng: &mut Engine) -> Option<Work> {
-        eng.folios[self.folio].word.clear(Flags::LOCKED);
+        eng.folios[self.folio].clear(Flags::LOCKED);
         self.keep_unlocked()
     }
 
     /// Section 3: activate, then keep.
     pub(super) fn activate(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &eng.folios[self.folio];
-        let (lruvec, n, t) = (f.lruvec, f.nr_pages(), f.lru_type());
-        let memcg = eng.lruvecs[lruvec].memcg;
+        let (lruvec, n, t) = (f.lruvec(), f.nr_pages(), f.lru_type());
+        let memcg = eng.memcg_of(lruvec);
         let mlocked = f.has(Flags::MLOCKED);
         if let Some(slot) = f.swap_slot() {
-            let full = eng.memcgs.swap_full(memcg, eng.swap_free, eng.swap_total);
+            let full = eng
+                .memcgs
+                .swap_full(memcg, eng.swap_free(), eng.swap_total());
             // A slot under I/O cannot be taken back, nor one that page tables refer to since the
             // unmap.
             if (full || mlocked) && f.mapped() && !f.has(Flags::WRITEBACK) {
                 eng.leave_swap_cache(self.folio);
-                eng.folios[self.folio].word.set(Flags::DIRTY);
+                eng.folios[self.folio].set(Flags::DIRTY);
                 self.free_slot = Some((self.folio, slot));
             }
         }
         if !mlocked {
-            eng.folios[self.folio].word.set(Flags::ACTIVE);
+            eng.folios[self.folio].set(Flags::ACTIVE);
             self.stat.activate[t.idx()] += n;
             eng.memcgs.count(memcg, Counter::Pgactivate, n as i64);
         }
@@ -405,7 +407,7 @@ impl ShrinkList {
         if f.has(Flags::LOCKED) {
             return self.keep_unlocked();
         }
-        f.word.set(Flags::LOCKED);
+        f.set(Flags::LOCKED);
         let n = f.nr_pages();
         // 2
         if f.has(Flags::POISONED) {
@@ -421,8 +423,11 @@ impl ShrinkList {
         if !sc.may_unmap && f.mapped() {
             return self.keep(eng);
         }
-        let mglru = matches!(eng.lruvecs[f.lruvec].lists, LruvecLists::MultiGen(_));
-        if mglru && !self.ignore_references && f.mapped() && (eng.rules.kernel.kept_unasked)(f.word)
+        let mglru = matches!(eng.lruvecs[f.lruvec()].lists, LruvecLists::MultiGen(_));
+        if mglru
+            && !self.ignore_references
+            && f.mapped()
+            && (eng.rules.kernel.kept_unasked)(f.word())
         {
             return self.keep(eng);
         }
@@ -430,7 +435,7 @@ impl ShrinkList {
         let writeback = f.has(Flags::WRITEBACK);
         let dirty = f.has(Flags::DIRTY);
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
-        let memcg = eng.lruvecs[f.lruvec].memcg;
+        let memcg = eng.lruvecs[f.lruvec()].memcg;
         if f.lru_type() == LruType::File && !lazyfree {
             if dirty || writeback {
                 self.stat.dirty += n;
@@ -447,24 +452,22 @@ impl ShrinkList {
         if writeback {
             eng.memcgs.count(memcg, Counter::WritebackSeen, n as i64);
             let f = &mut eng.folios[self.folio];
-            let node = eng.lruvecs[f.lruvec].node;
+            let node = eng.lruvecs[f.lruvec()].node;
             let marked = f.has(Flags::RECLAIM);
             if sc.is_kswapd() && marked && eng.nodes[node.idx()].flag_writeback {
                 self.stat.immediate += n;
                 return self.activate(eng);
             }
-            let sane = sc.target.is_none() || eng.cfg.cgroup_v2;
+            let sane = sc.target.is_none() || eng.config().cgroup_v2;
+            let synchronous = eng.config().swap_synchronous;
             let f = &mut eng.folios[self.folio];
-            if sane
-                || !marked
-                || !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous)
-            {
-                f.word.set(Flags::RECLAIM);
+            if sane || !marked || !may_enter_fs(sc, f.has(Flags::SWAPCACHE), synchronous) {
+                f.set(Flags::RECLAIM);
                 self.stat.writeback += n;
                 eng.memcgs.count(memcg, Counter::DirtyReactivated, n as i64);
                 return self.activate(eng);
             }
-            f.word.clear(Flags::LOCKED);
+            f.clear(Flags::LOCKED);
             return self.wait(eng);
         }
         // 8
@@ -483,10 +486,10 @@ impl ShrinkList {
     /// belongs to the tasks that hold it, and in the end to none. Of a large one some pages are good.
     fn poisoned(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
-        if f.order > 0 {
+        if f.order() > 0 {
             return self.keep(eng);
         }
-        f.word.clear(Flags::ACTIVE);
+        f.clear(Flags::ACTIVE);
         if f.mapped() {
             self.asked_to_unmap = true;
             self.at = FolioStep::Poisoned;
@@ -497,7 +500,7 @@ impl ShrinkList {
     }
 
     fn test_work(&self, eng: &Engine, sc: &ScanControl) -> Work {
-        let lruvec = eng.folios[self.folio].lruvec;
+        let lruvec = eng.folios[self.folio].lruvec();
         Work::Test {
             folio: self.folio,
             target: sc.target,
@@ -520,9 +523,9 @@ impl ShrinkList {
             Fate::Keep
         } else {
             let t = f.lru_type();
-            match eng.lruvecs[f.lruvec].lists {
-                LruvecLists::MultiGen(_) => (eng.rules.kernel.referenced)(&mut f.word, r, t),
-                LruvecLists::Classic(_) => references::referenced(&mut f.word, r, t),
+            match eng.lruvecs[f.lruvec()].lists {
+                LruvecLists::MultiGen(_) => (eng.rules.kernel.referenced)(f.word_mut(), r, t),
+                LruvecLists::Classic(_) => references::referenced(f.word_mut(), r, t),
                 LruvecLists::List(_) if r.accessed > 0 => {
                     eng.list_referenced(self.folio);
                     Fate::Keep
@@ -556,7 +559,7 @@ impl ShrinkList {
     /// 10 up to the swap slot.
     pub(super) fn take_slot(&mut self, eng: &mut Engine, sc: &ScanControl) -> Option<Work> {
         let f = &eng.folios[self.folio];
-        if f.refcount == 1 {
+        if f.refcount() == 1 {
             return self.free(eng);
         }
         if !f.mapped() && !f.has(Flags::OWNED) {
@@ -567,8 +570,8 @@ impl ShrinkList {
         if !sc.io || f.has(Flags::PINNED) {
             return self.keep(eng);
         }
-        if f.order > 0 {
-            if !eng.can_split(self.folio) {
+        if f.order() > 0 {
+            if !eng.folios.can_split(self.folio) {
                 return self.activate(eng);
             }
             if f.has(Flags::PARTIALLY_MAPPED) {
@@ -587,13 +590,13 @@ impl ShrinkList {
         slot: Option<u32>,
     ) -> Option<Work> {
         let Some(slot) = slot else {
-            if eng.folios[self.folio].order > 0 {
+            if eng.folios[self.folio].order() > 0 {
                 return self.split(eng, SplitFor::Slots);
             }
             return self.activate(eng);
         };
         eng.enter_swap_cache(self.folio, slot);
-        eng.folios[self.folio].word.set(Flags::DIRTY);
+        eng.folios[self.folio].set(Flags::DIRTY);
         self.unmap(eng, sc)
     }
 
@@ -631,16 +634,16 @@ impl ShrinkList {
         }
         let n = f.nr_pages();
         if f.lru_type() == LruType::File {
-            let node = eng.lruvecs[f.lruvec].node;
+            let node = eng.lruvecs[f.lruvec()].node;
             let write = eng.rules.series.kswapd_writes_files()
                 && sc.is_kswapd()
                 && f.has(Flags::RECLAIM)
                 && eng.nodes[node.idx()].flag_dirty;
             if !write {
-                f.word.set(Flags::RECLAIM);
-                let lruvec = f.lruvec;
-                eng.vm.add(Counter::VmscanImmediate, n as i64);
-                let memcg = eng.lruvecs[lruvec].memcg;
+                f.set(Flags::RECLAIM);
+                let lruvec = f.lruvec();
+                eng.count_global(Counter::VmscanImmediate, n as i64);
+                let memcg = eng.memcg_of(lruvec);
                 eng.memcgs.count(memcg, Counter::VmscanImmediate, n as i64);
                 eng.memcgs.count(memcg, Counter::DirtyReactivated, n as i64);
                 return self.activate(eng);
@@ -650,7 +653,8 @@ impl ShrinkList {
         if eng.rules.series.kswapd_writes_files() && self.references_clean {
             return self.keep(eng);
         }
-        if !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.cfg.swap_synchronous) || !sc.may_writepage
+        if !may_enter_fs(sc, f.has(Flags::SWAPCACHE), eng.config().swap_synchronous)
+            || !sc.may_writepage
         {
             return self.keep(eng);
         }

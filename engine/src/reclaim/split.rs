@@ -27,7 +27,7 @@ pub(super) enum SplitFor {
 impl ShrinkList {
     /// Splits the folio at hand, or activates it.
     pub(super) fn split(&mut self, eng: &mut Engine, why: SplitFor) -> Option<Work> {
-        if !eng.split_begin(self.folio, &mut self.pieces) {
+        if !eng.folios.split_begin(self.folio, &mut self.pieces) {
             return self.activate(eng);
         }
         self.at = FolioStep::Split(why);
@@ -43,10 +43,12 @@ impl ShrinkList {
         done: bool,
     ) -> Option<Work> {
         if !done {
-            eng.split_undo(self.folio, &mut self.pieces);
+            eng.folios.split_undo(self.folio, &mut self.pieces);
             return self.activate(eng);
         }
-        eng.split_commit(self.folio, &self.pieces);
+        if eng.folios.split_commit(self.folio, &self.pieces) {
+            eng.files_dirtied(&self.pieces);
+        }
         let n = self.pieces.len() as u64 + 1;
         // 11
         sc.nr_scanned -= n - 1;
@@ -59,18 +61,16 @@ impl ShrinkList {
         match why {
             SplitFor::Unmapped => self.take_slot(eng, sc),
             SplitFor::Slots => {
-                let order = n.ilog2() as u8;
-                eng.count_swpout_fallback(order);
-                if order >= HUGE_ORDER {
-                    let lruvec = eng.folios[self.folio].lruvec;
-                    eng.count_event(lruvec, Counter::ThpSwpoutFallback, 1);
+                if n >= 1 << HUGE_ORDER {
+                    let lruvec = eng.folios[self.folio].lruvec();
+                    eng.count(eng.memcg_of(lruvec), Counter::ThpSwpoutFallback, 1);
                 }
                 self.at = FolioStep::Slot;
                 Some(Work::AllocSwap { folio: self.folio })
             }
             SplitFor::Write => {
                 eng.clear_dirty(self.folio);
-                eng.folios[self.folio].word.set(Flags::RECLAIM);
+                eng.folios[self.folio].set(Flags::RECLAIM);
                 self.at = FolioStep::Write;
                 Some(Work::Write { folio: self.folio })
             }

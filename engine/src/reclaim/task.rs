@@ -10,7 +10,7 @@ use super::shrink_list::ShrinkList;
 use super::work::{Answer, Decision, Freed, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{FolioId, LruType, MemcgId, NodeId};
+use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::node::ThrottleReason;
 
 /// How a task ended.
@@ -236,14 +236,14 @@ impl TryToFree {
                 PassStage::Pass => {
                     out.passes += 1;
                     match cx.sc.target {
-                        None => eng.vm.add(Counter::Allocstall, 1),
+                        None => eng.count_global(Counter::Allocstall, 1),
                         Some(m) if out.passes == 1 => {
                             eng.memcgs.count(m, Counter::LimitReclaim, 1);
                         }
                         Some(_) => {}
                     }
                     if cx.sc.target.is_none() && out.passes == 1 {
-                        eng.vm.add(Counter::DirectReclaim, 1);
+                        eng.count_global(Counter::DirectReclaim, 1);
                     }
                     self.at = PassStage::Round;
                 }
@@ -296,7 +296,7 @@ impl TryToFree {
 
     /// The `nth` node to visit.
     fn node(&self, eng: &Engine, nth: u32) -> NodeId {
-        NodeId((self.home.0 + nth) % eng.cfg.nr_nodes)
+        NodeId((self.home.0 + nth) % eng.config().nr_nodes)
     }
 
     /// End of `shrink_zones` (3.3).
@@ -347,7 +347,7 @@ fn nr_nodes(eng: &Engine, sc: &ScanControl) -> u32 {
     if sc.node.is_some() {
         1
     } else {
-        eng.cfg.nr_nodes
+        eng.config().nr_nodes
     }
 }
 
@@ -360,7 +360,6 @@ impl Engine {
             self.stat(target, Counter::ActivateFile),
         ];
         let lruvec = self.lruvec_id(target, node);
-        self.lruvecs[lruvec].refaults_snapshot = snapshot;
-        debug_assert_eq!(LruType::ALL.len(), snapshot.len());
+        self.lruvecs[lruvec].workingset.set_snapshot(snapshot);
     }
 }

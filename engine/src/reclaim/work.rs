@@ -14,7 +14,7 @@ pub enum Work {
     /// Answer: [`Answer::References`]. With `look_around`, also look at the neighbours of each
     /// accessed entry and report them to the engine (`docs/rules/eviction.md#look-around`).
     Test {
-        /// The folio.
+        /// Isolated by the task.
         folio: FolioId,
         /// Only mappings of tasks below this memcg count; none = all.
         target: Option<MemcgId>,
@@ -30,7 +30,7 @@ pub enum Work {
     /// a `POISONED` folio, in all of them, entries that fail when they are used.
     /// Answer: [`Answer::Unmapped`].
     Unmap {
-        /// The folio.
+        /// Isolated and locked by the task.
         folio: FolioId,
     },
     /// Make all translations whose flush was deferred unusable. No answer needed.
@@ -42,12 +42,12 @@ pub enum Work {
     /// The host calls `Engine::writeback_start` if I/O is in flight afterwards.
     /// Answer: [`Answer::Written`].
     Write {
-        /// The folio.
+        /// Isolated and locked by the task, unmapped, in the swap cache if it needs a slot.
         folio: FolioId,
     },
     /// Give the folio a swap slot. Answer: [`Answer::Slot`].
     AllocSwap {
-        /// The folio.
+        /// Isolated and locked by the task; its slots are to be as many as its pages, in a row.
         folio: FolioId,
     },
     /// The large folio has been made one of single pages; [`super::ReclaimTask::pieces`] are the new
@@ -63,14 +63,14 @@ pub enum Work {
     },
     /// The folio no longer needs its swap slot: give it back.
     FreeSwap {
-        /// The folio.
+        /// Has left the swap cache.
         folio: FolioId,
-        /// The slot.
+        /// The slot it had, the first one of a large folio.
         slot: u32,
     },
     /// Wait until the folio's writeback has ended (cgroup v1 limit reclaim). No answer needed.
     WaitWriteback {
-        /// The folio.
+        /// Isolated by the task, which meanwhile holds nothing half done.
         folio: FolioId,
     },
     /// Take the folios in [`super::ReclaimTask::freed`] out of their slots and leave their shadows:
@@ -80,32 +80,23 @@ pub enum Work {
     /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows, and
     /// release what has been detached. The engine has already forgotten them. No answer needed.
     Free,
-    /// Shrink kernel objects of a memcg on a node. Answer: [`Answer::Slab`].
-    Slab {
-        /// Node.
-        node: NodeId,
-        /// The memcg whose caches are asked.
-        memcg: MemcgId,
-        /// Priority of the round.
-        priority: u8,
-    },
     /// Start writing everything dirty on every device. No answer needed.
     WakeFlushers,
     /// Sleep. The host ends the sleep at the timeout, or when the reason is gone
     /// (`docs/rules/writeback.md#what-reclaim-tells`). No answer needed.
     Throttle {
-        /// Why.
+        /// What must change before going on is of use.
         reason: ThrottleReason,
-        /// Node.
+        /// Those who sleep for one reason are woken by node.
         node: NodeId,
         /// How long to sleep at most, timer ticks.
         ticks: u32,
     },
     /// Wake those who sleep for this reason on this node. No answer needed.
     WakeThrottled {
-        /// Wakes those who sleep for this reason.
+        /// What they sleep for.
         reason: ThrottleReason,
-        /// Node.
+        /// Where they met it.
         node: NodeId,
     },
     /// The working-set protection found nothing reclaimable: run the global OOM killer once.
@@ -113,7 +104,7 @@ pub enum Work {
     /// kswapd has ended a round: let tasks that wait at the reserve gate look again. No answer
     /// needed.
     Balance {
-        /// Node.
+        /// The one whose kswapd it is.
         node: NodeId,
     },
     /// A good point to let others run. No answer needed.
@@ -187,8 +178,6 @@ pub enum Answer {
     /// To [`Work::Split`]. False: the host refuses, has changed nothing, and the folio is whole
     /// again.
     Split(bool),
-    /// To [`Work::Slab`]: pages freed.
-    Slab(u64),
 }
 
 /// What became of a folio that the host was asked to unmap.
@@ -206,7 +195,7 @@ pub struct Decision {
 pub struct Freed {
     /// Object whose slots held it.
     pub object: ObjectId,
-    /// First page.
+    /// Index of its first page in the object.
     pub index: u32,
     /// Log2 of the number of pages.
     pub order: u8,

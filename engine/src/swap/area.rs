@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// A swap area.
+/// Which slots of an area are in use, and where to look for free ones.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Area {

@@ -20,7 +20,7 @@ pub struct SwapSlot {
     pub offset: u32,
 }
 
-/// A slot taken.
+/// A slot that has been handed out, and what finding it took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocation {
     /// The slot it got.
@@ -75,7 +75,7 @@ struct CpuCache {
     freed: Vec<SwapSlot>,
 }
 
-/// All swap areas.
+/// All swap areas, and the slots each CPU keeps ready.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct SwapSlots {

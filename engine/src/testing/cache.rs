@@ -88,7 +88,9 @@ impl Cache {
     pub(crate) fn list(&self, n: usize) -> Vec<u32> {
         let queue = &self.eng.lists(self.lruvec, LruType::File).queues()[n];
         let newest_first = queue.list().iter(&self.eng.folios);
-        let mut pages: Vec<u32> = newest_first.map(|id| self.eng.folio(id).index).collect();
+        let mut pages: Vec<u32> = newest_first
+            .map(|id| self.eng.folio(id).owner().1)
+            .collect();
         pages.reverse();
         pages
     }

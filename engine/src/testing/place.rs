@@ -27,9 +27,9 @@ impl Host {
     pub(crate) fn place(&mut self, id: FolioId, seq: u64) {
         let slot = MultiGen::slot(seq);
         let f = &mut self.eng.folios[id];
-        let (t, zone, n) = (f.lru_type(), f.zone, f.nr_pages() as i64);
-        f.word.set(Flags::LRU);
-        f.word.set_gen(Some(slot));
+        let (t, zone, n) = (f.lru_type(), f.zone(), f.nr_pages() as i64);
+        f.set(Flags::LRU);
+        f.word_mut().set_gen(Some(slot));
         self.eng.gen_link(id, slot, false);
         self.eng
             .gen_resize(self.lruvec, t, zone, None, Some(slot), n);

@@ -236,13 +236,7 @@ fn apply_to(h: &mut Host, op: &Op, id: FolioId) {
             ..
         } => {
             let s = h.script(id);
-            s.write = [
-                WriteAs::InFlight,
-                WriteAs::Finished,
-                WriteAs::Activate,
-                WriteAs::Failed,
-                WriteAs::NoRoom,
-            ][usize::from(write)];
+            s.write = WriteAs::ALL[usize::from(write)];
             s.refuses_split = keeps && exec;
             (s.pte_dirty, s.keeps_mapping, s.exec) = (pte_dirty, keeps, exec);
         }

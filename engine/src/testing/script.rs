@@ -20,6 +20,17 @@ pub(crate) enum WriteAs {
     NoRoom,
 }
 
+impl WriteAs {
+    /// All of them, for draws.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::InFlight,
+        Self::Finished,
+        Self::Activate,
+        Self::Failed,
+        Self::NoRoom,
+    ];
+}
+
 /// Answers of one folio.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Script {

@@ -139,7 +139,7 @@ impl Host {
         let mut list = ShrinkList::default();
         for &id in ids {
             if self.has(id, Flags::LRU) {
-                self.eng.folios[id].word.clear(Flags::LRU);
+                self.eng.folios[id].clear(Flags::LRU);
                 self.eng.folio_get(id, 1);
                 self.eng.lruvec_del(id, true);
             }
@@ -185,7 +185,6 @@ impl Host {
             Work::Unmap { folio } => Some(self.unmap(folio)),
             Work::Write { folio } => Some(self.write(folio)),
             Work::AllocSwap { folio } => Some(self.alloc_swap(folio)),
-            Work::Slab { .. } => Some(Answer::Slab(0)),
             Work::FlushTlb { for_write } => {
                 self.seen.flushes += 1;
                 self.seen.flushes_for_write += u64::from(for_write);
@@ -262,7 +261,7 @@ impl Host {
     }
 
     fn look_around(&mut self, victim: FolioId, la: &LookAround) {
-        let entry = u64::from(self.folio(victim).index);
+        let entry = u64::from(self.folio(victim).owner().1);
         let table = entry / TABLE;
         let (from, to) = window(entry % TABLE, 0, TABLE);
         let mut young = 1;
@@ -359,7 +358,7 @@ impl Host {
 
     fn alloc_swap(&mut self, id: FolioId) -> Answer {
         let n = self.folio(id).nr_pages();
-        let (free, total) = (self.eng.swap_free, self.eng.swap_total);
+        let (free, total) = (self.eng.swap_free(), self.eng.swap_total());
         if free < n || n > self.swap_run {
             return Answer::Slot(None);
         }
@@ -388,7 +387,7 @@ impl Host {
                 }
             }
             if i + 1 < present || !anon {
-                self.alive.insert(self.folio(piece).index, piece);
+                self.alive.insert(self.folio(piece).owner().1, piece);
             }
         }
         true

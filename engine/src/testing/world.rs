@@ -173,7 +173,7 @@ impl Host {
         self.eng.memcgs.local(self.memcg).get(c)
     }
 
-    /// A global counter.
+    /// A counter of the machine, whatever the memcg.
     pub(crate) fn vm(&self, c: Counter) -> i64 {
         self.eng.vmstat().get(c)
     }
@@ -181,7 +181,7 @@ impl Host {
     /// The owner lets go: truncation, or exit of the process. The folio is freed unless somebody
     /// else (a batch, a writer) still holds it.
     pub(crate) fn truncate(&mut self, id: FolioId) {
-        let index = self.eng.folio(id).index;
+        let index = self.eng.folio(id).owner().1;
         self.alive.remove(&index);
         self.eng.folio_get(id, 1);
         while self.eng.folio(id).mapped() {
@@ -216,7 +216,7 @@ impl Host {
 
     pub(super) fn give_slots(&mut self, slot: u32, n: u64) {
         self.seen.slots_freed.push(slot);
-        let (free, total) = (self.eng.swap_free, self.eng.swap_total);
+        let (free, total) = (self.eng.swap_free(), self.eng.swap_total());
         self.eng.set_swap(free + n, total);
     }
 }

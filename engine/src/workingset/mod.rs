@@ -1,9 +1,11 @@
 //! Workingset detection: what is remembered about an evicted folio and how a refault is judged
-//! (`workingset.md`).
+//! (`docs/rules/workingset.md`).
 
+mod record;
 pub mod refault;
 pub mod shadow;
 #[cfg(test)]
 mod tests;
 
+pub use record::WorkingSet;
 pub use shadow::Shadow;

@@ -1,7 +1,7 @@
 //! Eviction records and refaults (`docs/rules/workingset.md`). List policies without ghosts use the
 //! records of the classic lists.
 
-use super::shadow::{Shadow, Unpacked, VALUE_BITS};
+use super::shadow::{Shadow, Unpacked};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
@@ -33,7 +33,7 @@ impl Engine {
         let mut at = Some(lv.memcg);
         while let Some(memcg) = at {
             let id = self.lruvec_id(memcg, node);
-            self.lruvecs[id].nonresident_age += pages;
+            self.lruvecs[id].workingset.tick(pages);
             at = self.memcgs[memcg].parent();
         }
     }
@@ -42,7 +42,7 @@ impl Engine {
     /// limit is reclaimed, none for global reclaim.
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Option<MemcgId>) -> Shadow {
         let f = &self.folios[id];
-        let (lruvec, n, t, word) = (f.lruvec, f.nr_pages(), f.lru_type(), f.word);
+        let (lruvec, n, t, word) = (f.lruvec(), f.nr_pages(), f.lru_type(), f.word());
         if matches!(self.lruvecs[lruvec].lists, LruvecLists::List(_)) {
             if let Some(shadow) = self.list_evicted(id) {
                 return shadow;
@@ -64,7 +64,7 @@ impl Engine {
             LruvecLists::Classic(_) | LruvecLists::List(_) => {
                 let memcg = target.unwrap_or(MemcgId::ROOT);
                 let of = self.lruvec_id(memcg, node);
-                let value = self.lruvecs[of].nonresident_age;
+                let value = self.lruvecs[of].workingset.clock();
                 self.nonresident_age(of, n);
                 Shadow::pack(Unpacked {
                     value,
@@ -79,7 +79,7 @@ impl Engine {
     /// A folio is inserted over a shadow. Call it before the folio is queued for its list, and not
     /// for insertions that serve a write. May set `ACTIVE` and `WORKINGSET`, and counts the refault.
     pub fn refault(&mut self, id: FolioId, shadow: Shadow, site: RefaultSite) {
-        let lruvec = self.folios[id].lruvec;
+        let lruvec = self.folios[id].lruvec();
         match self.lruvecs[lruvec].lists {
             LruvecLists::MultiGen(_) => self.gen_refault(id, shadow, site),
             LruvecLists::List(_) if self.has_ghosts(id) => self.list_refault(id, shadow),
@@ -91,7 +91,7 @@ impl Engine {
         let u = shadow.unpack();
         let evicted_by = self.memcgs.by_css_id(u.memcg).unwrap_or(MemcgId::ROOT);
         let f = &self.folios[id];
-        let (lruvec, t, n) = (f.lruvec, f.lru_type(), f.nr_pages());
+        let (lruvec, t, n) = (f.lruvec(), f.lru_type(), f.nr_pages());
         if self.lruvec_id(evicted_by, NodeId(u.node)) != lruvec {
             return;
         }
@@ -100,7 +100,7 @@ impl Engine {
         if !(self.rules.recent)(m, t, u.value >> 2) {
             return;
         }
-        let word = &mut self.folios[id].word;
+        let word = self.folios[id].word_mut();
         let in_fault = site == RefaultSite::Fault;
         let low = (u.value & 3) as u32;
         let counts = (self.rules.kernel.refaulted)(word, low, u.workingset, in_fault);
@@ -115,16 +115,16 @@ impl Engine {
 
     fn classic_refault(&mut self, id: FolioId, shadow: Shadow) {
         let f = &self.folios[id];
-        let (lruvec, t, n) = (f.lruvec, f.lru_type(), f.nr_pages());
+        let (lruvec, t, n) = (f.lruvec(), f.lru_type(), f.nr_pages());
         self.count_refault(lruvec, RefaultKind::Refault, t, n);
         let Some(workingset) = self.classic_recent(shadow, t) else {
             return;
         };
-        self.folios[id].word.set(Flags::ACTIVE);
+        self.folios[id].set(Flags::ACTIVE);
         self.nonresident_age(lruvec, n);
         self.count_refault(lruvec, RefaultKind::Activate, t, n);
         if workingset {
-            self.folios[id].word.set(Flags::WORKINGSET);
+            self.folios[id].set(Flags::WORKINGSET);
             self.note_cost(lruvec, t, n, 0);
             self.count_refault(lruvec, RefaultKind::Restore, t, n);
         }
@@ -138,8 +138,12 @@ impl Engine {
         t: LruType,
         n: u64,
     ) {
-        self.count_event(lruvec, COUNTERS[kind as usize][t.idx()], n as i64);
-        self.lruvecs[lruvec].refaults[kind as usize] += n;
+        self.count(
+            self.memcg_of(lruvec),
+            COUNTERS[kind as usize][t.idx()],
+            n as i64,
+        );
+        self.lruvecs[lruvec].workingset.count(kind, n);
     }
 
     /// `Some(workingset bit)` if the evicted folio could have stayed (`docs/rules/workingset.md#recent-classic`).
@@ -147,8 +151,7 @@ impl Engine {
         let u = shadow.unpack();
         let memcg = self.memcgs.by_css_id(u.memcg)?;
         let lv = self.lruvec_id(memcg, NodeId(u.node));
-        let clock = self.lruvecs[lv].nonresident_age;
-        let distance = clock.wrapping_sub(u.value) & ((1u64 << VALUE_BITS) - 1);
+        let distance = self.lruvecs[lv].workingset.distance(u.value);
         let size = |c: Counter| self.stat(memcg, c);
         let mut competing = size(Counter::ActiveFile);
         if t == LruType::Anon {
@@ -174,12 +177,6 @@ impl Engine {
 
     /// Swap pages a memcg may still use.
     pub fn swap_available(&self, memcg: MemcgId) -> u64 {
-        let mut free = self.swap_free;
-        let mut at = Some(memcg);
-        while let Some(id) = at.filter(|&id| id != MemcgId::ROOT) {
-            free = free.min(self.memcgs[id].swap().margin());
-            at = self.memcgs[id].parent();
-        }
-        free
+        self.swap_free().min(self.memcgs.swap_margin(memcg))
     }
 }

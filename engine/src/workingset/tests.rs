@@ -27,12 +27,13 @@ fn with_lists(sizes: [usize; 4]) -> Host {
 fn clock(h: &Host, memcg: MemcgId) -> u64 {
     h.eng
         .lruvec(h.eng.lruvec_id(memcg, NodeId(0)))
-        .nonresident_age
+        .workingset
+        .clock()
 }
 
 fn set_clock(h: &mut Host, memcg: MemcgId, to: u64) {
     let id = h.eng.lruvec_id(memcg, NodeId(0));
-    h.eng.lruvecs[id].nonresident_age = to;
+    h.eng.lruvecs[id].workingset.set_clock(to);
 }
 
 /// A folio that is on no list, evicted at once and brought back as the same record.

@@ -66,18 +66,6 @@ pub struct BalanceInput<'a> {
     pub killed: bool,
 }
 
-/// Whether the dirtier goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The task may continue.
-    Return,
-    /// Sleep that many ticks (killable), then call again.
-    Pause {
-        /// Length of the sleep.
-        ticks: u64,
-    },
-}
-
 /// What the dirtier and the flushers do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Balance {
@@ -85,8 +73,8 @@ pub struct Balance {
     pub start_background: bool,
     /// Workers of foreign wbs that must run.
     pub flush_foreign: Vec<WbId>,
-    /// What the task does.
-    pub verdict: Verdict,
+    /// Ticks that the task sleeps (killable) before it calls again; `None`: it goes on.
+    pub pause: Option<u64>,
 }
 
 /// The wb's thresholds in a domain.
@@ -148,7 +136,7 @@ impl Writeback {
         let ratelimit = self.ratelimit_pages;
         let exceeded = self.wb(wb).dirty_exceeded;
         let c = &mut self.cpus[cpu];
-        task.nr_dirtied += pages + std::mem::take(&mut c.leaked);
+        task.nr_dirtied += pages;
         c.ratelimit += pages;
         let target = if exceeded {
             task.pause_pages.min(EXCEEDED_PAUSE_PAGES)
@@ -162,14 +150,6 @@ impl Writeback {
         enter
     }
 
-    /// Leaves the unbalanced pages of an exiting task to the next dirtier of the CPU.
-    pub fn task_exited(&mut self, task: &TaskDirty, cpu: usize) {
-        if self.cpus.len() <= cpu {
-            self.cpus.resize(cpu + 1, CpuDirty::default());
-        }
-        self.cpus[cpu].leaked += task.nr_dirtied;
-    }
-
     /// One step of throttling a dirtier.
     pub fn balance(&mut self, input: BalanceInput) -> Balance {
         let BalanceInput {
@@ -178,7 +158,7 @@ impl Writeback {
         let mut out = Balance {
             start_background: false,
             flush_foreign: Vec::new(),
-            verdict: Verdict::Return,
+            pause: None,
         };
         let call = match task.call.take() {
             Some(call) if call.ends || input.killed => return out,
@@ -240,7 +220,7 @@ impl Writeback {
         task.paused_when = tick + pause;
         task.nr_dirtied = 0;
         task.pause_pages = target.pages;
-        out.verdict = Verdict::Pause { ticks: pause };
+        out.pause = Some(pause);
         out
     }
 
@@ -326,5 +306,4 @@ impl Writeback {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuDirty {
     ratelimit: Pages,
-    leaked: Pages,
 }

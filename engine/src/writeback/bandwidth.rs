@@ -17,7 +17,7 @@ pub struct Estimate {
     /// Last computed balanced rate, towards which `ratelimit` moves.
     pub balanced: Pages,
     /// Tick of the last estimation.
-    pub(crate) stamp: u64,
+    pub(super) stamp: u64,
     written_at_stamp: Pages,
     dirtied_at_stamp: Pages,
 }

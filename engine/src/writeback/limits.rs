@@ -2,8 +2,8 @@
 //! (`docs/rules/writeback.md#limits`). All amounts are pages.
 
 use super::fraction::Window;
-use super::params::{DirtyParams, Threshold};
-use crate::ids::{Nanos, Pages, PAGE_SIZE};
+use super::params::DirtyParams;
+use crate::ids::{Nanos, Pages};
 
 /// Figures of the whole machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,7 +16,7 @@ pub struct GlobalFigures {
     pub inactive_file: Pages,
     /// Active file pages.
     pub active_file: Pages,
-    /// FILE_DIRTY.
+    /// Dirty file pages (FILE_DIRTY).
     pub file_dirty: Pages,
     /// Pages under writeback.
     pub writeback: Pages,
@@ -36,7 +36,7 @@ pub struct MemcgFigures {
     pub file: Pages,
     /// Room below the limits of the memcg and its ancestors: [`headroom`].
     pub headroom: Pages,
-    /// FILE_DIRTY.
+    /// Dirty file pages (FILE_DIRTY).
     pub file_dirty: Pages,
     /// Pages under writeback.
     pub writeback: Pages,
@@ -153,32 +153,14 @@ impl Limits {
     }
 }
 
-/// True if a node may take another page of page cache for write: the per-node limit of the
-/// allocator's fast path.
-pub fn node_within_limit(
-    params: &DirtyParams,
-    node_avail: Pages,
-    global_avail: Pages,
-    node_dirty: Pages,
-) -> bool {
-    let limit = match params.dirty {
-        Threshold::Percent(p) => p * node_avail / 100,
-        Threshold::Bytes(b) => {
-            let share = u128::from(b.div_ceil(PAGE_SIZE)) * u128::from(node_avail);
-            (share / u128::from(global_avail.max(1))) as u64
-        }
-    };
-    node_dirty <= limit
-}
-
 /// A set of pages with limits of its own: the machine, or a memcg.
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
     /// Follows the threshold up at once and down slowly.
-    pub dirty_limit: Pages,
+    pub(super) dirty_limit: Pages,
     stamp: Nanos,
     /// Completions of all wbs of the domain.
-    pub(crate) completions: Window,
+    pub(super) completions: Window,
 }
 
 impl Domain {
@@ -200,6 +182,7 @@ impl Domain {
 
 #[cfg(test)]
 mod tests {
+    use super::super::params::Threshold;
     use super::*;
 
     #[test]
@@ -316,15 +299,5 @@ mod tests {
         assert_eq!(d.dirty_limit, 6300, "not below what is dirty");
         d.track(&p, &at(7000, 0), 2 * p.bandwidth_interval + 1);
         assert_eq!(d.dirty_limit, 7000);
-    }
-
-    #[test]
-    fn node_limit() {
-        let mut p = DirtyParams::default();
-        assert!(node_within_limit(&p, 1000, 5000, 200));
-        assert!(!node_within_limit(&p, 1000, 5000, 201));
-        p.dirty = Threshold::Bytes(4096 * 500);
-        assert!(node_within_limit(&p, 1000, 5000, 100));
-        assert!(!node_within_limit(&p, 1000, 5000, 101));
     }
 }

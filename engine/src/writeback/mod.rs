@@ -21,7 +21,7 @@ pub mod wb;
 pub mod work;
 
 use crate::ids::{MemcgId, Nanos, ObjectId, Pages, WbId};
-pub use balance::{Balance, BalanceInput, TaskDirty, Verdict, WbShare};
+pub use balance::{Balance, BalanceInput, TaskDirty, WbShare};
 pub use flusher::FlushInput;
 pub use limits::{Domain, GlobalFigures, Limits, MemcgFigures};
 pub use params::{DirtyParamError, DirtyParams, Threshold};
@@ -105,7 +105,7 @@ impl Writeback {
         self.attached.remove(&inode);
     }
 
-    /// The writing context with this id.
+    /// The wb with this id.
     pub fn wb(&self, id: WbId) -> &Wb {
         &self.wbs[id.idx()]
     }

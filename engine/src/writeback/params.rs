@@ -221,11 +221,6 @@ impl DirtyParams {
         (u128::from(t) * u128::from(self.hz) / u128::from(NANOS_PER_SEC)) as u64
     }
 
-    /// Nanoseconds of `ticks` ticks, rounded up.
-    pub fn nanos(&self, ticks: u64) -> Nanos {
-        (u128::from(ticks) * u128::from(NANOS_PER_SEC)).div_ceil(u128::from(self.hz)) as u64
-    }
-
     /// Pages that a rate of `per_sec` pages per second makes in `t`.
     pub(crate) fn pages_in(&self, per_sec: Pages, t: Nanos) -> Pages {
         (u128::from(per_sec) * u128::from(t) / u128::from(NANOS_PER_SEC)) as u64

@@ -42,54 +42,54 @@ pub struct DirtyInode {
 }
 
 /// A list of inodes in order of arrival.
-pub(crate) type InodeList = BTreeMap<u64, ObjectId>;
+pub(super) type InodeList = BTreeMap<u64, ObjectId>;
 
 /// A write context.
 #[derive(Clone, Debug)]
 pub struct Wb {
     /// Device it writes to.
-    pub device: DeviceId,
+    pub(super) device: DeviceId,
     /// Its memcg; [`MemcgId::ROOT`] without cgroup writeback.
-    pub memcg: MemcgId,
+    pub(super) memcg: MemcgId,
     /// Dirty pages (RECLAIMABLE).
-    pub reclaimable: Pages,
+    pub(super) reclaimable: Pages,
     /// Pages under writeback (WRITEBACK).
-    pub writeback: Pages,
+    pub(super) writeback: Pages,
     /// Pages dirtied since creation (DIRTIED).
-    pub dirtied: Pages,
+    pub(super) dirtied: Pages,
     /// Pages written since creation (WRITTEN).
-    pub written: Pages,
+    pub(super) written: Pages,
     /// The wb and a domain are above their thresholds: dirtiers look more often.
-    pub dirty_exceeded: bool,
+    pub(super) dirty_exceeded: bool,
     /// Bandwidth and ratelimit.
-    pub estimate: Estimate,
+    pub(super) estimate: Estimate,
     /// Least share of a domain's threshold, percent.
-    pub min_ratio: u64,
+    pub(super) min_ratio: u64,
     /// Greatest share of a domain's threshold, percent.
-    pub max_ratio: u64,
-    pub(crate) completions: Window,
-    pub(crate) memcg_completions: Window,
-    pub(crate) inodes: BTreeMap<ObjectId, DirtyInode>,
-    pub(crate) b_dirty: InodeList,
-    pub(crate) b_io: InodeList,
-    pub(crate) b_more_io: InodeList,
+    pub(super) max_ratio: u64,
+    pub(super) completions: Window,
+    pub(super) memcg_completions: Window,
+    pub(super) inodes: BTreeMap<ObjectId, DirtyInode>,
+    pub(super) b_dirty: InodeList,
+    pub(super) b_io: InodeList,
+    pub(super) b_more_io: InodeList,
     next_key: u64,
     /// Explicit works in order of request.
-    pub(crate) works: VecDeque<Work>,
+    pub(super) works: VecDeque<Work>,
     /// "Write everything" is asked for.
-    pub(crate) start_all: Option<FlushReason>,
+    pub(super) start_all: Option<FlushReason>,
     /// Dirtiers asked for background writeback.
-    pub(crate) background: bool,
+    pub(super) background: bool,
     /// The periodic pass is due.
-    pub(crate) periodic_due: bool,
-    pub(crate) periodic_at: Option<Nanos>,
-    pub(crate) bandwidth_at: Option<Nanos>,
-    pub(crate) running: Option<Work>,
-    pub(crate) current: Option<Slice>,
+    pub(super) periodic_due: bool,
+    pub(super) periodic_at: Option<Nanos>,
+    pub(super) bandwidth_at: Option<Nanos>,
+    pub(super) running: Option<Work>,
+    pub(super) current: Option<Slice>,
 }
 
 impl Wb {
-    pub(crate) fn new(device: DeviceId, memcg: MemcgId, params: &DirtyParams) -> Self {
+    pub(super) fn new(device: DeviceId, memcg: MemcgId, params: &DirtyParams) -> Self {
         Self {
             device,
             memcg,
@@ -117,6 +117,11 @@ impl Wb {
             running: None,
             current: None,
         }
+    }
+
+    /// Its memcg; [`MemcgId::ROOT`] without cgroup writeback.
+    pub fn memcg(&self) -> MemcgId {
+        self.memcg
     }
 
     /// Dirty pages and pages under writeback of the wb.

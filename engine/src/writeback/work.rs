@@ -13,7 +13,7 @@ pub enum FlushReason {
     Periodic = 1,
     /// Reclaim met a list of dirty pages only.
     Vmscan = 2,
-    /// A sync call.
+    /// `sync` was called: everything dirty is written.
     Sync = 3,
     /// Laptop mode: the disk is running anyway.
     LaptopTimer = 4,
@@ -76,7 +76,7 @@ impl Work {
 /// What the worker writes next: up to `pages_max` dirty pages of one inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slice {
-    /// The write context.
+    /// The wb whose worker writes it.
     pub wb: WbId,
     /// Inode to write pages of.
     pub inode: ObjectId,

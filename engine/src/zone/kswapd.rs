@@ -2,9 +2,8 @@
 
 use super::{Mark, ReserveRights, Zone, ZoneClass};
 use crate::ids::{NodeId, Pages};
+use crate::node::MAX_RECLAIM_RETRIES;
 
-/// Fruitless runs after which kswapd stays asleep.
-pub const MAX_FAILURES: u32 = 16;
 /// Least pages a zone adds to kswapd's target.
 const SWAP_CLUSTER_MAX: Pages = 32;
 
@@ -54,30 +53,17 @@ pub fn next_priority(
     }
 }
 
-/// What a kswapd wake-up is worth.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WakeVerdict {
-    /// kswapd has work: wake it.
-    Wake,
-    /// Leave it asleep: hopeless, or balanced. Compaction may be woken for a caller that cannot
-    /// reclaim.
-    Leave,
-}
-
-/// Whether a sleeping kswapd is woken for a request.
-pub fn wake_kswapd(
+/// Whether a sleeping kswapd is woken for a request. It is left asleep on a node that is hopeless or
+/// balanced.
+pub fn should_wake_kswapd(
     zones: &[Zone],
     node: NodeId,
     order: u32,
     class: ZoneClass,
     failures: u32,
-) -> WakeVerdict {
+) -> bool {
     let boosted = eligible(zones, node, class).any(|z| z.boost > 0);
-    if failures >= MAX_FAILURES || (balanced(zones, node, order, class, false) && !boosted) {
-        WakeVerdict::Leave
-    } else {
-        WakeVerdict::Wake
-    }
+    failures < MAX_RECLAIM_RETRIES && (boosted || !balanced(zones, node, order, class, false))
 }
 
 /// The reserve gate: true if a direct reclaimer may go on, false if it must wait for kswapd because
@@ -89,7 +75,7 @@ pub fn pfmemalloc_allowed(
     failures: u32,
     skip_unreclaimable: bool,
 ) -> bool {
-    if failures >= MAX_FAILURES {
+    if failures >= MAX_RECLAIM_RETRIES {
         return true;
     }
     let (mut reserve, mut free) = (0, 0);
@@ -163,20 +149,13 @@ mod tests {
 
     #[test]
     fn waking() {
-        let wake = |z: Zone, failures| wake_kswapd(&[z], NODE, 0, NORMAL, failures);
-        assert_eq!(wake(zone(1000), 15), WakeVerdict::Wake);
-        assert_eq!(wake(zone(1000), 16), WakeVerdict::Leave);
-        assert_eq!(wake(zone(9000), 0), WakeVerdict::Leave);
-        assert_eq!(
-            wake(
-                Zone {
-                    boost: 1,
-                    ..zone(9000)
-                },
-                0
-            ),
-            WakeVerdict::Wake
-        );
+        let wake = |z: Zone, failures| should_wake_kswapd(&[z], NODE, 0, NORMAL, failures);
+        assert!(wake(zone(1000), 15) && !wake(zone(1000), 16));
+        let boost = |boost| Zone {
+            boost,
+            ..zone(9000)
+        };
+        assert!(wake(boost(1), 0) && !wake(boost(0), 0));
     }
 
     #[test]

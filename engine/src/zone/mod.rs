@@ -7,6 +7,7 @@
 pub mod alloc;
 pub mod kswapd;
 pub mod watermark;
+mod zones;
 
 use crate::ids::{NodeId, Pages};
 pub use alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
@@ -15,6 +16,7 @@ pub use watermark::{
     min_free_kbytes, set_lowmem_reserves, set_watermarks, totalreserve, WatermarkConfig,
     WatermarkError,
 };
+pub use zones::Zones;
 
 /// Largest order of a block of the buddy system.
 pub const MAX_ORDER: u32 = 10;

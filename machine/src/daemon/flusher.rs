@@ -17,7 +17,7 @@ impl World {
         while self.flushers.len() <= wb.idx() {
             let id = WbId(self.flushers.len() as u32);
             // Write contexts are never removed, so neither is what they name.
-            let memcg = self.wb.wb(id).memcg;
+            let memcg = self.wb.wb(id).memcg();
             self.hold_memcg(memcg);
             let wake = WaitQueue::new(&self.sim);
             self.flushers.push(FlusherState {

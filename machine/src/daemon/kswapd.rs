@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
 use crate::world::World;
 use coldset_engine::reclaim::ReclaimTask;
-use coldset_engine::zone::kswapd::{wake_kswapd, WakeVerdict};
+use coldset_engine::zone::kswapd::should_wake_kswapd;
 use coldset_engine::zone::{pfmemalloc_allowed, ZoneClass};
 use coldset_engine::{Counter, MemcgId, MmId, NodeId};
 
@@ -90,10 +90,7 @@ impl Machine {
                 return self.take_request(n);
             }
         }
-        self.w
-            .borrow_mut()
-            .engine
-            .count_host(MemcgId::ROOT, quickly, 1);
+        self.w.borrow_mut().engine.count(MemcgId::ROOT, quickly, 1);
         self.take_request(n)
     }
 
@@ -109,13 +106,14 @@ impl Machine {
     pub(crate) async fn reserve_gate(&self, ctx: &Ctx) {
         let gate = {
             let mut w = self.w.borrow_mut();
-            let failures = w.engine.nodes[ctx.node.idx()].kswapd_failures;
-            if w.kswapd.is_empty() || pfmemalloc_allowed(&w.engine.zones, ctx.node, failures, true)
+            let failures = w.engine.nodes[ctx.node.idx()].kswapd_failures();
+            if w.kswapd.is_empty()
+                || pfmemalloc_allowed(w.engine.zones.all(), ctx.node, failures, true)
             {
                 return;
             }
             w.engine
-                .count_host(MemcgId::ROOT, Counter::PgscanDirectThrottle, 1);
+                .count(MemcgId::ROOT, Counter::PgscanDirectThrottle, 1);
             w.wake_kswapd(ctx.node, 0);
             w.kswapd[ctx.node.idx()].gate.clone()
         };
@@ -132,19 +130,19 @@ impl Machine {
 impl World {
     /// Asks kswapd of a node to work.
     pub(crate) fn wake_kswapd(&mut self, node: NodeId, order: u8) {
-        let failures = self.engine.nodes[node.idx()].kswapd_failures;
+        let failures = self.engine.nodes[node.idx()].kswapd_failures();
         let Some(k) = self.kswapd.get_mut(node.idx()) else {
             return;
         };
         k.order = k.order.max(order);
-        let verdict = wake_kswapd(
-            &self.engine.zones,
+        let wake = should_wake_kswapd(
+            self.engine.zones.all(),
             node,
             order.into(),
             ZoneClass::Normal,
             failures,
         );
-        if verdict == WakeVerdict::Wake {
+        if wake {
             k.requested = true;
             k.wake.wake_one();
         }
@@ -152,9 +150,9 @@ impl World {
 
     /// Lets tasks at the reserve gate look again.
     pub(crate) fn open_reserve_gate(&self, node: NodeId) {
-        let failures = self.engine.nodes[node.idx()].kswapd_failures;
+        let failures = self.engine.nodes[node.idx()].kswapd_failures();
         if let Some(k) = self.kswapd.get(node.idx()) {
-            if pfmemalloc_allowed(&self.engine.zones, node, failures, true) {
+            if pfmemalloc_allowed(self.engine.zones.all(), node, failures, true) {
                 k.gate.wake_all();
             }
         }

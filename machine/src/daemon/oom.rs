@@ -57,7 +57,7 @@ impl Machine {
     pub(crate) fn global_oom(&self, ctx: &Ctx) -> bool {
         let total = {
             let w = self.w.borrow();
-            let ram: u64 = w.engine.zones.iter().map(|z| z.managed).sum();
+            let ram: u64 = w.engine.zones.all().iter().map(|z| z.managed).sum();
             ram + w.swap.as_ref().map_or(0, Swap::total)
         };
         self.kill_below(ctx, MemcgId::ROOT, total)
@@ -130,7 +130,7 @@ impl Machine {
             p.dying = true;
             let (mm, threads) = (p.mm, p.threads.clone());
             let memcg = w.mms[mm.idx()].memcg;
-            w.engine.count_host(memcg, Counter::OomKill, 1);
+            w.engine.count(memcg, Counter::OomKill, 1);
             w.engine.memcgs.oom_killed(memcg);
             (mm, threads, delay)
         };

@@ -230,6 +230,8 @@ impl Device {
 
     /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`; with one
     /// wire for all channels the transfer also waits for those before it.
+    // Nearly every request is one piece: inlined, the loop over pieces would get ready for many.
+    #[inline(never)]
     fn serve_piece(&mut self, now: u64, piece: &Request) -> (u64, u64) {
         // Any channel that is free by now serves as well as any other: it starts at once. Only if
         // all are busy does it matter which one is free first.

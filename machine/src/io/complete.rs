@@ -191,13 +191,13 @@ impl World {
             self.wb.started(wb, started, now);
             self.objects[object.idx()].nr_writeback += started;
         }
-        let memcg = self.wb.wb(wb).memcg;
+        let memcg = self.wb.wb(wb).memcg();
         for (first, ids, versions) in runs {
             let bytes = ids.len() as u64 * PAGE_SIZE;
             let request = Request::write((start + u64::from(first)) * PAGE_SIZE, bytes);
             let done = self.devices[device].submit(now, request);
             self.engine
-                .count_host(memcg, Counter::Pgpgout, (bytes / 1024) as i64);
+                .count(memcg, Counter::Pgpgout, (bytes / 1024) as i64);
             let file = InFlight {
                 object,
                 wb,
@@ -236,7 +236,7 @@ impl World {
         };
         let request = Request::write((start + u64::from(page)) * PAGE_SIZE, PAGE_SIZE);
         let done = self.devices[device].submit(now, request);
-        self.engine.count_host(memcg, Counter::Pgpgout, 4);
+        self.engine.count(memcg, Counter::Pgpgout, 4);
         let file = InFlight {
             object,
             wb,

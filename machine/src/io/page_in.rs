@@ -92,6 +92,7 @@ pub(crate) struct Lack {
 impl World {
     /// The pages that a miss of the first of `wanted` reads: those that are wanted, and what is read
     /// ahead.
+    #[inline]
     pub(crate) fn miss_window(
         &mut self,
         ctx: &Ctx,
@@ -178,7 +179,7 @@ impl World {
         let done = self.devices[device].submit(ctx.now(), request);
         ctx.charge(TimeClass::Fault, done.cpu_ns);
         self.engine
-            .count_host(ctx.memcg, Counter::Pgpgin, (bytes / 1024) as i64);
+            .count(ctx.memcg, Counter::Pgpgin, (bytes / 1024) as i64);
         if done.result.is_err() {
             // Only the reader hears of it: fsync reports writes. A later read tries again.
             self.fail_read(object, pages);
@@ -194,12 +195,14 @@ impl World {
     }
 
     /// The folio of a page whose read has not ended: it is locked, so it is still in its slot.
+    #[inline]
     pub(crate) fn folio_in_flight(&self, object: ObjectId, page: u32) -> FolioId {
         let folio = self.objects[object.idx()].word(page).folio();
         folio.expect("a locked folio stays in its slot")
     }
 
     /// The contents have arrived.
+    #[inline]
     pub(crate) fn read_done(&mut self, object: ObjectId, pages: &Range<u32>) {
         for page in pages.clone() {
             let id = self.folio_in_flight(object, page);
@@ -237,13 +240,12 @@ impl World {
         }
         while miss.new.next() < miss.end {
             match self.try_new_page(ctx, object, miss.new.next(), miss.purpose) {
-                Ok(Some(_)) => miss.new.push(),
+                Ok(Some(id)) => miss.new.push(id),
                 Ok(None) => miss.end = miss.new.next(),
                 Err(lack) => return MissStep::Memory(lack),
             }
         }
-        let pages = miss.new.submitted();
-        let first = self.folio_in_flight(object, pages.start);
+        let (first, pages) = miss.new.submitted();
         self.engine.folio_get(first, 1);
         let (until, result) = self.submit_read(ctx, object, &pages);
         self.pay(ctx);
@@ -360,7 +362,7 @@ impl Machine {
             .new_page_slow(ctx, object, page, miss.purpose, lack)
             .await
         {
-            Ok(Some(_)) => miss.new.push(),
+            Ok(Some(id)) => miss.new.push(id),
             // The first page is cached: the next step finds it, or tries again.
             Ok(None) if miss.new.is_empty() => {}
             Ok(None) => miss.end = page,

@@ -147,25 +147,27 @@ impl MachineRun {
     /// As [`Machine::read`].
     pub fn read(&mut self, ctx: &Ctx, file: &OpenFile, page: u32) -> Result<(), OpError> {
         self.catch_up(ctx);
-        let machine = self.machine.clone();
-        let on_device = machine.w.borrow().objects[file.object.idx()].is_file();
-        if on_device {
-            let window = {
-                let mut w = machine.w.borrow_mut();
-                w.miss_window(ctx, file.object, page..page + 1)
-            };
-            let mut miss = Miss::new(&machine, file.object, window, Purpose::Read);
-            let step = machine.w.borrow_mut().step_miss(ctx, &mut miss);
-            match step {
-                MissStep::Device(reading) => machine.w.borrow_mut().skip_read(ctx, reading)?,
-                step => drop(self.run_inline(ctx, machine.finish_miss(ctx, &mut miss, step))?),
+        let Self { executor, machine } = self;
+        let object = file.object;
+        let mut w = machine.w.borrow_mut();
+        if w.objects[object.idx()].is_file() {
+            let window = w.miss_window(ctx, object, page..page + 1);
+            let mut miss = Miss::new(machine, object, window, Purpose::Read);
+            match w.step_miss(ctx, &mut miss) {
+                MissStep::Device(reading) => w.skip_read(ctx, reading)?,
+                step => {
+                    drop(w);
+                    let read = machine.finish_miss(ctx, &mut miss, step);
+                    drop(machine.run_inline(executor, ctx, read)?);
+                    w = machine.w.borrow_mut();
+                }
             }
-            let w = &mut *machine.w.borrow_mut();
             if w.read_hits(ctx.cpu(), file, std::iter::once(page)) == 1 {
                 ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
                 return Ok(());
             }
         }
-        self.run_inline(ctx, machine.read(ctx, file, page, 1))
+        drop(w);
+        machine.run_inline(executor, ctx, machine.read(ctx, file, page, 1))
     }
 }

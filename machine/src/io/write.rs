@@ -10,9 +10,7 @@ use crate::vm::held::FolioRef;
 use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::writeback::limits::headroom;
-use coldset_engine::writeback::{
-    BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures, Verdict,
-};
+use coldset_engine::writeback::{BalanceInput, DeviceId, FlushInput, GlobalFigures, MemcgFigures};
 use coldset_engine::zone::totalreserve;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 
@@ -66,11 +64,11 @@ impl World {
             // RAM without a limit: the machine's own threshold is never met.
             u64::MAX / (1 << 20)
         } else {
-            self.engine.zones.iter().map(|z| z.free).sum()
+            self.engine.zones.all().iter().map(|z| z.free).sum()
         };
         GlobalFigures {
             free,
-            totalreserve: totalreserve(&self.engine.zones),
+            totalreserve: totalreserve(self.engine.zones.all()),
             inactive_file: stat(Counter::InactiveFile),
             active_file: stat(Counter::ActiveFile),
             file_dirty: stat(Counter::FileDirty),
@@ -101,7 +99,7 @@ impl World {
     pub(crate) fn flush_input(&self, wb: WbId) -> FlushInput {
         FlushInput {
             global: self.global_figures(),
-            memcg: self.memcg_figures(self.wb.wb(wb).memcg),
+            memcg: self.memcg_figures(self.wb.wb(wb).memcg()),
         }
     }
 }
@@ -207,7 +205,7 @@ impl Machine {
         };
         let Some(wb) = due else { return };
         loop {
-            let verdict = {
+            let pause = {
                 let mut w = self.w.borrow_mut();
                 let w = &mut *w;
                 w.engine.set_now(ctx.now());
@@ -228,17 +226,15 @@ impl Machine {
                     w.run_flushers(&[wb]);
                 }
                 w.run_flushers(&b.flush_foreign);
-                b.verdict
+                b.pause
             };
-            match verdict {
-                Verdict::Return => return,
-                Verdict::Pause { ticks } => {
-                    let hz = self.w.borrow().wb.params().hz;
-                    let ns = ticks * 1_000_000_000 / hz;
-                    ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1))
-                        .await;
-                }
-            }
+            let Some(ticks) = pause else {
+                return;
+            };
+            let hz = self.w.borrow().wb.params().hz;
+            let ns = ticks * 1_000_000_000 / hz;
+            ctx.sleep_until(TimeClass::ThrottleDirty, ctx.now() + ns.max(1))
+                .await;
         }
     }
 }

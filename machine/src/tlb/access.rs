@@ -29,7 +29,7 @@ impl World {
         } else {
             object.load(page);
         }
-        self.engine.count_host(ctx.memcg, Counter::TlbStaleHits, 1);
+        self.engine.count(ctx.memcg, Counter::TlbStaleHits, 1);
         true
     }
 

@@ -84,7 +84,7 @@ impl World {
             return 0;
         }
         let memcg = self.mms[mm.idx()].memcg;
-        self.engine.count_host(memcg, Counter::TlbLocalFlushAll, 1);
+        self.engine.count(memcg, Counter::TlbLocalFlushAll, 1);
         self.params.tlb_local_flush_ns
     }
 
@@ -104,7 +104,7 @@ impl World {
         if cpus.without(&CpuMask::single(ctx.cpu())).is_empty() {
             ctx.charge(TimeClass::AllocStall, self.params.tlb_local_flush_ns);
             let c = Counter::TlbLocalFlushOne;
-            self.engine.count_host(memcg, c, 1);
+            self.engine.count(memcg, c, 1);
             return false;
         }
         state.gen += 1;
@@ -117,7 +117,7 @@ impl World {
         batch.cpus = batch.cpus.or(&cpus);
         batch.required = true;
         batch.writable |= dirty;
-        self.engine.count_host(memcg, Counter::UnmapPending, 1);
+        self.engine.count(memcg, Counter::UnmapPending, 1);
         true
     }
 
@@ -155,7 +155,7 @@ impl World {
         }
         state.flushed = state.pending;
         let memcg = self.mms[mm.idx()].memcg;
-        self.engine.count_host(memcg, Counter::UnmapFlushMm, 1);
+        self.engine.count(memcg, Counter::UnmapFlushMm, 1);
         self.flush_own(cpu, now, mm, u64::MAX)
     }
 
@@ -256,7 +256,7 @@ impl World {
         self.tlb.drop_stale_of(&flushed);
         let mut count = |c, n: i64| {
             if n > 0 {
-                self.engine.count_host(memcg, c, n);
+                self.engine.count(memcg, c, n);
             }
         };
         count(Counter::TlbRemoteFlush, i64::from(!remote.is_empty()));

@@ -167,7 +167,7 @@ impl Machine {
                 let step = {
                     let mut w = self.w.borrow_mut();
                     w.update_reclaimable(ctx.node);
-                    let zones = w.engine.node_zones_mut(ctx.node);
+                    let zones = w.engine.zones.of_mut(ctx.node);
                     task.step(zones, std::mem::take(&mut input))
                 };
                 match step {
@@ -185,10 +185,10 @@ impl Machine {
                         input.progress = self.reclaim(ctx, t).await.reclaimed;
                         let ns = (ctx.now() - began) as i64;
                         let engine = &mut self.w.borrow_mut().engine;
-                        engine.count_host(ctx.memcg, Counter::DirectReclaimNs, ns);
+                        engine.count(ctx.memcg, Counter::DirectReclaimNs, ns);
                     }
                     AllocStep::DrainPcp => {
-                        for z in self.w.borrow_mut().engine.node_zones_mut(ctx.node) {
+                        for z in self.w.borrow_mut().engine.zones.of_mut(ctx.node) {
                             z.drain_pcp();
                         }
                     }
@@ -250,12 +250,12 @@ impl World {
             return true;
         }
         for taken in 0..n {
-            let ok = self.engine.node_zones_mut(node).iter_mut().rev().any(|z| {
+            let ok = self.engine.zones.of_mut(node).iter_mut().rev().any(|z| {
                 use coldset_engine::zone::{Mark, ReserveRights};
                 z.ok(0, Mark::Low, ReserveRights::default(), z.class) && z.take(0)
             });
             if !ok {
-                for z in self.engine.node_zones_mut(node).iter_mut().take(1) {
+                for z in self.engine.zones.of_mut(node).iter_mut().take(1) {
                     z.give(taken);
                 }
                 return false;
@@ -302,16 +302,13 @@ impl World {
         if memcg != MemcgId::ROOT {
             self.engine.memcgs.uncharge(memcg, charged);
         }
-        let at = node.idx() * usize::from(self.engine.config().nr_zones);
-        if let Some(z) = self.engine.zones.get_mut(at) {
-            z.give(taken);
-        }
+        self.engine.zones.give(node, 0, taken);
     }
 
     /// Tells the zones of a node what reclaim could free.
     fn update_reclaimable(&mut self, node: NodeId) {
         let pages = self.engine.node_reclaimable(node);
-        let zones = self.engine.node_zones_mut(node);
+        let zones = self.engine.zones.of_mut(node);
         let managed: u64 = zones.iter().map(|z| z.managed).sum();
         for z in zones {
             z.reclaimable = pages * z.managed / managed.max(1);
@@ -373,7 +370,7 @@ impl World {
                 let here = back.min(k.from[n]);
                 k.from[n] -= here;
                 back -= here;
-                if let Some(z) = self.engine.node_zones_mut(NodeId(n as u32)).first_mut() {
+                if let Some(z) = self.engine.zones.of_mut(NodeId(n as u32)).first_mut() {
                     z.give(here);
                 }
             }

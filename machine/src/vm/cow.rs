@@ -148,7 +148,7 @@ impl World {
             self.forget_anon(ctx, object, page);
         }
         self.engine.folio_unmap(folio);
-        self.engine.count_host(memcg, Counter::TlbLocalFlushOne, 1);
+        self.engine.count(memcg, Counter::TlbLocalFlushOne, 1);
         ctx.charge(TimeClass::Fault, self.params.tlb_local_flush_ns);
         self.pay(ctx);
     }
@@ -306,6 +306,9 @@ mod tests {
         }
         let w = f.m.world();
         assert_eq!(w.swap().unwrap().pool_pages(), 0);
-        assert_eq!(w.engine.zones[0].free + w.engine.zones[0].pcp, 8192);
+        assert_eq!(
+            w.engine.zones.all()[0].free + w.engine.zones.all()[0].pcp,
+            8192
+        );
     }
 }

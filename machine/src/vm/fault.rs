@@ -174,7 +174,7 @@ impl Machine {
                 let o = &w.objects[object.idx()];
                 let missing = o.is_file() && o.word(first + e).folio().is_none();
                 if missing && e + 1 < entry + pages {
-                    w.engine.count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                    w.engine.count(ctx.memcg, Counter::Pgmajfault, 1);
                     let wanted = first + e..first + entry + pages;
                     Some((object, w.miss_window(ctx, object, wanted)))
                 } else {
@@ -205,7 +205,7 @@ impl Machine {
             w.engine.set_now(ctx.now());
             let m = &w.mappings[mapping.0 as usize];
             let (object, page, mm) = (m.object, m.start + entry, m.mm);
-            w.engine.count_host(ctx.memcg, Counter::Pgfault, 1);
+            w.engine.count(ctx.memcg, Counter::Pgfault, 1);
             // An inline task, and one that uses another's memory, has not been switched to.
             let ns = w.load_mm(ctx.cpu(), mm);
             ctx.charge(TimeClass::Fault, ns);
@@ -278,7 +278,7 @@ impl Machine {
                 self.w
                     .borrow_mut()
                     .engine
-                    .count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                    .count(ctx.memcg, Counter::Pgmajfault, 1);
                 match self.swap_in(ctx, mapping, object, page, s).await? {
                     Some(held) => held,
                     None => return Ok(0),
@@ -361,7 +361,7 @@ impl Machine {
                 self.w
                     .borrow_mut()
                     .engine
-                    .count_host(ctx.memcg, Counter::Pgmajfault, 1);
+                    .count(ctx.memcg, Counter::Pgmajfault, 1);
                 let window = self.w.borrow().read_around_window(mapping, object, page);
                 self.read_around(ctx, object, window).await;
                 self.page_in(ctx, object, page..page + 1, Purpose::Fault)

@@ -86,6 +86,8 @@ pub(crate) struct NewPages<'a> {
     machine: &'a Machine,
     pub(crate) object: ObjectId,
     pages: Range<u32>,
+    /// The folio of the first page, once there is one.
+    first: FolioId,
 }
 
 impl<'a> NewPages<'a> {
@@ -95,11 +97,16 @@ impl<'a> NewPages<'a> {
             machine,
             object,
             pages: page..page,
+            first: FolioId(0),
         }
     }
 
     /// The next page has been inserted.
-    pub(crate) fn push(&mut self) {
+    #[inline]
+    pub(crate) fn push(&mut self, folio: FolioId) {
+        if self.is_empty() {
+            self.first = folio;
+        }
         self.pages.end += 1;
     }
 
@@ -112,10 +119,11 @@ impl<'a> NewPages<'a> {
         self.pages.end
     }
 
-    /// The pages, whose read is submitted at once.
-    pub(crate) fn submitted(&mut self) -> Range<u32> {
+    /// The pages, whose read is submitted at once, and the folio of the first.
+    #[inline]
+    pub(crate) fn submitted(&mut self) -> (FolioId, Range<u32>) {
         let none = self.pages.end..self.pages.end;
-        std::mem::replace(&mut self.pages, none)
+        (self.first, std::mem::replace(&mut self.pages, none))
     }
 }
 

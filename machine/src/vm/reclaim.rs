@@ -150,7 +150,6 @@ impl World {
                     task.answer(Answer::Written(written));
                 }
                 Work::Detach | Work::Free => self.drop_freed(ctx, task),
-                Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => {
                     let now = ctx.now();
                     let wake = self.wb.wake(FlushReason::Vmscan, now);

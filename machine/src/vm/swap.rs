@@ -69,7 +69,7 @@ impl World {
         let needed = swap.pool_pages();
         let mut has: u64 = swap.pool_from.iter().sum();
         while has < needed {
-            let zones = &mut self.engine.zones;
+            let zones = self.engine.zones.all_mut();
             let near = zones.iter_mut().filter(|z| z.node == node);
             let mut from = near.map(|z| (z.take(0), node)).find(|t| t.0);
             if from.is_none() {
@@ -90,7 +90,7 @@ impl World {
                 .expect("a node");
             *pages -= 1;
             has -= 1;
-            let zones = self.engine.node_zones_mut(NodeId(n as u32));
+            let zones = self.engine.zones.of_mut(NodeId(n as u32));
             if let Some(z) = zones.first_mut() {
                 z.give(1);
             }
@@ -181,7 +181,7 @@ impl World {
                 swap.writes.push_back(done.end);
                 self.engine.writeback_start(folio);
                 self.complete_at(done.end, vec![folio], None);
-                self.engine.count_host(memcg, Counter::Pgpgout, 4);
+                self.engine.count(memcg, Counter::Pgpgout, 4);
             }
         }
         let swap = self.swap.as_mut().expect("folio with a swap slot");
@@ -189,7 +189,7 @@ impl World {
         if let Some(c) = &mut self.objects[object.idx()].contents {
             c.disk[page as usize] = version;
         }
-        self.engine.count_host(memcg, Counter::Pswpout, 1);
+        self.engine.count(memcg, Counter::Pswpout, 1);
         Written::Submitted
     }
 }
@@ -221,7 +221,7 @@ impl World {
             }
             Store::Disk(device) => {
                 let done = device.submit(ctx.now(), Request::read(u64::from(slot) * 4096, 4096));
-                self.engine.count_host(owner, Counter::Pgpgin, 4);
+                self.engine.count(owner, Counter::Pgpgin, 4);
                 done.result.map(|()| done.end)
             }
         }
@@ -290,7 +290,7 @@ impl World {
         let id = self.insert_folio(owner, ctx.node, object, page, flags);
         let swap = self.swap.as_mut().expect("swapped page");
         let (shadow, version) = (swap.shadow(slot), swap.version(slot));
-        self.engine.count_host(owner, Counter::Pswpin, 1);
+        self.engine.count(owner, Counter::Pswpin, 1);
         if let Some(shadow) = shadow {
             self.engine.refault(id, shadow, RefaultSite::Fault);
         }

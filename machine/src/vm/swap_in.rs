@@ -97,7 +97,7 @@ impl Machine {
             charge.keep();
             let id = w.begin_swap_in(ctx, object, page, slot, owner);
             w.engine.folio_set(id, Flags::READAHEAD);
-            w.engine.count_host(owner, Counter::SwapRa, 1);
+            w.engine.count(owner, Counter::SwapRa, 1);
             w.unlock_at(ctx, end, id);
             // The cache holds it.
             w.engine.folio_put(id, 1);
@@ -133,7 +133,7 @@ impl World {
         }
         self.engine.folio_clear(id, Flags::READAHEAD);
         self.mappings[mapping.0 as usize].ahead.hit();
-        self.engine.count_host(ctx.memcg, Counter::SwapRaHit, 1);
+        self.engine.count(ctx.memcg, Counter::SwapRaHit, 1);
     }
 
     /// A store wants the folio of the swap cache for itself. A batch that holds it is one more user, so

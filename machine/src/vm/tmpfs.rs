@@ -114,9 +114,9 @@ impl World {
         if let Slot::Swap(slot) = from {
             let swap = self.swap.as_ref().expect("swapped page");
             let (shadow, version) = (swap.shadow(slot), swap.version(slot));
-            self.engine.count_host(owner, Counter::Pswpin, 1);
+            self.engine.count(owner, Counter::Pswpin, 1);
             if purpose == Use::Fault {
-                self.engine.count_host(owner, Counter::Pgmajfault, 1);
+                self.engine.count(owner, Counter::Pgmajfault, 1);
             }
             if let Some(shadow) = shadow {
                 self.engine.refault(id, shadow, purpose.site());

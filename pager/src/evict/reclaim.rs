@@ -130,7 +130,6 @@ impl<'a> ReclaimRun<'a> {
                 Work::Write { folio } => task.answer(Answer::Written(self.write(&core, folio))),
                 Work::Detach | Work::Free => self.collect(&mut core, &task),
                 Work::Split { .. } => unreachable!("the pager's folios are single pages"),
-                Work::Slab { .. } => task.answer(Answer::Slab(0)),
                 Work::WakeFlushers => self.flush = true,
                 Work::Throttle { ticks, .. } => {
                     drop(core);

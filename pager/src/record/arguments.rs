@@ -161,7 +161,6 @@ fn pack_answer(a: Option<Answer>) -> (u64, u64) {
             },
         ),
         Some(Answer::Slot(s)) => (5, s.map_or(0, |s| u64::from(s) + 1)),
-        Some(Answer::Slab(n)) => (6, n),
         Some(Answer::Stretch { .. }) => unreachable!("the pager walks in one go"),
         Some(Answer::Split(_)) => unreachable!("the pager's folios are single pages"),
     }
@@ -189,7 +188,6 @@ fn unpack_answer(kind: u64, value: u64) -> Option<Option<Answer>> {
             _ => Written::Failed,
         })),
         5 => Some(Answer::Slot((value as u32).checked_sub(1))),
-        6 => Some(Answer::Slab(value)),
         _ => return None,
     })
 }

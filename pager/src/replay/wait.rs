@@ -13,7 +13,6 @@ pub(super) enum Wait {
     Unmapped,
     Written,
     Slot,
-    Slab,
     Reclaimed,
     Oom,
 }
@@ -26,7 +25,6 @@ impl Wait {
             Work::Unmap { .. } => Self::Unmapped,
             Work::Write { .. } => Self::Written,
             Work::AllocSwap { .. } => Self::Slot,
-            Work::Slab { .. } => Self::Slab,
             _ => Self::Nothing,
         }
     }
@@ -38,7 +36,6 @@ impl Wait {
             Some(Answer::Unmapped { .. }) => Self::Unmapped,
             Some(Answer::Written(_)) => Self::Written,
             Some(Answer::Slot(_)) => Self::Slot,
-            Some(Answer::Slab(_)) => Self::Slab,
             _ => Self::Nothing,
         }
     }

@@ -89,7 +89,8 @@ fn many_inactive_files_spare_anonymous_memory() {
 
     // Activations since the last reclaim: files may be deactivated, nothing is spared.
     let lruvec = h.lruvec;
-    h.eng.count_event(lruvec, Counter::ActivateFile, 1);
+    h.eng
+        .count(h.eng.memcg_of(lruvec), Counter::ActivateFile, 1);
     h.eng.memcgs.fold();
     let mut sc = at(&h, target, 4);
     amounts(&mut h, &mut sc);
@@ -112,7 +113,7 @@ fn few_files_and_little_free_turn_global_reclaim_to_anonymous_memory() {
         h.eng.memcgs.fold();
         let mut zone = Zone::new(NODE, ZoneClass::Normal, 20_000);
         (zone.free, zone.high) = (free, 1000);
-        h.eng.zones = vec![zone];
+        h.eng.zones.set(vec![zone]);
         let target = (!global).then_some(h.memcg);
         let mut sc = at(&h, target, 4);
         let [anon, file] = amounts(&mut h, &mut sc);

@@ -12,13 +12,17 @@ fn the_second_access_activates_and_ticks_the_clock() {
     assert!(h.has(id, Flags::REFERENCED));
     h.eng.mark_accessed(0, id);
     assert!(!h.has(id, Flags::REFERENCED) && !active(&h, id), "queued");
-    assert_eq!(h.eng.lruvec(h.lruvec).nonresident_age, 1);
+    assert_eq!(h.eng.lruvec(h.lruvec).workingset.clock(), 1);
     h.eng.lru_add_drain(0);
     assert!(active(&h, id));
     assert_eq!(h.count(Counter::Pgactivate), 1);
     h.eng.mark_accessed(0, id);
     h.eng.mark_accessed(0, id);
-    assert_eq!(h.eng.lruvec(h.lruvec).nonresident_age, 1, "active already");
+    assert_eq!(
+        h.eng.lruvec(h.lruvec).workingset.clock(),
+        1,
+        "active already"
+    );
 }
 
 #[test]

@@ -89,7 +89,8 @@ fn c11_a_fold_that_finds_enough_lets_one_call_deactivate() {
     h.add_many(8334, Spec::file());
     h.add_many(7833, Spec::file().with(Flags::ACTIVE));
     let lruvec = h.lruvec;
-    h.eng.count_event(lruvec, Counter::ActivateFile, 300);
+    h.eng
+        .count(h.eng.memcg_of(lruvec), Counter::ActivateFile, 300);
     h.eng.memcgs.fold();
     let (_, deactivating) = churn(&mut h, 5650, 426);
     assert_eq!(deactivating, 1);

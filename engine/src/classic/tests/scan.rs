@@ -151,7 +151,7 @@ fn c8_shrink_active() {
         (s.accessed, s.exec) = (accessed, exec);
     }
     h.eng.folio_set(ids[3], Flags::MLOCKED);
-    let clock = h.eng.lruvec(h.lruvec).nonresident_age;
+    let clock = h.eng.lruvec(h.lruvec).workingset.clock();
     let mut sc = h.request(32);
     sc.priority = 0;
     sc.may_deactivate = [false, true];
@@ -166,7 +166,7 @@ fn c8_shrink_active() {
     assert_eq!(h.count(Counter::Pgdeactivate), 2);
     assert_eq!(cost(&h), [0, 1]);
     assert_eq!(
-        h.eng.lruvec(h.lruvec).nonresident_age - clock,
+        h.eng.lruvec(h.lruvec).workingset.clock() - clock,
         1,
         "the rotated page ages the clock"
     );
@@ -203,7 +203,7 @@ fn active_lists_are_left_alone_without_their_bit() {
 fn isolated_sleepers_wake_when_somebody_may_isolate() {
     let mut h = file_host();
     h.add_many(320, Spec::file());
-    h.eng.nodes[0].isolated[1] = 41;
+    h.eng.nodes[0].resize_isolated(LruType::File, 41);
     let mut sc = h.request(32);
     sc.priority = 3;
     h.visit(&mut sc);
@@ -215,7 +215,7 @@ fn isolated_sleepers_wake_when_somebody_may_isolate() {
     );
     assert_eq!(sc.nr_reclaimed, 0, "41 > 320 / 8");
 
-    h.eng.nodes[0].isolated[1] = 40;
+    h.eng.nodes[0].resize_isolated(LruType::File, -1);
     h.eng.nodes[0].sleep(isolated);
     h.visit(&mut sc);
     assert_eq!(h.seen.throttles.len(), 2);

@@ -66,7 +66,7 @@ impl Means {
         }
     }
 
-    /// A memcg goes.
+    /// Takes the score of a memcg that goes out of the sums.
     pub fn remove(&mut self, old: &Score) {
         if old.known {
             self.yields -= old.yields;

@@ -118,7 +118,7 @@ fn css_ids_are_given_back_on_offline_unless_swap_slots_name_them() {
 }
 
 #[test]
-fn ids_run_out_with_a_clear_error_or_overflow_on_request() {
+fn ids_run_out_with_a_clear_error() {
     let mut t = tree();
     for _ in 1..MAX_CSS_IDS {
         t.create(ROOT).unwrap();
@@ -129,20 +129,11 @@ fn ids_run_out_with_a_clear_error_or_overflow_on_request() {
     let id = t.create(ROOT).unwrap();
     assert_eq!(t[id].css_id(), 40_001);
     assert_eq!(t.create(ROOT), Err(MemcgError::CssIdsExhausted));
-
-    let mut t = MemcgTree::new(MemcgConfig {
-        css_id_overflow: true,
-        ..MemcgConfig::default()
-    })
-    .unwrap();
-    for _ in 0..100_000 {
-        t.create(ROOT).unwrap();
-    }
-    assert_eq!(t.nr_memcgs(), 100_001);
-    assert_eq!(t[MemcgId(100_000)].css_id(), CSS_ID_NONE);
-    assert_eq!(t.by_css_id(CSS_ID_NONE), None);
     let mut w = WalkCursor::new(WalkMode::Full, ROOT, NODE0);
-    assert_eq!(std::iter::from_fn(|| t.iter_next(&mut w)).count(), 100_001);
+    assert_eq!(
+        std::iter::from_fn(|| t.iter_next(&mut w)).count(),
+        t.nr_memcgs()
+    );
 }
 
 #[test]
@@ -203,27 +194,7 @@ fn knobs_are_checked_and_inherited() {
     assert!(t.set_swappiness(p, Some(201)).is_err());
     let a = t.create(p).unwrap();
     assert_eq!(t[a].swappiness(), Some(200));
-    t.set_congested(a, NodeId(0), true);
-    assert!(t[a].congested(NodeId(0)) && !t[p].congested(NodeId(0)));
-    t.set_congested(a, NodeId(0), false);
-    assert!(!t[a].congested(NodeId(0)));
-    fill(&mut t, a, 100);
-    let e = t.set_max_checked(a, CounterKind::Memory, 99).unwrap_err();
-    assert_eq!(
-        e,
-        MemcgError::LimitBelowUsage {
-            id: a,
-            usage: 100,
-            limit: 99
-        }
-    );
-    t.set_max_checked(a, CounterKind::Memory, 100).unwrap();
-    fill(&mut t, a, 20);
+    fill(&mut t, a, 120);
     t.uncharge(a, 50);
     assert_eq!(t[a].memory().watermark(), 120);
-    t.reset_local_watermark(a, CounterKind::Memory).unwrap();
-    assert_eq!(
-        (t[a].memory().local_watermark(), t[a].memory().watermark()),
-        (70, 120)
-    );
 }

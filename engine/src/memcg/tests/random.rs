@@ -57,7 +57,9 @@ proptest! {
                     t.uncharge(id, k);
                     if k > 0 { *own.get_mut(&id).unwrap() -= k; }
                 }
-                4 => { let _ = t.set_max_checked(id, CounterKind::Memory, n * 5); }
+                4 => if t.get(id).is_some_and(|m| m.memory().usage() <= n * 5) {
+                    let _ = t.set_max(id, CounterKind::Memory, n * 5);
+                }
                 5 => { t.set_low(id, n).unwrap_or(()); }
                 6 => { t.set_min(id, n).unwrap_or(()); }
                 7 => t.drain_stocks(id),

@@ -76,7 +76,7 @@ impl MemcgOrder {
     /// The memcg that [`Self::next`] has named was reclaimed from.
     pub fn result(&mut self, eng: &mut Engine, sc: &ScanControl, visited: &Visited) {
         if sc.root_reclaim() && visited.memcg != MemcgId::ROOT {
-            eng.count_host(visited.memcg, Counter::MemcgVisits, 1);
+            eng.count(visited.memcg, Counter::MemcgVisits, 1);
         }
         match self {
             MemcgOrder::Hierarchy(o) => o.result(eng, sc, visited),

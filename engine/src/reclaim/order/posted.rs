@@ -50,7 +50,7 @@ impl PostedOrder {
             let level = self.level_of(eng, memcg);
             if level > self.level {
                 self.need_next = true;
-                eng.count_host(memcg, Counter::HeatSkips, 1);
+                eng.count(memcg, Counter::HeatSkips, 1);
                 continue;
             }
             if eng.switches().policy == PolicyKind::MultiGen
@@ -58,11 +58,7 @@ impl PostedOrder {
             {
                 continue;
             }
-            match level {
-                HeatLevel::Cold => {}
-                HeatLevel::Warm => eng.count_host(memcg, Counter::HeatVisitsWarm, 1),
-                HeatLevel::Hot => eng.count_host(memcg, Counter::HeatVisitsHot, 1),
-            }
+            eng.count_heat_visit(memcg, level);
             return Some(memcg);
         }
         self.ended = true;
@@ -74,15 +70,16 @@ impl PostedOrder {
         if memcg == MemcgId::ROOT {
             return HeatLevel::Cold;
         }
-        let heat = &mut eng.nodes[self.node.idx()].heat.posted[memcg.idx()];
-        heat.level(eng.now, &eng.heat)
+        let (now, cfg) = (eng.now(), *eng.heat_config());
+        eng.nodes[self.node.idx()].heat.posted[memcg.idx()].level(now, &cfg)
     }
 
     pub(super) fn result(&mut self, eng: &mut Engine, sc: &ScanControl, v: &Visited) {
         if v.memcg != MemcgId::ROOT {
             let refaults = eng.activations(v.memcg, self.node);
+            let (now, cfg) = (eng.now(), *eng.heat_config());
             let heat = &mut eng.nodes[self.node.idx()].heat.posted[v.memcg.idx()];
-            heat.record(eng.now, &eng.heat, &v.stats, refaults);
+            heat.record(now, &cfg, &v.stats, refaults);
         }
         if eng.walk_has_enough(sc, v.memcg, self.node) {
             eng.memcgs.iter_break(&mut self.cursor);

@@ -1,16 +1,17 @@
 //! Heat as part of the engine: where it is kept, and what it needs to be told.
 
+use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::ids::{LruvecId, MemcgId, NodeId};
-use crate::memcg::heat::{DecayWheel, PostedHeat};
+use crate::ids::{MemcgId, NodeId};
+use crate::memcg::heat::{DecayWheel, HeatLevel, PostedHeat};
 use crate::mglru::EvictableTypes;
 use crate::reclaim::scan_control::ScanControl;
-use crate::switches::{MemcgHeat, RefaultKind};
+use crate::switches::MemcgHeat;
 
 impl Engine {
     /// A memcg came into being.
     pub(crate) fn heat_online(&mut self, id: MemcgId) {
-        let now = self.now;
+        let now = self.now();
         let kept = self.switches().memcg_heat;
         for node in &mut self.nodes {
             match kept {
@@ -35,11 +36,15 @@ impl Engine {
 
     /// A wheel with everything below `root`, all cold.
     pub(crate) fn make_wheel(&mut self, root: MemcgId, node: NodeId) {
-        let mut wheel = DecayWheel::new(self.heat, self.now);
-        let kind = self.switches().heat_refaults as usize;
+        let mut wheel = DecayWheel::new(*self.heat_config(), self.now());
+        let kind = self.switches().heat_refaults;
         for memcg in self.memcgs.preorder(root).skip(1) {
             let lruvec = self.lruvec_id(memcg, node);
-            wheel.insert(memcg, self.now, self.lruvecs[lruvec].refaults[kind]);
+            wheel.insert(
+                memcg,
+                self.now(),
+                self.lruvecs[lruvec].workingset.refaults(kind),
+            );
             if !self.memcgs[memcg].online() {
                 wheel.offline(memcg);
             }
@@ -56,7 +61,7 @@ impl Engine {
     /// Memcgs of a node by heat at present, the root not included; empty if heat is off.
     pub fn heat_histogram(&self, node: NodeId) -> Vec<u64> {
         let heat = &self.nodes[node.idx()].heat;
-        let mut by_heat = vec![0; usize::from(self.heat.levels.max()) + 1];
+        let mut by_heat = vec![0; usize::from(self.heat_config().levels.max()) + 1];
         match self.switches().memcg_heat {
             MemcgHeat::Off => by_heat.clear(),
             MemcgHeat::Posted => {
@@ -66,7 +71,7 @@ impl Engine {
             }
             MemcgHeat::Wheel => match heat.wheels.get(&MemcgId::ROOT) {
                 Some(wheel) => {
-                    let all = wheel.histogram(self.now);
+                    let all = wheel.histogram(self.now());
                     by_heat.iter_mut().zip(all).for_each(|(to, n)| *to = n);
                 }
                 None => by_heat[0] = self.memcgs.nr_memcgs() as u64 - 1,
@@ -75,22 +80,31 @@ impl Engine {
         by_heat
     }
 
-    // ------------------------------------------------------- activations, hierarchical and lagging
-
-    /// Own and inherited recent refaults of an lruvec.
-    fn own_activations(&self, lruvec: LruvecId) -> i64 {
-        let l = &self.lruvecs[lruvec];
-        (l.refaults[RefaultKind::Activate as usize] + l.inherited_activations) as i64
+    /// Counts a visit of a memcg that is not cold.
+    pub(super) fn count_heat_visit(&mut self, memcg: MemcgId, level: HeatLevel) {
+        match level {
+            HeatLevel::Cold => {}
+            HeatLevel::Warm => self.count(memcg, Counter::HeatVisitsWarm, 1),
+            HeatLevel::Hot => self.count(memcg, Counter::HeatVisitsHot, 1),
+        }
     }
+
+    // ------------------------------------------------------- activations, hierarchical and lagging
 
     /// WORKINGSET_ACTIVATE of a memcg's subtree on a node, as reclaim sees it.
     pub(crate) fn activations(&self, memcg: MemcgId, node: NodeId) -> i64 {
         if self.switches().stale_stats {
-            return self.lruvecs[self.lruvec_id(memcg, node)].folded_activations;
+            return self.lruvecs[self.lruvec_id(memcg, node)]
+                .workingset
+                .folded();
         }
         let subtree = self.memcgs.preorder(memcg);
         subtree
-            .map(|k| self.own_activations(self.lruvec_id(k, node)))
+            .map(|k| {
+                self.lruvecs[self.lruvec_id(k, node)]
+                    .workingset
+                    .activations()
+            })
             .sum()
     }
 
@@ -100,18 +114,19 @@ impl Engine {
             return;
         }
         let order: Vec<MemcgId> = self.memcgs.preorder(MemcgId::ROOT).collect();
-        for n in 0..self.cfg.nr_nodes {
+        for n in 0..self.config().nr_nodes {
             for &memcg in &order {
                 let at = self.lruvec_id(memcg, NodeId(n));
-                self.lruvecs[at].folded_activations = self.own_activations(at);
+                self.lruvecs[at].workingset.fold_own();
             }
             for &memcg in order.iter().rev() {
                 let Some(parent) = self.memcgs[memcg].parent() else {
                     continue;
                 };
-                let sum = self.lruvecs[self.lruvec_id(memcg, NodeId(n))].folded_activations;
+                let from = self.lruvec_id(memcg, NodeId(n));
                 let at = self.lruvec_id(parent, NodeId(n));
-                self.lruvecs[at].folded_activations += sum;
+                let sum = self.lruvecs[from].workingset.folded();
+                self.lruvecs[at].workingset.fold_child(sum);
             }
         }
     }
@@ -121,10 +136,10 @@ impl Engine {
         let Some(parent) = self.memcgs[memcg].parent() else {
             return;
         };
-        for n in 0..self.cfg.nr_nodes {
-            let own = self.own_activations(self.lruvec_id(memcg, NodeId(n)));
+        for n in 0..self.config().nr_nodes {
+            let child = self.lruvecs[self.lruvec_id(memcg, NodeId(n))].workingset;
             let at = self.lruvec_id(parent, NodeId(n));
-            self.lruvecs[at].inherited_activations += own as u64;
+            self.lruvecs[at].workingset.inherit(&child);
         }
     }
 
@@ -134,7 +149,7 @@ impl Engine {
         let lruvec = self.lruvec_id(memcg, node);
         let size = self.lruvecs[lruvec].gens().evictable_pages(types);
         if self.memcgs[memcg].online() {
-            self.cfg.scale.scan_share(size, sc.priority) != 0
+            self.config().scale.scan_share(size, sc.priority) != 0
         } else {
             size != 0
         }

@@ -6,7 +6,7 @@ use crate::memcg::heat::HeatLevel;
 use crate::memcg::heat::VisitStats;
 use crate::memcg::CounterKind;
 use crate::switches::presets::{preset, suffix};
-use crate::switches::Switches;
+use crate::switches::{RefaultKind, Switches};
 
 const NODE: NodeId = NodeId(0);
 
@@ -68,15 +68,15 @@ fn run(eng: &mut Engine, sc: &mut ScanControl, freed: impl Fn(MemcgId) -> u64) -
 }
 
 fn heat_up(eng: &mut Engine, memcg: MemcgId) {
-    let cfg = eng.heat;
+    let (now, cfg) = (eng.now(), *eng.heat_config());
     let nothing = VisitStats::default();
-    eng.nodes[0].heat.posted[memcg.idx()].record(eng.now, &cfg, &nothing, 0);
+    eng.nodes[0].heat.posted[memcg.idx()].record(now, &cfg, &nothing, 0);
 }
 
 /// As [`heat_up`], on the wheel: by visits that give nothing.
 fn heat_up_on_wheel(eng: &mut Engine, memcg: MemcgId) {
     eng.make_wheel(MemcgId::ROOT, NODE);
-    let now = eng.now;
+    let now = eng.now();
     let wheel = eng.wheel_mut(MemcgId::ROOT, NODE);
     let mut call = wheel.begin(now, 12, 0);
     while let Some(id) = wheel.pick(&mut call, now, HeatLevel::Hot) {
@@ -183,15 +183,17 @@ fn activations_are_hierarchical_and_as_of_the_last_fold() {
     let (mut eng, ids) = engine("classic+heat", 2);
     let child = memcg(&mut eng, ids[0]);
     let lruvec = eng.lruvec_id(child, NODE);
-    eng.lruvecs[lruvec].refaults = [9, 5, 1];
+    eng.lruvecs[lruvec]
+        .workingset
+        .count(RefaultKind::Activate, 5);
     assert_eq!(eng.activations(ids[0], NODE), 0);
-    eng.set_now(eng.cfg.fold_interval);
+    eng.set_now(eng.config().fold_interval);
     let seen = [MemcgId::ROOT, ids[0], child, ids[1]].map(|m| eng.activations(m, NODE));
     assert_eq!(seen, [5, 5, 5, 0]);
     eng.memcg_offline(child).unwrap();
     eng.memcgs.uncharge(child, 10);
     eng.memcg_release_dead();
-    eng.set_now(2 * eng.cfg.fold_interval);
+    eng.set_now(2 * eng.config().fold_interval);
     assert_eq!(
         eng.activations(ids[0], NODE),
         5,

@@ -39,7 +39,7 @@ impl WheelOrder {
             eng.make_wheel(root, node);
         }
         let limits = eng.memcgs.limit_changes();
-        let now = eng.now;
+        let now = eng.now();
         let wheel = eng.wheel_mut(root, node);
         Some(Self {
             node,
@@ -60,7 +60,7 @@ impl WheelOrder {
         if !std::mem::replace(&mut self.root_done, true) && eng.may_reclaim(sc, self.root) {
             return Some(self.root);
         }
-        let now = eng.now;
+        let now = eng.now();
         while let Some(memcg) = self.pick(eng) {
             eng.memcgs.hold(memcg).expect("members of a wheel exist");
             match eng.protection(sc, memcg) {
@@ -77,11 +77,8 @@ impl WheelOrder {
             if sc.root_reclaim() {
                 let wheel = eng.wheel_mut(self.root, self.node);
                 let heat = wheel.heat_at(memcg, now);
-                match wheel.level_of(heat, now) {
-                    HeatLevel::Cold => {}
-                    HeatLevel::Warm => eng.count_host(memcg, Counter::HeatVisitsWarm, 1),
-                    HeatLevel::Hot => eng.count_host(memcg, Counter::HeatVisitsHot, 1),
-                }
+                let level = wheel.level_of(heat, now);
+                eng.count_heat_visit(memcg, level);
             }
             return Some(memcg);
         }
@@ -91,7 +88,7 @@ impl WheelOrder {
 
     /// Level by level; those who stand aside last.
     fn pick(&mut self, eng: &mut Engine) -> Option<MemcgId> {
-        let now = eng.now;
+        let now = eng.now();
         let wheel = eng.wheel_mut(self.root, self.node);
         loop {
             if let Some(id) = wheel.pick(&mut self.call, now, self.level) {
@@ -107,10 +104,10 @@ impl WheelOrder {
     pub(super) fn result(&mut self, eng: &mut Engine, sc: &ScanControl, v: &Visited) {
         if let Some(memcg) = self.held.take() {
             debug_assert_eq!(memcg, v.memcg);
-            let now = eng.now;
+            let now = eng.now();
             let lruvec = eng.lruvec_id(memcg, self.node);
-            let kind = eng.switches().heat_refaults as usize;
-            let refaults = eng.lruvecs[lruvec].refaults[kind];
+            let kind = eng.switches().heat_refaults;
+            let refaults = eng.lruvecs[lruvec].workingset.refaults(kind);
             let call = &self.call;
             let wheel = eng.wheel_mut(self.root, self.node);
             wheel.visited(call, memcg, now, &v.stats, refaults);
@@ -129,7 +126,7 @@ impl WheelOrder {
     pub(super) fn stop(&mut self, eng: &mut Engine) {
         self.ended = true;
         if let Some(memcg) = self.held.take() {
-            let now = eng.now;
+            let now = eng.now();
             eng.wheel_mut(self.root, self.node).put(memcg, now, 0);
             eng.memcgs.unhold(memcg);
         }

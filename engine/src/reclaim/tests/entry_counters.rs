@@ -1,5 +1,6 @@
 //! Worked examples of `counters.md`.
 
+use super::small_host;
 use crate::config::{Config, Scale};
 use crate::counters::Counter::{self, *};
 use crate::folio::Flags;
@@ -172,15 +173,7 @@ fn k3_swap_to_compressed_memory() {
 
 /// A dirty file page at the tail, met three times before its writeback ends.
 fn k4(name: &str) -> Host {
-    let cfg = Config {
-        scale: Scale {
-            shift: 12,
-            ..Scale::default()
-        },
-        ..Config::default()
-    };
-    let mut h = Host::with(preset(name).unwrap(), cfg);
-    h.eng.set_swap(0, 0);
+    let mut h = small_host(name, Config::default());
     let id = h.add(Spec::file().dirty());
     for _ in 0..3 {
         let mut sc = h.request(32);

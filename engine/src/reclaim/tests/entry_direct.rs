@@ -4,7 +4,7 @@
 use crate::config::Scale;
 use crate::counters::Counter;
 use crate::folio::Flags;
-use crate::ids::{FolioId, MemcgId, NodeId};
+use crate::ids::{FolioId, LruType, MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::memcg::{ChargeFlags, ChargeStep, ChargeTask, CounterKind, TaskMemcg};
 use crate::node::ThrottleReason;
@@ -130,16 +130,14 @@ fn r5_scan_shares() {
 fn the_end_of_a_call_takes_the_snapshot_of_activations() {
     let mut h = Host::new("classic");
     let lruvec = h.lruvec;
-    h.eng.count_event(lruvec, Counter::ActivateFile, 7);
+    h.eng
+        .count(h.eng.memcg_of(lruvec), Counter::ActivateFile, 7);
     h.limit(32);
-    assert_eq!(
-        h.eng.lruvec(lruvec).refaults_snapshot,
-        [0, 0],
-        "not folded yet"
-    );
+    let snapshot = |h: &Host| LruType::ALL.map(|t| h.eng.lruvec(lruvec).workingset.snapshot(t));
+    assert_eq!(snapshot(&h), [0, 0], "not folded yet");
     h.eng.memcgs.fold();
     h.limit(32);
-    assert_eq!(h.eng.lruvec(lruvec).refaults_snapshot, [0, 7]);
+    assert_eq!(snapshot(&h), [0, 7]);
 }
 
 /// Charges one page to the host's memcg, with whole reclaim calls in between; OOM finds nobody.

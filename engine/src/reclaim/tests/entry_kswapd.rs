@@ -17,13 +17,16 @@ fn host(preset: &str, free: u64) -> Host {
     h.eng.set_swap(0, 0);
     let mut zone = Zone::new(NODE, ZoneClass::Normal, 262_144);
     zone.free = free;
-    h.eng.zones = vec![zone];
+    h.eng.zones.set(vec![zone]);
     let config = WatermarkConfig {
         min_free_kbytes: Some(4096),
         ..WatermarkConfig::default()
     };
-    set_watermarks(&mut h.eng.zones, &config).unwrap();
-    assert_eq!((h.eng.zones[0].low, h.eng.zones[0].high), (1286, 1548));
+    set_watermarks(h.eng.zones.all_mut(), &config).unwrap();
+    assert_eq!(
+        (h.eng.zones.all()[0].low, h.eng.zones.all()[0].high),
+        (1286, 1548)
+    );
     h
 }
 
@@ -69,10 +72,10 @@ fn r2_runs_until_the_high_mark() {
     assert_eq!(task.sc.nr_to_reclaim, 1548, "the mark, not the deficit");
     assert_eq!(priorities(&rounds), [12, 11, 10, 9]);
     assert_eq!(task.outcome().reclaimed, 24 + 48 + 97 + 194);
-    assert_eq!(h.eng.zones[0].free, 1285 + 363);
+    assert_eq!(h.eng.zones.all()[0].free, 1285 + 363);
     assert_eq!(h.vm(Counter::Pageoutrun), 1);
     assert_eq!(h.vm(Counter::PgstealKswapd), 363);
-    assert_eq!(h.eng.nodes[0].kswapd_failures, 0);
+    assert_eq!(h.eng.nodes[0].kswapd_failures(), 0);
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn r2_exactly_the_mark_is_not_enough() {
         h.add_many(8192, Spec::file());
         let (_, rounds) = kswapd(&mut h, 0);
         assert_eq!(rounds.is_empty(), balanced, "free {free}");
-        assert_eq!(h.eng.nodes[0].kswapd_failures, 0, "no need is no failure");
+        assert_eq!(h.eng.nodes[0].kswapd_failures(), 0, "no need is no failure");
     }
 }
 
@@ -137,7 +140,7 @@ fn r2_enough_scanned_with_some_progress_keeps_the_priority() {
 #[test]
 fn r3_high_order_falls_back_to_order_0() {
     let mut h = host("classic", 1000);
-    h.eng.zones[0].largest_free_order = 3;
+    h.eng.zones.all_mut()[0].largest_free_order = 3;
     h.add_many(200_000, Spec::file());
     let (task, rounds) = kswapd(&mut h, 9);
     let before = rounds.iter().rposition(|r| r.reclaimed < 1024).unwrap();
@@ -147,7 +150,7 @@ fn r3_high_order_falls_back_to_order_0() {
         "the round that reaches 2 << 9 is the last: {rounds:?}"
     );
     assert_eq!(task.kswapd_order(), 0);
-    assert!(h.eng.zones[0].free > 1548);
+    assert!(h.eng.zones.all()[0].free > 1548);
     assert!(h.eng.kswapd_may_sleep(NODE, 0, 0));
     assert!(!h.eng.kswapd_may_sleep(NODE, 9, 0), "compaction's work");
 }
@@ -164,47 +167,47 @@ fn fruitless_runs_park_kswapd_until_somebody_makes_progress() {
         let (task, rounds) = kswapd(&mut h, 0);
         assert_eq!(priorities(&rounds), (1..=12).rev().collect::<Vec<_>>());
         assert_eq!(task.outcome().reclaimed, 0);
-        assert_eq!(h.eng.nodes[0].kswapd_failures, run);
+        assert_eq!(h.eng.nodes[0].kswapd_failures(), run);
     }
     assert!(h.eng.kswapd_may_sleep(NODE, 0, 0));
     for &id in &ids {
         h.eng.folio_put(id, 1);
     }
     assert!(h.reclaim(ScanControl::new(32, None)).reclaimed > 0);
-    assert_eq!(h.eng.nodes[0].kswapd_failures, 0);
+    assert_eq!(h.eng.nodes[0].kswapd_failures(), 0);
 }
 
 #[test]
 fn boost_runs_neither_swap_nor_write_and_end_with_the_boost() {
     let mut h = host("classic", 10_000);
     h.eng.set_swap(1 << 18, 1 << 18);
-    h.eng.zones[0].boost = 100;
+    h.eng.zones.all_mut()[0].boost = 100;
     h.add_many(100_000, Spec::anon());
     h.add_many(100_000, Spec::file());
     let (task, rounds) = kswapd(&mut h, 0);
     assert_eq!(priorities(&rounds), [12, 11, 10]);
     assert_eq!(task.outcome().reclaimed, 24 + 48 + 97);
     assert_eq!(h.vm(Counter::PgscanAnon), 0);
-    assert_eq!(h.eng.zones[0].boost, 0);
+    assert_eq!(h.eng.zones.all()[0].boost, 0);
 }
 
 #[test]
 fn boost_runs_stay_at_priority_10_while_pages_come() {
     let mut h = host("classic", 10_000);
-    h.eng.zones[0].boost = 500;
+    h.eng.zones.all_mut()[0].boost = 500;
     h.add_many(100_000, Spec::file());
     let (_, rounds) = kswapd(&mut h, 0);
     assert_eq!(priorities(&rounds), [12, 11, 10, 10, 10, 10, 10]);
-    assert_eq!(h.eng.zones[0].boost, 0);
+    assert_eq!(h.eng.zones.all()[0].boost, 0);
 }
 
 #[test]
 fn a_boost_run_without_progress_leaves_at_once() {
     let mut h = host("classic", 10_000);
-    h.eng.zones[0].boost = 500;
+    h.eng.zones.all_mut()[0].boost = 500;
     let (_, rounds) = kswapd(&mut h, 0);
     assert_eq!(priorities(&rounds), [12]);
-    assert_eq!(h.eng.zones[0].boost, 0, "taken off all the same");
+    assert_eq!(h.eng.zones.all()[0].boost, 0, "taken off all the same");
 }
 
 #[test]
@@ -243,8 +246,8 @@ fn multi_gen_kswapd_balances_too() {
         let mut h = host(preset, 1285);
         h.add_many(20_000, Spec::file());
         let (task, _) = kswapd(&mut h, 0);
-        assert!(h.eng.zones[0].free > 1548, "{preset}");
+        assert!(h.eng.zones.all()[0].free > 1548, "{preset}");
         assert_eq!(task.outcome().reclaimed, h.seen.freed_pages(), "{preset}");
-        assert_eq!(h.eng.nodes[0].kswapd_failures, 0, "{preset}");
+        assert_eq!(h.eng.nodes[0].kswapd_failures(), 0, "{preset}");
     }
 }

@@ -1,13 +1,13 @@
 //! What the sums of a node visit mean for waiting: R7, R8 of `docs/rules/reclaim-loop.md`, R9 of
 //! `writeback.md`.
 
-use crate::config::{Config, Scale};
+use super::small_host;
+use crate::config::Config;
 use crate::counters::Counter;
 use crate::folio::Flags;
 use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::node::ThrottleReason::{Congested, Writeback};
-use crate::presets::preset;
 use crate::reclaim::cx::Cx;
 use crate::reclaim::node::NodeVisit;
 use crate::reclaim::shrink_list::ShrinkList;
@@ -22,15 +22,9 @@ const NODE: NodeId = NodeId(0);
 fn host(name: &str, cgroup_v2: bool) -> Host {
     let cfg = Config {
         cgroup_v2,
-        scale: Scale {
-            shift: 12,
-            ..Scale::default()
-        },
         ..Config::default()
     };
-    let mut h = Host::with(preset(name).unwrap(), cfg);
-    h.eng.set_swap(0, 0);
-    h
+    small_host(name, cfg)
 }
 
 /// One visit of the node.
@@ -95,17 +89,17 @@ fn the_marks_go_when_kswapd_sleeps_on_a_balanced_node() {
     let mut h = host("classic", true);
     let mut zone = Zone::new(NODE, ZoneClass::Normal, 1000);
     zone.high = 10;
-    h.eng.zones = vec![zone];
+    h.eng.zones.set(vec![zone]);
     in_flight(&mut h, 64, 64);
     let mut sc = kswapd();
     visit(&mut h, &mut sc);
     let root = h.eng.lruvec_id(MemcgId::ROOT, NODE);
     assert!(h.eng.nodes[0].flag_writeback && h.eng.lruvec(root).node_congested);
 
-    h.eng.zones[0].free = 10;
+    h.eng.zones.all_mut()[0].free = 10;
     assert!(!h.eng.kswapd_may_sleep(NODE, 0, 0));
     assert!(h.eng.nodes[0].flag_writeback && h.eng.lruvec(root).node_congested);
-    h.eng.zones[0].free = 11;
+    h.eng.zones.all_mut()[0].free = 11;
     assert!(h.eng.kswapd_may_sleep(NODE, 0, 0));
     assert!(!h.eng.nodes[0].flag_writeback && !h.eng.lruvec(root).node_congested);
 }

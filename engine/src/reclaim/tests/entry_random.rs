@@ -3,7 +3,7 @@
 use crate::config::{Config, Scale};
 use crate::counters::Counter;
 use crate::folio::Flags;
-use crate::ids::{FolioId, MemcgId, NodeId};
+use crate::ids::{FolioId, LruType, MemcgId, NodeId};
 use crate::memcg::{ChargeFlags, ChargeStep, ChargeTask, CounterKind, TaskMemcg};
 use crate::presets::PRESETS;
 use crate::reclaim::{ReclaimKind, ReclaimTask, ScanControl, Work};
@@ -125,13 +125,12 @@ fn host(w: &World) -> Host {
         h.eng.memcg_create(p).unwrap(),
     ];
     let classes = [ZoneClass::Normal, ZoneClass::Movable];
-    h.eng.zones = classes
-        .map(|class| {
-            let mut z = Zone::new(NodeId(0), class, 1000);
-            (z.free, z.boost, z.min, z.low, z.high) = (w.free, w.boost, 100, 150, 200);
-            z
-        })
-        .into();
+    let zones = classes.map(|class| {
+        let mut z = Zone::new(NodeId(0), class, 1000);
+        (z.free, z.boost, z.min, z.low, z.high) = (w.free, w.boost, 100, 150, 200);
+        z
+    });
+    h.eng.zones.set(zones.into());
     for &(kind, at, bits) in &w.folios {
         h.memcg = children[at as usize];
         h.lruvec = h.eng.lruvec_id(h.memcg, NodeId(0));
@@ -204,7 +203,7 @@ proptest! {
         prop_assert_eq!(out.reclaimed, h.seen.freed_pages());
         h.eng.lru_add_drain_all();
         h.eng.check();
-        prop_assert_eq!(h.eng.nodes[0].isolated, [0, 0]);
+        prop_assert_eq!(LruType::ALL.map(|t| h.eng.nodes[0].isolated(t)), [0, 0]);
     }
 
     #[test]

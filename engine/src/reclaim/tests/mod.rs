@@ -16,6 +16,20 @@ mod tlb;
 mod tlb_batch;
 
 use super::{ReclaimKind, ScanControl};
+use crate::config::{Config, Scale};
+use crate::presets::preset;
+use crate::testing::Host;
+
+/// Without swap, and so small that the first round scans whole lists.
+fn small_host(name: &str, cfg: Config) -> Host {
+    let scale = Scale {
+        shift: 12,
+        ..Scale::default()
+    };
+    let mut h = Host::with(preset(name).unwrap(), Config { scale, ..cfg });
+    h.eng.set_swap(0, 0);
+    h
+}
 
 /// Direct global reclaim.
 fn direct() -> ScanControl {

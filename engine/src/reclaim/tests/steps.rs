@@ -60,18 +60,18 @@ fn step_2_poisoned_folios_leave() {
     }
     // Held by nobody: gone at once, after the flush, and its page never comes back.
     let mut h = Host::new("base");
-    h.eng.zones = vec![crate::zone::Zone::new(
+    h.eng.zones.set(vec![crate::zone::Zone::new(
         crate::ids::NodeId(0),
         crate::zone::ZoneClass::Normal,
         100,
-    )];
-    h.eng.zones[0].free = 10;
+    )]);
+    h.eng.zones.all_mut()[0].free = 10;
     let ids = [h.add(poison(Spec::anon())), h.add(Spec::file())];
     h.shrink_at(&mut direct(), &ids, |h, work| {
         assert!(!h.gone(ids[0]) || h.seen.flushes == 1, "{work:?}");
     });
     assert!(h.gone(ids[0]) && h.gone(ids[1]));
-    assert_eq!(h.eng.zones[0].free, 11);
+    assert_eq!(h.eng.zones.all()[0].free, 11);
     // Large: kept as it is, not counted.
     let id = h.add(poison(Spec::mapped(1).order(3)));
     let mut sc = direct();
@@ -155,7 +155,7 @@ fn step_10_anonymous_memory_without_io_or_pinned() {
     let mut sc = direct();
     (sc.io, sc.fs) = (false, false);
     let (active, _, h) = one("base", Spec::anon(), PLAIN, &mut sc);
-    assert!(!active && h.eng.swap_free == 1 << 18);
+    assert!(!active && h.eng.swap_free() == 1 << 18);
     let pinned = Spec::anon().with(Flags::PINNED);
     let (active, _, h) = one("base", pinned, PLAIN, &mut direct());
     assert!(!active && h.seen.unmaps == 0);

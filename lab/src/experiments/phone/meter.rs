@@ -34,7 +34,7 @@ pub struct Meter {
 
 /// Free memory and page cache, pages.
 pub fn free_and_cached(w: &World) -> (u64, u64) {
-    let free = w.engine.zones.iter().map(|z| z.free + z.pcp).sum();
+    let free = w.engine.zones.all().iter().map(|z| z.free + z.pcp).sum();
     let cached = w.engine.memcgs.live(MemcgId::ROOT, Counter::FilePages);
     (free, cached.max(0) as u64)
 }
@@ -45,13 +45,14 @@ fn sample(w: &World) -> [u64; 5] {
     let live = |c| w.engine.memcgs.live(MemcgId::ROOT, c).max(0) as u64;
     let low: u64 = w
         .engine
-        .node_zones(NodeId(0))
+        .zones
+        .of(NodeId(0))
         .iter()
         .map(|z| z.mark(Mark::Low))
         .sum();
     // As /proc/meminfo: what could be had without swapping.
     let available =
-        free.saturating_sub(totalreserve(&w.engine.zones)) + cached - (cached / 2).min(low);
+        free.saturating_sub(totalreserve(w.engine.zones.all())) + cached - (cached / 2).min(low);
     [
         available,
         free,
