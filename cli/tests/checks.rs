@@ -6,8 +6,8 @@ use common::{json_of, lab, stdout_of};
 
 #[test]
 fn the_cyclic_case_is_exact() {
-    let arguments = ["fidelity", "--cases", "d_pread_cyc", "--json", "-"];
-    let json = json_of(&arguments, 0);
+    let arguments = "fidelity --cases d_pread_cyc --json -";
+    let json = json_of(arguments, 0);
     assert_eq!((&json["in"], &json["of"]), (&3.into(), &3.into()));
     for case in json["cases"].as_array().expect("cases") {
         let refaults = &case["counters"]["workingset_refault_file"];
@@ -15,18 +15,9 @@ fn the_cyclic_case_is_exact() {
         assert_eq!(refaults["verdict"], "in");
         assert_eq!(case["counters"]["pgscan"]["error"], 0, "{case}");
     }
-    let jobs = |n: &str| stdout_of(&[&arguments[..], &["--jobs", n]].concat(), 0);
+    let jobs = |n: &str| stdout_of(&format!("{arguments} --jobs {n}")[..], 0);
     assert_eq!(jobs("1"), jobs("2"));
-    let text = stdout_of(
-        &[
-            "fidelity",
-            "--cases",
-            "d_pread_cyc",
-            "--policies",
-            "mglru-0x7",
-        ],
-        0,
-    );
+    let text = stdout_of("fidelity --cases d_pread_cyc --policies mglru-0x7", 0);
     assert!(text.ends_with("1 of 1 cases in.\n"), "{text}");
     assert!(
         text.contains("4 within the tolerance, 0 within 32 pages"),

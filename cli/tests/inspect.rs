@@ -6,9 +6,8 @@ use common::{json_of, message_of, sample, stdout_of};
 
 #[test]
 fn generations_and_lists_at_a_point() {
-    let s = sample();
-    let run = ["inspect", &s, "--variants", "base,classic", "--at", "20000"];
-    let text = stdout_of(&run, 0);
+    let run = "inspect SAMPLE --variants base,classic --at 20000";
+    let text = stdout_of(run, 0);
     assert!(text.contains("base: after 20000 accesses"), "{text}");
     assert!(text.contains("seq     age ms"), "{text}");
     // Nobody is charged to the root; nothing has been evicted yet, so there are no tiers to show.
@@ -16,14 +15,14 @@ fn generations_and_lists_at_a_point() {
         text.contains("memcg     0\n node     0\n   empty\n"),
         "{text}"
     );
-    let small = ["inspect", &s, "--at", "20000", "--memory", "6%"];
-    let text_small = stdout_of(&small, 0);
+    let small = "inspect SAMPLE --at 20000 --memory 6%";
+    let text_small = stdout_of(small, 0);
     assert!(
         text_small.contains("anon tier 0: refaulted"),
         "{text_small}"
     );
     assert!(text.contains("inactive_file"), "{text}");
-    let json = json_of(&[&run[..], &["--json", "-"]].concat(), 0);
+    let json = json_of(&format!("{run} --json -")[..], 0);
     // The root is memcg 0; the limited one comes after it.
     let gens = json[0]["lruvecs"][1]["generations"].as_array().unwrap();
     assert!((2..=4).contains(&gens.len()), "{gens:?}");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 #[test]
 fn list_names_everything() {
-    let text = stdout_of(&["list", "--switches", "--params"], 0);
+    let text = stdout_of("list --switches --params", 0);
     for name in [
         "mongodb",
         "1/64",
@@ -22,8 +22,8 @@ fn list_names_everything() {
     ] {
         assert!(text.contains(name), "{name} in\n{text}");
     }
-    assert!(!stdout_of(&["list"], 0).contains("smaller_batch"));
-    let json = json_of(&["list", "--json"], 0);
+    assert!(!stdout_of("list", 0).contains("smaller_batch"));
+    let json = json_of("list --json", 0);
     for (part, name) in [
         ("experiments", "fio-mmap"),
         ("variants", "v5"),
@@ -41,9 +41,9 @@ fn list_names_everything() {
 
 #[test]
 fn list_names_what_an_experiment_changes_in_the_costs_and_how_much_of_the_original_it_runs() {
-    let text = stdout_of(&["list"], 0);
+    let text = stdout_of("list", 0);
     assert!(text.contains("1/8 of the published 600 s"), "{text}");
-    let json = json_of(&["list", "--json"], 0);
+    let json = json_of("list --json", 0);
     let deviations = |name: &str| {
         let all = json["experiments"].as_array().expect("experiments");
         let experiment = all.iter().find(|e| e["name"] == name).expect(name);
@@ -70,12 +70,12 @@ fn list_names_what_an_experiment_changes_in_the_costs_and_how_much_of_the_origin
 
 #[test]
 fn params_have_value_unit_mark_and_source() {
-    let text = stdout_of(&["params", "nvme_read_lat"], 0);
+    let text = stdout_of("params nvme_read_lat", 0);
     assert!(
         text.contains("nvme_read_lat_ns") && !text.contains("timer_hz"),
         "{text}"
     );
-    let json = json_of(&["params", "--json"], 0);
+    let json = json_of("params --json", 0);
     let costs = json["costs"].as_array().expect("costs");
     let hz = costs
         .iter()
@@ -96,16 +96,8 @@ fn params_have_value_unit_mark_and_source() {
 
 #[test]
 fn params_show_where_variants_differ() {
-    let one = json_of(&["params", "--switches", "v5", "--json"], 0);
-    let two = json_of(
-        &[
-            "params",
-            "--switches",
-            "base,base+smaller_batch=on",
-            "--json",
-        ],
-        0,
-    );
+    let one = json_of("params --switches v5 --json", 0);
+    let two = json_of("params --switches base,base+smaller_batch=on --json", 0);
     assert!(one["switches"].as_array().expect("switches").len() > 20);
     let rows = two["switches"].as_array().expect("switches");
     assert_eq!(rows.len(), 1, "{two}");
@@ -126,7 +118,7 @@ fn every_command_has_help_with_examples() {
             "{command}"
         );
     }
-    assert!(stdout_of(&["--version"], 0).contains(env!("CARGO_PKG_VERSION")));
+    assert!(stdout_of("--version", 0).contains(env!("CARGO_PKG_VERSION")));
     let bare = lab(&[]);
     assert_eq!(bare.status.code(), Some(2));
 }

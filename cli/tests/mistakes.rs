@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{lab, message_of, sample};
+use common::{lab, message_of};
 
 /// Arguments and a part of the message.
-fn all(cases: &[(&[&str], &str)], code: i32) {
-    for (arguments, part) in cases {
+fn all(cases: &[(&str, &str)], code: i32) {
+    for &(arguments, part) in cases {
         let said = message_of(arguments, code);
         assert!(said.contains(part), "{arguments:?}: {said}");
     }
@@ -14,53 +14,31 @@ fn all(cases: &[(&[&str], &str)], code: i32) {
 
 #[test]
 fn names_are_guessed() {
-    let s = sample();
     all(
         &[
-            (&["run", "mongodv"], "did you mean 'mongodb'"),
-            (&["replya", "x"], "'replay'"),
+            ("run mongodv", "did you mean 'mongodb'"),
+            ("replya x", "'replay'"),
+            ("run mongodb --variants bsae", "did you mean 'base'"),
             (
-                &["run", "mongodb", "--variants", "bsae"],
-                "did you mean 'base'",
-            ),
-            (
-                &["run", "mongodb", "--set", "smaler_batch=on"],
+                "run mongodb --set smaler_batch=on",
                 "did you mean 'smaller_batch'",
             ),
             (
-                &["run", "mongodb", "--variants", "base+scan_bugdet=on"],
+                "run mongodb --variants base+scan_bugdet=on",
                 "did you mean 'scan_budget'",
             ),
+            ("run mongodb --cost nvme_red_lat_ns=1", "nvme_read_lat_ns"),
+            ("run mongodb --param recods=1", "did you mean 'records'"),
+            ("replay SAMPLE --format pageop", "did you mean 'pageops'"),
+            ("replay SAMPLE --swap zarm:1GiB", "did you mean 'zram'"),
+            ("replay SAMPLE --swap zram:1GiB:zsd", "did you mean 'zstd'"),
+            ("replay SAMPLE --memroy 1MiB", "'--memory'"),
             (
-                &["run", "mongodb", "--cost", "nvme_red_lat_ns=1"],
-                "nvme_read_lat_ns",
-            ),
-            (
-                &["run", "mongodb", "--param", "recods=1"],
-                "did you mean 'records'",
-            ),
-            (
-                &["replay", &s, "--format", "pageop"],
-                "did you mean 'pageops'",
-            ),
-            (
-                &["replay", &s, "--swap", "zarm:1GiB"],
-                "did you mean 'zram'",
-            ),
-            (
-                &["replay", &s, "--swap", "zram:1GiB:zsd"],
-                "did you mean 'zstd'",
-            ),
-            (&["replay", &s, "--memroy", "1MiB"], "'--memory'"),
-            (
-                &["fidelity", "--cases", "d_pread_cycle"],
+                "fidelity --cases d_pread_cycle",
                 "did you mean 'd_pread_cyc'",
             ),
-            (
-                &["fidelity", "--policies", "clasic"],
-                "did you mean 'classic'",
-            ),
-            (&["params", "--switches", "merge"], "did you mean 'merged'"),
+            ("fidelity --policies clasic", "did you mean 'classic'"),
+            ("params --switches merge", "did you mean 'merged'"),
         ],
         2,
     );
@@ -68,74 +46,52 @@ fn names_are_guessed() {
 
 #[test]
 fn values_are_explained() {
-    let s = sample();
     for scale in ["0", "1/0", "3/2", "1/100000", "-1", "x"] {
         let said = message_of(&["run", "mongodb", "--scale", scale], 2);
         assert!(said.contains("1/N"), "{said}");
     }
     all(
         &[
-            (&["run"], "<EXPERIMENT>"),
-            (&["run", "mongodb", "--seeds", "0"], "1..=10000"),
-            (&["run", "mongodb", "--seeds", "-1"], "'-1'"),
-            (&["run", "mongodb", "--effort", "0"], "0.001"),
-            (&["run", "mongodb", "--jobs", "0"], "1 to 1024"),
+            ("run", "<EXPERIMENT>"),
+            ("run mongodb --seeds 0", "1..=10000"),
+            ("run mongodb --seeds -1", "'-1'"),
+            ("run mongodb --effort 0", "0.001"),
+            ("run mongodb --jobs 0", "1 to 1024"),
+            ("run mongodb --set smaller_batch", "switch=value"),
+            ("run mongodb --set smaller_batch=2", "on, off"),
+            ("run mongodb --param records=many", "whole number"),
+            ("run mongodb --cost timer_hz=0", "1 to"),
             (
-                &["run", "mongodb", "--set", "smaller_batch"],
-                "switch=value",
-            ),
-            (&["run", "mongodb", "--set", "smaller_batch=2"], "on, off"),
-            (
-                &["run", "mongodb", "--param", "records=many"],
-                "whole number",
-            ),
-            (&["run", "mongodb", "--cost", "timer_hz=0"], "1 to"),
-            (
-                &["run", "mongodb", "--cost", "hdd_bytes_per_s=1"],
+                "run mongodb --cost hdd_bytes_per_s=1",
                 "no effect on mongodb: its devices are nvme",
             ),
             (
-                &["verify", "--only", "mysql,fio-mmap", "--cost", "open_ns=1"],
+                "verify --only mysql,fio-mmap --cost open_ns=1",
                 "only the load of kernel-build charges it",
             ),
-            (&["run", "mongodb", "--variants", "v5,v5"], "listed twice"),
-            (
-                &["run", "mongodb", "--json", "-", "--csv", "-"],
-                "standard output",
-            ),
-            (&["replay", "no-such-file"], "no-such-file"),
-            (&["replay", "/"], "folder"),
-            (&["replay", &s, "--memory", "64"], "64MiB"),
-            (&["replay", &s, "--memory", "64MB"], "64MiB"),
-            (&["replay", &s, "--memory", "-1MiB"], "64MiB"),
-            (&["replay", &s, "--memory", "508KiB"], "128 pages"),
-            (&["replay", &s, "--memory", "5%"], "128 pages"),
-            (
-                &["replay", &s, "--swap", "none", "--memory", "25%"],
-                "--swap",
-            ),
-            (&["replay", &s, "--low", "7=1MiB"], "1 tasks"),
-            (&["replay", &s, "--low", "1MiB"], "TASK=SIZE"),
-            (&["replay", &s, "--fault-around", "12KiB"], "power of two"),
-            (&["replay", &s, "--read-ahead", "1GiB"], "64MiB"),
-            (&["replay", &s, "--clock", "0:0,10"], "ACCESS:SECONDS"),
-            (&["replay", &s, "--swappiness", "201"], "0..=200"),
-            (&["replay", &s, "--blocks-per-page", "0"], "blocks_per_page"),
-            (
-                &["replay", &s, "--events", "Q"],
-                "only perf, ftrace and blkparse",
-            ),
-            (
-                &["replay", &s, "--format", "blkparse", "--events", "Z"],
-                "Q (queued)",
-            ),
-            (
-                &["replay", &s, "--own-pages", "220", "--memory", "10%"],
-                "348 pages",
-            ),
-            (&["fidelity", "/no/such/folder"], "/no/such/folder"),
-            (&["fidelity", "--tolerance", "0"], "0.1%"),
-            (&["fuzz"], "--seed"),
+            ("run mongodb --variants v5,v5", "listed twice"),
+            ("run mongodb --json - --csv -", "standard output"),
+            ("replay no-such-file", "no-such-file"),
+            ("replay /", "folder"),
+            ("replay SAMPLE --memory 64", "64MiB"),
+            ("replay SAMPLE --memory 64MB", "64MiB"),
+            ("replay SAMPLE --memory -1MiB", "64MiB"),
+            ("replay SAMPLE --memory 508KiB", "128 pages"),
+            ("replay SAMPLE --memory 5%", "128 pages"),
+            ("replay SAMPLE --swap none --memory 25%", "--swap"),
+            ("replay SAMPLE --low 7=1MiB", "1 tasks"),
+            ("replay SAMPLE --low 1MiB", "TASK=SIZE"),
+            ("replay SAMPLE --fault-around 12KiB", "power of two"),
+            ("replay SAMPLE --read-ahead 1GiB", "64MiB"),
+            ("replay SAMPLE --clock 0:0,10", "ACCESS:SECONDS"),
+            ("replay SAMPLE --swappiness 201", "0..=200"),
+            ("replay SAMPLE --blocks-per-page 0", "blocks_per_page"),
+            ("replay SAMPLE --events Q", "only perf, ftrace and blkparse"),
+            ("replay SAMPLE --format blkparse --events Z", "Q (queued)"),
+            ("replay SAMPLE --own-pages 220 --memory 10%", "348 pages"),
+            ("fidelity /no/such/folder", "/no/such/folder"),
+            ("fidelity --tolerance 0", "0.1%"),
+            ("fuzz", "--seed"),
         ],
         2,
     );
@@ -143,36 +99,19 @@ fn values_are_explained() {
 
 #[test]
 fn what_cannot_be_written_is_the_surroundings() {
-    let s = sample();
     all(
         &[
             (
-                &[
-                    "replay",
-                    &s,
-                    "--memory",
-                    "50%",
-                    "--json",
-                    "/no/such/folder/x",
-                ],
+                "replay SAMPLE --memory 50% --json /no/such/folder/x",
                 "/no/such/folder/x",
             ),
             (
-                &["convert", &s, "/no/such/folder/x.pageops"],
+                "convert SAMPLE /no/such/folder/x.pageops",
                 "/no/such/folder/x.pageops",
             ),
         ],
         3,
     );
-    let full = lab(&[
-        "replay",
-        &s,
-        "--memory",
-        "50%",
-        "--variants",
-        "v5",
-        "--csv",
-        "/dev/full",
-    ]);
+    let full = lab("replay SAMPLE --memory 50% --variants v5 --csv /dev/full");
     assert_eq!(full.status.code(), Some(3));
 }

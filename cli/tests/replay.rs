@@ -15,7 +15,7 @@ fn mean(json: &Value, variant: &str, counter: &str) -> f64 {
 
 #[test]
 fn sample_trace_over_variants() {
-    let json = json_of(&["replay", &sample(), "--memory", "25%", "--json", "-"], 0);
+    let json = json_of("replay SAMPLE --memory 25% --json -", 0);
     let names: Vec<_> = json["variants"]
         .as_object()
         .expect("variants")
@@ -78,7 +78,7 @@ fn bytes_do_not_depend_on_threads() {
 
 #[test]
 fn default_tables_show_bounds_and_variants() {
-    let text = stdout_of(&["replay", &sample()], 0);
+    let text = stdout_of("replay SAMPLE", 0);
     for part in [
         "= 10 % of",
         "= 25 % of",
@@ -92,16 +92,7 @@ fn default_tables_show_bounds_and_variants() {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     let bare = stdout_of(
-        &[
-            "replay",
-            &sample(),
-            "--memory",
-            "50%",
-            "--bounds",
-            "none",
-            "--variants",
-            "fifo",
-        ],
+        "replay SAMPLE --memory 50% --bounds none --variants fifo",
         0,
     );
     assert!(!bare.contains("OPT"), "{bare}");
@@ -149,45 +140,15 @@ fn standard_input_is_a_trace() {
 
 #[test]
 fn protection_and_swap_and_clock_are_taken() {
-    let sample = sample();
     let json = json_of(
-        &[
-            "replay",
-            &sample,
-            "--memory",
-            "50%",
-            "--variants",
-            "base",
-            "--low",
-            "0=1MiB",
-            "--swap",
-            "zram:32MiB:zstd",
-            "--clock",
-            "0:0,300000:4,693790:9.5",
-            "--own-pages",
-            "3",
-            "--swappiness",
-            "100",
-            "--json",
-            "-",
-        ],
+        "replay SAMPLE --memory 50% --variants base --low 0=1MiB --swap zram:32MiB:zstd \
+         --clock 0:0,300000:4,693790:9.5 --own-pages 3 --swappiness 100 --json -",
         0,
     );
     assert!(mean(&json, "base", "task0.pgscan") > 0.0);
     assert_eq!(json["bounds"]["capacity_pages"], 1_103);
-    let disk = [
-        "replay",
-        &sample,
-        "--memory",
-        "50%",
-        "--variants",
-        "base",
-        "--swap",
-        "nvme:32MiB",
-        "--json",
-        "-",
-    ];
-    let disk = json_of(&disk, 0);
+    let disk = "replay SAMPLE --memory 50% --variants base --swap nvme:32MiB --json -";
+    let disk = json_of(disk, 0);
     assert!(mean(&disk, "base", "pswpin") > 0.0);
     assert_eq!(mean(&disk, "base", "pswpin"), mean(&disk, "base", "misses"));
 }
@@ -290,8 +251,11 @@ fn recorded_samples_are_converted_and_replayed() {
         assert_eq!(said["reading"]["format"], format);
         assert_eq!(said["reading"]["bad_lines"], 0);
         let replay = |trace: &str| {
-            let options = ["--memory", "258pages", "--variants", "v5", "--json", "-"];
-            json_of(&[&["replay", trace][..], &options].concat(), 0)
+            let memory = ["--memory", "258pages", "--variants", "v5"];
+            json_of(
+                &[&["replay", trace, "--json", "-"][..], &memory].concat()[..],
+                0,
+            )
         };
         let mut json = replay(&sample);
         assert_eq!(json["reading"], said["reading"], "{name}");
@@ -346,26 +310,19 @@ fn bad_lines_and_lost_events_are_reported() {
 
 #[test]
 fn miss_ratio_curves() {
-    let base = [
-        "mrc",
-        &sample(),
-        "--policies",
-        "lru,v5,opt",
-        "--sizes",
-        "100pages,25%",
-    ];
-    let json = json_of(&[&base[..], &["--json", "-"]].concat(), 0);
+    let base = "mrc SAMPLE --policies lru,v5,opt --sizes 100pages,25%";
+    let json = json_of(&format!("{base} --json -")[..], 0);
     let misses =
         |curve: usize, point: usize| json["curves"][curve]["points"][point]["misses"].clone();
     // As the bounds of a replay under the same limit.
     assert_eq!((misses(0, 1), misses(2, 1)), (13_914.into(), 7_413.into()));
     // The kernel's policy has no figure for 100 pages.
     assert_eq!(json["curves"][1]["points"][0]["pages"], 553);
-    let text = stdout_of(&base, 0);
+    let text = stdout_of(base, 0);
     assert!(
         text.contains("miss ratio\n") && text.contains("l lru, v v5, o opt"),
         "{text}"
     );
-    let wrong = message_of(&["mrc", &sample(), "--policies", "v5", "--sample", "1%"], 2);
+    let wrong = message_of("mrc SAMPLE --policies v5 --sample 1%", 2);
     assert!(wrong.contains("without --sample"), "{wrong}");
 }

@@ -283,7 +283,7 @@ fn mistakes_are_one_line() {
     let said = message_of(&["sweep", &wrong, "--out", text(&out)], 2);
     assert!(said.contains("did you mean 'variants'"), "{said}");
     assert!(!out.exists());
-    assert!(message_of(&["sweep", "/nowhere.toml", "--dry-run"], 2).contains("/nowhere.toml"));
+    assert!(message_of("sweep /nowhere.toml --dry-run", 2).contains("/nowhere.toml"));
     assert!(message_of(&["sweep", &wrong], 2).contains("--out"));
     let right = grid(&dir, "experiments = 'mongodb'");
     let file = dir.join("file");

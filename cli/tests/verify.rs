@@ -15,10 +15,10 @@ fn refused(experiment: &Value) -> bool {
 
 #[test]
 fn the_acceptance_table_and_its_json_agree() {
-    let arguments = ["verify", "--only", "mongodb", "--quick"];
-    let run = common::lab(&arguments);
+    let arguments = "verify --only mongodb --quick";
+    let run = common::lab(arguments);
     let text = String::from_utf8(run.stdout).expect("UTF-8");
-    let out = common::lab(&[&arguments[..], &["--json", "-"]].concat());
+    let out = common::lab(&format!("{arguments} --json -")[..]);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let experiment = &json["experiments"][0];
     assert_eq!(experiment["experiment"], "mongodb");
@@ -45,22 +45,14 @@ fn the_acceptance_table_and_its_json_agree() {
         assert!(text.contains(&first_word(claim)), "{claim}: {text}");
     }
     assert!(text.contains("Mechanism of mongodb"), "{text}");
-    let alone = json_of(&["run", "mongodb", "--seeds", "1", "--json", "-"], code);
+    let alone = json_of("run mongodb --seeds 1 --json -", code);
     assert_eq!(*experiment, alone);
 }
 
 #[test]
 fn sensitivity_is_part_of_the_result() {
-    let arguments = [
-        "verify",
-        "--only",
-        "mongodb",
-        "--quick",
-        "--sensitivity",
-        "--json",
-        "-",
-    ];
-    let out = common::lab(&arguments);
+    let arguments = "verify --only mongodb --quick --sensitivity --json -";
+    let out = common::lab(arguments);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let costings = json["sensitivity"]["costings"]
         .as_array()
@@ -96,10 +88,10 @@ fn an_ablation_has_every_patch_both_ways() {
 
 #[test]
 fn mistakes_are_one_line() {
-    let text = message_of(&["verify", "--only", "mongo"], 2);
+    let text = message_of("verify --only mongo", 2);
     assert!(text.contains("did you mean 'mongodb'"), "{text}");
-    let text = message_of(&["ablate", "mongodb", "--variants", "base"], 2);
+    let text = message_of("ablate mongodb --variants base", 2);
     assert!(text.contains("BEFORE,AFTER"), "{text}");
-    let text = message_of(&["ablate", "mongodb", "--variants", "v5,series-v5"], 2);
+    let text = message_of("ablate mongodb --variants v5,series-v5", 2);
     assert!(text.contains("differ in a switch"), "{text}");
 }

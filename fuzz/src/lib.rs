@@ -14,12 +14,11 @@ mod finish;
 mod load;
 mod model;
 mod ops;
-mod quiet;
 mod tasks;
 
+use coldset_quiet::quietly;
 use config::Setup;
 use load::Load;
-use quiet::quietly;
 use std::fmt;
 
 /// What a run without failure came to.
@@ -145,11 +144,11 @@ pub fn run_planted(seed: u64, ops: u64, plant: Plant) -> Result<FuzzReport, Fuzz
 fn once(seed: u64, ops: u64, plant: Plant) -> Result<FuzzReport, FuzzFailure> {
     let setup = Setup::draw(seed);
     let done = std::rc::Rc::new(std::cell::Cell::new(0));
-    quietly(|| Load::new(seed, ops, &setup, plant, &done).run()).map_err(|what| FuzzFailure {
+    quietly(|| Load::new(seed, ops, &setup, plant, &done).run()).map_err(|panic| FuzzFailure {
         seed,
         ops,
         operation: done.get(),
-        what,
+        what: format!("{} ({})", panic.text, panic.at),
         setup: setup.text.clone(),
     })
 }

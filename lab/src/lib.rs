@@ -5,6 +5,7 @@
 pub mod ablate;
 pub mod charts;
 pub mod draw;
+pub mod experiment;
 pub mod experiments;
 pub mod fidelity;
 pub mod mrc;

@@ -3,7 +3,7 @@
 use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
-use crate::mem::{Mapping, MappingId, Object};
+use crate::mem::{Mapping, MappingId, Object, Slot};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
@@ -13,7 +13,7 @@ use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::writeback::{DirtyParams, Writeback};
 use coldset_engine::zone::{set_watermarks, WatermarkConfig, Zone, ZoneClass};
-use coldset_engine::{Engine, FolioId, MemcgId, MmId, NodeId, ObjectId};
+use coldset_engine::{Engine, Flags, FolioId, MemcgId, MmId, NewFolio, NodeId, ObjectId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Weak;
@@ -188,6 +188,22 @@ impl World {
             stop_at_oom: cfg.stop_at_oom,
             switches: ContextSwitches::default(),
         })
+    }
+
+    /// A new folio of one page, in its slot. It has been charged.
+    pub(crate) fn insert_folio(
+        &mut self,
+        owner: MemcgId,
+        node: NodeId,
+        object: ObjectId,
+        page: u32,
+        flags: Flags,
+    ) -> FolioId {
+        let lruvec = self.engine.lruvec_id(owner, node);
+        let new = NewFolio::page(lruvec, object, page, flags);
+        let id = self.engine.folio_alloc(new);
+        self.objects[object.idx()].set_slot(page, Slot::Folio(id));
+        id
     }
 
     /// The object with this id.

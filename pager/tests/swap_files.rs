@@ -44,6 +44,19 @@ impl Drop for Folder {
     }
 }
 
+/// A swap file that somebody tampers with.
+fn writable(path: &Path) -> std::fs::File {
+    let mut options = std::fs::File::options();
+    options.read(true).write(true).open(path).unwrap()
+}
+
+/// An error's text, which names the path.
+fn names(e: &Error, path: &Path) -> String {
+    let e = e.to_string();
+    assert!(e.contains(path.to_str().unwrap()), "{e}");
+    e
+}
+
 fn mode(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
@@ -266,11 +279,8 @@ fn what_is_not_a_swap_file_is_left_alone() {
     for (path, told) in all {
         let e = on_file(&path).unwrap_err();
         assert!(matches!(e, Error::File { .. }), "{e:?}");
-        let e = e.to_string();
-        assert!(
-            e.contains(told) && e.contains(path.to_str().unwrap()),
-            "{e}"
-        );
+        let e = names(&e, &path);
+        assert!(e.contains(told), "{e}");
     }
     assert!(
         std::fs::read(&data).unwrap() == was,
@@ -357,7 +367,7 @@ fn a_page_that_is_wrong_is_a_signal_with_a_line() {
             p.copy_from_slice(&text(i, 1));
         }
         push_out(&pool);
-        let file = std::fs::File::options().write(true).open(&role).unwrap();
+        let file = writable(Path::new(&role));
         for slot in 0..2000 {
             file.write_all_at(b"x", (slot + 1) * PAGE as u64 + 100)
                 .unwrap();
@@ -426,10 +436,8 @@ fn look(r: &Region, pages: usize, version: usize) -> (usize, Vec<String>) {
     for p in 0..pages {
         match r.fix(p) {
             Ok(page) => {
-                assert!(
-                    *page == *text(p, version),
-                    "page {p} is neither right nor an error"
-                );
+                let right = *page == *text(p, version);
+                assert!(right, "page {p} is neither right nor an error");
                 good += 1;
             }
             Err(e) => told.push(e.to_string()),
@@ -456,11 +464,7 @@ fn a_changed_bit_is_an_error_and_never_data() {
         let folder = Folder::new();
         let path = folder.path("swap");
         let (pool, region) = swapped_out(swap(&path));
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .unwrap();
+        let file = writable(&path);
         // One byte in the page of each tenth slot; which page it is only the pool knows.
         for slot in (0..PAGES as u64).step_by(10) {
             let at = (slot + 1) * PAGE as u64 + slot * 13 % 4096;
@@ -485,11 +489,7 @@ fn exchanged_and_older_pages_and_a_short_file_are_errors() {
         let folder = Folder::new();
         let path = folder.path("swap");
         let (pool, region) = swapped_out(swap(&path));
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .unwrap();
+        let file = writable(&path);
         let page = |slot: u64| (slot + 1) * PAGE as u64;
         let (mut a, mut b) = (vec![0; PAGE], vec![0; PAGE]);
         file.read_exact_at(&mut a, page(3)).unwrap();
@@ -605,11 +605,8 @@ fn journals_never_empty_what_is_none() {
             pool.record(path).unwrap_err(),
             Pool::new(config().journal(path)).unwrap_err(),
         ] {
-            let e = e.to_string();
-            assert!(
-                e.contains(told) && e.contains(path.to_str().unwrap()),
-                "{e}"
-            );
+            let e = names(&e, path);
+            assert!(e.contains(told), "{e}");
         }
     }
     assert_eq!(std::fs::read(&data).unwrap(), b"precious".repeat(1000));
@@ -622,12 +619,12 @@ fn journals_never_empty_what_is_none() {
     assert_eq!(mode(&journal), 0o600);
     let other = Pool::new(config()).unwrap();
     let e = other.record(&journal).unwrap_err();
+    assert!(matches!(e, Error::InUse { .. }));
+    let e = e.to_string();
     assert!(
-        e.to_string()
-            .contains("being written as a journal by this process"),
+        e.contains("being written as a journal by this process"),
         "{e}"
     );
-    assert!(matches!(e, Error::InUse { .. }));
     let region = pool.anonymous(2 * MIB as usize).unwrap();
     put(&region, 200, 1);
     pool.stop_recording().unwrap();

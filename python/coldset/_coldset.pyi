@@ -109,7 +109,8 @@ class Pin:
     def release(self) -> None: ...
 
 def lab_lists(variant: str, /) -> str:
-    """Tables as JSON lists of objects: experiments, params, variants, switches (of a variant), costs."""
+    """Tables as JSON lists of objects: experiments, params, variants, switches (of a variant), costs,
+    deviations from them."""
 
 def lab_version() -> str:
     """Version that is part of every key of a sweep."""

@@ -119,6 +119,10 @@ def test_polars() -> None:
 def test_lists() -> None:
     experiments = lab.experiments().set_index("experiment")
     assert experiments.loc["mongodb", "before"] == "base" and len(experiments) >= 13
+    assert "timer_hz=250" in experiments.loc["throttling-oom", "deviations"]
+    deviations = lab.deviations().set_index(["of", "cost"])
+    assert deviations.loc[("throttling-oom", "timer_hz"), "here"] == 250
+    assert "lab replay" in set(lab.deviations()["of"])
     variants = set(lab.variants()["variant"])
     assert {"classic", "base", "v5", "+tlbbatch"} <= variants
     assert lab.switches("base").set_index("switch").loc["smaller_batch", "value"] == "off"

@@ -171,15 +171,14 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// What must hold in every state, whatever the next step is.
-pub(crate) fn broken(w: &World) -> Option<Alarm> {
+/// What must hold in every state, whatever the next step is. `over`: everybody is at the end.
+pub(crate) fn broken(w: &World, over: bool) -> Option<Alarm> {
     for p in 0..PAGES {
         let page = &w.pages[p];
         if !page.gone && page.done & !w.view(p) != 0 {
             return Some(Alarm::Lost { page: p as u8 });
         }
     }
-    let over = w.over();
     for f in (0..FRAMES).filter(|&f| w.refs(f) > 0) {
         let (frame, at) = (f as u8, &w.frames[f]);
         let locked = w.has(f, Flags::LOCKED);

@@ -1,7 +1,7 @@
 //! The flusher, who writes without being asked, and the device.
 
 use crate::sink::Sink;
-use crate::world::{Actor, World, ACTORS, FRAMES, NONE, PAGES};
+use crate::world::{World, FRAMES, NONE, PAGES};
 use coldset_engine::Flags;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ impl Flusher {
     }
 
     /// One step, in every way it can go.
-    pub fn step(mut self, w: &World, who: usize, sink: &mut Sink) {
+    pub fn step(mut self, w: &World, who: usize, sink: &mut Sink<Flusher>) {
         let mut w = w.clone();
         let (p, f) = (usize::from(self.page), usize::from(self.frame));
         let text = match self.pc {
@@ -62,7 +62,7 @@ impl Flusher {
                             w.get(usize::from(f));
                             self.page = p as u8;
                             self.frame = f;
-                            sink.put(w, who, Actor::Flusher(self), || {
+                            sink.put(w, self, || {
                                 format!("finds frame {f} at page {p} of the index")
                             });
                         }
@@ -118,12 +118,12 @@ impl Flusher {
                 format!("lets go of frame {f}")
             }
         };
-        sink.put(w, who, Actor::Flusher(self), || text);
+        sink.put(w, self, || text);
     }
 }
 
 /// What the device can do next. It is no actor of its own: whatever is submitted ends.
-pub(crate) fn device(w: &World, sink: &mut Sink) {
+pub(crate) fn device(w: &World, sink: &mut Sink<()>) {
     for f in 0..FRAMES {
         let frame = w.frames[f];
         if frame.io == NONE {
@@ -132,12 +132,12 @@ pub(crate) fn device(w: &World, sink: &mut Sink) {
         if frame.io_read {
             let mut w = w.clone();
             w.end_write(f, false);
-            sink.event(w, ACTORS, || format!("ends the write-out of frame {f}"));
+            sink.put(w, (), || format!("ends the write-out of frame {f}"));
             continue;
         }
         if let Some(mut w) = w.device_fails() {
             w.end_write(f, true);
-            sink.event(w, ACTORS, || {
+            sink.put(w, (), || {
                 format!("fails the write-out of frame {f}, which is marked dirty again")
             });
         }
@@ -145,7 +145,7 @@ pub(crate) fn device(w: &World, sink: &mut Sink) {
         let mut w = w.clone();
         w.pages[p].block = frame.data;
         w.frames[f].io_read = true;
-        sink.event(w, ACTORS, || {
+        sink.put(w, (), || {
             format!("copies frame {f} to the block of page {p}")
         });
     }

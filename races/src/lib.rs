@@ -16,6 +16,7 @@ mod reclaimer;
 mod report;
 mod search;
 mod sink;
+mod state;
 #[cfg(test)]
 mod tests;
 mod truncation;

@@ -3,7 +3,7 @@
 
 use crate::cases::{Fault, Kind, Role};
 use crate::sink::Sink;
-use crate::world::{Actor, World, FRAMES, NONE, PAGES};
+use crate::world::{World, FRAMES, NONE, PAGES};
 use coldset_engine::Flags;
 
 /// Program counter.
@@ -90,12 +90,12 @@ impl Program {
     }
 
     /// One step, in every way it can go.
-    pub fn step(self, w: &World, who: usize, sink: &mut Sink) {
+    pub fn step(self, w: &World, who: usize, sink: &mut Sink<Program>) {
         match self.pc {
             Pc::Choose if self.pins => {
                 for p in 0..PAGES {
                     let page = p as u8;
-                    Program { page, ..self }.walk(w.clone(), who, sink);
+                    Program { page, ..self }.walk(w.clone(), sink);
                 }
             }
             Pc::Choose => {
@@ -115,14 +115,14 @@ impl Program {
                 }
             }
             Pc::Access => self.access(w.clone(), who, sink),
-            Pc::Walk => self.walk(w.clone(), who, sink),
+            Pc::Walk => self.walk(w.clone(), sink),
             Pc::Done => {}
             Pc::Lookup | Pc::LockFolio | Pc::Read | Pc::Map => self.fault(w.clone(), who, sink),
             _ => self.pin(w.clone(), who, sink),
         }
     }
 
-    fn access(mut self, mut w: World, who: usize, sink: &mut Sink) {
+    fn access(mut self, mut w: World, who: usize, sink: &mut Sink<Program>) {
         let (p, cpu) = (usize::from(self.page), usize::from(self.cpu));
         let cached = w.tlb[cpu][p].is_some();
         let what = if self.store {
@@ -146,10 +146,10 @@ impl Program {
             self.give_up();
             format!("faults on page {p} and ends")
         };
-        sink.put(w, who, Actor::Program(self), || text);
+        sink.put(w, self, || text);
     }
 
-    fn fault(mut self, mut w: World, who: usize, sink: &mut Sink) {
+    fn fault(mut self, mut w: World, who: usize, sink: &mut Sink<Program>) {
         let p = usize::from(self.page);
         let page = w.pages[p];
         let f = usize::from(self.frame);
@@ -180,19 +180,16 @@ impl Program {
                 format!("takes frame {f} for page {p}, locked")
             }
             Pc::LockFolio => {
-                if !w.try_lock(f, who) {
+                let Some((there, text)) = w.lock_found(f, p, who) else {
                     return;
-                }
-                if page.frame == self.frame {
+                };
+                if there {
                     self.pc = Pc::Map;
-                    format!("locks frame {f}")
                 } else {
-                    w.unlock(f);
-                    w.put(f);
                     self.frame = NONE;
                     self.pc = Pc::Lookup;
-                    format!("finds that frame {f} has left the index, looks again")
                 }
+                text
             }
             Pc::Read => {
                 w.frames[f].data = page.block;
@@ -219,10 +216,10 @@ impl Program {
                 text
             }
         };
-        sink.put(w, who, Actor::Program(self), || text);
+        sink.put(w, self, || text);
     }
 
-    fn walk(mut self, w: World, who: usize, sink: &mut Sink) {
+    fn walk(mut self, w: World, sink: &mut Sink<Program>) {
         let p = self.page;
         let entry = w.pages[usize::from(p)].entry;
         self.frame = entry;
@@ -233,10 +230,10 @@ impl Program {
             self.pc = Pc::Take;
             format!("finds frame {entry} mapped at page {p}")
         };
-        sink.put(w, who, Actor::Program(self), || text);
+        sink.put(w, self, || text);
     }
 
-    fn pin(mut self, mut w: World, who: usize, sink: &mut Sink) {
+    fn pin(mut self, mut w: World, who: usize, sink: &mut Sink<Program>) {
         let (p, f) = (usize::from(self.page), usize::from(self.frame));
         let late = w.setting.fault == Some(Fault::MarkedAfterUnpin);
         let text = match self.pc {
@@ -269,9 +266,7 @@ impl Program {
                 if w.setting.kind != Kind::Anon || w.has(f, Flags::SWAPCACHE) {
                     let mut other = w.clone();
                     other.zap(p);
-                    sink.put(other, who, Actor::Program(self), || {
-                        format!("unmaps page {p}; the pin stays")
-                    });
+                    sink.put(other, self, || format!("unmaps page {p}; the pin stays"));
                 }
                 format!("leaves page {p} mapped")
             }
@@ -304,6 +299,6 @@ impl Program {
                 format!("unpins frame {f}")
             }
         };
-        sink.put(w, who, Actor::Program(self), || text);
+        sink.put(w, self, || text);
     }
 }

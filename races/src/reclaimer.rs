@@ -8,7 +8,7 @@
 use crate::alarm::Alarm;
 use crate::cases::{Fault, Kind};
 use crate::sink::Sink;
-use crate::world::{Actor, World, CPUS, FRAMES, NONE};
+use crate::world::{World, CPUS, FRAMES, NONE};
 use coldset_engine::reclaim::{Answer, PageoutTask, ReclaimKind, ScanControl, Work, Written};
 use coldset_engine::{Flags, FolioId, MemcgId};
 use std::hash::{Hash, Hasher};
@@ -85,11 +85,6 @@ impl Reclaimer {
         self.next == Next::Done
     }
 
-    /// Frames that this task frees later.
-    pub fn held(&self) -> u8 {
-        self.held
-    }
-
     /// All that decides what it does from here on.
     pub fn key(&self, name: &dyn Fn(FolioId) -> u8, key: &mut impl Hasher) {
         (self.next, self.held, self.owed, self.flushed).hash(key);
@@ -99,7 +94,7 @@ impl Reclaimer {
     }
 
     /// One step, in every way it can go.
-    pub fn step(&self, w: &World, who: usize, sink: &mut Sink) {
+    pub fn step(&self, w: &World, sink: &mut Sink<Self>) {
         let mut r = self.clone();
         let mut w = w.clone();
         let text = match self.next {
@@ -107,7 +102,7 @@ impl Reclaimer {
             Next::Isolate => r.isolate(&mut w),
             Next::Step { answer, rests } => {
                 if rests {
-                    r.killed(&w, who, sink);
+                    r.killed(&w, sink);
                 }
                 r.run(&mut w, answer)
             }
@@ -121,9 +116,7 @@ impl Reclaimer {
                 if let Some(w) = w.device_fails() {
                     let mut r = r.clone();
                     r.answer(Answer::Written(Written::Failed));
-                    sink.put(w, who, Actor::Reclaimer(r), || {
-                        format!("host: the device refuses frame {f}")
-                    });
+                    sink.put(w, r, || format!("host: the device refuses frame {f}"));
                 }
                 r.write(&mut w, f)
             }
@@ -154,7 +147,7 @@ impl Reclaimer {
             }
             Next::Flush(cpu, then) => r.flush(&mut w, cpu, then),
         };
-        sink.put(w, who, Actor::Reclaimer(r), || text);
+        sink.put(w, r, || text);
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -195,7 +188,11 @@ impl Reclaimer {
         let work = task.step(w.eng_mut());
         let after = Seen::of(w);
         if work != Work::Done {
-            self.held |= before.alive & !after.alive;
+            let gone = before.alive & !after.alive;
+            self.held |= gone;
+            for f in (0..FRAMES).filter(|&f| gone & bit(f) != 0) {
+                w.frames[f].held = true;
+            }
         }
         if w.setting.fault == Some(Fault::Unsettled) && self.flushed {
             let marked = after.dirty & !before.dirty;
@@ -321,7 +318,7 @@ impl Reclaimer {
             Then::Abandon => {
                 let mut task = self.task.take().expect("it is killed before its end");
                 Rc::make_mut(&mut task).abandon(w.eng_mut());
-                w.reap_but(self.held);
+                w.reap();
                 self.free(w);
                 Next::Done
             }
@@ -340,17 +337,13 @@ impl Reclaimer {
     }
 
     /// The reclaimer is killed where it rests, if anybody wants to.
-    fn killed(&self, w: &World, who: usize, sink: &mut Sink) {
-        let mut w = w.clone();
-        let left = w.actors.iter_mut().find_map(|a| match a {
-            Actor::Killer(left @ 1..) => Some(left),
-            _ => None,
-        });
-        if let Some(left) = left {
-            *left -= 1;
+    fn killed(&self, w: &World, sink: &mut Sink<Self>) {
+        if let Some(kills) = w.kills.checked_sub(1) {
+            let mut w = w.clone();
+            w.kills = kills;
             let mut r = self.clone();
             r.next = Next::Flush(0, Then::Abandon);
-            sink.put(w, who, Actor::Reclaimer(r), || "is killed".into());
+            sink.put(w, r, || "is killed".into());
         }
     }
 

@@ -1,14 +1,14 @@
 //! All interleavings: breadth first, so that the first state that breaks a property has a shortest
 //! way to it.
 
-use crate::alarm::{broken, Alarm};
+use crate::alarm::Alarm;
 use crate::cases::{Adversary, Role, Setting};
-use crate::flusher::{device, Flusher};
+use crate::flusher::Flusher;
 use crate::program::Program;
 use crate::reclaimer::Reclaimer;
-use crate::sink::{Sink, Successor};
+use crate::state::{Actor, State, Successor, Successors};
 use crate::truncation::Truncation;
-use crate::world::{Actor, World, ACTORS, BEGINNINGS};
+use crate::world::{World, ACTORS, BEGINNINGS};
 use std::collections::hash_map::{Entry, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -49,7 +49,7 @@ impl Model {
         }
     }
 
-    fn beginnings(&self) -> impl Iterator<Item = World> + '_ {
+    fn beginnings(&self) -> impl Iterator<Item = State> + '_ {
         let mut actors = [const { Actor::Absent }; ACTORS];
         actors[0] = Actor::Reclaimer(Reclaimer::new(2, 0));
         for (actor, a) in actors[1..].iter_mut().zip(&self.adversaries) {
@@ -60,33 +60,15 @@ impl Model {
                 Role::Truncate => Actor::Truncation(Truncation::new()),
                 Role::Reclaim => Actor::Reclaimer(Reclaimer::new(1, 1)),
                 Role::Flush => Actor::Flusher(Flusher::new(self.work)),
-                Role::Device => Actor::Device(1),
-                Role::Kill => Actor::Killer(1),
+                Role::Device | Role::Kill => Actor::Absent,
             };
         }
-        let world = move |b| World::new(self.setting, b, actors.clone());
-        BEGINNINGS.iter().map(world)
-    }
-}
-
-/// Leaves every successor of `w` in `sink`. An assertion of the engine that fails is one, too.
-fn successors(w: &World, sink: &mut Sink) {
-    sink.out.clear();
-    for who in 0..=ACTORS {
-        let step = || match w.actors.get(who) {
-            Some(Actor::Absent | Actor::Device(_) | Actor::Killer(_)) => {}
-            Some(Actor::Reclaimer(a)) => a.step(w, who, sink),
-            Some(Actor::Program(a)) => a.step(w, who, sink),
-            Some(Actor::Truncation(a)) => a.step(w, who, sink),
-            Some(Actor::Flusher(a)) => a.step(w, who, sink),
-            None => device(w, sink),
-        };
-        if catch_unwind(AssertUnwindSafe(step)).is_err() {
-            let mut world = w.clone();
-            world.alarm = Some(Alarm::Check);
-            let text = Some("breaks off".into());
-            sink.out.push(Successor { world, who, text });
-        }
+        let count = |role| self.adversaries.iter().filter(|a| a.role == role).count() as u8;
+        let (failures, kills) = (count(Role::Device), count(Role::Kill));
+        BEGINNINGS.iter().map(move |b| State {
+            world: World::new(self.setting, b, failures, kills),
+            actors: actors.clone(),
+        })
     }
 }
 
@@ -99,8 +81,8 @@ struct Graph<'m> {
     states: HashMap<Box<[u8]>, u32>,
     /// By state: how it was first reached; of a beginning, its number.
     parents: Vec<Result<Edge, usize>>,
-    /// Worlds that are to be looked at, in the order of their numbers.
-    fresh: Vec<World>,
+    /// States that are to be looked at, in the order of their numbers.
+    fresh: Vec<State>,
     /// Successors of each state, one after the other, and where they begin.
     edges: Vec<u32>,
     begin: Vec<u32>,
@@ -123,22 +105,22 @@ pub(crate) fn search(model: &Model, limit: u64) -> Search {
     let (mut depth, mut ends) = (0, 0);
     let mut mild: Option<(Alarm, Edge)> = None;
     let mut grave: Option<(Alarm, Edge)> = None;
-    let mut sink = Sink::default();
+    let mut next = Successors::default();
     let mut at = 0;
     while !g.fresh.is_empty() && grave.is_none() && depth < limit {
         for w in std::mem::take(&mut g.fresh) {
-            successors(&w, &mut sink);
-            if sink.out.is_empty() {
+            next.all(&w);
+            if next.out.is_empty() {
                 ends += 1;
                 if !w.over() {
                     grave.get_or_insert((Alarm::Stuck, (at, u16::MAX)));
                 }
             }
-            for (n, Successor { mut world, .. }) in sink.out.drain(..).enumerate() {
+            for (n, Successor { mut state, .. }) in next.out.drain(..).enumerate() {
                 let edge = (at, n as u16);
-                let told = world.alarm.take();
-                let checked = world.same_engine(&w);
-                let (to, fault) = g.add(world, Ok(edge), checked);
+                let told = state.world.alarm.take();
+                let checked = state.world.same_engine(&w.world);
+                let (to, fault) = g.add(state, Ok(edge), checked);
                 if let Some(a) = told.filter(|a| !a.mild()).or(fault).or(told) {
                     let worst = if a.mild() { &mut mild } else { &mut grave };
                     worst.get_or_insert((a, edge));
@@ -169,14 +151,16 @@ pub(crate) fn search(model: &Model, limit: u64) -> Search {
 impl Graph<'_> {
     /// The number of a state, and what is wrong with it if it is new. `checked`: its engine has been
     /// looked at before.
-    fn add(&mut self, w: World, from: Result<Edge, usize>, checked: bool) -> (u32, Option<Alarm>) {
+    fn add(&mut self, w: State, from: Result<Edge, usize>, checked: bool) -> (u32, Option<Alarm>) {
         let new = self.states.len() as u32;
         match self.states.entry(w.key().into()) {
             Entry::Occupied(known) => (*known.get(), None),
             Entry::Vacant(place) => {
                 place.insert(new);
                 self.parents.push(from);
-                let fault = broken(&w).or_else(|| (!checked).then(|| unsound(&w)).flatten());
+                let fault = w
+                    .broken()
+                    .or_else(|| (!checked).then(|| unsound(&w.world)).flatten());
                 self.fresh.push(w);
                 (new, fault)
             }
@@ -206,19 +190,19 @@ impl Graph<'_> {
         way.extend(edges.iter().map(|e| e.1));
         let mut beginnings = self.model.beginnings();
         let mut w = beginnings.nth(beginning).expect("it is one of them");
-        let mut sink = Sink {
+        let mut sink = Successors {
             texts: true,
-            ..Sink::default()
+            ..Successors::default()
         };
         let mut steps = Vec::new();
         // A state in which nobody can go on is told by the way to it.
         for n in way.into_iter().filter(|&n| n != u16::MAX) {
-            successors(&w, &mut sink);
+            sink.all(&w);
             let next = sink.out.swap_remove(usize::from(n));
             let text = next.text.expect("texts were asked for");
             steps.push(format!("{}: {text}", self.model.actor(next.who)));
-            w = next.world;
-            w.alarm = None;
+            w = next.state;
+            w.world.alarm = None;
         }
         Found {
             alarm,

@@ -1,42 +1,35 @@
-//! Where steps leave their successors.
+//! Where steps leave what they lead to.
 
-use crate::world::{Actor, World};
+use crate::world::World;
 
-/// What a step came to.
-pub(crate) struct Successor {
+/// What a step came to: the world, the actor that stepped, and the step in words.
+pub(crate) struct Step<A> {
     pub world: World,
-    /// Who stepped; [`crate::world::ACTORS`] is the device.
-    pub who: usize,
+    pub actor: A,
     pub text: Option<String>,
 }
 
-/// Takes the successors of a state.
-#[derive(Default)]
-pub(crate) struct Sink {
-    pub out: Vec<Successor>,
+/// Takes what the steps of one actor lead to.
+pub(crate) struct Sink<A> {
+    pub out: Vec<Step<A>>,
     /// Also say each step in words.
-    pub texts: bool,
+    texts: bool,
 }
 
-impl Sink {
-    /// Takes `world`, in which actor `who` goes on as `actor`.
-    pub fn put(
-        &mut self,
-        mut world: World,
-        who: usize,
-        actor: Actor,
-        text: impl FnOnce() -> String,
-    ) {
-        world.actors[who] = actor;
-        self.event(world, who, text);
+impl<A> Sink<A> {
+    pub fn new(texts: bool) -> Self {
+        Self {
+            out: Vec::new(),
+            texts,
+        }
     }
 
-    /// Takes `world`, in which no actor is further than before, or has been set.
-    pub fn event(&mut self, mut world: World, who: usize, text: impl FnOnce() -> String) {
+    /// Takes `world`, in which the actor goes on as `actor`.
+    pub fn put(&mut self, mut world: World, actor: A, text: impl FnOnce() -> String) {
         world.reap();
-        self.out.push(Successor {
+        self.out.push(Step {
             world,
-            who,
+            actor,
             text: self.texts.then(text),
         });
     }

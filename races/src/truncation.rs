@@ -2,7 +2,7 @@
 
 use crate::cases::Kind;
 use crate::sink::Sink;
-use crate::world::{Actor, World, NONE, PAGES};
+use crate::world::{World, NONE, PAGES};
 use coldset_engine::Flags;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ impl Truncation {
     }
 
     /// One step. It cuts one page off; which one is the first choice.
-    pub fn step(mut self, w: &World, who: usize, sink: &mut Sink) {
+    pub fn step(mut self, w: &World, who: usize, sink: &mut Sink<Truncation>) {
         let mut w = w.clone();
         let (p, f) = (usize::from(self.page), usize::from(self.frame));
         let text = match self.pc {
@@ -59,9 +59,7 @@ impl Truncation {
                     let mut w = w.clone();
                     w.pages[p].gone = true;
                     self.page = p as u8;
-                    sink.put(w, who, Actor::Truncation(self), || {
-                        format!("cuts the mapping off before page {p}")
-                    });
+                    sink.put(w, self, || format!("cuts the mapping off before page {p}"));
                 }
                 return;
             }
@@ -85,19 +83,16 @@ impl Truncation {
                 }
             },
             Pc::Lock => {
-                if !w.try_lock(f, who) {
+                let Some((there, text)) = w.lock_found(f, p, who) else {
                     return;
-                }
-                if w.pages[p].frame == self.frame {
+                };
+                if there {
                     self.pc = Pc::Remove;
-                    format!("locks frame {f}")
                 } else {
-                    w.unlock(f);
-                    w.put(f);
                     self.frame = NONE;
                     self.pc = Pc::Lookup;
-                    format!("finds that frame {f} has left the index, looks again")
                 }
+                text
             }
             Pc::Remove => {
                 if w.has(f, Flags::WRITEBACK) {
@@ -124,6 +119,6 @@ impl Truncation {
                 format!("lets go of frame {f}")
             }
         };
-        sink.put(w, who, Actor::Truncation(self), || text);
+        sink.put(w, self, || text);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::alarm::Alarm;
 use crate::cases::Fault;
-use crate::world::{Actor, Cached, Frame, World, CPUS, FRAMES, INTERRUPTS, NONE};
+use crate::world::{Cached, Frame, World, CPUS, FRAMES, INTERRUPTS, NONE};
 use coldset_engine::{Flags, FolioId};
 
 impl World {
@@ -29,6 +29,21 @@ impl World {
             self.clear(f, Flags::LOCKED);
             self.frames[f].lock = NONE;
         }
+    }
+
+    /// Locks a folio that was found at page `p` of the index and looks there again. None while another
+    /// holds the lock; false: it has left the index, and lock and reference have been let go.
+    pub fn lock_found(&mut self, f: usize, p: usize, who: usize) -> Option<(bool, String)> {
+        if !self.try_lock(f, who) {
+            return None;
+        }
+        if usize::from(self.pages[p].frame) == f {
+            return Some((true, format!("locks frame {f}")));
+        }
+        self.unlock(f);
+        self.put(f);
+        let text = format!("finds that frame {f} has left the index, looks again");
+        Some((false, text))
     }
 
     /// Makes the entry of page `p`, after a fault.
@@ -182,12 +197,9 @@ impl World {
 
     /// This world with one failure of the device fewer to come, if any is.
     pub fn device_fails(&self) -> Option<World> {
-        let left = |a: &Actor| matches!(a, Actor::Device(1..));
-        let i = self.actors.iter().position(left)?;
+        let failures = self.failures.checked_sub(1)?;
         let mut w = self.clone();
-        if let Actor::Device(left) = &mut w.actors[i] {
-            *left -= 1;
-        }
+        w.failures = failures;
         Some(w)
     }
 
@@ -233,20 +245,11 @@ impl World {
     /// Frames whose folios the engine has forgotten become free memory, but for those that tasks have
     /// reclaimed and free later.
     pub fn reap(&mut self) {
-        let held = self.actors.iter().fold(0, |held, a| match a {
-            Actor::Reclaimer(r) => held | r.held(),
-            _ => held,
-        });
-        self.reap_but(held);
-    }
-
-    /// As [`Self::reap`], but for the frames of `held`.
-    pub fn reap_but(&mut self, held: u8) {
         for f in 0..FRAMES {
             let id = self.id(f);
             if id != FolioId::NONE && self.eng().folio(id).has(Flags::DEAD) {
                 self.frames[f].folio = FolioId::NONE;
-                if held & (1 << f) == 0 {
+                if !self.frames[f].held {
                     self.free(f);
                 }
             }

@@ -7,10 +7,6 @@
 
 use crate::alarm::Alarm;
 use crate::cases::{Kind, Setting};
-use crate::flusher::Flusher;
-use crate::program::Program;
-use crate::reclaimer::Reclaimer;
-use crate::truncation::Truncation;
 use coldset_engine::batch::BatchOp;
 use coldset_engine::{Config, Engine, Flags, FolioId, LruvecId, NewFolio, ObjectId};
 use std::hash::{Hash, Hasher};
@@ -54,6 +50,8 @@ pub(crate) struct Frame {
     pub pins: u8,
     /// A device may write into it: a pin that has been confirmed.
     pub dma: bool,
+    /// A task has reclaimed its folio and frees it later.
+    pub held: bool,
 }
 
 impl Frame {
@@ -68,6 +66,7 @@ impl Frame {
         lock: NONE,
         pins: 0,
         dma: false,
+        held: false,
     };
 }
 
@@ -96,23 +95,6 @@ pub(crate) struct Cached {
     pub frame: u8,
     /// The CPU knows the entry as dirty: a store needs no look at the page table.
     pub dirty: bool,
-}
-
-/// Who acts, and how far it is.
-#[derive(Clone)]
-pub(crate) enum Actor {
-    /// Nobody in this place.
-    Absent,
-    /// A task of the engine.
-    Reclaimer(Reclaimer),
-    /// A thread of the program.
-    Program(Program),
-    Truncation(Truncation),
-    Flusher(Flusher),
-    /// The device may fail that many times.
-    Device(u8),
-    /// That many reclaimers may be killed.
-    Killer(u8),
 }
 
 /// How page 1 begins; page 0 is mapped and has been written.
@@ -153,7 +135,7 @@ pub(crate) const BEGINNINGS: [Beginning; 7] = [
     beginning("page 0 is mapped and has been written, both CPUs cache its dirty translation; page 1 is not mapped and under writeback, for which reclaim waits (cgroup v1)", Second::Written, false),
 ];
 
-/// A state of the whole.
+/// What all actors share.
 #[derive(Clone)]
 pub(crate) struct World {
     /// Shared by states until one of them changes it.
@@ -165,7 +147,10 @@ pub(crate) struct World {
     pub tlb: [[Option<Cached>; PAGES]; CPUS],
     /// The address space may have translations that a reclaimer has yet to flush.
     pub mm_pending: bool,
-    pub actors: [Actor; ACTORS],
+    /// So often the device may fail.
+    pub failures: u8,
+    /// So many reclaimers may be killed.
+    pub kills: u8,
     /// What the step that led here has broken.
     pub alarm: Option<Alarm>,
 }
@@ -175,7 +160,7 @@ const LRUVEC: LruvecId = LruvecId(0);
 
 impl World {
     /// A world before the first step.
-    pub fn new(setting: Setting, beginning: &Beginning, actors: [Actor; ACTORS]) -> Self {
+    pub fn new(setting: Setting, beginning: &Beginning, failures: u8, kills: u8) -> Self {
         let Beginning {
             second, resched, ..
         } = *beginning;
@@ -204,7 +189,8 @@ impl World {
             }; PAGES],
             tlb: [[None; PAGES]; CPUS],
             mm_pending: false,
-            actors,
+            failures,
+            kills,
             alarm: None,
         };
         for p in 0..PAGES {
@@ -274,6 +260,11 @@ impl World {
         self.frames.iter().position(|f| f.used && f.folio == id)
     }
 
+    /// The number of that frame, or [`NONE`].
+    pub fn name_of(&self, id: FolioId) -> u8 {
+        self.frame_of(id).map_or(NONE, |f| f as u8)
+    }
+
     /// All of the flags are set.
     pub fn has(&self, f: usize, flags: Flags) -> bool {
         let id = self.id(f);
@@ -331,14 +322,7 @@ impl World {
             Kind::File | Kind::FileKswapd => Flags::OWNED,
         };
         let eng = self.eng_mut();
-        let id = eng.folio_alloc(NewFolio {
-            lruvec: LRUVEC,
-            object: ObjectId(0),
-            index: p as u32,
-            order: 0,
-            zone: 0,
-            flags,
-        });
+        let id = eng.folio_alloc(NewFolio::page(LRUVEC, ObjectId(0), p as u32, flags));
         if flags.contains(Flags::OWNED) {
             eng.folio_get(id, 1);
         } else if in_swap {
@@ -400,7 +384,7 @@ impl World {
 
     /// All that decides what can happen from here on. Folios go by their frames; the order of lists
     /// and every statistic are left out: nothing that a named list of folios does depends on them.
-    pub fn key(&self) -> Vec<u8> {
+    pub fn key(&self) -> Bytes {
         let mut key = Bytes(Vec::with_capacity(192));
         let cfg = self.eng.config();
         (cfg.resched_in_lists, cfg.cgroup_v2).hash(&mut key);
@@ -421,37 +405,15 @@ impl World {
         self.pages.hash(&mut key);
         self.tlb.hash(&mut key);
         self.mm_pending.hash(&mut key);
-        let name = |id: FolioId| self.frame_of(id).map_or(NONE, |f| f as u8);
         for cpu in 0..CPUS as u16 {
             for op in BatchOp::ALL {
                 let waiting = self.eng.batch(cpu, op);
                 key.0.push(waiting.len() as u8);
-                key.0.extend(waiting.iter().map(|&id| name(id)));
+                key.0.extend(waiting.iter().map(|&id| self.name_of(id)));
             }
         }
-        for actor in &self.actors {
-            std::mem::discriminant(actor).hash(&mut key);
-            match actor {
-                Actor::Absent => {}
-                Actor::Reclaimer(a) => a.key(&name, &mut key),
-                Actor::Program(a) => a.hash(&mut key),
-                Actor::Truncation(a) => a.hash(&mut key),
-                Actor::Flusher(a) => a.hash(&mut key),
-                Actor::Device(left) | Actor::Killer(left) => key.0.push(*left),
-            }
-        }
-        key.0
-    }
-
-    /// Everybody is at the end.
-    pub fn over(&self) -> bool {
-        self.actors.iter().all(|a| match a {
-            Actor::Absent | Actor::Device(_) | Actor::Killer(_) => true,
-            Actor::Reclaimer(a) => a.done(),
-            Actor::Program(a) => a.done(),
-            Actor::Truncation(a) => a.done(),
-            Actor::Flusher(a) => a.done(),
-        })
+        key.0.extend([self.failures, self.kills]);
+        key
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks of the model itself: `fidelity`, `fuzz`, `races`.
 
-use super::{FormArgs, JobsArgs};
+use super::forms::{FormArgs, JobsArgs};
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Running experiments: `run`, `verify`, `ablate`.
 
-use super::{FormArgs, JobsArgs, OutArgs, ReportArgs};
+use super::forms::{FormArgs, JobsArgs, OutArgs, ReportArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 

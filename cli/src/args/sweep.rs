@@ -1,6 +1,6 @@
 //! Sweeps.
 
-use super::jobs;
+use super::forms::jobs;
 use clap::Args;
 use std::path::PathBuf;
 

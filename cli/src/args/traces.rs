@@ -1,6 +1,6 @@
 //! Traces: `replay`, `inspect`, `convert`.
 
-use super::OutArgs;
+use super::forms::OutArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `NAME=VALUE` on the command line.
 
-use coldset_lab::rig::Costs;
+use coldset_lab::experiment::Costs;
 use coldset_lab::runner::RunnerError;
 
 /// Splits `NAME=VALUE`.

@@ -6,11 +6,12 @@ use crate::output::print;
 use coldset_engine::presets::{PRESETS, SUFFIXES};
 use coldset_engine::switches::SwitchInfo;
 use coldset_engine::Switches;
-use coldset_lab::experiments::{Experiment, EXPERIMENTS};
+use coldset_lab::experiment::Experiment;
+use coldset_lab::experiments::EXPERIMENTS;
 use coldset_lab::fidelity::Case;
 use coldset_lab::replay;
-use coldset_lab::report::{Deviation, Style, Table};
-use coldset_lab::runner::{show_scale, RunnerError, Variant};
+use coldset_lab::report::{Style, Table};
+use coldset_lab::runner::{deviations, show_scale, RunnerError, Variant};
 use coldset_lab::traces::Format;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use serde_json::{json, Value};
@@ -58,14 +59,6 @@ pub fn device_doc(device: DeviceKind) -> &'static str {
 /// Every switch as it is in `base`.
 fn switches() -> Result<Vec<SwitchInfo>, RunnerError> {
     Ok(Variant::parse("base", &[])?.switches.describe())
-}
-
-/// Every deviation from the table of costs, with the experiment that declares it.
-fn deviations() -> Vec<(&'static str, Deviation)> {
-    let of = EXPERIMENTS.iter().map(|e| (e.name, e.deviations));
-    let of = of.chain([("lab replay", replay::DEVIATIONS)]);
-    of.flat_map(|(name, all)| all.iter().map(move |d| (name, d.shown())))
-        .collect()
 }
 
 /// Suffixes of variants.

@@ -21,7 +21,7 @@ mod trace;
 pub mod verify;
 
 use crate::args::PlanArgs;
-use coldset_lab::experiments::Experiment;
+use coldset_lab::experiment::Experiment;
 use coldset_lab::report::Style;
 use coldset_lab::runner::{parse_effort, parse_scale, Plan, RunnerError, Variant};
 

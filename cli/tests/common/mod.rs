@@ -17,19 +17,52 @@ pub fn temporary(name: &str) -> PathBuf {
     dir.join(name)
 }
 
+/// Arguments: a list of them, or a line of words, of which SAMPLE is [`sample`].
+pub trait Arguments {
+    /// One by one.
+    fn list(&self) -> Vec<String>;
+}
+
+impl Arguments for str {
+    fn list(&self) -> Vec<String> {
+        let words = self.split(' ');
+        words
+            .map(|w| if w == "SAMPLE" { sample() } else { w.into() })
+            .collect()
+    }
+}
+
+impl Arguments for [&str] {
+    fn list(&self) -> Vec<String> {
+        self.iter().map(|&word| word.into()).collect()
+    }
+}
+
+impl Arguments for Vec<&str> {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
+impl<const N: usize> Arguments for [&str; N] {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
 /// `coldset lab ARGUMENTS`.
-pub fn lab(arguments: &[&str]) -> Output {
+pub fn lab(arguments: &(impl Arguments + ?Sized)) -> Output {
     Command::new(env!("CARGO_BIN_EXE_coldset"))
         .arg("lab")
-        .args(arguments)
+        .args(arguments.list())
         .stdin(Stdio::null())
         .output()
         .expect("the command runs")
 }
 
 /// Standard output of a run that must end with `code`, saying nothing else.
-pub fn stdout_of(arguments: &[&str], code: i32) -> String {
-    let out = lab(arguments);
+pub fn stdout_of(arguments: &(impl Arguments + ?Sized), code: i32) -> String {
+    let (out, arguments) = (lab(arguments), arguments.list());
     let stderr = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(code), "{arguments:?}: {stderr}");
     assert_eq!(stderr, "", "{arguments:?}");
@@ -37,13 +70,13 @@ pub fn stdout_of(arguments: &[&str], code: i32) -> String {
 }
 
 /// JSON on standard output of a run that must end with `code`.
-pub fn json_of(arguments: &[&str], code: i32) -> serde_json::Value {
+pub fn json_of(arguments: &(impl Arguments + ?Sized), code: i32) -> serde_json::Value {
     serde_json::from_str(&stdout_of(arguments, code)).expect("JSON")
 }
 
 /// The message of a run that must fail with `code`: one line, nothing on standard output.
-pub fn message_of(arguments: &[&str], code: i32) -> String {
-    let out = lab(arguments);
+pub fn message_of(arguments: &(impl Arguments + ?Sized), code: i32) -> String {
+    let (out, arguments) = (lab(arguments), arguments.list());
     let stderr = String::from_utf8(out.stderr).expect("UTF-8");
     assert_eq!(out.status.code(), Some(code), "{arguments:?}: {stderr}");
     assert_eq!(stderr.matches('\n').count(), 1, "{arguments:?}: {stderr}");

@@ -151,7 +151,7 @@ mod tests {
         fn behaves_like_a_deque(ops in prop::collection::vec((0u8..5, 0u32..32), 1..200)) {
             let mut t = FolioTable::with_capacity(32);
             for i in 0..32 {
-                t.alloc(NewFolio { lruvec: LruvecId(0), object: ObjectId(0), index: i, order: 0, zone: 0, flags: Flags::empty() });
+                t.alloc(NewFolio::page(LruvecId(0), ObjectId(0), i, Flags::empty()));
             }
             let mut list = List::default();
             let mut model: VecDeque<FolioId> = VecDeque::new();

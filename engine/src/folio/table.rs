@@ -270,6 +270,21 @@ pub struct NewFolio {
     pub flags: Flags,
 }
 
+impl NewFolio {
+    /// A single page in the lowest zone.
+    #[inline]
+    pub fn page(lruvec: LruvecId, object: ObjectId, index: u32, flags: Flags) -> Self {
+        Self {
+            lruvec,
+            object,
+            index,
+            order: 0,
+            zone: 0,
+            flags,
+        }
+    }
+}
+
 /// All folios in memory.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]

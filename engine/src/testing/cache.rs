@@ -48,14 +48,12 @@ impl Cache {
     }
 
     fn bring_in(&mut self, page: u32) -> FolioId {
-        let id = self.eng.folio_alloc(NewFolio {
-            lruvec: self.lruvec,
-            object: ObjectId(0),
-            index: page,
-            order: 0,
-            zone: 0,
-            flags: Flags::OWNED | Flags::UPTODATE,
-        });
+        let id = self.eng.folio_alloc(NewFolio::page(
+            self.lruvec,
+            ObjectId(0),
+            page,
+            Flags::OWNED | Flags::UPTODATE,
+        ));
         if let Some(shadow) = self.shadows.remove(&page) {
             self.eng.refault(id, shadow, RefaultSite::Read);
         }

@@ -3,10 +3,10 @@
 //! calls again until the verdict is to return.
 
 use super::bandwidth::Standing;
-use super::flusher::FlushReason;
 use super::limits::{GlobalFigures, Limits, MemcgFigures};
 use super::pause::{max_pause, pause_target};
 use super::position::{position_ratio, Position};
+use super::work::FlushReason;
 use super::Writeback;
 use crate::ids::{MemcgId, Nanos, Pages, WbId};
 

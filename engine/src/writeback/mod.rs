@@ -18,14 +18,16 @@ pub mod position;
 #[cfg(test)]
 mod tests;
 pub mod wb;
+pub mod work;
 
 use crate::ids::{MemcgId, Nanos, ObjectId, Pages, WbId};
 pub use balance::{Balance, BalanceInput, TaskDirty, WbShare};
-pub use flusher::{FlushInput, FlushReason, Slice, Work};
+pub use flusher::FlushInput;
 pub use limits::{Domain, GlobalFigures, Limits, MemcgFigures};
 pub use params::{DirtyParamError, DirtyParams, Threshold};
 use std::collections::BTreeMap;
 pub use wb::{DeviceId, Wb};
+pub use work::{FlushReason, Slice, Work};
 
 /// All write contexts of a machine.
 #[derive(Clone, Debug)]

@@ -6,9 +6,9 @@
 //! cheap, and the order is the order of arrival.
 
 use super::bandwidth::{Estimate, Progress};
-use super::flusher::{FlushReason, Slice, Work};
 use super::fraction::Window;
 use super::params::DirtyParams;
+use super::work::{FlushReason, Slice, Work};
 use crate::ids::{MemcgId, Nanos, ObjectId, Pages};
 use std::collections::{BTreeMap, VecDeque};
 

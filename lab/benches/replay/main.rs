@@ -7,16 +7,20 @@
 mod stream;
 
 use coldset_engine::{presets, MemcgId};
+use coldset_lab::experiment::{Host, RunInput};
 use coldset_lab::replay::{replay, ReplayOptions};
-use coldset_machine::{Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags};
+use coldset_lab::rig::Rig;
+use coldset_machine::{Ctx, InlineClock, MappingFlags};
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
 use std::hint::black_box;
 
 /// A touch of a mapped page that is in memory: a byte test and a byte store.
 fn touch(c: &mut Criterion) {
     const PAGES: u32 = 1 << 16;
-    let switches = presets::preset("v5").expect("preset");
-    let mut run = MachineRun::new(&MachineConfig::new(switches)).expect("default machine");
+    let input = RunInput::new("v5", presets::preset("v5").expect("preset"));
+    let mut run = Rig::new(&input, Host::default())
+        .expect("default machine")
+        .into_run();
     let machine = run.machine.clone();
     let mm = machine.create_mm(MemcgId::ROOT);
     let ctx = Ctx::inline(mm, MemcgId::ROOT, InlineClock::Running);

@@ -5,7 +5,7 @@ mod text;
 
 pub use text::{ablation_json, carrier, render_ablation};
 
-use crate::experiments::Experiment;
+use crate::experiment::Experiment;
 use crate::runner::{run, Plan, Progress, RunnerError, Variant};
 use coldset_engine::switches::patches::PATCHES;
 use coldset_engine::Switches;
@@ -85,7 +85,7 @@ pub struct Effect {
 pub struct Metric {
     /// Name in tables.
     pub name: String,
-    /// Counter.
+    /// The counter that is compared.
     pub counter: String,
     /// Unit; empty for none.
     pub unit: String,
@@ -231,7 +231,7 @@ fn metrics(result: &ExperimentResult, parts: usize) -> Vec<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::{ExperimentError, RunInput};
+    use crate::experiment::{ExperimentError, RunInput};
     use coldset_report::{Claim, RunResult};
 
     /// Two switches each carry a part, a third none.
@@ -262,7 +262,7 @@ mod tests {
         extra: &[],
         scale: 64,
         params: &[],
-        effort: crate::rig::Effort::Own("counting"),
+        effort: crate::experiment::Effort::Own("counting"),
         costs: &[],
         deviations: &[],
         hosts: |_| Ok(Vec::new()),
@@ -277,7 +277,7 @@ mod tests {
             seeds: 4,
             scale: 64,
             effort_permille: 1000,
-            costs: crate::rig::Costs::default(),
+            costs: crate::experiment::Costs::default(),
             params: Vec::new(),
             record: Vec::new(),
             sample_points: 0,

@@ -2,9 +2,9 @@
 //! program with many threads fills almost all of the memcg with anonymous memory, again and again.
 //! There is no swap: what must be freed is the file.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::rig::{Deviation, Effort, Failure, Host, Rig};
+use crate::experiment::{Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::rig::{Failure, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aging-oom",
     doc: "readers of a mapped file beside a program that fills the memcg, no swap",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
@@ -54,71 +54,51 @@ const CLASSIC: &str = "classic";
 
 /// Parameters at scale 1; sizes and times shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "16384",
-        doc: "limit of the memcg, first size, MiB",
-    },
-    ParamDoc {
-        name: "anon_mib",
-        default: "14336",
-        doc: "anonymous memory of a round, first size, MiB",
-    },
-    ParamDoc {
-        name: "large_limit_mib",
-        default: "49152",
-        doc: "limit of the memcg, second size, MiB",
-    },
-    ParamDoc {
-        name: "large_anon_mib",
-        default: "45056",
-        doc: "anonymous memory of a round, second size, MiB",
-    },
-    ParamDoc {
-        name: "sizes",
-        default: "both",
-        doc: "which size to run: 16g, 48g or both (the acceptance rows need both)",
-    },
-    ParamDoc {
-        name: "file_mib",
-        default: "8192",
-        doc: "size of the file, MiB",
-    },
-    ParamDoc {
-        name: "readers",
-        default: "0",
-        doc: "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
-    },
-    ParamDoc {
-        name: "threads",
-        default: "0",
-        doc: "threads that write anonymous memory; 0 = 96 at full size, 24 below",
-    },
-    ParamDoc {
-        name: "rounds",
-        default: "128",
-        doc: "rounds, not scaled",
-    },
-    ParamDoc {
-        name: "pause_ms",
-        default: "120",
-        doc: "sleep of a reader after each pass, ms",
-    },
-    ParamDoc {
-        name: "wait_ms",
-        default: "0",
-        doc: "sleep after each round, ms; 0 = 1000 (legacy 3000)",
-    },
-    ParamDoc {
-        name: "legacy",
-        default: "0",
-        doc: "1 = the older tool: a load every 256 KiB, readers one page apart, 12 s of warm-up",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "0",
-        doc: "CPUs; 0 = one for each thread",
-    },
+    ParamDoc::new("limit_mib", "16384", "limit of the memcg, first size, MiB"),
+    ParamDoc::new(
+        "anon_mib",
+        "14336",
+        "anonymous memory of a round, first size, MiB",
+    ),
+    ParamDoc::new(
+        "large_limit_mib",
+        "49152",
+        "limit of the memcg, second size, MiB",
+    ),
+    ParamDoc::new(
+        "large_anon_mib",
+        "45056",
+        "anonymous memory of a round, second size, MiB",
+    ),
+    ParamDoc::new(
+        "sizes",
+        "both",
+        "which size to run: 16g, 48g or both (the acceptance rows need both)",
+    ),
+    ParamDoc::new("file_mib", "8192", "size of the file, MiB"),
+    ParamDoc::new(
+        "readers",
+        "0",
+        "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
+    ),
+    ParamDoc::new(
+        "threads",
+        "0",
+        "threads that write anonymous memory; 0 = 96 at full size, 24 below",
+    ),
+    ParamDoc::new("rounds", "128", "rounds, not scaled"),
+    ParamDoc::new("pause_ms", "120", "sleep of a reader after each pass, ms"),
+    ParamDoc::new(
+        "wait_ms",
+        "0",
+        "sleep after each round, ms; 0 = 1000 (legacy 3000)",
+    ),
+    ParamDoc::new(
+        "legacy",
+        "0",
+        "1 = the older tool: a load every 256 KiB, readers one page apart, 12 s of warm-up",
+    ),
+    ParamDoc::new("cpus", "0", "CPUs; 0 = one for each thread"),
 ];
 
 /// Pages a reader loads from before it looks at the clock: less than a quantum.
@@ -240,7 +220,7 @@ async fn filler(m: Machine, ctx: Ctx, s: Rc<Load>, region: ObjectId, pages: u32,
 }
 
 fn cpus_threads(input: &RunInput) -> Result<(u64, u64), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let threads = or(n("threads")?, workers(input, 96));
     Ok((or(n("cpus")?, threads), threads))
 }
@@ -286,7 +266,7 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
         ("48g", (false, true)),
         ("both", (true, true)),
     ];
-    let (small, large) = input.word(PARAMS, "sizes", &words, "16g, 48g or both")?;
+    let (small, large) = input.word("sizes", &words, "16g, 48g or both")?;
     let wanted = [small, large];
     for ((_, limit, anon), wanted) in SIZES.iter().zip(wanted) {
         if !wanted {
@@ -327,19 +307,14 @@ fn run_one(
     (limit, anon): (&str, &str),
     r: &mut RunResult,
 ) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let pages = |name| Ok::<_, ExperimentError>(input.pages(PARAMS, name)?.max(64));
+    let n = |name| input.number(name);
+    let pages = |name| Ok::<_, ExperimentError>(input.pages(name)?.max(64));
     let legacy = n("legacy")? == 1;
     let readers = or(n("readers")?, workers(input, if legacy { 64 } else { 96 }));
     let (_, threads) = cpus_threads(input)?;
     let (limit, anon, file_pages) = (pages(limit)?, pages(anon)?, pages("file_mib")?);
     if anon / threads < 64 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages a thread",
-            left: anon / threads,
-            max: 512,
-        });
+        return Err(input.too_little("pages a thread", anon / threads, 512));
     }
     let ms = 1_000_000;
     let mut rig = Rig::new(input, host(input, size)?)?;

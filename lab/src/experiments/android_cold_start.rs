@@ -11,9 +11,8 @@ use super::phone::background::{spawn_all, ANON_MIB, FILES_MIB};
 use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{self, build, Ending, Hardware, Phone, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, RunInput};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, OpError};
 use coldset_report::{Band, Claim, RunResult};
@@ -24,7 +23,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-cold-start",
     doc: "cold starts of 20 apps on a phone under moderate load, zram, global reclaim",
-    source: super::ANDROID,
+    source: super::published::ANDROID,
     before: "base",
     after: "v5",
     extra: &[],
@@ -33,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: phone::COSTS,
     deviations: &[],
-    hosts: |input| hosts(input, PARAMS),
+    hosts,
     run,
     claims,
     mechanism: &[
@@ -56,11 +55,11 @@ pub(super) const PARAMS: &[ParamDoc] = &[
     params::FIRMWARE_MIB,
     params::ZRAM_MIB,
     params::APPS,
-    ParamDoc {
-        name: "rounds",
-        default: "100",
-        doc: "rounds over all apps, before effort (a fifth of them by default)",
-    },
+    ParamDoc::new(
+        "rounds",
+        "100",
+        "rounds over all apps, before effort (a fifth of them by default)",
+    ),
     params::CPUS,
     params::SWAPPINESS,
     params::DEVICE,
@@ -96,8 +95,8 @@ fn app_sizes(seed: u64, apps: u64, hardware: &Hardware) -> Vec<(u64, u64)> {
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let hardware = hardware(input, PARAMS)?;
-    let n = |name| input.number(PARAMS, name);
+    let hardware = hardware(input)?;
+    let n = |name| input.number(name);
     let (mut rig, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);
     let mut apps = Vec::new();

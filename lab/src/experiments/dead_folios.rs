@@ -5,9 +5,9 @@
 //! looks at a shared cache that does not quite fit. Some of its pages are let go by another CPU after
 //! a few further allocations, mostly before the batch that they wait in is drained.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{Stream, Zipf};
-use crate::rig::{Counts, Effort, Failure, Host, Rig};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::rig::{Counts, Failure, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass};
@@ -50,71 +50,43 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "cpus",
-        default: "32",
-        doc: "CPUs, not scaled",
-    },
-    ParamDoc {
-        name: "batch",
-        default: "31",
-        doc: "folios of an add batch, 1 to 31",
-    },
-    ParamDoc {
-        name: "p",
-        default: "0.0899",
-        doc: "share of the allocations that another CPU lets go",
-    },
-    ParamDoc {
-        name: "m",
-        default: "8",
-        doc: "mean of further allocations until then",
-    },
-    ParamDoc {
-        name: "folios",
-        default: "2000000",
-        doc: "allocations of the run, not scaled, before effort",
-    },
-    ParamDoc {
-        name: "load",
-        default: "0.95",
-        doc: "share of the CPUs that requests ask for",
-    },
-    ParamDoc {
-        name: "pages",
-        default: "120",
-        doc: "mean of the pages of a request (geometric, kept within 40 and 400)",
-    },
-    ParamDoc {
-        name: "touches",
-        default: "300",
-        doc: "cache pages a request looks at",
-    },
-    ParamDoc {
-        name: "cache_mib",
-        default: "2048",
-        doc: "shared cache, MiB",
-    },
-    ParamDoc {
-        name: "short_mib",
-        default: "64",
-        doc: "part of the cache that does not fit, MiB",
-    },
-    ParamDoc {
-        name: "shortest_us",
-        default: "2000",
-        doc: "least duration of a request, us",
-    },
-    ParamDoc {
-        name: "longest_us",
-        default: "8000",
-        doc: "greatest duration of a request, us",
-    },
-    ParamDoc {
-        name: "look_us",
-        default: "20",
-        doc: "a worker that computes or is idle looks so often for memory that it is to let go, us",
-    },
+    ParamDoc::new("cpus", "32", "CPUs, not scaled"),
+    ParamDoc::new(
+        "batch",
+        "31",
+        "add and free batch of a CPU, folios, 1 to 31",
+    ),
+    ParamDoc::new(
+        "p",
+        "0.0899",
+        "share of the allocations that another CPU lets go",
+    ),
+    ParamDoc::new("m", "8", "mean of further allocations until then"),
+    ParamDoc::new(
+        "folios",
+        "2000000",
+        "allocations of the run, not scaled, before effort",
+    ),
+    ParamDoc::new("load", "0.95", "share of the CPUs that requests ask for"),
+    ParamDoc::new(
+        "pages",
+        "120",
+        "mean of the pages of a request (geometric, kept within 40 and 400)",
+    ),
+    ParamDoc::new("touches", "300", "cache pages a request looks at"),
+    ParamDoc::new("cache_mib", "2048", "shared cache, MiB"),
+    ParamDoc::new(
+        "short_mib",
+        "64",
+        "part of the cache that does not fit, MiB",
+    ),
+    ParamDoc::new("shortest_us", "2000", "least duration of a request, us"),
+    ParamDoc::new("longest_us", "8000", "greatest duration of a request, us"),
+    ParamDoc::new(
+        "look_us",
+        "20",
+        "a worker that computes or is idle looks so often for memory that it is to let go, us",
+    ),
 ];
 
 /// Bursts of allocations in a request.
@@ -285,21 +257,21 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Service>, mut draw: Stream) {
 }
 
 fn fraction(input: &RunInput, name: &'static str, max: f64) -> Result<f64, ExperimentError> {
-    let text = input.text(PARAMS, name);
+    let text = input.text(name);
     let value = text.parse().ok();
     value
         .filter(|v| (0.0..=max).contains(v))
-        .ok_or_else(|| input.wrong(PARAMS, name, "a number of at least 0, shares at most 1"))
+        .ok_or_else(|| input.wrong(name, "a number of at least 0, shares at most 1"))
 }
 
 fn cpus(input: &RunInput) -> Result<u64, ExperimentError> {
-    Ok(input.number(PARAMS, "cpus")?.clamp(2, 256))
+    Ok(input.number("cpus")?.clamp(2, 256))
 }
 
 fn host(input: &RunInput) -> Result<Host, ExperimentError> {
     Ok(Host {
         cpus: cpus(input)?,
-        batch: input.number(PARAMS, "batch")?,
+        batch: input.number("batch")?,
         ..Host::default()
     })
 }
@@ -309,19 +281,14 @@ fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let us = |name| Ok::<_, ExperimentError>(n(name)? * 1000);
     let cpus = cpus(input)?;
-    let cache_pages = input.pages(PARAMS, "cache_mib")?;
-    let short = input.pages(PARAMS, "short_mib")?;
+    let cache_pages = input.pages("cache_mib")?;
+    let short = input.pages("short_mib")?;
     let mean_pages = n("pages")?.max(1);
     if cache_pages < 1024 || short >= cache_pages {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages of the cache",
-            left: cache_pages,
-            max: 512,
-        });
+        return Err(input.too_little("pages of the cache", cache_pages, 512));
     }
     let load = fraction(input, "load", 1.0)?.max(0.01);
     let shortest = us("shortest_us")?;

@@ -2,15 +2,14 @@
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::rig::{Effort, Host};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
 use coldset_report::{Band, Claim, RunResult};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     doc: "browsers and servers in 32 memcgs on 2 nodes, twice as much memory as there is, zram",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -57,12 +56,12 @@ const PARAMS: &[ParamDoc] = &[
 const EFFORT_DIVISOR: u64 = 64;
 
 fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    let shape = Shape::read(input, EFFORT_DIVISOR)?;
     Ok(vec![browser::host("", &shape)])
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    let shape = Shape::read(input, EFFORT_DIVISOR)?;
     let outcome = browser::run(input, "", &shape)?;
     let mut r = RunResult::new(&input.variant, input.seed);
     outcome.report("", &mut r);

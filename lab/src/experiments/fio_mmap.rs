@@ -1,9 +1,9 @@
 //! fio, random reads through mappings (`docs/reference/experiments.md#fio-mmap`): sixteen jobs, a file each, on a RAM disk,
 //! in a memcg a fifth of the size of the files. The published result is "no difference".
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::{FioZipf, Stream};
-use crate::rig::{Counts, Effort, Failure, Host, Rig};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fio-mmap",
     doc: "fio random reads through mappings of files on a RAM disk, uniform and zipf",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -46,51 +46,23 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "10240",
-        doc: "limit of the memcg, uniform, MiB",
-    },
-    ParamDoc {
-        name: "zipf_limit_mib",
-        default: "12288",
-        doc: "limit of the memcg, zipf, MiB",
-    },
-    ParamDoc {
-        name: "jobs",
-        default: "16",
-        doc: "jobs, not scaled",
-    },
-    ParamDoc {
-        name: "file_mib",
-        default: "3072",
-        doc: "size of a job's file, MiB",
-    },
-    ParamDoc {
-        name: "theta_permille",
-        default: "0",
-        doc: "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below",
-    },
-    ParamDoc {
-        name: "no_recency",
-        default: "on",
-        doc: "mappings advised random: accessed bits are ignored (on, off)",
-    },
-    ParamDoc {
-        name: "ramp_ms",
-        default: "60000",
-        doc: "time before measuring, ms",
-    },
-    ParamDoc {
-        name: "run_ms",
-        default: "300000",
-        doc: "measured time, ms, before effort",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs, not scaled",
-    },
+    ParamDoc::new("limit_mib", "10240", "limit of the memcg, uniform, MiB"),
+    ParamDoc::new("zipf_limit_mib", "12288", "limit of the memcg, zipf, MiB"),
+    ParamDoc::new("jobs", "16", "jobs, not scaled"),
+    ParamDoc::new("file_mib", "3072", "size of a job's file, MiB"),
+    ParamDoc::new(
+        "theta_permille",
+        "0",
+        "zipf theta in thousandths; 0 = 1200 at full size, 1350 (scale-true) below",
+    ),
+    ParamDoc::new(
+        "no_recency",
+        "on",
+        "mappings advised random: accessed bits are ignored (on, off)",
+    ),
+    ParamDoc::new("ramp_ms", "60000", "time before measuring, ms"),
+    ParamDoc::new("run_ms", "300000", "measured time, ms, before effort"),
+    ParamDoc::new("cpus", "96", "CPUs, not scaled"),
 ];
 
 /// The measured time is a quarter of the published one (`docs/reference/experiments.md#fio-mmap`, effort 1/4).
@@ -149,7 +121,7 @@ const PARTS: [(&str, &str); 2] = [("uniform", "limit_mib"), ("zipf", "zipf_limit
 fn host(input: &RunInput, dist: &str) -> Result<Host, ExperimentError> {
     Ok(Host {
         name: format!("{dist}."),
-        cpus: input.number(PARAMS, "cpus")?,
+        cpus: input.number("cpus")?,
         devices: vec![DeviceKind::Ramdisk],
         ..Host::default()
     })
@@ -173,24 +145,19 @@ fn run_one(
     limit: &str,
     r: &mut RunResult,
 ) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let pages = input.pages(PARAMS, "file_mib")?;
+    let n = |name| input.number(name);
+    let pages = input.pages("file_mib")?;
     if pages < 1024 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages a file",
-            left: pages,
-            max: 768,
-        });
+        return Err(input.too_little("pages a file", pages, 768));
     }
     let mut rig = Rig::new(input, host(input, dist)?)?;
     let machine = rig.machine().clone();
-    let memcg = rig.limited(input.pages(PARAMS, limit)?)?;
+    let memcg = rig.limited(input.pages(limit)?)?;
     let advice = [
         ("on", MappingFlags::NO_RECENCY),
         ("off", MappingFlags::empty()),
     ];
-    let flags = input.word(PARAMS, "no_recency", &advice, "on or off")?;
+    let flags = input.word("no_recency", &advice, "on or off")?;
     let theta = match n("theta_permille")? {
         0 if input.scale == 1 => 1.2,
         0 => 1.35,

@@ -2,8 +2,7 @@
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
 use super::browser::{self, params, Shape};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::rig::{Effort, Host};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
 use coldset_report::{Band, Claim, RunResult};
 
 /// The experiment.
@@ -69,7 +68,7 @@ const LIGHT: &str = "light.";
 
 /// The load, and the one without pressure.
 fn shapes(input: &RunInput) -> Result<(Shape, Shape), ExperimentError> {
-    let shape = Shape::read(input, PARAMS, EFFORT_DIVISOR)?;
+    let shape = Shape::read(input, EFFORT_DIVISOR)?;
     let light = Shape {
         ram_pages: shape.demand_pages() * 1000 / LIGHT_PERMILLE,
         duration_ns: shape.duration_ns / LIGHT_DIVISOR,

@@ -1,15 +1,15 @@
 //! MongoDB on slow devices (`docs/reference/experiments.md#slow-io`): the server of `mongodb` over a grid of device, size
 //! of the data and share of updates.
 
-use super::{mongodb, Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::rig::{Effort, Host};
+use super::mongodb;
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
 use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "slow-io",
     doc: "the mongodb server on HDD and network storage, by size of the data and share of updates",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -39,31 +39,27 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1. All but the grid are those of the server and go to it unchanged.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "devices",
-        default: "hdd,net",
-        doc: "devices of the grid, comma-separated",
-    },
-    ParamDoc {
-        name: "records",
-        default: "20000000,7000000,6000000",
-        doc: "records of the grid, comma-separated",
-    },
-    ParamDoc {
-        name: "update_percents",
-        default: "5,20,50",
-        doc: "shares of updates of the grid, per cent, comma-separated",
-    },
-    ParamDoc {
-        name: "reference",
-        default: "nvme",
-        doc: "device to compare with, run with the first share of updates; none = not",
-    },
-    ParamDoc {
-        name: "ops_per_block",
-        default: "8",
-        doc: "operations of a cell, by blocks of data",
-    },
+    ParamDoc::new("devices", "hdd,net", "devices of the grid, comma-separated"),
+    ParamDoc::new(
+        "records",
+        "20000000,7000000,6000000",
+        "records of the grid, comma-separated",
+    ),
+    ParamDoc::new(
+        "update_percents",
+        "5,20,50",
+        "shares of updates of the grid, per cent, comma-separated",
+    ),
+    ParamDoc::new(
+        "reference",
+        "nvme",
+        "device to compare with, run with the first share of updates; none = not",
+    ),
+    ParamDoc::new(
+        "ops_per_block",
+        "8",
+        "operations of a cell, by blocks of data",
+    ),
     mongodb::LIMIT_MIB,
     mongodb::CACHE_MIB,
     mongodb::HEAP_MIB,
@@ -128,7 +124,7 @@ impl Cell {
 /// The cells that the parameters ask for, in order.
 fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
     let words = |name| {
-        let text = input.text(PARAMS, name);
+        let text = input.text(name);
         text.split(',').map(str::trim).filter(|w| !w.is_empty())
     };
     let numbers = |name: &'static str| -> Result<Vec<u64>, ExperimentError> {
@@ -155,7 +151,7 @@ fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
             }
         }
     }
-    let reference = input.text(PARAMS, "reference");
+    let reference = input.text("reference");
     if reference != "none" && !words("devices").any(|d| d == reference) {
         cells.extend(records.iter().flat_map(|&records| {
             updates.first().map(|&update_percent| Cell {
@@ -171,8 +167,9 @@ fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
 /// What the server is given for a cell.
 fn of_cell(input: &RunInput, cell: &Cell) -> Result<RunInput, ExperimentError> {
     let blocks = cell.records / mongodb::RECORDS_PER_BLOCK;
-    let operations = blocks * input.number(PARAMS, "ops_per_block")?;
+    let operations = blocks * input.number("ops_per_block")?;
     let mut own = input.clone();
+    own.declared = mongodb::PARAMS;
     own.params
         .retain(|(name, _)| !OF_THE_GRID.contains(&name.as_str()));
     for (name, value) in [

@@ -2,9 +2,11 @@
 //! to a device that needs a second for each write. Nobody may be killed: the pages become clean if
 //! only reclaim waits for them.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::rig::{Deviation, Effort, Host, Rig};
+use crate::experiment::{
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput, MIB,
+};
+use crate::rig::Rig;
 use coldset_engine::Counter;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -16,7 +18,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "throttling-oom",
     doc: "dd into a 128 MiB memcg on a device with 1000 ms a write",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[CLASSIC],
@@ -49,41 +51,25 @@ const CLASSIC: &str = "classic";
 
 /// Parameters. The scale is fixed at 1.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "128",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "blocks",
-        default: "192",
-        doc: "blocks of 1 MiB to write",
-    },
-    ParamDoc {
-        name: "dirty_balance",
-        default: "off",
-        doc: "throttle the writer at the dirty limits (on, off)",
-    },
-    ParamDoc {
-        name: "cgroup",
-        default: "v2",
-        doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
-    },
-    ParamDoc {
-        name: "ram_mib",
-        default: "131072",
-        doc: "RAM of the host, MiB",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "4",
-        doc: "CPUs",
-    },
-    ParamDoc {
-        name: "start_ms",
-        default: "2000",
-        doc: "the program starts up to so much later, ms: nothing else is random here",
-    },
+    ParamDoc::new("limit_mib", "128", "limit of the memcg, MiB"),
+    ParamDoc::new("blocks", "192", "blocks of 1 MiB to write"),
+    ParamDoc::new(
+        "dirty_balance",
+        "off",
+        "throttle the writer at the dirty limits (on, off)",
+    ),
+    ParamDoc::new(
+        "cgroup",
+        "v2",
+        "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
+    ),
+    ParamDoc::new("ram_mib", "131072", "RAM of the host, MiB"),
+    ParamDoc::new("cpus", "4", "CPUs"),
+    ParamDoc::new(
+        "start_ms",
+        "2000",
+        "the program starts up to so much later, ms: nothing else is random here",
+    ),
 ];
 
 /// The run without the delay, to see that nothing else is in the way.
@@ -107,7 +93,7 @@ const DEVIATIONS: &[Deviation] = &[
 ];
 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let versions = [("v2", true), ("v1", false)];
     let switch = [("on", true), ("off", false)];
     Ok(Host {
@@ -115,8 +101,8 @@ fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
         cpus: n("cpus")?,
         ram: Some(n("ram_mib")? * MIB),
         devices: vec![DeviceKind::Delayed],
-        cgroup_v2: input.word(PARAMS, "cgroup", &versions, "v2 or v1")?,
-        dirty_balance: input.word(PARAMS, "dirty_balance", &switch, "on or off")?,
+        cgroup_v2: input.word("cgroup", &versions, "v2 or v1")?,
+        dirty_balance: input.word("dirty_balance", &switch, "on or off")?,
         stop_at_oom: true,
         ..Host::default()
     })
@@ -131,12 +117,7 @@ fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     if input.scale != 1 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "the file against one write of the device",
-            left: 0,
-            max: 1,
-        });
+        return Err(input.too_little("the file against one write of the device", 0, 1));
     }
     let mut r = RunResult::new(&input.variant, input.seed);
     for host in hosts(input)? {
@@ -147,7 +128,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
 
 /// One run of the program.
 fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let prefix = host.name.clone();
     let mut rig = Rig::new(input, host)?;
     let machine = rig.machine().clone();

@@ -2,9 +2,11 @@
 //! anonymous memory as their memcg may have, so that nearly every page reclaimed is dirty and mapped,
 //! and its TLB flush is what reclaim costs other CPUs.
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput, MIB};
 use crate::draw::Stream;
-use crate::rig::{Counts, Deviation, Effort, Failure, Host, Rig};
+use crate::experiment::{
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput, MIB,
+};
+use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MmId};
 use coldset_machine::sim::{Affinity, CpuMask, TimeClass, TIME_CLASSES};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, SwapConfig};
@@ -58,61 +60,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "512",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "total_mib",
-        default: "2048",
-        doc: "memory of all processes together, MiB",
-    },
-    ParamDoc {
-        name: "procs",
-        default: "16",
-        doc: "processes, not scaled",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "16",
-        doc: "CPUs, not scaled",
-    },
-    ParamDoc {
-        name: "swap",
-        default: "zram",
-        doc: "swap: zram, or a device of `coldset lab list`",
-    },
-    ParamDoc {
-        name: "swap_mib",
-        default: "8192",
-        doc: "size of swap, MiB",
-    },
-    ParamDoc {
-        name: "page_cluster",
-        default: "3",
-        doc: "vm.page-cluster: a fault reads up to 2^this pages from a swap device",
-    },
-    ParamDoc {
-        name: "sweeps",
-        default: "inversion",
-        doc: "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify",
-    },
-    ParamDoc {
-        name: "batch",
-        default: "31",
-        doc: "folios of an add batch, 1 to 31: so many of a process lie side by side on the lists",
-    },
-    ParamDoc {
-        name: "time_ms",
-        default: "60000",
-        doc: "time, ms, before effort",
-    },
-    ParamDoc {
-        name: "mask_mean_permille",
-        default: "1900",
-        doc: "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one",
-    },
+    ParamDoc::new("limit_mib", "512", "limit of the memcg, MiB"),
+    ParamDoc::new("total_mib", "2048", "memory of all processes together, MiB"),
+    ParamDoc::new("procs", "16", "processes, not scaled"),
+    ParamDoc::new("cpus", "16", "CPUs, not scaled"),
+    ParamDoc::new("swap", "zram", "swap: zram, or a device of `coldset lab list`"),
+    ParamDoc::new("swap_mib", "8192", "size of swap, MiB"),
+    ParamDoc::new("page_cluster", "3", "vm.page-cluster: a fault reads up to 2^this pages from a swap device"),
+    ParamDoc::new("sweeps", "inversion", "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify"),
+    ParamDoc::new("batch", "31", "add and free batch of a CPU, folios, 1 to 31: so many of a process lie side by side on the lists, and one flush serves so many that are freed"),
+    ParamDoc::new("time_ms", "60000", "time, ms, before effort"),
+    ParamDoc::new("mask_mean_permille", "1900", "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one"),
 ];
 
 /// Pages of a bogo operation: 4,096 words of 8 bytes.
@@ -237,9 +195,9 @@ async fn meddler(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, mut draw: 
 }
 
 fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let pages = input.pages(PARAMS, "swap_mib")? as u32;
-    if input.text(PARAMS, "swap") == "zram" {
+    let n = |name| input.number(name);
+    let pages = input.pages("swap_mib")? as u32;
+    if input.text("swap") == "zram" {
         input.refuse(&["page_cluster"], "zram is not read ahead from (swap=zram)")?;
     }
     Ok(Host {
@@ -247,16 +205,16 @@ fn host(input: &RunInput, name: &str) -> Result<Host, ExperimentError> {
         cpus: n("cpus")?,
         batch: n("batch")?,
         page_cluster: n("page_cluster")?.min(8) as u32,
-        swap: match input.text(PARAMS, "swap") {
+        swap: match input.text("swap") {
             "zram" => SwapConfig::Zram {
                 pages,
                 algorithm: "lzo-rle".into(),
             },
             device => SwapConfig::Disk {
                 pages,
-                device: device.parse().map_err(|_| {
-                    input.wrong(PARAMS, "swap", "zram or a device of `coldset lab list`")
-                })?,
+                device: device
+                    .parse()
+                    .map_err(|_| input.wrong("swap", "zram or a device of `coldset lab list`"))?,
             },
         },
         ..Host::default()
@@ -294,20 +252,15 @@ fn homes(procs: u64, cpus: u16, mean_permille: u64) -> Vec<Vec<u16>> {
 }
 
 fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let procs = n("procs")?.max(1);
     let pages = n("total_mib")? * MIB / procs / input.scale;
-    let limit = input.pages(PARAMS, "limit_mib")?;
+    let limit = input.pages("limit_mib")?;
     if pages < 64 || limit < 256 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages a process",
-            left: pages,
-            max: 256,
-        });
+        return Err(input.too_little("pages a process", pages, 256));
     }
     let words = [("separate", false), ("inversion", true)];
-    let inversion = input.word(PARAMS, "sweeps", &words, "separate or inversion")?;
+    let inversion = input.word("sweeps", &words, "separate or inversion")?;
     let race = host.name == RACE;
     let cpus = host.cpus.clamp(1, 256) as u16;
     let mut rig = Rig::new(input, host)?;

@@ -52,11 +52,11 @@ pub struct Compared {
 /// One case under one policy.
 #[derive(Clone, Debug)]
 pub struct CaseResult {
-    /// Case.
+    /// What was recorded.
     pub case: Case,
     /// Recorded policy.
     pub policy: &'static str,
-    /// Counters.
+    /// Ours beside the recorded ones.
     pub counters: Vec<Compared>,
     /// The replay at the first phase and the kernel's first run, at the points where both were read.
     pub points: Vec<(SeriesPoint, Point)>,

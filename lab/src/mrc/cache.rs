@@ -86,15 +86,12 @@ impl Cache {
             self.reclaim();
         }
         charge(&mut self.engine, self.memcg);
-        let id = self.engine.folio_alloc(NewFolio {
-            lruvec: self.lruvec,
-            object: ObjectId(0),
-            index: page,
-            order: 0,
-            zone: 0,
-            // The slot holds it.
-            flags: Flags::OWNED | Flags::UPTODATE,
-        });
+        let id = self.engine.folio_alloc(NewFolio::page(
+            self.lruvec,
+            ObjectId(0),
+            page,
+            Flags::OWNED | Flags::UPTODATE,
+        ));
         if slot != EMPTY {
             self.engine.refault(id, Shadow(slot), RefaultSite::Read);
         }

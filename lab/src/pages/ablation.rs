@@ -4,7 +4,7 @@ use super::experiment::parameters;
 use super::variants::{costs, difference, switches};
 use crate::ablate::{ablation_json, carrier, Ablation};
 use crate::charts;
-use crate::experiments::Experiment;
+use crate::experiment::Experiment;
 use crate::runner::Plan;
 use coldset_report::html::{facts, Page, Section, Summary};
 use coldset_report::tables::{claims, counter_names, Counters};
@@ -50,32 +50,21 @@ pub fn ablation(
         facts: facts(&a.result),
         summary: summary(a, plan),
         sections: vec![
-            Section {
-                id: "ablation",
-                title: "Which change carries the gain",
-                intro: "Alone: before with only this change. Without: after with this change taken away. Ratios are \
-                        medians over the seeds with half their 95 % confidence interval; share: of the whole change \
-                        from before to after."
-                    .into(),
-                tables: a.metrics.iter().enumerate().map(effects).collect(),
-                charts: charts::ablation(a),
-                ..Section::default()
-            },
-            Section {
-                id: "claims",
-                title: "Before and after",
-                intro: "Means over the seeds with half their 95 % interval.".into(),
-                tables: vec![claims(&pair, &pair.claims, "/claims", "")],
-                ..Section::default()
-            },
-            Section {
-                id: "counters",
-                title: "All counters",
-                intro: "Before and after, means over the seeds.".into(),
-                tables: vec![every.table(&pair.variants)],
-                folded: true,
-                ..Section::default()
-            },
+            Section::new("ablation", "Which change carries the gain")
+                .intro(
+                    "Alone: before with only this change. Without: after with this change taken \
+                     away. Ratios are medians over the seeds with half their 95 % confidence \
+                     interval; share: of the whole change from before to after.",
+                )
+                .tables(a.metrics.iter().enumerate().map(effects).collect())
+                .charts(charts::ablation(a)),
+            Section::new("claims", "Before and after")
+                .intro("Means over the seeds with half their 95 % interval.")
+                .tables(vec![claims(&pair, &pair.claims, "/claims", "")]),
+            Section::new("counters", "All counters")
+                .intro("Before and after, means over the seeds.")
+                .tables(vec![every.table(&pair.variants)])
+                .folded(),
             switches(&plan.variants),
             parameters(experiment, plan),
             costs(plan.costs.table()),

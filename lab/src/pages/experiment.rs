@@ -2,7 +2,7 @@
 
 use super::variants::{changes, costs, deviations, switches};
 use crate::charts;
-use crate::experiments::Experiment;
+use crate::experiment::Experiment;
 use crate::runner::{Outcome, Plan};
 use coldset_report::experiment_json;
 use coldset_report::html::{facts, remarks, summary, Page, Section};
@@ -24,17 +24,13 @@ pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
             doc.doc.into(),
         ]);
     }
-    Section {
-        id: "experiment",
-        title: "Parameters of the experiment",
-        intro: format!(
+    Section::new("experiment", "Parameters of the experiment")
+        .intro(format!(
             "{}. Published in {}. Change: --param NAME=VALUE.",
             experiment.doc, experiment.source
-        ),
-        tables: vec![table],
-        folded: true,
-        ..Section::default()
-    }
+        ))
+        .tables(vec![table])
+        .folded()
 }
 
 /// What is judged, and apart from it what was put in.
@@ -94,33 +90,15 @@ pub fn experiment(
                 points: remarks(result),
                 ..Section::default()
             },
-            Section {
-                id: "measures",
-                title: "In one picture",
-                charts: measures,
-                ..Section::default()
-            },
-            Section {
-                id: "mechanism",
-                title: "Counters of the mechanism",
-                intro: "What explains the result, means over the seeds.".into(),
-                tables: vec![mechanism.table(all)],
-                ..Section::default()
-            },
-            Section {
-                id: "time",
-                title: "Over virtual time",
-                charts: over_time,
-                ..Section::default()
-            },
-            Section {
-                id: "counters",
-                title: "All counters",
-                intro: "Means over the seeds; what is 0 everywhere is left out.".into(),
-                tables: vec![every.table(all)],
-                folded: true,
-                ..Section::default()
-            },
+            Section::new("measures", "In one picture").charts(measures),
+            Section::new("mechanism", "Counters of the mechanism")
+                .intro("What explains the result, means over the seeds.")
+                .tables(vec![mechanism.table(all)]),
+            Section::new("time", "Over virtual time").charts(over_time),
+            Section::new("counters", "All counters")
+                .intro("Means over the seeds; what is 0 everywhere is left out.")
+                .tables(vec![every.table(all)])
+                .folded(),
             switches(&plan.variants),
             parameters(experiment, plan),
             deviations(vec![tables::deviations(result)]),

@@ -92,19 +92,11 @@ pub fn mrc(heading: &str, curves: &Curves, json: String, command: &str) -> Strin
         facts: curves.sampled.iter().map(estimate).collect(),
         summary: summary(curves),
         sections: vec![
-            Section {
-                id: "curves",
-                title: "Miss ratio over memory",
-                charts: vec![charts::curves(&curves.lines())],
-                ..Section::default()
-            },
-            Section {
-                id: "ratios",
-                title: "Figures",
-                intro: "Share of the references that miss, first touches included.".into(),
-                tables: vec![curves.table(0..curves.curves.len())],
-                ..Section::default()
-            },
+            Section::new("curves", "Miss ratio over memory")
+                .charts(vec![charts::curves(&curves.lines())]),
+            Section::new("ratios", "Figures")
+                .intro("Share of the references that miss, first touches included.")
+                .tables(vec![curves.table(0..curves.curves.len())]),
         ],
         command: command.into(),
         json,

@@ -224,43 +224,22 @@ pub fn replay(
         ],
         summary: summary(tables, variants),
         sections: vec![
-            Section {
-                id: "misses",
-                title: "Figures",
-                intro: "A miss is an access whose page had to be read from a device or from swap; the ratio is the \
-                        last variant's figure over the first one's."
-                    .into(),
-                tables: (0..tables.len()).map(|i| figures(tables, i)).collect(),
-                ..Section::default()
-            },
-            Section {
-                id: "curves",
-                title: "Miss ratio over memory",
-                charts: curves,
-                ..Section::default()
-            },
-            Section {
-                id: "time",
-                title: "Over the accesses",
-                charts: over_time,
-                ..Section::default()
-            },
-            Section {
-                id: "bounds",
-                title: "Exact policies",
-                intro: "LRU and OPT have the whole limit: no kernel memory is deducted.".into(),
-                tables: vec![bounds(tables)],
-                folded: true,
-                ..Section::default()
-            },
-            Section {
-                id: "counters",
-                title: "All counters",
-                intro: "What is 0 everywhere is left out.".into(),
-                tables: (0..tables.len()).map(|i| every(tables, i)).collect(),
-                folded: true,
-                ..Section::default()
-            },
+            Section::new("misses", "Figures")
+                .intro(
+                    "A miss is an access whose page had to be read from a device or from swap; the \
+                     ratio is the last variant's figure over the first one's.",
+                )
+                .tables((0..tables.len()).map(|i| figures(tables, i)).collect()),
+            Section::new("curves", "Miss ratio over memory").charts(curves),
+            Section::new("time", "Over the accesses").charts(over_time),
+            Section::new("bounds", "Exact policies")
+                .intro("LRU and OPT have the whole limit: no kernel memory is deducted.")
+                .tables(vec![bounds(tables)])
+                .folded(),
+            Section::new("counters", "All counters")
+                .intro("What is 0 everywhere is left out.")
+                .tables((0..tables.len()).map(|i| every(tables, i)).collect())
+                .folded(),
             switches(variants),
             costs(&Params::default()),
         ],

@@ -117,16 +117,12 @@ pub fn switches(variants: &[Variant]) -> Section {
         row.extend([patch.into(), (&info.doc).into()]);
         table.row(row);
     }
-    Section {
-        id: "switches",
-        title: "Switches in which the variants differ",
-        intro:
-            "Every change of behaviour is a switch; those that are equal everywhere are not shown."
-                .into(),
-        tables: vec![table],
-        folded: true,
-        ..Section::default()
-    }
+    Section::new("switches", "Switches in which the variants differ")
+        .intro(
+            "Every change of behaviour is a switch; those that are equal everywhere are not shown.",
+        )
+        .tables(vec![table])
+        .folded()
 }
 
 /// What experiments change in the table of costs; `tables` may be empty.
@@ -136,13 +132,9 @@ pub fn deviations(tables: Vec<Table>) -> Section {
         true => "None: it ran on the table as it is.",
         false => "Rows of the table of costs that are different here, and why.",
     };
-    Section {
-        id: "deviations",
-        title: "Deviations from the table of costs",
-        intro: intro.into(),
-        tables,
-        ..Section::default()
-    }
+    Section::new("deviations", "Deviations from the table of costs")
+        .intro(intro)
+        .tables(tables)
 }
 
 /// All costs of the machine with their source; changed ones are marked.
@@ -181,12 +173,8 @@ pub fn costs(costs: &Params) -> Section {
     if changed > 0 {
         intro += &format!(" {changed} changed for this run.");
     }
-    Section {
-        id: "parameters",
-        title: "Parameters of the simulated machine",
-        intro,
-        tables: vec![table],
-        folded: true,
-        ..Section::default()
-    }
+    Section::new("parameters", "Parameters of the simulated machine")
+        .intro(intro)
+        .tables(vec![table])
+        .folded()
 }

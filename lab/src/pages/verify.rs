@@ -2,7 +2,7 @@
 
 use super::variants::{costs, deviations};
 use crate::charts;
-use crate::rig::Costs;
+use crate::experiment::Costs;
 use crate::verify::{sensitivity_json, sensitivity_table, Sensitivity, Verified};
 use coldset_report::html::{capital, Page, Section, Summary};
 use coldset_report::shown::seeds;
@@ -127,36 +127,23 @@ pub fn verify(
         facts,
         summary: summary(verified),
         sections: vec![
-            Section {
-                id: "acceptance",
-                title: "Acceptance table",
-                intro: "Ours is the median over the seeds with half the 95 % confidence interval of the mean.".into(),
-                tables: claims,
-                ..Section::default()
-            },
-            Section {
-                id: "sensitivity",
-                title: "Sensitivity to assumed costs",
-                intro: "The same claims with the assumed costs halved and doubled: a sign that is not kept hangs \
-                        on a guess."
-                    .into(),
-                tables: changes.map(sensitivity_table).into_iter().collect(),
-                ..Section::default()
-            },
-            Section {
-                id: "measures",
-                title: "Before and after",
-                charts: pictures,
-                ..Section::default()
-            },
-            Section {
-                id: "mechanism",
-                title: "Counters of the mechanisms",
-                intro: "Means over the seeds.".into(),
-                tables: mechanisms,
-                folded: true,
-                ..Section::default()
-            },
+            Section::new("acceptance", "Acceptance table")
+                .intro(
+                    "Ours is the median over the seeds with half the 95 % confidence interval of \
+                     the mean.",
+                )
+                .tables(claims),
+            Section::new("sensitivity", "Sensitivity to assumed costs")
+                .intro(
+                    "The same claims with the assumed costs halved and doubled: a sign that is not \
+                     kept hangs on a guess.",
+                )
+                .tables(changes.map(sensitivity_table).into_iter().collect()),
+            Section::new("measures", "Before and after").charts(pictures),
+            Section::new("mechanism", "Counters of the mechanisms")
+                .intro("Means over the seeds.")
+                .tables(mechanisms)
+                .folded(),
             deviations(declared),
             costs(used.table()),
         ],

@@ -38,11 +38,11 @@ pub struct GenDump {
 /// A tier in a dump, pages since the last carry-over.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TierDump {
-    /// Refaulted.
+    /// Pages that came back.
     pub refaulted: u64,
-    /// Evicted.
+    /// Pages that left.
     pub evicted: u64,
-    /// Protected.
+    /// Pages that were kept.
     pub protected: u64,
     /// Moving average of refaults.
     pub avg_refaulted: u64,

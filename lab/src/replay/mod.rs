@@ -12,8 +12,8 @@ pub use inspect::{Command, LruvecDump};
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
-use crate::experiments::RunInput;
-use crate::rig::{Deviation, Host, Rig};
+use crate::experiment::{Deviation, Host, RunInput};
+use crate::rig::Rig;
 use coldset_engine::Switches;
 use coldset_machine::{MachineError, SwapConfig};
 
@@ -26,7 +26,7 @@ pub struct ReplayOptions {
     pub kernel_memory: bool,
     /// Anonymous pages of the program itself, always accessed.
     pub own_pages: u32,
-    /// Swap.
+    /// Where anonymous pages can go.
     pub swap: SwapConfig,
     /// Swappiness, 0..=200.
     pub swappiness: u16,

@@ -3,84 +3,18 @@
 //! An experiment says what hardware it wants ([`Host`]). Everything else of a machine comes from one
 //! place, here: the costs, the tick, the scale of sizes and times, kernel memory, fault-around, samples.
 
-mod costs;
 mod counts;
-mod effect;
-mod effort;
 mod failure;
 
-pub use costs::{Costs, Deviation};
 pub use counts::Counts;
-pub use effect::idle;
-pub use effort::Effort;
 pub use failure::Failure;
 
-use crate::experiments::{ExperimentError, RunInput};
+use crate::experiment::{ExperimentError, Host, RunInput};
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};
-use coldset_machine::device::DeviceKind;
-use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError, SwapConfig};
+use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError};
 use coldset_report::{RunResult, Samples};
-
-/// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
-/// scaled machine.
-#[derive(Clone, Debug)]
-pub struct Host {
-    /// What its counters begin with, where a run has several machines: `nodelay.`; empty for the one.
-    pub name: String,
-    /// CPUs, kept within 1 and 256. Dealt out to the nodes in equal runs.
-    pub cpus: u64,
-    /// NUMA nodes.
-    pub nodes: u32,
-    /// RAM in pages; none: only memcgs limit memory.
-    pub ram: Option<u64>,
-    /// Swap.
-    pub swap: SwapConfig,
-    /// Devices with files, by index.
-    pub devices: Vec<DeviceKind>,
-    /// vm.swappiness.
-    pub swappiness: u16,
-    /// vm.page-cluster: a fault reads up to 2^this pages from a swap device.
-    pub page_cluster: u32,
-    /// Pages read ahead beyond a buffered read.
-    pub read_ahead: u32,
-    /// Folios of an add batch, kept within 1 and 31.
-    pub batch: u64,
-    /// cgroup v2; v1 has no writeback by memcg.
-    pub cgroup_v2: bool,
-    /// Writers are throttled at the dirty limits.
-    pub dirty_balance: bool,
-    /// An OOM kill ends the run.
-    pub stop_at_oom: bool,
-    /// The first fold of memcg statistics, ns; none: one interval after the start.
-    pub fold_phase: Option<u64>,
-    /// Check all invariants of the engine after every reclaim (slow).
-    pub check: bool,
-}
-
-impl Default for Host {
-    /// One CPU and an NVMe drive, no swap, memory without end; the kernel's defaults.
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            cpus: 1,
-            nodes: 1,
-            ram: None,
-            swap: SwapConfig::None,
-            devices: vec![DeviceKind::Nvme],
-            swappiness: 60,
-            page_cluster: 3,
-            read_ahead: 0,
-            batch: BATCH_MAX as u64,
-            cgroup_v2: true,
-            dirty_balance: true,
-            stop_at_oom: false,
-            fold_phase: None,
-            check: false,
-        }
-    }
-}
 
 /// A machine under load.
 pub struct Rig {

@@ -1,7 +1,7 @@
 //! What can go wrong before or during a run.
 
 use crate::bounds::TooLong;
-use crate::experiments::ExperimentError;
+use crate::experiment::ExperimentError;
 use crate::fidelity::ReferenceError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
@@ -64,6 +64,9 @@ pub enum RunnerError {
         /// Why it has none.
         why: String,
     },
+    /// A parameter that no run has asked for.
+    #[error("--param {0} has no effect as the other parameters are: no run has asked for it; leave it out")]
+    Unasked(String),
     /// A trace that cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),

@@ -3,11 +3,12 @@
 use super::quantity::{show_effort, show_scale};
 use super::ran::{check_costs, Ran};
 use super::{RunnerError, Variant};
-use crate::experiments::{Experiment, RunInput, EXPERIMENTS};
-use crate::rig::Costs;
+use crate::experiment::{Asked, Costs, Experiment, RunInput};
+use crate::experiments::EXPERIMENTS;
+use crate::replay;
 use crate::runner::Progress;
 use coldset_machine::Params;
-use coldset_report::{Claim, Class, ExperimentResult, Header, RunResult};
+use coldset_report::{Claim, Class, Deviation, ExperimentResult, Header, RunResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -22,7 +23,7 @@ pub struct Plan {
     pub scale: u64,
     /// Effort in thousandths.
     pub effort_permille: u64,
-    /// Costs.
+    /// The table of costs, with what was set.
     pub costs: Costs,
     /// Parameters of the experiment that are not at their default.
     pub params: Vec<(String, String)>,
@@ -86,11 +87,54 @@ pub fn experiment(name: &str) -> Result<&'static Experiment, RunnerError> {
     })
 }
 
+/// Every deviation from the table of costs, with what declares it: an experiment, or `lab replay`.
+#[must_use]
+pub fn deviations() -> Vec<(&'static str, Deviation)> {
+    let of = EXPERIMENTS.iter().map(|e| (e.name, e.deviations));
+    let of = of.chain([("lab replay", replay::DEVIATIONS)]);
+    of.flat_map(|(name, all)| all.iter().map(move |d| (name, d.shown())))
+        .collect()
+}
+
 /// Claims of the experiment called `name`, of a variant `before` and one `after`: what
 /// [`compare`](crate::compare::compare) asks for. None if there is no such experiment.
 #[must_use]
 pub fn claims_of(name: &str) -> Vec<Claim> {
     experiment(name).map_or_else(|_| Vec::new(), |e| (e.claims)("before", "after"))
+}
+
+/// That the experiment has these parameters.
+///
+/// # Errors
+/// [`RunnerError::Name`] with the nearest name.
+pub fn check_params(
+    experiment: &Experiment,
+    params: &[(String, String)],
+) -> Result<(), RunnerError> {
+    let names = || experiment.params.iter().map(|p| p.name);
+    match params.iter().find(|(given, _)| names().all(|n| n != given)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let list = "see: coldset lab list --params";
+            Err(RunnerError::name(
+                "experiment parameter",
+                name,
+                names(),
+                list,
+            ))
+        }
+    }
+}
+
+/// That the runs have asked for every parameter that was given.
+///
+/// # Errors
+/// [`RunnerError::Unasked`] with the first one that changes nothing.
+pub fn check_asked(asked: &Asked, params: &[(String, String)]) -> Result<(), RunnerError> {
+    match asked.never(params) {
+        None => Ok(()),
+        Some(name) => Err(RunnerError::Unasked(name.to_owned())),
+    }
 }
 
 /// Runs every variant under every seed, in parallel, and judges the experiment's claims if there
@@ -103,13 +147,8 @@ pub fn run(
     plan: &Plan,
     progress: &Progress,
 ) -> Result<Outcome, RunnerError> {
-    for (name, _) in &plan.params {
-        if !experiment.params.iter().any(|p| p.name == name) {
-            let names = experiment.params.iter().map(|p| p.name);
-            let list = "see: coldset lab list --params";
-            return Err(RunnerError::name("experiment parameter", name, names, list));
-        }
-    }
+    check_params(experiment, &plan.params)?;
+    let asked = Asked::default();
     let pairs: Vec<(&Variant, u64)> = plan
         .variants
         .iter()
@@ -119,7 +158,10 @@ pub fn run(
         if progress.is_stopped() {
             return Err(RunnerError::Stopped);
         }
-        let input = plan.input(experiment, variant, seed);
+        let input = RunInput {
+            asked: asked.clone(),
+            ..plan.input(experiment, variant, seed)
+        };
         let done = (experiment.run)(&input);
         progress.step();
         done.map_err(|error| RunnerError::Experiment {
@@ -132,6 +174,7 @@ pub fn run(
     // All results first, then the first error: which one is reported must not depend on timing.
     let done: Vec<Result<RunResult, RunnerError>> = pairs.par_iter().map(one).collect();
     let runs = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    check_asked(&asked, &plan.params)?;
     let claims = match plan.variants.as_slice() {
         [before, .., after] => (experiment.claims)(&before.label, &after.label),
         _ => Vec::new(),
@@ -180,8 +223,7 @@ pub fn in_band(result: &ExperimentResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::ExperimentError;
-    use crate::rig::{Effort, Host};
+    use crate::experiment::{Effort, ExperimentError, Host, ParamDoc};
     use coldset_report::{Band, Claim};
 
     fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {
@@ -194,7 +236,10 @@ mod tests {
             });
         }
         let mut run = RunResult::new(input.variant.clone(), input.seed);
-        run.set("pgscan", input.operations(64_000) + input.seed);
+        run.set(
+            "pgscan",
+            input.operations(input.number("start")?) + input.seed,
+        );
         run.set(
             "ops",
             if input.switches.smaller_batch {
@@ -223,7 +268,10 @@ mod tests {
         after: "v5",
         extra: &[],
         scale: 64,
-        params: &[],
+        params: &[
+            ParamDoc::new("start", "64000", ""),
+            ParamDoc::new("idle", "", ""),
+        ],
         effort: Effort::Own("counting"),
         costs: &[],
         deviations: &[],
@@ -276,6 +324,19 @@ mod tests {
             "count, variant v2, seed 3: scale 1/64 leaves the file of 0; use 1/8 or larger"
         );
         assert!(!error.is_environment());
+    }
+
+    #[test]
+    fn a_parameter_that_no_run_asks_for_is_refused() {
+        let with = |names: &[&str]| {
+            let mut p = plan(&["base", "v5"], 2);
+            p.params = names.iter().map(|&n| (n.into(), "128000".into())).collect();
+            run(&EXPERIMENT, &p, &Progress::silent())
+        };
+        let pgscan = |o: Outcome| o.runs[0].counters["pgscan"].as_f64();
+        assert_eq!(with(&["start"]).map(pgscan).unwrap(), 1001.0);
+        let text = with(&["start", "idle"]).unwrap_err().to_string();
+        assert!(text.starts_with("--param idle has no effect"), "{text}");
     }
 
     #[test]

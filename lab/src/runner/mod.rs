@@ -3,7 +3,9 @@
 //! on how many threads there are: work is collected in the order in which it was listed.
 
 mod check;
+mod effect;
 mod error;
+mod evictable;
 mod experiment;
 mod pool;
 mod progress;
@@ -18,7 +20,10 @@ pub use check::{
     Checked, Judged, Verdict, SLACK_PAGES,
 };
 pub use error::RunnerError;
-pub use experiment::{claims_of, experiment, in_band, run, Outcome, Plan, SAMPLE_POINTS};
+pub use experiment::{
+    check_asked, check_params, claims_of, deviations, experiment, in_band, run, Outcome, Plan,
+    SAMPLE_POINTS,
+};
 pub use pool::with_jobs;
 pub use progress::Progress;
 pub use quantity::{

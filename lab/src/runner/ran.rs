@@ -1,8 +1,8 @@
 //! The costs of a run as they were: the table, what was set, and what the experiment declares.
 
+use super::effect::idle;
 use super::{Plan, RunnerError};
-use crate::experiments::{Experiment, RunInput};
-use crate::rig::{idle, Host};
+use crate::experiment::{Experiment, Host, RunInput};
 use coldset_machine::Params;
 use coldset_report::Deviation;
 use indexmap::IndexMap;
@@ -57,11 +57,11 @@ impl Ran {
 
     /// The experiment's deviations that hold.
     pub fn deviations(&self, experiment: &Experiment, plan: &Plan) -> Vec<Deviation> {
-        let overridden = |d: &crate::rig::Deviation| {
+        let overridden = |d: &crate::experiment::Deviation| {
             d.machine.is_empty() && plan.costs.were_set().contains(&d.name)
         };
         let hold = experiment.deviations.iter().filter(|d| !overridden(d));
-        hold.map(crate::rig::Deviation::shown).collect()
+        hold.map(crate::experiment::Deviation::shown).collect()
     }
 }
 
@@ -104,7 +104,7 @@ pub fn check_costs(runs: &[(&'static Experiment, RunInput)]) -> Result<(), Runne
 mod tests {
     use super::super::{experiment, run, Progress, Variant};
     use super::*;
-    use crate::rig::Costs;
+    use crate::experiment::Costs;
 
     fn plan(name: &str, set: &[(&str, u64)]) -> (&'static Experiment, Plan) {
         let experiment = experiment(name).unwrap();

@@ -1,8 +1,8 @@
 //! A trace over variants and limits.
 
+use super::evictable::Evictable;
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
-use crate::bounds::{lru, lru_at, opt, Bound, Sequence};
 use crate::charts::CurveLine;
 use crate::replay::{replay, Clock, Command, LruvecDump, Replay, ReplayOptions, MEMORY_MIN};
 use crate::runner::Progress;
@@ -28,7 +28,7 @@ const FOLD_INTERVAL: u64 = 2_000_000_000;
 /// What to replay a trace under.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
-    /// Variants.
+    /// What the trace is replayed over.
     pub variants: Vec<Variant>,
     /// Limits; none: [`MEMORY_DEFAULT`], without those that are too small.
     pub memory: Vec<Size>,
@@ -38,7 +38,7 @@ pub struct ReplayPlan {
     pub own_pages: u32,
     /// Swap; none: zram of the size of the trace if it has anonymous memory.
     pub swap: Option<SwapSpec>,
-    /// Swappiness.
+    /// vm.swappiness, 0 to 200.
     pub swappiness: u16,
     /// Pages mapped round a fault.
     pub fault_around: u32,
@@ -65,7 +65,7 @@ pub struct ReplayPlan {
 pub struct Memory {
     /// As asked for.
     pub size: Size,
-    /// Pages.
+    /// What that comes to for the trace.
     pub pages: u64,
 }
 
@@ -227,7 +227,7 @@ pub fn inspect_all(
 /// What [`inspect_all`] found for a variant.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Inspection {
-    /// Variant.
+    /// As it was named.
     pub variant: String,
     /// Accesses replayed.
     pub accesses: u64,
@@ -271,7 +271,7 @@ pub fn replay_all(
                 error,
             })
     };
-    let evictable = evictable(trace, &swap);
+    let evictable = Evictable::of(trace, &swap);
     let (done, sequence) = rayon::join(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
         || plan.bounds.then(|| evictable.sequence(trace)).transpose(),
@@ -279,7 +279,9 @@ pub fn replay_all(
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
     let curves = match &sequence {
-        Some(sequence) if plan.sample_points > 0 => evictable.curves(trace, sequence, plan),
+        Some(sequence) if plan.sample_points > 0 => {
+            evictable.curves(trace, sequence, plan.own_pages)
+        }
         _ => Vec::new(),
     };
     let curves = Arc::new(curves);
@@ -311,128 +313,6 @@ pub fn replay_all(
             }
         });
     Ok(tables.collect())
-}
-
-/// What exact policies could evict at all.
-struct Evictable {
-    /// Anonymous pages count.
-    anon: bool,
-    /// Different anonymous pages. They take frames where they cannot leave; elsewhere the first
-    /// touch of each reads nothing.
-    anon_pages: u64,
-}
-
-fn evictable(trace: &Trace, swap: &SwapConfig) -> Evictable {
-    let anon = *swap != SwapConfig::None;
-    let mut pages: Vec<(u8, u32)> = trace
-        .ops
-        .iter()
-        .filter(|op| op.kind.is_anon())
-        .map(|op| (op.object, op.page))
-        .collect();
-    pages.sort_unstable();
-    pages.dedup();
-    let anon_pages = pages.len() as u64;
-    Evictable { anon, anon_pages }
-}
-
-impl Evictable {
-    fn sequence(&self, trace: &Trace) -> Result<Sequence, RunnerError> {
-        let ops = trace
-            .ops
-            .iter()
-            .filter(|op| self.anon || !op.kind.is_anon());
-        Ok(Sequence::of_ops(ops)?)
-    }
-
-    /// Miss ratios of the exact policies over the memory, counted as in the tables: over all
-    /// accesses, first touches of anonymous pages being no miss.
-    fn curves(&self, trace: &Trace, sequence: &Sequence, plan: &ReplayPlan) -> Vec<CurveLine> {
-        let fixed = u64::from(plan.own_pages) + if self.anon { 0 } else { self.anon_pages };
-        let free = if self.anon { self.anon_pages } else { 0 };
-        let ratio = |bound: Bound| {
-            let misses = bound.misses.saturating_sub(free);
-            misses as f64 / (trace.ops.len() as f64).max(1.0)
-        };
-        let line = |name: &str, sizes: &[u32], bounds: Vec<Bound>| CurveLine {
-            name: name.into(),
-            points: sizes
-                .iter()
-                .zip(bounds)
-                .map(|(&size, bound)| (u64::from(size) + fixed, ratio(bound)))
-                .collect(),
-            error: None,
-        };
-        let lru_sizes = sizes(sequence.unique(), LRU_SIZES);
-        // OPT takes a pass a size.
-        let many = sequence.len() > LONG_SEQUENCE;
-        let opt_sizes = sizes(
-            sequence.unique(),
-            if many { OPT_SIZES / 3 } else { OPT_SIZES },
-        );
-        let (least_recent, clairvoyant) = rayon::join(
-            || lru_at(sequence, &lru_sizes),
-            || opt_sizes.par_iter().map(|&s| opt(sequence, s)).collect(),
-        );
-        vec![
-            line("exact LRU", &lru_sizes, least_recent),
-            line("OPT", &opt_sizes, clairvoyant),
-        ]
-    }
-
-    /// Exact policies with all of the limit but the pages that cannot leave. Kernel memory is
-    /// not deducted: what they reach is out of reach for any policy under the same limit.
-    fn bounds(
-        &self,
-        trace: &Trace,
-        sequence: Option<&Sequence>,
-        memory: u64,
-        own: u32,
-    ) -> IndexMap<String, Number> {
-        let capacity =
-            memory.saturating_sub(u64::from(own) + if self.anon { 0 } else { self.anon_pages });
-        let mut out = IndexMap::new();
-        let mut put = |name: &str, value: u64| {
-            out.insert(name.to_owned(), Number::Int(value));
-        };
-        put("memory_pages", memory);
-        put("capacity_pages", capacity);
-        put("accesses", trace.ops.len() as u64);
-        put("unique_pages", trace.unique_pages);
-        let Some(sequence) = sequence else { return out };
-        put("evictable_accesses", sequence.len() as u64);
-        put(
-            "anon_first_touches",
-            if self.anon { self.anon_pages } else { 0 },
-        );
-        put("compulsory_misses", u64::from(sequence.unique()));
-        let frames = u32::try_from(capacity).unwrap_or(u32::MAX);
-        let (least_recent, clairvoyant) =
-            rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
-        let mut put = |name: &str, bound: Bound| {
-            out.insert(format!("{name}_misses"), Number::Int(bound.misses));
-            out.insert(format!("{name}_refaults"), Number::Int(bound.refaults()));
-        };
-        put("lru", least_recent);
-        put("opt", clairvoyant);
-        out
-    }
-}
-
-/// Sizes of the curve of exact LRU and of OPT.
-const LRU_SIZES: u64 = 96;
-const OPT_SIZES: u64 = 24;
-/// References beyond which OPT gets fewer sizes.
-const LONG_SEQUENCE: usize = 20_000_000;
-
-/// `n` sizes at equal distances up to `unique` pages.
-fn sizes(unique: u32, n: u64) -> Vec<u32> {
-    let mut sizes: Vec<u32> = (1..=n)
-        .map(|i| (u64::from(unique) * i / n) as u32)
-        .filter(|&s| s > 0)
-        .collect();
-    sizes.dedup();
-    sizes
 }
 
 fn number(value: i64) -> Number {

@@ -1,7 +1,7 @@
 //! One configuration under one seed, and its key.
 
 use super::version::{hex, version};
-use crate::rig::Costs;
+use crate::experiment::Costs;
 use crate::runner::{experiment, show_effort, show_scale, RunnerError, Variant};
 use crate::traces::Trace;
 use indexmap::IndexMap;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct Memory {
     /// As written.
     pub text: String,
-    /// Pages.
+    /// What that comes to for the trace.
     pub pages: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct Memory {
 pub enum What {
     /// An experiment.
     Experiment {
-        /// Name.
+        /// Which one, as in `lab list`.
         name: String,
         /// Denominator of the scale.
         scale: u64,

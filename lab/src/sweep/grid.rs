@@ -3,11 +3,11 @@
 use super::cell::{Cell, Memory, What};
 use super::settings::{normal, products, seeds, texts, Place, KEYS, TABLES};
 use super::SweepError;
-use crate::experiments::{Experiment, RunInput};
+use crate::experiment::{Experiment, RunInput};
 use crate::replay::MEMORY_MIN;
 use crate::runner::{
-    check_costs, experiment, parse_effort, parse_scale, show_effort, show_scale, Size, SwapSpec,
-    Variant, MEMORY_DEFAULT,
+    check_costs, check_params, experiment, parse_effort, parse_scale, show_effort, show_scale,
+    Size, SwapSpec, Variant, MEMORY_DEFAULT,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_machine::Params;
@@ -247,7 +247,7 @@ fn experiments(part: &Map<String, Value>, cells: &mut Vec<Cell>) -> Result<(), S
         let variants = list(part, "variants")?
             .unwrap_or_else(|| defaults.iter().map(|&v| v.to_owned()).collect());
         for params in tables(part, "params")? {
-            known_params(experiment, &params)?;
+            check_params(experiment, &params).map_err(|e| format!("{}: {e}", experiment.name))?;
             for costs in &costs {
                 for &scale in &scales {
                     effective(experiment, scale, &params, costs)?;
@@ -269,18 +269,6 @@ fn experiments(part: &Map<String, Value>, cells: &mut Vec<Cell>) -> Result<(), S
                     }
                 }
             }
-        }
-    }
-    Ok(())
-}
-
-fn known_params(experiment: &Experiment, params: &[(String, String)]) -> Result<(), String> {
-    for (name, _) in params {
-        if !experiment.params.iter().any(|p| p.name == name) {
-            let names = experiment.params.iter().map(|p| p.name);
-            let list = "see: coldset lab list --params";
-            let error = crate::runner::RunnerError::name("experiment parameter", name, names, list);
-            return Err(format!("{}: {error}", experiment.name));
         }
     }
     Ok(())

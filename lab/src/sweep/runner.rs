@@ -3,10 +3,10 @@
 use super::cell::{content, What};
 use super::store::{Row, Store};
 use super::{Cell, SweepError};
-use crate::experiments::RunInput;
+use crate::experiment::RunInput;
 use crate::runner::{
-    experiment, replay_all, show_effort, show_scale, Progress, ReplayPlan, RunnerError, Size,
-    SwapSpec, Variant,
+    check_asked, experiment, replay_all, show_effort, show_scale, Progress, ReplayPlan,
+    RunnerError, Size, SwapSpec, Variant,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_engine::presets;
@@ -158,6 +158,7 @@ fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError
         seed: cell.seed,
         error,
     })?;
+    check_asked(&input.asked, params)?;
     let value = |(name, value): (String, Number)| (name, value.as_f64());
     Ok(done.counters.into_iter().map(value).collect())
 }

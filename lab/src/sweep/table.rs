@@ -1,7 +1,7 @@
 //! Means over the seeds, and their table.
 
 use super::{Cell, Rows};
-use crate::experiments::Experiment;
+use crate::experiment::Experiment;
 use crate::stats::{Interval, Spread};
 use coldset_report::{human, Align, Measure, Style, Table};
 use indexmap::{IndexMap, IndexSet};

@@ -9,8 +9,8 @@ pub use sensitivity::{
 };
 pub use text::render_verify;
 
-use crate::experiments::{Experiment, EXPERIMENTS};
-use crate::rig::Costs;
+use crate::experiment::{Costs, Experiment};
+use crate::experiments::EXPERIMENTS;
 use crate::runner::{check_costs, experiment, run, Plan, Progress, RunnerError, Variant};
 use coldset_report::{Class, ExperimentResult};
 use rayon::prelude::*;
@@ -24,7 +24,7 @@ pub struct VerifyPlan {
     pub seeds: u64,
     /// Effort in thousandths.
     pub effort_permille: u64,
-    /// Costs.
+    /// The table of costs, with what was set.
     pub costs: Costs,
 }
 

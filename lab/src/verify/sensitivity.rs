@@ -2,7 +2,7 @@
 //! (`docs/rules/machine.md#costs`).
 
 use super::{verify, Verified, VerifyPlan};
-use crate::rig::Costs;
+use crate::experiment::Costs;
 use crate::runner::Progress;
 use coldset_machine::params::Mark;
 use coldset_report::{Align, ClaimResult, Class, Style, Subject, Table};
@@ -57,7 +57,7 @@ impl Costing {
 /// A claim under other costs.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// Experiment.
+    /// Whose claim it is.
     pub experiment: &'static str,
     /// Claim as it came out with the costs as they are.
     pub usual: ClaimResult,

@@ -18,7 +18,7 @@ use crate::vm::held::{FolioRef, NewPages};
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId};
 use std::ops::Range;
 
 /// Why a page is brought into the page cache.
@@ -149,16 +149,8 @@ impl World {
         if matches!(slot, Slot::Folio(_)) {
             return None;
         }
-        let lruvec = self.engine.lruvec_id(memcg, ctx.node);
-        let id = self.engine.folio_alloc(NewFolio {
-            lruvec,
-            object,
-            index: page,
-            order: 0,
-            zone: 0,
-            flags: Flags::LOCKED | Flags::OWNED,
-        });
-        self.objects[object.idx()].set_slot(page, Slot::Folio(id));
+        let flags = Flags::LOCKED | Flags::OWNED;
+        let id = self.insert_folio(memcg, ctx.node, object, page, flags);
         let faulted = matches!(purpose, Purpose::Fault | Purpose::Around);
         if let (Slot::Shadow(shadow), true) = (slot, purpose != Purpose::Write) {
             let site = match faulted {

@@ -9,7 +9,7 @@ use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::vm::tmpfs::Use;
 use crate::world::World;
-use coldset_engine::{Counter, Flags, FolioId, NewFolio, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, ObjectId};
 
 /// Entries whose pages are given back in one hold of the lock: a batch (`docs/rules/batches.md`).
 const ZAP_BATCH: u32 = 31;
@@ -293,16 +293,8 @@ impl Machine {
                     return Ok(0);
                 }
                 charge.keep();
-                let lruvec = w.engine.lruvec_id(ctx.memcg, ctx.node);
-                let id = w.engine.folio_alloc(NewFolio {
-                    lruvec,
-                    object,
-                    index: page,
-                    order: 0,
-                    zone: 0,
-                    flags: Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE,
-                });
-                w.objects[object.idx()].set_slot(page, Slot::Folio(id));
+                let flags = Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE;
+                let id = w.insert_folio(ctx.memcg, ctx.node, object, page, flags);
                 w.engine.lru_add(ctx.cpu(), id, true);
                 FolioRef::of(self, id)
             }

@@ -3,7 +3,7 @@
 use super::swap_area::{Held, Store, Swap};
 use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
-use crate::mem::{Fill, Slot};
+use crate::mem::Fill;
 use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::reclaim::Written;
@@ -11,7 +11,7 @@ use coldset_engine::swap::frees_slot_at_swap_in;
 use coldset_engine::swap::slots::SwapSlot;
 use coldset_engine::swap::zram::PageClass;
 use coldset_engine::workingset::refault::RefaultSite;
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, NodeId, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, NodeId, ObjectId};
 
 impl World {
     /// A slot for an anonymous folio, charged to its memcg.
@@ -286,22 +286,14 @@ impl World {
         slot: u32,
         owner: MemcgId,
     ) -> FolioId {
-        let lruvec = self.engine.lruvec_id(owner, ctx.node);
-        let id = self.engine.folio_alloc(NewFolio {
-            lruvec,
-            object,
-            index: page,
-            order: 0,
-            zone: 0,
-            flags: Flags::ANON | Flags::SWAPBACKED | Flags::LOCKED | Flags::UPTODATE,
-        });
+        let flags = Flags::ANON | Flags::SWAPBACKED | Flags::LOCKED | Flags::UPTODATE;
+        let id = self.insert_folio(owner, ctx.node, object, page, flags);
         let swap = self.swap.as_mut().expect("swapped page");
         let (shadow, version) = (swap.shadow(slot), swap.version(slot));
         self.engine.count(owner, Counter::Pswpin, 1);
         if let Some(shadow) = shadow {
             self.engine.refault(id, shadow, RefaultSite::Fault);
         }
-        self.objects[object.idx()].set_slot(page, Slot::Folio(id));
         if let Some(c) = &mut self.objects[object.idx()].contents {
             c.memory[page as usize] = version;
         }

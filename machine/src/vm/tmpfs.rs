@@ -12,7 +12,7 @@ use crate::mem::{Backing, Object, Slot};
 use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::workingset::refault::RefaultSite;
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, NewFolio, ObjectId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId};
 
 /// What a page of a tmpfs file is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,22 +106,11 @@ impl World {
         purpose: Use,
     ) -> FolioId {
         let from = self.objects[object.idx()].slot(page);
-        let lruvec = self.engine.lruvec_id(owner, ctx.node);
-        let id = self.engine.folio_alloc(NewFolio {
-            lruvec,
-            object,
-            index: page,
-            order: 0,
-            zone: 0,
-            flags: Flags::SWAPBACKED
-                | Flags::OWNED
-                | Flags::LOCKED
-                | Flags::UPTODATE
-                | Flags::DIRTY,
-        });
+        let flags =
+            Flags::SWAPBACKED | Flags::OWNED | Flags::LOCKED | Flags::UPTODATE | Flags::DIRTY;
+        let id = self.insert_folio(owner, ctx.node, object, page, flags);
         // One reference for the index, one for the caller.
         self.engine.folio_get(id, 1);
-        self.objects[object.idx()].set_slot(page, Slot::Folio(id));
         if let Slot::Swap(slot) = from {
             let swap = self.swap.as_ref().expect("swapped page");
             let (shadow, version) = (swap.shadow(slot), swap.version(slot));

@@ -54,14 +54,7 @@ impl Policy {
             Flags::OWNED | Flags::UPTODATE
         };
         let eng = &mut self.engine;
-        let id = eng.folio_alloc(NewFolio {
-            lruvec: book.lruvec,
-            object: book.object,
-            index: page as u32,
-            order: 0,
-            zone: 0,
-            flags,
-        });
+        let id = eng.folio_alloc(NewFolio::page(book.lruvec, book.object, page as u32, flags));
         if !book.anon {
             eng.folio_get(id, 1);
         }

@@ -13,8 +13,8 @@ pub enum JournalError {
     Format(String),
     /// It was written in another format.
     #[error(
-        "the journal has format {0}, this version reads format 3; replay it with the version of \
-         coldset that wrote it"
+        "the journal has format {0}, this version reads format 3; record it again, or replay it with \
+         the version of coldset that wrote it"
     )]
     Version(String),
     /// Its bytes are not those that were written.

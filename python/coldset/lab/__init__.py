@@ -13,7 +13,7 @@ show themselves in Jupyter. Figures are those of the command `coldset lab`, to t
 
 from __future__ import annotations
 
-from ._lists import costs, experiments, params, switches, variants
+from ._lists import costs, deviations, experiments, params, switches, variants
 from ._result import Chart, Charts, Result
 from ._run import mrc, replay, run
 from ._sweep import Cell, Failed, Sweep, cells, sweep
@@ -29,6 +29,7 @@ __all__ = [
     "Sweep",
     "cells",
     "costs",
+    "deviations",
     "experiments",
     "mrc",
     "params",

@@ -16,7 +16,8 @@ def _rows(what: str, variant: str = "base") -> list[dict[str, Any]]:
 
 
 def experiments(*, backend: Backend = "pandas") -> Any:
-    """The published experiments: a frame with name, what it is, before, after, scale and source.
+    """The published experiments: a frame with name, what it is, before, after, scale, source and
+    costs that are different there.
 
     >>> import coldset.lab
     >>> "mongodb" in set(coldset.lab.experiments()["experiment"])
@@ -58,3 +59,9 @@ def costs(*, backend: Backend = "pandas") -> Any:
     """Costs of the simulated machine with unit, source and mark: P published, A assumed, S a setting of
     the model; for `run(..., cost=...)`."""
     return frame(columns(_rows("costs")), backend)
+
+
+def deviations(*, backend: Backend = "pandas") -> Any:
+    """Costs that an experiment, or a replay, declares to be different from the one table, and why;
+    `run(..., cost=...)` overrides them."""
+    return frame(columns(_rows("deviations")), backend)

@@ -1,7 +1,7 @@
 //! What came of a run or a replay, as columns and JSON.
 
 use coldset_lab::charts::{self, Chart};
-use coldset_lab::experiments::Experiment;
+use coldset_lab::experiment::Experiment;
 use coldset_lab::mrc::{mrc_json, render_mrc, Curves};
 use coldset_lab::pages;
 use coldset_lab::report::{experiment_json, render_text, Style};

@@ -5,9 +5,9 @@ use super::job::LabJob;
 use super::result::Outcome;
 use crate::errors::named;
 use coldset_lab::bounds::Sequence;
+use coldset_lab::experiment::Costs;
 use coldset_lab::mrc::{curves, MrcPlan, Sample};
 use coldset_lab::report::human;
-use coldset_lab::rig::Costs;
 use coldset_lab::runner::{
     experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan, ReplayPlan,
     RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,

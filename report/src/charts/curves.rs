@@ -1,8 +1,18 @@
 //! Miss-ratio curves.
 
-use super::spec::{axis, chart, short, Data, WIDTH};
-use super::{Chart, CurveLine};
+use super::spec::{axis, chart, short, Chart, Data, WIDTH};
 use serde_json::json;
+
+/// One line of a miss-ratio curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurveLine {
+    /// Policy.
+    pub name: String,
+    /// (memory in pages, misses / accesses), ascending. A single point is drawn as a mark.
+    pub points: Vec<(u64, f64)>,
+    /// Greatest absolute error of a ratio, where it was sampled.
+    pub error: Option<f64>,
+}
 
 /// Most points of a line; further ones are thinned out.
 const POINTS_MAX: usize = 200;

@@ -1,7 +1,6 @@
 //! Distributions of latency: how many operations took longer than a time.
 
-use super::spec::{axis, chart, colour, short, Data, VARIANTS_MAX, WIDTH};
-use super::Chart;
+use super::spec::{axis, chart, colour, short, Chart, Data, VARIANTS_MAX, WIDTH};
 use crate::RunResult;
 use indexmap::IndexMap;
 use serde_json::json;

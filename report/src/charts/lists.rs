@@ -2,9 +2,8 @@
 
 use super::frame::{Frame, Lines};
 use super::over_time::about;
-use super::spec::{chart, short, Data, WIDTH};
+use super::spec::{chart, short, Chart, Data, WIDTH};
 use super::topics::{LISTS, PLAIN_LISTS};
-use super::Chart;
 use serde_json::json;
 
 /// Columns of the map.

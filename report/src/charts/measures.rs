@@ -1,7 +1,6 @@
 //! What the claims measure, as bars with intervals beside the variant that stands for before.
 
-use super::spec::{chart, colour, short, Data, VARIANTS_MAX, WIDTH};
-use super::Chart;
+use super::spec::{chart, colour, short, Chart, Data, VARIANTS_MAX, WIDTH};
 use crate::{Direction, ExperimentResult, Published, Subject};
 use serde_json::json;
 

@@ -16,35 +16,9 @@ mod topics;
 use crate::{ExperimentResult, Number, RunResult};
 use frame::{Frame, Lines};
 use indexmap::IndexMap;
-use serde::Serialize;
-use serde_json::Value;
 
-pub use curves::curves;
-pub use spec::id;
-
-/// A chart.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Chart {
-    /// Short name, unique in its list; letters, digits, `-` and `_` only.
-    pub id: String,
-    /// Heading.
-    pub title: String,
-    /// How to read it, in a sentence or two.
-    pub about: String,
-    /// The Vega-Lite specification.
-    pub spec: Value,
-}
-
-/// One line of a miss-ratio curve.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CurveLine {
-    /// Policy.
-    pub name: String,
-    /// (memory in pages, misses / accesses), ascending. A single point is drawn as a mark.
-    pub points: Vec<(u64, f64)>,
-    /// Greatest absolute error of a ratio, where it was sampled.
-    pub error: Option<f64>,
-}
+pub use curves::{curves, CurveLine};
+pub use spec::{id, Chart};
 
 /// Charts of an experiment: what the claims measure, generations over time, rates and levels over
 /// virtual time, distributions of latency. Without samples in the runs (or without runs), those that

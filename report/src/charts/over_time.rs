@@ -1,9 +1,8 @@
 //! Rates and levels over time, all variants on one axis.
 
 use super::frame::{Frame, Lines, BINS};
-use super::spec::{axis, chart, colour, short, Data, VARIANTS_MAX, WIDTH};
+use super::spec::{axis, chart, colour, short, Chart, Data, VARIANTS_MAX, WIDTH};
 use super::topics::{Kind, Topic, TOPICS};
-use super::Chart;
 use serde_json::{json, Value};
 
 /// The run that the others are compared with.

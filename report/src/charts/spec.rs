@@ -1,7 +1,20 @@
 //! Parts of specifications: data, axes, colours.
 
-use super::Chart;
+use serde::Serialize;
 use serde_json::{json, Value};
+
+/// A chart.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chart {
+    /// Short name, unique in its list; letters, digits, `-` and `_` only.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// How to read it, in a sentence or two.
+    pub about: String,
+    /// The Vega-Lite specification.
+    pub spec: Value,
+}
 
 /// The version of the language.
 const SCHEMA: &str = "https://vega.github.io/schema/vega-lite/v5.json";

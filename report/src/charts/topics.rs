@@ -7,7 +7,7 @@ pub enum Kind {
     Rate,
     /// Nanoseconds so far of all tasks: drawn as milliseconds in each second.
     Share,
-    /// Levels.
+    /// What is there at a moment.
     Level,
 }
 

@@ -57,7 +57,7 @@ impl Verdict {
 pub struct Row {
     /// Name: that of the claim, or of the counter.
     pub name: String,
-    /// Counter.
+    /// What is counted.
     pub counter: String,
     /// Unit; empty for none.
     pub unit: String,
@@ -65,9 +65,9 @@ pub struct Row {
     pub direction: Direction,
     /// The experiment makes a claim about it.
     pub claimed: bool,
-    /// Before.
+    /// In the first result.
     pub before: CounterSummary,
-    /// After.
+    /// In the second one.
     pub after: CounterSummary,
     /// after / before, seed by seed; none after 0.
     pub ratio: Option<Spread>,

@@ -25,17 +25,17 @@ pub enum CompareError {
     /// Two experiments.
     #[error("the files are of two experiments, {before} and {after}; compare results of one")]
     Experiments {
-        /// Before.
+        /// That of the first file.
         before: String,
-        /// After.
+        /// That of the second one.
         after: String,
     },
     /// Nothing in common.
     #[error("the files have no variant in common ({before}; {after}); run both with the same --variants")]
     NoVariant {
-        /// Before.
+        /// Those of the first file.
         before: String,
-        /// After.
+        /// Those of the second one.
         after: String,
     },
     /// Nothing in common.

@@ -24,13 +24,49 @@ pub struct Section {
     pub tables: Vec<Table>,
     /// Sentences.
     pub points: Vec<String>,
-    /// Charts.
+    /// Pictures, below the tables.
     pub charts: Vec<Chart>,
     /// Shown on request, and on paper.
     pub folded: bool,
 }
 
 impl Section {
+    /// An empty one.
+    #[must_use]
+    pub fn new(id: &'static str, title: &'static str) -> Self {
+        Self {
+            id,
+            title,
+            ..Self::default()
+        }
+    }
+
+    /// How to read it.
+    #[must_use]
+    pub fn intro(self, intro: impl Into<String>) -> Self {
+        let intro = intro.into();
+        Self { intro, ..self }
+    }
+
+    /// With these tables.
+    #[must_use]
+    pub fn tables(self, tables: Vec<Table>) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// With these charts.
+    #[must_use]
+    pub fn charts(self, charts: Vec<Chart>) -> Self {
+        Self { charts, ..self }
+    }
+
+    /// Shown on request.
+    #[must_use]
+    pub fn folded(self) -> Self {
+        let folded = true;
+        Self { folded, ..self }
+    }
+
     fn is_empty(&self) -> bool {
         self.tables.iter().all(Table::is_empty) && self.charts.is_empty() && self.points.is_empty()
     }

@@ -3,11 +3,12 @@
 
 use super::*;
 
-/// A public trace, or nothing (and a message) where the traces are not at hand.
-fn public(name: &str, options: &TraceOptions, format: Format) -> Option<Trace> {
-    let trace = public_as(name, options, None)?;
-    assert_eq!(trace.0, format, "{name}");
-    Some(trace.1)
+/// A public trace, read with default options if it is recognised as one of `format`; nothing (and a message)
+/// where the traces are not at hand.
+fn public(name: &str, format: Format) -> Option<Trace> {
+    let (found, trace) = public_as(name, &TraceOptions::default(), None)?;
+    assert_eq!(found, format, "{name}");
+    Some(trace)
 }
 
 fn public_as(name: &str, options: &TraceOptions, given: Option<Format>) -> Option<(Format, Trace)> {
@@ -22,6 +23,11 @@ fn public_as(name: &str, options: &TraceOptions, given: Option<Format>) -> Optio
     Some((format, trace))
 }
 
+fn check(name: &str, trace: &Trace, references: usize, unique: u64) {
+    let counts = (trace.ops.len(), trace.unique_pages);
+    assert_eq!(counts, (references, unique), "{name}");
+}
+
 #[test]
 fn arc_counts() {
     for (name, blocks_per_page, unique) in
@@ -31,17 +37,18 @@ fn arc_counts() {
             blocks_per_page,
             ..TraceOptions::default()
         };
-        let Some(trace) = public(&format!("arc/{name}.lis.zst"), &options, Format::Arc) else {
+        let Some((format, trace)) = public_as(&format!("arc/{name}.lis.zst"), &options, None)
+        else {
             return;
         };
-        assert_eq!(trace.unique_pages, unique, "{name}");
+        assert_eq!(
+            (format, trace.unique_pages),
+            (Format::Arc, unique),
+            "{name}"
+        );
     }
     for (name, references) in [("OLTP", 914_145), ("P3", 3_912_296), ("P6", 12_672_123)] {
-        let Some(trace) = public(
-            &format!("arc/{name}.lis.zst"),
-            &TraceOptions::default(),
-            Format::Arc,
-        ) else {
+        let Some(trace) = public(&format!("arc/{name}.lis.zst"), Format::Arc) else {
             return;
         };
         assert_eq!(trace.ops.len(), references, "{name}: one page a block");
@@ -65,18 +72,10 @@ fn lirs_counts() {
         ("sprite", 133_996, 7_075),
         ("zigzag", 52_001, 2_001),
     ] {
-        let Some(trace) = public(
-            &format!("lirs/{name}.trace.gz"),
-            &TraceOptions::default(),
-            Format::Lirs,
-        ) else {
+        let Some(trace) = public(&format!("lirs/{name}.trace.gz"), Format::Lirs) else {
             return;
         };
-        assert_eq!(
-            (trace.ops.len(), trace.unique_pages),
-            (references, unique),
-            "{name}"
-        );
+        check(name, &trace, references, unique);
     }
 }
 
@@ -90,32 +89,26 @@ fn address_counts() {
         ("twolf", 482_824, 89, 27),
     ] {
         let name = format!("address/{name}.trace.gz");
-        let Some(trace) = public(&name, &TraceOptions::default(), Format::Address) else {
+        let Some(trace) = public(&name, Format::Address) else {
             return;
         };
+        check(&name, &trace, references, unique);
         let count = trace.ops.len() as u64;
-        assert_eq!((count, trace.unique_pages), (references, unique), "{name}");
         assert_eq!((trace.writes * 100 + count / 2) / count, stores, "{name}");
     }
 }
 
 #[test]
 fn cloudphysics_counts() {
-    let Some(blocks) = public(
-        "cloudphysics/w106.trace.xz",
-        &TraceOptions::default(),
-        Format::CloudPhysics,
-    ) else {
-        return;
-    };
-    assert_eq!(
-        (blocks.ops.len(), blocks.unique_pages),
-        (5_292_456, 275_171)
+    let blocks = public("cloudphysics/w106.trace.xz", Format::CloudPhysics);
+    let requests = public(
+        "cloudphysics/cloudPhysicsIO.csv.xz",
+        Format::CloudPhysicsCsv,
     );
-    let name = "cloudphysics/cloudPhysicsIO.csv.xz";
-    let Some(requests) = public(name, &TraceOptions::default(), Format::CloudPhysicsCsv) else {
+    let (Some(blocks), Some(requests)) = (blocks, requests) else {
         return;
     };
+    check("w106", &blocks, 5_292_456, 275_171);
     assert_eq!(requests.unique_pages, 269_210);
 }
 
@@ -133,11 +126,7 @@ fn cache2k_counts() {
         let Some((_, trace)) = public_as(&name, &TraceOptions::default(), given) else {
             return;
         };
-        assert_eq!(
-            (trace.ops.len(), trace.unique_pages),
-            (references, unique),
-            "{name}"
-        );
+        check(&name, &trace, references, unique);
     }
 }
 
@@ -145,7 +134,7 @@ fn cache2k_counts() {
 fn plain_cache2k_keys_are_recognised() {
     for name in ["web07", "web12"] {
         let name = format!("cache2k/{name}.trace.xz");
-        if public(&name, &TraceOptions::default(), Format::Cache2k).is_none() {
+        if public(&name, Format::Cache2k).is_none() {
             return;
         }
     }

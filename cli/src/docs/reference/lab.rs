@@ -2,7 +2,8 @@
 
 use super::markdown::{code, prose, Page};
 use crate::lab::list::{device_doc, format_doc};
-use coldset_lab::experiments::{Experiment, EXPERIMENTS};
+use coldset_lab::experiment::Experiment;
+use coldset_lab::experiments::EXPERIMENTS;
 use coldset_lab::fidelity::Case;
 use coldset_lab::report::{human, Band, Claim, Class, Published};
 use coldset_lab::runner::show_scale;

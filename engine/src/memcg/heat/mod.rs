@@ -13,6 +13,7 @@ mod links;
 mod posted;
 mod rules;
 mod score;
+mod visit;
 mod wheel;
 
 #[cfg(test)]
@@ -23,22 +24,11 @@ pub use config::{HeatConfig, HeatLevel, HeatLevels, RING};
 pub use posted::PostedHeat;
 pub use rules::{adjusted, posted_delta, refault_rule};
 pub use score::{Means, Score, ONE};
+pub use visit::VisitStats;
 pub use wheel::{DecayWheel, WheelCall};
 
 use crate::ids::MemcgId;
 use std::collections::BTreeMap;
-
-/// What a visit of a memcg has brought.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-pub struct VisitStats {
-    /// LRU pages scanned.
-    pub scanned: u64,
-    /// LRU pages freed.
-    pub reclaimed: u64,
-    /// The visit opened a new generation.
-    pub aged: bool,
-}
 
 /// Heat of all memcgs of one node.
 #[derive(Clone, Debug, Default)]

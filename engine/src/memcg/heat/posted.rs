@@ -2,7 +2,7 @@
 
 use super::config::{HeatConfig, HeatLevel};
 use super::rules::{adjusted, posted_delta, refault_rule};
-use super::VisitStats;
+use super::visit::VisitStats;
 use crate::ids::Nanos;
 
 /// Heat of one (memcg, node).

@@ -1,7 +1,7 @@
 //! Two scores of a memcg, each compared with the mean of its peers (`docs/rules/heat.md#decay-wheel`): how much of what
 //! is scanned comes free, and how many refaults a freed page costs.
 
-use super::VisitStats;
+use super::visit::VisitStats;
 
 /// 1 in the fixed-point numbers of scores.
 pub const ONE: u64 = 1 << 16;

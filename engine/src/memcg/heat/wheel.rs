@@ -13,7 +13,7 @@ use super::config::{HeatConfig, HeatLevel, RING};
 use super::links::Lists;
 use super::rules::{adjusted, posted_delta, refault_rule};
 use super::score::{Means, Score};
-use super::VisitStats;
+use super::visit::VisitStats;
 use crate::ids::{MemcgId, Nanos};
 
 /// Priorities a call can have: 0 to 12.

@@ -10,9 +10,8 @@ use super::phone::killer::{self, Kept};
 use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
 use crate::draw::Stream;
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, RunInput};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
 use coldset_report::RunResult;
@@ -25,7 +24,7 @@ use std::rc::Rc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "android-heavy",
     doc: "23 apps kept in the background, then the camera; a faulty backport must be flagged",
-    source: super::ANDROID,
+    source: super::published::ANDROID,
     before: "base",
     after: "android_backport",
     extra: &["v5"],
@@ -34,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: COSTS,
     deviations: &[],
-    hosts: |input| hosts(input, PARAMS),
+    hosts,
     run,
     claims: claims::claims,
     mechanism: &[
@@ -59,31 +58,15 @@ const PARAMS: &[ParamDoc] = &[
     params::FIRMWARE_MIB,
     params::ZRAM_MIB.or("16384"),
     params::APPS.or("23"),
-    ParamDoc {
-        name: "use_s",
-        default: "25",
-        doc: "seconds that each app is used, before effort",
-    },
-    ParamDoc {
-        name: "camera_anon_mib",
-        default: "1843",
-        doc: "anonymous memory of the camera, MiB",
-    },
-    ParamDoc {
-        name: "camera_file_mib",
-        default: "350",
-        doc: "files of the camera, MiB",
-    },
+    ParamDoc::new("use_s", "25", "seconds that each app is used, before effort"),
+    ParamDoc::new("camera_anon_mib", "1843", "anonymous memory of the camera, MiB"),
+    ParamDoc::new("camera_file_mib", "350", "files of the camera, MiB"),
     params::CPUS,
     params::SWAPPINESS,
     params::DEVICE,
     params::TOUCHED,
     params::MEMCGS,
-    ParamDoc {
-        name: "background_reclaim_percent",
-        default: "0",
-        doc: "share of its memory that an app is asked for by memory.reclaim when it is left; needs memcgs=on",
-    },
+    ParamDoc::new("background_reclaim_percent", "0", "share of its memory that an app is asked for by memory.reclaim when it is left; needs memcgs=on"),
 ];
 
 const SIZES: AppSizes = AppSizes {
@@ -140,12 +123,12 @@ struct Session {
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let hardware = hardware(input, PARAMS)?;
-    let n = |name| input.number(PARAMS, name);
+    let hardware = hardware(input)?;
+    let n = |name| input.number(name);
     let reclaim_percent = n("background_reclaim_percent")?;
     if reclaim_percent > 0 && !hardware.memcgs {
         let expected = "0, unless every app has a memcg (memcgs=on)";
-        return Err(input.wrong(PARAMS, "background_reclaim_percent", expected));
+        return Err(input.wrong("background_reclaim_percent", expected));
     }
     let (mut rig, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);

@@ -14,8 +14,8 @@ mod worker;
 pub use outcome::Outcome;
 pub use shape::{Backing, Fill, Shape};
 
-use super::{ExperimentError, RunInput};
-use crate::rig::{Host, Rig};
+use crate::experiment::{ExperimentError, Host, RunInput};
+use crate::rig::Rig;
 use coldset_engine::{MemcgId, NodeId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::SwapConfig;

@@ -1,6 +1,6 @@
 //! Sizes and times of the load at a scale.
 
-use crate::experiments::{ExperimentError, ParamDoc, RunInput, MIB};
+use crate::experiment::{ExperimentError, RunInput, MIB};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -44,11 +44,11 @@ pub struct Shape {
     pub nodes: u32,
     /// Memcgs; each has a worker on every node.
     pub memcgs: u32,
-    /// CPUs.
+    /// Of the machine, over all nodes.
     pub cpus: u16,
     /// RAM of the machine, pages.
     pub ram_pages: u64,
-    /// Swap.
+    /// What is behind anonymous memory.
     pub swap: Backing,
     /// Slots of swap.
     pub swap_pages: u32,
@@ -86,34 +86,25 @@ impl Shape {
     ///
     /// # Errors
     /// A value that cannot be used, or a scale that leaves nothing of a buffer.
-    pub fn read(
-        input: &RunInput,
-        docs: &[ParamDoc],
-        effort_divisor: u64,
-    ) -> Result<Self, ExperimentError> {
-        let n = |name| input.number(docs, name);
+    pub fn read(input: &RunInput, effort_divisor: u64) -> Result<Self, ExperimentError> {
+        let n = |name| input.number(name);
         let pages = |mib: u64| mib * MIB / input.scale;
         let chunk = pages(n("chunk_mib")?);
         if chunk < 64 {
-            return Err(ExperimentError::Scale {
-                scale: input.scale,
-                what: "pages a buffer",
-                left: chunk,
-                max: 2048,
-            });
+            return Err(input.too_little("pages a buffer", chunk, 2048));
         }
         let backings = [
             ("none", Backing::None),
             ("zram", Backing::Zram),
             ("disk", Backing::Disk),
         ];
-        if input.text(docs, "swap") == "none" {
+        if input.text("swap") == "none" {
             input.refuse(&["swap_mib"], "there is no swap (swap=none)")?;
         }
         let fills = [("zero", Fill::Zero), ("random", Fill::Random)];
         let within = |name, lo: u64, hi: u64, expected| match n(name)? {
             v if (lo..=hi).contains(&v) => Ok(v),
-            _ => Err(input.wrong(docs, name, expected)),
+            _ => Err(input.wrong(name, expected)),
         };
         let stride = within("stride", 1, PAGE, "1 to 4096 bytes")?;
         let per_time = |ns: u64| (ns / input.scale).max(1);
@@ -124,11 +115,11 @@ impl Shape {
             memcgs: within("memcgs", 1, 4096, "1 to 4096")? as u32,
             cpus: within("cpus", 1, 256, "1 to 256")? as u16,
             ram_pages: pages(n("ram_mib")?).max(1024),
-            swap: input.word(docs, "swap", &backings, "none, zram or disk")?,
+            swap: input.word("swap", &backings, "none, zram or disk")?,
             swap_pages: small(n("swap_mib")?),
             chunks: within("chunks", 1, 1024, "1 to 1024")? as u32,
             chunk_pages: chunk as u32,
-            fill: input.word(docs, "fill", &fills, "zero or random")?,
+            fill: input.word("fill", &fills, "zero or random")?,
             // The cost is that of eight stores.
             touch_ns: (input.cost("script_touch_page_ns") * (PAGE / stride) / 8).max(1),
             text_pages: small(BROWSER_MIB.0),

@@ -2,10 +2,9 @@
 
 use super::jobs::{jobs, Unit};
 use super::tree::{pages_of, Headers, SOURCE_BYTES};
-use super::PARAMS;
 use crate::draw::Stream;
-use crate::experiments::{ExperimentError, RunInput, REGION_MIN};
-use crate::rig::{Failure, Host, Rig};
+use crate::experiment::{ExperimentError, Host, RunInput, REGION_MIN};
+use crate::rig::{Failure, Rig};
 use coldset_engine::{Counter, MemcgId, ObjectId};
 use coldset_machine::sim::{Affinity, TaskId, TaskTimes, TimeClass};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile};
@@ -389,20 +388,15 @@ impl Build {
 }
 
 pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![input.zram_host(PARAMS)?])
+    Ok(vec![input.zram_host()?])
 }
 
 /// Runs the experiment once.
 pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
-    let limit = input.region(PARAMS, "limit_mib")?;
+    let n = |name| input.number(name);
+    let limit = input.region("limit_mib")?;
     if input.scale > 128 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages of the memcg",
-            left: limit,
-            max: 128,
-        });
+        return Err(input.too_little("pages of the memcg", limit, 128));
     }
     let effort = |n: u64| (n * input.effort_permille / 1000 / EFFORT_DIVISOR).max(1);
     let directories = effort(n("directories")?);
@@ -420,17 +414,17 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         all.push(i);
     }
 
-    let mut rig = Rig::new(input, input.zram_host(PARAMS)?)?;
+    let mut rig = Rig::new(input, input.zram_host()?)?;
     let machine = rig.machine().clone();
     let (memcg, outside) = (rig.limited(limit)?, rig.memcg()?);
 
     let headers = Headers::new(input.scale);
     let source_pages = pages_of(0, units.len() as u64 * (SOURCE_BYTES / input.scale)).end;
     let object_pages = pages_of(0, *object_at.last().unwrap_or(&0)).end;
-    let text_pages = input.region(PARAMS, "text_mib")?;
+    let text_pages = input.region("text_mib")?;
     let permille = n("charged_permille")?.min(1000);
     // What nobody reads of the tree matters only as far as it is charged here.
-    let tree = input.pages(PARAMS, "tree_mib")? * permille / 1000;
+    let tree = input.pages("tree_mib")? * permille / 1000;
     let read_too = u64::from(headers.pages() + source_pages) * permille / 1000;
     let rest = tree.saturating_sub(read_too) as u32;
     let build = Rc::new(Build {
@@ -444,7 +438,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         retouches: n("retouches")?,
         text: machine.create_file(0, text_pages as u32),
         text_pages,
-        text_hot: input.region(PARAMS, "text_hot_mib")?.min(text_pages),
+        text_hot: input.region("text_hot_mib")?.min(text_pages),
         headers_file: machine.create_tmpfs(headers.pages()),
         headers,
         sources: machine.create_tmpfs(source_pages),

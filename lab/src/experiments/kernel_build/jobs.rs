@@ -30,7 +30,7 @@ const OBJECT_KIB: [(u64, u64); 5] = [(0, 2), (500, 15), (900, 84), (990, 300), (
 pub struct Unit {
     /// Number of its source.
     pub source: u64,
-    /// Directory.
+    /// The directory it is in.
     pub directory: u64,
     /// Anonymous memory of the compiler, KiB.
     pub anon_kib: u64,

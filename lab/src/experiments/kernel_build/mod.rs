@@ -5,15 +5,14 @@ mod build;
 mod jobs;
 mod tree;
 
-use super::{Experiment, ParamDoc};
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ParamDoc};
 use coldset_report::{Band, Claim};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kernel-build",
     doc: "make -j96 of a kernel on tmpfs in a 3 GiB memcg, zram",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -44,71 +43,43 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1. Sizes and times of a process shrink with the scale, their number does not.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "3072",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "jobs",
-        default: "96",
-        doc: "jobs at a time, not scaled",
-    },
-    ParamDoc {
-        name: "units",
-        default: "2800",
-        doc: "files to compile, before effort, not scaled [I]",
-    },
-    ParamDoc {
-        name: "directories",
-        default: "160",
-        doc: "groups they are in, archived each, before effort [I]",
-    },
-    ParamDoc {
-        name: "swap_mib",
-        default: "12288",
-        doc: "size of the swap device, MiB",
-    },
-    ParamDoc {
-        name: "zram",
-        default: "lzo-rle",
-        doc: "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
-    },
-    ParamDoc {
-        name: "tree_mib",
-        default: "1434",
-        doc: "the source tree on tmpfs, MiB",
-    },
-    ParamDoc {
-        name: "charged_permille",
-        default: "333",
-        doc: "share of the tree charged to the memcg, thousandths [I]",
-    },
-    ParamDoc {
-        name: "text_mib",
-        default: "32",
-        doc: "text of the compiler, on disk, MiB",
-    },
-    ParamDoc {
-        name: "text_hot_mib",
-        default: "22",
-        doc: "part of it in use, MiB",
-    },
-    ParamDoc {
-        name: "retouch_percent",
-        default: "40",
-        doc: "share of a compiler's memory in use until it exits, per cent",
-    },
-    ParamDoc {
-        name: "retouches",
-        default: "8",
-        doc: "touches of that part for each new page [I]",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs, not scaled",
-    },
+    ParamDoc::new("limit_mib", "3072", "limit of the memcg, MiB"),
+    ParamDoc::new("jobs", "96", "jobs at a time, not scaled"),
+    ParamDoc::new(
+        "units",
+        "2800",
+        "files to compile, before effort, not scaled [I]",
+    ),
+    ParamDoc::new(
+        "directories",
+        "160",
+        "groups they are in, archived each, before effort [I]",
+    ),
+    ParamDoc::new("swap_mib", "12288", "size of the swap device, MiB"),
+    ParamDoc::new(
+        "zram",
+        "lzo-rle",
+        "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
+    ),
+    ParamDoc::new("tree_mib", "1434", "the source tree on tmpfs, MiB"),
+    ParamDoc::new(
+        "charged_permille",
+        "333",
+        "share of the tree charged to the memcg, thousandths [I]",
+    ),
+    ParamDoc::new("text_mib", "32", "text of the compiler, on disk, MiB"),
+    ParamDoc::new("text_hot_mib", "22", "part of it in use, MiB"),
+    ParamDoc::new(
+        "retouch_percent",
+        "40",
+        "share of a compiler's memory in use until it exits, per cent",
+    ),
+    ParamDoc::new(
+        "retouches",
+        "8",
+        "touches of that part for each new page [I]",
+    ),
+    ParamDoc::new("cpus", "96", "CPUs, not scaled"),
 ];
 
 /// Acceptance rows (`docs/reference/experiments.md#kernel-build`).

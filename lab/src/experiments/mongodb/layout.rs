@@ -1,6 +1,9 @@
 //! Where the blocks of the data file are: a written block goes to another place, the old place is
 //! free again after the next checkpoint (`docs/reference/experiments.md#mongodb`).
 
+/// Records of a block (`docs/reference/experiments.md#mongodb`).
+pub(in crate::experiments) const RECORDS_PER_BLOCK: u64 = 27;
+
 /// Places of blocks, in blocks.
 #[derive(Debug)]
 pub struct Layout {

@@ -6,15 +6,16 @@ mod claims;
 mod layout;
 mod server;
 
-use super::{Experiment, ExperimentError, ParamDoc, RunInput};
-use crate::rig::{Effort, Host};
-use coldset_report::RunResult;
+pub(super) use layout::RECORDS_PER_BLOCK;
+pub(super) use server::{hosts, run};
+
+use crate::experiment::{Effort, Experiment, ParamDoc};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mongodb",
     doc: "YCSB B on a storage engine in a 10 GiB memcg, NVMe, no swap",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[],
@@ -45,82 +46,36 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
 };
 
-pub(super) const LIMIT_MIB: ParamDoc = ParamDoc {
-    name: "limit_mib",
-    default: "10240",
-    doc: "limit of the memcg, MiB",
-};
-pub(super) const CACHE_MIB: ParamDoc = ParamDoc {
-    name: "cache_mib",
-    default: "4608",
-    doc: "cache of the storage engine, MiB",
-};
-pub(super) const HEAP_MIB: ParamDoc = ParamDoc {
-    name: "heap_mib",
-    default: "358",
-    doc: "other anonymous memory, MiB",
-};
-pub(super) const THREADS: ParamDoc = ParamDoc {
-    name: "threads",
-    default: "32",
-    doc: "workers, not scaled",
-};
-pub(super) const DIST: ParamDoc = ParamDoc {
-    name: "dist",
-    default: "scale-true",
-    doc: "record choice: scale-true or literal",
-};
-pub(super) const CHECKPOINT_S: ParamDoc = ParamDoc {
-    name: "checkpoint_s",
-    default: "60",
-    doc: "seconds between checkpoints",
-};
-pub(super) const CGROUP: ParamDoc = ParamDoc {
-    name: "cgroup",
-    default: "v2",
-    doc: "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
-};
-pub(super) const RAM_MIB: ParamDoc = ParamDoc {
-    name: "ram_mib",
-    default: "131072",
-    doc: "RAM of the host, MiB",
-};
-pub(super) const CPUS: ParamDoc = ParamDoc {
-    name: "cpus",
-    default: "96",
-    doc: "CPUs, not scaled",
-};
-
-/// Records of a block (`docs/reference/experiments.md#mongodb`).
-pub(super) const RECORDS_PER_BLOCK: u64 = 27;
+pub(super) const LIMIT_MIB: ParamDoc =
+    ParamDoc::new("limit_mib", "10240", "limit of the memcg, MiB");
+pub(super) const CACHE_MIB: ParamDoc =
+    ParamDoc::new("cache_mib", "4608", "cache of the storage engine, MiB");
+pub(super) const HEAP_MIB: ParamDoc =
+    ParamDoc::new("heap_mib", "358", "other anonymous memory, MiB");
+pub(super) const THREADS: ParamDoc = ParamDoc::new("threads", "32", "workers, not scaled");
+pub(super) const DIST: ParamDoc =
+    ParamDoc::new("dist", "scale-true", "record choice: scale-true or literal");
+pub(super) const CHECKPOINT_S: ParamDoc =
+    ParamDoc::new("checkpoint_s", "60", "seconds between checkpoints");
+pub(super) const CGROUP: ParamDoc = ParamDoc::new(
+    "cgroup",
+    "v2",
+    "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
+);
+pub(super) const RAM_MIB: ParamDoc = ParamDoc::new("ram_mib", "131072", "RAM of the host, MiB");
+pub(super) const CPUS: ParamDoc = ParamDoc::new("cpus", "96", "CPUs, not scaled");
 
 /// Parameters at scale 1; times shrink with the scale.
 pub const PARAMS: &[ParamDoc] = &[
     LIMIT_MIB,
     CACHE_MIB,
     HEAP_MIB,
-    ParamDoc {
-        name: "records",
-        default: "20000000",
-        doc: "records of 1.17 KB, 27 a block",
-    },
-    ParamDoc {
-        name: "operations",
-        default: "6000000",
-        doc: "operations",
-    },
+    ParamDoc::new("records", "20000000", "records of 1.17 KB, 27 a block"),
+    ParamDoc::new("operations", "6000000", "operations"),
     THREADS,
-    ParamDoc {
-        name: "update_percent",
-        default: "5",
-        doc: "share of updates, per cent",
-    },
+    ParamDoc::new("update_percent", "5", "share of updates, per cent"),
     DIST,
-    ParamDoc {
-        name: "device",
-        default: "nvme",
-        doc: "device of the data",
-    },
+    ParamDoc::new("device", "nvme", "device of the data"),
     CHECKPOINT_S,
     CGROUP,
     RAM_MIB,
@@ -135,19 +90,3 @@ pub(super) const COSTS: &[&str] = &[
     "heap_touch_page_ns",
     "cache_retry_ns",
 ];
-
-/// The server's machine.
-///
-/// # Errors
-/// Parameters that cannot be used.
-pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![server::host(input)?])
-}
-
-/// Runs the server once; [`PARAMS`] are its parameters.
-///
-/// # Errors
-/// Parameters that cannot be used, or a failed operation of the server.
-pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    server::run(input)
-}

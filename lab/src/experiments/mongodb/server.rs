@@ -1,11 +1,10 @@
 //! The server process: workers, eviction workers, checkpoints, journal.
 
 use super::cache::{Cache, Lookup, BLOCK_PAGES};
-use super::layout::Layout;
-use super::{PARAMS, RECORDS_PER_BLOCK};
+use super::layout::{Layout, RECORDS_PER_BLOCK};
 use crate::draw::{BlockChoice, ScrambledZipf, Stream};
-use crate::experiments::{ExperimentError, RunInput};
-use crate::rig::{Counts, Failure, Host, Rig};
+use crate::experiment::{ExperimentError, Host, RunInput};
+use crate::rig::{Counts, Failure, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, ObjectId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -298,31 +297,36 @@ async fn heap(s: Rc<Server>, ctx: Ctx, mapping: MappingId, pages: u32, interval:
 
 /// A size of the server or its machine, pages.
 fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
-    Ok(input.pages(PARAMS, name)?.max(64))
+    Ok(input.pages(name)?.max(64))
 }
 
-/// The machine of the server.
-pub(super) fn host(input: &RunInput) -> Result<Host, ExperimentError> {
+fn host(input: &RunInput) -> Result<Host, ExperimentError> {
     Ok(Host {
-        cpus: input.number(PARAMS, "cpus")?,
+        cpus: input.number("cpus")?,
         ram: Some(pages(input, "ram_mib")?),
-        devices: vec![input.device(PARAMS, "device")?],
-        cgroup_v2: input.text(PARAMS, "cgroup") != "v1",
+        devices: vec![input.device("device")?],
+        cgroup_v2: input.text("cgroup") != "v1",
         ..Host::default()
     })
 }
 
-/// Runs the experiment once.
-pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+/// The server's machine.
+///
+/// # Errors
+/// Parameters that cannot be used.
+pub fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![host(input)?])
+}
+
+/// Runs the server once.
+///
+/// # Errors
+/// Parameters that cannot be used, or a failed operation of the server.
+pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let n = |name| input.number(name);
     let frames = (pages(input, "cache_mib")? / u64::from(BLOCK_PAGES)) as u32;
     if frames < 64 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "cache frames",
-            left: frames.into(),
-            max: 1 << 11,
-        });
+        return Err(input.too_little("cache frames", frames.into(), 1 << 11));
     }
     let records = input.scaled(n("records")?);
     let data_blocks = records.div_ceil(RECORDS_PER_BLOCK) as u32;
@@ -371,7 +375,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         stopped: Cell::new(false),
     });
 
-    let choice = match input.text(PARAMS, "dist") {
+    let choice = match input.text("dist") {
         "scale-true" => {
             let mut scatter = Stream::new(input.seed, "mongodb-scatter", 0);
             Choice::ScaleTrue(Rc::new(BlockChoice::new(data_blocks.into(), &mut scatter)?))

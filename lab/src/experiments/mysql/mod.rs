@@ -5,14 +5,13 @@ mod claims;
 mod server;
 mod tables;
 
-use super::{Experiment, ParamDoc};
-use crate::rig::Effort;
+use crate::experiment::{Effort, Experiment, ParamDoc};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mysql",
     doc: "sysbench oltp_read_only on a buffer pool far above its memcg, zram; steps: --variants base,step4,...",
-    source: super::SERIES,
+    source: super::published::SERIES,
     before: "base",
     after: "v5",
     extra: &[
@@ -45,99 +44,55 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Parameters at scale 1; times and sizes shrink with the scale.
 const PARAMS: &[ParamDoc] = &[
-    ParamDoc {
-        name: "limit_mib",
-        default: "2048",
-        doc: "limit of the memcg, MiB",
-    },
-    ParamDoc {
-        name: "pool_bytes",
-        default: "26106127360",
-        doc: "innodb_buffer_pool_size, bytes",
-    },
-    ParamDoc {
-        name: "tables",
-        default: "48",
-        doc: "tables, not scaled",
-    },
-    ParamDoc {
-        name: "rows",
-        default: "2000000",
-        doc: "rows of a table",
-    },
-    ParamDoc {
-        name: "threads",
-        default: "48",
-        doc: "clients, not scaled",
-    },
-    ParamDoc {
-        name: "rand",
-        default: "special",
-        doc: "row choice: special (75 % in 1 % of the rows) or uniform",
-    },
-    ParamDoc {
-        name: "time_s",
-        default: "600",
-        doc: "measured time, s, before effort",
-    },
-    ParamDoc {
-        name: "warm_up_s",
-        default: "60",
-        doc: "time before measuring, s",
-    },
-    ParamDoc {
-        name: "rows_per_leaf",
-        default: "73",
-        doc: "rows of a leaf of 16 KiB (206 bytes at 15/16 fill)",
-    },
-    ParamDoc {
-        name: "secondary_mib",
-        default: "34",
-        doc: "secondary index of a table, loaded and not read, MiB",
-    },
-    ParamDoc {
-        name: "descriptor_bytes",
-        default: "368",
-        doc: "descriptor of a pool page, written at every access to the page [I]",
-    },
-    ParamDoc {
-        name: "other_mib",
-        default: "307",
-        doc: "other memory of the server, MiB [I]",
-    },
-    ParamDoc {
-        name: "other_hot_percent",
-        default: "10",
-        doc: "share of it in use, per cent [I]",
-    },
-    ParamDoc {
-        name: "thread_kib",
-        default: "1024",
-        doc: "memory of each thread, KiB [I]",
-    },
-    ParamDoc {
-        name: "files_mib",
-        default: "100",
-        doc: "program text and logs, MiB [I]",
-    },
-    ParamDoc {
-        name: "files_hot_percent",
-        default: "20",
-        doc: "share of them in use, per cent [I]",
-    },
-    ParamDoc {
-        name: "swap_mib",
-        default: "65536",
-        doc: "size of the swap device, MiB",
-    },
-    ParamDoc {
-        name: "zram",
-        default: "lzo-rle",
-        doc: "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
-    },
-    ParamDoc {
-        name: "cpus",
-        default: "96",
-        doc: "CPUs, not scaled",
-    },
+    ParamDoc::new("limit_mib", "2048", "limit of the memcg, MiB"),
+    ParamDoc::new(
+        "pool_bytes",
+        "26106127360",
+        "innodb_buffer_pool_size, bytes",
+    ),
+    ParamDoc::new("tables", "48", "tables, not scaled"),
+    ParamDoc::new("rows", "2000000", "rows of a table"),
+    ParamDoc::new("threads", "48", "clients, not scaled"),
+    ParamDoc::new(
+        "rand",
+        "special",
+        "row choice: special (75 % in 1 % of the rows) or uniform",
+    ),
+    ParamDoc::new("time_s", "600", "measured time, s, before effort"),
+    ParamDoc::new("warm_up_s", "60", "time before measuring, s"),
+    ParamDoc::new(
+        "rows_per_leaf",
+        "73",
+        "rows of a leaf of 16 KiB (206 bytes at 15/16 fill)",
+    ),
+    ParamDoc::new(
+        "secondary_mib",
+        "34",
+        "secondary index of a table, loaded and not read, MiB",
+    ),
+    ParamDoc::new(
+        "descriptor_bytes",
+        "368",
+        "descriptor of a pool page, written at every access to the page [I]",
+    ),
+    ParamDoc::new("other_mib", "307", "other memory of the server, MiB [I]"),
+    ParamDoc::new(
+        "other_hot_percent",
+        "10",
+        "share of it in use, per cent [I]",
+    ),
+    ParamDoc::new("thread_kib", "1024", "memory of each thread, KiB [I]"),
+    ParamDoc::new("files_mib", "100", "program text and logs, MiB [I]"),
+    ParamDoc::new(
+        "files_hot_percent",
+        "20",
+        "share of them in use, per cent [I]",
+    ),
+    ParamDoc::new("swap_mib", "65536", "size of the swap device, MiB"),
+    ParamDoc::new(
+        "zram",
+        "lzo-rle",
+        "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
+    ),
+    ParamDoc::new("cpus", "96", "CPUs, not scaled"),
 ];

@@ -1,10 +1,9 @@
 //! The server: loading the tables, then clients that run transactions.
 
 use super::tables::{Table, POOL_PAGE};
-use super::PARAMS;
 use crate::draw::{RowChoice, Stream};
-use crate::experiments::{ExperimentError, RunInput};
-use crate::rig::{Counts, Failure, Host, Rig};
+use crate::experiment::{ExperimentError, Host, RunInput};
+use crate::rig::{Counts, Failure, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
@@ -201,42 +200,37 @@ async fn client(s: Rc<Server>, ctx: Ctx, number: u64, threads: u64, mut draw: St
 }
 
 pub(super) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![input.zram_host(PARAMS)?])
+    Ok(vec![input.zram_host()?])
 }
 
 /// Runs the experiment once.
 pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
-    let n = |name| input.number(PARAMS, name);
+    let n = |name| input.number(name);
     let tables = n("tables")?.max(1);
     let threads = n("threads")?.max(1);
     let table = Table::new(
         input.scaled(n("rows")?),
         n("rows_per_leaf")?.max(1),
-        input.pages(PARAMS, "secondary_mib")? as u32,
+        input.pages("secondary_mib")? as u32,
     );
     let rows = input.scaled(n("rows")?);
     if rows < 4096 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "rows of a table",
-            left: rows,
-            max: 256,
-        });
+        return Err(input.too_little("rows of a table", rows, 256));
     }
-    let rows = match input.text(PARAMS, "rand") {
+    let rows = match input.text("rand") {
         "special" => RowChoice::special(rows)?,
         "uniform" => RowChoice::uniform(rows)?,
-        _ => return Err(input.wrong(PARAMS, "rand", "special or uniform")),
+        _ => return Err(input.wrong("rand", "special or uniform")),
     };
     let pool = n("pool_bytes")? / 4096 / input.scale;
     let used = tables * u64::from(table.pages());
     if used > pool || pool > u64::from(u32::MAX) {
         let expected = "a pool that holds all tables, below 16 TiB";
-        return Err(input.wrong(PARAMS, "pool_bytes", expected));
+        return Err(input.wrong("pool_bytes", expected));
     }
-    let mut rig = Rig::new(input, input.zram_host(PARAMS)?)?;
+    let mut rig = Rig::new(input, input.zram_host()?)?;
     let machine = rig.machine().clone();
-    let memcg = rig.limited(input.region(PARAMS, "limit_mib")?)?;
+    let memcg = rig.limited(input.region("limit_mib")?)?;
 
     let mm = machine.create_mm(memcg);
     let anon = |pages: u64| {
@@ -246,8 +240,8 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let descriptor_bytes = n("descriptor_bytes")?.clamp(1, 4096);
     let descriptors = (pool / u64::from(POOL_PAGE) + 1) * descriptor_bytes / 4096 + 1;
     let hot = |pages: u64, percent: u64| (pages * percent.min(100) / 100).max(1);
-    let other = input.region(PARAMS, "other_mib")?;
-    let files = input.region(PARAMS, "files_mib")?;
+    let other = input.region("other_mib")?;
+    let files = input.region("files_mib")?;
     let text = machine.create_file(0, files as u32);
     // All threads' memory is one region of the process; a thread's part shrinks with the scale.
     let thread_pages = (n("thread_kib")? / 4 / input.scale).max(1);

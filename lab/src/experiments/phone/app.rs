@@ -20,7 +20,7 @@ const CPU_PERMILLE: u64 = 50;
 /// Ranges from which the apps' sizes are drawn, MiB.
 #[derive(Clone, Copy)]
 pub struct AppSizes {
-    /// Files.
+    /// Of its files.
     pub files: (u64, u64),
     /// Anonymous memory.
     pub anon: (u64, u64),

@@ -9,9 +9,9 @@ pub mod killer;
 pub mod meter;
 pub mod params;
 
-use super::{ExperimentError, RunInput, MIB};
 use crate::draw::Stream;
-use crate::rig::{Failure, Host, Rig};
+use crate::experiment::{ExperimentError, Host, RunInput, MIB};
+use crate::rig::{Failure, Rig};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
@@ -38,7 +38,7 @@ pub struct Hardware {
     pub firmware_mib: u64,
     /// Compressed swap, MiB.
     pub zram_mib: u64,
-    /// CPUs.
+    /// Of the machine.
     pub cpus: u64,
     /// vm.swappiness.
     pub swappiness: u64,
@@ -112,12 +112,11 @@ impl Hardware {
 pub fn build(input: &RunInput, hardware: &Hardware) -> Result<(Rig, Rc<Phone>), ExperimentError> {
     let ram = hardware.user_mib() * MIB / input.scale;
     if ram < 8192 {
-        return Err(ExperimentError::Scale {
-            scale: input.scale,
-            what: "pages of RAM",
-            left: ram,
-            max: (hardware.user_mib() * MIB / 8192).max(1),
-        });
+        return Err(input.too_little(
+            "pages of RAM",
+            ram,
+            (hardware.user_mib() * MIB / 8192).max(1),
+        ));
     }
     let rig = Rig::new(input, hardware.host(input.scale))?;
     let machine = rig.machine().clone();

@@ -1,61 +1,28 @@
 //! The parameters of a phone, with the defaults of `docs/reference/experiments.md#android-cold-start`. Values at scale 1.
 
 use super::Hardware;
-use crate::experiments::{ExperimentError, ParamDoc, RunInput};
-use crate::rig::Host;
+use crate::experiment::{ExperimentError, Host, ParamDoc, RunInput};
 
-pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc {
-    name: "ram_mib",
-    default: "8192",
-    doc: "RAM, MiB",
-};
-pub(in crate::experiments) const FIRMWARE_MIB: ParamDoc = ParamDoc {
-    name: "firmware_mib",
-    default: "1638",
-    doc: "what kernel and firmware hold of it, MiB",
-};
-pub(in crate::experiments) const ZRAM_MIB: ParamDoc = ParamDoc {
-    name: "zram_mib",
-    default: "8192",
-    doc: "compressed swap, MiB",
-};
-pub(in crate::experiments) const APPS: ParamDoc = ParamDoc {
-    name: "apps",
-    default: "20",
-    doc: "apps, not scaled",
-};
-pub(in crate::experiments) const CPUS: ParamDoc = ParamDoc {
-    name: "cpus",
-    default: "8",
-    doc: "CPUs, not scaled",
-};
-pub(in crate::experiments) const SWAPPINESS: ParamDoc = ParamDoc {
-    name: "swappiness",
-    default: "60",
-    doc: "vm.swappiness",
-};
-pub(in crate::experiments) const DEVICE: ParamDoc = ParamDoc {
-    name: "device",
-    default: "ufs",
-    doc: "storage",
-};
-pub(in crate::experiments) const TOUCHED: ParamDoc = ParamDoc {
-    name: "touched",
-    default: "hot",
-    doc: "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)",
-};
-pub(in crate::experiments) const MEMCGS: ParamDoc = ParamDoc {
-    name: "memcgs",
-    default: "off",
-    doc: "a memcg for every app (on, off)",
-};
+pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc::new("ram_mib", "8192", "RAM, MiB");
+pub(in crate::experiments) const FIRMWARE_MIB: ParamDoc = ParamDoc::new(
+    "firmware_mib",
+    "1638",
+    "what kernel and firmware hold of it, MiB",
+);
+pub(in crate::experiments) const ZRAM_MIB: ParamDoc =
+    ParamDoc::new("zram_mib", "8192", "compressed swap, MiB");
+pub(in crate::experiments) const APPS: ParamDoc = ParamDoc::new("apps", "20", "apps, not scaled");
+pub(in crate::experiments) const CPUS: ParamDoc = ParamDoc::new("cpus", "8", "CPUs, not scaled");
+pub(in crate::experiments) const SWAPPINESS: ParamDoc =
+    ParamDoc::new("swappiness", "60", "vm.swappiness");
+pub(in crate::experiments) const DEVICE: ParamDoc = ParamDoc::new("device", "ufs", "storage");
+pub(in crate::experiments) const TOUCHED: ParamDoc = ParamDoc::new("touched", "hot", "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)");
+pub(in crate::experiments) const MEMCGS: ParamDoc =
+    ParamDoc::new("memcgs", "off", "a memcg for every app (on, off)");
 
 /// The hardware that the parameters describe.
-pub(in crate::experiments) fn hardware(
-    input: &RunInput,
-    docs: &'static [ParamDoc],
-) -> Result<Hardware, ExperimentError> {
-    let n = |name| input.number(docs, name);
+pub(in crate::experiments) fn hardware(input: &RunInput) -> Result<Hardware, ExperimentError> {
+    let n = |name| input.number(name);
     let switch = [("on", true), ("off", false)];
     let reading = [("rate", false), ("hot", true)];
     Ok(Hardware {
@@ -64,18 +31,15 @@ pub(in crate::experiments) fn hardware(
         zram_mib: n("zram_mib")?,
         cpus: n("cpus")?,
         swappiness: n("swappiness")?,
-        device: input.device(docs, "device")?,
-        memcgs: input.word(docs, "memcgs", &switch, "on or off")?,
-        touched_hot: input.word(docs, "touched", &reading, "rate or hot")?,
+        device: input.device("device")?,
+        memcgs: input.word("memcgs", &switch, "on or off")?,
+        touched_hot: input.word("touched", &reading, "rate or hot")?,
     })
 }
 
 /// The machine that the parameters describe.
-pub(in crate::experiments) fn hosts(
-    input: &RunInput,
-    docs: &'static [ParamDoc],
-) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![hardware(input, docs)?.host(input.scale)])
+pub(in crate::experiments) fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
+    Ok(vec![hardware(input)?.host(input.scale)])
 }
 
 /// Milliseconds of CPU that a start may need.

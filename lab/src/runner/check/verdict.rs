@@ -205,21 +205,24 @@ mod tests {
 
     #[test]
     fn a_row_outside_the_tolerance_is_in_for_a_stated_reason() {
-        let of = |spread: f64| {
+        let of = |spread: f64, repeats: usize| {
             let counter = Compared {
                 name: "pgscan",
                 ours: 101_000.0,
                 kernel: 100_000.0,
                 error: Some(0.01),
                 kernel_spread: spread,
+                ours_range: (99_000.0, 103_000.0),
+                repeats,
             };
             let policy = V612.policy("mglru-0x7").unwrap();
             verdict(V612, Case::PreadCycle, policy, &counter, MULTI_GEN_PERMILLE)
         };
-        assert_eq!(of(0.009), Verdict::Out);
-        assert_eq!(of(0.011), Verdict::In(Within::Spread));
-        assert_eq!(of(0.011).text(), "in (kernel's spread)");
-        assert!(of(0.011).reason().is_some_and(|r| r.contains("repeats")));
+        assert_eq!(of(0.009, 2), Verdict::Out);
+        assert_eq!(of(0.011, 2), Verdict::In(Within::Spread));
+        assert_eq!(of(0.011, 2).text(), "in (kernel's spread)");
+        assert_eq!(of(0.0, 1), Verdict::In(Within::Phases));
+        assert!(of(0.011, 2).reason().is_some_and(|r| r.contains("repeats")));
     }
 
     #[test]

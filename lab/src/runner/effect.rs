@@ -1,13 +1,13 @@
 //! Whether a row of the table of costs can have an effect on a machine at all.
 
-use super::Host;
-use crate::experiments::{RunInput, EXPERIMENTS};
+use crate::experiment::{Host, RunInput};
+use crate::experiments::EXPERIMENTS;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::SwapConfig;
 
 /// Why `row` has no effect on any of the machines of a run; none if it has on one of them.
 #[must_use]
-pub fn idle(row: &str, input: &RunInput, hosts: &[Host]) -> Option<String> {
+pub(super) fn idle(row: &str, input: &RunInput, hosts: &[Host]) -> Option<String> {
     let mut why = None;
     for host in hosts {
         why = Some(idle_on(row, input, host)?);

@@ -1,0 +1,84 @@
+//! In which forms results are wanted, and threads: what several commands take.
+
+use crate::output::Wanted;
+use clap::Args;
+
+/// The JSON form and the look of tables.
+#[derive(Args, Debug)]
+pub struct FormArgs {
+    /// Write the result as JSON ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+    /// Tables in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// The CSV form.
+#[derive(Args, Debug)]
+pub struct CsvArgs {
+    /// Write all values as CSV, one a line ("-": to standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<String>,
+}
+
+/// The page.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Write a page that opens in a browser: summary, tables, charts, parameters, all in one file
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<String>,
+}
+
+impl ReportArgs {
+    /// The page and the JSON form.
+    pub fn wanted<'a>(&'a self, form: &'a FormArgs) -> Wanted<'a> {
+        Wanted {
+            json: form.json.as_deref(),
+            csv: None,
+            report: self.report.as_deref(),
+        }
+    }
+}
+
+/// All forms of a result, and threads.
+#[derive(Args, Debug)]
+pub struct OutArgs {
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
+}
+
+impl OutArgs {
+    /// What goes where.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            csv: self.rows.csv.as_deref(),
+            ..self.page.wanted(&self.form)
+        }
+    }
+}
+
+/// Threads.
+#[derive(Args, Debug)]
+pub struct JobsArgs {
+    /// Threads [default: one for each CPU]; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+}
+
+pub(super) fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=1024).contains(&n) => Ok(n),
+        _ => Err("write a number from 1 to 1024".into()),
+    }
+}

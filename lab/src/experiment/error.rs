@@ -1,0 +1,57 @@
+//! What can go wrong in a run.
+
+use crate::draw::DrawError;
+use coldset_engine::memcg::MemcgError;
+use coldset_machine::{MachineError, OpError};
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The machine cannot be built.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Memcg settings.
+    #[error(transparent)]
+    Memcg(#[from] MemcgError),
+    /// A draw cannot be built.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// An operation of the workload failed.
+    #[error("{what}: {error}")]
+    Op {
+        /// What was being done.
+        what: &'static str,
+        /// Failure.
+        error: OpError,
+    },
+    /// A parameter has a value that cannot be used.
+    #[error("parameter '{name}' does not take '{value}': {expected}")]
+    Param {
+        /// Which one, as on the command line.
+        name: String,
+        /// What was given for it.
+        value: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// A parameter that changes nothing as the others are.
+    #[error("--param {name} has no effect: {why}; leave it out")]
+    Unused {
+        /// Which one, as on the command line.
+        name: &'static str,
+        /// Why it has none.
+        why: &'static str,
+    },
+    /// The scale leaves too little of the experiment.
+    #[error("scale 1/{scale} leaves {what} of {left}; use 1/{max} or larger")]
+    Scale {
+        /// Denominator.
+        scale: u64,
+        /// What becomes too small.
+        what: &'static str,
+        /// What is left.
+        left: u64,
+        /// Greatest usable denominator.
+        max: u64,
+    },
+}

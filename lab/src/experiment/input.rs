@@ -1,0 +1,250 @@
+//! What one run is given.
+
+use super::costs::{Costs, Deviation};
+use super::error::ExperimentError;
+use super::host::Host;
+use coldset_engine::Switches;
+use coldset_machine::device::DeviceKind;
+use coldset_machine::{Params, SwapConfig};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One parameter of an experiment, settable with `--param name=value`.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamDoc {
+    /// What comes before the `=`.
+    pub name: &'static str,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Meaning, with unit.
+    pub doc: &'static str,
+}
+
+impl ParamDoc {
+    /// A parameter.
+    #[must_use]
+    pub const fn new(name: &'static str, default: &'static str, doc: &'static str) -> Self {
+        Self { name, default, doc }
+    }
+
+    /// The same parameter with another default.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+}
+
+/// Pages of a MiB.
+pub(crate) const MIB: u64 = 256;
+
+/// Fewest pages of a region that is scaled down.
+pub const REGION_MIN: u64 = 64;
+
+/// Names of the parameters that runs have asked for; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Asked(Arc<Mutex<BTreeSet<String>>>);
+
+impl Asked {
+    fn note(&self, name: &str) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.contains(name) {
+            names.insert(name.to_owned());
+        }
+    }
+
+    /// The first of `params` that nothing has asked for, so that its value has changed nothing.
+    pub fn never<'a>(&self, params: &'a [(String, String)]) -> Option<&'a str> {
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = params.iter().map(|(name, _)| name.as_str());
+        given.find(|name| !names.contains(*name))
+    }
+}
+
+/// What one run is given.
+#[derive(Clone, Debug)]
+pub struct RunInput {
+    /// Name of the variant, for the result only.
+    pub variant: String,
+    /// Its switches.
+    pub switches: Switches,
+    /// Of all draws of the run.
+    pub seed: u64,
+    /// Denominator of the scale.
+    pub scale: u64,
+    /// Effort in thousandths: operations are multiplied by it.
+    pub effort_permille: u64,
+    /// The table of costs.
+    pub costs: Costs,
+    /// What is different from it here.
+    pub deviations: &'static [Deviation],
+    /// Rows that the load may charge.
+    pub charged: &'static [&'static str],
+    /// The experiment's parameters.
+    pub declared: &'static [ParamDoc],
+    /// Values of them that differ from their defaults.
+    pub params: Vec<(String, String)>,
+    /// Those that have been asked for.
+    pub asked: Asked,
+    /// Samples over virtual time to keep of each machine, at most; 0 = none.
+    pub sample_points: usize,
+}
+
+impl RunInput {
+    /// A run at full size and effort, on the costs of the table.
+    #[must_use]
+    pub fn new(variant: &str, switches: Switches) -> Self {
+        Self {
+            variant: variant.into(),
+            switches,
+            seed: 1,
+            scale: 1,
+            effort_permille: 1000,
+            costs: Costs::default(),
+            deviations: &[],
+            charged: &[],
+            declared: &[],
+            params: Vec::new(),
+            asked: Asked::default(),
+            sample_points: 0,
+        }
+    }
+
+    /// The costs of one of its machines.
+    pub fn costs_on(&self, machine: &str) -> Params {
+        self.costs.on(machine, self.deviations)
+    }
+
+    /// A cost that the load charges.
+    ///
+    /// # Panics
+    /// If the experiment does not declare it.
+    pub fn cost(&self, name: &str) -> u64 {
+        assert!(self.charged.contains(&name), "declare the cost {name}");
+        self.costs_on("").get(name).expect("a row of the table")
+    }
+
+    /// The text of a parameter: as given, or its default.
+    pub fn text(&self, name: &str) -> &str {
+        self.asked.note(name);
+        self.params
+            .iter()
+            .rev()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
+            .or_else(|| {
+                self.declared
+                    .iter()
+                    .find(|d| d.name == name)
+                    .map(|d| d.default)
+            })
+            .expect("declared parameter")
+    }
+
+    /// A parameter that is a whole number.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn number(&self, name: &str) -> Result<u64, ExperimentError> {
+        let text = self.text(name);
+        text.parse().map_err(|_| self.wrong(name, "a whole number"))
+    }
+
+    /// That nobody has set parameters which change nothing, because of `why`.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Unused`] with the first one that is set.
+    pub fn refuse(&self, names: &[&'static str], why: &'static str) -> Result<(), ExperimentError> {
+        let set = |name: &&&'static str| self.params.iter().any(|(n, _)| n == **name);
+        match names.iter().find(set) {
+            Some(name) => Err(ExperimentError::Unused { name, why }),
+            None => Ok(()),
+        }
+    }
+
+    /// A parameter that is one of a few words.
+    ///
+    /// # Errors
+    /// If it is none of them; `expected` lists them.
+    pub fn word<T: Copy>(
+        &self,
+        name: &str,
+        words: &[(&str, T)],
+        expected: &'static str,
+    ) -> Result<T, ExperimentError> {
+        let text = self.text(name);
+        let found = words.iter().find(|(word, _)| *word == text);
+        found
+            .map(|&(_, value)| value)
+            .ok_or_else(|| self.wrong(name, expected))
+    }
+
+    /// A parameter that is a device.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn device(&self, name: &str) -> Result<DeviceKind, ExperimentError> {
+        let device = self.text(name).parse();
+        device.map_err(|_| self.wrong(name, "a device of `coldset lab list`"))
+    }
+
+    /// That a parameter cannot be what it is.
+    pub fn wrong(&self, name: &str, expected: &'static str) -> ExperimentError {
+        ExperimentError::Param {
+            name: name.into(),
+            value: self.text(name).into(),
+            expected,
+        }
+    }
+
+    /// That the scale leaves only `left` of something; `max` is the greatest usable denominator.
+    pub fn too_little(&self, what: &'static str, left: u64, max: u64) -> ExperimentError {
+        ExperimentError::Scale {
+            scale: self.scale,
+            what,
+            left,
+            max,
+        }
+    }
+
+    /// A parameter in MiB as pages at this scale.
+    ///
+    /// # Errors
+    /// If it is no whole number.
+    pub fn pages(&self, name: &str) -> Result<u64, ExperimentError> {
+        Ok(self.number(name)? * MIB / self.scale)
+    }
+
+    /// A parameter in MiB as the pages of a region at this scale, at least [`REGION_MIN`].
+    ///
+    /// # Errors
+    /// If it is no whole number.
+    pub fn region(&self, name: &str) -> Result<u64, ExperimentError> {
+        Ok(self.pages(name)?.max(REGION_MIN))
+    }
+
+    /// A host by the parameters `cpus`, `swap_mib` and `zram`, its algorithm.
+    ///
+    /// # Errors
+    /// A value that is no whole number.
+    pub fn zram_host(&self) -> Result<Host, ExperimentError> {
+        Ok(Host {
+            cpus: self.number("cpus")?,
+            swap: SwapConfig::Zram {
+                pages: self.region("swap_mib")?.min(u64::from(u32::MAX)) as u32,
+                algorithm: self.text("zram").into(),
+            },
+            ..Host::default()
+        })
+    }
+
+    /// `n` at this scale, at least 1.
+    pub fn scaled(&self, n: u64) -> u64 {
+        (n / self.scale).max(1)
+    }
+
+    /// Operations at this scale and effort, at least 1.
+    pub fn operations(&self, n: u64) -> u64 {
+        (u128::from(n) * u128::from(self.effort_permille) / 1000 / u128::from(self.scale)).max(1)
+            as u64
+    }
+}

@@ -1,0 +1,82 @@
+//! What an experiment is, and what a run of it is given: the declaration that rig, runner and reports
+//! share. The published ones are in [`crate::experiments`].
+
+mod costs;
+mod effort;
+mod error;
+mod host;
+mod input;
+
+pub use costs::{Costs, Deviation};
+pub use effort::Effort;
+pub use error::ExperimentError;
+pub use host::Host;
+pub(crate) use input::MIB;
+pub use input::{Asked, ParamDoc, RunInput, REGION_MIN};
+
+use coldset_engine::Switches;
+use coldset_report::{Claim, RunResult};
+
+/// An experiment.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub doc: &'static str,
+    /// Where its figures were published, by title and date.
+    pub source: &'static str,
+    /// Variant that stands for "before".
+    pub before: &'static str,
+    /// Variant that stands for "after".
+    pub after: &'static str,
+    /// Further variants that are run by default, shown between the two.
+    pub extra: &'static [&'static str],
+    /// What the effort 1 is of the published run.
+    pub effort: Effort,
+    /// Denominator of the default scale.
+    pub scale: u64,
+    /// What `--param` can set.
+    pub params: &'static [ParamDoc],
+    /// Rows of the table of costs that its load charges; the machine's own need no mention.
+    pub costs: &'static [&'static str],
+    /// Rows of the table that are different here.
+    pub deviations: &'static [Deviation],
+    /// The machines of a run.
+    pub hosts: fn(&RunInput) -> Result<Vec<Host>, ExperimentError>,
+    /// Runs it once.
+    pub run: fn(&RunInput) -> Result<RunResult, ExperimentError>,
+    /// Its acceptance rows for a pair of variants.
+    pub claims: fn(before: &str, after: &str) -> Vec<Claim>,
+    /// Counters of the mechanism table, in order.
+    pub mechanism: &'static [&'static str],
+}
+
+impl std::fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Experiment({})", self.name)
+    }
+}
+
+impl Experiment {
+    /// One run of it, everything at its default.
+    #[must_use]
+    pub fn input(&self, variant: &str, switches: Switches) -> RunInput {
+        RunInput {
+            scale: self.scale,
+            deviations: self.deviations,
+            charged: self.costs,
+            declared: self.params,
+            ..RunInput::new(variant, switches)
+        }
+    }
+
+    /// Variants of a run that names none: before, the further ones, after.
+    #[must_use]
+    pub fn default_variants(&self) -> Vec<&'static str> {
+        let mut names = vec![self.before];
+        names.extend(self.extra);
+        names.push(self.after);
+        names
+    }
+}

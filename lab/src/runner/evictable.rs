@@ -1,0 +1,134 @@
+//! Exact policies beside a replay: what they could evict, and their misses.
+
+use super::RunnerError;
+use crate::bounds::{lru, lru_at, opt, Bound, Sequence};
+use crate::charts::CurveLine;
+use crate::traces::Trace;
+use coldset_machine::SwapConfig;
+use coldset_report::Number;
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+/// What exact policies could evict at all.
+pub(super) struct Evictable {
+    /// Anonymous pages count.
+    anon: bool,
+    /// Different anonymous pages. They take frames where they cannot leave; elsewhere the first
+    /// touch of each reads nothing.
+    anon_pages: u64,
+}
+
+impl Evictable {
+    /// Of `trace` beside `swap`.
+    pub fn of(trace: &Trace, swap: &SwapConfig) -> Self {
+        let anon = *swap != SwapConfig::None;
+        let mut pages: Vec<(u8, u32)> = trace
+            .ops
+            .iter()
+            .filter(|op| op.kind.is_anon())
+            .map(|op| (op.object, op.page))
+            .collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let anon_pages = pages.len() as u64;
+        Self { anon, anon_pages }
+    }
+
+    /// What they are given.
+    pub fn sequence(&self, trace: &Trace) -> Result<Sequence, RunnerError> {
+        let ops = trace
+            .ops
+            .iter()
+            .filter(|op| self.anon || !op.kind.is_anon());
+        Ok(Sequence::of_ops(ops)?)
+    }
+
+    /// Miss ratios of the exact policies over the memory, counted as in the tables: over all
+    /// accesses, first touches of anonymous pages being no miss.
+    pub fn curves(&self, trace: &Trace, sequence: &Sequence, own: u32) -> Vec<CurveLine> {
+        let fixed = u64::from(own) + if self.anon { 0 } else { self.anon_pages };
+        let free = if self.anon { self.anon_pages } else { 0 };
+        let ratio = |bound: Bound| {
+            let misses = bound.misses.saturating_sub(free);
+            misses as f64 / (trace.ops.len() as f64).max(1.0)
+        };
+        let line = |name: &str, sizes: &[u32], bounds: Vec<Bound>| CurveLine {
+            name: name.into(),
+            points: sizes
+                .iter()
+                .zip(bounds)
+                .map(|(&size, bound)| (u64::from(size) + fixed, ratio(bound)))
+                .collect(),
+            error: None,
+        };
+        let lru_sizes = sizes(sequence.unique(), LRU_SIZES);
+        // OPT takes a pass a size.
+        let many = sequence.len() > LONG_SEQUENCE;
+        let opt_sizes = sizes(
+            sequence.unique(),
+            if many { OPT_SIZES / 3 } else { OPT_SIZES },
+        );
+        let (least_recent, clairvoyant) = rayon::join(
+            || lru_at(sequence, &lru_sizes),
+            || opt_sizes.par_iter().map(|&s| opt(sequence, s)).collect(),
+        );
+        vec![
+            line("exact LRU", &lru_sizes, least_recent),
+            line("OPT", &opt_sizes, clairvoyant),
+        ]
+    }
+
+    /// Exact policies with all of the limit but the pages that cannot leave. Kernel memory is
+    /// not deducted: what they reach is out of reach for any policy under the same limit.
+    pub fn bounds(
+        &self,
+        trace: &Trace,
+        sequence: Option<&Sequence>,
+        memory: u64,
+        own: u32,
+    ) -> IndexMap<String, Number> {
+        let capacity =
+            memory.saturating_sub(u64::from(own) + if self.anon { 0 } else { self.anon_pages });
+        let mut out = IndexMap::new();
+        let mut put = |name: &str, value: u64| {
+            out.insert(name.to_owned(), Number::Int(value));
+        };
+        put("memory_pages", memory);
+        put("capacity_pages", capacity);
+        put("accesses", trace.ops.len() as u64);
+        put("unique_pages", trace.unique_pages);
+        let Some(sequence) = sequence else { return out };
+        put("evictable_accesses", sequence.len() as u64);
+        put(
+            "anon_first_touches",
+            if self.anon { self.anon_pages } else { 0 },
+        );
+        put("compulsory_misses", u64::from(sequence.unique()));
+        let frames = u32::try_from(capacity).unwrap_or(u32::MAX);
+        let (least_recent, clairvoyant) =
+            rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
+        let mut put = |name: &str, bound: Bound| {
+            out.insert(format!("{name}_misses"), Number::Int(bound.misses));
+            out.insert(format!("{name}_refaults"), Number::Int(bound.refaults()));
+        };
+        put("lru", least_recent);
+        put("opt", clairvoyant);
+        out
+    }
+}
+
+/// Sizes of the curve of exact LRU and of OPT.
+const LRU_SIZES: u64 = 96;
+const OPT_SIZES: u64 = 24;
+/// References beyond which OPT gets fewer sizes.
+const LONG_SEQUENCE: usize = 20_000_000;
+
+/// `n` sizes at equal distances up to `unique` pages.
+fn sizes(unique: u32, n: u64) -> Vec<u32> {
+    let mut sizes: Vec<u32> = (1..=n)
+        .map(|i| (u64::from(unique) * i / n) as u32)
+        .filter(|&s| s > 0)
+        .collect();
+    sizes.dedup();
+    sizes
+}
