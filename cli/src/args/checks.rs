@@ -16,7 +16,7 @@ Judged are refaults, misses, pgscan and pgsteal. A counter is in if it differs f
 kernel's repeats by at most the largest of: 0.5 % (6.12), 3 % (6.18 and 7.2, recorded on a loaded host) or
 2 % (classic, averaged over the phases of the statistics fold); the kernel's own spread, the distance from that mean of the repeat farthest
 from it; 32 pages, one batch of reclaim. The table says what each counter needed, and why some are
-exempt. Exit code 1: a case is out.")]
+exempt. Exit code 1: a case is out that is not known to be (known ones say what is known).")]
 pub struct FidelityArgs {
     /// Reference tables: a file, or a folder with golden.json [default: the built-in ones]
     #[arg(value_name = "DIR")]
@@ -41,6 +41,9 @@ pub struct FidelityArgs {
     /// Print the runs point by point as well, with the generations at each
     #[arg(long)]
     pub series: bool,
+    /// Write the traces of the cases into this folder, as pageops files, and stop
+    #[arg(long, value_name = "FOLDER")]
+    pub traces: Option<PathBuf>,
     /// Tolerance of all counters, for example 1% [default: 0.5% for 6.12, 3% for 6.18 and 7.2, 2% for classic]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub tolerance: Option<String>,

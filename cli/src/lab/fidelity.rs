@@ -4,11 +4,14 @@ use super::style;
 use crate::args::FidelityArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
+use coldset_lab::fidelity::compare::op_of;
 use coldset_lab::fidelity::{Case, RecordedKernel, Reference, ReferenceError, KERNELS};
 use coldset_lab::runner::{
     check, check_steps, fidelity_json, render_fidelity, render_series, with_jobs, CheckOptions,
-    Progress, RunnerError,
+    Checked, Progress, RunnerError,
 };
+use coldset_lab::traces::{PageOpsWriter, TraceError, WritePacking};
+use std::path::Path;
 
 /// All that are known, or those named.
 fn chosen<T: Copy>(
@@ -64,6 +67,24 @@ fn tables(
     wanted.map(|k| Ok((k, k.reference()?))).collect()
 }
 
+/// Writes each case's accesses to `FOLDER/CASE.pageops`.
+fn write_traces(folder: &Path, cases: &[Case]) -> Result<(), RunnerError> {
+    std::fs::create_dir_all(folder).map_err(|source| {
+        let name = folder.display().to_string();
+        RunnerError::Trace(TraceError::Write { name, source })
+    })?;
+    for &case in cases {
+        let path = folder.join(format!("{}.pageops", case.name()));
+        let write = || {
+            let mut writer = PageOpsWriter::create(&path, WritePacking::Plain)?;
+            case.sequence().try_for_each(|a| writer.push(op_of(a)))?;
+            writer.finish()
+        };
+        write().map_err(RunnerError::Trace)?;
+    }
+    Ok(())
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -78,6 +99,10 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         phases: args.phases,
         tolerance_permille: args.tolerance.as_deref().map(tolerance).transpose()?,
     };
+    if let Some(folder) = &args.traces {
+        write_traces(folder, &options.cases)?;
+        return Ok(Verdict::of(true));
+    }
     let tables = tables(args, &kernels).map_err(RunnerError::Reference)?;
     let has = |case: &&Case| {
         tables
@@ -113,5 +138,6 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         },
         || fidelity_json(&checked),
     )?;
-    Ok(Verdict::of(checked.iter().all(|c| c.pass())))
+    let expected = |c: &Checked| c.pass() || c.known_gap().is_some();
+    Ok(Verdict::of(checked.iter().all(expected)))
 }

@@ -68,3 +68,28 @@ fn refaulted(w: &mut FlagWord, low: u32, workingset: bool, in_fault: bool) -> Re
         ..v614::refaulted(w, low, workingset, in_fault)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_use_activates_and_the_third_joins() {
+        let mut w = FlagWord::default();
+        let used = |w: &mut FlagWord| (second_use(w), w.has(Flags::WORKINGSET));
+        assert_eq!(used(&mut w), (false, false));
+        assert_eq!(used(&mut w), (true, false));
+        assert_eq!(used(&mut w), (true, true));
+        assert!(!w.has(Flags::REFERENCED));
+        assert_eq!(used(&mut w), (true, true), "once more");
+    }
+
+    #[test]
+    fn a_refault_in_a_fault_counts_as_activation_only_if_it_restores() {
+        for workingset in [false, true] {
+            let counts = refaulted(&mut FlagWord::default(), 0, workingset, true);
+            assert_eq!((counts.activate, counts.restore), (workingset, workingset));
+            assert!(v614::refaulted(&mut FlagWord::default(), 0, workingset, true).activate);
+        }
+    }
+}

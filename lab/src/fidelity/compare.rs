@@ -64,32 +64,35 @@ pub struct CaseResult {
 
 /// The trace of a case.
 pub fn trace_of(accesses: impl IntoIterator<Item = Access>) -> Trace {
-    Trace::from_ops(
-        accesses
-            .into_iter()
-            .map(|a| Op {
-                kind: match a.kind {
-                    Kind::MappedRead => OpKind::MappedRead,
-                    Kind::Pread => OpKind::Pread,
-                    Kind::Pwrite => OpKind::Pwrite,
-                    Kind::AnonWrite => OpKind::AnonWrite,
-                    Kind::WholeWrite => OpKind::WholeWrite,
-                },
-                object: a.object,
-                task: a.task,
-                page: a.page,
-            })
-            .collect(),
-    )
+    Trace::from_ops(accesses.into_iter().map(op_of).collect())
+}
+
+/// An access as traces have it.
+#[must_use]
+pub fn op_of(a: Access) -> Op {
+    Op {
+        kind: match a.kind {
+            Kind::MappedRead => OpKind::MappedRead,
+            Kind::Pread => OpKind::Pread,
+            Kind::Pwrite => OpKind::Pwrite,
+            Kind::AnonWrite => OpKind::AnonWrite,
+            Kind::WholeWrite => OpKind::WholeWrite,
+        },
+        object: a.object,
+        task: a.task,
+        page: a.page,
+    }
 }
 
 /// Replay options of a recorded run.
 pub fn options_of(case: Case, run: &Run, policy: Policy, phase_ns: u64) -> ReplayOptions {
     let mut o = ReplayOptions::new(run.limit_pages);
-    o.own_pages = match case {
-        Case::ReadWriteZipf => OWN_PAGES_WRITER,
-        _ => OWN_PAGES,
+    o.own_pages = if case.writes() {
+        OWN_PAGES_WRITER
+    } else {
+        OWN_PAGES
     };
+    o.swappiness = case.swappiness();
     if case.swaps() {
         o.swap = SwapConfig::Zram {
             pages: ZRAM_PAGES,

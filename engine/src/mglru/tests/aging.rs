@@ -1,8 +1,9 @@
 //! New generations and dropped ones.
 
+use crate::folio::Flags;
 use crate::lruvec::LruList;
-use crate::mglru::walk::{AgingStep, AgingTask};
-use crate::mglru::EvictableTypes;
+use crate::mglru::walk::{AgingStep, AgingTask, Walk, YoungEntry};
+use crate::mglru::{EvictableTypes, LookAround};
 use crate::reclaim::{Answer, Work};
 use crate::testing::{Host, Spec};
 use crate::LruType::{Anon, File};
@@ -133,4 +134,58 @@ fn a_killed_walker_opens_the_generation() {
     walker.abandon(&mut h.eng);
     assert_eq!(h.gens().max_seq, max + 1);
     h.eng.check();
+}
+
+/// Opens a generation and returns the walks it asked for, during which `walked` happens.
+fn walks(h: &mut Host, walked: impl Fn(&mut Host, &Walk)) -> usize {
+    let max = h.gens().max_seq;
+    let mut task = AgingTask::new(h.lruvec, max, EvictableTypes::Both);
+    let mut walks = 0;
+    let mut step = task.step(&mut h.eng, None);
+    while let AgingStep::Ask(Work::Walk(walk)) = step {
+        walks += 1;
+        walked(h, &walk);
+        step = task.step(&mut h.eng, Some(Answer::Walked));
+    }
+    assert!(matches!(step, AgingStep::Done(true)));
+    walks
+}
+
+#[test]
+fn a_pass_that_skips_every_address_space_leaves_an_empty_filter() {
+    let mut h = Host::new("base");
+    let hit = |h: &Host| h.gens().walk.filters.hit(h.gens().max_seq, 7);
+    assert_eq!(walks(&mut h, |_, _| ()), 1, "new to the list");
+    assert!(!hit(&h), "written by the walk, which found nothing");
+    assert_eq!(walks(&mut h, |_, _| ()), 0, "nothing has run since");
+    assert!(!hit(&h), "emptied all the same");
+}
+
+#[test]
+fn an_executable_file_joins_the_working_set_at_its_first_walk_since_7_3() {
+    for (preset, joins) in [("v72", false), ("v73", true)] {
+        let mut h = Host::new(preset);
+        let id = h.add_to(1, Spec::mapped(1));
+        let young = |h: &mut Host, walk: &Walk| {
+            let (dirty, exec) = (false, true);
+            h.eng.walk_young(walk, id, YoungEntry { dirty, exec });
+        };
+        assert_eq!(walks(&mut h, young), 1);
+        assert_eq!(h.has(id, Flags::WORKINGSET), joins, "{preset}");
+        assert_eq!(h.seq_of(id), Some(if joins { 3 } else { 1 }), "{preset}");
+    }
+}
+
+#[test]
+fn look_around_leaves_the_batch_alone_since_6_14() {
+    for (preset, wanted) in [("v612", true), ("v618", false), ("v72", false)] {
+        let mut h = Host::new(preset);
+        let [on, off] = [h.add_to(1, Spec::mapped(1)), h.alloc(Spec::mapped(1))];
+        let la = LookAround {
+            lruvec: h.lruvec,
+            walk_context: false,
+        };
+        assert!(h.eng.look_around_wants(&la, on));
+        assert_eq!(h.eng.look_around_wants(&la, off), wanted, "{preset}");
+    }
 }

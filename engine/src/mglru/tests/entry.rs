@@ -43,8 +43,35 @@ fn e1_insertion() {
 }
 
 #[test]
+fn a_referenced_folio_enters_above_the_oldest_since_7_2() {
+    let read = Spec::file().with(Flags::REFERENCED);
+    assert_eq!(
+        (entry("v618", read, false), entry("v72", read, false)),
+        (4, 5)
+    );
+    assert_eq!(entry("v72", Spec::file(), false), 4);
+    assert_eq!(entry("v72", read.with(Flags::ACTIVE), false), 6);
+}
+
+#[test]
+fn a_fault_marks_what_it_does_not_activate_since_7_2() {
+    for (preset, seq, referenced) in [("v618", 2, false), ("v72", 1, true)] {
+        let mut h = Host::new(preset);
+        let id = h.fault(Spec::mapped(1));
+        assert_eq!(h.seq_of(id), Some(seq), "{preset}");
+        assert_eq!(h.has(id, Flags::REFERENCED), referenced, "{preset}");
+        let again = h.fault(Spec::mapped(1).with(Flags::WORKINGSET));
+        assert_eq!(
+            h.seq_of(again),
+            Some(3),
+            "{preset}: the working set is young"
+        );
+    }
+}
+
+#[test]
 fn faulted_folios_are_young_and_read_ones_are_not() {
-    for (preset, faulted, read) in [("base", 2, 0), ("v5", 2, 0), ("v612", 3, 1)] {
+    for (preset, faulted, read) in [("base", 2, 0), ("v5", 2, 0), ("v612", 3, 1), ("v72", 1, 0)] {
         let mut h = Host::new(preset);
         let a = h.fault(Spec::mapped(1));
         let b = h.add(Spec::file());

@@ -69,7 +69,7 @@ fn s2_references_multi_gen() {
 
 #[test]
 fn s2_executable_memory_in_the_merged_form() {
-    for (p, active) in [("v5", 0), ("merged", 1)] {
+    for (p, active) in [("v5", 0), ("merged", 1), ("v72", 0), ("v73", 1)] {
         let mut h = Host::new(p);
         let id = h.add(Spec::mapped(1));
         h.script(id).accessed = 1;

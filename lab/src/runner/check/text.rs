@@ -139,11 +139,13 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
             .collect();
         let _ = writeln!(
             out,
-            "OUT {} {} {}: {}",
+            "OUT {} {} {}: {}{}",
             c.kernel.name,
             c.case.name(),
             c.policy.recorded,
-            names.join(", ")
+            names.join(", "),
+            c.known_gap()
+                .map_or_else(String::new, |what| format!(" (known: {what})")),
         );
     }
     let good = checked.iter().filter(|c| c.pass()).count();
@@ -172,7 +174,7 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
     out
 }
 
-/// `{"cases": [{"kernel", "case", "policy", "variant", "tolerance", "pass", "counters": {NAME: {"ours",
+/// `{"cases": [{"kernel", "case", "policy", "variant", "tolerance", "pass", "known_gap", "counters": {NAME: {"ours",
 /// "kernel", "error", "kernel_spread", "verdict", "reason"}}}], "summary": {KERNEL: {FIGURE: {"cases", "median", "worst",
 /// "worst_case"}}}, "rule", "in", "of"}`.
 #[must_use]
@@ -204,6 +206,7 @@ pub fn fidelity_json(checked: &[Checked]) -> String {
             "variant": c.policy.variant,
             "tolerance": c.tolerance_permille as f64 / 1000.0,
             "pass": c.pass(),
+            "known_gap": c.known_gap(),
             "counters": counters,
         })
     };
