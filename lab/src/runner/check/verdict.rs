@@ -71,7 +71,6 @@ const GAPS: &[Gap] = &[
     gap("7.2", Case::MmapZipf, MAPPED),
     gap("7.2", Case::MmapZipfSteep, MAPPED),
     gap("7.2", Case::MmapCycle, MAPPED),
-    gap("7.2", Case::LargeHotMmapScan, MAPPED),
     gap("7.2", Case::AnonFileZramSw10, MAPPED),
 ];
 const MAPPED: &str = "7.2 treats mapped and anonymous memory by a rule that has not been found yet";
