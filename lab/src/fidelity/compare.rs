@@ -45,8 +45,8 @@ pub struct Compared {
     pub kernel_spread: f64,
     /// From the least to the greatest of ours over fold phases.
     pub ours_range: (f64, f64),
-    /// How often the kernel ran it.
-    pub repeats: usize,
+    /// The kernel's, each repeat.
+    pub repeats: Vec<f64>,
 }
 
 /// One case under one policy.
@@ -169,7 +169,7 @@ pub fn compare(
                 error: (mean > 0.0).then(|| ours / mean - 1.0),
                 kernel_spread: if mean > 0.0 { spread / mean } else { 0.0 },
                 ours_range: (least, greatest),
-                repeats: theirs.len(),
+                repeats: theirs,
             }
         })
         .collect();

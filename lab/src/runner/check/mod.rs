@@ -14,7 +14,7 @@ use crate::fidelity::{Case, Point, Policy, RecordedKernel, Reference};
 use crate::replay::SeriesPoint;
 use crate::runner::Progress;
 use rayon::prelude::*;
-use verdict::{known_gap, verdict};
+use verdict::{accept_outcome, known_gap, verdict};
 
 /// What to check.
 #[derive(Clone, Debug)]
@@ -88,12 +88,14 @@ impl Checked {
             verdict: verdict(kernel, case, policy, &counter, tolerance_permille),
             counter,
         });
+        let mut counters: Vec<Judged> = counters.collect();
+        accept_outcome(&mut counters, tolerance_permille);
         Self {
             kernel,
             case,
             policy,
             tolerance_permille,
-            counters: counters.collect(),
+            counters,
             points: result.points,
         }
     }

@@ -162,11 +162,13 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
     let _ = writeln!(
         out,
         "{RULE}\n\nJudged counters: {} within the tolerance, {} within 32 pages, {} within the kernel's own \
-         spread, {} within the range of phases, {} out; {} exempt.\n{good} of {} cases in.",
+         spread, {} within the range of phases, {} \
+         at one of the kernel's outcomes, {} out; {} exempt.\n{good} of {} cases in.",
         count(|v| v == Verdict::In(Within::Tolerance)),
         count(|v| v == Verdict::In(Within::Pages)),
         count(|v| v == Verdict::In(Within::Spread)),
         count(|v| v == Verdict::In(Within::Phases)),
+        count(|v| v == Verdict::In(Within::Outcome)),
         count(|v| v == Verdict::Out),
         count(|v| matches!(v, Verdict::Exempt(_))),
         checked.len(),

@@ -1,5 +1,6 @@
 //! What became of a counter, and by which rule.
 
+use super::Judged;
 use crate::fidelity::compare::Compared;
 use crate::fidelity::{Case, Policy, RecordedKernel};
 
@@ -67,15 +68,12 @@ struct Gap {
 
 const GAPS: &[Gap] = &[
     gap("6.18", Case::MmapCycle, CYCLE),
-    gap("6.18", Case::MmapPhase, TWO_WAYS),
-    gap("7.2", Case::MmapZipf, MAPPED),
     gap("7.2", Case::MmapZipfSteep, MAPPED),
     gap("7.2", Case::MmapCycle, MAPPED),
     gap("7.2", Case::AnonFileZramSw10, MAPPED),
 ];
 const MAPPED: &str = "7.2 treats mapped and anonymous memory by a rule that has not been found yet";
 const CYCLE: &str = "one run of the kernel; not understood";
-const TWO_WAYS: &str = "runs of the kernel end at one of two values, ours at the rarer one";
 
 const fn gap(kernel: &'static str, case: Case, what: &'static str) -> Gap {
     Gap { kernel, case, what }
@@ -95,7 +93,8 @@ Judged are refaults, misses, pgscan and pgsteal. A counter is in if it differs f
 repeats by at most the largest of: the tolerance (6.12: 0.5 % multi-gen; 6.18 and 7.2, recorded on a loaded \
 host: 3 %; classic, whose results are averaged over the phases of the statistics fold: 2 %); the kernel's own spread, which is the distance from that mean of the \
 repeat farthest from it; 32 pages, one batch of reclaim. A classic counter that the kernel has shown only once \
-is in as well if the phases of the fold give less and more. The table says which of these a counter needed, \
+is in as well if the phases of the fold give less and more, and so are all counters of a case that are within \
+the tolerance of one and the same run of a kernel whose runs end at one of two values. The table says which of these a counter needed, \
 and why a counter is exempt.";
 
 /// What became of a counter.
@@ -120,6 +119,9 @@ pub enum Within {
     Pages,
     /// The spread of the kernel's own repeats.
     Spread,
+    /// The tolerance of one and the same of the kernel's runs, in every judged counter: runs of the kernel
+    /// end at one of two values.
+    Outcome,
     /// What the phases of the statistics fold give: the kernel ran it once, in a phase that was not recorded.
     Phases,
 }
@@ -141,6 +143,7 @@ impl Verdict {
         match self {
             Self::In(Within::Pages) => "in (32 pages)",
             Self::In(Within::Spread) => "in (kernel's spread)",
+            Self::In(Within::Outcome) => "in (one outcome)",
             Self::In(Within::Phases) => "in (phases)",
             other => other.name(),
         }
@@ -152,9 +155,32 @@ impl Verdict {
             Self::In(Within::Tolerance) => Some("tolerance"),
             Self::In(Within::Pages) => Some("32 pages"),
             Self::In(Within::Spread) => Some("spread of the kernel's repeats"),
+            Self::In(Within::Outcome) => Some("one of the kernel's own outcomes"),
             Self::In(Within::Phases) => Some("range over the phases of the statistics fold"),
             Self::Exempt(why) => Some(why),
             Self::Out | Self::Shown => None,
+        }
+    }
+}
+
+/// Some kernels end at one of two values, run by run. Counters that are out are in after all if, in one of
+/// the repeats, every judged counter is within the tolerance.
+pub(super) fn accept_outcome(counters: &mut [Judged], tolerance_permille: u64) {
+    let judged = |j: &&Judged| matches!(j.verdict, Verdict::In(_) | Verdict::Out);
+    let repeats = counters
+        .iter()
+        .filter(judged)
+        .map(|j| j.counter.repeats.len());
+    let repeats = repeats.min().unwrap_or(0);
+    let close = |j: &Judged, repeat: usize| {
+        let (ours, kernel) = (j.counter.ours, j.counter.repeats[repeat]);
+        let off = (ours - kernel).abs();
+        off <= SLACK_PAGES || off <= kernel * tolerance_permille as f64 / 1000.0
+    };
+    let same = |repeat: usize| counters.iter().filter(judged).all(|j| close(j, repeat));
+    if repeats > 1 && (0..repeats).any(same) {
+        for j in counters.iter_mut().filter(|j| j.verdict == Verdict::Out) {
+            j.verdict = Verdict::In(Within::Outcome);
         }
     }
 }
@@ -188,7 +214,7 @@ pub(super) fn verdict(
     } else if share(counter.kernel_spread) {
         // No closer than the kernel is to itself.
         Verdict::In(Within::Spread)
-    } else if counter.repeats == 1
+    } else if counter.repeats.len() == 1
         && (counter.ours_range.0..=counter.ours_range.1).contains(&counter.kernel)
     {
         Verdict::In(Within::Phases)
@@ -213,7 +239,7 @@ mod tests {
             error: (kernel > 0.0).then(|| ours / kernel - 1.0),
             kernel_spread: 0.0,
             ours_range: (ours, ours),
-            repeats: 2,
+            repeats: vec![kernel; 2],
         };
         verdict(
             V612,
@@ -244,7 +270,7 @@ mod tests {
                 error: Some(0.01),
                 kernel_spread: spread,
                 ours_range: (99_000.0, 103_000.0),
-                repeats,
+                repeats: vec![100_000.0; repeats],
             };
             let policy = V612.policy("mglru-0x7").unwrap();
             verdict(V612, Case::PreadCycle, policy, &counter, MULTI_GEN_PERMILLE)
@@ -264,5 +290,30 @@ mod tests {
         assert_eq!(v, Verdict::Out);
         let v = judge(Case::PreadCycle, "classic", "pgactivate", 1.0, 57_000.0);
         assert_eq!(v, Verdict::Shown);
+    }
+
+    #[test]
+    fn one_outcome_must_hold_for_every_counter() {
+        let of = |name, ours: f64, repeats: [f64; 2]| Judged {
+            counter: Compared {
+                name,
+                ours,
+                kernel: (repeats[0] + repeats[1]) / 2.0,
+                error: None,
+                kernel_spread: 0.0,
+                ours_range: (ours, ours),
+                repeats: repeats.to_vec(),
+            },
+            verdict: Verdict::Out,
+        };
+        let steal = of("pgsteal", 50_000.0, [50_010.0, 60_000.0]);
+        let mut same = [of("pgscan", 10_000.0, [10_001.0, 20_000.0]), steal.clone()];
+        accept_outcome(&mut same, 5);
+        assert!(same
+            .iter()
+            .all(|j| j.verdict == Verdict::In(Within::Outcome)));
+        let mut crossed = [of("pgscan", 10_000.0, [20_000.0, 10_001.0]), steal];
+        accept_outcome(&mut crossed, 5);
+        assert!(crossed.iter().all(|j| j.verdict == Verdict::Out));
     }
 }
