@@ -223,6 +223,30 @@ fn bad_traces_are_one_line() {
     );
 }
 
+#[test]
+fn windows_are_read_ahead_if_asked_for() {
+    let path = temporary("far.lirs");
+    std::fs::write(&path, b"0\n500\n").expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let mut arguments = vec!["replay", path, "--format", "lirs", "--memory", "500pages"];
+    arguments.extend(["--variants", "v5", "--bounds", "none"]);
+    let read = |arguments: &[&str]| {
+        let arguments = [arguments, &["--json", "-"]].concat();
+        let out = lab(&arguments[..]);
+        let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        mean(&json, "v5", "disk_read_pages")
+    };
+    assert_eq!(read(&arguments), 2.0);
+    arguments.extend(["--read-ahead-kb", "128"]);
+    assert_eq!(read(&arguments), 5.0, "the beginning of a file: four pages");
+    let text = stdout_of(&arguments[..], 0);
+    assert!(text.contains("read-ahead of 128 KiB"), "{text}");
+    // Nothing but faults.
+    let faults = sample();
+    let said = message_of(&["replay", &faults, "--read-ahead-kb", "128"], 2);
+    assert!(said.contains("no reads through descriptors"), "{said}");
+}
+
 /// A trace of `data/samples`.
 fn recorded(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/samples");

@@ -8,7 +8,7 @@ use coldset_lab::draw::Stream;
 use coldset_machine::device::{
     DeviceError, DeviceKind, FailRule, FailWhen, FaultPlan, Op, SlowDown,
 };
-use coldset_machine::{MachineConfig, SwapConfig};
+use coldset_machine::{MachineConfig, ReadAhead, SwapConfig};
 
 /// Everything a seed decides before the first operation.
 #[derive(Clone, Debug)]
@@ -67,7 +67,13 @@ impl Setup {
         m.engine.fold_interval = pick(rng, &[1_000_000, 100_000_000, 2_000_000_000]);
         m.engine.nr_nodes = if rng.chance(1, 6) { 2 } else { 1 };
         m.fault_around = pick(rng, &[1, 4, 16, 64]);
-        m.read_ahead = pick(rng, &[0, 0, 3, 16]);
+        let fixed = pick(rng, &[0, 0, 3, 16]);
+        m.read_ahead = match own.chance(1, 2) {
+            true => ReadAhead::Windows {
+                kb: pick(own, &[0, 4, 16, 128, 512]),
+            },
+            false => ReadAhead::Fixed(fixed),
+        };
         m.kernel_memory = rng.chance(1, 2);
         m.ram = rng
             .chance(1, 3)

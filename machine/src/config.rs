@@ -1,6 +1,7 @@
 //! What machine to simulate.
 
 use crate::device::{DeviceError, DeviceKind};
+use crate::io::read_ahead::ReadAhead;
 use crate::params::Params;
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::swap::zram::ZramError;
@@ -53,8 +54,8 @@ pub struct MachineConfig {
     pub dirty_balance: bool,
     /// Pages mapped around a file fault, a power of two; 1 = none.
     pub fault_around: u32,
-    /// Pages read ahead beyond a request; 0 = none.
-    pub read_ahead: u32,
+    /// What buffered reads of all devices read ahead ([`crate::World::set_read_ahead`]: of one).
+    pub read_ahead: ReadAhead,
     /// Pages that a fault reads from a swap device at most, as a power of two (`vm.page-cluster`, 3
     /// in Linux): neighbours in the mapping that are in swap, too. 0 = none are read ahead.
     pub page_cluster: u32,
@@ -91,7 +92,7 @@ impl MachineConfig {
             dirty: DirtyParams::default(),
             dirty_balance: true,
             fault_around: 16,
-            read_ahead: 0,
+            read_ahead: ReadAhead::default(),
             page_cluster: 3,
             read_around: 0,
             kernel_memory: false,

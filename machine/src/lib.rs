@@ -33,6 +33,7 @@ pub mod world;
 pub use config::{MachineConfig, MachineError, OpError, SwapConfig};
 pub use ctx::{Ctx, InlineClock};
 pub use io::read::OpenFile;
+pub use io::read_ahead::{Advice, ReadAhead};
 pub use machine::{Machine, MachineRun};
 pub use mem::{MappingFlags, MappingId};
 pub use params::Params;

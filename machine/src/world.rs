@@ -3,6 +3,7 @@
 use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
+use crate::io::read_ahead::ReadAhead;
 use crate::mem::{Mapping, MappingId, Object, Slot};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
@@ -52,7 +53,8 @@ pub struct World {
     pub wb: Writeback,
     pub(crate) dirty_balance: bool,
     pub(crate) fault_around: u32,
-    pub(crate) read_ahead: u32,
+    /// By device.
+    pub(crate) read_ahead: Vec<ReadAhead>,
     pub(crate) page_cluster: u32,
     pub(crate) read_around: u32,
     pub(crate) kernel: Option<KernelMemory>,
@@ -155,12 +157,12 @@ impl World {
             mappings: Vec::new(),
             mms: Vec::new(),
             device_end: vec![0; devices.len()],
+            read_ahead: vec![cfg.read_ahead; devices.len()],
             devices,
             swap,
             wb: Writeback::new(dirty)?,
             dirty_balance: cfg.dirty_balance,
             fault_around: cfg.fault_around,
-            read_ahead: cfg.read_ahead,
             page_cluster: cfg.page_cluster,
             read_around: cfg.read_around,
             kernel: cfg.kernel_memory.then(|| KernelMemory {
@@ -254,6 +256,11 @@ impl World {
     /// Wakes throttled reclaimers.
     pub(crate) fn wake_throttled(&self, node: NodeId, reason: ThrottleReason) {
         self.throttled[node.idx()][reason as usize].wake_all();
+    }
+
+    /// From now on buffered reads of a device read ahead like this.
+    pub fn set_read_ahead(&mut self, device: usize, read_ahead: ReadAhead) {
+        self.read_ahead[device] = read_ahead;
     }
 
     /// From now on things go wrong with a device as planned.

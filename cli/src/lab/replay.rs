@@ -14,7 +14,8 @@ use coldset_lab::runner::{
     render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs, Low, Progress,
     ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::Trace;
+use coldset_lab::traces::{OpKind, PageIds, Trace};
+use coldset_machine::ReadAhead;
 
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
@@ -32,7 +33,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         }
     };
     let read_ahead = match Size::parse("read-ahead", &args.read_ahead)? {
-        Size::Pages(pages) if pages <= READ_AHEAD_MAX => pages as u32,
+        Size::Pages(pages) if pages <= READ_AHEAD_MAX => ReadAhead::Fixed(pages as u32),
         _ => {
             return Err(RunnerError::value(
                 "read-ahead",
@@ -40,6 +41,10 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
                 "0 to 64MiB",
             ))
         }
+    };
+    let read_ahead = match args.read_ahead_kb {
+        0 => read_ahead,
+        kb => ReadAhead::Windows { kb },
     };
     Ok(ReplayPlan {
         variants: Variant::parse_all(&args.variants, &args.set)?,
@@ -85,10 +90,27 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
     plan.max = max;
 }
 
-/// What the trace holds.
-fn heading(trace: &Trace) -> String {
+/// Read-ahead follows descriptors: a trace without reads through them would not show it.
+fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
+    let pread = |kind| kind == OpKind::Pread;
+    if args.read_ahead_kb > 0 && !trace.ops.iter().any(|op| pread(op.kind)) {
+        return Err(Failure::Usage(format!(
+            "--read-ahead-kb: {} has no reads through descriptors, which are all that is read ahead; \
+             leave it out",
+            args.trace.display()
+        )));
+    }
+    Ok(())
+}
+
+/// What the trace holds, and what is read ahead.
+fn heading(trace: &Trace, args: &ReplayArgs) -> String {
+    let read_ahead = match args.read_ahead_kb {
+        0 => String::new(),
+        kb => format!(", read-ahead of {kb} KiB"),
+    };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}",
+        "{} accesses, {} different, {} writes, {} task{}{read_ahead}",
         human(trace.ops.len() as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
@@ -98,7 +120,7 @@ fn heading(trace: &Trace) -> String {
 }
 
 fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
-    let mut out = format!("{}: {}\n", args.trace.display(), heading(trace));
+    let mut out = format!("{}: {}\n", args.trace.display(), heading(trace, args));
     for table in tables {
         out.push('\n');
         out.push_str(&render_replay(table, style(args.out.form.markdown)));
@@ -143,13 +165,19 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &journal.trace
         }
         None => {
-            let (trace, how) = load_trace(&args.trace, &args.reading)?;
+            // Neighbours are read ahead, so pages keep their numbers.
+            let page_ids = match args.read_ahead_kb {
+                0 => PageIds::default(),
+                _ => PageIds::Keep,
+            };
+            let (trace, how) = load_trace(&args.trace, &args.reading, page_ids)?;
             reading = Some(how);
             other = trace;
             &other
         }
     };
     plan.limits(trace)?;
+    check_read_ahead(args, trace)?;
     let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;
@@ -173,7 +201,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             let title = format!("Replay of {}", args.trace.display());
             pages::replay(
                 &title,
-                &(heading(trace) + "."),
+                &(heading(trace, args) + "."),
                 &plan.variants,
                 &tables,
                 json(journal.as_ref(), reading.as_ref(), &tables),

@@ -5,14 +5,14 @@ use super::reading::TraceReading;
 use crate::args::{AccessArg, TraceArgs};
 use crate::error::Failure;
 use coldset_lab::runner::{Progress, RunnerError};
-use coldset_lab::traces::{Access, Reader, Source, Trace, TraceOptions};
+use coldset_lab::traces::{Access, PageIds, Reader, Source, Trace, TraceOptions};
 use std::path::Path;
 
 /// Opens a trace; `-` is standard input.
 ///
 /// # Errors
 /// Whatever is wrong with the file or the options.
-pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
+fn open(path: &Path, args: &TraceArgs, page_ids: PageIds) -> Result<Reader, Failure> {
     let format = args.format.as_deref().map(str::parse);
     let format = format.transpose().map_err(RunnerError::Trace)?;
     let options = TraceOptions {
@@ -20,6 +20,7 @@ pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
             AccessArg::Read => Access::Read,
             AccessArg::Mapped => Access::Mapped,
         },
+        page_ids,
         blocks_per_page: args.blocks_per_page,
         events: args.events.clone(),
         strict: args.strict,
@@ -43,7 +44,8 @@ pub fn open(path: &Path, args: &TraceArgs) -> Result<Reader, Failure> {
 pub fn load(path: &Path, args: &TraceArgs) -> Result<(Trace, Option<TraceReading>), Failure> {
     match load_journal(path, args)? {
         Some(journal) => Ok((journal.trace, None)),
-        None => load_trace(path, args).map(|(trace, reading)| (trace, Some(reading))),
+        None => load_trace(path, args, PageIds::default())
+            .map(|(trace, reading)| (trace, Some(reading))),
     }
 }
 
@@ -63,8 +65,12 @@ pub fn load_journal(path: &Path, args: &TraceArgs) -> Result<Option<Journal>, Fa
 ///
 /// # Errors
 /// As [`open`], or anything wrong further on.
-pub fn load_trace(path: &Path, args: &TraceArgs) -> Result<(Trace, TraceReading), Failure> {
-    let reader = open(path, args)?;
+pub fn load_trace(
+    path: &Path,
+    args: &TraceArgs,
+    page_ids: PageIds,
+) -> Result<(Trace, TraceReading), Failure> {
+    let reader = open(path, args, page_ids)?;
     let (name, format, tally) = (reader.name().to_owned(), reader.format(), reader.tally());
     let mut bar: Option<Progress> = None;
     let trace = Trace::read(reader, |done, total| {

@@ -15,7 +15,8 @@ bitflags! {
         const WORKINGSET = 1 << 2;
         /// Belongs (or will be added) to the active list / the young generations.
         const ACTIVE = 1 << 3;
-        /// Rotate to the cold end when the writeback ends.
+        /// Rotate to the cold end when the writeback ends. The same bit of a file's page that is clean, or
+        /// dirty and not queued, makes its next read start a window (`docs/rules/read-ahead.md#mark`).
         const RECLAIM = 1 << 4;
         /// Newer than the backing store.
         const DIRTY = 1 << 5;
@@ -50,7 +51,7 @@ bitflags! {
         const MAPPING_UNEVICTABLE = 1 << 19;
         /// Contents have been read from the backing store.
         const UPTODATE = 1 << 20;
-        /// Marked by read-ahead: its first use starts the next window.
+        /// Read ahead from swap, and not used since.
         const READAHEAD = 1 << 21;
         /// Being freed: on no list, unreachable.
         const DEAD = 1 << 22;

@@ -2,7 +2,7 @@
 
 use coldset_engine::batch::BATCH_MAX;
 use coldset_machine::device::DeviceKind;
-use coldset_machine::SwapConfig;
+use coldset_machine::{ReadAhead, SwapConfig};
 
 /// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
 /// scaled machine.
@@ -24,8 +24,8 @@ pub struct Host {
     pub swappiness: u16,
     /// vm.page-cluster: a fault reads up to 2^this pages from a swap device.
     pub page_cluster: u32,
-    /// Pages read ahead beyond a buffered read.
-    pub read_ahead: u32,
+    /// What buffered reads read ahead.
+    pub read_ahead: ReadAhead,
     /// Folios of an add batch, kept within 1 and 31.
     pub batch: u64,
     /// cgroup v2; v1 has no writeback by memcg.
@@ -52,7 +52,7 @@ impl Default for Host {
             devices: vec![DeviceKind::Nvme],
             swappiness: 60,
             page_cluster: 3,
-            read_ahead: 0,
+            read_ahead: ReadAhead::default(),
             batch: BATCH_MAX as u64,
             cgroup_v2: true,
             dirty_balance: true,

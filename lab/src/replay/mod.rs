@@ -15,7 +15,7 @@ pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 use crate::experiment::{Deviation, Host, RunInput};
 use crate::rig::Rig;
 use coldset_engine::Switches;
-use coldset_machine::{MachineError, SwapConfig};
+use coldset_machine::{MachineError, ReadAhead, SwapConfig};
 
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ pub struct ReplayOptions {
     pub swappiness: u16,
     /// Pages mapped around a file fault; 1 = none.
     pub fault_around: u32,
-    /// Pages read ahead beyond a request.
-    pub read_ahead: u32,
+    /// What buffered reads read ahead.
+    pub read_ahead: ReadAhead,
     /// Time by access index; none: the machine's own time.
     pub clock: Option<Clock>,
     /// Phase of the fold of memcg statistics, ns.
@@ -71,7 +71,7 @@ impl ReplayOptions {
             swap: SwapConfig::None,
             swappiness: 60,
             fault_around: 1,
-            read_ahead: 0,
+            read_ahead: ReadAhead::default(),
             clock: None,
             fold_phase: 2_000_000_000,
             fold_every: memory / FOLD_SHARE,

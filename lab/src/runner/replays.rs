@@ -10,7 +10,7 @@ use crate::stats::Spread;
 use crate::traces::Trace;
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::samples::SAMPLED;
-use coldset_machine::SwapConfig;
+use coldset_machine::{ReadAhead, SwapConfig};
 use coldset_report::{CounterSummary, Number, ReplayResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -42,8 +42,8 @@ pub struct ReplayPlan {
     pub swappiness: u16,
     /// Pages mapped round a fault.
     pub fault_around: u32,
-    /// Pages read ahead.
-    pub read_ahead: u32,
+    /// What buffered reads read ahead.
+    pub read_ahead: ReadAhead,
     /// Time by access.
     pub clock: Option<Clock>,
     /// Replays with phases of the statistics fold spread over its interval.
@@ -97,7 +97,7 @@ impl ReplayPlan {
             swap: None,
             swappiness: 60,
             fault_around: 1,
-            read_ahead: 0,
+            read_ahead: ReadAhead::default(),
             clock: None,
             fold_phases: 1,
             fold_every: None,

@@ -5,4 +5,5 @@ mod folio_lock;
 pub mod fsync;
 pub(crate) mod page_in;
 pub mod read;
+pub mod read_ahead;
 pub mod write;

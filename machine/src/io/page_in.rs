@@ -2,7 +2,8 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | which pages a miss reads: the window | [`World::miss_window`] |
+//! | which pages a miss reads: the window | [`World::miss_window`], [`World::read_window`] |
+//! | a read meets the mark of a window: the next one | [`World::marked_window`] |
 //! | charge, allocate, insert (locked), refault, one request for the run | [`World::step_miss`] |
 //! | wait for memory or for the device | [`Machine::finish_miss`] |
 //! | the device has finished: up to date, unlocked | [`World::read_done`] |
@@ -10,6 +11,8 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
+use crate::io::read::OpenFile;
+use crate::io::read_ahead::{Limits, ReadAhead, Window};
 use crate::machine::Machine;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
@@ -18,7 +21,7 @@ use crate::vm::held::{FolioRef, NewPages};
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::workingset::refault::RefaultSite;
-use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId};
+use coldset_engine::{Counter, Engine, Flags, FolioId, MemcgId, ObjectId};
 use std::ops::Range;
 
 /// Why a page is brought into the page cache.
@@ -28,9 +31,6 @@ pub(crate) enum Purpose {
     Read,
     /// A page fault.
     Fault,
-    /// Read around a page that has faulted: nobody needs it yet, so it is given up where memory is
-    /// short.
-    Around,
     /// A write, to a page that is not overwritten as a whole: not a refault.
     Write,
 }
@@ -39,10 +39,11 @@ pub(crate) enum Purpose {
 /// has to be waited for; [`Machine::finish_miss`] waits.
 pub(crate) struct Miss<'a> {
     new: NewPages<'a>,
-    /// The page after the last one to be read.
+    /// The page after the last one to be read with the first.
     end: u32,
+    window: Window,
     purpose: Purpose,
-    /// Memory ran short before the end of what was asked for.
+    /// Memory ran short before the end of the window.
     short: bool,
 }
 
@@ -50,15 +51,36 @@ impl<'a> Miss<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
         object: ObjectId,
-        window: Range<u32>,
+        window: Window,
         purpose: Purpose,
     ) -> Self {
         Self {
-            new: NewPages::new(machine, object, window.start),
-            end: window.end,
+            new: NewPages::new(machine, object, window.pages.start),
+            end: window.pages.end,
+            window,
             purpose,
             short: false,
         }
+    }
+
+    /// The next page is not needed yet.
+    fn is_ahead(&self) -> bool {
+        self.new.next() >= self.window.needed
+    }
+
+    /// What is still to be read of the window once the first request is on its way: behind a page that
+    /// was cached, only what nobody waits for.
+    pub(crate) fn rest(&self) -> Option<Window> {
+        let mut rest = self.window.clone();
+        rest.pages.start = self.end.max(rest.needed);
+        (!self.short && !rest.pages.is_empty()).then_some(rest)
+    }
+
+    fn push(&mut self, engine: &mut Engine, id: FolioId) {
+        if self.window.mark == Some(self.new.next()) {
+            engine.folio_set(id, Flags::RECLAIM);
+        }
+        self.new.push(id);
     }
 }
 
@@ -91,17 +113,113 @@ pub(crate) struct Lack {
 
 impl World {
     /// The pages that a miss of the first of `wanted` reads: those that are wanted, and what is read
-    /// ahead.
+    /// ahead without an open file.
     #[inline]
     pub(crate) fn miss_window(
         &mut self,
         ctx: &Ctx,
         object: ObjectId,
         wanted: Range<u32>,
-    ) -> Range<u32> {
+    ) -> Window {
         self.engine.set_now(ctx.now());
-        let end = wanted.end + self.read_ahead;
-        wanted.start..end.min(self.objects[object.idx()].pages())
+        let more = match self.read_ahead_of(object) {
+            Some(ReadAhead::Fixed(pages)) => pages,
+            _ => 0,
+        };
+        let pages = wanted.start..wanted.end + more;
+        Window::needed(pages).within(self.objects[object.idx()].pages())
+    }
+
+    /// As [`Self::miss_window`], for a read of an open file: a page that is missing, or that is on its
+    /// way.
+    #[inline]
+    pub(crate) fn read_window(&mut self, ctx: &Ctx, file: &OpenFile, wanted: Range<u32>) -> Window {
+        let Some(limits) = self.window_limits(file.object) else {
+            return self.miss_window(ctx, file.object, wanted);
+        };
+        self.engine.set_now(ctx.now());
+        let object = &self.objects[file.object.idx()];
+        let (at, pages) = (wanted.start, wanted.len() as u32);
+        let cached = |page: &u32| object.word(*page).folio().is_some();
+        if cached(&at) {
+            return Window::needed(at..at + 1);
+        }
+        let before = |most: u32| {
+            let range = at.saturating_sub(most)..at;
+            range.rev().take_while(cached).count() as u32
+        };
+        let window = file.update_window(|w| w.miss(limits, at, pages, before));
+        window.within(object.pages())
+    }
+
+    /// True if the next read of a page starts a window: it is cached, and marked.
+    #[inline]
+    pub(crate) fn is_marked(&self, object: ObjectId, page: u32) -> bool {
+        let marked = |id| {
+            let ready = Flags::UPTODATE | Flags::RECLAIM;
+            self.engine.folio(id).has(ready)
+        };
+        !self.stops_at(object).is_empty()
+            && self.objects[object.idx()]
+                .word(page)
+                .folio()
+                .is_some_and(marked)
+    }
+
+    /// Takes the mark of the first of `wanted`, and says which window it starts. A mark on a folio under
+    /// writeback means nothing but reclaim.
+    pub(crate) fn marked_window(
+        &mut self,
+        ctx: &Ctx,
+        file: &OpenFile,
+        wanted: Range<u32>,
+    ) -> Option<Window> {
+        let limits = self.window_limits(file.object)?;
+        self.engine.set_now(ctx.now());
+        let object = &self.objects[file.object.idx()];
+        let (at, pages) = (wanted.start, wanted.len() as u32);
+        let id = object.word(at).folio()?;
+        if self.engine.folio(id).has(Flags::WRITEBACK) {
+            return None;
+        }
+        self.engine.folio_clear(id, Flags::RECLAIM);
+        let missing = |most: u32| {
+            let end = at
+                .saturating_add(most)
+                .min(object.pages().saturating_sub(1));
+            (at + 1..=end).find(|page| object.word(*page).folio().is_none())
+        };
+        let window = file.update_window(|w| w.marked(limits, at, pages, missing))?;
+        Some(window.within(object.pages()))
+    }
+
+    /// The flag at which a read of cached pages stops, to start the next window.
+    #[inline]
+    pub(crate) fn stops_at(&self, object: ObjectId) -> Flags {
+        match self.read_ahead_of(object) {
+            Some(ReadAhead::Windows { kb: 1.. }) => Flags::RECLAIM,
+            _ => Flags::empty(),
+        }
+    }
+
+    /// Of the device of a file.
+    #[inline]
+    fn read_ahead_of(&self, object: ObjectId) -> Option<ReadAhead> {
+        match self.objects[object.idx()].backing {
+            Backing::File { device, .. } => Some(self.read_ahead[device]),
+            _ => None,
+        }
+    }
+
+    /// The largest windows of a file's device, if it has windows.
+    fn window_limits(&self, object: ObjectId) -> Option<Limits> {
+        let Backing::File { device, .. } = self.objects[object.idx()].backing else {
+            return None;
+        };
+        let ReadAhead::Windows { kb } = self.read_ahead[device] else {
+            return None;
+        };
+        Some(Limits::new(kb, self.devices[device].spec().max_req_bytes))
     }
 
     /// The first run of pages in `range` that are not cached.
@@ -151,7 +269,7 @@ impl World {
         }
         let flags = Flags::LOCKED | Flags::OWNED;
         let id = self.insert_folio(memcg, ctx.node, object, page, flags);
-        let faulted = matches!(purpose, Purpose::Fault | Purpose::Around);
+        let faulted = purpose == Purpose::Fault;
         if let (Slot::Shadow(shadow), true) = (slot, purpose != Purpose::Write) {
             let site = match faulted {
                 true => RefaultSite::Fault,
@@ -240,7 +358,7 @@ impl World {
         }
         while miss.new.next() < miss.end {
             match self.try_new_page(ctx, object, miss.new.next(), miss.purpose) {
-                Ok(Some(id)) => miss.new.push(id),
+                Ok(Some(id)) => miss.push(&mut self.engine, id),
                 Ok(None) => miss.end = miss.new.next(),
                 Err(lack) => return MissStep::Memory(lack),
             }
@@ -267,13 +385,13 @@ impl World {
 
 impl Machine {
     /// Makes the first page of `window` readable. If it is missing, what else is missing of the
-    /// window up to its first cached page is read with it. The page may be gone from the cache again
+    /// window up to its first cached page is read with it; what is read ahead behind that, too. The page may be gone from the cache again
     /// when this returns, or its read may have failed for another reader: the caller looks again.
     pub(crate) async fn page_in(
         &self,
         ctx: &Ctx,
         object: ObjectId,
-        window: Range<u32>,
+        window: Window,
         purpose: Purpose,
     ) -> Result<FolioRef<'_>, OpError> {
         let mut miss = Miss::new(self, object, window, purpose);
@@ -292,7 +410,13 @@ impl Machine {
             match step {
                 MissStep::Memory(lack) => self.supply(ctx, miss, lack).await?,
                 MissStep::Cached(id) => return Ok(self.get_unlocked(ctx, id).await),
-                MissStep::Device(reading) => return self.finish_read(ctx, reading).await,
+                MissStep::Device(reading) => {
+                    if let Some(rest) = miss.rest() {
+                        let object = miss.new.object;
+                        self.read_ahead(ctx, object, rest, miss.purpose).await;
+                    }
+                    return self.finish_read(ctx, reading).await;
+                }
             }
             step = self.w.borrow_mut().step_miss(ctx, miss);
         }
@@ -313,17 +437,27 @@ impl Machine {
         Ok(first)
     }
 
-    /// Reads what is missing of `pages`, one request for each run, until a reclaim is fruitless.
+    /// Reads what is missing of a window, one request for each run, until a reclaim is fruitless.
     /// Nobody waits for it here.
-    pub(crate) async fn read_around(&self, ctx: &Ctx, object: ObjectId, pages: Range<u32>) {
-        let mut at = pages.start;
+    pub(crate) async fn read_ahead(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        window: Window,
+        purpose: Purpose,
+    ) {
+        let mut at = window.pages.start;
         loop {
-            let run = self.w.borrow().missing_run(object, at..pages.end);
+            let run = self.w.borrow().missing_run(object, at..window.pages.end);
             if run.is_empty() {
                 return;
             }
             at = run.start;
-            let mut miss = Miss::new(self, object, run, Purpose::Around);
+            let run = Window {
+                pages: run,
+                ..window
+            };
+            let mut miss = Miss::new(self, object, run, purpose);
             loop {
                 let step = self.w.borrow_mut().step_miss(ctx, &mut miss);
                 match step {
@@ -358,11 +492,12 @@ impl Machine {
     /// Memory is refused for the first page.
     async fn supply(&self, ctx: &Ctx, miss: &mut Miss<'_>, lack: Lack) -> Result<(), OpError> {
         let (object, page) = (miss.new.object, miss.new.next());
+        let ahead = miss.is_ahead();
         match self
-            .new_page_slow(ctx, object, page, miss.purpose, lack)
+            .new_page_slow(ctx, object, page, miss.purpose, lack, ahead)
             .await
         {
-            Ok(Some(id)) => miss.new.push(id),
+            Ok(Some(id)) => miss.push(&mut self.w.borrow_mut().engine, id),
             // The first page is cached: the next step finds it, or tries again.
             Ok(None) if miss.new.is_empty() => {}
             Ok(None) => miss.end = page,
@@ -383,7 +518,10 @@ impl Machine {
         let had = self.w.borrow_mut().try_new_page(ctx, object, page, purpose);
         match had {
             Ok(inserted) => Ok(inserted),
-            Err(lack) => self.new_page_slow(ctx, object, page, purpose, lack).await,
+            Err(lack) => {
+                self.new_page_slow(ctx, object, page, purpose, lack, false)
+                    .await
+            }
         }
     }
 
@@ -395,8 +533,8 @@ impl Machine {
         page: u32,
         purpose: Purpose,
         lack: Lack,
+        ahead: bool,
     ) -> Result<Option<FolioId>, OpError> {
-        let ahead = purpose == Purpose::Around;
         let charge = self
             .get_lacking(ctx, ctx.memcg, 1, lack.pages, ahead)
             .await?;

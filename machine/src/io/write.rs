@@ -1,6 +1,7 @@
 //! Buffered writes, and throttling those who dirty too much.
 
 use super::page_in::Purpose;
+use super::read_ahead::Window;
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
@@ -161,7 +162,7 @@ impl Machine {
                     None => continue,
                 },
                 None => {
-                    let window = page..page + 1;
+                    let window = Window::needed(page..page + 1);
                     self.page_in(ctx, object, window, Purpose::Write).await?
                 }
             };

@@ -3,6 +3,7 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::io::page_in::Purpose;
+use crate::io::read_ahead::Window;
 use crate::machine::Machine;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
@@ -363,9 +364,10 @@ impl Machine {
                     .engine
                     .count(ctx.memcg, Counter::Pgmajfault, 1);
                 let window = self.w.borrow().read_around_window(mapping, object, page);
-                self.read_around(ctx, object, window).await;
-                self.page_in(ctx, object, page..page + 1, Purpose::Fault)
-                    .await?
+                self.read_ahead(ctx, object, Window::ahead(window), Purpose::Fault)
+                    .await;
+                let window = Window::needed(page..page + 1);
+                self.page_in(ctx, object, window, Purpose::Fault).await?
             }
         };
         let mut dirtied = false;

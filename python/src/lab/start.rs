@@ -191,7 +191,7 @@ pub fn lab_replay(
             swap: swap.map(SwapSpec::parse).transpose()?,
             swappiness,
             fault_around: 1,
-            read_ahead: 0,
+            read_ahead: Default::default(),
             clock: None,
             fold_phases: 1,
             fold_every: None,

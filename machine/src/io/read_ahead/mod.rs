@@ -1,0 +1,254 @@
+//! Which pages a read through a descriptor brings in that it has not asked for: the window of an open
+//! file and the mark that starts the next one (`docs/rules/read-ahead.md`). Nothing but arithmetic: what
+//! is cached is asked of the caller.
+
+use coldset_engine::ids::PAGE_SIZE;
+use std::ops::Range;
+
+/// What a device reads ahead of buffered reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadAhead {
+    /// A miss reads what is asked for in one request, and as many pages after it.
+    Fixed(u32),
+    /// Windows that grow with the success of an open file, of this many KiB at most (Linux:
+    /// `read_ahead_kb`).
+    Windows {
+        /// The largest window; 0: a miss reads one page.
+        kb: u32,
+    },
+}
+
+impl Default for ReadAhead {
+    fn default() -> Self {
+        Self::Fixed(0)
+    }
+}
+
+/// How a program says it will read a file (`posix_fadvise`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    Normal,
+    /// Here and there: a miss reads what is asked for.
+    Random,
+    /// From the beginning to the end: windows of twice the size.
+    Sequential,
+}
+
+/// Pages to read, as far as they are not cached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    pub(crate) pages: Range<u32>,
+    /// From this page on nobody needs them yet: they are given up where memory is short.
+    pub(crate) needed: u32,
+    /// The page whose use starts the next window, if it is newly read.
+    pub(crate) mark: Option<u32>,
+}
+
+impl Window {
+    /// Pages that are all needed.
+    pub(crate) fn needed(pages: Range<u32>) -> Self {
+        Self {
+            needed: pages.end,
+            pages,
+            mark: None,
+        }
+    }
+
+    /// Pages that nobody needs yet.
+    pub(crate) fn ahead(pages: Range<u32>) -> Self {
+        Self {
+            needed: pages.start,
+            pages,
+            mark: None,
+        }
+    }
+
+    /// Ends at the end of the file.
+    pub(crate) fn within(mut self, pages: u32) -> Self {
+        self.pages.end = self.pages.end.min(pages);
+        self.needed = self.needed.min(self.pages.end);
+        self
+    }
+}
+
+/// The largest windows of a device, pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    /// Without need.
+    pub(crate) window: u32,
+    /// For a read that asks for more: what the device takes in one request.
+    pub(crate) request: u32,
+}
+
+impl Limits {
+    /// `request_bytes`: 0 if the device takes any.
+    pub(crate) fn new(kb: u32, request_bytes: u64) -> Self {
+        let pages = |bytes: u64| u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX);
+        Self {
+            window: pages(u64::from(kb) * 1024),
+            request: match request_bytes {
+                0 => u32::MAX,
+                bytes => pages(bytes),
+            },
+        }
+    }
+
+    /// For a read of `pages`; 0 if nothing is read ahead.
+    fn largest(self, pages: u32, advice: Advice) -> u32 {
+        let window = match advice {
+            Advice::Sequential => self.window.saturating_mul(2),
+            Advice::Normal | Advice::Random => self.window,
+        };
+        match window {
+            0 => 0,
+            _ => window.max(pages.min(self.request)),
+        }
+    }
+}
+
+/// An asynchronous window of single pages ends at a multiple of this power of two, if something remains
+/// of it; one that is smaller, of its own size.
+const ALIGN: u32 = 2;
+
+/// The read-ahead state of an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileWindow {
+    start: u32,
+    size: u32,
+    /// Pages from the mark to the end of the window.
+    ahead: u32,
+    /// Page of the position where the last read ended.
+    last: u32,
+    advice: Advice,
+}
+
+impl FileWindow {
+    /// Of a file just opened.
+    pub(crate) const NEW: Self = Self {
+        start: 0,
+        size: 0,
+        ahead: 0,
+        last: u32::MAX,
+        advice: Advice::Normal,
+    };
+
+    pub(crate) fn advise(self, advice: Advice) -> Self {
+        Self { advice, ..self }
+    }
+
+    /// A read has ended before `page`.
+    pub(crate) fn ended(self, page: u32) -> Self {
+        Self { last: page, ..self }
+    }
+
+    /// Page `at` is missing, and a read wants `pages` from there on. `cached` tells how many pages
+    /// directly before `at` are cached, counting no further than its argument.
+    pub(crate) fn miss(
+        &mut self,
+        limits: Limits,
+        at: u32,
+        pages: u32,
+        cached: impl FnOnce(u32) -> u32,
+    ) -> Window {
+        let max = limits.largest(pages, self.advice);
+        let no_window = |pages| Window {
+            needed: at + 1,
+            ..Window::ahead(at..at.saturating_add(pages))
+        };
+        if max == 0 {
+            return no_window(1);
+        }
+        if self.advice == Advice::Random {
+            return no_window(pages);
+        }
+        let goes_on = at == 0 || at.wrapping_sub(self.last) <= 1;
+        if goes_on || pages > max {
+            self.size = first(pages, max);
+            self.ahead = match self.size.checked_sub(pages) {
+                None | Some(0) => self.size / 2,
+                Some(more) => more,
+            };
+        } else {
+            let before = cached(max);
+            if before <= pages {
+                return no_window(pages);
+            }
+            let whole = before == at;
+            let before = if whole { 2 * before } else { before };
+            self.size = before.saturating_add(pages).min(max);
+            self.ahead = 1;
+        }
+        self.start = at;
+        Window {
+            needed: at + 1,
+            ..self.window()
+        }
+    }
+
+    /// A read that wants `pages` from `at` on has met the mark there. `missing` finds the first page
+    /// after `at` that is not cached, looking at no more than its argument.
+    pub(crate) fn marked(
+        &mut self,
+        limits: Limits,
+        at: u32,
+        pages: u32,
+        missing: impl FnOnce(u32) -> Option<u32>,
+    ) -> Option<Window> {
+        let max = limits.largest(pages, self.advice);
+        if max == 0 {
+            return None;
+        }
+        if at == self.start + self.size - self.ahead {
+            self.start = self.start.saturating_add(self.size);
+            self.size = self.size.max(next(self.size, max));
+        } else {
+            let start = missing(max)?;
+            self.start = start;
+            self.size = next((start - at).saturating_add(pages), max);
+        }
+        let end = self.start.saturating_add(self.size);
+        let order = self.size.checked_ilog2().unwrap_or(0).min(ALIGN);
+        let cut = end % (1 << order);
+        if cut < self.size {
+            self.size -= cut;
+        }
+        self.ahead = self.size;
+        Some(self.window())
+    }
+
+    fn window(&self) -> Window {
+        let end = self.start.saturating_add(self.size);
+        Window {
+            mark: Some(end - self.ahead),
+            ..Window::ahead(self.start..end)
+        }
+    }
+}
+
+/// The first window for a read of `pages`.
+fn first(pages: u32, max: u32) -> u32 {
+    let pages = pages.checked_next_power_of_two().unwrap_or(u32::MAX);
+    if pages <= max / 32 {
+        4 * pages
+    } else if pages <= max / 4 {
+        2 * pages
+    } else {
+        max
+    }
+}
+
+/// The window after one of `pages`.
+fn next(pages: u32, max: u32) -> u32 {
+    if pages < max / 16 {
+        4 * pages
+    } else if pages <= max / 2 {
+        2 * pages
+    } else {
+        max
+    }
+}
+
+#[cfg(test)]
+mod tests;
