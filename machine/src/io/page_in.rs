@@ -411,11 +411,13 @@ impl Machine {
                 MissStep::Memory(lack) => self.supply(ctx, miss, lack).await?,
                 MissStep::Cached(id) => return Ok(self.get_unlocked(ctx, id).await),
                 MissStep::Device(reading) => {
+                    // Given back as well if the task is killed while it reads ahead.
+                    let first = FolioRef::of(self, reading.first);
                     if let Some(rest) = miss.rest() {
                         let object = miss.new.object;
                         self.read_ahead(ctx, object, rest, miss.purpose).await;
                     }
-                    return self.finish_read(ctx, reading).await;
+                    return self.await_read(ctx, first, reading).await;
                 }
             }
             step = self.w.borrow_mut().step_miss(ctx, miss);
@@ -430,6 +432,15 @@ impl Machine {
         reading: Reading,
     ) -> Result<FolioRef<'_>, OpError> {
         let first = FolioRef::of(self, reading.first);
+        self.await_read(ctx, first, reading).await
+    }
+
+    async fn await_read<'a>(
+        &'a self,
+        ctx: &Ctx,
+        first: FolioRef<'a>,
+        reading: Reading,
+    ) -> Result<FolioRef<'a>, OpError> {
         ctx.io_until(reading.until).await;
         reading.result.map_err(OpError::Device)?;
         // Its completion and our wake-up fall on the same instant, in either order.
