@@ -140,7 +140,11 @@ mod tests {
             fails("clasic"),
             "there is no variant 'clasic' (see: coldset lab list); did you mean 'classic'?"
         );
-        assert!(fails("base+smaller_batch").contains("switch=value"));
+        assert!(fails("base+smaler_batch").contains("switch=value"));
+        assert!(
+            fails("base+heat_max").contains("a whole number"),
+            "not an on or off"
+        );
         assert!(fails("base+smaler_batch=on").contains("did you mean 'smaller_batch'"));
         let twice = Variant::parse_all(&["base", "v5", "base"], &[]).unwrap_err();
         assert_eq!(
