@@ -94,8 +94,10 @@ fn an_object_larger_than_memory_is_mapped() {
 #[test]
 fn a_service_that_fails_now_and_then_is_asked_again() {
     let op = in_memory().layer(ChaosLayer::new(0.3));
+    // The layer draws from the system's entropy: a try opens and reads, so half of them fail, and
+    // twelve in a row were seen to. Forty are 2^-40 a read.
     let options = RemoteOptions {
-        retries: 12,
+        retries: 40,
         ..RemoteOptions::default()
     };
     let object = RemoteStorage::open(&op, "some/object", options).unwrap();
