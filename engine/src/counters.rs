@@ -161,6 +161,10 @@ counters! {
     Pgpgin = "pgpgin",
     /// KiB written to block devices.
     Pgpgout = "pgpgout",
+    /// Windows of read-ahead started by a mark before their pages were asked for.
+    AsyncWindows = "async_windows",
+    /// Of these, windows started by a dirty page: its mark was meant for the end of its writeback.
+    AsyncWindowsDirty = "async_windows_dirty",
     /// Pages read from swap.
     Pswpin = "pswpin",
     /// Pages written to swap.

@@ -52,6 +52,9 @@ pub struct MachineConfig {
     pub dirty: DirtyParams,
     /// Writers are throttled at the dirty limits.
     pub dirty_balance: bool,
+    /// Dirty pages of a memcg have a flusher and limits of their own (cgroup v2 with its io
+    /// controller); off, and always under v1: the machine's.
+    pub memcg_writeback: bool,
     /// Pages mapped around a file fault, a power of two; 1 = none.
     pub fault_around: u32,
     /// What buffered reads of all devices read ahead ([`crate::World::set_read_ahead`]: of one).
@@ -91,6 +94,7 @@ impl MachineConfig {
             devices: vec![DeviceKind::Nvme],
             dirty: DirtyParams::default(),
             dirty_balance: true,
+            memcg_writeback: true,
             fault_around: 16,
             read_ahead: ReadAhead::default(),
             page_cluster: 3,

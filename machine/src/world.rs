@@ -52,6 +52,7 @@ pub struct World {
     /// Write contexts and dirty limits.
     pub wb: Writeback,
     pub(crate) dirty_balance: bool,
+    pub(crate) memcg_writeback: bool,
     pub(crate) fault_around: u32,
     /// By device.
     pub(crate) read_ahead: Vec<ReadAhead>,
@@ -162,6 +163,7 @@ impl World {
             swap,
             wb: Writeback::new(dirty)?,
             dirty_balance: cfg.dirty_balance,
+            memcg_writeback: cfg.memcg_writeback && cfg.engine.cgroup_v2,
             fault_around: cfg.fault_around,
             page_cluster: cfg.page_cluster,
             read_around: cfg.read_around,

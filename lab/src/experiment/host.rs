@@ -32,6 +32,8 @@ pub struct Host {
     pub cgroup_v2: bool,
     /// Writers are throttled at the dirty limits.
     pub dirty_balance: bool,
+    /// Dirty pages of a memcg have limits and a flusher of their own.
+    pub memcg_writeback: bool,
     /// An OOM kill ends the run.
     pub stop_at_oom: bool,
     /// The first fold of memcg statistics, ns; none: one interval after the start.
@@ -56,6 +58,7 @@ impl Default for Host {
             batch: BATCH_MAX as u64,
             cgroup_v2: true,
             dirty_balance: true,
+            memcg_writeback: true,
             stop_at_oom: false,
             fold_phase: None,
             check: false,

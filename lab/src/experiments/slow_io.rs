@@ -17,7 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 64,
     params: PARAMS,
     costs: mongodb::COSTS,
-    deviations: &[],
+    deviations: mongodb::DEVIATIONS,
     hosts,
     run,
     claims,
@@ -67,6 +67,9 @@ const PARAMS: &[ParamDoc] = &[
     mongodb::DIST,
     mongodb::CHECKPOINT_S,
     mongodb::CGROUP,
+    mongodb::READ_AHEAD_KB,
+    mongodb::DIRTY_LIMITS,
+    mongodb::EVICT_QUEUE,
     mongodb::RAM_MIB,
     mongodb::CPUS,
 ];
@@ -186,10 +189,9 @@ fn of_cell(input: &RunInput, cell: &Cell) -> Result<RunInput, ExperimentError> {
 fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
     let mut hosts = Vec::new();
     for cell in cells(input)? {
-        for host in mongodb::hosts(&of_cell(input, &cell)?)? {
-            let name = format!("{}.", cell.name());
-            hosts.push(Host { name, ..host });
-        }
+        let name = format!("{}.", cell.name());
+        let host = mongodb::host(&of_cell(input, &cell)?)?;
+        hosts.push(Host { name, ..host });
     }
     Ok(hosts)
 }
@@ -198,7 +200,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let mut all = RunResult::new(&input.variant, input.seed);
     for cell in cells(input)? {
         let own = of_cell(input, &cell)?;
-        let done = mongodb::run(&own)?;
+        let done = mongodb::run_alone(&own)?;
         let cell = cell.name();
         for &name in KEPT {
             if let Some(&value) = done.counters.get(name) {

@@ -141,6 +141,7 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.swap = host.swap;
     cfg.devices = host.devices;
     cfg.dirty_balance = host.dirty_balance;
+    cfg.memcg_writeback = host.memcg_writeback;
     cfg.page_cluster = host.page_cluster;
     cfg.read_ahead = host.read_ahead;
     cfg.fault_around = params.fault_around_max_ptes as u32;

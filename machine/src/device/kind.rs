@@ -75,7 +75,6 @@ impl DeviceKind {
             delay_read_ns: 0,
             delay_write_ns: 0,
             synchronous: false,
-            one_wire: false,
         };
         let nvme = DeviceSpec {
             burst_bytes: Some(p.dev_write_burst_bytes),
@@ -137,7 +136,6 @@ impl DeviceKind {
                 read_bytes_per_s: p.nvme_swap_bytes_per_s,
                 write_bytes_per_s: p.nvme_swap_bytes_per_s,
                 channels: p.nvme_swap_channels,
-                one_wire: true,
                 ..flash
             },
             Self::Delayed => DeviceSpec {
@@ -184,11 +182,11 @@ pub struct DeviceSpec {
     pub write_lat_ns: u64,
     /// Latency of a request that begins where the last one ended, ns, if the place matters.
     pub seq_lat_ns: Option<u64>,
-    /// Bandwidth for reads, bytes per second, of a channel or of the wire; 0 counts as 1.
+    /// Bandwidth for reads of all channels together, bytes per second; 0 counts as 1.
     pub read_bytes_per_s: u64,
     /// Bandwidth for writes, likewise.
     pub write_bytes_per_s: u64,
-    /// Parallel channels; 0 counts as 1.
+    /// Requests whose latencies pass side by side; 0 counts as 1.
     pub channels: u64,
     /// Larger requests are split; 0 means no limit.
     pub max_req_bytes: u64,
@@ -206,6 +204,4 @@ pub struct DeviceSpec {
     pub delay_write_ns: u64,
     /// Requests take CPU time of the submitter instead of a channel.
     pub synchronous: bool,
-    /// All channels share one wire: latencies pass side by side, transfers one after the other.
-    pub one_wire: bool,
 }

@@ -64,7 +64,7 @@ pub struct Device {
     spec: DeviceSpec,
     /// When each channel is free.
     free_at: Vec<u64>,
-    /// When the wire is free that the channels may share.
+    /// When the transfers accepted so far have left the wire, which all channels share.
     wire_free_at: u64,
     /// Where the last request ended on the medium.
     head: Option<u64>,
@@ -228,8 +228,8 @@ impl Device {
         }
     }
 
-    /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`; with one
-    /// wire for all channels the transfer also waits for those before it.
+    /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`, and longer
+    /// while the one wire of all channels is busy with transfers before it.
     // Nearly every request is one piece: inlined, the loop over pieces would get ready for many.
     #[inline(never)]
     fn serve_piece(&mut self, now: u64, piece: &Request) -> (u64, u64) {
@@ -248,9 +248,8 @@ impl Device {
         // A slow device is slow at its own work; the transfers waited for are slow already.
         let all = self.slowed(start, lat + transfer);
         let lat = self.slowed(start, lat).min(all);
-        let ns = all + self.wait_for_wire(start + lat);
+        let ns = all + self.wait_for_wire(start, all - lat);
         let end = start + ns;
-        self.wire_free_at = end;
         self.free_at[channel] = end;
         self.head = Some(piece.end());
         self.last = Some(Last {
@@ -269,13 +268,12 @@ impl Device {
         (start, end)
     }
 
-    /// From `ready` on, until the transfers before have left the wire.
-    fn wait_for_wire(&self, ready: u64) -> u64 {
-        if self.spec.one_wire {
-            self.wire_free_at.saturating_sub(ready)
-        } else {
-            0
-        }
+    /// How long a transfer of `ns` that begins at `start` waits for those before it. Latencies
+    /// overlap: the wire never waits for a slow request while a quick one is ready.
+    fn wait_for_wire(&mut self, start: u64, ns: u64) -> u64 {
+        let wait = self.wire_free_at.saturating_sub(start);
+        self.wire_free_at = start + wait + ns;
+        wait
     }
 
     /// The channel that is free first, the first of several.
@@ -299,11 +297,10 @@ impl Device {
     /// The request follows the last one on its channel without a latency of its own.
     fn extend_last(&mut self, request: &Request) -> (u64, u64) {
         let mut last = self.last.expect("checked by the caller");
-        let wait = self.wait_for_wire(last.end);
         let ns = self.transfer_ns(request.op, request.bytes);
-        let ns = wait + self.slowed(last.end, ns);
+        let ns = self.slowed(last.end, ns);
+        let ns = ns + self.wait_for_wire(last.end, ns);
         last.end += ns;
-        self.wire_free_at = last.end;
         last.bytes += request.bytes;
         last.end_offset = request.end();
         self.free_at[last.channel] = last.end;

@@ -182,6 +182,7 @@ impl World {
         if self.engine.folio(id).has(Flags::WRITEBACK) {
             return None;
         }
+        let dirty = self.engine.folio(id).has(Flags::DIRTY);
         self.engine.folio_clear(id, Flags::RECLAIM);
         let missing = |most: u32| {
             let end = at
@@ -190,6 +191,10 @@ impl World {
             (at + 1..=end).find(|page| object.word(*page).folio().is_none())
         };
         let window = file.update_window(|w| w.marked(limits, at, pages, missing))?;
+        self.engine.count(ctx.memcg, Counter::AsyncWindows, 1);
+        if dirty {
+            self.engine.count(ctx.memcg, Counter::AsyncWindowsDirty, 1);
+        }
         Some(window.within(object.pages()))
     }
 

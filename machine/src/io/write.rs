@@ -38,10 +38,14 @@ impl World {
         self.arm_flusher_timer(now);
     }
 
-    /// The write context of a file dirtied by `memcg`.
+    /// The write context of a file dirtied by `memcg`: the root's, unless memcgs have their own.
     pub(crate) fn wb_of(&mut self, object: ObjectId, memcg: MemcgId) -> WbId {
         let Backing::File { device, .. } = self.objects[object.idx()].backing else {
             unreachable!("dirty file folio of an anonymous object");
+        };
+        let memcg = match self.memcg_writeback {
+            true => memcg,
+            false => MemcgId::ROOT,
         };
         self.objects[object.idx()].writer.get_or_insert(memcg);
         let wb = self.wb.attach(object, DeviceId(device as u32), memcg);

@@ -108,6 +108,13 @@ const QUANTITIES: &[Quantity] = &[
         "reclaim handles more dirty pages in vain",
     ),
     plain(
+        "windows of read-ahead started by dirty pages",
+        &["async_windows_dirty"],
+        Less::Good,
+        "fewer pages are read because reclaim's mark on a dirty page was taken for one of read-ahead",
+        "more pages are read because reclaim's mark on a dirty page was taken for one of read-ahead",
+    ),
+    plain(
         "reclaim calls that freed nothing",
         &["zero_progress"],
         Less::Good,

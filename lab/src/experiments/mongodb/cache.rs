@@ -4,8 +4,8 @@
 use coldset_machine::sim::{Sim, WaitQueue};
 use std::collections::BTreeMap;
 
-/// Pages of a block.
-pub const BLOCK_PAGES: u32 = 8;
+/// Pages of a frame: no block is larger.
+pub const FRAME_PAGES: u32 = 8;
 
 /// Links of the two lists (all frames by use, dirty frames by use).
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +128,11 @@ impl Cache {
     pub fn used_permille(&self) -> u64 {
         let all = self.frames.len() as u64;
         (all - self.free.len() as u64) * 1000 / all
+    }
+
+    /// Dirty frames.
+    pub fn dirty(&self) -> u32 {
+        self.dirty_lru.len
     }
 
     /// Dirty frames, thousandths of all.

@@ -4,6 +4,50 @@ use coldset_report::{Band, Claim};
 
 /// Rows for a pair of variants.
 pub fn claims(before: &str, after: &str) -> Vec<Claim> {
+    let mut rows = published(before, after);
+    rows.extend(controls(before, after));
+    rows
+}
+
+/// What each part of the mechanism does when it is alone, or missing.
+fn controls(before: &str, after: &str) -> Vec<Claim> {
+    let a = after.to_string();
+    let ratio = |name: &str, counter: &str| Claim::ratio(name, counter, before, after);
+    vec![
+        Claim::value(
+            "blocks read per op, classic",
+            "blocks_per_op",
+            super::CLASSIC,
+        )
+        .always(Band::at_most(0.62)),
+        ratio(
+            "blocks read per op without read-ahead",
+            "ra0.blocks_per_op",
+        )
+        .always(Band::between(0.97, 1.03)),
+        ratio(
+            "blocks read per op with dirty limits of the memcg",
+            "memcg.blocks_per_op",
+        )
+        .always(Band::at_least(0.93)),
+        Claim::value(
+            "random advice: correlation of blocks read with the dirty share, before",
+            "random.reads_follow_dirty_share",
+            before,
+        )
+        .always(Band::at_least(0.0)),
+        Claim::derived(
+            "random advice: windows started by dirty pages, after a wake-up / before it, after",
+            move |v| {
+                let round = |when: &str| v.get(&a, &format!("random.dirty_windows_{when}_wakeups"));
+                Ok(round("after")? / round("before")?)
+            },
+        )
+        .always(Band::at_most(0.5)),
+    ]
+}
+
+fn published(before: &str, after: &str) -> Vec<Claim> {
     let (b, a) = (before.to_string(), after.to_string());
     vec![
         Claim::ratio("throughput", "throughput", before, after)

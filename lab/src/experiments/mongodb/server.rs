@@ -1,12 +1,14 @@
 //! The server process: workers, eviction workers, checkpoints, journal.
 
-use super::cache::{Cache, Lookup, BLOCK_PAGES};
+use super::cache::{Cache, Lookup, FRAME_PAGES};
 use super::layout::{Layout, RECORDS_PER_BLOCK};
+use super::setting::{pages, Setting};
+use super::windows::Windows;
 use crate::draw::{BlockChoice, ScrambledZipf, Stream};
-use crate::experiment::{ExperimentError, Host, RunInput};
-use crate::rig::{Counts, Failure, Rig};
+use crate::experiment::{ExperimentError, RunInput};
+use crate::rig::{Failure, Rig};
 use crate::stats::LatencyHistogram;
-use coldset_engine::{Counter, ObjectId};
+use coldset_engine::{Counter, MemcgId, ObjectId};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, OpError, OpenFile};
 use coldset_report::RunResult;
@@ -15,6 +17,8 @@ use std::rc::Rc;
 
 /// Keys of an index block.
 const KEYS_PER_BLOCK: u64 = 1000;
+/// A block as the published figures count them, KiB.
+pub(super) const BLOCK_KIB: f64 = 32.0;
 /// Bytes of the journal for an update.
 const JOURNAL_BYTES: u64 = 300;
 /// Full share of the cache at which eviction workers start, and at which workers join, permille.
@@ -29,6 +33,13 @@ enum Choice {
     ScaleTrue(Rc<BlockChoice>),
     /// The benchmark's own generator over the scaled number of records.
     Literal(Rc<ScrambledZipf>),
+}
+
+/// The end of the measured time.
+#[derive(Clone, Copy)]
+struct AtLastOperation {
+    ns: u64,
+    kib_written: i64,
 }
 
 /// What the server charges, ns.
@@ -59,7 +70,9 @@ struct Server {
     charges: Charges,
     left: Cell<u64>,
     workers: Cell<u64>,
+    end: Cell<Option<AtLastOperation>>,
     reads: Cell<u64>,
+    windows: RefCell<Windows>,
     latency: RefCell<LatencyHistogram>,
     failure: Failure,
     stopped: Cell<bool>,
@@ -93,13 +106,12 @@ impl Server {
                         continue;
                     };
                     let place = self.layout.borrow().place(block);
-                    let page = place * BLOCK_PAGES;
                     self.machine
-                        .read(ctx, &self.data, page, BLOCK_PAGES)
+                        .read(ctx, &self.data, place.page, place.pages)
                         .await?;
                     self.reads.set(self.reads.get() + 1);
-                    for p in 0..BLOCK_PAGES {
-                        let entry = frame * BLOCK_PAGES + p;
+                    for p in 0..place.pages {
+                        let entry = frame * FRAME_PAGES + p;
                         self.machine.access(ctx, self.frames, entry, true).await?;
                     }
                     ctx.charge(TimeClass::User, self.charges.fill);
@@ -117,7 +129,7 @@ impl Server {
         if update {
             self.cache.borrow_mut().set_dirty(frame);
         }
-        let entry = frame * BLOCK_PAGES;
+        let entry = frame * FRAME_PAGES;
         self.machine.access(ctx, self.frames, entry, update).await
     }
 
@@ -154,10 +166,23 @@ impl Server {
     /// Writes a block to a new place of the file, through the page cache.
     async fn write_block(&self, ctx: &Ctx, block: u32) -> Result<(), OpError> {
         let place = self.layout.borrow_mut().relocate(block);
-        let page = place * BLOCK_PAGES;
         self.machine
-            .write(ctx, self.data.object, page, BLOCK_PAGES, true)
+            .write(ctx, self.data.object, place.page, place.pages, true)
             .await
+    }
+
+    /// Writes what is dirty now; updates that come meanwhile belong to the next checkpoint.
+    async fn checkpoint(&self, ctx: &Ctx) -> Result<(), OpError> {
+        let left_before = self.layout.borrow().left();
+        let dirty = self.cache.borrow().dirty();
+        for _ in 0..dirty {
+            let next = self.cache.borrow_mut().next_dirty();
+            let Some((_, block)) = next else { break };
+            self.write_block(ctx, block).await?;
+        }
+        self.machine.fsync(ctx, self.data.object).await?;
+        self.layout.borrow_mut().checkpoint(left_before);
+        Ok(())
     }
 
     async fn append_journal(&self, ctx: &Ctx) -> Result<(), OpError> {
@@ -173,6 +198,11 @@ impl Server {
                 true,
             )
             .await
+    }
+
+    /// KiB that the host has written.
+    fn kib_written(&self) -> i64 {
+        self.machine.world().engine.vmstat().get(Counter::Pgpgout)
     }
 
     /// Ends the run: everybody who waits leaves.
@@ -218,30 +248,41 @@ async fn worker(s: Rc<Server>, ctx: Ctx, choice: Choice, mut draw: Stream, updat
             t.settle().await;
         }
         s.latency.borrow_mut().record(ctx.now() - start);
+        s.windows.borrow_mut().operation(&s.machine);
     }
     s.workers.set(s.workers.get() - 1);
     if s.workers.get() == 0 {
-        s.finish();
+        let end = AtLastOperation {
+            ns: ctx.now(),
+            kib_written: s.kib_written(),
+        };
+        s.end.set(Some(end));
+        // The server is stopped, and writes what it has: only then can the counters be read.
+        match s.checkpoint(&ctx).await {
+            Ok(()) => s.finish(),
+            Err(e) => s.fail(e),
+        }
     }
 }
 
-async fn evictor(s: Rc<Server>, ctx: Ctx) {
+/// An eviction worker: works off a queue of victims of one kind at a time.
+async fn evictor(s: Rc<Server>, ctx: Ctx, queue: u64) {
     while !s.stopped.get() {
         let (used, dirty) = {
             let c = s.cache.borrow();
             (c.used_permille(), c.dirty_permille())
         };
-        let work = if used >= EVICT.0 {
-            s.evict_one(&ctx, false).await
-        } else if dirty >= EVICT_DIRTY.0 {
-            s.evict_one(&ctx, true).await
-        } else {
-            Ok(false)
-        };
-        match work {
-            Ok(true) => ctx.maybe_settle().await,
-            Ok(false) => s.evictors.wait_as(TimeClass::Idle).await,
-            Err(e) => return s.fail(e),
+        let dirty_only = used < EVICT.0;
+        if dirty_only && dirty < EVICT_DIRTY.0 {
+            s.evictors.wait_as(TimeClass::Idle).await;
+            continue;
+        }
+        for _ in 0..queue {
+            match s.evict_one(&ctx, dirty_only).await {
+                Ok(true) => ctx.maybe_settle().await,
+                Ok(false) => break,
+                Err(e) => return s.fail(e),
+            }
         }
     }
 }
@@ -249,24 +290,9 @@ async fn evictor(s: Rc<Server>, ctx: Ctx) {
 async fn checkpointer(s: Rc<Server>, ctx: Ctx, interval: u64) {
     while !s.stopped.get() {
         ctx.sleep_until(TimeClass::Idle, ctx.now() + interval).await;
-        let left_before = s.layout.borrow().pending();
-        let dirty_now = s.cache.borrow().dirty_permille();
-        let done = async {
-            // Only what is dirty now: updates that come meanwhile belong to the next checkpoint.
-            let mut budget = dirty_now * u64::from(s.data_blocks) / 1000 + 1;
-            while budget > 0 {
-                budget -= 1;
-                let next = s.cache.borrow_mut().next_dirty();
-                let Some((_, block)) = next else { break };
-                s.write_block(&ctx, block).await?;
-            }
-            s.machine.fsync(&ctx, s.data.object).await
-        }
-        .await;
-        if let Err(e) = done {
+        if let Err(e) = s.checkpoint(&ctx).await {
             return s.fail(e);
         }
-        s.layout.borrow_mut().checkpoint(left_before);
     }
 }
 
@@ -295,36 +321,13 @@ async fn heap(s: Rc<Server>, ctx: Ctx, mapping: MappingId, pages: u32, interval:
     }
 }
 
-/// A size of the server or its machine, pages.
-fn pages(input: &RunInput, name: &str) -> Result<u64, ExperimentError> {
-    Ok(input.pages(name)?.max(64))
-}
-
-fn host(input: &RunInput) -> Result<Host, ExperimentError> {
-    Ok(Host {
-        cpus: input.number("cpus")?,
-        ram: Some(pages(input, "ram_mib")?),
-        devices: vec![input.device("device")?],
-        cgroup_v2: input.text("cgroup") != "v1",
-        ..Host::default()
-    })
-}
-
-/// The server's machine.
-///
-/// # Errors
-/// Parameters that cannot be used.
-pub fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    Ok(vec![host(input)?])
-}
-
-/// Runs the server once.
+/// Runs the server once, and puts its counters into `r`.
 ///
 /// # Errors
 /// Parameters that cannot be used, or a failed operation of the server.
-pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+pub fn run(input: &RunInput, setting: Setting, r: &mut RunResult) -> Result<(), ExperimentError> {
     let n = |name| input.number(name);
-    let frames = (pages(input, "cache_mib")? / u64::from(BLOCK_PAGES)) as u32;
+    let frames = (pages(input, "cache_mib")? / u64::from(FRAME_PAGES)) as u32;
     if frames < 64 {
         return Err(input.too_little("cache frames", frames.into(), 1 << 11));
     }
@@ -332,26 +335,31 @@ pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let data_blocks = records.div_ceil(RECORDS_PER_BLOCK) as u32;
     let index_blocks = records.div_ceil(KEYS_PER_BLOCK) as u32;
     let threads = n("threads")?.max(1);
-    let mut rig = Rig::new(input, host(input)?)?;
+    let prefix = setting.host.name.clone();
+    let mut rig = Rig::new(input, setting.host)?;
     let machine = rig.machine().clone();
     let memcg = rig.limited(pages(input, "limit_mib")?)?;
 
     let blocks = data_blocks + index_blocks;
-    let data = machine.create_file(0, (blocks + blocks / 4) * BLOCK_PAGES);
+    let mut draw = Stream::new(input.seed, "mongodb-layout", 0);
+    let layout = Layout::new(blocks, &mut draw);
+    let data = machine.create_file(0, layout.pages() + layout.pages() / 4);
     let journal = machine.create_file(0, 64);
     let mm = machine.create_mm(memcg);
-    let region = machine.create_anon(frames * BLOCK_PAGES);
+    let region = machine.create_anon(frames * FRAME_PAGES);
     let heap_pages = pages(input, "heap_mib")? as u32;
     let heap_region = machine.create_anon(heap_pages);
-    let frames_map = machine.mmap(mm, region, 0, frames * BLOCK_PAGES, MappingFlags::empty());
+    let frames_map = machine.mmap(mm, region, 0, frames * FRAME_PAGES, MappingFlags::empty());
     let heap_map = machine.mmap(mm, heap_region, 0, heap_pages, MappingFlags::empty());
 
+    let data = OpenFile::new(data);
+    data.advise(setting.advice);
     let operations = input.operations(n("operations")?);
     let server = Rc::new(Server {
         machine: machine.clone(),
         cache: RefCell::new(Cache::new(frames)),
-        layout: RefCell::new(Layout::new(blocks)),
-        data: OpenFile::new(data),
+        layout: RefCell::new(layout),
+        data,
         frames: frames_map,
         journal,
         journal_bytes: Cell::new(0),
@@ -369,7 +377,9 @@ pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         },
         left: Cell::new(operations),
         workers: Cell::new(threads),
+        end: Cell::new(None),
         reads: Cell::new(0),
+        windows: RefCell::new(Windows::new(memcg, operations)),
         latency: RefCell::new(LatencyHistogram::default()),
         failure: rig.failure(),
         stopped: Cell::new(false),
@@ -397,9 +407,12 @@ pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
             worker(s, ctx, c, draw, update_percent)
         });
     }
+    let queue = n("evict_queue")?.max(1);
     for _ in 0..4 {
         let s = server.clone();
-        machine.spawn("evict", Affinity::Any, mm, move |_, ctx| evictor(s, ctx));
+        machine.spawn("evict", Affinity::Any, mm, move |_, ctx| {
+            evictor(s, ctx, queue)
+        });
     }
     let second = (1_000_000_000 / input.scale).max(1);
     let checkpoint = n("checkpoint_s")?.max(1) * second;
@@ -416,29 +429,57 @@ pub fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         heap(s, ctx, heap_map, heap_pages, second)
     });
     rig.run_or_oom("mongodb server")?;
-    let mut r = RunResult::new(&input.variant, input.seed);
-    report(&server, &rig, &rig.counts(memcg), operations, &mut r);
-    Ok(r)
+    report(&server, &rig, memcg, operations, &prefix, r);
+    Ok(())
 }
 
-fn report(s: &Server, rig: &Rig, counts: &Counts, operations: u64, r: &mut RunResult) {
-    let done = operations - s.left.get();
-    let elapsed = rig.now().max(1);
-    r.set("throughput", done as f64 * 1e9 / elapsed as f64);
-    r.set(
-        "latency_us",
-        s.latency.borrow().mean_ns().unwrap_or(0.0) / 1000.0,
-    );
-    let per_op = |n: f64| n / done.max(1) as f64;
-    let pgpgin = counts.get(Counter::Pgpgin);
-    r.set("blocks_per_op", per_op(pgpgin as f64 / 32.0));
-    r.set("blocks_read", s.reads.get());
-    r.set("virtual_ms", elapsed / 1_000_000);
-    counts.put("", Counter::ALL, r);
-    r.set(
-        "refaults_per_op",
-        per_op(counts.get(Counter::RefaultFile) as f64),
-    );
-    r.histogram("latency", &s.latency.borrow());
-    rig.put_samples("", r);
+/// What is kept of a control.
+const OF_CONTROLS: &[Counter] = &[
+    Counter::AsyncWindows,
+    Counter::AsyncWindowsDirty,
+    Counter::FlusherWakeups,
+    Counter::RefaultFile,
+];
+
+fn report(
+    s: &Server,
+    rig: &Rig,
+    memcg: MemcgId,
+    operations: u64,
+    prefix: &str,
+    r: &mut RunResult,
+) {
+    let done = (operations - s.left.get()).max(1);
+    let end = s.end.get().unwrap_or_else(|| AtLastOperation {
+        ns: rig.now(),
+        kib_written: s.kib_written(),
+    });
+    let elapsed = end.ns.max(1);
+    let per_op = |n: f64| n / done as f64;
+    let counts = rig.counts(memcg);
+    let is_control = !prefix.is_empty();
+    counts.put(prefix, if is_control { OF_CONTROLS } else { Counter::ALL }, r);
+    let mut set = |name: &str, value: f64| r.set(format!("{prefix}{name}"), value);
+    set("throughput", done as f64 * 1e9 / elapsed as f64);
+    let latency = s.latency.borrow().mean_ns().unwrap_or(0.0);
+    set("latency_us", latency / 1000.0);
+    set("blocks_read", s.reads.get() as f64);
+    set("virtual_ms", (elapsed / 1_000_000) as f64);
+    let refaults = counts.get(Counter::RefaultFile);
+    set("refaults_per_op", per_op(refaults as f64));
+    // As in /proc/vmstat: flushers of the host write for the memcg, too.
+    let host = rig.vmstat();
+    for c in [Counter::Pgpgin, Counter::Pgpgout] {
+        set(c.name(), host.get(c) as f64);
+    }
+    set("pgpgout_at_last_operation", end.kib_written as f64);
+    let kib = host.get(Counter::Pgpgin) as f64;
+    set("blocks_per_op", per_op(kib / BLOCK_KIB));
+    let windows = s.windows.borrow();
+    windows.totals(&mut set);
+    if !is_control {
+        windows.each(&mut set);
+        r.histogram("latency", &s.latency.borrow());
+        rig.put_samples("", r);
+    }
 }
