@@ -207,6 +207,9 @@ pub struct Claim {
     pub note: String,
     /// The parameter that the figure only gives back; empty for none.
     pub restates: String,
+    /// Where it is shown that the workload as described cannot give the published figure; empty
+    /// for nowhere.
+    pub cannot: String,
 }
 
 impl Claim {
@@ -225,6 +228,7 @@ impl Claim {
             direction: Direction::Neutral,
             note: String::new(),
             restates: String::new(),
+            cannot: String::new(),
         }
     }
 
@@ -374,6 +378,15 @@ impl Claim {
     #[must_use]
     pub fn restates(mut self, parameter: &str) -> Self {
         parameter.clone_into(&mut self.restates);
+        self
+    }
+
+    /// The workload as it is described cannot give the published figure: `page` (with an anchor) shows it by
+    /// arithmetic or by a run on a real kernel. While it is out it is printed apart and counted in no
+    /// total.
+    #[must_use]
+    pub fn cannot(mut self, page: &str) -> Self {
+        page.clone_into(&mut self.cannot);
         self
     }
 

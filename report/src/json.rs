@@ -17,7 +17,7 @@ pub struct ReplayResult {
     pub bounds: IndexMap<String, Number>,
 }
 
-/// `{"experiment", "scale", "seeds", "variants", "claims", "restated", "effort", "effort_share",
+/// `{"experiment", "scale", "seeds", "variants", "claims", "restated", "cannot", "effort", "effort_share",
 /// "costs", "deviations", "parameters", "not_judged"}`, indented, with a final newline.
 ///
 /// Intervals and bands are `[lo, hi]`, an open end is `null`.
@@ -61,6 +61,7 @@ pub fn experiment_value(result: &ExperimentResult) -> Value {
         "variants": variants(&result.variants),
         "claims": claims,
         "restated": result.restated.iter().map(claim).collect::<Vec<_>>(),
+        "cannot": result.cannot.iter().map(claim).collect::<Vec<_>>(),
         "effort": result.header.effort,
         "effort_share": result.header.effort_share,
         "costs": result.header.costs,
@@ -126,6 +127,9 @@ fn claim(claim: &ClaimResult) -> Value {
     });
     if !claim.restates.is_empty() {
         value["restates"] = claim.restates.as_str().into();
+    }
+    if !claim.cannot.is_empty() {
+        value["cannot"] = claim.cannot.as_str().into();
     }
     if let Some(Published::Pair { before, after }) = claim.published {
         value["published_before"] = real(before);

@@ -36,6 +36,8 @@ pub struct ClaimResult {
     pub note: String,
     /// The parameter that the figure only gives back; empty for none.
     pub restates: String,
+    /// Where it is shown that the workload cannot give the figure; empty for nowhere.
+    pub cannot: String,
     /// Figure under each seed (condition: 1 or 0).
     pub per_seed: Vec<f64>,
     /// Seeds outside what every seed must keep (classes A and N).
@@ -108,6 +110,7 @@ pub(super) fn judge(claim: &Claim, result: &ExperimentResult) -> Result<ClaimRes
         direction: claim.direction,
         note: claim.note.clone(),
         restates: claim.restates.clone(),
+        cannot: claim.cannot.clone(),
         per_seed: Vec::new(),
         failing_seeds: Vec::new(),
         reason: String::new(),

@@ -161,6 +161,8 @@ pub struct ExperimentResult {
     pub claims: Vec<ClaimResult>,
     /// Claims whose figure is a parameter that comes back, judged likewise. No total counts them.
     pub restated: Vec<ClaimResult>,
+    /// Claims that are out, and of which it is shown that they cannot be in. No total counts them.
+    pub cannot: Vec<ClaimResult>,
     /// Claims about variants that were not run.
     pub skipped: Vec<Skipped>,
 }
@@ -212,12 +214,16 @@ impl ExperimentResult {
             variants,
             claims: Vec::new(),
             restated: Vec::new(),
+            cannot: Vec::new(),
             skipped: Vec::new(),
         };
         for claim in claims {
             match judge(claim, &result) {
-                Ok(verdict) if verdict.restates.is_empty() => result.claims.push(verdict),
-                Ok(verdict) => result.restated.push(verdict),
+                Ok(verdict) if !verdict.restates.is_empty() => result.restated.push(verdict),
+                Ok(verdict) if !verdict.pass && !verdict.cannot.is_empty() => {
+                    result.cannot.push(verdict)
+                }
+                Ok(verdict) => result.claims.push(verdict),
                 Err(missing @ (ReportError::NoVariant(_) | ReportError::NoCell(_))) => {
                     result.skipped.push(Skipped {
                         name: claim.name.clone(),

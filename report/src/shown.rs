@@ -154,7 +154,11 @@ impl ClaimResult {
             ours,
             published,
             band: band(self),
-            verdict: if self.pass { "in" } else { "OUT" },
+            verdict: match self.pass {
+                true => "in",
+                false if self.cannot.is_empty() => "OUT",
+                false => "cannot",
+            },
             better: better(self.direction),
         }
     }

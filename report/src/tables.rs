@@ -182,10 +182,13 @@ pub fn deviations(result: &ExperimentResult) -> Table {
     table
 }
 
-/// The verdict; a claim that restates a parameter has none.
+/// The verdict; a claim that restates a parameter has none, and neither has one that cannot be in.
 fn judged(claim: &ClaimResult, verdict: &str) -> Cell {
     match claim.restates.as_str() {
-        "" => Cell::judged(verdict, Some(claim.pass)),
+        "" => {
+            let judged = claim.pass || claim.cannot.is_empty();
+            Cell::judged(verdict, judged.then_some(claim.pass))
+        }
         parameter => format!("restates {parameter}").into(),
     }
 }

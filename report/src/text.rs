@@ -11,6 +11,9 @@ use Align::{Left, Right};
 /// Up to so many variants, means carry their confidence interval.
 const INTERVALS_UP_TO: usize = 3;
 
+/// Heading of the claims that cannot be in.
+const CANNOT: &str = "What the workload cannot give: counted in no total";
+
 /// All tables of a result.
 ///
 /// Two variants stand side by side as before and after; with another number, every
@@ -28,6 +31,7 @@ pub fn render_text(result: &ExperimentResult, style: Style) -> String {
     section("Claims", claims(result, &result.claims, pair));
     let heading = "What was put in and comes back: counted in no total";
     section(heading, claims(result, &result.restated, pair));
+    section(CANNOT, claims(result, &result.cannot, pair));
     if pair.is_none() {
         for table in counters(result, claimed(result)) {
             section("Counters the claims are about (mean)", table);
@@ -278,6 +282,10 @@ fn verdicts(out: &mut String, result: &ExperimentResult) {
     }
     for claim in result.claims.iter().filter(|claim| !claim.pass) {
         line(out, &out_of_band(claim));
+    }
+    for claim in &result.cannot {
+        let text = format!("cannot: {}: see {}", claim.name, claim.cannot);
+        line(out, &text);
     }
     for skipped in &result.skipped {
         line(

@@ -40,6 +40,10 @@ fn tables_of_claims(result: &ExperimentResult) -> Vec<Table> {
         let caption = "What was put in and comes back: counted in no total";
         tables.push(claims(result, &result.restated, "/restated", "").caption(caption));
     }
+    if !result.cannot.is_empty() {
+        let caption = "What the workload cannot give: counted in no total";
+        tables.push(claims(result, &result.cannot, "/cannot", "").caption(caption));
+    }
     tables
 }
 

@@ -21,7 +21,9 @@ fn acceptance(name: &str, result: &ExperimentResult, pointer: &str) -> Table {
     let judged = judged.map(|(i, c)| (c, format!("{pointer}/claims/{i}")));
     let restated = result.restated.iter().enumerate();
     let restated = restated.map(|(i, c)| (c, format!("{pointer}/restated/{i}")));
-    for (claim, place) in judged.chain(restated) {
+    let cannot = result.cannot.iter().enumerate();
+    let cannot = cannot.map(|(i, c)| (c, format!("{pointer}/cannot/{i}")));
+    for (claim, place) in judged.chain(restated).chain(cannot) {
         let mut row = accepted(claim, &place).to_vec();
         let unit = if claim.is_ratio() {
             "ratio"

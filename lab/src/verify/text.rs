@@ -43,7 +43,8 @@ fn acceptance(verified: &Verified) -> Table {
         };
         match result {
             Ok(result) => {
-                for claim in result.claims.iter().chain(&result.restated) {
+                let apart = result.restated.iter().chain(&result.cannot);
+                for claim in result.claims.iter().chain(apart) {
                     row(accepted(claim, ""));
                 }
                 for skipped in &result.skipped {
@@ -97,6 +98,10 @@ fn summary(out: &mut String, verified: &Verified) {
         for claim in result.claims.iter().filter(|c| !c.pass) {
             let name = &result.header.experiment;
             let _ = writeln!(out, "OUT {name}: {}: {}", claim.name, claim.reason);
+        }
+        for claim in &result.cannot {
+            let name = &result.header.experiment;
+            let _ = writeln!(out, "cannot {name}: {}: see {}", claim.name, claim.cannot);
         }
     }
 }

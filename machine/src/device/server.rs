@@ -186,7 +186,7 @@ impl Device {
         }
         let merged = result.is_ok() && self.continues_last(now, &request);
         let (start, end) = if merged {
-            self.extend_last(&request)
+            self.extend_last(now, &request)
         } else {
             self.serve_pieces(now, request)
         };
@@ -295,11 +295,12 @@ impl Device {
     }
 
     /// The request follows the last one on its channel without a latency of its own.
-    fn extend_last(&mut self, request: &Request) -> (u64, u64) {
+    fn extend_last(&mut self, now: u64, request: &Request) -> (u64, u64) {
         let mut last = self.last.expect("checked by the caller");
         let ns = self.transfer_ns(request.op, request.bytes);
         let ns = self.slowed(last.end, ns);
-        let ns = ns + self.wait_for_wire(last.end, ns);
+        let wait = self.wait_for_wire(now, ns);
+        let ns = ns.max((now + wait + ns).saturating_sub(last.end));
         last.end += ns;
         last.bytes += request.bytes;
         last.end_offset = request.end();

@@ -19,8 +19,8 @@ fn scattered(n: u64) -> impl Iterator<Item = Request> {
 fn c3_devices() {
     let mut nvme = device(DeviceKind::Nvme);
     let ends: Vec<_> = scattered(33).map(|r| nvme.submit(0, r)).collect();
-    let shared = |i| 60_000 + i * 585;
-    assert!((1..).zip(&ends[..32]).all(|(i, c)| c.start == 0 && c.end == shared(i)));
+    let shared = |i: u64| 60_000 + i * 585;
+    assert!((1u64..).zip(&ends[..32]).all(|(i, c)| c.start == 0 && c.end == shared(i)));
     assert_eq!((ends[32].start, ends[32].end), (60_585, 121_170));
     assert_eq!(nvme.stats().queue_ns, 60_585);
 
@@ -74,7 +74,8 @@ fn a_request_that_continues_the_last_one_is_merged_within_the_window() {
     assert_eq!(second.end, first.end + 585);
     let late = nvme.submit(20_001, Request::read(2 * PAGE, PAGE));
     assert!(!late.merged, "the window begins with the first request");
-    assert_eq!(late.end, 20_001 + 60_585);
+    let wire = 20_000 + 585 - 20_001;
+    assert_eq!(late.end, 20_001 + wire + 60_585);
     let write = nvme.submit(20_001, Request::write(3 * PAGE, PAGE));
     assert!(!write.merged, "a write does not continue a read");
     assert_eq!(nvme.stats().merges, 1);
@@ -91,8 +92,8 @@ fn merging_and_splitting_respect_the_largest_request() {
     let mut fast = device(DeviceKind::NvmeFast);
     let whole = fast.submit(0, Request::read(0, 1024 * KIB));
     let piece = device(DeviceKind::NvmeFast).submit(0, Request::read(0, 128 * KIB));
-    assert_eq!(whole.end, piece.end, "eight pieces on eight channels");
-    assert_eq!(fast.stats().busy_ns, 8 * piece.end);
+    let lat = 10_000;
+    assert_eq!(whole.end - lat, 8 * (piece.end - lat), "eight pieces share the wire");
     assert!(fast.is_congested(0) && !fast.is_congested(piece.end));
 }
 
@@ -112,9 +113,9 @@ fn the_delay_target_delays_without_occupying_the_drive() {
     let ends: Vec<_> = (0..64)
         .map(|i| delayed.submit(0, Request::write(i * 1_000_000, PAGE)).end)
         .collect();
-    // 20 us + 819 ns on each of 32 channels, twice; then one second for all of them at once.
-    assert_eq!(ends[31], 1_000_000_000 + 20_819);
-    assert_eq!(ends[63], 1_000_000_000 + 2 * 20_819);
+    // 20 us, and 819 ns of the wire each; then one second for all of them at once.
+    assert_eq!(ends[31], 1_000_000_000 + 20_000 + 32 * 819);
+    assert_eq!(ends[63], 1_000_000_000 + 20_000 + 64 * 819);
     let mut spec = DeviceKind::Delayed.spec(&Params::default());
     spec.delay_read_ns = 0;
     let read = Device::new(spec, 1).submit(0, Request::read(0, PAGE));
@@ -180,13 +181,14 @@ fn writes_slow_down_when_the_burst_budget_is_used_up() {
     spec.burst_bytes = Some(6 * KIB);
     let mut sata = Device::new(spec, 1);
     let time = |done: Completion| done.end - done.start - 60_000;
+    let later = |n: u64| n * 1_000_000_000;
     assert_eq!(time(sata.submit(0, Request::write(0, PAGE))), 7_876);
     // Half of the page at 520 MB/s, half at 156 MB/s.
-    let straddling = sata.submit(0, Request::write(1_000_000, PAGE));
+    let straddling = sata.submit(later(1), Request::write(1_000_000, PAGE));
     assert_eq!(time(straddling), 3_938 + 13_128);
-    let slow = sata.submit(0, Request::write(2_000_000, PAGE));
+    let slow = sata.submit(later(2), Request::write(2_000_000, PAGE));
     assert_eq!(time(slow), 26_256);
-    let read = sata.submit(0, Request::read(3_000_000, PAGE));
+    let read = sata.submit(later(3), Request::read(3_000_000, PAGE));
     assert_eq!(read.end - read.start, 100_000 + 7_447);
 }
 
@@ -196,8 +198,9 @@ fn jitter_stays_in_its_range_and_repeats_with_the_seed() {
     spec.jitter_ppm = 200_000;
     let times = |seed| {
         let mut net = Device::new(spec, seed);
-        let done = scattered(64).map(|r| net.submit(0, r).end - 3_276);
-        done.collect::<Vec<_>>()
+        let done = (1u64..).zip(scattered(64));
+        done.map(|(n, r): (u64, _)| net.submit(0, r).end - n * 3_276)
+            .collect::<Vec<_>>()
     };
     assert!(times(1).iter().all(|t| (450_000..=550_000).contains(t)));
     assert_eq!(times(1), times(1));
@@ -274,7 +277,9 @@ fn a_slow_down_lasts_as_long_as_planned() {
         let done = nvme.submit(now, Request::read(i << 20, PAGE));
         done.end - now
     });
-    assert_eq!(ends, [60_585, 605_850, 60_585]);
+    // The third waits until the slow transfer has left the wire.
+    let wire = 1_000 + 5_850 - 2_000;
+    assert_eq!(ends, [60_585, 605_850, 60_585 + wire]);
 }
 
 #[test]

@@ -252,6 +252,8 @@ pub fn remarks(result: &ExperimentResult) -> Vec<String> {
         .collect();
     let notes = result.claims.iter().filter(|c| !c.note.is_empty());
     list.extend(notes.map(|c| format!("{}: {}.", c.name, c.note)));
+    let cannot = result.cannot.iter();
+    list.extend(cannot.map(|c| format!("Cannot: {}: see {}.", c.name, c.cannot)));
     let skipped = result.skipped.iter();
     list.extend(skipped.map(|s| format!("Not judged: {}: {}.", s.name, s.reason)));
     list

@@ -93,6 +93,7 @@ fn claim(c: &Claim) -> Vec<String> {
         Some(Published::Text(text)) => prose(text),
     };
     let note = match c.restates.as_str() {
+        "" if !c.cannot.is_empty() => prose(&format!("cannot come out: see {}", c.cannot)),
         "" => prose(&c.note),
         parameter => format!("restates {}", code(parameter)),
     };
