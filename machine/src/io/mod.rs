@@ -7,3 +7,4 @@ pub(crate) mod page_in;
 pub mod read;
 pub mod read_ahead;
 pub mod write;
+pub(crate) mod windows;
