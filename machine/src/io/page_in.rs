@@ -333,7 +333,12 @@ impl Machine {
     ///
     /// # Errors
     /// Memory is refused for the first page.
-    pub(super) async fn supply(&self, ctx: &Ctx, miss: &mut Miss<'_>, lack: Lack) -> Result<(), OpError> {
+    pub(super) async fn supply(
+        &self,
+        ctx: &Ctx,
+        miss: &mut Miss<'_>,
+        lack: Lack,
+    ) -> Result<(), OpError> {
         let (object, page) = (miss.new.object, miss.new.next());
         let ahead = miss.is_ahead();
         match self

@@ -59,7 +59,10 @@ impl Program {
         let mut w = m.world_mut();
         let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
         let max = CounterKind::Memory;
-        w.engine.memcgs.set_max(memcg, max, 2 * FILE as u64).unwrap();
+        w.engine
+            .memcgs
+            .set_max(memcg, max, 2 * FILE as u64)
+            .unwrap();
         drop(w);
         let mm = m.create_mm(memcg);
         let object = m.create_file(0, FILE);
@@ -198,4 +201,71 @@ fn faults_read_what_618_reads() {
 #[test]
 fn faults_read_what_72_reads() {
     as_the_kernel("7", "v72");
+}
+
+/// Misses, hits, and how many misses after them are read round.
+fn rounds(advice: Advice, misses: u32, hits: u32) -> usize {
+    let limits = Limits::new(128, 0);
+    let mut faults = FaultWindow::NEW;
+    let mut miss = |faults: &mut FaultWindow| faults.miss(limits, 500, advice, |_| 0);
+    for _ in 0..misses {
+        miss(&mut faults);
+    }
+    faults.hit(hits);
+    (0..200).filter(|_| miss(&mut faults).is_some()).count()
+}
+
+#[test]
+fn random_faults_switch_it_off_and_hits_count_back() {
+    let normal = Advice::Normal;
+    assert_eq!(rounds(normal, 0, 0), 100);
+    assert_eq!(rounds(normal, 0, 50), 100, "hits are not saved up");
+    assert_eq!(rounds(normal, 112, 0), 0);
+    assert_eq!(rounds(normal, 112, 12), 0);
+    assert_eq!(rounds(normal, 112, 13), 1);
+    assert_eq!(
+        rounds(normal, 1024, 940),
+        40,
+        "no more than 1000 are remembered"
+    );
+    assert_eq!(rounds(Advice::Random, 0, 0), 0);
+    assert_eq!(
+        rounds(Advice::Sequential, 1000, 0),
+        200,
+        "nothing is counted"
+    );
+}
+
+#[test]
+fn without_windows_a_fault_reads_its_page() {
+    for advice in [Advice::Normal, Advice::Sequential, Advice::Random] {
+        let window = FaultWindow::NEW.miss(Limits::new(0, 0), 500, advice, |_| 0);
+        assert_eq!(window, None);
+    }
+}
+
+/// A page with the mark, of which `also` is true, is touched. Returns new pages, and whether the mark is
+/// still there.
+fn touch_marked(also: Flags, advice: &str) -> (usize, bool) {
+    let mut p = Program::new("v72", 128, 1, advice);
+    p.read(100..101);
+    let id = |p: &Program| {
+        let w = p.run.machine.world();
+        w.object(p.object).word(100).folio().unwrap()
+    };
+    let folio = id(&p);
+    let marked = Flags::RECLAIM | also;
+    p.run.machine.world_mut().engine.folio_set(folio, marked);
+    p.touch(100, false);
+    let w = p.run.machine.world();
+    let still = w.engine.folio(folio).has(Flags::RECLAIM);
+    drop(w);
+    (p.cached().len() - 1, still)
+}
+
+#[test]
+fn a_fault_takes_the_mark_that_reclaim_has_left() {
+    assert_eq!(touch_marked(Flags::empty(), "n"), (31, false));
+    assert_eq!(touch_marked(Flags::WRITEBACK, "n"), (0, true));
+    assert_eq!(touch_marked(Flags::empty(), "r"), (0, true));
 }
