@@ -363,7 +363,7 @@ mod tests {
         ]))
         .unwrap();
         let get = |name: &str| done.counters[name].as_f64();
-        assert!(get("nvme.6M.u5.throughput") > 2.0 * get("net.6M.u5.throughput"));
+        assert!(get("nvme.6M.u5.throughput") > 1.2 * get("net.6M.u5.throughput"));
         assert!(get("net.6M.u5.throughput") > 2.0 * get("hdd.6M.u5.throughput"));
         assert!(get("net.6M.u50.pgpgout") > 3.0 * get("net.6M.u5.pgpgout"));
         assert!(!done.counters.contains_key("nvme.6M.u50.throughput"));
