@@ -25,7 +25,7 @@ lint-setup: setup
 demo: setup ## build, then an experiment before and after, the sample trace over the policies, and a report
 	$(CARGO) build --release -p coldset
 	# Exit code 1 is an answer here: a claim of the report is out of its band, and the table says so.
-	target/release/coldset lab run throttling-oom --seeds 5 --report target/demo.html || [ $$? -eq 1 ]
+	target/release/coldset lab run mongodb --seeds 5 --report target/demo.html || [ $$? -eq 1 ]
 	target/release/coldset lab replay data/sqlite.pageops.zst --memory 25%
 	$(CARGO) run --release -p coldset-pager --example budget
 	@scripts/show target/demo.html

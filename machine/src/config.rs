@@ -57,14 +57,14 @@ pub struct MachineConfig {
     pub memcg_writeback: bool,
     /// Pages mapped around a file fault, a power of two; 1 = none.
     pub fault_around: u32,
-    /// What buffered reads of all devices read ahead ([`crate::World::set_read_ahead`]: of one).
+    /// What reads and faults of files read ahead, on all devices ([`crate::World::set_read_ahead`]: of one).
     pub read_ahead: ReadAhead,
     /// Pages that a fault reads from a swap device at most, as a power of two (`vm.page-cluster`, 3
     /// in Linux): neighbours in the mapping that are in swap, too. 0 = none are read ahead.
     pub page_cluster: u32,
-    /// Pages read together with one that is missing in a mapping without advice, the window being
-    /// centred on it (Linux: the device's `read_ahead_kb`); 0 = that one only.
-    pub read_around: u32,
+    /// Neighbours that a fault maps count as hits, which lets faults read round them for longer (up to
+    /// 7.1; `docs/rules/read-ahead.md`).
+    pub neighbours_are_hits: bool,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -86,6 +86,7 @@ impl MachineConfig {
         Self {
             cpus: 1,
             lazy_cpumask: !switches.is_612(),
+            neighbours_are_hits: !switches.counters_72,
             engine: Config::default(),
             switches,
             params: Params::default(),
@@ -98,7 +99,6 @@ impl MachineConfig {
             fault_around: 16,
             read_ahead: ReadAhead::default(),
             page_cluster: 3,
-            read_around: 0,
             kernel_memory: false,
             seed: 1,
             stop_at_oom: false,

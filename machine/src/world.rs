@@ -57,7 +57,7 @@ pub struct World {
     /// By device.
     pub(crate) read_ahead: Vec<ReadAhead>,
     pub(crate) page_cluster: u32,
-    pub(crate) read_around: u32,
+    pub(crate) neighbours_are_hits: bool,
     pub(crate) kernel: Option<KernelMemory>,
     pub(crate) check: bool,
     pub(crate) samples: Option<crate::samples::Samples>,
@@ -166,7 +166,7 @@ impl World {
             memcg_writeback: cfg.memcg_writeback && cfg.engine.cgroup_v2,
             fault_around: cfg.fault_around,
             page_cluster: cfg.page_cluster,
-            read_around: cfg.read_around,
+            neighbours_are_hits: cfg.neighbours_are_hits,
             kernel: cfg.kernel_memory.then(|| KernelMemory {
                 owed: Vec::new(),
                 from: vec![0; nodes as usize],

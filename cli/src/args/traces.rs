@@ -133,8 +133,8 @@ pub struct ReplayArgs {
         allow_hyphen_values = true
     )]
     pub read_ahead: String,
-    /// Largest window of the page cache's read-ahead for preads, as of a block device; pages then keep
-    /// the numbers of the trace. 0 as recorded: traces of pages contain read-ahead already
+    /// Largest window of the page cache's read-ahead for preads and mapped files, as of a block device;
+    /// pages then keep the numbers of the trace. 0 as recorded: traces of pages contain read-ahead already
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "read_ahead", value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub read_ahead_kb: u32,
     /// Time of accesses in seconds, linear between the points; statistics are read at each

@@ -90,13 +90,13 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
     plan.max = max;
 }
 
-/// Read-ahead follows descriptors: a trace without reads through them would not show it.
+/// A trace of nothing but faults contains read-ahead already.
 fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
     let pread = |kind| kind == OpKind::Pread;
     if args.read_ahead_kb > 0 && !trace.ops.iter().any(|op| pread(op.kind)) {
         return Err(Failure::Usage(format!(
-            "--read-ahead-kb: {} has no reads through descriptors, which are all that is read ahead; \
-             leave it out",
+            "--read-ahead-kb: {} has no reads through descriptors, and recorded faults have their read-ahead \
+             behind them; leave it out",
             args.trace.display()
         )));
     }

@@ -24,7 +24,7 @@ pub struct Host {
     pub swappiness: u16,
     /// vm.page-cluster: a fault reads up to 2^this pages from a swap device.
     pub page_cluster: u32,
-    /// What buffered reads read ahead.
+    /// What reads and faults of files read ahead.
     pub read_ahead: ReadAhead,
     /// Folios of an add batch, kept within 1 and 31.
     pub batch: u64,

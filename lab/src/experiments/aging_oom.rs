@@ -3,12 +3,12 @@
 //! There is no swap: what must be freed is the file.
 
 use crate::draw::Stream;
-use crate::experiment::{Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
 use crate::rig::{Failure, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
-use coldset_machine::{Ctx, Machine, MappingFlags, MappingId};
+use coldset_machine::{Ctx, Machine, MappingFlags, MappingId, ReadAhead};
 use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     scale: 64,
     params: PARAMS,
     costs: &["script_touch_page_ns", "timer_slack_ns"],
-    deviations: DEVIATIONS,
+    deviations: &[],
     hosts,
     run,
     claims,
@@ -106,13 +106,8 @@ const RUN: u32 = 128;
 /// The older tool loads one byte of so many pages.
 const LEGACY_STRIDE: u32 = 64;
 
-const DEVIATIONS: &[Deviation] = &[Deviation {
-    name: "read_around_pages",
-    value: 32,
-    machine: "",
-    why: "a page at a time, the readers are so slow that no variant survives",
-    source: "the kernel's default of read_ahead_kb, 128 KiB",
-}];
+/// The kernel's default, KiB. A page at a time, the readers are so slow that no variant survives.
+const READ_AHEAD_KB: u32 = 128;
 
 /// What the tasks of one run share.
 struct Load {
@@ -254,6 +249,7 @@ fn host(input: &RunInput, size: &str) -> Result<Host, ExperimentError> {
         name: format!("{size}."),
         cpus: cpus_threads(input)?.0,
         devices: vec![DeviceKind::Ramdisk],
+        read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
         stop_at_oom: true,
         ..Host::default()
     })

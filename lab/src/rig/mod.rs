@@ -145,7 +145,6 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.page_cluster = host.page_cluster;
     cfg.read_ahead = host.read_ahead;
     cfg.fault_around = params.fault_around_max_ptes as u32;
-    cfg.read_around = params.read_around_pages as u32;
     cfg.kernel_memory = params.kernel_memory_enabled == 1;
     cfg.engine.resched_in_lists = params.resched_in_lists_enabled == 1;
     cfg.params = params;

@@ -6,4 +6,5 @@ pub mod fsync;
 pub(crate) mod page_in;
 pub mod read;
 pub mod read_ahead;
+pub(crate) mod windows;
 pub mod write;

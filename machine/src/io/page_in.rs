@@ -2,8 +2,8 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | which pages a miss reads: the window | [`World::miss_window`], [`World::read_window`] |
-//! | a read meets the mark of a window: the next one | [`World::marked_window`] |
+//! | which pages a miss reads: the window | [`World::miss_window`], [`World::read_window`], [`World::fault_window`] |
+//! | a read or a fault meets the mark of a window: the next one | [`World::marked_window`], [`World::fault_hit`] |
 //! | charge, allocate, insert (locked), refault, one request for the run | [`World::step_miss`] |
 //! | wait for memory or for the device | [`Machine::finish_miss`] |
 //! | the device has finished: up to date, unlocked | [`World::read_done`] |
@@ -11,8 +11,7 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
-use crate::io::read::OpenFile;
-use crate::io::read_ahead::{Limits, ReadAhead, Window};
+use crate::io::read_ahead::Window;
 use crate::machine::Machine;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
@@ -40,11 +39,11 @@ pub(crate) enum Purpose {
 pub(crate) struct Miss<'a> {
     new: NewPages<'a>,
     /// The page after the last one to be read with the first.
-    end: u32,
+    pub(super) end: u32,
     window: Window,
     purpose: Purpose,
     /// Memory ran short before the end of the window.
-    short: bool,
+    pub(super) short: bool,
 }
 
 impl<'a> Miss<'a> {
@@ -97,7 +96,7 @@ pub(crate) enum MissStep {
 /// A read that has been submitted.
 pub(crate) struct Reading {
     /// Its first folio, with a reference.
-    first: FolioId,
+    pub(super) first: FolioId,
     /// When the device has finished, ns.
     until: u64,
     result: Result<(), DeviceError>,
@@ -112,130 +111,6 @@ pub(crate) struct Lack {
 }
 
 impl World {
-    /// The pages that a miss of the first of `wanted` reads: those that are wanted, and what is read
-    /// ahead without an open file.
-    #[inline]
-    pub(crate) fn miss_window(
-        &mut self,
-        ctx: &Ctx,
-        object: ObjectId,
-        wanted: Range<u32>,
-    ) -> Window {
-        self.engine.set_now(ctx.now());
-        let more = match self.read_ahead_of(object) {
-            Some(ReadAhead::Fixed(pages)) => pages,
-            _ => 0,
-        };
-        let pages = wanted.start..wanted.end + more;
-        Window::needed(pages).within(self.objects[object.idx()].pages())
-    }
-
-    /// As [`Self::miss_window`], for a read of an open file: a page that is missing, or that is on its
-    /// way.
-    #[inline]
-    pub(crate) fn read_window(&mut self, ctx: &Ctx, file: &OpenFile, wanted: Range<u32>) -> Window {
-        let Some(limits) = self.window_limits(file.object) else {
-            return self.miss_window(ctx, file.object, wanted);
-        };
-        self.engine.set_now(ctx.now());
-        let object = &self.objects[file.object.idx()];
-        let (at, pages) = (wanted.start, wanted.len() as u32);
-        let cached = |page: &u32| object.word(*page).folio().is_some();
-        if cached(&at) {
-            return Window::needed(at..at + 1);
-        }
-        let before = |most: u32| {
-            let range = at.saturating_sub(most)..at;
-            range.rev().take_while(cached).count() as u32
-        };
-        let window = file.update_window(|w| w.miss(limits, at, pages, before));
-        window.within(object.pages())
-    }
-
-    /// True if the next read of a page starts a window: it is cached, and marked.
-    #[inline]
-    pub(crate) fn is_marked(&self, object: ObjectId, page: u32) -> bool {
-        let marked = |id| {
-            let ready = Flags::UPTODATE | Flags::RECLAIM;
-            self.engine.folio(id).has(ready)
-        };
-        !self.stops_at(object).is_empty()
-            && self.objects[object.idx()]
-                .word(page)
-                .folio()
-                .is_some_and(marked)
-    }
-
-    /// Takes the mark of the first of `wanted`, and says which window it starts. A mark on a folio under
-    /// writeback means nothing but reclaim.
-    pub(crate) fn marked_window(
-        &mut self,
-        ctx: &Ctx,
-        file: &OpenFile,
-        wanted: Range<u32>,
-    ) -> Option<Window> {
-        let limits = self.window_limits(file.object)?;
-        self.engine.set_now(ctx.now());
-        let object = &self.objects[file.object.idx()];
-        let (at, pages) = (wanted.start, wanted.len() as u32);
-        let id = object.word(at).folio()?;
-        if self.engine.folio(id).has(Flags::WRITEBACK) {
-            return None;
-        }
-        let dirty = self.engine.folio(id).has(Flags::DIRTY);
-        self.engine.folio_clear(id, Flags::RECLAIM);
-        let missing = |most: u32| {
-            let end = at
-                .saturating_add(most)
-                .min(object.pages().saturating_sub(1));
-            (at + 1..=end).find(|page| object.word(*page).folio().is_none())
-        };
-        let window = file.update_window(|w| w.marked(limits, at, pages, missing))?;
-        self.engine.count(ctx.memcg, Counter::AsyncWindows, 1);
-        if dirty {
-            self.engine.count(ctx.memcg, Counter::AsyncWindowsDirty, 1);
-        }
-        Some(window.within(object.pages()))
-    }
-
-    /// The flag at which a read of cached pages stops, to start the next window.
-    #[inline]
-    pub(crate) fn stops_at(&self, object: ObjectId) -> Flags {
-        match self.read_ahead_of(object) {
-            Some(ReadAhead::Windows { kb: 1.. }) => Flags::RECLAIM,
-            _ => Flags::empty(),
-        }
-    }
-
-    /// Of the device of a file.
-    #[inline]
-    fn read_ahead_of(&self, object: ObjectId) -> Option<ReadAhead> {
-        match self.objects[object.idx()].backing {
-            Backing::File { device, .. } => Some(self.read_ahead[device]),
-            _ => None,
-        }
-    }
-
-    /// The largest windows of a file's device, if it has windows.
-    fn window_limits(&self, object: ObjectId) -> Option<Limits> {
-        let Backing::File { device, .. } = self.objects[object.idx()].backing else {
-            return None;
-        };
-        let ReadAhead::Windows { kb } = self.read_ahead[device] else {
-            return None;
-        };
-        Some(Limits::new(kb, self.devices[device].spec().max_req_bytes))
-    }
-
-    /// The first run of pages in `range` that are not cached.
-    fn missing_run(&self, object: ObjectId, range: Range<u32>) -> Range<u32> {
-        let cached = |page: &u32| self.objects[object.idx()].word(*page).folio().is_some();
-        let mut pages = range.clone();
-        let first = pages.find(|page| !cached(page)).unwrap_or(range.end);
-        let end = pages.find(cached).unwrap_or(range.end);
-        first..end
-    }
-
     /// Charges and inserts one locked page, if nothing has to be waited for. `None` if it is cached
     /// already.
     #[inline]
@@ -453,60 +328,17 @@ impl Machine {
         Ok(first)
     }
 
-    /// Reads what is missing of a window, one request for each run, until a reclaim is fruitless.
-    /// Nobody waits for it here.
-    pub(crate) async fn read_ahead(
-        &self,
-        ctx: &Ctx,
-        object: ObjectId,
-        window: Window,
-        purpose: Purpose,
-    ) {
-        let mut at = window.pages.start;
-        loop {
-            let run = self.w.borrow().missing_run(object, at..window.pages.end);
-            if run.is_empty() {
-                return;
-            }
-            at = run.start;
-            let run = Window {
-                pages: run,
-                ..window
-            };
-            let mut miss = Miss::new(self, object, run, purpose);
-            loop {
-                let step = self.w.borrow_mut().step_miss(ctx, &mut miss);
-                match step {
-                    MissStep::Memory(lack) => {
-                        if self.supply(ctx, &mut miss, lack).await.is_err() {
-                            return;
-                        }
-                    }
-                    MissStep::Cached(_) => {
-                        at += 1;
-                        break;
-                    }
-                    // A task that needs a page whose read has failed reads it again, and gets the
-                    // error.
-                    MissStep::Device(reading) => {
-                        drop(FolioRef::of(self, reading.first));
-                        at = miss.end;
-                        break;
-                    }
-                }
-            }
-            if miss.short {
-                return;
-            }
-        }
-    }
-
     /// Gets memory for the next page of a miss, and inserts it. The window ends where memory is
     /// refused.
     ///
     /// # Errors
     /// Memory is refused for the first page.
-    async fn supply(&self, ctx: &Ctx, miss: &mut Miss<'_>, lack: Lack) -> Result<(), OpError> {
+    pub(super) async fn supply(
+        &self,
+        ctx: &Ctx,
+        miss: &mut Miss<'_>,
+        lack: Lack,
+    ) -> Result<(), OpError> {
         let (object, page) = (miss.new.object, miss.new.next());
         let ahead = miss.is_ahead();
         match self
@@ -569,6 +401,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::config::MachineConfig;
+    use crate::io::read_ahead::ReadAhead;
     use crate::machine::MachineRun;
     use crate::mem::MappingFlags;
     use crate::sim::Affinity;
@@ -579,7 +412,7 @@ mod tests {
     /// faults.
     fn cached(around: u32, flags: MappingFlags, limit: u64, pages: &[u32]) -> (Vec<u32>, i64) {
         let mut cfg = MachineConfig::new(preset("base").unwrap());
-        cfg.read_around = around;
+        cfg.read_ahead = ReadAhead::Windows { kb: 4 * around };
         cfg.check = true;
         let mut run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
@@ -620,8 +453,13 @@ mod tests {
             ((0..48).collect(), 2),
             "the second window begins in the first"
         );
-        let advised = MappingFlags::NO_RECENCY;
-        assert_eq!(cached(32, advised, 1000, &[100]), (vec![100], 1));
+        let random = MappingFlags::NO_RECENCY;
+        assert_eq!(cached(32, random, 1000, &[100]), (vec![100], 1));
+        let sequential = random | MappingFlags::SEQUENTIAL;
+        assert_eq!(
+            cached(32, sequential, 1000, &[100]),
+            ((100..132).collect(), 1)
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the start of the mapping.
 
 use super::per_page::PerPage;
+use crate::io::read_ahead::{Advice, FaultWindow};
 use bitflags::bitflags;
 use coldset_engine::swap::SwapReadahead;
 use coldset_engine::{MmId, ObjectId};
@@ -41,6 +42,8 @@ bitflags! {
         const NO_RECENCY = 2;
         /// Locked into memory.
         const LOCKED = 4;
+        /// With `NO_RECENCY`: the advice is sequential, and faults read ahead.
+        const SEQUENTIAL = 8;
     }
 }
 
@@ -65,6 +68,19 @@ pub struct Mapping {
     pub alive: bool,
     /// Read-ahead of pages that are in swap.
     pub ahead: SwapReadahead,
+    /// Read-ahead of a file.
+    pub(crate) faults: FaultWindow,
+}
+
+impl MappingFlags {
+    /// How faults are told to expect each other.
+    pub(crate) fn advice(self) -> Advice {
+        match self.contains(Self::NO_RECENCY) {
+            true if self.contains(Self::SEQUENTIAL) => Advice::Sequential,
+            true => Advice::Random,
+            false => Advice::Normal,
+        }
+    }
 }
 
 /// Accessed mark of an upper entry.
@@ -117,6 +133,7 @@ impl Mapping {
             present: 0,
             alive: true,
             ahead: SwapReadahead::default(),
+            faults: FaultWindow::NEW,
         }
     }
 

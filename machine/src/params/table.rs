@@ -78,8 +78,6 @@ params! {
     kernel_memory_enabled = 1, S, "as in Linux 6.12";
     /// Reclaim lets others run between any two folios of a list: 1; else a list is one piece of work.
     resched_in_lists_enabled = 0, S, "resolution of the simulation";
-    /// Pages read together with one that is missing in a mapping without advice; 0 = that one only.
-    read_around_pages = 0, S, "the kernel's read_ahead_kb; an experiment that needs it says so";
     /// How far a task may run ahead of the clock before it occupies its CPU.
     sim_quantum_ns = 20_000, S, "resolution of the simulation";
     /// Time slice while others queue for the CPU.

@@ -78,52 +78,67 @@ impl World {
         u64::from(new_table)
     }
 
-    /// Pages that are read together with one that has faulted: as many before it as after it.
-    fn read_around_window(
-        &self,
-        mapping: MappingId,
-        object: ObjectId,
-        page: u32,
-    ) -> std::ops::Range<u32> {
-        let advised = crate::mem::MappingFlags::NO_RECENCY;
-        let m = &self.mappings[mapping.0 as usize];
-        if self.read_around <= 1 || m.flags.contains(advised) {
-            return page..page;
-        }
-        let from = page.saturating_sub(self.read_around / 2);
-        from..(from + self.read_around).min(self.objects[object.idx()].pages())
-    }
-
-    /// Maps the cached pages around a file fault. Returns tables created.
-    fn fault_around(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32) -> u64 {
+    /// Maps the cached pages around a file fault, but those whose use starts a window. Returns tables
+    /// created, and how many of them are mapped now.
+    fn fault_around(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32) -> (u64, u32) {
         let window = self.fault_around;
         if window <= 1 {
-            return 0;
+            return (0, 0);
         }
         let m = &self.mappings[mapping.0 as usize];
         let table = entry / crate::mem::mapping::TABLE;
         let range = m.table_range(table);
         let (object, start) = (m.object, m.start);
+        let stop = self.stops_at(object) | Flags::LOCKED;
         let from = (entry & !(window - 1)).max(range.start);
         let to = (from + window).min(range.end);
-        let (mut tables, mut mapped) = (0, 0);
+        let (mut tables, mut present, mut mapped) = (0, 0, 0);
         for e in from..to {
-            if e == entry
-                || self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT)
-            {
+            if e == entry {
+                continue;
+            }
+            if self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT) {
+                present += 1;
                 continue;
             }
             let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
                 continue;
             };
             let folio = self.engine.folio(f);
-            if !folio.has(Flags::UPTODATE) || folio.has(Flags::LOCKED) {
+            if !folio.has(Flags::UPTODATE) || folio.any(stop) {
                 continue;
             }
             tables += self.map_folio(mapping, e, f, Pte::empty());
             mapped += 1;
         }
-        ctx.charge(TimeClass::Fault, mapped * self.params.fault_around_pte_ns);
+        let ns = u64::from(mapped) * self.params.fault_around_pte_ns;
+        ctx.charge(TimeClass::Fault, ns);
+        (tables, present + mapped)
+    }
+
+    /// What a fault does once it has read ahead, as it is tried again: maps what has arrived. Returns
+    /// tables created.
+    fn fault_again(
+        &mut self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        write: bool,
+        missed: bool,
+    ) -> u64 {
+        let m = &self.mappings[mapping.0 as usize];
+        if self.stops_at(m.object).is_empty() || !m.alive {
+            return 0;
+        }
+        let maps = !write && self.fault_around > 1;
+        let (tables, around) = match maps {
+            true => self.fault_around(ctx, mapping, entry),
+            false => (0, 0),
+        };
+        match missed {
+            true => self.count_hits(mapping, 0, around + u32::from(maps)),
+            false => self.count_hits(mapping, 1, around),
+        }
         tables
     }
 }
@@ -333,11 +348,11 @@ impl Machine {
         page: u32,
         write: bool,
     ) -> Result<(u64, bool), OpError> {
-        let mut tables = {
+        let (mut tables, around) = {
             let mut w = self.w.borrow_mut();
             ctx.charge(TimeClass::Fault, w.params.minor_fault_file_ns);
             if write {
-                0
+                (0, 0)
             } else {
                 w.fault_around(ctx, mapping, entry)
             }
@@ -345,7 +360,19 @@ impl Machine {
         let cached = self.w.borrow().objects[object.idx()].word(page).folio();
         let held = match cached {
             Some(id) => {
-                let held = self.get_unlocked(ctx, id).await;
+                let held = FolioRef::get(self, id);
+                let (marked, window) = {
+                    let mut w = self.w.borrow_mut();
+                    w.fault_hit(ctx, mapping, object, page, around)
+                };
+                if let Some(window) = window {
+                    self.read_ahead(ctx, object, window, Purpose::Fault).await;
+                }
+                if marked {
+                    let mut w = self.w.borrow_mut();
+                    tables += w.fault_again(ctx, mapping, entry, write, false);
+                }
+                self.wait_unlocked(ctx, id).await;
                 if self.w.borrow().tmpfs_in_swap_cache(object, id) {
                     self.wait_folio(ctx, id).await;
                     self.w.borrow_mut().tmpfs_take_back(ctx, id);
@@ -359,15 +386,21 @@ impl Machine {
                 }
             }
             None => {
-                self.w
-                    .borrow_mut()
-                    .engine
-                    .count(ctx.memcg, Counter::Pgmajfault, 1);
-                let window = self.w.borrow().read_around_window(mapping, object, page);
-                self.read_ahead(ctx, object, Window::ahead(window), Purpose::Fault)
-                    .await;
+                let window = {
+                    let mut w = self.w.borrow_mut();
+                    w.engine.count(ctx.memcg, Counter::Pgmajfault, 1);
+                    w.count_hits(mapping, 0, around);
+                    w.fault_window(ctx, mapping, object, page)
+                };
+                if let Some(window) = window {
+                    self.read_ahead(ctx, object, window, Purpose::Fault).await;
+                }
                 let window = Window::needed(page..page + 1);
-                self.page_in(ctx, object, window, Purpose::Fault).await?
+                let held = self.page_in(ctx, object, window, Purpose::Fault).await?;
+                let mut w = self.w.borrow_mut();
+                tables += w.fault_again(ctx, mapping, entry, write, true);
+                drop(w);
+                held
             }
         };
         let mut dirtied = false;

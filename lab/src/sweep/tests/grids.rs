@@ -86,7 +86,8 @@ fn a_dictionary_is_the_same_grid() {
 fn the_same_is_listed_once() {
     assert_eq!(
         cells("[[grid]]\nexperiments='mongodb'\n[[grid]]\nexperiments='mongodb'\nseeds=2").len(),
-        4
+        6,
+        "base, classic and v5, two seeds"
     );
 }
 

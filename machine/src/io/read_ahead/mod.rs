@@ -2,15 +2,19 @@
 //! file and the mark that starts the next one (`docs/rules/read-ahead.md`). Nothing but arithmetic: what
 //! is cached is asked of the caller.
 
+mod faults;
+
+pub(crate) use faults::FaultWindow;
+
 use coldset_engine::ids::PAGE_SIZE;
 use std::ops::Range;
 
-/// What a device reads ahead of buffered reads.
+/// What a device reads ahead of buffered reads and of faults on mapped files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadAhead {
-    /// A miss reads what is asked for in one request, and as many pages after it.
+    /// A miss reads what is asked for in one request, and as many pages after it; a fault, its page.
     Fixed(u32),
-    /// Windows that grow with the success of an open file, of this many KiB at most (Linux:
+    /// Windows that grow with the success of an open file or a mapping, of this many KiB at most (Linux:
     /// `read_ahead_kb`).
     Windows {
         /// The largest window; 0: a miss reads one page.
@@ -216,6 +220,14 @@ impl FileWindow {
         }
         self.ahead = self.size;
         Some(self.window())
+    }
+
+    /// The largest window round page `at`, where nothing tells in which order pages are wanted.
+    fn round(&mut self, limits: Limits, at: u32) -> Window {
+        self.start = at.saturating_sub(limits.window / 2);
+        self.size = limits.window;
+        self.ahead = self.size / 4;
+        self.window()
     }
 
     fn window(&self) -> Window {
