@@ -4,7 +4,7 @@ use crate::mem::{MappingId, Slot};
 use crate::{Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags, OpenFile};
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::presets::preset;
-use coldset_engine::{Counter, Flags, MemcgId, ObjectId};
+use coldset_engine::{Flags, MemcgId, ObjectId};
 use std::ops::Range;
 
 /// Pages of the file.
@@ -207,7 +207,7 @@ fn faults_read_what_72_reads() {
 fn rounds(advice: Advice, misses: u32, hits: u32) -> usize {
     let limits = Limits::new(128, 0);
     let mut faults = FaultWindow::NEW;
-    let mut miss = |faults: &mut FaultWindow| faults.miss(limits, 500, advice, |_| 0);
+    let miss = |faults: &mut FaultWindow| faults.miss(limits, 500, advice, |_| 0);
     for _ in 0..misses {
         miss(&mut faults);
     }
@@ -239,7 +239,8 @@ fn random_faults_switch_it_off_and_hits_count_back() {
 #[test]
 fn without_windows_a_fault_reads_its_page() {
     for advice in [Advice::Normal, Advice::Sequential, Advice::Random] {
-        let window = FaultWindow::NEW.miss(Limits::new(0, 0), 500, advice, |_| 0);
+        let mut faults = FaultWindow::NEW;
+        let window = faults.miss(Limits::new(0, 0), 500, advice, |_| 0);
         assert_eq!(window, None);
     }
 }
