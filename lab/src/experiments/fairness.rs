@@ -48,6 +48,7 @@ const PARAMS: &[ParamDoc] = &[
     params::FILL,
     params::SWAP,
     params::SWAP_MIB,
+    params::SWAP_DEVICE,
     params::DURATION_S,
 ];
 

@@ -17,7 +17,6 @@ pub use shape::{Backing, Fill, Shape};
 use crate::experiment::{ExperimentError, Host, RunInput};
 use crate::rig::Rig;
 use coldset_engine::{MemcgId, NodeId};
-use coldset_machine::device::DeviceKind;
 use coldset_machine::SwapConfig;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -43,10 +42,7 @@ pub fn host(name: &str, shape: &Shape) -> Host {
                 pages,
                 algorithm: "lz4".into(),
             },
-            Backing::Disk => SwapConfig::Disk {
-                pages,
-                device: DeviceKind::NvmeSwap,
-            },
+            Backing::Disk(device) => SwapConfig::Disk { pages, device },
         },
         ..Host::default()
     }

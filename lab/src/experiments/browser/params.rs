@@ -25,5 +25,7 @@ pub(in crate::experiments) const SWAP: ParamDoc =
     ParamDoc::new("swap", "zram", "none, zram or disk");
 pub(in crate::experiments) const SWAP_MIB: ParamDoc =
     ParamDoc::new("swap_mib", "262144", "size of swap, MiB");
+pub(in crate::experiments) const SWAP_DEVICE: ParamDoc =
+    ParamDoc::new("swap_device", "nvme-swap", "device of swap=disk");
 pub(in crate::experiments) const DURATION_S: ParamDoc =
     ParamDoc::new("duration_s", "3600", "measured time, s, before effort");

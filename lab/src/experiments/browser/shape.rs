@@ -1,6 +1,7 @@
 //! Sizes and times of the load at a scale.
 
 use crate::experiment::{ExperimentError, RunInput, MIB};
+use coldset_machine::device::DeviceKind;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -24,8 +25,8 @@ pub enum Backing {
     None,
     /// Compressed memory, lz4.
     Zram,
-    /// Files on an NVMe drive.
-    Disk,
+    /// Files on a device.
+    Disk(DeviceKind),
 }
 
 /// What the server writes.
@@ -96,10 +97,13 @@ impl Shape {
         let backings = [
             ("none", Backing::None),
             ("zram", Backing::Zram),
-            ("disk", Backing::Disk),
+            ("disk", Backing::Disk(input.device("swap_device")?)),
         ];
         if input.text("swap") == "none" {
             input.refuse(&["swap_mib"], "there is no swap (swap=none)")?;
+        }
+        if input.text("swap") != "disk" {
+            input.refuse(&["swap_device"], "swap is on no device (needs swap=disk)")?;
         }
         let fills = [("zero", Fill::Zero), ("random", Fill::Random)];
         let within = |name, lo: u64, hi: u64, expected| match n(name)? {
