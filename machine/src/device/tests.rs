@@ -20,7 +20,9 @@ fn c3_devices() {
     let mut nvme = device(DeviceKind::Nvme);
     let ends: Vec<_> = scattered(33).map(|r| nvme.submit(0, r)).collect();
     let shared = |i: u64| 60_000 + i * 585;
-    assert!((1u64..).zip(&ends[..32]).all(|(i, c)| c.start == 0 && c.end == shared(i)));
+    assert!((1u64..)
+        .zip(&ends[..32])
+        .all(|(i, c)| c.start == 0 && c.end == shared(i)));
     assert_eq!((ends[32].start, ends[32].end), (60_585, 121_170));
     assert_eq!(nvme.stats().queue_ns, 60_585);
 
@@ -93,7 +95,11 @@ fn merging_and_splitting_respect_the_largest_request() {
     let whole = fast.submit(0, Request::read(0, 1024 * KIB));
     let piece = device(DeviceKind::NvmeFast).submit(0, Request::read(0, 128 * KIB));
     let lat = 10_000;
-    assert_eq!(whole.end - lat, 8 * (piece.end - lat), "eight pieces share the wire");
+    assert_eq!(
+        whole.end - lat,
+        8 * (piece.end - lat),
+        "eight pieces share the wire"
+    );
     assert!(fast.is_congested(0) && !fast.is_congested(piece.end));
 }
 

@@ -26,11 +26,8 @@ fn controls(before: &str, after: &str) -> Vec<Claim> {
             super::CLASSIC,
         )
         .always(Band::at_most(0.62)),
-        ratio(
-            "blocks read per op without read-ahead",
-            "ra0.blocks_per_op",
-        )
-        .always(Band::between(0.97, 1.03)),
+        ratio("blocks read per op without read-ahead", "ra0.blocks_per_op")
+            .always(Band::between(0.97, 1.03)),
         ratio(
             "blocks read per op with dirty limits of the memcg",
             "memcg.blocks_per_op",

@@ -97,7 +97,8 @@ pub(super) const DEVIATIONS: &[Deviation] = &[Deviation {
     value: 1_700_000_000,
     machine: "",
     why: "the published run reads 1.70 GB/s while 23 of its 32 workers wait for the drive",
-    source: "published pgpgin over published run time, before the series: 159,347,462 KiB in 96.0 s",
+    source:
+        "published pgpgin over published run time, before the series: 159,347,462 KiB in 96.0 s",
 }];
 
 /// Parameters at scale 1; times shrink with the scale.
@@ -116,7 +117,11 @@ pub const PARAMS: &[ParamDoc] = &[
     READ_AHEAD_KB,
     DIRTY_LIMITS,
     EVICT_QUEUE,
-    ParamDoc::new("controls", "on", "also runs without read-ahead, and so on: on or off"),
+    ParamDoc::new(
+        "controls",
+        "on",
+        "also runs without read-ahead, and so on: on or off",
+    ),
     RAM_MIB,
     CPUS,
 ];

@@ -441,14 +441,7 @@ const OF_CONTROLS: &[Counter] = &[
     Counter::RefaultFile,
 ];
 
-fn report(
-    s: &Server,
-    rig: &Rig,
-    memcg: MemcgId,
-    operations: u64,
-    prefix: &str,
-    r: &mut RunResult,
-) {
+fn report(s: &Server, rig: &Rig, memcg: MemcgId, operations: u64, prefix: &str, r: &mut RunResult) {
     let done = (operations - s.left.get()).max(1);
     let end = s.end.get().unwrap_or_else(|| AtLastOperation {
         ns: rig.now(),
@@ -458,7 +451,15 @@ fn report(
     let per_op = |n: f64| n / done as f64;
     let counts = rig.counts(memcg);
     let is_control = !prefix.is_empty();
-    counts.put(prefix, if is_control { OF_CONTROLS } else { Counter::ALL }, r);
+    counts.put(
+        prefix,
+        if is_control {
+            OF_CONTROLS
+        } else {
+            Counter::ALL
+        },
+        r,
+    );
     let mut set = |name: &str, value: f64| r.set(format!("{prefix}{name}"), value);
     set("throughput", done as f64 * 1e9 / elapsed as f64);
     let latency = s.latency.borrow().mean_ns().unwrap_or(0.0);
