@@ -49,7 +49,7 @@ fn list_names_what_an_experiment_changes_in_the_costs_and_how_much_of_the_origin
         let experiment = all.iter().find(|e| e["name"] == name).expect(name);
         experiment["deviations"].as_array().expect("list").clone()
     };
-    assert!(deviations("mongodb").is_empty());
+    assert!(deviations("mysql").is_empty());
     let of = deviations("throttling-oom");
     let tick = of.iter().find(|d| d["name"] == "timer_hz").expect("tick");
     assert_eq!(

@@ -85,17 +85,17 @@ fn pages_of_replays_and_of_other_commands() {
 #[test]
 fn two_results_are_compared() {
     let files = [temporary("one.json"), temporary("two.json")];
-    for (file, cost) in files.iter().zip(["20000", "200000"]) {
+    for (file, cost) in files.iter().zip(["1700000000", "170000000"]) {
         let mut arguments = RUN.to_vec();
-        let cost = format!("nvme_read_lat_ns={cost}");
+        let cost = format!("nvme_read_bytes_per_s={cost}");
         arguments.extend(["--cost", &cost, "--json", name(file)]);
         lab(&arguments);
     }
     let (one, two) = (name(&files[0]), name(&files[1]));
     let json = json_of(&["compare", one, two, "--json", "-"], 0);
     assert_eq!(
-        json["differing"]["cost nvme_read_lat_ns"]["after"],
-        "200000"
+        json["differing"]["cost nvme_read_bytes_per_s"]["after"],
+        "170000000"
     );
     let throughput = &json["variants"]["base"]["throughput"];
     assert_eq!(throughput["verdict"], "worse");
@@ -109,7 +109,7 @@ fn two_results_are_compared() {
     assert_eq!(same["variants"]["v5"]["throughput"]["verdict"], "equal");
     let (page, _) = page_of(&["compare", one, two], "compare.html", &[0]);
     assert_eq!(result_in(&page), json);
-    assert!(page.contains("cost nvme_read_lat_ns: 20000 before, 200000 after."));
+    assert!(page.contains("cost nvme_read_bytes_per_s: 1700000000 before, 170000000 after."));
 }
 
 #[test]

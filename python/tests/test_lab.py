@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {"scale": "1/2048", "effort": 0.05}
 
 @pytest.fixture(scope="module")
 def result() -> lab.Result:
-    return lab.run("mongodb", variants=["base", "v5"], seeds=3, progress=False, **SMALL)
+    return lab.run("mongodb", variants=["base", "classic", "v5"], seeds=3, progress=False, **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def replayed() -> lab.Result:
 
 def test_frames_agree_with_the_json(result: lab.Result) -> None:
     value = json.loads(result.to_json())
-    assert result.variants == ["base", "v5"] and value["seeds"] == [1, 2, 3]
+    assert result.variants == ["base", "classic", "v5"] and value["seeds"] == [1, 2, 3]
     table = result.frame().set_index(["variant", "seed", "counter"])["value"]
     means = result.counters.set_index(["variant", "counter"])
     count = 0

@@ -166,8 +166,9 @@ impl Evictor {
             if let Err(err) = e.pipe.pin(file, v.page, run.len()) {
                 // Nothing has been taken out yet: what the pipe holds is only references.
                 self.check_descriptors(e, victims);
-                if let Err(e) = e.pipe.drain(e.pages.bytes_mut()) {
-                    end(&format!("a pipe does not give back what it holds: {e}"));
+                if let Err(err) = e.pipe.drain(e.pages.bytes_mut()) {
+                    self.check_descriptors(e, victims);
+                    end(&format!("a pipe does not give back what it holds: {err}"));
                 }
                 self.keep_all(victims);
                 return Err(Error::sys("splice from a region")(err));
@@ -184,11 +185,15 @@ impl Evictor {
             }
         }
         // Pages of explicit regions come after those from the pipe: both kinds never mix in a pool.
-        if let Err(e) = e.pipe.drain(&mut e.pages.bytes_mut()[..piped * PAGE]) {
+        if let Err(err) = e.pipe.drain(&mut e.pages.bytes_mut()[..piped * PAGE]) {
+            // The program may have closed the pipe since it was checked: then that is the reason.
+            self.check_descriptors(e, victims);
             end(&format!(
-                "pages that were taken out of memory are lost: {e}"
+                "pages that were taken out of memory are lost: {err}"
             ));
         }
+        // What has been read came from there, too.
+        e.pipe.check();
         for run in runs(victims) {
             let v = &victims[run.start];
             if v.area.is_explicit() {

@@ -150,11 +150,12 @@ fn random_programs() {
 #[cfg(feature = "plants")]
 const EARLY: [(&str, u64); 2] = [("ArmAfterCopy", 35), ("CountLate", 34)];
 
-/// Each bug that is planted is found within a minute, or in the time of a soak where the machine is busy.
+/// Each bug that is planted is found: usually within seconds. Threads have to meet for some of them, and where
+/// other work takes the CPUs they seldom do, so the search gives up late.
 #[cfg(feature = "plants")]
 #[test]
 fn planted_bugs_are_found() {
-    let seconds = variable("COLDSET_SOAK_SECONDS").unwrap_or(60.0);
+    let seconds = variable("COLDSET_SOAK_SECONDS").unwrap_or(300.0);
     let most = Duration::from_secs_f64(seconds);
     let all = coldset_pager::plant::Plant::ALL.map(|p| format!("{p:?}"));
     let only: Option<String> = variable("COLDSET_PLANT");

@@ -5,7 +5,7 @@
 >>> [c["name"] for c in result.verdicts()][:1]
 ['throughput']
 >>> result.variants
-['base', 'v5']
+['base', 'classic', 'v5']
 
 `run` and `replay` give a `Result`, `sweep` a `Sweep`. All three have frames of pandas or polars, and
 show themselves in Jupyter. Figures are those of the command `coldset lab`, to the last digit.
