@@ -124,6 +124,30 @@ fn what_code_and_pages_refer_to_is_there() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Pages outside `docs/rules/` that the code sends people to: claims that cannot come out, generated pages.
+#[test]
+fn headings_that_the_code_names_are_there() {
+    let link = |c: char| c.is_ascii_alphanumeric() || "-_./#".contains(c);
+    let mut wrong = Vec::new();
+    let mut found = 0;
+    for (path, text) in files(".rs") {
+        for (at, _) in text.match_indices("docs/") {
+            let rest = &text[at..];
+            let named = &rest[..rest.find(|c| !link(c)).unwrap_or(rest.len())];
+            let Some((page, anchor)) = named.trim_end_matches('.').split_once(".md#") else {
+                continue;
+            };
+            found += 1;
+            let page = std::fs::read_to_string(root().join(format!("{page}.md")));
+            if !page.is_ok_and(|page| anchors(&page).contains(anchor)) {
+                wrong.push(format!("{}: {named} is not there", path.display()));
+            }
+        }
+    }
+    assert!(found > 20, "{found} links");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_switch_has_a_rule_and_every_name_exists() {
     let chapters = chapters();

@@ -65,6 +65,8 @@ pub struct MachineConfig {
     /// Neighbours that a fault maps count as hits, which lets faults read round them for longer (up to
     /// 7.1; `docs/rules/read-ahead.md`).
     pub neighbours_are_hits: bool,
+    /// The swap cache is not bypassed for synchronous swap devices (7.0; `docs/rules/swap.md`).
+    pub swap_cache_always: bool,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -87,6 +89,7 @@ impl MachineConfig {
             cpus: 1,
             lazy_cpumask: !switches.is_612(),
             neighbours_are_hits: !switches.counters_72,
+            swap_cache_always: switches.swap_cache_always,
             engine: Config::default(),
             switches,
             params: Params::default(),

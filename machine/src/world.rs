@@ -58,6 +58,7 @@ pub struct World {
     pub(crate) read_ahead: Vec<ReadAhead>,
     pub(crate) page_cluster: u32,
     pub(crate) neighbours_are_hits: bool,
+    pub(crate) swap_cache_always: bool,
     pub(crate) kernel: Option<KernelMemory>,
     pub(crate) check: bool,
     pub(crate) samples: Option<crate::samples::Samples>,
@@ -167,6 +168,7 @@ impl World {
             fault_around: cfg.fault_around,
             page_cluster: cfg.page_cluster,
             neighbours_are_hits: cfg.neighbours_are_hits,
+            swap_cache_always: cfg.swap_cache_always,
             kernel: cfg.kernel_memory.then(|| KernelMemory {
                 owed: Vec::new(),
                 from: vec![0; nodes as usize],

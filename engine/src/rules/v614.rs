@@ -10,7 +10,7 @@ use crate::mglru::{MultiGen, MAX_NR_GENS, MIN_NR_GENS};
 use crate::reclaim::work::References;
 use crate::workingset::shadow::SEQ_MASK;
 
-/// The rules of 6.14 to 7.1.
+/// The rules of 6.14 to 7.1 (`v618`, `base`).
 pub const KERNEL: Kernel = Kernel {
     entry,
     entered_active: |_| {},

@@ -37,10 +37,10 @@ impl SwapReadahead {
     }
 }
 
-/// True if a fault reads its page straight into place, past swap cache and read-ahead: the device
-/// is synchronous (zram, ramdisk) and the page has a single mapping.
-pub fn bypasses_cache(synchronous: bool, mappings: u32) -> bool {
-    synchronous && mappings == 1
+/// True if a fault reads its page straight into place, past the swap cache: the device is synchronous
+/// (zram, ramdisk), and the kernel is older than 7.0 (`swap_cache_always`).
+pub fn bypasses_cache(synchronous: bool, always_cached: bool) -> bool {
+    synchronous && !always_cached
 }
 
 #[cfg(test)]
@@ -74,7 +74,8 @@ mod tests {
         );
         (0..100).for_each(|_| r.hit());
         assert_eq!(r.window(13, 3, 14), 8..14, "cut at the end of the area");
-        assert!(bypasses_cache(true, 1) && !bypasses_cache(true, 2) && !bypasses_cache(false, 1));
+        assert!(bypasses_cache(true, false) && !bypasses_cache(true, true));
+        assert!(!bypasses_cache(false, false));
     }
 
     proptest! {

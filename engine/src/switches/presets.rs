@@ -86,8 +86,14 @@ const KERNELS: &[Preset] = &[
         build: v612_early,
     },
     Preset {
-        names: &["base", "v618", "mglru-7.0", "gen-before"],
-        doc: "multi-gen LRU before the reclaim-loop series (6.14 to 7.1)",
+        names: &["v618"],
+        doc: "multi-gen LRU of 6.14 to 6.19: base, zram past the swap cache",
+        paper: None,
+        build: v618,
+    },
+    Preset {
+        names: &["base", "mglru-7.0", "gen-before"],
+        doc: "multi-gen LRU before the reclaim-loop series (7.0 and 7.1)",
         paper: None,
         build: base,
     },
@@ -195,7 +201,7 @@ pub fn preset(name: &str) -> Result<Switches, SwitchError> {
     Ok(switches)
 }
 
-/// 6.14 to 7.1, before the series.
+/// 7.0 and 7.1, before the series.
 fn base() -> Switches {
     Switches {
         policy: PolicyKind::MultiGen,
@@ -232,6 +238,7 @@ fn base() -> Switches {
         recent_test: RecentTest::Window,
         page_table_walk: true,
         file_writeback_from_reclaim: false,
+        swap_cache_always: true,
         counters_72: false,
         min_ttl_ms: 0,
         memcg_lru: true,
@@ -263,13 +270,21 @@ fn list(kind: ListKind) -> Switches {
     }
 }
 
+/// 6.14 to 6.19.
+fn v618() -> Switches {
+    Switches {
+        swap_cache_always: false,
+        ..base()
+    }
+}
+
 fn v612_early() -> Switches {
     Switches {
         refs_model: RefsModel::V612,
         recent_test: RecentTest::MinSeq,
         proportional_protection: false,
         file_writeback_from_reclaim: true,
-        ..base()
+        ..v618()
     }
 }
 
@@ -348,6 +363,7 @@ fn android_backport() -> Switches {
     Switches {
         proportional_protection: false,
         file_writeback_from_reclaim: true,
+        swap_cache_always: false,
         mut_budget_clobber: true,
         mut_no_decrement: true,
         mut_no_defprio_return: true,

@@ -99,6 +99,7 @@ const PARAMS: &[ParamDoc] = &[
         "1 = the older tool: a load every 256 KiB, readers one page apart, 12 s of warm-up",
     ),
     ParamDoc::new("cpus", "0", "CPUs; 0 = one for each thread"),
+    ParamDoc::new("read_ahead", "round", "round: a fault reads 32 pages round its own; windows: the kernel's windows of 128 KiB, which are read before they are missing (ten times the CPU time: docs/systems/reclaim-loop.md)"),
 ];
 
 /// Pages a reader loads from before it looks at the clock: less than a quantum.
@@ -106,8 +107,9 @@ const RUN: u32 = 128;
 /// The older tool loads one byte of so many pages.
 const LEGACY_STRIDE: u32 = 64;
 
-/// The kernel's default, KiB. A page at a time, the readers are so slow that no variant survives.
+/// The kernel's default, KiB, and in pages. A page at a time, the readers are so slow that no variant survives.
 const READ_AHEAD_KB: u32 = 128;
+const READ_ROUND: u32 = 32;
 
 /// What the tasks of one run share.
 struct Load {
@@ -245,11 +247,15 @@ const SIZES: [(&str, &str, &str); 2] = [
 ];
 
 fn host(input: &RunInput, size: &str) -> Result<Host, ExperimentError> {
+    let kinds = [
+        ("round", ReadAhead::Fixed(READ_ROUND)),
+        ("windows", ReadAhead::Windows { kb: READ_AHEAD_KB }),
+    ];
     Ok(Host {
         name: format!("{size}."),
         cpus: cpus_threads(input)?.0,
         devices: vec![DeviceKind::Ramdisk],
-        read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
+        read_ahead: input.word("read_ahead", &kinds, "round or windows")?,
         stop_at_oom: true,
         ..Host::default()
     })

@@ -67,7 +67,7 @@ const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("swap", "zram", "swap: zram, or a device of `coldset lab list`"),
     ParamDoc::new("swap_mib", "8192", "size of swap, MiB"),
     ParamDoc::new("page_cluster", "3", "vm.page-cluster: a fault reads up to 2^this pages from a swap device"),
-    ParamDoc::new("sweeps", "inversion", "inversion: each pass verifies a page and writes it; separate: passes that write and passes that verify"),
+    ParamDoc::new("sweeps", "in-place", "in-place: each pass changes a page's words in place; inversion: it verifies the page, then writes it; separate: passes that write and passes that verify"),
     ParamDoc::new("batch", "31", "add and free batch of a CPU, folios, 1 to 31: so many of a process lie side by side on the lists, and one flush serves so many that are freed"),
     ParamDoc::new("time_ms", "60000", "time, ms, before effort"),
     ParamDoc::new("mask_mean_permille", "1900", "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one"),
@@ -101,11 +101,21 @@ const DEVIATIONS: &[Deviation] = &[
     },
 ];
 
+/// What a pass does with each page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mix {
+    /// Changes its words in place: the first access is a store.
+    InPlace,
+    /// Verifies it, then writes it.
+    Inversion,
+    /// Writes it; the next pass only verifies.
+    Separate,
+}
+
 /// What the processes of one run share.
 struct Sweeps {
     until: u64,
-    /// A page is verified and written in the same pass.
-    inversion: bool,
+    mix: Mix,
     /// How long a process stays on a CPU, ns.
     stay: u64,
     sweep_ns: u64,
@@ -154,9 +164,8 @@ async fn move_to(ctx: &Ctx, cpu: u16) {
     }
 }
 
-/// Sweeps up twice, down twice. With inversion each verifies a page and writes its complement, so that
-/// every page that is swapped in is dirty again when it goes; else every other sweep only verifies, and
-/// half of the pages go as they came. All processes move on to the next of their CPUs at the same
+/// Sweeps up twice, down twice. In place and with inversion every page that is swapped in is dirty again
+/// when it goes; else every other sweep only verifies, and half of the pages go as they came. All processes move on to the next of their CPUs at the same
 /// times, so that each has one to itself.
 async fn worker(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, home: Vec<u16>, begin: u64) {
     let n = s.pages;
@@ -171,8 +180,10 @@ async fn worker(m: Machine, ctx: Ctx, s: Rc<Sweeps>, map: MappingId, home: Vec<u
                 move_to(&ctx, home[at]).await;
             }
             let page = if up { i } else { n - 1 - i };
-            let verified = !s.inversion || s.page(&m, &ctx, map, page, false).await;
-            if !verified || !s.page(&m, &ctx, map, page, s.inversion || even).await {
+            let loads = s.mix == Mix::Inversion;
+            let verified = !loads || s.page(&m, &ctx, map, page, false).await;
+            let stores = s.mix != Mix::Separate || even;
+            if !verified || !s.page(&m, &ctx, map, page, stores).await {
                 break 'run;
             }
             s.touched.set(s.touched.get() + 1);
@@ -259,8 +270,12 @@ fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), Experi
     if pages < 64 || limit < 256 {
         return Err(input.too_little("pages a process", pages, 256));
     }
-    let words = [("separate", false), ("inversion", true)];
-    let inversion = input.word("sweeps", &words, "separate or inversion")?;
+    let words = [
+        ("in-place", Mix::InPlace),
+        ("inversion", Mix::Inversion),
+        ("separate", Mix::Separate),
+    ];
+    let mix = input.word("sweeps", &words, "in-place, inversion or separate")?;
     let race = host.name == RACE;
     let cpus = host.cpus.clamp(1, 256) as u16;
     let mut rig = Rig::new(input, host)?;
@@ -272,7 +287,7 @@ fn run_one(input: &RunInput, host: Host, r: &mut RunResult) -> Result<(), Experi
     let threads = if race { 2 * procs } else { procs };
     let shared = Rc::new(Sweeps {
         until: time.max(ms),
-        inversion,
+        mix,
         stay: (time / MOVES).max(ms / 10),
         sweep_ns: input.cost("stress_sweep_page_ns"),
         pages: pages as u32,
@@ -496,6 +511,18 @@ mod tests {
             assert!(get("race.dirty_batched") > 1000.0, "{mode}");
             assert_eq!(get("race.rejections") > 0.0, mode != "locked", "{mode}");
         }
+    }
+
+    /// What Linux 7.2 does and 6.18 does not: `docs/systems/tlb-batching.md`.
+    #[test]
+    fn stores_that_drain_mix_the_processes_of_a_batch() {
+        let targets = |cached: &str| {
+            let variant = format!("base+tlbbatch+swap_cache_always={cached}");
+            let r = tiny(&variant, "zram");
+            r.counters["shootdowns_per_steal"].as_f64()
+        };
+        let (mixed, runs) = (targets("on"), targets("off"));
+        assert!(mixed > 1.7 * runs, "{mixed} {runs}");
     }
 
     #[test]

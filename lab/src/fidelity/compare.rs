@@ -99,6 +99,7 @@ pub fn options_of(case: Case, run: &Run, policy: Policy, phase_ns: u64) -> Repla
             algorithm: "lz4".into(),
         };
     }
+    o.loads_first = !case.stores_first();
     o.fault_around = case.fault_around_pages();
     o.fold_phase = phase_ns;
     o.clock = clock_of(run);

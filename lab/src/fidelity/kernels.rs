@@ -39,7 +39,7 @@ pub const KERNELS: [RecordedKernel; 3] = [
             policy(
                 "classic",
                 "classic",
-                &["file_writeback_from_reclaim=on"],
+                &["file_writeback_from_reclaim=on", "swap_cache_always=off"],
                 20,
             ),
         ],

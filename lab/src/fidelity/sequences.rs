@@ -135,6 +135,9 @@ cases! {
     AnonFileZram "i_anonfile_zram" AnonAndFile, "anonymous and file zipf with swap.";
     AnonFileZramSw10 "i_anonfile_zram_sw10" AnonAndFile, "the same at swappiness 10.";
     AnonFileZramSw150 "i_anonfile_zram_sw150" AnonAndFile, "the same at swappiness 150.";
+    AnonZramStore "i_anon_zram+store" Anon, "anonymous zipf with swap, the first access to a page being a store.";
+    AnonFileZramStore "i_anonfile_zram+store" AnonAndFile, "the same beside a file.";
+    AnonFileZramSw150Store "i_anonfile_zram_sw150+store" AnonAndFile, "the same at swappiness 150.";
     Low "j_low" TwoReaders, "two processes in sibling groups, one under `memory.low`.";
     NoLow "j_nolow" TwoReaders, "the same without protection.";
     SeqWrite "k_seqwrite" SeqWrite, "a new file eight times the budget.";
@@ -159,9 +162,16 @@ impl Case {
     pub fn swappiness(self) -> u16 {
         match self {
             Self::AnonFileZramSw10 => 10,
-            Self::AnonFileZramSw150 => 150,
+            Self::AnonFileZramSw150 | Self::AnonFileZramSw150Store => 150,
             _ => 60,
         }
+    }
+
+    /// The first access to an anonymous page is a store. The other programs add to a word, and the emulated CPU on
+    /// which all of them were recorded loads it first.
+    #[must_use]
+    pub fn stores_first(self) -> bool {
+        self.name().ends_with("+store")
     }
 
     /// The program writes to files.

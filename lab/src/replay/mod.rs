@@ -34,6 +34,9 @@ pub struct ReplayOptions {
     pub fault_around: u32,
     /// What buffered reads read ahead.
     pub read_ahead: ReadAhead,
+    /// A store to anonymous memory loads its page first, as `x += 1` does on an emulated CPU: whoever
+    /// faults, faults for a load.
+    pub loads_first: bool,
     /// Time by access index; none: the machine's own time.
     pub clock: Option<Clock>,
     /// Phase of the fold of memcg statistics, ns.
@@ -72,6 +75,7 @@ impl ReplayOptions {
             swappiness: 60,
             fault_around: 1,
             read_ahead: ReadAhead::default(),
+            loads_first: false,
             clock: None,
             fold_phase: 2_000_000_000,
             fold_every: memory / FOLD_SHARE,

@@ -311,6 +311,9 @@ impl<'a> Player<'a> {
             OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                 let mapping = view.mapping.expect(LOOKED_UP);
                 let write = op.kind.is_write();
+                if write && self.options.loads_first {
+                    run.run_inline(ctx, machine.access(ctx, mapping, op.page, false))?;
+                }
                 run.run_inline(ctx, machine.access(ctx, mapping, op.page, write))?;
             }
             OpKind::Pread => run.read(ctx, &view.file, op.page)?,

@@ -88,6 +88,13 @@ impl World {
         object: ObjectId,
         page: u32,
     ) -> Option<Window> {
+        let pages = self.objects[object.idx()].pages();
+        let m = &self.mappings[mapping.0 as usize];
+        if let Some(ReadAhead::Fixed(round @ 2..)) = self.read_ahead_of(object) {
+            let from = page.saturating_sub(round / 2);
+            let advised = m.flags.advice() != Advice::Normal;
+            return (!advised).then(|| Window::ahead(from..from + round).within(pages));
+        }
         let limits = self.window_limits(object)?;
         self.engine.set_now(ctx.now());
         let m = &self.mappings[mapping.0 as usize];
@@ -95,7 +102,7 @@ impl World {
         let before = |most| self.cached_before(object, page, most);
         let window = faults.miss(limits, page, m.flags.advice(), before);
         self.mappings[mapping.0 as usize].faults = faults;
-        Some(window?.within(self.objects[object.idx()].pages()))
+        Some(window?.within(pages))
     }
 
     /// A fault has found its page cached, and `around` mapped neighbours: it counts as a hit, and the

@@ -7,9 +7,9 @@ use crate::mem::Fill;
 use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::reclaim::Written;
-use coldset_engine::swap::frees_slot_at_swap_in;
 use coldset_engine::swap::slots::SwapSlot;
 use coldset_engine::swap::zram::PageClass;
+use coldset_engine::swap::{bypasses_cache, frees_slot_at_swap_in};
 use coldset_engine::workingset::refault::RefaultSite;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, NodeId, ObjectId};
 
@@ -311,7 +311,8 @@ impl World {
         if self.engine.folio(id).has(Flags::WRITEBACK) {
             return;
         }
-        if write && !self.swap.as_ref().is_some_and(Swap::synchronous) {
+        let synchronous = self.swap.as_ref().is_some_and(Swap::synchronous);
+        if write && !bypasses_cache(synchronous, self.swap_cache_always) {
             self.drain_for_store(ctx, id);
         }
         let lruvec = self.engine.folio(id).lruvec();

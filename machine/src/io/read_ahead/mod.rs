@@ -12,7 +12,8 @@ use std::ops::Range;
 /// What a device reads ahead of buffered reads and of faults on mapped files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadAhead {
-    /// A miss reads what is asked for in one request, and as many pages after it; a fault, its page.
+    /// A miss reads what is asked for in one request, and as many pages after it; a fault without advice, as many
+    /// pages round its own. Nothing is remembered, and nothing is read before it is missing.
     Fixed(u32),
     /// Windows that grow with the success of an open file or a mapping, of this many KiB at most (Linux:
     /// `read_ahead_kb`).
