@@ -1,5 +1,6 @@
 //! Self-check of the machine: slots, page tables, dirty marks, swap slots and contents agree.
 
+use crate::io::large::pages_of;
 use crate::mem::{Object, Pte, Slot};
 use crate::world::World;
 use coldset_engine::Flags;
@@ -100,8 +101,14 @@ impl World {
             "slot {page} of object {i} names a freed folio"
         );
         let (owner, index) = f.owner();
+        if f.order() > 0 {
+            assert!(
+                o.is_file() && index.is_multiple_of(f.nr_pages() as u32),
+                "a large folio of object {i} begins at page {index}: {f:?}"
+            );
+        }
         assert!(
-            owner.idx() == i && index == page,
+            owner.idx() == i && pages_of(f).contains(&page),
             "slot {page} of object {i} names a folio of {owner:?}:{index}"
         );
         if o.is_file() {

@@ -65,6 +65,9 @@ pub struct MachineConfig {
     /// Pages read together with one that is missing in a mapping without advice, the window being
     /// centred on it (Linux: the device's `read_ahead_kb`); 0 = that one only.
     pub read_around: u32,
+    /// Greatest order of a folio that the file systems of all devices make, up to 9; 0 = single pages
+    /// ([`crate::World::set_large_folios`]: of one; `docs/rules/large-folios.md`).
+    pub large_folios: u8,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -99,6 +102,7 @@ impl MachineConfig {
             read_ahead: ReadAhead::default(),
             page_cluster: 3,
             read_around: 0,
+            large_folios: 0,
             kernel_memory: false,
             seed: 1,
             stop_at_oom: false,

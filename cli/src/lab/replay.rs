@@ -7,12 +7,13 @@ use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
+use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
-use coldset_lab::replay::Clock;
+use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs, Low, Progress,
-    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    parse_device, render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs,
+    Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{OpKind, PageIds, Trace};
 use coldset_machine::ReadAhead;
@@ -59,6 +60,16 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         swappiness: args.swappiness,
         fault_around,
         read_ahead,
+        device: parse_device(&args.device)?,
+        large_folios: match args.large_folios {
+            OnOff::On => LARGE_FOLIO_ORDER,
+            OnOff::Off => 0,
+        },
+        dirty: DirtySettings {
+            ratio: args.dirty_ratio,
+            background_ratio: args.dirty_background_ratio,
+            no_periodic: false,
+        },
         clock: args.clock.as_deref().map(Clock::parse).transpose()?,
         fold_phases: args.fold_phases,
         fold_every: args
@@ -103,14 +114,32 @@ fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the trace holds, and what is read ahead.
+/// Large folios come of writes of several pages and of windows of read-ahead.
+fn check_large_folios(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
+    let whole = |kind| kind == OpKind::WholeWrite;
+    let none = !trace.ops.iter().any(|op| whole(op.kind)) && args.read_ahead_kb == 0;
+    if args.large_folios == OnOff::On && none {
+        return Err(Failure::Usage(format!(
+            "--large-folios: {} has no writes of whole pages and nothing is read ahead (--read-ahead-kb), \
+             so there would be none; leave it out",
+            args.trace.display()
+        )));
+    }
+    Ok(())
+}
+
+/// What the trace holds, and what is not as it is by default.
 fn heading(trace: &Trace, args: &ReplayArgs) -> String {
     let read_ahead = match args.read_ahead_kb {
         0 => String::new(),
         kb => format!(", read-ahead of {kb} KiB"),
     };
+    let large = match args.large_folios {
+        OnOff::On => ", large folios",
+        OnOff::Off => "",
+    };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}{read_ahead}",
+        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}",
         human(trace.ops.len() as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
@@ -165,9 +194,9 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &journal.trace
         }
         None => {
-            // Neighbours are read ahead, so pages keep their numbers.
-            let page_ids = match args.read_ahead_kb {
-                0 => PageIds::default(),
+            // Neighbours are read ahead, or in one folio, so pages keep their numbers.
+            let page_ids = match (args.read_ahead_kb, args.large_folios) {
+                (0, OnOff::Off) => PageIds::default(),
                 _ => PageIds::Keep,
             };
             let (trace, how) = load_trace(&args.trace, &args.reading, page_ids)?;
@@ -178,6 +207,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     };
     plan.limits(trace)?;
     check_read_ahead(args, trace)?;
+    check_large_folios(args, trace)?;
     let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;

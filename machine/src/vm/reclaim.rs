@@ -142,8 +142,10 @@ impl World {
                     let slot = self.alloc_swap(ctx, folio);
                     task.answer(Answer::Slot(slot));
                 }
-                // Never asked: folios are single pages here, so there is nothing to split.
-                Work::Split { .. } => task.answer(Answer::Split(false)),
+                Work::Split { folio } => {
+                    self.move_to_pieces(folio, task.pieces());
+                    task.answer(Answer::Split(true));
+                }
                 Work::FreeSwap { folio, slot } => self.free_swap_of(ctx, folio, slot),
                 Work::Write { folio } => {
                     let written = self.write_for_reclaim(ctx, folio);
