@@ -97,14 +97,14 @@ impl World {
             self.wb.dirty_dropped(wb, object, n, ctx.now());
         }
         let o = &mut self.objects[object.idx()];
-        let mut written = false;
+        let mut written = 0;
         for page in pages.clone() {
             o.set_slot(page, Slot::Empty);
-            written |= o.detach_buffer(page);
+            written += u64::from(o.detach_buffer(page));
         }
         o.zero(pages);
-        if written {
-            self.kernel_pages_released(memcg, node);
+        if written > 0 {
+            self.kernel_pages_released(memcg, node, written);
         }
         self.engine.folio_clear(id, Flags::OWNED);
         self.engine.folio_put(id, n as u32);

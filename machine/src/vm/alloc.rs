@@ -329,9 +329,9 @@ impl World {
         *owed += owed_new;
     }
 
-    /// A written page has left the cache: what the file system kept for it is given back.
-    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId) {
-        self.kernel_memory_released(memcg, node, self.params.written_page_kernel_ppm);
+    /// Written pages have left the cache: what the file system kept for them is given back.
+    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId, pages: u64) {
+        self.kernel_memory_released(memcg, node, pages * self.params.written_page_kernel_ppm);
     }
 
     /// The leaf tables of a mapping go with it.

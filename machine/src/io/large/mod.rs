@@ -156,9 +156,7 @@ impl Machine {
             match self.new_large_folio(ctx, object, page, order).await {
                 Ok(Some(id)) => {
                     let fresh = self.w.borrow_mut().fill_large(ctx, object, id);
-                    if fresh {
-                        self.charge_kernel(ctx, ctx.memcg, 0, 0, 1).await?;
-                    }
+                    self.charge_kernel(ctx, ctx.memcg, 0, 0, fresh).await?;
                     return Ok(1 << order);
                 }
                 Ok(None) => {}
@@ -194,8 +192,8 @@ impl Machine {
 }
 
 impl World {
-    /// A write fills a new folio. True if the file system needs memory for it.
-    fn fill_large(&mut self, ctx: &Ctx, object: ObjectId, id: FolioId) -> bool {
+    /// A write fills a new folio. Returns pages for which the file system needs memory.
+    fn fill_large(&mut self, ctx: &Ctx, object: ObjectId, id: FolioId) -> u64 {
         let pages = pages_of(self.engine.folio(id));
         for page in pages.clone() {
             self.objects[object.idx()].store(page);
@@ -204,8 +202,11 @@ impl World {
         self.note_dirty(ctx);
         let ns = self.params.buffered_io_page_ns * pages.len() as u64;
         ctx.charge(TimeClass::Fault, ns);
-        let first = pages.start;
-        let fresh = self.kernel.is_some() && self.objects[object.idx()].attach_buffer(first);
+        let mut fresh = 0;
+        if self.kernel.is_some() {
+            let o = &mut self.objects[object.idx()];
+            fresh = pages.filter(|&page| o.attach_buffer(page)).count() as u64;
+        }
         self.pay(ctx);
         fresh
     }
