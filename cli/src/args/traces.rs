@@ -139,14 +139,10 @@ pub struct ReplayArgs {
     /// the numbers of the trace. 0 as recorded: traces of pages contain read-ahead already
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "read_ahead", value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub read_ahead_kb: u32,
-    /// Device of the files: a kind (see: coldset lab list), or delay:TIME, whose writes take so much longer
-    #[arg(
-        long,
-        value_name = "KIND|delay:TIME",
-        default_value = "nvme",
-        allow_hyphen_values = true
-    )]
-    pub device: String,
+    /// Device of the files: a kind (see: coldset lab list), or delay:TIME, an NVMe drive whose writes take
+    /// so much longer [default: nvme]
+    #[arg(long, value_name = "KIND|delay:TIME", allow_hyphen_values = true)]
+    pub device: Option<String>,
     /// A file system that makes folios of up to 256 pages where that much is written at once; writes of
     /// neighbouring whole pages are one call of up to 1 MiB
     #[arg(long, value_enum, default_value = "off")]

@@ -15,7 +15,7 @@ use coldset_lab::runner::{
     parse_device, render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs,
     Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{OpKind, PageIds, Trace};
+use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_machine::ReadAhead;
 
 /// Most pages read ahead: 64 MiB.
@@ -60,7 +60,12 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         swappiness: args.swappiness,
         fault_around,
         read_ahead,
-        device: parse_device(&args.device)?,
+        device: args
+            .device
+            .as_deref()
+            .map(parse_device)
+            .transpose()?
+            .unwrap_or_default(),
         large_folios: match args.large_folios {
             OnOff::On => LARGE_FOLIO_ORDER,
             OnOff::Off => 0,
@@ -114,18 +119,35 @@ fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Large folios come of writes of several pages and of windows of read-ahead.
-fn check_large_folios(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
-    let whole = |kind| kind == OpKind::WholeWrite;
-    let none = !trace.ops.iter().any(|op| whole(op.kind)) && args.read_ahead_kb == 0;
-    if args.large_folios == OnOff::On && none {
-        return Err(Failure::Usage(format!(
-            "--large-folios: {} has no writes of whole pages and nothing is read ahead (--read-ahead-kb), \
-             so there would be none; leave it out",
-            args.trace.display()
-        )));
-    }
-    Ok(())
+/// Options that change nothing for a trace are refused: what they are for does not occur in it.
+fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
+    let any = |of: fn(&Op) -> bool| trace.ops.iter().any(of);
+    let files = trace.objects.iter().any(|o| !o.is_anon);
+    let written = || {
+        use OpKind::{MappedWrite, Pwrite, WholeWrite};
+        any(|op| matches!(op.kind, Pwrite | WholeWrite | MappedWrite))
+    };
+    let dirty = args.dirty_ratio.or(args.dirty_background_ratio).is_some();
+    let large = args.large_folios == OnOff::On;
+    let (option, lacks) = if args.device.is_some() && !files {
+        ("--device", "no pages of files")
+    } else if dirty && !written() {
+        (
+            "--dirty-ratio, --dirty-background-ratio",
+            "no writes to files",
+        )
+    } else if large && args.read_ahead_kb == 0 && !any(|op| op.kind == OpKind::WholeWrite) {
+        (
+            "--large-folios",
+            "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!(
+        "{option}: no effect on {}, which has {lacks}; leave it out",
+        args.trace.display()
+    )))
 }
 
 /// What the trace holds, and what is not as it is by default.
@@ -207,7 +229,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     };
     plan.limits(trace)?;
     check_read_ahead(args, trace)?;
-    check_large_folios(args, trace)?;
+    check_files(args, trace)?;
     let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;

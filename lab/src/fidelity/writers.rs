@@ -197,53 +197,161 @@ const ROW: &str = "a row of the table";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fidelity::KERNELS;
+    use crate::fidelity::{Run, KERNELS};
     use rayon::prelude::*;
 
     /// The recorded guests ran in software emulation, 20 to 50 times slower than the machine.
-    const EMULATED: u64 = 50;
-    /// Moments within the two seconds between two reads of the statistics at which a writer begins.
-    const BEGINS: u64 = 8;
+    const EMULATED: [u64; 2] = [20, 50];
+    /// The kernels that make large folios, and what stands for them.
+    const VARIANTS: [(&str, &str); 2] = [("6.18", "v618"), ("7.2", "v72")];
 
-    /// Every case under both kernels, on the CPUs of the table and on slower ones, beside what was
-    /// recorded. Run with `--ignored --nocapture` to see it.
+    /// At eight moments within the two seconds between two reads of the statistics.
+    fn runs(case: Writer, variant: &str, slowdown: u64) -> Vec<Written> {
+        let begins = (0..8u64).into_par_iter();
+        let run = |i| run_writer(case, variant, slowdown, i * 250_000_000).unwrap();
+        begins.map(run).collect()
+    }
+
+    /// What the kernel did, each time.
+    fn recorded(kernel: &str, case: Writer) -> Vec<Run> {
+        let kernel = KERNELS.iter().find(|k| k.name == kernel).unwrap();
+        let table = kernel.reference().unwrap();
+        let runs = table.runs_under(case.name, "mglru-0x7");
+        runs.cloned().collect()
+    }
+
+    fn of_run(run: &Run, counter: &str) -> f64 {
+        run.root().unwrap().totals.get(counter).unwrap_or(0) as f64
+    }
+
+    fn youngest(run: &Run) -> f64 {
+        let series = &run.root().unwrap().series;
+        let end = series.iter().rev().find_map(|p| p.lru_gen.as_ref()?.last());
+        end.map_or(0.0, |g| g[0] as f64)
+    }
+
+    fn mean(values: impl Iterator<Item = f64>) -> f64 {
+        let values: Vec<f64> = values.collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    fn case(name: &str) -> Writer {
+        WRITERS.into_iter().find(|w| w.name == name).unwrap()
+    }
+
+    /// Where nothing hangs on time: one reclaim for each call once the memcg is full, of one folio.
     #[test]
-    #[ignore = "prints a table"]
-    fn all_writers() {
-        for slowdown in [1, 20, EMULATED] {
-            println!("CPU times {slowdown}-fold");
-            for (kernel, variant) in [("6.18", "v618"), ("7.2", "v72")] {
-                for case in WRITERS {
-                    let ours: Vec<Written> = (0..BEGINS)
-                        .into_par_iter()
-                        .map(|i| {
-                            let begin = i * 2_000_000_000 / BEGINS;
-                            run_writer(case, variant, slowdown, begin).unwrap()
-                        })
-                        .collect();
-                    println!("{kernel} {}", case.name);
-                    for w in ours {
-                        println!("    {w:?}");
-                    }
+    fn a_plain_writer_reclaims_as_the_kernel_did() {
+        for (kernel, variant) in VARIANTS {
+            let case = case("k_seqwrite");
+            let theirs = recorded(kernel, case);
+            for ours in runs(case, variant, 20) {
+                assert!(!ours.killed && ours.calls == case.calls);
+                for run in &theirs {
+                    assert_eq!(ours.events_max as f64, of_run(run, "events_max"));
+                    assert_eq!(ours.pgsteal as f64, of_run(run, "pgsteal"));
+                }
+                assert_eq!(ours.max_seq, 3);
+            }
+        }
+    }
+
+    /// Everything dirty, writes that take a second, limits of dirty pages out of the way: 6.18 kills a
+    /// writer with large folios. It does not with single pages, for 18 reclaims of them take longer than
+    /// the device, nor does 7.2, which sleeps in between.
+    #[test]
+    fn a_writer_of_large_folios_is_killed_before_the_series() {
+        let (large, single) = (
+            case("k_seqwrite_delay_dirtyfull"),
+            case("k_seqwrite_delay_dirtyfull+order0"),
+        );
+        for run in runs(large, "v618", 20) {
+            assert!(run.killed && run.calls == 124, "{run:?}");
+        }
+        for slowdown in EMULATED {
+            for (variant, case) in [("v618", single), ("v72", single), ("v72", large)] {
+                for run in runs(case, variant, slowdown) {
+                    assert!(!run.killed && run.calls == case.calls, "{variant} {run:?}");
                 }
             }
         }
-        for kernel in KERNELS {
-            let table = kernel.reference().unwrap();
-            for run in &table.runs {
-                if run.case.starts_with("k_") && run.policy == "mglru-0x7" {
-                    let root = run.root().unwrap();
-                    let get = |name: &str| root.totals.get(name).unwrap_or(0);
+        let killed = |kernel, case| recorded(kernel, case).iter().filter(|r| r.killed).count();
+        assert_eq!(killed("6.18", large), 2);
+        assert_eq!(
+            killed("6.18", single) + killed("7.2", single) + killed("7.2", large),
+            0
+        );
+    }
+
+    /// Within a factor of two: how often folios were activated on 7.2, and how many generations the killed
+    /// writer of 6.18 had opened.
+    #[test]
+    fn levels_are_those_of_the_kernels() {
+        let case = case("k_seqwrite_delay_dirtyfull");
+        let near = |what: &str, ours: f64, theirs: f64| {
+            assert!(
+                (theirs / 2.0..=theirs * 2.0).contains(&ours),
+                "{what}: {ours} of {theirs}"
+            );
+        };
+        let theirs = recorded("7.2", case);
+        for slowdown in EMULATED {
+            let ours = runs(case, "v72", slowdown);
+            let activated = mean(ours.iter().map(|w| w.pgactivate as f64));
+            let kernel = mean(theirs.iter().map(|r| of_run(r, "pgactivate")));
+            near("pgactivate", activated, kernel);
+            let opened = mean(ours.iter().map(|w| w.max_seq as f64));
+            near("max_seq of 7.2", opened, mean(theirs.iter().map(youngest)));
+        }
+        let ours = runs(case, "v618", 20);
+        let opened = mean(ours.iter().map(|w| w.max_seq as f64));
+        let theirs = recorded("6.18", case);
+        let kernel = mean(theirs.iter().filter(|r| r.killed).map(youngest));
+        near("max_seq of 6.18", opened, kernel);
+    }
+
+    /// The table of `docs/rules/large-folios.md`: `cargo test -p coldset-lab --lib writers -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "prints a table"]
+    fn all_writers() {
+        let range = |values: Vec<u64>| {
+            let (least, most) = (values.iter().min(), values.iter().max());
+            match (least, most) {
+                (Some(a), Some(b)) if a == b => a.to_string(),
+                (Some(a), Some(b)) => format!("{a} to {b}"),
+                _ => String::new(),
+            }
+        };
+        println!("| kernel | case | CPU times | killed | calls | reclaims at the limit | pgsteal | pgactivate | max_seq |");
+        for case in WRITERS {
+            for (kernel, variant) in VARIANTS {
+                let theirs = recorded(kernel, case);
+                let of = |name| range(theirs.iter().map(|r| of_run(r, name) as u64).collect());
+                if !theirs.is_empty() {
                     println!(
-                        "{} {} killed {} pgactivate {} pgscan {} pgsteal {} pgrefill {} max {}",
-                        kernel.name,
-                        run.case,
-                        run.killed,
-                        get("pgactivate"),
-                        get("pgscan"),
-                        get("pgsteal"),
-                        get("pgrefill"),
-                        get("events_max"),
+                        "| {kernel} | {} | recorded | {} of {} | | {} | {} | {} | {} |",
+                        case.name,
+                        theirs.iter().filter(|r| r.killed).count(),
+                        theirs.len(),
+                        of("events_max"),
+                        of("pgsteal"),
+                        of("pgactivate"),
+                        range(theirs.iter().map(|r| youngest(r) as u64).collect()),
+                    );
+                }
+                for slowdown in [1, 20, 50] {
+                    let ours = runs(case, variant, slowdown);
+                    let of = |get: fn(&Written) -> u64| range(ours.iter().map(get).collect());
+                    println!(
+                        "| {variant} | {} | {slowdown} | {} of {} | {} | {} | {} | {} | {} |",
+                        case.name,
+                        ours.iter().filter(|w| w.killed).count(),
+                        ours.len(),
+                        of(|w| w.calls.into()),
+                        of(|w| w.events_max),
+                        of(|w| w.pgsteal),
+                        of(|w| w.pgactivate),
+                        of(|w| w.max_seq),
                     );
                 }
             }
