@@ -18,7 +18,7 @@ impl World {
             !self.engine.has_newly_dirty(),
             "a dirty folio is in no index"
         );
-        let mut slots_used = 0;
+        let (mut slots_used, mut pending) = (0, 0);
         for (i, o) in self.objects.iter().enumerate() {
             let (mut tagged, mut writeback) = (0, 0);
             for page in 0..o.pages() {
@@ -44,6 +44,7 @@ impl World {
             }
             assert_eq!(o.nr_dirty, tagged, "dirty pages of object {i}");
             if o.is_file() {
+                pending += o.nr_dirty + o.nr_writeback;
                 assert_eq!(
                     o.nr_writeback, writeback,
                     "pages of object {i} under writeback"
@@ -57,6 +58,8 @@ impl World {
                 "swap slots in use against referred to"
             );
         }
+        let of_wbs: u64 = self.wb.wbs().map(|(_, wb)| wb.dirty()).sum();
+        assert_eq!(of_wbs, pending, "pages of write contexts");
         self.check_entries();
         self.check_nodes();
     }

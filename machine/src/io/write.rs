@@ -121,18 +121,21 @@ impl Machine {
         let (mut at, end) = (page, page + pages);
         while at < end {
             if whole && self.w.borrow().order_of_write(object, at..end) > 0 {
-                at += Box::pin(self.write_large(ctx, object, at..end)).await?;
-            } else {
-                self.write_page(ctx, object, at, whole).await?;
-                at += 1;
+                let written = Box::pin(self.write_large(ctx, object, at..end)).await?;
+                if written > 0 {
+                    at += written;
+                    continue;
+                }
             }
+            self.write_page(ctx, object, at, whole).await?;
+            at += 1;
         }
         self.balance_dirty(ctx, object).await;
         ctx.maybe_settle().await;
         Ok(())
     }
 
-    pub(super) async fn write_page(
+    async fn write_page(
         &self,
         ctx: &Ctx,
         object: ObjectId,

@@ -129,7 +129,7 @@ impl World {
 
 impl Machine {
     /// Writes the first of `pages` with one new folio as large as [`World::order_of_write`] says, or a
-    /// smaller one if there is no memory for that. Returns pages written.
+    /// smaller one if there is no memory for that. Returns pages written; 0: a single page is wanted.
     pub(super) async fn write_large(
         &self,
         ctx: &Ctx,
@@ -150,8 +150,7 @@ impl Machine {
                 w.order_within(object, pages.clone(), largest)
             };
             if order == 0 {
-                self.write_page(ctx, object, page, true).await?;
-                return Ok(1);
+                return Ok(0);
             }
             match self.new_large_folio(ctx, object, page, order).await {
                 Ok(Some(id)) => {
