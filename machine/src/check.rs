@@ -1,6 +1,6 @@
 //! Self-check of the machine: slots, page tables, dirty marks, swap slots and contents agree.
 
-use crate::io::large::pages_of;
+use crate::mem::folio::pages_of;
 use crate::mem::{Object, Pte, Slot};
 use crate::world::World;
 use coldset_engine::Flags;

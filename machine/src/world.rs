@@ -3,8 +3,8 @@
 use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
-use crate::io::large::MAX_ORDER;
 use crate::io::read_ahead::ReadAhead;
+use crate::mem::folio::MAX_ORDER;
 use crate::mem::{Mapping, MappingId, Object, Slot};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};

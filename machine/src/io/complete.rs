@@ -1,7 +1,7 @@
 //! What happens when a device has finished.
 
 use crate::device::{DeviceError, Request};
-use crate::io::large::pages_of;
+use crate::mem::folio::pages_of;
 use crate::mem::Backing;
 use crate::sim::TimeClass;
 use crate::world::World;

@@ -11,10 +11,10 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
-use crate::io::large::pages_of;
 use crate::io::read::OpenFile;
 use crate::io::read_ahead::{Limits, ReadAhead, Window};
 use crate::machine::Machine;
+use crate::mem::folio::pages_of;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Shortage;

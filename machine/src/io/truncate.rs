@@ -1,8 +1,8 @@
 //! Truncation: pages of a file that nobody wants any longer (`docs/rules/large-folios.md#truncation`).
 
 use crate::ctx::Ctx;
-use crate::io::large::pages_of;
 use crate::machine::Machine;
+use crate::mem::folio::pages_of;
 use crate::mem::{Pte, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;

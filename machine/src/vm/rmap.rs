@@ -1,7 +1,7 @@
 //! The reverse map: who has used a folio, and taking it out of all page tables.
 
 use crate::ctx::Ctx;
-use crate::io::large::pages_of;
+use crate::mem::folio::pages_of;
 use crate::mem::mapping::{table_key, TABLE};
 use crate::mem::{MappingFlags, Pte};
 use crate::sim::TimeClass;

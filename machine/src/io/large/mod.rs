@@ -5,21 +5,12 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::io::page_in::Purpose;
 use crate::machine::Machine;
+use crate::mem::folio::pages_of;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
 use crate::world::World;
-use coldset_engine::{Flags, Folio, FolioId, MemcgId, NewFolio, ObjectId};
+use coldset_engine::{Flags, FolioId, MemcgId, NewFolio, ObjectId};
 use std::ops::Range;
-
-/// Greatest order of a folio: what one upper page-table entry could map.
-pub const MAX_ORDER: u8 = 9;
-
-/// The pages of its object that a folio holds.
-#[inline]
-pub(crate) fn pages_of(f: &Folio) -> Range<u32> {
-    let (_, first) = f.owner();
-    first..first + f.nr_pages() as u32
-}
 
 impl World {
     /// Greatest order of a folio of this object; 0: single pages.

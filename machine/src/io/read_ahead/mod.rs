@@ -2,7 +2,7 @@
 //! file and the mark that starts the next one (`docs/rules/read-ahead.md`). Nothing but arithmetic: what
 //! is cached is asked of the caller.
 
-use super::large::MAX_ORDER;
+use crate::mem::folio::MAX_ORDER;
 use coldset_engine::ids::PAGE_SIZE;
 use std::ops::Range;
 
