@@ -366,7 +366,7 @@ fn large_folios_and_a_slow_device() {
         let line = replay(&format!("--variants {variant} {more}"));
         mean(&json_of(line.as_str(), 0), variant, counter)
     };
-    let single = of("", "v618", "events_max");
+    let single = of("--large-folios off", "v618", "events_max");
     let large = of("--large-folios on", "v618", "events_max");
     assert!(large < single / 3.0, "{large} of {single} reclaims");
     let slow = "--large-folios on --device delay:1s --dirty-ratio 95 --dirty-background-ratio 90";
