@@ -350,3 +350,27 @@ fn miss_ratio_curves() {
     let wrong = message_of("mrc SAMPLE --policies v5 --sample 1%", 2);
     assert!(wrong.contains("without --sample"), "{wrong}");
 }
+
+/// A program that writes a file, under a limit of a quarter of it: with large folios reclaim takes 256 pages
+/// at a time, and on a device whose writes take a second the writer of before the series runs out of memory.
+#[test]
+fn large_folios_and_a_slow_device() {
+    let folder = temporary("writer");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let made = format!("fidelity --cases k_seqwrite --traces {folder}");
+    assert!(lab(made.as_str()).status.success());
+    let replay = |more: &str| {
+        format!("replay {folder}/k_seqwrite.pageops --memory 128MiB --bounds none --json - {more}")
+    };
+    let of = |more: &str, variant: &str, counter: &str| {
+        let line = replay(&format!("--variants {variant} {more}"));
+        mean(&json_of(line.as_str(), 0), variant, counter)
+    };
+    let single = of("--large-folios off", "v618", "events_max");
+    let large = of("--large-folios on", "v618", "events_max");
+    assert!(large < single / 3.0, "{large} of {single} reclaims");
+    let slow = "--large-folios on --device delay:1s --dirty-ratio 95 --dirty-background-ratio 90";
+    assert!(of(slow, "v72", "throttle_waits") > 0.0);
+    let said = message_of(replay(&format!("--variants v618 {slow}")).as_str(), 2);
+    assert!(said.contains("out of memory"), "{said}");
+}

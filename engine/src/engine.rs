@@ -1,6 +1,7 @@
 //! The engine: all state of reclaim.
 
 mod life;
+mod split;
 
 use crate::batch::Batches;
 use crate::config::Config;

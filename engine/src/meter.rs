@@ -10,7 +10,7 @@ pub struct Meter {
     pub locks: u64,
     /// List operations and counter updates under the lock.
     pub list_ops: u64,
-    /// Pages looked at by a scan.
+    /// Folios looked at by a scan.
     pub scanned: u64,
     /// Folios given back to the allocator.
     pub freed: u64,

@@ -1,5 +1,6 @@
 //! Self-check of the machine: slots, page tables, dirty marks, swap slots and contents agree.
 
+use crate::mem::folio::pages_of;
 use crate::mem::{Object, Pte, Slot};
 use crate::world::World;
 use coldset_engine::Flags;
@@ -17,7 +18,7 @@ impl World {
             !self.engine.has_newly_dirty(),
             "a dirty folio is in no index"
         );
-        let mut slots_used = 0;
+        let (mut slots_used, mut pending) = (0, 0);
         for (i, o) in self.objects.iter().enumerate() {
             let (mut tagged, mut writeback) = (0, 0);
             for page in 0..o.pages() {
@@ -43,6 +44,7 @@ impl World {
             }
             assert_eq!(o.nr_dirty, tagged, "dirty pages of object {i}");
             if o.is_file() {
+                pending += o.nr_dirty + o.nr_writeback;
                 assert_eq!(
                     o.nr_writeback, writeback,
                     "pages of object {i} under writeback"
@@ -56,6 +58,8 @@ impl World {
                 "swap slots in use against referred to"
             );
         }
+        let of_wbs: u64 = self.wb.wbs().map(|(_, wb)| wb.dirty()).sum();
+        assert_eq!(of_wbs, pending, "pages of write contexts");
         self.check_entries();
         self.check_nodes();
     }
@@ -100,8 +104,14 @@ impl World {
             "slot {page} of object {i} names a freed folio"
         );
         let (owner, index) = f.owner();
+        if f.order() > 0 {
+            assert!(
+                o.is_file() && index.is_multiple_of(f.nr_pages() as u32),
+                "a large folio of object {i} begins at page {index}: {f:?}"
+            );
+        }
         assert!(
-            owner.idx() == i && index == page,
+            owner.idx() == i && pages_of(f).contains(&page),
             "slot {page} of object {i} names a folio of {owner:?}:{index}"
         );
         if o.is_file() {

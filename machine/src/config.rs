@@ -67,6 +67,9 @@ pub struct MachineConfig {
     pub neighbours_are_hits: bool,
     /// The swap cache is not bypassed for synchronous swap devices (7.0; `docs/rules/swap.md`).
     pub swap_cache_always: bool,
+    /// Greatest order of a folio that the file systems of all devices make, up to 9; 0 = single pages
+    /// ([`crate::World::set_large_folios`]: of one; `docs/rules/large-folios.md`).
+    pub large_folios: u8,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -102,6 +105,7 @@ impl MachineConfig {
             fault_around: 16,
             read_ahead: ReadAhead::default(),
             page_cluster: 3,
+            large_folios: 0,
             kernel_memory: false,
             seed: 1,
             stop_at_oom: false,

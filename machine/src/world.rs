@@ -4,6 +4,7 @@ use crate::config::{MachineConfig, MachineError, SwapConfig};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
 use crate::io::read_ahead::ReadAhead;
+use crate::mem::folio::MAX_ORDER;
 use crate::mem::{Mapping, MappingId, Object, Slot};
 use crate::params::Params;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
@@ -56,6 +57,8 @@ pub struct World {
     pub(crate) fault_around: u32,
     /// By device.
     pub(crate) read_ahead: Vec<ReadAhead>,
+    /// Greatest order of a file's folio, by device.
+    pub(crate) large_folios: Vec<u8>,
     pub(crate) page_cluster: u32,
     pub(crate) neighbours_are_hits: bool,
     pub(crate) swap_cache_always: bool,
@@ -119,6 +122,13 @@ impl World {
                 range: "a power of two up to 512",
             });
         }
+        if cfg.large_folios > MAX_ORDER {
+            return Err(MachineError::Range {
+                what: "order of large folios",
+                value: cfg.large_folios.to_string(),
+                range: "0 (single pages) to 9",
+            });
+        }
         let nodes = engine_cfg.nr_nodes;
         let mut engine = Engine::new(engine_cfg, cfg.switches.clone())?;
         if let Some(ram) = cfg.ram {
@@ -160,6 +170,7 @@ impl World {
             mms: Vec::new(),
             device_end: vec![0; devices.len()],
             read_ahead: vec![cfg.read_ahead; devices.len()],
+            large_folios: vec![cfg.large_folios; devices.len()],
             devices,
             swap,
             wb: Writeback::new(dirty)?,
@@ -265,6 +276,11 @@ impl World {
     /// From now on buffered reads of a device read ahead like this.
     pub fn set_read_ahead(&mut self, device: usize, read_ahead: ReadAhead) {
         self.read_ahead[device] = read_ahead;
+    }
+
+    /// From now on the file system of a device makes folios up to this order.
+    pub fn set_large_folios(&mut self, device: usize, order: u8) {
+        self.large_folios[device] = order.min(MAX_ORDER);
     }
 
     /// From now on things go wrong with a device as planned.

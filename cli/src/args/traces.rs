@@ -67,6 +67,8 @@ Examples:
   coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
   coldset lab replay yesterday.journal --variants classic,base,v5
+  coldset lab replay dd.fio --memory 128MiB --variants v618,v72 --large-folios on --device delay:1s \\
+    --dirty-ratio 95 --dirty-background-ratio 90
   perf script -F comm,pid,tid,cpu,time,event,trace | coldset lab replay - --one-task
 
 A journal of the pager (Pool::record, COLDSET_JOURNAL) is recognised by its beginning. It is first
@@ -137,6 +139,21 @@ pub struct ReplayArgs {
     /// pages then keep the numbers of the trace. 0 as recorded: traces of pages contain read-ahead already
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "read_ahead", value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub read_ahead_kb: u32,
+    /// Device of the files: a kind (see: coldset lab list), or delay:TIME, an NVMe drive whose writes take
+    /// so much longer [default: nvme]
+    #[arg(long, value_name = "KIND|delay:TIME", allow_hyphen_values = true)]
+    pub device: Option<String>,
+    /// A file system that makes folios of up to 256 pages where that much is written at once; writes of
+    /// neighbouring whole pages are one call of up to 1 MiB
+    #[arg(long, value_enum, default_value = "off")]
+    pub large_folios: OnOff,
+    /// Where writers are throttled: percent of the memory that a memcg has for dirty pages, its page cache
+    /// and what it may still charge [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub dirty_ratio: Option<u64>,
+    /// Where flushers start, percent of the same; half of --dirty-ratio if it is not less [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub dirty_background_ratio: Option<u64>,
     /// Time of accesses in seconds, linear between the points; statistics are read at each
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,

@@ -7,14 +7,15 @@ use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
+use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
-use coldset_lab::replay::Clock;
+use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs, Low, Progress,
-    ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    parse_device, render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs,
+    Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{OpKind, PageIds, Trace};
+use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_machine::ReadAhead;
 
 /// Most pages read ahead: 64 MiB.
@@ -59,6 +60,21 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         swappiness: args.swappiness,
         fault_around,
         read_ahead,
+        device: args
+            .device
+            .as_deref()
+            .map(parse_device)
+            .transpose()?
+            .unwrap_or_default(),
+        large_folios: match args.large_folios {
+            OnOff::On => LARGE_FOLIO_ORDER,
+            OnOff::Off => 0,
+        },
+        dirty: DirtySettings {
+            ratio: args.dirty_ratio,
+            background_ratio: args.dirty_background_ratio,
+            no_periodic: false,
+        },
         clock: args.clock.as_deref().map(Clock::parse).transpose()?,
         fold_phases: args.fold_phases,
         fold_every: args
@@ -103,14 +119,49 @@ fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the trace holds, and what is read ahead.
+/// Options that change nothing for a trace are refused: what they are for does not occur in it.
+fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
+    let any = |of: fn(&Op) -> bool| trace.ops.iter().any(of);
+    let files = trace.objects.iter().any(|o| !o.is_anon);
+    let written = || {
+        use OpKind::{MappedWrite, Pwrite, WholeWrite};
+        any(|op| matches!(op.kind, Pwrite | WholeWrite | MappedWrite))
+    };
+    let dirty = args.dirty_ratio.or(args.dirty_background_ratio).is_some();
+    let large = args.large_folios == OnOff::On;
+    let (option, lacks) = if args.device.is_some() && !files {
+        ("--device", "no pages of files")
+    } else if dirty && !written() {
+        (
+            "--dirty-ratio, --dirty-background-ratio",
+            "no writes to files",
+        )
+    } else if large && args.read_ahead_kb == 0 && !any(|op| op.kind == OpKind::WholeWrite) {
+        (
+            "--large-folios",
+            "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!(
+        "{option}: no effect on {}, which has {lacks}; leave it out",
+        args.trace.display()
+    )))
+}
+
+/// What the trace holds, and what is not as it is by default.
 fn heading(trace: &Trace, args: &ReplayArgs) -> String {
     let read_ahead = match args.read_ahead_kb {
         0 => String::new(),
         kb => format!(", read-ahead of {kb} KiB"),
     };
+    let large = match args.large_folios {
+        OnOff::On => ", large folios",
+        OnOff::Off => "",
+    };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}{read_ahead}",
+        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}",
         human(trace.ops.len() as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
@@ -165,9 +216,9 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &journal.trace
         }
         None => {
-            // Neighbours are read ahead, so pages keep their numbers.
-            let page_ids = match args.read_ahead_kb {
-                0 => PageIds::default(),
+            // Neighbours are read ahead, or in one folio, so pages keep their numbers.
+            let page_ids = match (args.read_ahead_kb, args.large_folios) {
+                (0, OnOff::Off) => PageIds::default(),
                 _ => PageIds::Keep,
             };
             let (trace, how) = load_trace(&args.trace, &args.reading, page_ids)?;
@@ -178,6 +229,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     };
     plan.limits(trace)?;
     check_read_ahead(args, trace)?;
+    check_files(args, trace)?;
     let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;

@@ -113,7 +113,7 @@ impl Engine {
             }
         }
         debug_assert!(self.config().nr_zones > 1 || scanned == sorted + isolated + skipped);
-        self.meter.scanned += scanned;
+        self.meter.scanned += batch - remaining;
         // Everything isolated counts as taken, so that only a loop that met nothing but unqueued
         // dirty folios wakes the flushers at its end (`docs/reference/experiments.md#mongodb`).
         if t == LruType::File

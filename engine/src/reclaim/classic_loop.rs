@@ -254,7 +254,7 @@ impl ClassicLoop {
         eng.memcgs.count(self.memcg, Counter::LruLockAcq, 1);
         out.clear();
         self.taken = 0;
-        let (mut scan, mut total) = (0, 0);
+        let (mut scan, mut total, mut folios) = (0, 0, 0);
         let mut parked: Vec<FolioId> = Vec::new();
         while scan < nr {
             let LruvecLists::Classic(lists) = &mut eng.lruvecs[self.lruvec].lists else {
@@ -264,6 +264,7 @@ impl ClassicLoop {
             let Some(id) = l.tail() else { break };
             let n = eng.folios[id].nr_pages();
             total += n;
+            folios += 1;
             if eng.folios[id].zone() > sc.reclaim_idx {
                 l.remove(&mut eng.folios, id);
                 parked.push(id);
@@ -287,7 +288,7 @@ impl ClassicLoop {
                 lists.lists[list.idx()].push_head(&mut eng.folios, id);
             }
         }
-        eng.meter.scanned += total;
+        eng.meter.scanned += folios;
         total
     }
 

@@ -120,7 +120,7 @@ impl ListLoop {
             taken += f.nr_pages();
             out.push(id);
         }
-        eng.meter.scanned += taken;
+        eng.meter.scanned += out.len() as u64;
         taken
     }
 }

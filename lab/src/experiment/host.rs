@@ -1,8 +1,37 @@
 //! What hardware a run wants.
 
 use coldset_engine::batch::BATCH_MAX;
+use coldset_engine::writeback::{DirtyParams, Threshold};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{ReadAhead, SwapConfig};
+
+/// Settings of dirty pages, where they are not the kernel's defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DirtySettings {
+    /// vm.dirty_ratio, percent of dirtyable memory.
+    pub ratio: Option<u64>,
+    /// vm.dirty_background_ratio, likewise.
+    pub background_ratio: Option<u64>,
+    /// No flusher runs of its own accord (vm.dirty_writeback_centisecs = 0).
+    pub no_periodic: bool,
+}
+
+impl DirtySettings {
+    /// The settings of a machine with these.
+    #[must_use]
+    pub fn over(self, default: DirtyParams) -> DirtyParams {
+        let percent = |given: Option<u64>, default| given.map_or(default, Threshold::Percent);
+        DirtyParams {
+            dirty: percent(self.ratio, default.dirty),
+            background: percent(self.background_ratio, default.background),
+            dirty_writeback: match self.no_periodic {
+                true => 0,
+                false => default.dirty_writeback,
+            },
+            ..default
+        }
+    }
+}
 
 /// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
 /// scaled machine.
@@ -30,6 +59,10 @@ pub struct Host {
     pub batch: u64,
     /// cgroup v2; v1 has no writeback by memcg.
     pub cgroup_v2: bool,
+    /// Greatest order of a folio that its file systems make; 0: single pages.
+    pub large_folios: u8,
+    /// Dirty limits and flushers.
+    pub dirty: DirtySettings,
     /// Writers are throttled at the dirty limits.
     pub dirty_balance: bool,
     /// Dirty pages of a memcg have limits and a flusher of their own.
@@ -57,6 +90,8 @@ impl Default for Host {
             read_ahead: ReadAhead::default(),
             batch: BATCH_MAX as u64,
             cgroup_v2: true,
+            large_folios: 0,
+            dirty: DirtySettings::default(),
             dirty_balance: true,
             memcg_writeback: true,
             stop_at_oom: false,

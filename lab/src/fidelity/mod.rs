@@ -7,6 +7,7 @@ pub mod compare;
 pub mod kernels;
 pub mod reference;
 pub mod sequences;
+pub mod writers;
 mod zipf;
 
 pub use kernels::{Policy, RecordedKernel, KERNELS};

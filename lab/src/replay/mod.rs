@@ -12,10 +12,30 @@ pub use inspect::{Command, LruvecDump};
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
-use crate::experiment::{Deviation, Host, RunInput};
+use crate::experiment::{Deviation, DirtySettings, Host, RunInput};
 use crate::rig::Rig;
 use coldset_engine::Switches;
+use coldset_machine::device::DeviceKind;
 use coldset_machine::{MachineError, ReadAhead, SwapConfig};
+
+/// The device of the files of a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileDevice {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// How much longer each of its writes takes behind a delay target, ns.
+    pub delay_write_ns: Option<u64>,
+}
+
+impl Default for FileDevice {
+    /// A consumer NVMe drive.
+    fn default() -> Self {
+        Self {
+            kind: DeviceKind::Nvme,
+            delay_write_ns: None,
+        }
+    }
+}
 
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
@@ -37,6 +57,12 @@ pub struct ReplayOptions {
     /// A store to anonymous memory loads its page first, as `x += 1` does on an emulated CPU: whoever
     /// faults, faults for a load.
     pub loads_first: bool,
+    /// The device that the files are on.
+    pub device: FileDevice,
+    /// Greatest order of a folio that its file system makes; 0: single pages.
+    pub large_folios: u8,
+    /// Dirty limits and flushers.
+    pub dirty: DirtySettings,
     /// Time by access index; none: the machine's own time.
     pub clock: Option<Clock>,
     /// Phase of the fold of memcg statistics, ns.
@@ -76,6 +102,9 @@ impl ReplayOptions {
             fault_around: 1,
             read_ahead: ReadAhead::default(),
             loads_first: false,
+            device: FileDevice::default(),
+            large_folios: 0,
+            dirty: DirtySettings::default(),
             clock: None,
             fold_phase: 2_000_000_000,
             fold_every: memory / FOLD_SHARE,
@@ -105,10 +134,17 @@ impl ReplayOptions {
         ] {
             input.costs.set(name, value).expect("a row of the table");
         }
+        if let Some(ns) = self.device.delay_write_ns {
+            let row = input.costs.set("delay_write_ns", ns);
+            row.expect("a row of the table");
+        }
         let host = Host {
             swap: self.swap.clone(),
             swappiness: self.swappiness,
             read_ahead: self.read_ahead,
+            devices: vec![self.device.kind],
+            large_folios: self.large_folios,
+            dirty: self.dirty,
             fold_phase: Some(self.fold_phase),
             check: self.check,
             ..Host::default()
@@ -116,6 +152,10 @@ impl ReplayOptions {
         Rig::new(&input, host)
     }
 }
+
+/// Greatest order of a folio with large folios on: 256 pages, as ext4 was seen to make
+/// (`docs/rules/large-folios.md`).
+pub const LARGE_FOLIO_ORDER: u8 = 8;
 
 /// What is different from the table of costs in a replay.
 pub const DEVIATIONS: &[Deviation] = &[

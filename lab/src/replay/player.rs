@@ -8,7 +8,7 @@ use super::counters::counters;
 use super::inspect::{self, Command, LruvecDump};
 use super::stage::{Memcgs, Places};
 use super::ReplayOptions;
-use crate::traces::{OpKind, Trace};
+use crate::traces::{Op, OpKind, Trace};
 use coldset_engine::reclaim::DebugError;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
@@ -139,6 +139,8 @@ pub(super) struct Player<'a> {
     to_fold: u64,
 }
 
+/// Most pages of one call that writes: 1 MiB, as programs do that copy.
+const WRITE_CALL_PAGES: usize = 256;
 /// Why every access has a process.
 const PRESENT: &str = "a task of the trace";
 /// Why a miss has a view of its object, and a mapping where it needs one.
@@ -199,8 +201,7 @@ impl<'a> Player<'a> {
             }
             at = self.hits(at, until);
             if at < until {
-                self.miss(at).map_err(|e| (at, e))?;
-                at += 1;
+                at += self.miss(at).map_err(|e| (at, e))?;
             }
         }
     }
@@ -290,10 +291,17 @@ impl<'a> Player<'a> {
         until
     }
 
-    /// Plays one access that needs more than a look-up.
-    fn miss(&mut self, at: usize) -> Result<(), OpError> {
-        self.fold_by_misses();
+    /// Plays one access that needs more than a look-up, or the writes of one call. Returns how many accesses
+    /// that were.
+    fn miss(&mut self, at: usize) -> Result<usize, OpError> {
         let op = self.trace.ops[at];
+        let played = match op.kind {
+            OpKind::WholeWrite if self.options.large_folios > 0 => self.write_call(at),
+            _ => 1,
+        };
+        for _ in 0..played {
+            self.fold_by_misses();
+        }
         let process = self.processes[usize::from(op.task)].as_ref();
         let process = process.expect(PRESENT);
         let ctx = &process.ctx;
@@ -320,12 +328,25 @@ impl<'a> Player<'a> {
             OpKind::Pwrite | OpKind::WholeWrite => {
                 let whole = op.kind == OpKind::WholeWrite;
                 let object = view.file.object;
-                run.run_inline(ctx, machine.write(ctx, object, op.page, 1, whole))?;
+                let pages = played as u32;
+                run.run_inline(ctx, machine.write(ctx, object, op.page, pages, whole))?;
             }
         }
         // It waited for its page, so it was switched out and in again.
         machine.world_mut().engine.mm_ran(process.mm, 0);
-        Ok(())
+        Ok(played)
+    }
+
+    /// Writes of whole pages from `at` on that are one call: a trace has a line for each page, and large
+    /// folios depend on how much is written at once.
+    fn write_call(&self, at: usize) -> usize {
+        let first = self.trace.ops[at];
+        let next = |&(n, op): &(usize, &Op)| {
+            (op.kind, op.object, op.task) == (first.kind, first.object, first.task)
+                && op.page == first.page.wrapping_add(n as u32)
+        };
+        let call = self.trace.ops[at..].iter().take(WRITE_CALL_PAGES);
+        call.enumerate().take_while(next).count()
     }
 
     /// Without a clock, memcg statistics are folded whenever `fold_every` accesses have missed.

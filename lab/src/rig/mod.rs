@@ -140,6 +140,8 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.ram = host.ram;
     cfg.swap = host.swap;
     cfg.devices = host.devices;
+    cfg.large_folios = host.large_folios;
+    cfg.dirty = host.dirty.over(cfg.dirty);
     cfg.dirty_balance = host.dirty_balance;
     cfg.memcg_writeback = host.memcg_writeback;
     cfg.page_cluster = host.page_cluster;

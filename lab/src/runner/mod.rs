@@ -27,7 +27,8 @@ pub use experiment::{
 pub use pool::with_jobs;
 pub use progress::Progress;
 pub use quantity::{
-    parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size, SwapSpec, SCALE_MAX,
+    parse_device, parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size,
+    SwapSpec, SCALE_MAX,
 };
 pub use ran::check_costs;
 pub use replays::{inspect_all, Inspection};

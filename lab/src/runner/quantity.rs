@@ -1,6 +1,7 @@
 //! Sizes, scales, efforts and swap areas as they are written on the command line.
 
 use super::RunnerError;
+use crate::replay::FileDevice;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::SwapConfig;
 
@@ -143,6 +144,44 @@ pub fn parse_effort(text: &str) -> Result<u64, RunnerError> {
 #[must_use]
 pub fn show_effort(permille: u64) -> String {
     format!("{}", permille as f64 / 1000.0)
+}
+
+/// Reads the device of a replay's files: a kind, or `delay:TIME`.
+///
+/// # Errors
+/// [`RunnerError::Value`] with what can be written.
+pub fn parse_device(text: &str) -> Result<FileDevice, RunnerError> {
+    let trimmed = text.trim();
+    let found = match trimmed.strip_prefix("delay:") {
+        Some(time) => parse_time(time).map(|ns| FileDevice {
+            kind: DeviceKind::Delayed,
+            delay_write_ns: Some(ns),
+        }),
+        None => trimmed.parse().ok().map(|kind| FileDevice {
+            kind,
+            delay_write_ns: None,
+        }),
+    };
+    found.ok_or_else(|| {
+        let kinds = DeviceKind::ALL.map(DeviceKind::name).join(", ");
+        let expected =
+            format!("{kinds}, or delay:TIME up to 1000s, for example delay:1s or delay:20ms");
+        RunnerError::value("device", text, expected)
+    })
+}
+
+/// `1s`, `20ms`, `1.5ms` or `80us` in ns, from 1 us to 1000 s.
+fn parse_time(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(split);
+    let of = match unit {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        _ => return None,
+    };
+    let ns = number.parse::<f64>().ok()? * of;
+    (1e3..=1e12).contains(&ns).then_some(ns as u64)
 }
 
 /// A swap area whose size may be a share of the pages of a trace.

@@ -4,7 +4,10 @@ use super::evictable::Evictable;
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
 use crate::charts::CurveLine;
-use crate::replay::{replay, Clock, Command, LruvecDump, Replay, ReplayOptions, MEMORY_MIN};
+use crate::experiment::DirtySettings;
+use crate::replay::{
+    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayOptions, MEMORY_MIN,
+};
 use crate::runner::Progress;
 use crate::stats::Spread;
 use crate::traces::Trace;
@@ -44,6 +47,12 @@ pub struct ReplayPlan {
     pub fault_around: u32,
     /// What buffered reads read ahead.
     pub read_ahead: ReadAhead,
+    /// The device that the files are on.
+    pub device: FileDevice,
+    /// Greatest order of a folio that its file system makes; 0: single pages.
+    pub large_folios: u8,
+    /// Dirty limits and flushers.
+    pub dirty: DirtySettings,
     /// Time by access.
     pub clock: Option<Clock>,
     /// Replays with phases of the statistics fold spread over its interval.
@@ -98,6 +107,9 @@ impl ReplayPlan {
             swappiness: 60,
             fault_around: 1,
             read_ahead: ReadAhead::default(),
+            device: FileDevice::default(),
+            large_folios: 0,
+            dirty: DirtySettings::default(),
             clock: None,
             fold_phases: 1,
             fold_every: None,
@@ -155,6 +167,9 @@ impl ReplayPlan {
         o.swappiness = self.swappiness;
         o.fault_around = self.fault_around;
         o.read_ahead = self.read_ahead;
+        o.device = self.device;
+        o.large_folios = self.large_folios;
+        o.dirty = self.dirty;
         o.clock.clone_from(&self.clock);
         o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1)
             / u128::from(self.fold_phases)) as u64;

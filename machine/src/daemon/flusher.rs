@@ -109,14 +109,15 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
                 let cost = w.params.buffered_io_page_ns / 2;
                 task.charge_as(TimeClass::Background, n * cost + w.take_flush_debt());
                 written += n;
-                left -= n;
+                // A large folio is written whole.
+                left = left.saturating_sub(n);
                 at = next;
                 if n < chunk && !wrapped {
                     wrapped = true;
                     at = 0;
                     true
                 } else {
-                    n == chunk
+                    n >= chunk
                 }
             };
             task.settle().await;

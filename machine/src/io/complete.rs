@@ -1,6 +1,7 @@
 //! What happens when a device has finished.
 
 use crate::device::{DeviceError, Request};
+use crate::mem::folio::pages_of;
 use crate::mem::Backing;
 use crate::sim::TimeClass;
 use crate::world::World;
@@ -10,8 +11,13 @@ use coldset_engine::reclaim::Written;
 use coldset_engine::{Counter, Flags, FolioId, ObjectId, WbId};
 use std::ops::Range;
 
-/// Adjacent pages for one request: the first, the folios, and the versions on their way.
-type WriteRun = (u32, Vec<FolioId>, Vec<(u32, u32)>);
+/// Adjacent pages for one request.
+struct WriteRun {
+    pages: Range<u32>,
+    folios: Vec<FolioId>,
+    /// Versions on their way, by page.
+    versions: Vec<(u32, u32)>,
+}
 
 /// A write in flight: the folios, and for files the versions that are on their way.
 pub(crate) struct InFlight {
@@ -47,7 +53,9 @@ impl World {
         let now = self.sim.now();
         self.engine.set_now(now.max(self.engine.now()));
         let failed = file.as_ref().is_some_and(|f| f.result.is_err());
+        let mut n = 0;
         for &id in folios {
+            n += self.engine.folio(id).nr_pages();
             if failed {
                 self.engine.folio_clear(id, Flags::RECLAIM);
                 self.engine.set_dirty(id);
@@ -64,7 +72,6 @@ impl World {
             }
         }
         let Some(f) = file else { return };
-        let n = folios.len() as u64;
         self.wb.written(f.wb, n, now);
         let object = &mut self.objects[f.object.idx()];
         object.nr_writeback -= n;
@@ -97,14 +104,22 @@ impl World {
         self.engine.take_newly_dirty(&mut buffer);
         let now = self.sim.now();
         for &id in &buffer {
-            let f = self.engine.folio(id);
-            let (object, page) = f.owner();
-            let memcg = self.engine.lruvec(f.lruvec()).memcg;
-            let wb = self.wb_of(object, memcg);
-            self.objects[object.idx()].tag_dirty(page);
-            self.wb.dirtied(wb, object, 1, now);
+            self.tag_folio(id, now);
         }
         self.buffer = buffer;
+    }
+
+    /// The index and the write context learn of a folio that has become dirty. Returns its pages.
+    pub(crate) fn tag_folio(&mut self, id: FolioId, now: u64) -> u64 {
+        let f = self.engine.folio(id);
+        let (object, _) = f.owner();
+        let pages = pages_of(f);
+        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        let wb = self.wb_of(object, memcg);
+        let n = pages.len() as u64;
+        self.objects[object.idx()].tag_dirty(pages);
+        self.wb.dirtied(wb, object, n, now);
+        n
     }
 
     /// Starts writing up to `max` dirty pages of a file from `from` on, in index order, adjacent
@@ -165,26 +180,33 @@ impl World {
                 at = page + 1;
                 continue;
             }
-            at = page + 1;
-            self.clean_entries(None, now, object, page);
+            let pages = pages_of(self.engine.folio(id));
+            let n = pages.len() as u64;
+            at = pages.end;
+            self.clean_entries(None, now, object, pages.clone());
             let was_dirty = self.engine.clear_dirty(id);
             debug_assert!(was_dirty, "tag without a dirty folio");
-            self.objects[object.idx()].untag_dirty(page);
-            self.wb.clean_for_io(wb, object, 1, now);
+            self.objects[object.idx()].untag_dirty(pages.clone());
+            self.wb.clean_for_io(wb, object, n, now);
             self.engine.writeback_start(id);
-            let version = self.objects[object.idx()]
-                .contents
-                .as_ref()
-                .map_or(0, |c| c.memory[page as usize]);
-            started += 1;
+            started += n;
             match runs.last_mut() {
-                Some((first, ids, versions))
-                    if *first + ids.len() as u32 == page && (ids.len() as u64) < run_max =>
+                Some(run)
+                    if run.pages.end == pages.start && run.pages.len() as u64 + n <= run_max =>
                 {
-                    ids.push(id);
-                    versions.push((page, version));
+                    run.pages.end = pages.end;
+                    run.folios.push(id);
+                    self.put_versions(object, pages, &mut run.versions);
                 }
-                _ => runs.push((page, vec![id], vec![(page, version)])),
+                _ => {
+                    let mut versions = Vec::with_capacity(pages.len());
+                    self.put_versions(object, pages.clone(), &mut versions);
+                    runs.push(WriteRun {
+                        pages,
+                        folios: vec![id],
+                        versions,
+                    });
+                }
             }
         }
         if started > 0 {
@@ -192,55 +214,64 @@ impl World {
             self.objects[object.idx()].nr_writeback += started;
         }
         let memcg = self.wb.wb(wb).memcg();
-        for (first, ids, versions) in runs {
-            let bytes = ids.len() as u64 * PAGE_SIZE;
-            let request = Request::write((start + u64::from(first)) * PAGE_SIZE, bytes);
+        for run in runs {
+            let bytes = run.pages.len() as u64 * PAGE_SIZE;
+            let request = Request::write((start + u64::from(run.pages.start)) * PAGE_SIZE, bytes);
             let done = self.devices[device].submit(now, request);
             self.engine
                 .count(memcg, Counter::Pgpgout, (bytes / 1024) as i64);
             let file = InFlight {
                 object,
                 wb,
-                versions,
+                versions: run.versions,
                 result: done.result,
             };
-            self.complete_at(done.end.max(now + 1), ids, Some(file));
+            self.complete_at(done.end.max(now + 1), run.folios, Some(file));
         }
         (started, at)
+    }
+
+    /// Adds what the copies of `pages` in memory hold.
+    fn put_versions(&self, object: ObjectId, pages: Range<u32>, versions: &mut Vec<(u32, u32)>) {
+        let contents = self.objects[object.idx()].contents.as_ref();
+        let version = |page: u32| contents.map_or(0, |c| c.memory[page as usize]);
+        versions.extend(pages.map(|page| (page, version(page))));
     }
 
     /// Reclaim writes a single dirty file folio (before 6.19).
     pub(crate) fn write_file_folio(&mut self, ctx: &crate::ctx::Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, page) = f.owner();
+        let pages = pages_of(f);
+        let n = pages.len() as u64;
         let memcg = self.engine.lruvec(f.lruvec()).memcg;
         let wb = self.wb_of(object, memcg);
         let now = ctx.now();
         // The engine has cleared the mark already: the index follows.
         self.assert_not_written_through(folio);
-        self.clean_entries(Some(ctx.cpu()), now, object, page);
+        self.clean_entries(Some(ctx.cpu()), now, object, pages.clone());
         let ns = self.take_flush_debt();
         ctx.charge(TimeClass::AllocStall, ns);
-        if self.objects[object.idx()].untag_dirty(page) {
-            self.wb.clean_for_io(wb, object, 1, now);
+        if self.objects[object.idx()].untag_dirty(pages.clone()) {
+            self.wb.clean_for_io(wb, object, n, now);
         }
         self.engine.writeback_start(folio);
-        self.wb.started(wb, 1, now);
-        self.objects[object.idx()].nr_writeback += 1;
-        let version = self.objects[object.idx()]
-            .contents
-            .as_ref()
-            .map_or(0, |c| c.memory[page as usize]);
+        self.wb.started(wb, n, now);
+        self.objects[object.idx()].nr_writeback += n;
+        let mut versions = Vec::with_capacity(pages.len());
+        self.put_versions(object, pages, &mut versions);
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("file folio of an anonymous object");
         };
-        let request = Request::write((start + u64::from(page)) * PAGE_SIZE, PAGE_SIZE);
+        let bytes = n * PAGE_SIZE;
+        let request = Request::write((start + u64::from(page)) * PAGE_SIZE, bytes);
         let done = self.devices[device].submit(now, request);
-        self.engine.count(memcg, Counter::Pgpgout, 4);
+        self.engine
+            .count(memcg, Counter::Pgpgout, (bytes / 1024) as i64);
         let file = InFlight {
             object,
             wb,
-            versions: vec![(page, version)],
+            versions,
             result: done.result,
         };
         self.complete_at(done.end.max(now + 1), vec![folio], Some(file));

@@ -3,8 +3,10 @@
 pub mod complete;
 mod folio_lock;
 pub mod fsync;
+pub mod large;
 pub(crate) mod page_in;
 pub mod read;
 pub mod read_ahead;
+pub mod truncate;
 pub(crate) mod windows;
 pub mod write;

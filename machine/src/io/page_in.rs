@@ -75,11 +75,18 @@ impl<'a> Miss<'a> {
         (!self.short && !rest.pages.is_empty()).then_some(rest)
     }
 
-    fn push(&mut self, engine: &mut Engine, id: FolioId) {
-        if self.window.mark == Some(self.new.next()) {
+    /// A folio of so many pages has been inserted.
+    #[inline]
+    fn push(&mut self, engine: &mut Engine, id: FolioId, pages: u32) {
+        let next = self.new.next();
+        if self
+            .window
+            .mark
+            .is_some_and(|mark| mark.wrapping_sub(next) < pages)
+        {
             engine.folio_set(id, Flags::RECLAIM);
         }
-        self.new.push(id);
+        self.new.push(id, pages);
     }
 }
 
@@ -102,8 +109,10 @@ pub(crate) struct Reading {
     result: Result<(), DeviceError>,
 }
 
-/// What a new page still lacks.
+/// What a new folio still lacks.
 pub(crate) struct Lack {
+    /// Its order.
+    order: u8,
     /// Index nodes to be charged.
     nodes: u64,
     /// Why there is no memory for the page itself, if there is none.
@@ -124,7 +133,11 @@ impl World {
         let nodes = self.new_index_nodes(object, page);
         let pages = self.try_get_pages(ctx, ctx.memcg, 1).err();
         if nodes > 0 || pages.is_some() {
-            return Err(Lack { nodes, pages });
+            return Err(Lack {
+                order: 0,
+                nodes,
+                pages,
+            });
         }
         let inserted = self.insert_page(ctx, ctx.memcg, object, page, purpose);
         if inserted.is_none() {
@@ -149,6 +162,13 @@ impl World {
         }
         let flags = Flags::LOCKED | Flags::OWNED;
         let id = self.insert_folio(memcg, ctx.node, object, page, flags);
+        self.enter(ctx, id, slot, purpose);
+        Some(id)
+    }
+
+    /// A new folio enters the lists. `slot`: what was in its place. Inlined: it is on the way of every miss.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, ctx: &Ctx, id: FolioId, slot: Slot, purpose: Purpose) {
         let faulted = purpose == Purpose::Fault;
         if let (Slot::Shadow(shadow), true) = (slot, purpose != Purpose::Write) {
             let site = match faulted {
@@ -158,7 +178,6 @@ impl World {
             self.engine.refault(id, shadow, site);
         }
         self.engine.lru_add(ctx.cpu(), id, faulted);
-        Some(id)
     }
 
     /// Submits the read of new folios as one request. Returns when it ends, and how. A completion
@@ -237,8 +256,15 @@ impl World {
             }
         }
         while miss.new.next() < miss.end {
+            if miss.window.order > 0 {
+                match self.try_large(ctx, miss) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(lack) => return MissStep::Memory(lack),
+                }
+            }
             match self.try_new_page(ctx, object, miss.new.next(), miss.purpose) {
-                Ok(Some(id)) => miss.push(&mut self.engine, id),
+                Ok(Some(id)) => miss.push(&mut self.engine, id, 1),
                 Ok(None) => miss.end = miss.new.next(),
                 Err(lack) => return MissStep::Memory(lack),
             }
@@ -252,6 +278,29 @@ impl World {
             until,
             result,
         })
+    }
+
+    /// As [`Self::try_new_page`] with the largest folio that the window wants at its next page. False if that
+    /// is a single page.
+    #[inline(never)]
+    fn try_large(&mut self, ctx: &Ctx, miss: &mut Miss<'_>) -> Result<bool, Lack> {
+        let (object, page) = (miss.new.object, miss.new.next());
+        let order = self.order_within(object, page..miss.end, miss.window.order);
+        if order == 0 {
+            return Ok(false);
+        }
+        let nodes = self.new_index_nodes_of(object, page, order);
+        let pages = self.try_get_pages(ctx, ctx.memcg, 1 << order).err();
+        if nodes > 0 || pages.is_some() {
+            return Err(Lack {
+                order,
+                nodes,
+                pages,
+            });
+        }
+        let id = self.insert_large(ctx, object, page, order, miss.purpose);
+        miss.push(&mut self.engine, id, 1 << order);
+        Ok(true)
     }
 
     /// The end of a read by an inline task, which moves its clock and waits for nothing.
@@ -341,11 +390,12 @@ impl Machine {
     ) -> Result<(), OpError> {
         let (object, page) = (miss.new.object, miss.new.next());
         let ahead = miss.is_ahead();
+        let pages = 1 << lack.order;
         match self
             .new_page_slow(ctx, object, page, miss.purpose, lack, ahead)
             .await
         {
-            Ok(Some(id)) => miss.push(&mut self.w.borrow_mut().engine, id),
+            Ok(Some(id)) => miss.push(&mut self.w.borrow_mut().engine, id, pages),
             // The first page is cached: the next step finds it, or tries again.
             Ok(None) if miss.new.is_empty() => {}
             Ok(None) => miss.end = page,
@@ -383,12 +433,18 @@ impl Machine {
         lack: Lack,
         ahead: bool,
     ) -> Result<Option<FolioId>, OpError> {
+        let n = 1 << lack.order;
         let charge = self
-            .get_lacking(ctx, ctx.memcg, 1, lack.pages, ahead)
+            .get_lacking(ctx, ctx.memcg, n, lack.pages, ahead)
             .await?;
         self.charge_kernel(ctx, ctx.memcg, lack.nodes, 0, 0).await?;
         let mut w = self.w.borrow_mut();
-        let id = w.insert_page(ctx, ctx.memcg, object, page, purpose);
+        let id = match lack.order {
+            0 => w.insert_page(ctx, ctx.memcg, object, page, purpose),
+            // Another task may have brought a page in.
+            order if w.order_within(object, page..page + n as u32, order) < order => None,
+            order => Some(w.insert_large(ctx, object, page, order, purpose)),
+        };
         drop(w);
         if id.is_some() {
             charge.keep();

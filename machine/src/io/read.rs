@@ -13,7 +13,7 @@ use coldset_engine::{Flags, FolioId, ObjectId};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// An open file. It remembers which page its last read ended in: continuing in the same page is not
+/// An open file. It remembers which folio its last read ended in: continuing in the same one is not
 /// another access (`docs/rules/generations.md#references`); and what has been read ahead for it
 /// (`docs/rules/read-ahead.md`).
 #[derive(Debug)]
@@ -74,15 +74,15 @@ impl World {
         pages: impl Iterator<Item = u32>,
     ) -> usize {
         let stop = self.stops_at(file.object);
-        let hits = self.copy(cpu, file, pages, stop);
+        let (hits, last) = self.copy(cpu, file, pages, stop);
         if hits > 0 {
-            file.ended(file.prev.get() + 1);
+            file.ended(last + 1);
         }
         hits
     }
 
     /// Reads pages one after the other as long as they are cached, up to date, and without the flag
-    /// `stop`. Returns how many were. The hot path.
+    /// `stop`. Returns how many were, and the last of them. The hot path.
     #[inline]
     fn copy(
         &mut self,
@@ -90,9 +90,9 @@ impl World {
         file: &OpenFile,
         pages: impl Iterator<Item = u32>,
         stop: Flags,
-    ) -> usize {
+    ) -> (usize, u32) {
         let object = &self.objects[file.object.idx()];
-        let mut hits = 0;
+        let (mut hits, mut last) = (0, 0);
         for page in pages {
             let Some(id) = object.word(page).folio() else {
                 break;
@@ -102,18 +102,20 @@ impl World {
                 break;
             }
             object.load(page);
-            if file.prev.replace(page) != page {
+            let (_, first) = f.owner();
+            if file.prev.replace(first) != first {
                 self.engine.mark_accessed(cpu, id);
             }
-            hits += 1;
+            (hits, last) = (hits + 1, page);
         }
-        hits
+        (hits, last)
     }
 
     /// As [`Self::copy`], which takes time.
     #[inline]
     fn copy_timed(&mut self, ctx: &Ctx, file: &OpenFile, pages: Range<u32>, stop: Flags) -> u32 {
-        let hits = self.copy(ctx.cpu(), file, pages, stop) as u32;
+        let (hits, _) = self.copy(ctx.cpu(), file, pages, stop);
+        let hits = hits as u32;
         let ns = u64::from(hits) * self.params.buffered_io_page_ns;
         ctx.charge(TimeClass::Fault, ns);
         hits

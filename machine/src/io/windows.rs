@@ -6,6 +6,7 @@ use crate::io::page_in::{Miss, MissStep, Purpose};
 use crate::io::read::OpenFile;
 use crate::io::read_ahead::{Advice, Limits, ReadAhead, Window};
 use crate::machine::Machine;
+use crate::mem::folio::pages_of;
 use crate::mem::{Backing, MappingId};
 use crate::vm::held::FolioRef;
 use crate::world::World;
@@ -72,10 +73,10 @@ impl World {
         file: &OpenFile,
         wanted: Range<u32>,
     ) -> Option<Window> {
-        let (at, pages) = (wanted.start, wanted.len() as u32);
-        self.take_mark(ctx, file.object, at, |w, limits| {
+        self.take_mark(ctx, file.object, wanted.start, |w, limits, folio| {
+            let (at, pages) = (folio.start, wanted.end - folio.start);
             let missing = |most| w.missing_after(file.object, at, most);
-            file.update_window(|window| window.marked(limits, at, pages, missing))
+            file.update_window(|window| window.marked(limits, folio, pages, missing))
         })
     }
 
@@ -122,9 +123,10 @@ impl World {
             return (false, None);
         }
         let mut faults = m.faults;
-        let window = self.take_mark(ctx, object, page, |w, limits| {
-            let missing = |most| w.missing_after(object, page, most);
-            let window = faults.marked(limits, page, missing);
+        let window = self.take_mark(ctx, object, page, |w, limits, folio| {
+            let at = folio.start;
+            let missing = |most| w.missing_after(object, at, most);
+            let window = faults.marked(limits, folio, missing);
             w.mappings[mapping.0 as usize].faults = faults;
             window
         });
@@ -143,7 +145,7 @@ impl World {
         ctx: &Ctx,
         object: ObjectId,
         page: u32,
-        next: impl FnOnce(&mut Self, Limits) -> Option<Window>,
+        next: impl FnOnce(&mut Self, Limits, Range<u32>) -> Option<Window>,
     ) -> Option<Window> {
         let limits = self.window_limits(object)?;
         self.engine.set_now(ctx.now());
@@ -151,9 +153,10 @@ impl World {
         if self.engine.folio(id).has(Flags::WRITEBACK) {
             return None;
         }
+        let folio = pages_of(self.engine.folio(id));
         let dirty = self.engine.folio(id).has(Flags::DIRTY);
         self.engine.folio_clear(id, Flags::RECLAIM);
-        let window = next(self, limits)?;
+        let window = next(self, limits, folio)?;
         self.engine.count(ctx.memcg, Counter::AsyncWindows, 1);
         if dirty {
             self.engine.count(ctx.memcg, Counter::AsyncWindowsDirty, 1);
@@ -187,7 +190,8 @@ impl World {
         let ReadAhead::Windows { kb } = self.read_ahead[device] else {
             return None;
         };
-        Some(Limits::new(kb, self.devices[device].spec().max_req_bytes))
+        let request = self.devices[device].spec().max_req_bytes;
+        Some(Limits::new(kb, request, self.large_folios[device]))
     }
 
     /// Cached pages directly before `page`, counting no further than `most`.

@@ -26,13 +26,8 @@ impl World {
         self.engine.take_newly_dirty(&mut buffer);
         let now = ctx.now();
         for &id in &buffer {
-            let f = self.engine.folio(id);
-            let (object, page) = f.owner();
-            let memcg = self.engine.lruvec(f.lruvec()).memcg;
-            let wb = self.wb_of(object, memcg);
-            self.objects[object.idx()].tag_dirty(page);
-            self.wb.dirtied(wb, object, 1, now);
-            ctx.newly_dirtied.set(ctx.newly_dirtied.get() + 1);
+            let pages = self.tag_folio(id, now);
+            ctx.newly_dirtied.set(ctx.newly_dirtied.get() + pages);
         }
         self.buffer = buffer;
         self.arm_flusher_timer(now);
@@ -123,8 +118,17 @@ impl Machine {
         pages: u32,
         whole: bool,
     ) -> Result<(), OpError> {
-        for p in page..page + pages {
-            self.write_page(ctx, object, p, whole).await?;
+        let (mut at, end) = (page, page + pages);
+        while at < end {
+            if whole && self.w.borrow().order_of_write(object, at..end) > 0 {
+                let written = Box::pin(self.write_large(ctx, object, at..end)).await?;
+                if written > 0 {
+                    at += written;
+                    continue;
+                }
+            }
+            self.write_page(ctx, object, at, whole).await?;
+            at += 1;
         }
         self.balance_dirty(ctx, object).await;
         ctx.maybe_settle().await;

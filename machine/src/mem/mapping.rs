@@ -9,6 +9,7 @@ use crate::io::read_ahead::{Advice, FaultWindow};
 use bitflags::bitflags;
 use coldset_engine::swap::SwapReadahead;
 use coldset_engine::{MmId, ObjectId};
+use std::ops::Range;
 
 /// Entries of a leaf table.
 pub const TABLE: u32 = 512;
@@ -152,6 +153,14 @@ impl Mapping {
     #[inline]
     pub fn entry_of(&self, page: u32) -> Option<u32> {
         page.checked_sub(self.start).filter(|&e| e < self.len())
+    }
+
+    /// The entries that show pages of a folio.
+    #[inline]
+    pub fn entries_of(&self, pages: &Range<u32>) -> Range<u32> {
+        let from = pages.start.saturating_sub(self.start).min(self.len());
+        let to = pages.end.saturating_sub(self.start).min(self.len());
+        from..to
     }
 
     /// A touch of entry `e`: true if it is present (and, for a store, writable). Sets the accessed

@@ -5,6 +5,7 @@ use super::per_page::{Bits, PerPage};
 use super::slot::{Slot, SlotWord};
 use crate::device::DeviceError;
 use coldset_engine::MemcgId;
+use std::ops::Range;
 
 /// Pages that one index node covers.
 pub const NODE_PAGES: u32 = 64;
@@ -141,6 +142,23 @@ impl Object {
         }
     }
 
+    /// The first page at or after `from` whose slot may hold something.
+    pub fn next_used(&self, from: u32) -> Option<u32> {
+        self.slots.next_place(from as usize).map(|page| page as u32)
+    }
+
+    /// The contents of pages are dropped for good, here and on the device: zeros.
+    pub fn zero(&mut self, pages: Range<u32>) {
+        let Some(c) = &mut self.contents else { return };
+        for page in pages.start as usize..pages.end as usize {
+            for versions in [&mut c.stored, &mut c.memory, &mut c.disk] {
+                if let Some(v) = versions.get_mut(page) {
+                    *v = 0;
+                }
+            }
+        }
+    }
+
     /// The slot of a page, still encoded.
     #[inline]
     pub fn word(&self, page: u32) -> SlotWord {
@@ -187,6 +205,15 @@ impl Object {
         new
     }
 
+    /// As [`Self::touch_nodes`] of a folio from `page` on. One that fills a node, or several, is named by
+    /// the node above: it needs none of its own.
+    pub fn touch_nodes_of(&mut self, page: u32, order: u8) -> u64 {
+        match 1u32 << order >= NODE_PAGES {
+            true => u64::from(!self.upper.set(page / (NODE_PAGES * NODE_PAGES))),
+            false => self.touch_nodes(page),
+        }
+    }
+
     /// The index nodes of `page` exist: [`Self::touch_nodes`] would create none.
     #[inline]
     pub fn has_nodes(&self, page: u32) -> bool {
@@ -203,16 +230,21 @@ impl Object {
         self.buffers.clear(page)
     }
 
-    /// Marks a page dirty in the index.
-    pub fn tag_dirty(&mut self, page: u32) {
-        self.nr_dirty += u64::from(!self.dirty.set(page));
+    /// Marks the pages of a folio dirty in the index.
+    pub fn tag_dirty(&mut self, pages: Range<u32>) {
+        for page in pages {
+            self.nr_dirty += u64::from(!self.dirty.set(page));
+        }
     }
 
-    /// Clears the dirty mark. True if it was set.
-    pub fn untag_dirty(&mut self, page: u32) -> bool {
-        let was = self.dirty.clear(page);
-        self.nr_dirty -= u64::from(was);
-        was
+    /// Clears the dirty marks of a folio. True if it had any.
+    pub fn untag_dirty(&mut self, pages: Range<u32>) -> bool {
+        let mut were = 0;
+        for page in pages {
+            were += u64::from(self.dirty.clear(page));
+        }
+        self.nr_dirty -= were;
+        were > 0
     }
 
     /// True if the index has the page marked dirty.
@@ -282,15 +314,15 @@ mod tests {
             1000,
         );
         for p in [3, 64, 700] {
-            o.tag_dirty(p);
-            o.tag_dirty(p);
+            o.tag_dirty(p..p + 1);
+            o.tag_dirty(p..p + 1);
         }
         assert_eq!(o.nr_dirty, 3);
         assert_eq!(
             (o.next_dirty(0), o.next_dirty(4), o.next_dirty(701)),
             (Some(3), Some(64), None)
         );
-        assert!(o.untag_dirty(64) && !o.untag_dirty(64));
+        assert!(o.untag_dirty(64..65) && !o.untag_dirty(64..65));
         assert_eq!((o.next_dirty(4), o.nr_dirty), (Some(700), 2));
     }
 
@@ -305,6 +337,13 @@ mod tests {
                 o.touch_nodes(5000)
             ],
             [2, 0, 1, 2]
+        );
+        // A folio of 64 pages or more lies in the node above.
+        let mut o = Object::new(Backing::Anon, 10_000);
+        assert_eq!([o.touch_nodes_of(256, 8), o.touch_nodes_of(512, 6)], [1, 0]);
+        assert_eq!(
+            [o.touch_nodes_of(256, 5), o.touch_nodes_of(4096, 0)],
+            [1, 2]
         );
     }
 }

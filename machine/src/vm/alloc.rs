@@ -1,4 +1,4 @@
-//! Memory for one new folio: the memcg's charge, then a page of a zone.
+//! Memory for one new folio: the memcg's charge, then a block of a zone.
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
@@ -23,8 +23,8 @@ pub(crate) enum Shortage {
 }
 
 impl Machine {
-    /// Charges and allocates `n` pages for `memcg`. Reclaims, waits or kills if need be. The pages
-    /// are given back unless they are kept.
+    /// Charges and allocates a block of `n` pages, a power of two, for `memcg`. Reclaims, waits or kills
+    /// if need be. The pages are given back unless they are kept.
     #[inline]
     pub(crate) async fn get_pages(
         &self,
@@ -148,7 +148,8 @@ impl Machine {
         }
     }
 
-    /// The allocator's slow path (`docs/rules/zones.md`).
+    /// The allocator's slow path (`docs/rules/zones.md`). It tries once for more than a page: there are
+    /// smaller folios.
     async fn take_pages_slow(
         &self,
         ctx: &Ctx,
@@ -156,12 +157,13 @@ impl Machine {
         n: u64,
         noretry: bool,
     ) -> Result<(), OpError> {
+        let order = n.ilog2();
         let flags = AllocFlags {
-            noretry,
+            noretry: noretry || order > 0,
             ..AllocFlags::USER
         };
         while charge.taken < n {
-            let mut task = AllocTask::new(0, flags);
+            let mut task = AllocTask::new(order, flags);
             let mut input = AllocInput::default();
             loop {
                 let step = {
@@ -172,7 +174,7 @@ impl Machine {
                 };
                 match step {
                     AllocStep::Got(_) => {
-                        charge.taken += 1;
+                        charge.taken += n;
                         break;
                     }
                     AllocStep::WakeKswapd => self.w.borrow_mut().wake_kswapd(ctx.node, 0),
@@ -243,28 +245,22 @@ impl Machine {
 }
 
 impl World {
-    /// Takes pages from the node's zones without any wait. Without zones memory is unlimited.
+    /// Takes a block of `n` pages from the node's zones without any wait. Without zones memory is
+    /// unlimited.
     #[inline]
     fn take_pages_fast(&mut self, node: NodeId, n: u64) -> bool {
         if self.engine.zones.is_empty() {
             return true;
         }
-        for taken in 0..n {
-            let ok = self.engine.zones.of_mut(node).iter_mut().rev().any(|z| {
-                use coldset_engine::zone::{Mark, ReserveRights};
-                z.ok(0, Mark::Low, ReserveRights::default(), z.class) && z.take(0)
-            });
-            if !ok {
-                for z in self.engine.zones.of_mut(node).iter_mut().take(1) {
-                    z.give(taken);
-                }
-                return false;
-            }
-        }
-        true
+        let order = n.ilog2();
+        self.engine.zones.of_mut(node).iter_mut().rev().any(|z| {
+            use coldset_engine::zone::{Mark, ReserveRights};
+            z.ok(order, Mark::Low, ReserveRights::default(), z.class) && z.take(order)
+        })
     }
 
-    /// Charges and allocates `n` pages for `memcg` without any wait.
+    /// Charges and allocates a block of `n` pages for `memcg` without any wait. It takes the time of a
+    /// page.
     #[inline]
     pub(crate) fn try_get_pages(
         &mut self,
@@ -272,8 +268,8 @@ impl World {
         memcg: MemcgId,
         n: u64,
     ) -> Result<(), Shortage> {
-        ctx.charge(TimeClass::Fault, self.params.page_alloc_ns * n);
-        self.page_lists.take(ctx, &self.params, ctx.node, n);
+        ctx.charge(TimeClass::Fault, self.params.page_alloc_ns);
+        self.page_lists.take(ctx, &self.params, ctx.node, 1);
         let high = &mut ctx.over_high.borrow_mut();
         let memcgs = &mut self.engine.memcgs;
         memcgs
@@ -333,9 +329,9 @@ impl World {
         *owed += owed_new;
     }
 
-    /// A written page has left the cache: what the file system kept for it is given back.
-    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId) {
-        self.kernel_memory_released(memcg, node, self.params.written_page_kernel_ppm);
+    /// Written pages have left the cache: what the file system kept for them is given back.
+    pub(crate) fn kernel_pages_released(&mut self, memcg: MemcgId, node: NodeId, pages: u64) {
+        self.kernel_memory_released(memcg, node, pages * self.params.written_page_kernel_ppm);
     }
 
     /// The leaf tables of a mapping go with it.

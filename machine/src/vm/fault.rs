@@ -520,6 +520,8 @@ impl World {
         let to = (from + ZAP_BATCH).min(m.len());
         let anon = self.objects[object.idx()].is_anon();
         let shared = self.objects[object.idx()].mappings.len() > 1;
+        // However many pages of a folio are mapped, they count as one access.
+        let mut accessed = None;
         for e in from..to {
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
@@ -535,7 +537,7 @@ impl World {
                     if pte.contains(Pte::DIRTY) {
                         self.engine.set_dirty(id);
                     }
-                    if pte.contains(Pte::YOUNG) && recency {
+                    if pte.contains(Pte::YOUNG) && recency && accessed.replace(id) != Some(id) {
                         self.engine.mark_accessed(ctx.cpu(), id);
                     }
                 }

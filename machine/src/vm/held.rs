@@ -101,13 +101,13 @@ impl<'a> NewPages<'a> {
         }
     }
 
-    /// The next page has been inserted.
+    /// A folio of the next `pages` pages has been inserted.
     #[inline]
-    pub(crate) fn push(&mut self, folio: FolioId) {
+    pub(crate) fn push(&mut self, folio: FolioId, pages: u32) {
         if self.is_empty() {
             self.first = folio;
         }
-        self.pages.end += 1;
+        self.pages.end += pages;
     }
 
     pub(crate) fn is_empty(&self) -> bool {

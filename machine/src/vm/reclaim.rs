@@ -142,8 +142,10 @@ impl World {
                     let slot = self.alloc_swap(ctx, folio);
                     task.answer(Answer::Slot(slot));
                 }
-                // Never asked: folios are single pages here, so there is nothing to split.
-                Work::Split { .. } => task.answer(Answer::Split(false)),
+                Work::Split { folio } => {
+                    self.move_to_pieces(folio, task.pieces());
+                    task.answer(Answer::Split(true));
+                }
                 Work::FreeSwap { folio, slot } => self.free_swap_of(ctx, folio, slot),
                 Work::Write { folio } => {
                     let written = self.write_for_reclaim(ctx, folio);
@@ -214,7 +216,7 @@ impl World {
                 continue;
             }
             let object = &mut self.objects[f.object.idx()];
-            let mut written = false;
+            let mut written = 0;
             for page in f.index..f.index + (1 << f.order) {
                 match f.swap {
                     Some(slot) => {
@@ -227,16 +229,16 @@ impl World {
                     }
                     None => object.set_slot(page, f.shadow.map_or(Slot::Empty, Slot::Shadow)),
                 }
-                written |= object.detach_buffer(page);
+                written += u64::from(object.detach_buffer(page));
                 if let Some(c) = &mut object.contents {
                     // The copy in memory is gone: what comes back is what was written.
                     c.memory[page as usize] = c.disk[page as usize];
                 }
             }
-            if written {
+            if written > 0 {
                 let l = self.engine.lruvec(f.lruvec);
                 let (memcg, node) = (l.memcg, l.node);
-                self.kernel_pages_released(memcg, node);
+                self.kernel_pages_released(memcg, node, written);
             }
         }
         self.pay(ctx);

@@ -1,6 +1,7 @@
 //! The reverse map: who has used a folio, and taking it out of all page tables.
 
 use crate::ctx::Ctx;
+use crate::mem::folio::pages_of;
 use crate::mem::mapping::{table_key, TABLE};
 use crate::mem::{MappingFlags, Pte};
 use crate::sim::TimeClass;
@@ -8,6 +9,7 @@ use crate::world::World;
 use coldset_engine::mglru::look_around::{window, LookAround};
 use coldset_engine::reclaim::References;
 use coldset_engine::{Flags, FolioId, MemcgId};
+use std::ops::Range;
 
 impl World {
     /// Tests and clears the accessed bits of a folio's entries (`docs/rules/shrink-list.md`).
@@ -18,7 +20,8 @@ impl World {
         target: Option<MemcgId>,
         look_around: Option<LookAround>,
     ) -> References {
-        let (object, page) = self.engine.folio(folio).owner();
+        let (object, _) = self.engine.folio(folio).owner();
+        let pages = pages_of(self.engine.folio(folio));
         let mut r = References::default();
         let p = &self.params;
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
@@ -26,11 +29,25 @@ impl World {
         for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
-            let Some(e) = m.entry_of(page) else { continue };
-            if !m.ptes[e as usize].contains(Pte::PRESENT) {
+            // Entries that show pages of the folio, and the first of them that has been used.
+            let (mut present, mut accessed) = (0, None);
+            for e in m.entries_of(&pages) {
+                let pte = m.ptes[e as usize];
+                if !pte.contains(Pte::PRESENT) {
+                    continue;
+                }
+                present += 1;
+                if m.flags.contains(MappingFlags::LOCKED) {
+                    break;
+                }
+                if pte.contains(Pte::YOUNG) {
+                    accessed = accessed.or(Some(e));
+                }
+            }
+            if present == 0 {
                 continue;
             }
-            ns += rmap_next;
+            ns += present * rmap_next;
             if m.flags.contains(MappingFlags::LOCKED) {
                 r.locked = true;
                 break;
@@ -40,14 +57,16 @@ impl World {
                 continue;
             }
             r.exec |= m.flags.contains(MappingFlags::EXEC);
-            let young = m.ptes[e as usize].contains(Pte::YOUNG);
-            m.ptes[e as usize] -= Pte::YOUNG;
-            if !young || m.flags.contains(MappingFlags::NO_RECENCY) {
+            for e in m.entries_of(&pages) {
+                m.clear_bits(e, Pte::YOUNG);
+            }
+            let Some(e) = accessed else { continue };
+            if m.flags.contains(MappingFlags::NO_RECENCY) {
                 continue;
             }
             r.accessed += 1;
             if let Some(la) = look_around {
-                ns += self.look_around(ctx, &la, id, e);
+                ns += self.look_around(ctx, &la, id, e, folio);
             }
         }
         ctx.charge(TimeClass::AllocStall, ns);
@@ -61,6 +80,7 @@ impl World {
         la: &LookAround,
         id: crate::mem::MappingId,
         e: u32,
+        folio: FolioId,
     ) -> u64 {
         let m = &self.mappings[id.0 as usize];
         let table = e / TABLE;
@@ -79,7 +99,8 @@ impl World {
             let Some(f) = self.objects[object.idx()].word(start + n).folio() else {
                 continue;
             };
-            if !self.engine.look_around_wants(la, f) {
+            // The others of the folio itself have been looked at.
+            if f == folio || !self.engine.look_around_wants(la, f) {
                 continue;
             }
             self.mappings[id.0 as usize].ptes[n as usize] -= Pte::YOUNG;
@@ -96,78 +117,81 @@ impl World {
     /// Removes all entries of a folio. (a flush was deferred, a stale entry may write).
     pub(crate) fn unmap_folio(&mut self, ctx: &Ctx, folio: FolioId) -> (bool, bool) {
         let f = self.engine.folio(folio);
-        let (object, page) = f.owner();
+        let (object, _) = f.owner();
+        let pages = pages_of(f);
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
         let anon = f.has(Flags::ANON);
         let (mut deferred, mut writable) = (false, false);
         let p = &self.params;
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
         let rmap_next = p.rmap_next_ns;
-        for i in 0..self.objects[object.idx()].mappings.len() {
+        'mappings: for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
-            let m = &mut self.mappings[id.0 as usize];
-            let Some(e) = m.entry_of(page) else { continue };
-            if !m.ptes[e as usize].contains(Pte::PRESENT) {
-                continue;
+            for e in self.mappings[id.0 as usize].entries_of(&pages) {
+                let m = &mut self.mappings[id.0 as usize];
+                if !m.ptes[e as usize].contains(Pte::PRESENT) {
+                    continue;
+                }
+                ns += rmap_next;
+                let pte = m.clear(e);
+                let mm = m.mm;
+                let dirty = pte.contains(Pte::DIRTY);
+                if lazyfree && (dirty || self.engine.folio(folio).has(Flags::DIRTY)) {
+                    // Written since the advice: it is ordinary anonymous memory again.
+                    self.mappings[id.0 as usize].set(e, pte);
+                    self.engine.folio_set(folio, Flags::SWAPBACKED);
+                    break 'mappings;
+                }
+                let mm_state = &mut self.mms[mm.idx()];
+                if anon {
+                    mm_state.anon -= 1;
+                    mm_state.swapped += 1;
+                } else {
+                    mm_state.file -= 1;
+                }
+                if self.defer_flush(ctx, id, e, folio, dirty) {
+                    deferred = true;
+                    writable |= dirty;
+                }
+                if dirty {
+                    self.engine.set_dirty(folio);
+                }
+                self.engine.folio_unmap(folio);
             }
-            ns += rmap_next;
-            let pte = m.clear(e);
-            let mm = m.mm;
-            let dirty = pte.contains(Pte::DIRTY);
-            if lazyfree && (dirty || self.engine.folio(folio).has(Flags::DIRTY)) {
-                // Written since the advice: it is ordinary anonymous memory again.
-                self.mappings[id.0 as usize].set(e, pte);
-                self.engine.folio_set(folio, Flags::SWAPBACKED);
-                break;
-            }
-            let mm_state = &mut self.mms[mm.idx()];
-            if anon {
-                mm_state.anon -= 1;
-                mm_state.swapped += 1;
-            } else {
-                mm_state.file -= 1;
-            }
-            if self.defer_flush(ctx, id, e, folio, dirty) {
-                deferred = true;
-                writable |= dirty;
-            }
-            if dirty {
-                self.engine.set_dirty(folio);
-            }
-            self.engine.folio_unmap(folio);
         }
         self.note_dirty(ctx);
         ctx.charge(TimeClass::AllocStall, ns);
         (deferred, writable)
     }
 
-    /// Write-protects and cleans a page's entries before its contents are written: no CPU may go on
-    /// storing unseen. The time of the flushes is owed to [`Self::take_flush_debt`].
+    /// Write-protects and cleans the entries of a folio's pages before their contents are written: no CPU
+    /// may go on storing unseen. The time of the flushes is owed to [`Self::take_flush_debt`].
     pub(crate) fn clean_entries(
         &mut self,
         cpu: Option<u16>,
         now: u64,
         object: coldset_engine::ObjectId,
-        page: u32,
+        pages: Range<u32>,
     ) {
         let mut ns = 0;
         for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
-            if let Some(e) = m.entry_of(page) {
+            let mut flush = 0;
+            for e in m.entries_of(&pages) {
                 let written = Pte::DIRTY | Pte::WRITABLE;
-                let flush = m.ptes[e as usize].contains(Pte::PRESENT)
-                    && m.ptes[e as usize].intersects(written);
+                let pte = m.ptes[e as usize];
+                flush += u64::from(pte.contains(Pte::PRESENT) && pte.intersects(written));
                 m.clear_bits(e, written);
-                let mm = m.mm;
-                if flush {
-                    ns += self.flush_mm(cpu, now + ns, mm, 1);
-                }
+            }
+            let mm = m.mm;
+            if flush > 0 {
+                ns += self.flush_mm(cpu, now + ns, mm, flush);
             }
         }
         // An entry that reclaim has removed and not flushed is one, too.
         while let Some(mm) = self.objects[object.idx()]
-            .word(page)
+            .word(pages.start)
             .folio()
             .and_then(|f| self.tlb.written_through(f))
         {

@@ -1,6 +1,7 @@
 //! Which pages a fault on a mapped file reads with its own (`docs/rules/read-ahead.md`, "Faults").
 
 use super::{Advice, FileWindow, Limits, Window};
+use std::ops::Range;
 
 /// As many misses more than hits are read round.
 const MISSES: u32 = 100;
@@ -51,14 +52,14 @@ impl FaultWindow {
         self.misses = self.misses.saturating_sub(pages);
     }
 
-    /// A fault on `at` has met the mark there. `missing` as in [`FileWindow::marked`].
+    /// A fault has met the mark of a folio with these pages. `missing` as in [`FileWindow::marked`].
     pub(crate) fn marked(
         &mut self,
         limits: Limits,
-        at: u32,
+        folio: Range<u32>,
         missing: impl FnOnce(u32) -> Option<u32>,
     ) -> Option<Window> {
-        self.window.marked(limits, at, limits.window, missing)
+        self.window.marked(limits, folio, limits.window, missing)
     }
 }
 

@@ -4,9 +4,9 @@
 
 mod faults;
 
-pub(crate) use faults::FaultWindow;
-
+use crate::mem::folio::MAX_ORDER;
 use coldset_engine::ids::PAGE_SIZE;
+pub(crate) use faults::FaultWindow;
 use std::ops::Range;
 
 /// What a device reads ahead of buffered reads and of faults on mapped files.
@@ -49,6 +49,8 @@ pub(crate) struct Window {
     pub(crate) needed: u32,
     /// The page whose use starts the next window, if it is newly read.
     pub(crate) mark: Option<u32>,
+    /// Greatest order of the folios to read it into.
+    pub(crate) order: u8,
 }
 
 impl Window {
@@ -58,6 +60,7 @@ impl Window {
             needed: pages.end,
             pages,
             mark: None,
+            order: 0,
         }
     }
 
@@ -67,6 +70,7 @@ impl Window {
             needed: pages.start,
             pages,
             mark: None,
+            order: 0,
         }
     }
 
@@ -78,18 +82,20 @@ impl Window {
     }
 }
 
-/// The largest windows of a device, pages.
+/// The largest windows of a device, pages, and folios of its file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
     /// Without need.
     pub(crate) window: u32,
     /// For a read that asks for more: what the device takes in one request.
     pub(crate) request: u32,
+    /// Greatest order of a folio; 0: single pages.
+    pub(crate) order: u8,
 }
 
 impl Limits {
-    /// `request_bytes`: 0 if the device takes any.
-    pub(crate) fn new(kb: u32, request_bytes: u64) -> Self {
+    /// `request_bytes`: 0 if the device takes any. `order`: of the largest folio.
+    pub(crate) fn new(kb: u32, request_bytes: u64, order: u8) -> Self {
         let pages = |bytes: u64| u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX);
         Self {
             window: pages(u64::from(kb) * 1024),
@@ -97,6 +103,7 @@ impl Limits {
                 0 => u32::MAX,
                 bytes => pages(bytes),
             },
+            order,
         }
     }
 
@@ -115,7 +122,9 @@ impl Limits {
 
 /// An asynchronous window of single pages ends at a multiple of this power of two, if something remains
 /// of it; one that is smaller, of its own size.
-const ALIGN: u32 = 2;
+const ALIGN: u8 = 2;
+/// By so much the order of folios grows from one asynchronous window to the next.
+const ORDER_STEP: u8 = 2;
 
 /// The read-ahead state of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +136,8 @@ pub(crate) struct FileWindow {
     /// Page of the position where the last read ended.
     last: u32,
     advice: Advice,
+    /// Order of folios that the last asynchronous window wanted.
+    order: u8,
 }
 
 impl FileWindow {
@@ -137,6 +148,7 @@ impl FileWindow {
         ahead: 0,
         last: u32::MAX,
         advice: Advice::Normal,
+        order: 0,
     };
 
     pub(crate) fn advise(self, advice: Advice) -> Self {
@@ -186,26 +198,28 @@ impl FileWindow {
             self.ahead = 1;
         }
         self.start = at;
+        self.order = 0;
         Window {
             needed: at + 1,
             ..self.window()
         }
     }
 
-    /// A read that wants `pages` from `at` on has met the mark there. `missing` finds the first page
-    /// after `at` that is not cached, looking at no more than its argument.
+    /// A read that wants `pages` from the first page of `folio` on has met the mark there. `missing` finds
+    /// the first page after that one that is not cached, looking at no more than its argument.
     pub(crate) fn marked(
         &mut self,
         limits: Limits,
-        at: u32,
+        folio: Range<u32>,
         pages: u32,
         missing: impl FnOnce(u32) -> Option<u32>,
     ) -> Option<Window> {
+        let at = folio.start;
         let max = limits.largest(pages, self.advice);
         if max == 0 {
             return None;
         }
-        if at == self.start + self.size - self.ahead {
+        if folio.contains(&(self.start + self.size - self.ahead)) {
             self.start = self.start.saturating_add(self.size);
             self.size = self.size.max(next(self.size, max));
         } else {
@@ -214,13 +228,24 @@ impl FileWindow {
             self.size = next((start - at).saturating_add(pages), max);
         }
         let end = self.start.saturating_add(self.size);
-        let order = self.size.checked_ilog2().unwrap_or(0).min(ALIGN);
-        let cut = end % (1 << order);
+        self.order = (self.order + ORDER_STEP).min(MAX_ORDER);
+        let fits = self.size.checked_ilog2().unwrap_or(0) as u8;
+        let (order, align) = match limits.order {
+            0 => (0, ALIGN.min(fits)),
+            largest => {
+                let order = self.order.min(largest).min(fits);
+                (order, order)
+            }
+        };
+        let cut = end % (1 << align);
         if cut < self.size {
             self.size -= cut;
         }
         self.ahead = self.size;
-        Some(self.window())
+        Some(Window {
+            order,
+            ..self.window()
+        })
     }
 
     /// The largest window round page `at`, where nothing tells in which order pages are wanted.

@@ -92,7 +92,7 @@ impl Cache {
     fn new(kb: u32) -> Self {
         Self {
             file: FileWindow::NEW,
-            limits: Limits::new(kb, u64::from(REQUEST) * PAGE_SIZE),
+            limits: Limits::new(kb, u64::from(REQUEST) * PAGE_SIZE, 0),
             pages: vec![None; FILE as usize],
             windows: Vec::new(),
         }
@@ -136,7 +136,7 @@ impl Reader for Cache {
                         let last = (at + most).min(FILE - 1);
                         (at + 1..=last).find(|&p| cache[p as usize].is_none())
                     };
-                    let window = self.file.marked(self.limits, at, end - at, missing);
+                    let window = self.file.marked(self.limits, at..at + 1, end - at, missing);
                     self.pages[at as usize] = Some(false);
                     if let Some(window) = window {
                         self.bring_in(at, end - at, window);
