@@ -67,8 +67,7 @@ Examples:
   coldset lab replay trace.pageops --memory 64MiB --clock 0:0,32768:6.58,65536:12.1 --fold-phases 8
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
   coldset lab replay yesterday.journal --variants classic,base,v5
-  coldset lab replay dd.fio --memory 128MiB --variants v618,v72 --large-folios on --device delay:1s \\
-    --dirty-ratio 95 --dirty-background-ratio 90
+  coldset lab replay dd.fio --memory 128MiB --large-folios on --device delay:1s --dirty-ratio 95
   perf script -F comm,pid,tid,cpu,time,event,trace | coldset lab replay - --one-task
 
 A journal of the pager (Pool::record, COLDSET_JOURNAL) is recognised by its beginning. It is first
