@@ -89,6 +89,7 @@ fn a_store_that_never_happened_is_caught() {
 fn a_dirty_page_marked_clean_is_caught() {
     let texts = [
         "dirty mark",
+        "pages of write contexts",
         "dirty and gone",
         "lost store",
         "tag without a dirty folio",

@@ -472,7 +472,7 @@ mod tests {
     fn a_lost_budget_shows_with_more_than_one_memcg_only() {
         let counters = |memcgs: &str, faults: &str| {
             let mut i = input("v5");
-            i.scale = 64;
+            (i.scale, i.effort_permille) = (64, 1000);
             for fault in ["mut_budget_clobber", "mut_no_decrement"] {
                 i.switches.set(fault, faults).unwrap();
             }
@@ -486,8 +486,9 @@ mod tests {
             per_call("on") / per_call("off")
         };
         let (one, many) = (more_scanned("off"), more_scanned("on"));
-        assert!((0.98..1.02).contains(&one), "{one}");
-        assert!(many > 1.02, "{many}");
+        // Five seeds: 0.94 to 1.02, and 1.11 to 1.21.
+        assert!((0.92..1.04).contains(&one), "{one}");
+        assert!(many > 1.08, "{many}");
     }
 
     #[test]
