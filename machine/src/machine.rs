@@ -20,6 +20,18 @@ pub struct Machine {
     pub sim: Sim,
 }
 
+#[cfg(test)]
+impl Machine {
+    /// A new memcg with a limit, pages.
+    pub(crate) fn limited_memcg(&self, limit: u64) -> MemcgId {
+        let engine = &mut self.world_mut().engine;
+        let memcg = engine.memcg_create(MemcgId::ROOT).unwrap();
+        let kind = coldset_engine::memcg::CounterKind::Memory;
+        engine.memcgs.set_max(memcg, kind, limit).unwrap();
+        memcg
+    }
+}
+
 /// A machine with its executor.
 pub struct MachineRun {
     /// Owner of the tasks.

@@ -461,7 +461,6 @@ mod tests {
     use crate::machine::MachineRun;
     use crate::mem::MappingFlags;
     use crate::sim::Affinity;
-    use coldset_engine::memcg::CounterKind;
     use coldset_engine::switches::presets::preset;
 
     /// Pages of a file that are cached after a load of each of `pages` through a mapping, and major
@@ -472,13 +471,7 @@ mod tests {
         cfg.check = true;
         let mut run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
-        let memcg = {
-            let mut w = m.world_mut();
-            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
-            let kind = CounterKind::Memory;
-            w.engine.memcgs.set_max(memcg, kind, limit).unwrap();
-            memcg
-        };
+        let memcg = m.limited_memcg(limit);
         let file = m.create_file(0, 200);
         let mm = m.create_mm(memcg);
         let map = m.mmap(mm, file, 0, 200, flags);

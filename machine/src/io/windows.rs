@@ -98,7 +98,6 @@ impl World {
         }
         let limits = self.window_limits(object)?;
         self.engine.set_now(ctx.now());
-        let m = &self.mappings[mapping.0 as usize];
         let mut faults = m.faults;
         let before = |most| self.cached_before(object, page, most);
         let window = faults.miss(limits, page, m.flags.advice(), before);

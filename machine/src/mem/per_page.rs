@@ -5,13 +5,10 @@
 //! for all the numbers below it.
 
 use std::collections::BTreeMap;
-use std::ops::{Index, IndexMut, Range};
+use std::ops::{Index, IndexMut};
 
 /// Values of a leaf. Few, so that a page that is alone costs little.
 const LEAF: usize = 16;
-
-/// Values that are searched at once.
-const CHUNK: usize = 32;
 
 /// One value for each page. A value that was never set is the default.
 #[derive(Debug)]
@@ -95,28 +92,6 @@ impl<T: Copy + Default> PerPage<T> {
             Values::Whole(values) => values.get_mut(at),
             Values::Scattered(leaves) => Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF]),
         }
-    }
-
-    /// The first place in `range` whose value is one of those `wanted`.
-    #[inline]
-    pub fn next_where(&self, range: Range<usize>, wanted: impl Fn(T) -> bool) -> Option<usize> {
-        let Values::Whole(values) = &self.values else {
-            return range.into_iter().find(|&at| wanted(self.get(at)));
-        };
-        let end = range.end.min(values.len());
-        let mut at = range.start;
-        if at < end && wanted(values[at]) {
-            return Some(at);
-        }
-        while at < end {
-            let chunk = &values[at..end.min(at + CHUNK)];
-            // Without a branch for each value, so that they are looked at side by side.
-            if chunk.iter().fold(false, |any, &v| any | wanted(v)) {
-                return chunk.iter().position(|&v| wanted(v)).map(|i| at + i);
-            }
-            at += chunk.len();
-        }
-        None
     }
 
     /// The first place at or after `from` that may hold something: of an array, `from` itself.
@@ -261,21 +236,6 @@ mod tests {
         };
         assert_eq!(leaves.len(), 2);
         assert_eq!(t.get_mut(1 << 20), None);
-    }
-
-    proptest! {
-        #[test]
-        fn the_next_one_wanted_is_found(
-            values in prop::collection::vec(0u8..4, 0..200), from in 0usize..220, to in 0usize..220,
-        ) {
-            for mut t in [PerPage::whole(220), PerPage::growing(220), PerPage::scattered(220)] {
-                for (at, &v) in values.iter().enumerate() {
-                    t[at] = v;
-                }
-                let plain = (from..to).find(|&at| t.get(at) == 3);
-                prop_assert_eq!(t.next_where(from..to, |v| v == 3), plain);
-            }
-        }
     }
 
     #[test]

@@ -152,7 +152,6 @@ mod tests {
     use crate::ctx::InlineClock;
     use crate::device::DeviceKind;
     use crate::machine::MachineRun;
-    use coldset_engine::memcg::CounterKind;
     use coldset_engine::switches::presets::preset;
 
     const LIMIT: u64 = 300;
@@ -166,13 +165,7 @@ mod tests {
         cfg.check = true;
         let mut run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
-        let memcg = {
-            let mut w = m.world_mut();
-            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
-            let kind = CounterKind::Memory;
-            w.engine.memcgs.set_max(memcg, kind, LIMIT).unwrap();
-            memcg
-        };
+        let memcg = m.limited_memcg(LIMIT);
         let mm = m.create_mm(memcg);
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
         let region = m.create_anon(PAGES);

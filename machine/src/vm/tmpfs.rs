@@ -169,7 +169,6 @@ mod tests {
     use crate::io::read::OpenFile;
     use crate::machine::MachineRun;
     use crate::mem::MappingFlags;
-    use coldset_engine::memcg::CounterKind;
     use coldset_engine::switches::presets::preset;
 
     const LIMIT: u64 = 300;
@@ -194,13 +193,7 @@ mod tests {
         cfg.swap = swap;
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
-        let memcg = {
-            let mut w = run.machine.world_mut();
-            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
-            let kind = CounterKind::Memory;
-            w.engine.memcgs.set_max(memcg, kind, LIMIT).unwrap();
-            memcg
-        };
+        let memcg = run.machine.limited_memcg(LIMIT);
         let mm = run.machine.create_mm(memcg);
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
         (run, ctx)

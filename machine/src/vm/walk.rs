@@ -101,15 +101,11 @@ impl World {
         let len = u64::from(range.end - range.start);
         let exec = m.flags.contains(MappingFlags::EXEC);
         let mut young = 0;
-        let mut at = range.start as usize;
-        let wanted = |pte: Pte| pte.contains(Pte::PRESENT | Pte::YOUNG);
-        loop {
-            let ptes = &self.mappings[id.0 as usize].ptes;
-            let Some(found) = ptes.next_where(at..range.end as usize, wanted) else {
-                break;
-            };
-            at = found + 1;
-            let (e, pte) = (found as u32, ptes[found]);
+        for e in range {
+            let pte = self.mappings[id.0 as usize].ptes[e as usize];
+            if !pte.contains(Pte::PRESENT | Pte::YOUNG) {
+                continue;
+            }
             let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
                 continue;
             };

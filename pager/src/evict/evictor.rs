@@ -192,8 +192,10 @@ impl Evictor {
                 "pages that were taken out of memory are lost: {err}"
             ));
         }
-        // What has been read came from there, too.
-        e.pipe.check();
+        if piped > 0 {
+            // What has been read came from there, too.
+            e.pipe.check();
+        }
         for run in runs(victims) {
             let v = &victims[run.start];
             if v.area.is_explicit() {

@@ -32,13 +32,7 @@ impl Rig {
         change(&mut cfg);
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
-        let memcg = {
-            let mut w = m.world_mut();
-            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
-            let kind = CounterKind::Memory;
-            w.engine.memcgs.set_max(memcg, kind, limit).unwrap();
-            memcg
-        };
+        let memcg = m.limited_memcg(limit);
         let ctx = Ctx::inline(m.create_mm(memcg), memcg, InlineClock::Running);
         Self { run, m, ctx }
     }
@@ -494,13 +488,7 @@ fn tasks_beside_each_other_lose_nothing() {
         cfg.devices = vec![[DeviceKind::Nvme, DeviceKind::Hdd][seed as usize / 5 % 2]];
         let mut run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
-        let memcg = {
-            let mut w = m.world_mut();
-            let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
-            let kind = CounterKind::Memory;
-            w.engine.memcgs.set_max(memcg, kind, 1500).unwrap();
-            memcg
-        };
+        let memcg = m.limited_memcg(1500);
         const EACH: u32 = 768;
         let file = m.create_file(0, 4 * EACH);
         let truth: Truth = Rc::new(RefCell::new(vec![0; 4 * EACH as usize]));

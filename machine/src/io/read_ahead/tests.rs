@@ -2,9 +2,8 @@ use super::*;
 use crate::device::{DeviceError, FailRule, FailWhen, FaultPlan, Op};
 use crate::sim::Affinity;
 use crate::{Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags, OpenFile};
-use coldset_engine::memcg::CounterKind;
 use coldset_engine::presets::preset;
-use coldset_engine::{Counter, Flags, MemcgId, ObjectId};
+use coldset_engine::{Counter, Flags, ObjectId};
 use proptest::prelude::*;
 
 /// Pages of the files.
@@ -174,11 +173,7 @@ impl Host {
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
-        let memcg = m.world_mut().engine.memcg_create(MemcgId::ROOT).unwrap();
-        let max = CounterKind::Memory;
-        let mut w = m.world_mut();
-        w.engine.memcgs.set_max(memcg, max, limit).unwrap();
-        drop(w);
+        let memcg = m.limited_memcg(limit);
         let mm = m.create_mm(memcg);
         let object = m.create_file(0, FILE);
         Self {

@@ -2,9 +2,8 @@ use super::*;
 use crate::io::read_ahead::ReadAhead;
 use crate::mem::{MappingId, Slot};
 use crate::{Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags, OpenFile};
-use coldset_engine::memcg::CounterKind;
 use coldset_engine::presets::preset;
-use coldset_engine::{Flags, MemcgId, ObjectId};
+use coldset_engine::{Flags, ObjectId};
 use std::ops::Range;
 
 /// Pages of the file.
@@ -56,14 +55,7 @@ impl Program {
         cfg.fault_around = around;
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
-        let mut w = m.world_mut();
-        let memcg = w.engine.memcg_create(MemcgId::ROOT).unwrap();
-        let max = CounterKind::Memory;
-        w.engine
-            .memcgs
-            .set_max(memcg, max, 2 * FILE as u64)
-            .unwrap();
-        drop(w);
+        let memcg = m.limited_memcg(2 * FILE as u64);
         let mm = m.create_mm(memcg);
         let object = m.create_file(0, FILE);
         Self {
