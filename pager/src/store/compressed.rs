@@ -5,10 +5,12 @@
 //! a page, works without a lock, and replaces the object only if the owner has not touched the slot
 //! meanwhile. `recompressing` says whose copy is on its way; an owner who empties the slot clears it.
 
+mod recompress;
+
 use super::age::Ages;
 use super::codec::{lz4, unlz4, Zstd};
 use super::entry::Entry;
-use super::slab::{class_of, Slab, CHUNK};
+use super::slab::{Slab, CHUNK};
 use crate::sys::memory::Table;
 use crate::sys::{clock, PAGE};
 use std::io;
@@ -102,8 +104,6 @@ pub enum Recompressed {
     Page,
     /// There is no page as old as that.
     Nothing,
-    /// The result does not fit in, even for a moment.
-    NoRoom,
 }
 
 #[derive(Debug)]
@@ -274,7 +274,7 @@ impl Compressed {
         let data = len.map_or(page, |n| &scratch[..n]);
         let mut inner = self.lock();
         let limit = self.limit().saturating_sub(self.reserve);
-        let h = self.insert(&mut inner, data, limit, growth)?;
+        let h = self.insert(&mut inner, slot, data, limit, growth)?;
         let e = match len {
             None => Entry::Raw(h),
             Some(n) if by_zstd => Entry::Zstd(h, n),
@@ -292,21 +292,20 @@ impl Compressed {
     fn insert(
         &self,
         inner: &mut Inner,
+        slot: u32,
         data: &[u8],
         limit: u64,
         growth: &mut u64,
     ) -> io::Result<super::slab::Handle> {
         let slab = &mut inner.slab;
         if slab.must_grow(data.len()) {
-            if slab.bytes() + CHUNK as u64 > limit {
-                return Err(full());
-            }
-            if *growth < CHUNK as u64 {
-                return slab.insert_here(data).ok_or_else(full);
+            if slab.bytes() + CHUNK as u64 > limit || *growth < CHUNK as u64 {
+                // A place that is too large is better than none.
+                return slab.insert_here(data, slot).ok_or_else(full);
             }
             *growth -= CHUNK as u64;
         }
-        let h = slab.insert(data);
+        let h = slab.insert(data, slot);
         self.bytes.store(slab.bytes(), Relaxed);
         h
     }
@@ -371,66 +370,15 @@ impl Compressed {
         self.set(slot, Entry::Empty);
     }
 
+    /// Pages may go from one tier to the other.
+    pub fn has_tiers(&self) -> bool {
+        matches!(self.codec, Codec::Lz4ThenZstd(_))
+    }
+
     /// First-tier pages use more than seven eighths of what they may, and some could be smaller.
     pub fn crowded(&self) -> bool {
         let may = self.limit().saturating_sub(self.reserve);
         self.reserve > 0 && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
-    }
-
-    /// Recompresses the page that has been here longest, if that is at least `age`.
-    pub fn recompress(&self, age: Duration) -> Recompressed {
-        let mut bench = self.bench.lock().expect("recompression");
-        let Bench { packed, page, out } = &mut *bench;
-        let before = seconds().saturating_sub(age.as_secs() as u32);
-        let (slot, old) = {
-            let mut inner = self.lock();
-            let popped = inner.ages.as_mut().and_then(|a| a.pop(before));
-            let Some(slot) = popped else {
-                if age.is_zero() {
-                    self.untried.store(false, Relaxed);
-                }
-                return Recompressed::Nothing;
-            };
-            let old = self.entry(slot);
-            let (h, len) = old.object().expect("listed slots have an object");
-            packed[..len].copy_from_slice(inner.slab.get(h, len));
-            inner.recompressing = Some(slot);
-            (slot, old)
-        };
-        let plain = match old {
-            Entry::Lz4(_, n) => unlz4(&packed[..n], page).map(|()| &page[..]),
-            _ => Ok(&packed[..PAGE]),
-        };
-        // A damaged page stays as it is, for its reader to find out.
-        let len = plain.ok().and_then(|p| self.zstd.compress(p, out));
-        let mut inner = self.lock();
-        if inner.recompressing.take() != Some(slot) {
-            return Recompressed::Page;
-        }
-        let (h, had) = old.object().expect("as above");
-        // The allocator's steps are what counts: less within one saves nothing.
-        let smaller = len.filter(|&n| class_of(n) < class_of(had));
-        let Some(n) = smaller else {
-            inner.tiers.not_smaller += 1;
-            return Recompressed::Page;
-        };
-        let mut any = u64::MAX;
-        let Ok(new) = self.insert(&mut inner, &out[..n], self.limit(), &mut any) else {
-            // Tried again when others have left.
-            if let Some(ages) = &mut inner.ages {
-                ages.push(slot, seconds());
-            }
-            return Recompressed::NoRoom;
-        };
-        inner.slab.remove(h);
-        self.bytes.store(inner.slab.bytes(), Relaxed);
-        let new = Entry::Zstd(new, n);
-        inner.tiers.count(old, -1);
-        inner.tiers.count(new, 1);
-        inner.tiers.recompressed += 1;
-        inner.tiers.saved_bytes += (had - n) as u64;
-        self.set(slot, new);
-        Recompressed::Page
     }
 }
 

@@ -6,7 +6,7 @@
 //! | `file.rs` | files |
 //! | `open.rs`, `claim.rs` | opening what holds somebody's data; who uses it |
 //! | `retry.rs` | a device that fails now and then |
-//! | `compressed.rs` | compressed memory: slots, tiers, recompression |
+//! | `compressed.rs`, `compressed/` | compressed memory: slots, tiers; recompression |
 //! | `entry.rs`, `slab.rs`, `age.rs`, `codec.rs` | what a slot holds, where, since when, and how |
 //! | `swap.rs` | anonymous pages by slot: compressed memory first, then a file |
 //! | `swap_file.rs` | swap files with a name |

@@ -28,7 +28,11 @@ struct Chunk {
     free: Vec<u16>,
     /// Objects from here on were never used.
     fresh: u16,
+    /// Who keeps what in each object; `NOBODY`: it is free.
+    owners: Vec<u32>,
 }
+
+const NOBODY: u32 = u32::MAX;
 
 impl Chunk {
     fn capacity(&self) -> u16 {
@@ -87,43 +91,46 @@ impl Slab {
     }
 
     /// Keeps a copy of `data`, in a new chunk if there is no other for its size.
-    pub fn insert(&mut self, data: &[u8]) -> io::Result<Handle> {
+    pub fn insert(&mut self, data: &[u8], owner: u32) -> io::Result<Handle> {
         let class = class_of(data.len());
         let at = match self.room(class) {
             Some(at) => at,
             None => self.grow(class)?,
         };
-        Ok(self.insert_at(at, data))
+        Ok(self.insert_at(at, data, owner))
     }
 
     /// Keeps a copy of `data` in the chunks there are, in a place for larger ones if need be. None: that
     /// takes a new chunk.
-    pub fn insert_here(&mut self, data: &[u8]) -> Option<Handle> {
+    pub fn insert_here(&mut self, data: &[u8], owner: u32) -> Option<Handle> {
         let class = class_of(data.len());
         let at = self.room(class).or_else(|| self.room_above(class))?;
-        Some(self.insert_at(at, data))
+        Some(self.insert_at(at, data, owner))
     }
 
-    fn insert_at(&mut self, at: u32, data: &[u8]) -> Handle {
+    fn insert_at(&mut self, at: u32, data: &[u8], owner: u32) -> Handle {
         let c = self.chunks[at as usize].as_mut().expect("open chunk");
         let object = c.free.pop().unwrap_or_else(|| {
             c.fresh += 1;
             c.fresh - 1
         });
         c.used += 1;
+        c.owners[object as usize] = owner;
         let from = object as usize * (c.class as usize + 1) * STEP;
         c.memory.bytes_mut()[from..from + data.len()].copy_from_slice(data);
         Handle { chunk: at, object }
     }
 
     fn grow(&mut self, class: usize) -> io::Result<u32> {
-        let chunk = Chunk {
+        let mut chunk = Chunk {
             memory: PageBuf::new(CHUNK_PAGES)?,
             class: class as u8,
             used: 0,
             free: Vec::new(),
             fresh: 0,
+            owners: Vec::new(),
         };
+        chunk.owners.resize(chunk.capacity().into(), NOBODY);
         let at = match self.holes.pop() {
             Some(at) => at,
             None => {
@@ -144,6 +151,41 @@ impl Slab {
         &c.memory.bytes()[from..from + len]
     }
 
+    /// Who has an object in the chunk.
+    pub fn owners(&self, chunk: u32) -> impl Iterator<Item = u32> + '_ {
+        let c = self.chunks[chunk as usize].as_ref().expect("live chunk");
+        c.owners.iter().copied().filter(|&o| o != NOBODY)
+    }
+
+    /// The chunk that holds the fewest bytes.
+    pub fn sparsest(&self) -> Option<u32> {
+        let live = (0..)
+            .zip(&self.chunks)
+            .filter_map(|(at, c)| Some((at, c.as_ref()?)));
+        let bytes = |c: &Chunk| c.used as usize * (c.class as usize + 1);
+        live.min_by_key(|(_, c)| bytes(c)).map(|(at, _)| at)
+    }
+
+    /// Takes nothing more into a chunk until it is reset.
+    pub fn close(&mut self, chunk: u32) {
+        self.chunks[chunk as usize]
+            .as_mut()
+            .expect("live chunk")
+            .class = CLASSES as u8;
+    }
+
+    /// Forgets what is in the chunk; it is one for objects of `class` from now on.
+    pub fn reset(&mut self, chunk: u32, class: usize) {
+        let c = self.chunks[chunk as usize].as_mut().expect("live chunk");
+        c.class = class as u8;
+        c.used = 0;
+        c.free.clear();
+        c.fresh = 0;
+        c.owners.clear();
+        c.owners.resize(c.capacity().into(), NOBODY);
+        self.open[class].push(chunk);
+    }
+
     /// Forgets an object.
     pub fn remove(&mut self, h: Handle) {
         let slot = &mut self.chunks[h.chunk as usize];
@@ -151,6 +193,7 @@ impl Slab {
         let class = c.class as usize;
         let was_full = c.used == c.capacity();
         c.used -= 1;
+        c.owners[h.object as usize] = NOBODY;
         c.free.push(h.object);
         if c.used == 0 {
             *slot = None;
@@ -183,7 +226,7 @@ mod tests {
                     let (h, ..) = live.swap_remove(len % live.len());
                     slab.remove(h);
                 } else {
-                    live.push((slab.insert(&vec![fill; len]).unwrap(), len, fill));
+                    live.push((slab.insert(&vec![fill; len], 0).unwrap(), len, fill));
                 }
                 for (h, len, fill) in &live {
                     prop_assert!(slab.get(*h, *len).iter().all(|b| b == fill));

@@ -150,10 +150,16 @@ impl Swap {
                 break;
             }
             let batch = (0..BATCH).map(|_| m.recompress(Duration::ZERO));
-            if batch.take_while(|&r| r == Recompressed::Page).count() == 0 {
+            let any = batch.take_while(|&r| r == Recompressed::Page).count() > 0;
+            result = m.put(slot, page, scratch);
+            if result.is_err() && m.has_tiers() {
+                // There may be room, in places that are too small.
+                m.make_places_for(page, scratch);
+                result = m.put(slot, page, scratch);
+            }
+            if !any {
                 break;
             }
-            result = m.put(slot, page, scratch);
         }
         result
     }
@@ -314,3 +320,7 @@ const ROUNDS: usize = 32;
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * PAGE as u64
 }
+
+#[cfg(test)]
+#[path = "swap_tests.rs"]
+mod tests;
