@@ -207,6 +207,29 @@ impl Mapping {
         done
     }
 
+    /// Which of at most 64 entries are present and have been accessed: a bit each, the first is bit 0.
+    pub fn used(&self, entries: Range<u32>) -> u64 {
+        let used = |pte: Pte| pte.contains(Pte::PRESENT.union(Pte::YOUNG));
+        let (from, to) = (entries.start as usize, entries.end as usize);
+        let Some(part) = self.ptes.part(from..to) else {
+            let bit = |at: u32| u64::from(used(self.ptes.get(at as usize))) << (at - entries.start);
+            return entries.clone().map(bit).sum();
+        };
+        let mut bits = 0;
+        let mut eights = part.chunks_exact(8);
+        for (i, c) in eights.by_ref().enumerate() {
+            let c = u64::from_le_bytes(std::array::from_fn(|k| c[k].bits()));
+            // PRESENT and YOUNG are the two lowest bits; the product gathers a bit of each byte.
+            let both = c & c >> 1 & 0x0101_0101_0101_0101;
+            bits |= (both.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i);
+        }
+        let rest = part.len() / 8 * 8;
+        for (i, &pte) in eights.remainder().iter().enumerate() {
+            bits |= u64::from(used(pte)) << (rest + i);
+        }
+        bits
+    }
+
     /// Sets a present entry. True if its leaf table had to be created.
     pub fn set(&mut self, e: u32, bits: Pte) -> bool {
         debug_assert!(!self.ptes[e as usize].contains(Pte::PRESENT));

@@ -94,6 +94,17 @@ impl<T: Copy + Default> PerPage<T> {
         }
     }
 
+    /// Of an array, what it has of these values.
+    pub fn part(&self, range: std::ops::Range<usize>) -> Option<&[T]> {
+        match &self.values {
+            Values::Whole(values) => {
+                let len = values.len();
+                Some(&values[range.start.min(len)..range.end.min(len)])
+            }
+            Values::Scattered(_) => None,
+        }
+    }
+
     /// The first place at or after `from` that may hold something: of an array, `from` itself.
     pub fn next_place(&self, from: usize) -> Option<usize> {
         match &self.values {

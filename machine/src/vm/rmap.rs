@@ -11,6 +11,27 @@ use coldset_engine::reclaim::References;
 use coldset_engine::{Flags, FolioId, MemcgId};
 use std::ops::Range;
 
+/// Pages of a window that look-around does not want, whatever mapping shows them: found once for all
+/// mappings of a folio. Nothing that it does makes it want one.
+#[derive(Default)]
+struct Unwanted {
+    /// Page of bit 0.
+    from: u32,
+    pages: u64,
+}
+
+impl Unwanted {
+    /// The window begins at `page`.
+    fn at(&mut self, page: u32) {
+        if self.from != page {
+            *self = Self {
+                from: page,
+                pages: 0,
+            };
+        }
+    }
+}
+
 impl World {
     /// Tests and clears the accessed bits of a folio's entries (`docs/rules/shrink-list.md`).
     pub(crate) fn test_references(
@@ -26,6 +47,7 @@ impl World {
         let p = &self.params;
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
         let rmap_next = p.rmap_next_ns;
+        let mut unwanted = Unwanted::default();
         for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
@@ -66,7 +88,7 @@ impl World {
             }
             r.accessed += 1;
             if let Some(la) = look_around {
-                ns += self.look_around(ctx, &la, id, e, folio);
+                ns += self.look_around(ctx, &la, (id, e), folio, &mut unwanted);
             }
         }
         ctx.charge(TimeClass::AllocStall, ns);
@@ -78,9 +100,9 @@ impl World {
         &mut self,
         ctx: &Ctx,
         la: &LookAround,
-        id: crate::mem::MappingId,
-        e: u32,
+        (id, e): (crate::mem::MappingId, u32),
         folio: FolioId,
+        unwanted: &mut Unwanted,
     ) -> u64 {
         let m = &self.mappings[id.0 as usize];
         let table = e / TABLE;
@@ -90,19 +112,21 @@ impl World {
         }
         let (from, to) = window(e.into(), range.start.into(), range.end.into());
         let (object, start) = (m.object, m.start);
+        unwanted.at(start + from as u32);
+        let mut left = m.used(from as u32..to as u32) & !unwanted.pages;
         let mut young = 1;
-        for n in from as u32..to as u32 {
-            let pte = self.mappings[id.0 as usize].ptes[n as usize];
-            if n == e || !pte.contains(Pte::PRESENT | Pte::YOUNG) {
-                continue;
-            }
-            let Some(f) = self.objects[object.idx()].word(start + n).folio() else {
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let n = from as u32 + bit;
+            // The entry itself, and others of the folio, have been looked at.
+            let other = self.objects[object.idx()].word(start + n).folio();
+            let wanted = |f: &FolioId| *f != folio && self.engine.look_around_wants(la, *f);
+            let Some(f) = other.filter(wanted) else {
+                unwanted.pages |= 1 << bit;
                 continue;
             };
-            // The others of the folio itself have been looked at.
-            if f == folio || !self.engine.look_around_wants(la, f) {
-                continue;
-            }
+            let pte = self.mappings[id.0 as usize].ptes[n as usize];
             self.mappings[id.0 as usize].ptes[n as usize] -= Pte::YOUNG;
             young += 1;
             self.engine

@@ -101,21 +101,24 @@ impl World {
         let len = u64::from(range.end - range.start);
         let exec = m.flags.contains(MappingFlags::EXEC);
         let mut young = 0;
-        for e in range {
-            let pte = self.mappings[id.0 as usize].ptes[e as usize];
-            if !pte.contains(Pte::PRESENT | Pte::YOUNG) {
-                continue;
+        for from in range.clone().step_by(64) {
+            let window = from..range.end.min(from + 64);
+            let mut left = self.mappings[id.0 as usize].used(window);
+            while left != 0 {
+                let e = from + left.trailing_zeros();
+                left &= left - 1;
+                let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
+                    continue;
+                };
+                if !self.engine.walk_wants_folio(walk, f) {
+                    continue;
+                }
+                let pte = &mut self.mappings[id.0 as usize].ptes[e as usize];
+                let dirty = pte.contains(Pte::DIRTY);
+                *pte -= Pte::YOUNG;
+                young += 1;
+                self.engine.walk_young(walk, f, YoungEntry { dirty, exec });
             }
-            let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
-                continue;
-            };
-            if !self.engine.walk_wants_folio(walk, f) {
-                continue;
-            }
-            self.mappings[id.0 as usize].ptes[e as usize] -= Pte::YOUNG;
-            young += 1;
-            let dirty = pte.contains(Pte::DIRTY);
-            self.engine.walk_young(walk, f, YoungEntry { dirty, exec });
         }
         self.engine.walk_table_done(walk, key, len, young);
         let p = &self.params;
