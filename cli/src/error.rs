@@ -4,6 +4,7 @@ use coldset_lab::runner::RunnerError;
 use coldset_lab::sweep::SweepError;
 use coldset_pager::journal::JournalError;
 use coldset_pager::observe::ObserveError;
+use coldset_play::PlayError;
 use std::io;
 
 /// What was found.
@@ -32,6 +33,9 @@ pub enum Failure {
     /// Something of the lab.
     #[error(transparent)]
     Lab(#[from] RunnerError),
+    /// A trace that cannot be played.
+    #[error(transparent)]
+    Play(#[from] PlayError),
     /// A sweep as a whole.
     #[error(transparent)]
     Sweep(#[from] SweepError),
@@ -91,6 +95,8 @@ impl Failure {
             Self::Sweep(error) if error.is_environment() => 3,
             Self::Sweep(_) => 2,
             Self::Surroundings(_) => 3,
+            Self::Play(PlayError::Plan(_)) => 2,
+            Self::Play(_) => 3,
             // A judgement: this engine does not decide as that one did.
             Self::Journal {
                 error: JournalError::Diverged { .. },

@@ -6,6 +6,8 @@ mod docs;
 mod error;
 mod lab;
 mod output;
+mod play;
+mod this;
 mod top;
 
 use args::{Command, LabCommand};
@@ -39,6 +41,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             LabCommand::Inspect(a) => lab::inspect::run(&a),
             LabCommand::Races(a) => lab::races::run(&a),
         },
+        Command::Play(a) => play::run(&a),
+        Command::PlayWorker(a) => play::work(&a),
         Command::Top(a) => top::run(&a),
         Command::Completions(a) => docs::completions(&a),
         Command::Man(a) => docs::man::run(&a),

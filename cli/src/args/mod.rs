@@ -4,6 +4,7 @@ mod checks;
 mod docs;
 mod experiments;
 mod forms;
+mod play;
 mod sweep;
 mod top;
 mod traces;
@@ -11,6 +12,7 @@ mod traces;
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
 pub use traces::{
@@ -31,6 +33,7 @@ Examples:
   coldset lab list
   coldset lab run mongodb --report mongodb.html
   coldset lab replay data/sqlite.pageops.zst --memory 25%
+  coldset play data/sqlite.pageops.zst --memory 25% --variants v618
   coldset top 4711
 
 Exit codes: 0 good, 1 a claim or a case is out of band, 2 usage, 3 environment."
@@ -57,6 +60,11 @@ Examples:
         #[command(subcommand)]
         command: LabCommand,
     },
+    /// Do what a trace says on the kernel that runs here, and count
+    Play(PlayArgs),
+    /// The process that does the accesses of `play`
+    #[command(hide = true)]
+    PlayWorker(PlayWorkerArgs),
     /// Pools of running processes: budget, rates, latencies, groups with their generations
     Top(TopArgs),
     /// Completions of this command for a shell

@@ -20,6 +20,8 @@ pub mod sweep;
 mod trace;
 pub mod verify;
 
+pub(crate) use trace::load_trace;
+
 use crate::args::PlanArgs;
 use coldset_lab::experiment::Experiment;
 use coldset_lab::report::Style;
@@ -49,7 +51,7 @@ fn plan(
 }
 
 /// How tables look.
-fn style(markdown: bool) -> Style {
+pub(crate) fn style(markdown: bool) -> Style {
     if markdown {
         Style::Markdown
     } else {

@@ -33,5 +33,5 @@ pub use quantity::{
 pub use ran::check_costs;
 pub use replays::{inspect_all, Inspection};
 pub use replays::{replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT};
-pub use replays_text::{render_replay, replay_values, replays_json};
+pub use replays_text::{render_counters, render_replay, replay_values, replays_json};
 pub use variant::Variant;

@@ -71,6 +71,13 @@ pub fn render_replay(table: &ReplayTable, style: Style) -> String {
         "memory {}{share}; {swap}\n",
         show_pages(table.memory.pages)
     );
+    out + &render_counters(table, style)
+}
+
+/// The table alone.
+#[must_use]
+pub fn render_counters(table: &ReplayTable, style: Style) -> String {
+    let mut out = String::new();
     let names: Vec<&str> = table.result.variants.keys().map(String::as_str).collect();
     for (i, names) in names.chunks(ABREAST).enumerate() {
         if i > 0 {
@@ -90,18 +97,17 @@ fn side_by_side(table: &ReplayTable, names: &[&str]) -> Table {
         columns.extend([("exact LRU", Align::Right), ("OPT", Align::Right)]);
     }
     let mut grid = Table::new(columns);
-    let mean = |variant: &str, counters: &[&str]| -> f64 {
+    // None: not counted.
+    let mean = |variant: &str, counters: &[&str]| -> Option<f64> {
         let all = &table.result.variants[variant];
-        counters
-            .iter()
-            .filter_map(|c| all.get(*c))
+        let counted = counters.iter().filter_map(|c| all.get(*c));
+        counted
             .map(|c| c.mean.as_f64())
-            // The empty sum of floating-point numbers is minus zero.
-            .fold(0.0, |sum, value| sum + value)
+            .reduce(|sum, value| sum + value)
     };
     for &(heading, counters, figure) in ROWS {
-        let values: Vec<f64> = names.iter().map(|name| mean(name, counters)).collect();
-        if values.iter().all(|v| *v == 0.0) && figure.is_empty() {
+        let values: Vec<Option<f64>> = names.iter().map(|name| mean(name, counters)).collect();
+        if values.iter().all(|v| v.unwrap_or(0.0) == 0.0) && figure.is_empty() {
             continue;
         }
         let mut row = vec![heading.to_owned()];
@@ -109,7 +115,11 @@ fn side_by_side(table: &ReplayTable, names: &[&str]) -> Table {
             "miss_ratio" => format!("{:.3} %", value * 100.0),
             _ => human((value * 10.0).round() / 10.0),
         };
-        row.extend(values.iter().map(|&value| show(value)));
+        row.extend(
+            values
+                .iter()
+                .map(|value| value.map_or_else(String::new, show)),
+        );
         if with_bounds {
             row.extend(
                 ["lru", "opt"]

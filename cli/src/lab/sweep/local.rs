@@ -2,12 +2,12 @@
 
 use crate::args::SweepWorkerArgs;
 use crate::error::{Failure, Verdict};
+use crate::this::this_command;
 use coldset_lab::runner::Progress;
 use coldset_lab::sweep::{serve, supervise, Cell, Store, Tally};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
     }
     let wanted: BTreeSet<&String> = cells.iter().map(|c| &c.key).collect();
     let progress = Progress::new(wanted.len() as u64, "sweep");
-    let worker = command()?;
+    let worker = this_command("lab")?;
     let start = || {
         let mut command = Command::new(&worker[0]);
         command
@@ -51,18 +51,6 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
         store.dir().display()
     );
     std::process::exit(128 + signal as i32)
-}
-
-/// The command as it was started: a program, or an interpreter with a script, which knows its environment
-/// by the name it was called by.
-fn command() -> Result<Vec<OsString>, Failure> {
-    let before: Vec<OsString> = std::env::args_os().take_while(|a| a != "lab").collect();
-    if before.len() > 1 {
-        return Ok(before);
-    }
-    let program = std::env::current_exe();
-    let program = program.map_err(|e| Failure::Surroundings(format!("this program: {e}")))?;
-    Ok(vec![program.into()])
 }
 
 /// `coldset lab sweep-worker`.

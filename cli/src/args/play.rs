@@ -1,0 +1,74 @@
+//! `coldset play`.
+
+use super::forms::{CsvArgs, FormArgs};
+use super::TraceArgs;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `play`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset play data/sqlite.pageops.zst --memory 25%
+  coldset play data/sqlite.pageops.zst --memory 64MiB --variants v618,v72   predictions beside it
+  coldset play trace.pageops --memory 64MiB --exact-access 64 --repeat 3 --json play.json
+  systemd-run --user --scope -p Delegate=yes coldset play trace.pageops --memory 64MiB
+
+The files of the trace are made in --dir, with contents that are checked by every read, and removed in the
+end. A worker process in a memory cgroup of its own does one access after the other; the trace
+stays outside. Reads of files have random advice, so that the kernel reads what the trace says; mapped files are read round a
+fault as the device's read-ahead says.
+
+A CPU that still translates an address by itself sets no accessed bit, and the kernel clears bits without a flush. With
+--exact-access N the worker flushes its translations each N mapped accesses: the simulated machine has no such memory.
+
+Exit codes: 0 played, 2 usage, 3 environment. A worker that the kernel kills for want of memory is a result.")]
+pub struct PlayArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Limit of the cgroup: a size, or a share of the different pages of the trace
+    #[arg(long, value_name = "SIZE")]
+    pub memory: String,
+    /// memory.high (cgroup v2)
+    #[arg(long, value_name = "SIZE")]
+    pub high: Option<String>,
+    /// memory.low (cgroup v2)
+    #[arg(long, value_name = "SIZE")]
+    pub low: Option<String>,
+    /// Most swap the cgroup may use
+    #[arg(long, value_name = "SIZE")]
+    pub swap_max: Option<String>,
+    /// A memory cgroup that is there, in place of one made for the run
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Where the files of the trace are made
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Flush the CPU's translations each N mapped accesses; 0: never
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub exact_access: u32,
+    /// Runs, of which the mean and the spread are shown
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Variants to replay in the lab, beside what was measured
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub variants: Vec<String>,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+}
+
+/// Arguments of the worker of `play`: what it is told.
+#[derive(Args, Debug)]
+pub struct PlayWorkerArgs {
+    /// Folder, flushes, objects
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub orders: Vec<String>,
+}

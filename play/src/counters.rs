@@ -1,0 +1,171 @@
+//! What the kernel counted, by the names the lab has for it.
+//!
+//! Version 2 counts nearly everything by group. Version 1 counts refaults and faults by group; activations and refills for
+//! the whole machine: those are marked, and are right as far as nothing else reclaims. What the reclaim of a group of
+//! version 1 scans and frees is counted nowhere.
+
+use crate::cgroup::{Cgroup, Version};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Counters at one moment. They only grow, but for what is in use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Of the group.
+    pub group: BTreeMap<String, u64>,
+    /// Of the machine, if the group has none of that name.
+    pub machine: BTreeMap<String, u64>,
+    /// Bytes that the worker has had read from devices, if the kernel tells.
+    pub worker_read: Option<u64>,
+    /// Bytes in use in the group.
+    pub usage: u64,
+}
+
+/// Events of `memory.stat` and `vmstat` that are kept: these beginnings.
+const EVENTS: [&str; 5] = ["workingset_", "pg", "pswp", "zswp", "thp_"];
+/// But these: a gauge, and what allocation and migration count for the whole machine.
+const OTHERS: [&str; 7] = [
+    "workingset_nodes",
+    "pgalloc",
+    "pgskip",
+    "pgfree",
+    "pgmigrate",
+    "pgpromote",
+    "pgdemote",
+];
+
+fn is_event(name: &str) -> bool {
+    let begins = |list: &[&str]| list.iter().any(|e| name.starts_with(e));
+    begins(&EVENTS) && !begins(&OTHERS)
+}
+
+/// "NAME NUMBER" lines.
+fn lines(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    text.lines().filter_map(|line| {
+        let (name, number) = line.split_once(' ')?;
+        Some((name, number.trim().parse().ok()?))
+    })
+}
+
+impl Counters {
+    /// Reads them all. `worker`: the process that does the accesses.
+    pub fn read(group: &Cgroup, worker: u32) -> Self {
+        let stat = group.read("memory.stat").unwrap_or_default();
+        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let events = group.read("memory.events").unwrap_or_default();
+        let failcnt = group.read("memory.failcnt");
+        let io = fs::read_to_string(format!("/proc/{worker}/io")).ok();
+        let mut read = Self::parse(group.version(), &stat, &vmstat);
+        let named = lines(&events).map(|(name, n)| (format!("events_{name}"), n));
+        read.group.extend(named);
+        if let Some(n) = failcnt.and_then(|text| text.trim().parse().ok()) {
+            read.group.insert("events_max".into(), n);
+        }
+        read.group.insert("events_oom_kill".into(), group.kills());
+        read.usage = group.usage().unwrap_or(0);
+        read.worker_read = io.and_then(|text| {
+            let bytes = text.lines().find_map(|l| l.strip_prefix("read_bytes: "));
+            bytes?.trim().parse().ok()
+        });
+        read
+    }
+
+    fn parse(version: Version, stat: &str, vmstat: &str) -> Self {
+        let mut group = BTreeMap::new();
+        for (name, n) in lines(stat) {
+            // Version 1 counts charges as pgpgin and pgpgout, which is something else.
+            let name = match version {
+                Version::V2 => name,
+                Version::V1 => match name.strip_prefix("total_") {
+                    None | Some("pgpgin" | "pgpgout") => continue,
+                    Some(name) => name,
+                },
+            };
+            if is_event(name) {
+                group.insert(name.to_owned(), n);
+            }
+        }
+        let uncounted = |name: &str| {
+            let scans = name.starts_with("pgscan") || name.starts_with("pgsteal");
+            version == Version::V1 && scans
+        };
+        let other = |(name, _): &(&str, u64)| {
+            is_event(name) && !group.contains_key(*name) && !uncounted(name)
+        };
+        let machine = lines(vmstat).filter(other);
+        let machine = machine.map(|(name, n)| (name.to_owned(), n)).collect();
+        Self {
+            group,
+            machine,
+            worker_read: None,
+            usage: 0,
+        }
+    }
+
+    /// What has come since `before`, by the lab's names; and which of the names are the machine's.
+    pub fn since(&self, before: &Self) -> (BTreeMap<String, u64>, Vec<String>) {
+        let grown = |(name, n): (&String, &u64), old: &BTreeMap<String, u64>| {
+            let was = old.get(name).copied().unwrap_or(0);
+            (name.clone(), n.saturating_sub(was))
+        };
+        let of = |now: &BTreeMap<String, u64>, old| -> BTreeMap<String, u64> {
+            now.iter().map(|each| grown(each, old)).collect()
+        };
+        let machine = of(&self.machine, &before.machine);
+        let marked = machine.keys().cloned().collect();
+        let mut all = machine;
+        all.extend(of(&self.group, &before.group));
+        for (sum, parts) in [("pgscan", "pgscan_"), ("pgsteal", "pgsteal_")] {
+            let by = ["kswapd", "direct", "khugepaged", "proactive"];
+            let parts = by.iter().filter_map(|by| all.get(&format!("{parts}{by}")));
+            if let Some(total) = parts.copied().reduce(|a, b| a + b) {
+                all.entry(sum.into()).or_insert(total);
+            }
+        }
+        let worker = self.worker_read.zip(before.worker_read);
+        if let Some((now, old)) = worker {
+            let read = (now - old) / 4096;
+            let swapped = all.get("pswpin").copied().unwrap_or(0);
+            all.insert("disk_read_pages".into(), read);
+            // What comes from a swap area on a device is not among what the worker reads of files.
+            all.insert("misses".into(), read + swapped);
+        }
+        all.insert("current_pages".into(), self.usage / 4096);
+        (all, marked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VMSTAT: &str = "nr_free_pages 7\npgscan_kswapd 100\npgscan_direct 10\npgpgin 4\npswpin 3\nworkingset_nodes 5\n";
+
+    #[test]
+    fn version_1_takes_what_it_lacks_from_the_machine() {
+        let stat = "cache 1\npgpgin 9\nworkingset_refault_file 1\ntotal_workingset_refault_file 12\ntotal_pgpgin 99\ntotal_pgfault 5\n";
+        let old = Counters::default();
+        let now = Counters::parse(Version::V1, stat, VMSTAT);
+        let (all, marked) = now.since(&old);
+        assert_eq!(all["workingset_refault_file"], 12);
+        assert_eq!((all["pgpgin"], all["pgfault"]), (4, 5));
+        for none in ["workingset_nodes", "misses", "pgscan", "pgscan_direct"] {
+            assert!(!all.contains_key(none), "{none}");
+        }
+        assert_eq!(marked, ["pgpgin", "pswpin"]);
+    }
+
+    #[test]
+    fn version_2_has_its_own_and_differences_count() {
+        let stat = |n: u64| format!("anon 4096\npgscan {n}\npgscan_direct {n}\npswpin 1\n");
+        let mut old = Counters::parse(Version::V2, &stat(5), VMSTAT);
+        let mut now = Counters::parse(Version::V2, &stat(25), VMSTAT);
+        (old.worker_read, now.worker_read) = (Some(4096), Some(4096 * 9));
+        now.usage = 8192;
+        let (all, marked) = now.since(&old);
+        assert_eq!((all["pgscan"], all["pswpin"], all["misses"]), (20, 0, 8));
+        assert_eq!(all["current_pages"], 2);
+        assert!(!all.contains_key("anon"));
+        assert_eq!(marked, ["pgpgin", "pgscan_kswapd"]);
+    }
+}

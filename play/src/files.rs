@@ -1,0 +1,167 @@
+//! The files of a trace: made before the run, with contents that tell which page they are.
+
+use crate::cgroup::abandoned;
+use crate::sys::PAGE;
+use crate::PlayError;
+use coldset_traces::Trace;
+use rustix::fs::{fadvise, Advice};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// How our folders are called: this and the process that made them.
+const PREFIX: &str = "coldset-play-";
+/// Pages written at once.
+const BATCH: usize = 256;
+
+/// What byte 0 of a page of a file holds: never 0, which is what a page that was lost would hold.
+#[inline]
+pub(crate) fn stamp(object: u8, page: u32) -> u8 {
+    let mixed = (u64::from(object) << 32 | u64::from(page)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 56) as u8 | 1
+}
+
+/// The files, in a folder of their own that goes with them.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// Makes them below `dir`: of each object that is a file, the pages that the trace uses. The others are holes.
+    pub fn make(dir: &Path, trace: &Trace) -> Result<Self, PlayError> {
+        sweep(dir);
+        let folder = dir.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&folder).map_err(PlayError::io(format!(
+            "{}: cannot make a folder for the files; choose another with --dir",
+            folder.display()
+        )))?;
+        let made = Self { folder };
+        for (object, pages) in (0u8..).zip(used(trace)) {
+            if !pages.is_empty() {
+                let path = made.path(object);
+                let size = u64::from(trace.objects[usize::from(object)].pages) * PAGE as u64;
+                fill(&path, object, size, &pages).map_err(PlayError::io(format!(
+                    "{}: cannot write a file of the trace; is there room for {} pages?",
+                    path.display(),
+                    pages.len()
+                )))?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// The file of an object.
+    pub fn path(&self, object: u8) -> PathBuf {
+        self.folder.join(format!("object-{object}"))
+    }
+
+    /// The folder they are in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes them back and drops what is cached of them.
+    pub fn forget(&self) -> Result<(), PlayError> {
+        let each = || -> io::Result<()> {
+            for entry in fs::read_dir(&self.folder)? {
+                let file = File::open(entry?.path())?;
+                file.sync_all()?;
+                fadvise(&file, 0, None, Advice::DontNeed)?;
+            }
+            Ok(())
+        };
+        each().map_err(PlayError::io(format!(
+            "{}: writing back",
+            self.folder.display()
+        )))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The pages of each file that the trace uses.
+fn used(trace: &Trace) -> Vec<BTreeSet<u32>> {
+    let mut used = vec![BTreeSet::new(); trace.objects.len()];
+    for op in trace.ops.iter().filter(|op| !op.kind.is_anon()) {
+        used[usize::from(op.object)].insert(op.page);
+    }
+    used
+}
+
+fn fill(path: &Path, object: u8, size: u64, pages: &BTreeSet<u32>) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.set_len(size)?;
+    let mut buf = Vec::with_capacity(BATCH * PAGE);
+    let mut from = None;
+    for &page in pages {
+        let next = from.map(|f: u32| f + (buf.len() / PAGE) as u32);
+        if next != Some(page) || buf.len() == BATCH * PAGE {
+            if let Some(from) = from {
+                file.write_all_at(&buf, u64::from(from) * PAGE as u64)?;
+            }
+            buf.clear();
+            from = Some(page);
+        }
+        buf.resize(buf.len() + PAGE, object);
+        let at = buf.len() - PAGE;
+        buf[at] = stamp(object, page);
+    }
+    if let Some(from) = from {
+        file.write_all_at(&buf, u64::from(from) * PAGE as u64)?;
+    }
+    file.flush()
+}
+
+/// Removes what runs have left that were killed.
+fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if abandoned(&entry.file_name().to_string_lossy(), PREFIX) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_traces::{Op, OpKind};
+
+    #[test]
+    fn pages_hold_their_stamps_and_the_rest_is_a_hole() {
+        let dir = tempfile::tempdir().unwrap();
+        let op = |kind, object, page| Op {
+            kind,
+            object,
+            task: 0,
+            page,
+        };
+        let mut ops: Vec<Op> = (0..600).map(|p| op(OpKind::Pread, 0, p)).collect();
+        ops.push(op(OpKind::MappedRead, 0, 5000));
+        ops.push(op(OpKind::AnonWrite, 1, 3));
+        let left = dir.path().join("coldset-play-4194305");
+        fs::create_dir(&left).unwrap();
+        let files = Files::make(dir.path(), &Trace::from_ops(ops)).unwrap();
+        assert!(!left.exists(), "of a process that is no more");
+        let bytes = fs::read(files.path(0)).unwrap();
+        assert_eq!(bytes.len(), 5001 * PAGE);
+        for page in (0..600).chain([5000]) {
+            assert_eq!(bytes[page as usize * PAGE], stamp(0, page), "page {page}");
+        }
+        assert_eq!(bytes[700 * PAGE], 0);
+        assert!(!files.path(1).exists(), "anonymous");
+        files.forget().unwrap();
+        let folder = files.folder().to_owned();
+        drop(files);
+        assert!(!folder.exists());
+    }
+}

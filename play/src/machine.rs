@@ -1,0 +1,218 @@
+//! What is under a run: everything that decides about its result and is not the trace's.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The kernel and its settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Description {
+    /// `uname -r`.
+    pub kernel: String,
+    /// The multi-gen LRU is on; none: the kernel has none.
+    pub multi_gen: Option<bool>,
+    /// Huge pages of anonymous memory: always, madvise or never.
+    pub huge_pages: Option<String>,
+    /// Swap areas: name and KiB.
+    pub swap: Vec<(String, u64)>,
+    /// vm.swappiness.
+    pub swappiness: Option<u16>,
+    /// File system of the files.
+    pub file_system: String,
+    /// Its device, and what that reads ahead, KiB.
+    pub device: Option<(String, u64)>,
+    /// Faults of mapped files read nothing ahead either: it could be switched off for our descriptors.
+    pub quiet_faults: bool,
+    /// Bytes mapped round a fault, where that can be read.
+    pub fault_around: Option<u64>,
+    /// CPUs, and KiB of memory.
+    pub size: (usize, u64),
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// "always [madvise] never" is `madvise`.
+fn chosen(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+impl Description {
+    /// Of this machine, with files in `dir`.
+    pub fn here(dir: &Path) -> Self {
+        let uname = rustix::system::uname();
+        let enabled = read("/sys/kernel/mm/lru_gen/enabled");
+        let bits = |text: String| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+        let meminfo = read("/proc/meminfo").unwrap_or_default();
+        let total = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+        let total = total.and_then(|t| t.trim().trim_end_matches(" kB").parse().ok());
+        Self {
+            kernel: uname.release().to_string_lossy().into_owned(),
+            multi_gen: enabled.and_then(bits).map(|bits| bits & 1 == 1),
+            huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
+                .and_then(|t| chosen(&t)),
+            swap: read("/proc/swaps").map(|t| swaps(&t)).unwrap_or_default(),
+            swappiness: read("/proc/sys/vm/swappiness").and_then(|t| t.parse().ok()),
+            file_system: file_system(dir),
+            device: device(dir),
+            quiet_faults: false,
+            fault_around: read("/sys/kernel/debug/fault_around_bytes").and_then(|t| t.parse().ok()),
+            size: (
+                std::thread::available_parallelism().map_or(1, usize::from),
+                total.unwrap_or(0),
+            ),
+        }
+    }
+
+    /// How a table calls it: the kernel and its policy.
+    pub fn label(&self) -> String {
+        let policy = match self.multi_gen {
+            Some(true) => "multi-gen",
+            _ => "classic",
+        };
+        format!("{} {policy}", self.kernel)
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let multi_gen = match self.multi_gen {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "not built in",
+        };
+        let (cpus, kib) = self.size;
+        write!(f, "Linux {}, multi-gen LRU {multi_gen}", self.kernel)?;
+        write!(f, "; {cpus} CPUs, {:.1} GiB", kib as f64 / 1048576.0)?;
+        match &self.huge_pages {
+            Some(word) => write!(f, "; huge pages {word}")?,
+            None => write!(f, "; no huge pages")?,
+        }
+        match self.swap.as_slice() {
+            [] => write!(f, "; no swap")?,
+            areas => {
+                let area = |(name, kib): &(String, u64)| format!("{name} {} MiB", kib / 1024);
+                write!(
+                    f,
+                    "; swap {}",
+                    areas.iter().map(area).collect::<Vec<_>>().join(", ")
+                )?;
+            }
+        }
+        if let Some(n) = self.swappiness {
+            write!(f, ", swappiness {n}")?;
+        }
+        write!(f, "; files on {}", self.file_system)?;
+        if let Some((name, kb)) = &self.device {
+            write!(f, ", {name}")?;
+            if !self.quiet_faults {
+                write!(f, ", which reads {kb} KiB round a fault")?;
+            }
+        }
+        match self.fault_around {
+            Some(bytes) => write!(f, "; {} KiB mapped round a fault", bytes / 1024),
+            None => write!(
+                f,
+                "; what is mapped round a fault cannot be read (debugfs), usually 64 KiB"
+            ),
+        }
+    }
+}
+
+fn swaps(text: &str) -> Vec<(String, u64)> {
+    let area = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let name = fields.next()?.to_owned();
+        Some((name, fields.nth(1)?.parse().ok()?))
+    };
+    text.lines().skip(1).filter_map(area).collect()
+}
+
+fn file_system(dir: &Path) -> String {
+    // The longest mount point that holds it.
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut best = (0, "unknown");
+    for line in mounts.lines() {
+        let mut fields = line.split(' ').skip(1);
+        let (Some(at), Some(kind)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        if dir.starts_with(at) && at.len() >= best.0 {
+            best = (at.len(), kind);
+        }
+    }
+    best.1.to_owned()
+}
+
+/// No read-ahead for descriptors that are opened while it is there: the setting of the device is taken over
+/// when a file is opened, so that nobody else's change. It takes privilege.
+#[derive(Debug)]
+pub(crate) struct NoReadAhead {
+    setting: String,
+    was: String,
+}
+
+impl NoReadAhead {
+    /// For files in `dir`.
+    pub fn begin(dir: &Path) -> Option<Self> {
+        let setting = read_ahead(&number(dir)?);
+        let was = read(&setting)?;
+        fs::write(&setting, "0").ok()?;
+        Some(Self { setting, was })
+    }
+}
+
+impl Drop for NoReadAhead {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.setting, &self.was);
+    }
+}
+
+/// The device of `dir`: MAJOR:MINOR.
+fn number(dir: &Path) -> Option<String> {
+    let dev = fs::metadata(dir).ok()?.dev();
+    Some(format!(
+        "{}:{}",
+        rustix::fs::major(dev),
+        rustix::fs::minor(dev)
+    ))
+}
+
+fn read_ahead(number: &str) -> String {
+    format!("/sys/class/bdi/{number}/read_ahead_kb")
+}
+
+fn device(dir: &Path) -> Option<(String, u64)> {
+    let number = number(dir)?;
+    let kb = read(&read_ahead(&number))?;
+    let link = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
+    let name = link.file_name()?.to_string_lossy().into_owned();
+    Some((name, kb.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_describes_itself() {
+        let here = Description::here(Path::new("/"));
+        assert!(
+            !here.kernel.is_empty() && here.size.0 > 0 && here.size.1 > 0,
+            "{here:?}"
+        );
+        assert!(here.to_string().contains(&here.kernel));
+    }
+
+    #[test]
+    fn settings_are_words() {
+        assert_eq!(chosen("always [madvise] never"), Some("madvise".into()));
+        assert_eq!(chosen("always"), None);
+        let text = "Filename Type Size Used Priority\n/dev/zram0 partition 1024 0 100\n";
+        assert_eq!(swaps(text), [("/dev/zram0".into(), 1024)]);
+    }
+}

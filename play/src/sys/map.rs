@@ -1,0 +1,104 @@
+//! Mappings whose pages are loaded from and stored to one byte at a time.
+
+#![allow(unsafe_code)]
+
+use super::PAGE;
+use rustix::fd::AsFd;
+use rustix::mm::{mmap, mmap_anonymous, mprotect, munmap, MapFlags, MprotectFlags, ProtFlags};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{null_mut, NonNull};
+
+/// A mapping of whole pages.
+#[derive(Debug)]
+pub(crate) struct Map {
+    at: NonNull<c_void>,
+    pages: usize,
+}
+
+impl Map {
+    /// `pages` pages of a file, from its beginning, shared.
+    pub fn file(file: impl AsFd, pages: usize, writable: bool) -> io::Result<Self> {
+        let prot = match writable {
+            true => ProtFlags::READ | ProtFlags::WRITE,
+            false => ProtFlags::READ,
+        };
+        // SAFETY: the kernel chooses the address, so no memory of the program is replaced.
+        let at = unsafe { mmap(null_mut(), pages * PAGE, prot, MapFlags::SHARED, file, 0) }?;
+        Ok(Self::of(at, pages))
+    }
+
+    /// Anonymous memory, for which nothing is set aside.
+    pub fn anonymous(pages: usize) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as above.
+        let at = unsafe { mmap_anonymous(null_mut(), pages * PAGE, prot, flags) }?;
+        Ok(Self::of(at, pages))
+    }
+
+    fn of(at: *mut c_void, pages: usize) -> Self {
+        let at = NonNull::new(at).expect("a mapping is not at address 0");
+        Self { at, pages }
+    }
+
+    fn byte(&self, page: usize, offset: usize) -> *mut u8 {
+        assert!(
+            page < self.pages && offset < PAGE,
+            "page {page} of {}",
+            self.pages
+        );
+        // SAFETY: within the mapping, as just checked.
+        unsafe { self.at.as_ptr().cast::<u8>().add(page * PAGE + offset) }
+    }
+
+    /// Loads a byte of a page.
+    #[inline]
+    pub fn load(&self, page: usize, offset: usize) -> u8 {
+        // SAFETY: readable memory of the mapping, which lives as long as self. Volatile: the load itself is what
+        // is wanted, and others may store to shared pages.
+        unsafe { self.byte(page, offset).read_volatile() }
+    }
+
+    /// Stores a byte to a page of a writable mapping.
+    #[inline]
+    pub fn store(&self, page: usize, offset: usize, value: u8) {
+        // SAFETY: as `load`; the worker maps writable what its trace stores to.
+        unsafe { self.byte(page, offset).write_volatile(value) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: no reference into the mapping is ever handed out.
+        let _ = unsafe { munmap(self.at.as_ptr(), self.pages * PAGE) };
+    }
+}
+
+/// Makes the CPU forget its translations. The kernel clears accessed bits without a flush, and what the
+/// CPU still translates by itself does not set them again: such accesses are unseen.
+#[derive(Debug)]
+pub(crate) struct Unseen(Map);
+
+/// More pages than the kernel flushes one by one.
+const PAGES: usize = 64;
+
+impl Unseen {
+    /// Memory whose protection is changed for that.
+    pub fn new() -> io::Result<Self> {
+        let map = Map::anonymous(PAGES)?;
+        (0..PAGES).for_each(|page| map.store(page, 0, 1));
+        Ok(Self(map))
+    }
+
+    /// Flushes all translations of this address space on this CPU.
+    pub fn flush(&self) -> io::Result<()> {
+        let (at, len) = (self.0.at.as_ptr(), PAGES * PAGE);
+        // SAFETY: nobody uses these pages while they are read-only.
+        unsafe {
+            mprotect(at, len, MprotectFlags::READ)?;
+            mprotect(at, len, MprotectFlags::READ | MprotectFlags::WRITE)?;
+        }
+        Ok(())
+    }
+}
