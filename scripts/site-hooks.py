@@ -64,7 +64,7 @@ def on_page_markdown(markdown, page, config, files):
     if here == "README.md":
         text += "\n\n" + "".join(
             f'<a href="api/coldset_{name}/index.html">API of the {name}</a><br>\n'
-            for name in ("engine", "machine", "lab", "pager", "play")
+            for name in ("engine", "machine", "lab", "pager", "play", "guest")
         )
     return text
 

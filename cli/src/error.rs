@@ -1,5 +1,6 @@
 //! How the command ends.
 
+use coldset_guest::GuestError;
 use coldset_lab::runner::RunnerError;
 use coldset_lab::sweep::SweepError;
 use coldset_pager::journal::JournalError;
@@ -36,6 +37,9 @@ pub enum Failure {
     /// A trace that cannot be played.
     #[error(transparent)]
     Play(#[from] PlayError),
+    /// A kernel that cannot be run.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
     /// A sweep as a whole.
     #[error(transparent)]
     Sweep(#[from] SweepError),
@@ -96,7 +100,7 @@ impl Failure {
             Self::Sweep(_) => 2,
             Self::Surroundings(_) => 3,
             Self::Play(PlayError::Plan(_)) => 2,
-            Self::Play(_) => 3,
+            Self::Play(_) | Self::Guest(_) => 3,
             // A judgement: this engine does not decide as that one did.
             Self::Journal {
                 error: JournalError::Diverged { .. },

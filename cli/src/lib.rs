@@ -4,13 +4,14 @@
 mod args;
 mod docs;
 mod error;
+mod kernel;
 mod lab;
 mod output;
 mod play;
 mod this;
 mod top;
 
-use args::{Command, LabCommand};
+use args::{Command, KernelCommand, LabCommand};
 use error::{Failure, Verdict};
 use std::ffi::OsString;
 
@@ -43,6 +44,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         },
         Command::Play(a) => play::run(&a),
         Command::PlayWorker(a) => play::work(&a),
+        Command::Kernel { command } => match command {
+            KernelCommand::Play(a) => kernel::play(&a),
+            KernelCommand::List => kernel::list(),
+        },
+        Command::KernelGuest => kernel::inside(),
         Command::Top(a) => top::run(&a),
         Command::Completions(a) => docs::completions(&a),
         Command::Man(a) => docs::man::run(&a),

@@ -4,7 +4,7 @@ use crate::args::{PlayArgs, PlayWorkerArgs};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{Outputs, Wanted};
-use crate::this::this_command;
+use crate::this::{interrupted, this_command};
 use coldset_lab::report::stats::Spread;
 use coldset_lab::report::{human, Align, CounterSummary, Number, ReplayResult, Table};
 use coldset_lab::runner::{
@@ -21,7 +21,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Points on the way at which counters are read.
@@ -34,7 +33,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         let size = text.as_deref().map(|t| Size::parse(name, t)).transpose()?;
         Ok(size.map(|s| s.pages_of(trace.unique_pages) * PAGE))
     };
-    let this = this_command("play")?;
+    let this = this_command(&["play", "kernel-guest"])?;
     let this = this
         .into_iter()
         .map(|word| word.to_string_lossy().into_owned());
@@ -74,26 +73,34 @@ fn summary(runs: &[Played]) -> IndexMap<String, CounterSummary> {
         .collect()
 }
 
-/// What was measured, and what the lab predicts.
-fn table(
-    trace: &Trace,
-    args: &PlayArgs,
-    memory: Size,
-    runs: &[Played],
-) -> Result<ReplayTable, Failure> {
+/// The runs as a column of a table: its name and counters.
+fn column(trace: &Trace, runs: &[Played]) -> (String, IndexMap<String, CounterSummary>) {
     let mut counters = summary(runs);
-    let accesses = Number::Int(trace.ops.len() as u64);
     let whole = |value| CounterSummary {
         mean: value,
         ci95: None,
         per_seed: vec![value; runs.len()],
     };
-    counters.insert("accesses".into(), whole(accesses));
+    let accesses = trace.ops.len() as u64;
+    counters.insert("accesses".into(), whole(Number::Int(accesses)));
     if let Some(misses) = counters.get("misses") {
-        let ratio = misses.mean.as_f64() / trace.ops.len() as f64;
+        let ratio = misses.mean.as_f64() / accesses as f64;
         counters.insert("miss_ratio".into(), whole(Number::Real(ratio)));
     }
-    let variants = Variant::parse_all(&args.variants, &[])?;
+    (runs[0].machine.label(), counters)
+}
+
+/// What was measured, column by column, and what the lab predicts.
+///
+/// # Errors
+/// A variant that does not exist, a limit that is too small for the lab.
+pub fn beside(
+    trace: &Trace,
+    variants: &[String],
+    memory: Size,
+    measured: IndexMap<String, IndexMap<String, CounterSummary>>,
+) -> Result<ReplayTable, Failure> {
+    let variants = Variant::parse_all(variants, &[])?;
     let mut table = match variants.is_empty() {
         true => ReplayTable {
             memory: Memory {
@@ -112,7 +119,7 @@ fn table(
         }
     };
     let predicted = std::mem::take(&mut table.result).variants;
-    let mut all = IndexMap::from([(runs[0].machine.label(), counters)]);
+    let mut all = measured;
     all.extend(predicted);
     table.result = ReplayResult {
         variants: all,
@@ -219,36 +226,58 @@ fn json(table: &ReplayTable, runs: &[Played]) -> String {
     format!("{all:#}\n")
 }
 
+/// A trace that has been played.
+struct Measured {
+    trace: Trace,
+    memory: Size,
+    runs: Vec<Played>,
+}
+
+fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
+    let memory = Size::parse("memory", &args.memory)?;
+    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let plan = plan(args, &trace, memory)?;
+    let stop = interrupted();
+    let bar = Progress::new(POINTS as u64 * u64::from(args.repeat), "tenths");
+    let mut runs = Vec::new();
+    for _ in 0..args.repeat {
+        runs.push(play(&trace, &plan, || bar.step(), || !stop())?);
+    }
+    bar.finish();
+    Ok(Measured {
+        trace,
+        memory,
+        runs,
+    })
+}
+
+/// Plays the trace; the JSON form of what was measured.
+///
+/// # Errors
+/// As [`run`].
+pub fn measured_json(args: &PlayArgs) -> Result<String, Failure> {
+    let m = measure(args)?;
+    let measured = IndexMap::from([column(&m.trace, &m.runs)]);
+    let table = beside(&m.trace, &[], m.memory, measured)?;
+    Ok(json(&table, &m.runs))
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// A trace that cannot be read, values that do not fit, a cgroup or files that cannot be made.
 pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
-    let memory = Size::parse("memory", &args.memory)?;
-    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
-    let plan = plan(args, &trace, memory)?;
     let outputs = Outputs::open(Wanted {
         json: args.form.json.as_deref(),
         csv: args.rows.csv.as_deref(),
         report: None,
     })?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // Without it, the run's leftovers go at the next start.
-        let _ = signal_hook::flag::register(signal, stop.clone());
-    }
-    let steps = POINTS as u64 * u64::from(args.repeat);
-    let bar = Progress::new(steps, "tenths");
-    let mut runs = Vec::new();
-    for _ in 0..args.repeat {
-        let done = play(&trace, &plan, || bar.step(), || !stop.load(Relaxed));
-        runs.push(done?);
-    }
-    bar.finish();
-    let table = table(&trace, args, memory, &runs)?;
+    let m = measure(args)?;
+    let measured = IndexMap::from([column(&m.trace, &m.runs)]);
+    let table = beside(&m.trace, &args.variants, m.memory, measured)?;
     outputs.write(
-        || text(args, &trace, &table, &runs),
-        || json(&table, &runs),
+        || text(args, &m.trace, &table, &m.runs),
+        || json(&table, &m.runs),
         || replay_values(std::slice::from_ref(&table)),
         String::new,
     )?;

@@ -10,9 +10,9 @@ use std::path::Path;
 /// Most files that may name each other in a circle.
 const MOST: usize = 3;
 
-const CRATES: [&str; 14] = [
-    "capi", "cli", "engine", "fuzz", "lab", "machine", "nearest", "pager", "play", "python",
-    "quiet", "races", "report", "traces",
+const CRATES: [&str; 15] = [
+    "capi", "cli", "engine", "fuzz", "guest", "lab", "machine", "nearest", "pager", "play",
+    "python", "quiet", "races", "report", "traces",
 ];
 
 /// Segments of a path: of a module, or as written.

@@ -15,7 +15,7 @@ pub struct Counters {
     pub group: BTreeMap<String, u64>,
     /// Of the machine, if the group has none of that name.
     pub machine: BTreeMap<String, u64>,
-    /// Bytes that the worker has had read from devices, if the kernel tells.
+    /// Bytes that the worker has had read from devices, swap included, if the kernel tells.
     pub worker_read: Option<u64>,
     /// Bytes in use in the group.
     pub usage: u64,
@@ -126,9 +126,9 @@ impl Counters {
         if let Some((now, old)) = worker {
             let read = (now - old) / 4096;
             let swapped = all.get("pswpin").copied().unwrap_or(0);
-            all.insert("disk_read_pages".into(), read);
-            // What comes from a swap area on a device is not among what the worker reads of files.
-            all.insert("misses".into(), read + swapped);
+            // What comes from swap is among it.
+            all.insert("misses".into(), read);
+            all.insert("disk_read_pages".into(), read.saturating_sub(swapped));
         }
         all.insert("current_pages".into(), self.usage / 4096);
         (all, marked)
@@ -160,10 +160,12 @@ mod tests {
         let stat = |n: u64| format!("anon 4096\npgscan {n}\npgscan_direct {n}\npswpin 1\n");
         let mut old = Counters::parse(Version::V2, &stat(5), VMSTAT);
         let mut now = Counters::parse(Version::V2, &stat(25), VMSTAT);
+        now.group.insert("pswpin".into(), 3);
         (old.worker_read, now.worker_read) = (Some(4096), Some(4096 * 9));
         now.usage = 8192;
         let (all, marked) = now.since(&old);
-        assert_eq!((all["pgscan"], all["pswpin"], all["misses"]), (20, 0, 8));
+        assert_eq!((all["pgscan"], all["pswpin"], all["misses"]), (20, 2, 8));
+        assert_eq!(all["disk_read_pages"], 6);
         assert_eq!(all["current_pages"], 2);
         assert!(!all.contains_key("anon"));
         assert_eq!(marked, ["pgpgin", "pgscan_kswapd"]);

@@ -4,6 +4,7 @@ mod checks;
 mod docs;
 mod experiments;
 mod forms;
+mod kernel;
 mod play;
 mod sweep;
 mod top;
@@ -12,6 +13,7 @@ mod traces;
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use kernel::{KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
@@ -62,6 +64,19 @@ Examples:
     },
     /// Do what a trace says on the kernel that runs here, and count
     Play(PlayArgs),
+    /// Other kernels, in virtual machines
+    #[command(after_help = "\
+Examples:
+  coldset kernel list
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2 --variants v618,v72")]
+    Kernel {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: KernelCommand,
+    },
+    /// The first process of such a machine
+    #[command(hide = true)]
+    KernelGuest,
     /// The process that does the accesses of `play`
     #[command(hide = true)]
     PlayWorker(PlayWorkerArgs),
@@ -177,6 +192,20 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
             }
         }
     })
+}
+
+/// The arguments of `play`, from the words of its command line.
+///
+/// # Errors
+/// The mistake, in one line.
+pub fn play_args(words: impl IntoIterator<Item = String>) -> Result<PlayArgs, String> {
+    match Cli::try_parse_from(words) {
+        Ok(Cli {
+            command: Command::Play(args),
+        }) => Ok(args),
+        Ok(_) => Err("not the command play".into()),
+        Err(error) => Err(one_line(&error)),
+    }
 }
 
 /// The message of the parser without its usage text.

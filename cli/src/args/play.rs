@@ -12,7 +12,6 @@ Examples:
   coldset play data/sqlite.pageops.zst --memory 25%
   coldset play data/sqlite.pageops.zst --memory 64MiB --variants v618,v72   predictions beside it
   coldset play trace.pageops --memory 64MiB --exact-access 64 --repeat 3 --json play.json
-  systemd-run --user --scope -p Delegate=yes coldset play trace.pageops --memory 64MiB
 
 The files of the trace are made in --dir, with contents that are checked by every read, and removed in the
 end. A worker process in a memory cgroup of its own does one access after the other; the trace
@@ -21,6 +20,8 @@ fault as the device's read-ahead says.
 
 A CPU that still translates an address by itself sets no accessed bit, and the kernel clears bits without a flush. With
 --exact-access N the worker flushes its translations each N mapped accesses: the simulated machine has no such memory.
+
+It takes a memory cgroup: root, or one that is delegated (systemd-run --user --scope -p Delegate=yes ...).
 
 Exit codes: 0 played, 2 usage, 3 environment. A worker that the kernel kills for want of memory is a result.")]
 pub struct PlayArgs {

@@ -24,7 +24,7 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
     }
     let wanted: BTreeSet<&String> = cells.iter().map(|c| &c.key).collect();
     let progress = Progress::new(wanted.len() as u64, "sweep");
-    let worker = this_command("lab")?;
+    let worker = this_command(&["lab"])?;
     let start = || {
         let mut command = Command::new(&worker[0]);
         command

@@ -1,0 +1,100 @@
+//! `coldset kernel`.
+
+use super::forms::{CsvArgs, FormArgs};
+use super::{OnOff, TraceArgs};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Commands on kernels in virtual machines.
+#[allow(clippy::large_enum_variant, reason = "there is one, for a moment")]
+#[derive(Subcommand, Debug)]
+pub enum KernelCommand {
+    /// Do what a trace says on other kernels, each in a virtual machine
+    Play(KernelPlayArgs),
+    /// List the kernels that are to be had
+    #[command(after_help = "\
+Examples:
+  coldset kernel list
+
+Asks apt, with package lists of its own, which are renewed once a day. What is printed goes after --kernel.")]
+    List,
+}
+
+/// Arguments of `kernel play`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --variants v72,base,v5
+  coldset kernel play trace.pageops --memory 16MiB --kernel arch/x86/boot/bzImage --modules DIR/lib/modules/7.3.0
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --virtual-time --disk-us 80
+
+A guest has one program, this one, and an empty ext4 disk. Packages of kernels are fetched with apt into a folder of the
+user's (COLDSET_CACHE, XDG_CACHE_HOME) and unpacked there; nothing is installed. QEMU runs with KVM where the CPU has
+it; in software, computing is some thirty times slower, and counters are as good.
+
+With --virtual-time an instruction takes a nanosecond and a disk inside the guest --disk-us a request, so that
+two runs agree.
+
+Needs: qemu-system-x86, e2fsprogs; for debian:VERSION apt and dpkg. Exit codes: 0 played, 2 usage, 3 environment.")]
+pub struct KernelPlayArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Kernels, separated by commas: debian:VERSION, or a bootable file
+    #[arg(
+        long,
+        value_name = "KERNEL,...",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub kernel: Vec<String>,
+    /// Modules of a kernel given as a file: its /lib/modules/VERSION
+    #[arg(long, value_name = "DIR")]
+    pub modules: Option<PathBuf>,
+    /// Limit of the cgroup: a size, or a share of the different pages of the trace
+    #[arg(long, value_name = "SIZE")]
+    pub memory: String,
+    /// The multi-gen LRU [default: as the kernel has it]
+    #[arg(long, value_enum)]
+    pub multi_gen: Option<OnOff>,
+    /// Swap on zram; "none": no swap [default: the size of the trace, if it has anonymous memory]
+    #[arg(long, value_name = "SIZE")]
+    pub zram: Option<String>,
+    /// vm.swappiness
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
+    pub swappiness: u16,
+    /// Mapped around a fault
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub fault_around: String,
+    /// Flush the CPU's translations each N mapped accesses; 0: never
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub exact_access: u32,
+    /// Runs in each guest, of which the mean and the spread are shown
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// CPUs of a guest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub cpus: u32,
+    /// A nanosecond an instruction, and a disk inside the guest
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// Time of a request to the disk inside the guest, us
+    #[arg(long, value_name = "US", default_value_t = 80)]
+    pub disk_us: u64,
+    /// Stop a guest that has not ended after so many seconds
+    #[arg(long, value_name = "S", default_value_t = 1800)]
+    pub timeout: u64,
+    /// Variants to replay in the lab, beside what was measured
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub variants: Vec<String>,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// CSV.
+    #[command(flatten)]
+    pub rows: CsvArgs,
+}

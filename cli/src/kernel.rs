@@ -1,0 +1,275 @@
+//! `coldset kernel`: traces on kernels in virtual machines.
+
+use crate::args::{play_args, KernelPlayArgs, OnOff};
+use crate::error::{Failure, Verdict};
+use crate::lab::{load_trace, style};
+use crate::output::{print, Outputs, Wanted};
+use crate::play;
+use crate::this::interrupted;
+use coldset_guest::image::Image;
+use coldset_guest::job::Job;
+use coldset_guest::modules::{Modules, DISK_INSIDE, NEEDED, ZRAM};
+use coldset_guest::packages::{Cache, Kernel};
+use coldset_guest::vm::{acceleration, Machine};
+use coldset_lab::report::stats::Spread;
+use coldset_lab::report::{human, CounterSummary, Number};
+use coldset_lab::runner::{
+    render_counters, replay_values, replays_json, show_pages, Progress, Size,
+};
+use coldset_lab::traces::{PageIds, Trace};
+use indexmap::IndexMap;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// The trace in the guest.
+const TRACE: &str = "/trace.pageops";
+/// MiB that a guest needs beside what the trace may use.
+const GUEST_MIB: u64 = 768;
+
+/// `coldset kernel list`.
+///
+/// # Errors
+/// No apt, no network.
+pub fn list() -> Result<Verdict, Failure> {
+    let mut text = String::new();
+    for version in Cache::open()?.list()? {
+        let _ = writeln!(text, "debian:{version}");
+    }
+    print(&text)?;
+    Ok(Verdict::Good)
+}
+
+fn kernel(name: &str, args: &KernelPlayArgs) -> Result<Kernel, Failure> {
+    if let Some(version) = name.strip_prefix("debian:") {
+        return Ok(Cache::open()?.get(version)?);
+    }
+    let image = PathBuf::from(name);
+    let Some(modules) = &args.modules else {
+        let text = format!("--kernel {name}: a file needs --modules, its /lib/modules/VERSION; or name debian:VERSION");
+        return Err(Failure::Usage(text));
+    };
+    if !image.is_file() {
+        let text = format!("--kernel {name}: no such file; name debian:VERSION or a bootable file");
+        return Err(Failure::Usage(text));
+    }
+    Ok(Kernel {
+        name: name.to_owned(),
+        image,
+        modules: modules.clone(),
+    })
+}
+
+/// What guests of this trace are told, and what they run on.
+fn job(args: &KernelPlayArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
+    let pages = |name: &'static str, text: &str| -> Result<u64, Failure> {
+        Ok(Size::parse(name, text)?.pages_of(trace.unique_pages))
+    };
+    let mib = |pages: u64| (pages * PAGE).div_ceil(1 << 20);
+    let memory = pages("memory", &args.memory)?;
+    let of_files: u64 = trace
+        .objects
+        .iter()
+        .filter(|o| !o.is_anon)
+        .map(|o| u64::from(o.used))
+        .sum();
+    let anon = trace.objects.iter().any(|o| o.is_anon);
+    let zram_mib = match args.zram.as_deref() {
+        Some("none") => 0,
+        Some(size) => mib(pages("zram", size)?),
+        None if anon => mib(trace.unique_pages).max(1),
+        None => 0,
+    };
+    // A quarter more for the file system's own, and its journal.
+    let disk_mib = mib(of_files) * 5 / 4 + 256;
+    let inside = if args.virtual_time { disk_mib } else { 0 };
+    let arguments = vec![
+        TRACE.to_owned(),
+        format!("--memory={}KiB", memory * PAGE / 1024),
+        format!("--exact-access={}", args.exact_access),
+        format!("--repeat={}", args.repeat),
+    ];
+    let job = Job {
+        modules: Vec::new(),
+        multi_gen: args.multi_gen.map(|on| on == OnOff::On),
+        fault_around: pages("fault-around", &args.fault_around)? * PAGE,
+        swappiness: args.swappiness,
+        zram_mib,
+        zram_algorithm: None,
+        dirty: None,
+        disk_inside: args.virtual_time.then_some((disk_mib, args.disk_us * 1000)),
+        arguments,
+    };
+    let machine = Machine {
+        cpus: args.cpus,
+        // The trace is in memory once packed and once not.
+        memory_mib: GUEST_MIB
+            + mib(memory)
+            + zram_mib
+            + inside
+            + ((trace.ops.len() as u64 * 16) >> 20),
+        disk_mib,
+        virtual_time: args.virtual_time,
+        patience: Duration::from_secs(args.timeout),
+    };
+    Ok((job, machine))
+}
+
+/// Boots a kernel with the job; what it answers.
+fn boot(
+    kernel: &Kernel,
+    job: &Job,
+    machine: &Machine,
+    trace: &Path,
+    go_on: impl FnMut() -> bool,
+) -> Result<Value, Failure> {
+    let mut wanted = NEEDED.to_vec();
+    wanted.extend(if job.zram_mib > 0 { ZRAM } else { &[] });
+    wanted.extend(if job.disk_inside.is_some() {
+        DISK_INSIDE
+    } else {
+        &[]
+    });
+    let modules = Modules::of(&kernel.modules)?.load_order(&wanted)?;
+    let mut job = job.clone();
+    job.modules = modules.iter().map(|m| m.name.clone()).collect();
+    let program = std::env::current_exe();
+    let program = program.map_err(|e| Failure::Surroundings(format!("this program: {e}")))?;
+    let folder = tempfile::tempdir();
+    let folder =
+        folder.map_err(|e| Failure::Surroundings(format!("a folder for the guest: {e}")))?;
+    let initramfs = folder.path().join("initramfs");
+    let image = Image {
+        program,
+        modules: &modules,
+        job: &job,
+        files: vec![(TRACE.into(), trace.to_owned())],
+    };
+    image.write(&initramfs)?;
+    let text = machine.boot(kernel, &initramfs, folder.path(), go_on)?;
+    let answer: Value = serde_json::from_str(&text).map_err(|_| {
+        let line = text.lines().next().unwrap_or("nothing").to_owned();
+        Failure::Surroundings(format!("{}: the guest answered: {line}", kernel.name))
+    })?;
+    match answer["error"].as_str() {
+        Some(error) => Err(Failure::Surroundings(format!("{}: {error}", kernel.name))),
+        None => Ok(answer),
+    }
+}
+
+/// The counters of the one variant that a guest has.
+fn counters(answer: &Value) -> Option<(String, IndexMap<String, CounterSummary>)> {
+    let (label, counters) = answer["variants"].as_object()?.iter().next()?;
+    let summary = |value: &Value| {
+        let number = |v: &Value| {
+            let int = v.as_u64().map(Number::Int);
+            int.or_else(|| v.as_f64().map(Number::Real))
+        };
+        let per_seed: Vec<Number> = value["per_seed"]
+            .as_array()?
+            .iter()
+            .filter_map(number)
+            .collect();
+        let spread = Spread::of(per_seed.iter().map(|n| n.as_f64()).collect())?;
+        Some(CounterSummary {
+            mean: Number::mean(&per_seed)?,
+            ci95: spread.ci95,
+            per_seed,
+        })
+    };
+    let each = counters
+        .as_object()?
+        .iter()
+        .filter_map(|(name, v)| Some((name.clone(), summary(v)?)));
+    Some((label.clone(), each.collect()))
+}
+
+/// `coldset kernel play`.
+///
+/// # Errors
+/// A trace that cannot be read, a kernel that is not to be had, no QEMU, a guest that fails.
+pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
+    let memory = Size::parse("memory", &args.memory)?;
+    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let (job, machine) = job(args, &trace)?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        csv: args.rows.csv.as_deref(),
+        report: None,
+    })?;
+    let names = args.kernel.iter();
+    let kernels: Vec<Kernel> = names
+        .map(|name| kernel(name, args))
+        .collect::<Result<_, _>>()?;
+    let file = tempfile::NamedTempFile::new();
+    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
+    let bytes: Vec<u8> = trace.ops.iter().flat_map(|op| op.to_bytes()).collect();
+    fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace for the guest", e))?;
+    let stop = interrupted();
+    let bar = Progress::new(kernels.len() as u64, "kernels");
+    let mut answers = IndexMap::new();
+    let mut measured = IndexMap::new();
+    for kernel in &kernels {
+        let answer = boot(kernel, &job, &machine, file.path(), || !stop())?;
+        bar.step();
+        let (label, counters) = counters(&answer).ok_or_else(|| {
+            Failure::Surroundings(format!("{}: the guest answered nothing", kernel.name))
+        })?;
+        answers.insert(label.clone(), answer["played"].clone());
+        measured.insert(label, counters);
+    }
+    bar.finish();
+    let table = play::beside(&trace, &args.variants, memory, measured)?;
+    let text = || {
+        let mut out = format!(
+            "{}: {} accesses; memory {}; guests in QEMU ({})\n",
+            args.trace.display(),
+            human(trace.ops.len() as f64),
+            show_pages(table.memory.pages),
+            acceleration(args.virtual_time),
+        );
+        for answer in answers.values() {
+            let _ = writeln!(out, "{}", answer["machine"].as_str().unwrap_or_default());
+        }
+        out.push('\n');
+        out + &render_counters(&table, style(args.form.markdown))
+    };
+    let json = || {
+        let all = replays_json(std::slice::from_ref(&table));
+        let mut all: Value = serde_json::from_str(&all).expect("our own JSON");
+        all["played"] = answers
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        format!("{all:#}\n")
+    };
+    outputs.write(
+        text,
+        json,
+        || replay_values(std::slice::from_ref(&table)),
+        String::new,
+    )?;
+    Ok(Verdict::Good)
+}
+
+/// The first process of a guest.
+pub fn inside() -> ! {
+    coldset_guest::inside::run(|arguments| {
+        let words = ["coldset".to_owned(), "play".to_owned()].into_iter();
+        let all = words.chain(arguments.iter().cloned());
+        let parsed = play_args(all);
+        let played = parsed
+            .map_err(Failure::Usage)
+            .and_then(|args| play::measured_json(&args));
+        // An error is an answer: the host tells it.
+        Ok(match played {
+            Ok(json) => json,
+            Err(e) => format!("{}\n", serde_json::json!({"error": e.to_string()})),
+        })
+    })
+}

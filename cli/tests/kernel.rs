@@ -1,0 +1,128 @@
+//! `coldset kernel play`: released kernels are the oracle of the lab, where QEMU and one of them are at hand.
+
+mod common;
+
+use common::temporary;
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+
+fn kernel(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .arg("kernel")
+        .args(arguments)
+        .output()
+        .expect("the command runs")
+}
+
+/// `pageops`: reads of a scan beside a hot set, which tell the kernels apart.
+fn trace() -> String {
+    let mut x = 88172645463325252u64;
+    let mut bytes = Vec::new();
+    for n in 0..60_000u32 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        let hot = n % 4 != 0;
+        let page = if hot {
+            (x % 1500) as u32
+        } else {
+            1500 + n / 4 % 6000
+        };
+        bytes.extend([u8::from(!hot), 0, 0, 0]);
+        bytes.extend(page.to_le_bytes());
+    }
+    let path = temporary("kernel.pageops");
+    fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().into()
+}
+
+#[test]
+fn a_released_kernel_does_what_the_lab_says() {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let cache = coldset_guest::packages::Cache::open().unwrap();
+    let known = [("6.18", "v618"), ("7.2", "v72")];
+    let here: Vec<_> = known
+        .iter()
+        .filter(|(k, _)| cache.here(k).is_some())
+        .collect();
+    if !has("qemu-system-x86_64") || !has("mkfs.ext4") || here.is_empty() {
+        eprintln!(
+            "SKIPPED: needs qemu-system-x86, e2fsprogs and a kernel: \
+             coldset kernel play TRACE --memory 8MiB --kernel debian:6.18 fetches one"
+        );
+        return;
+    }
+    let trace = trace();
+    for (version, variant) in here {
+        let (kernel_of, variants) = (
+            format!("--kernel=debian:{version}"),
+            format!("--variants={variant}"),
+        );
+        let out = kernel(&[
+            "play",
+            &trace,
+            "--memory=8MiB",
+            &kernel_of,
+            &variants,
+            "--json=-",
+            "--timeout=240",
+        ]);
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let v: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let refaults: Vec<f64> = v["variants"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|c| c["workingset_refault_file"]["mean"].as_f64().unwrap())
+            .collect();
+        let (measured, predicted) = (refaults[0], refaults[1]);
+        assert!(measured > 1000.0);
+        let error = (predicted / measured - 1.0).abs();
+        assert!(
+            error < 0.03,
+            "{version}: {predicted} predicted, {measured} measured"
+        );
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let trace = trace();
+    let folder = temporary("empty");
+    fs::create_dir_all(&folder).unwrap();
+    let modules = format!("--modules={}", folder.display());
+    for (arguments, code, word) in [
+        (vec!["play", &trace, "--memory=8MiB"], 2, "--kernel"),
+        (
+            vec!["play", &trace, "--memory=8MiB", "--kernel=/nowhere"],
+            2,
+            "--modules",
+        ),
+        (
+            vec![
+                "play",
+                &trace,
+                "--memory=8MiB",
+                "--kernel=/nowhere",
+                &modules,
+            ],
+            2,
+            "/nowhere",
+        ),
+        (
+            vec!["play", &trace, "--memory=x", "--kernel=debian:7.2"],
+            2,
+            "x",
+        ),
+    ] {
+        let out = kernel(&arguments);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(word) && said.lines().count() == 1, "{said}");
+    }
+}

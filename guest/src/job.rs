@@ -1,0 +1,37 @@
+//! What a guest is told.
+
+use serde::{Deserialize, Serialize};
+
+/// A job: how the machine is set up, and the command that runs then. It is in the initramfs as JSON.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Modules to load, in this order: files of [`MODULES`].
+    pub modules: Vec<String>,
+    /// The multi-gen LRU on or off; none: as the kernel has it.
+    pub multi_gen: Option<bool>,
+    /// Bytes mapped round a fault.
+    pub fault_around: u64,
+    /// vm.swappiness.
+    pub swappiness: u16,
+    /// MiB of swap on zram; 0: none.
+    pub zram_mib: u64,
+    /// zram's compressor; none: as the kernel has it.
+    pub zram_algorithm: Option<String>,
+    /// vm.dirty_ratio and vm.dirty_background_ratio, if they are to be others.
+    pub dirty: Option<(u8, u8)>,
+    /// Files on a disk inside the guest, of so many MiB, that takes so many ns a request; none: on the virtual disk.
+    pub disk_inside: Option<(u64, u64)>,
+    /// The command's arguments. It runs in [`FOLDER`], where the files are.
+    pub arguments: Vec<String>,
+}
+
+/// Where the job is in the initramfs.
+pub const JOB: &str = "/job.json";
+/// Where modules are.
+pub const MODULES: &str = "/modules";
+/// The disk is mounted here.
+pub const FOLDER: &str = "/mnt";
+/// The port that the result goes to; the console is the other.
+pub const RESULT: &str = "/dev/ttyS1";
+/// The result ends with this line: without it, the guest was cut off.
+pub const END: &str = "@END";

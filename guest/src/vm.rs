@@ -1,0 +1,199 @@
+//! QEMU: a guest is started, waited for, and has written something.
+
+use crate::job::END;
+use crate::packages::{run, Kernel};
+use crate::GuestError;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The virtual machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// CPUs.
+    pub cpus: u32,
+    /// MiB of memory.
+    pub memory_mib: u64,
+    /// MiB of the disk.
+    pub disk_mib: u64,
+    /// One CPU whose clock goes on by a nanosecond an instruction.
+    pub virtual_time: bool,
+    /// The guest is stopped after so long.
+    pub patience: Duration,
+}
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// KVM works if the CPU says so: the device alone may be there and lead nowhere.
+fn has_kvm() -> bool {
+    let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = flags.lines().find(|l| l.starts_with("flags"));
+    let virtual_cpus = line.is_some_and(|l| l.split(' ').any(|f| f == "vmx" || f == "svm"));
+    let kvm = Path::new("/dev/kvm");
+    let usable = rustix::fs::access(
+        kvm,
+        rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK,
+    );
+    virtual_cpus && usable.is_ok()
+}
+
+/// How guests are run here: for people.
+pub fn acceleration(virtual_time: bool) -> &'static str {
+    match (virtual_time, has_kvm()) {
+        (true, _) => "software, virtual time",
+        (_, true) => "KVM",
+        (_, false) => "software",
+    }
+}
+
+/// A process that does not outlive us.
+struct Guest(Child);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Machine {
+    /// Boots `kernel` with an initramfs; `folder` is for its files. `go_on` is asked now and then. What the guest has written to
+    /// its result.
+    ///
+    /// # Errors
+    /// No QEMU, or a guest that did not come to its end.
+    pub fn boot(
+        &self,
+        kernel: &Kernel,
+        initramfs: &Path,
+        folder: &Path,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<String, GuestError> {
+        let path = |name: &str| folder.join(name);
+        let disk = path("disk");
+        self.make_disk(&disk)?;
+        let (console, result) = (path("console"), path("result"));
+        let child = self
+            .command(kernel, initramfs, &disk, &console, &result)
+            .spawn();
+        let mut guest = Guest(child.map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => GuestError::Program {
+                program: QEMU,
+                package: "qemu-system-x86",
+            },
+            _ => GuestError::io(QEMU)(e),
+        })?);
+        let last_line = || {
+            let bytes = fs::read(&console).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let line = text.lines().rev().find(|l| !l.trim().is_empty());
+            line.unwrap_or("nothing").trim().to_owned()
+        };
+        let failed = |what: String| GuestError::Guest {
+            what,
+            console: last_line(),
+        };
+        let end = Instant::now() + self.patience;
+        let status = loop {
+            if let Some(status) = guest.0.try_wait().map_err(GuestError::io(QEMU))? {
+                break status;
+            }
+            if !go_on() {
+                return Err(failed("was interrupted".into()));
+            }
+            if Instant::now() > end {
+                let s = self.patience.as_secs();
+                return Err(failed(format!("has not ended in {s} s")));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        let written = fs::read(&result).unwrap_or_default();
+        let written = String::from_utf8_lossy(&written).replace('\r', "");
+        match written.strip_suffix(&format!("{END}\n")) {
+            Some(text) => Ok(text.to_owned()),
+            None => {
+                let mut said = String::new();
+                if let Some(mut errors) = guest.0.stderr.take() {
+                    let _ = std::io::Read::read_to_string(&mut errors, &mut said);
+                }
+                let said = said.lines().find(|l| !l.contains("warning"));
+                let said = said.map_or_else(|| status.to_string(), str::to_owned);
+                Err(failed(format!("ended early ({said})")))
+            }
+        }
+    }
+
+    /// An empty ext4 file system; the file takes what is written to it.
+    fn make_disk(&self, path: &Path) -> Result<(), GuestError> {
+        let making = || GuestError::io(format!("{}: the guest's disk", path.display()));
+        let file = fs::File::create(path).map_err(making())?;
+        file.set_len(self.disk_mib << 20).map_err(making())?;
+        let mut command = Command::new("mkfs.ext4");
+        // Single pages for writes, as the lab has them; no lazy work that would disturb a run.
+        command.args([
+            "-q",
+            "-F",
+            "-b",
+            "4096",
+            "-E",
+            "lazy_itable_init=0,lazy_journal_init=0",
+        ]);
+        command.arg(path);
+        run(command, "mkfs.ext4", "e2fsprogs").map(drop)
+    }
+
+    fn command(
+        &self,
+        kernel: &Kernel,
+        initramfs: &Path,
+        disk: &Path,
+        console: &Path,
+        result: &Path,
+    ) -> Command {
+        let mut c = Command::new(QEMU);
+        match (self.virtual_time, has_kvm()) {
+            (true, _) => {
+                c.args([
+                    "-accel",
+                    "tcg,thread=single,tb-size=256",
+                    "-icount",
+                    "shift=0,sleep=off",
+                ]);
+                c.args(["-rtc", "clock=vm,base=2026-01-01"]);
+            }
+            (_, true) => {
+                c.args(["-accel", "kvm"]);
+            }
+            (_, false) => {
+                c.args(["-accel", "tcg,thread=multi,tb-size=256"]);
+            }
+        }
+        let cpus = if self.virtual_time { 1 } else { self.cpus };
+        c.args(["-cpu", "max", "-smp", &cpus.to_string()]);
+        c.args(["-m", &self.memory_mib.to_string()]);
+        c.args(["-display", "none", "-no-reboot", "-nodefaults"]);
+        for port in [console, result] {
+            c.arg("-serial").arg(format!("file:{}", port.display()));
+        }
+        c.arg("-kernel")
+            .arg(&kernel.image)
+            .arg("-initrd")
+            .arg(initramfs);
+        c.arg("-drive").arg(format!(
+            "file={},format=raw,if=virtio,cache=unsafe,aio=threads",
+            disk.display()
+        ));
+        c.arg("-append").arg(
+            "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off random.trust_cpu=on oops=panic \
+             no_timer_check rdinit=/init -- kernel-guest",
+        );
+        c.stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        // Ctrl-C at the terminal is ours to handle.
+        c.process_group(0);
+        c
+    }
+}
