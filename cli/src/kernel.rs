@@ -1,6 +1,6 @@
 //! `coldset kernel`: traces on kernels in virtual machines.
 
-use crate::args::{play_args, KernelPlayArgs, OnOff};
+use crate::args::{play_args, GuestArgs, KernelPlayArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{print, Outputs, Wanted};
@@ -44,7 +44,7 @@ pub fn list() -> Result<Verdict, Failure> {
     Ok(Verdict::Good)
 }
 
-fn kernel(name: &str, args: &KernelPlayArgs) -> Result<Kernel, Failure> {
+fn kernel(name: &str, args: &GuestArgs) -> Result<Kernel, Failure> {
     if let Some(version) = name.strip_prefix("debian:") {
         return Ok(Cache::open()?.get(version)?);
     }
@@ -65,7 +65,7 @@ fn kernel(name: &str, args: &KernelPlayArgs) -> Result<Kernel, Failure> {
 }
 
 /// What guests of this trace are told, and what they run on.
-fn job(args: &KernelPlayArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
+fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     let pages = |name: &'static str, text: &str| -> Result<u64, Failure> {
         Ok(Size::parse(name, text)?.pages_of(trace.unique_pages))
     };
@@ -188,19 +188,22 @@ fn counters(answer: &Value) -> Option<(String, IndexMap<String, CounterSummary>)
     Some((label.clone(), each.collect()))
 }
 
-/// `coldset kernel play`.
+/// What a kernel did.
+pub struct Measured {
+    /// Kernel and policy, as a table calls it.
+    pub label: String,
+    /// Counters: mean and spread of the runs.
+    pub counters: IndexMap<String, CounterSummary>,
+    /// What it ran on, points, latencies.
+    pub played: Value,
+}
+
+/// Boots each kernel and plays the trace there.
 ///
 /// # Errors
-/// A trace that cannot be read, a kernel that is not to be had, no QEMU, a guest that fails.
-pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
-    let memory = Size::parse("memory", &args.memory)?;
-    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
-    let (job, machine) = job(args, &trace)?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        csv: args.rows.csv.as_deref(),
-        report: None,
-    })?;
+/// A kernel that is not to be had, no QEMU, a guest that fails.
+pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure> {
+    let (job, machine) = job(args, trace)?;
     let names = args.kernel.iter();
     let kernels: Vec<Kernel> = names
         .map(|name| kernel(name, args))
@@ -211,29 +214,50 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace for the guest", e))?;
     let stop = interrupted();
     let bar = Progress::new(kernels.len() as u64, "kernels");
-    let mut answers = IndexMap::new();
-    let mut measured = IndexMap::new();
+    let mut all = Vec::new();
     for kernel in &kernels {
         let answer = boot(kernel, &job, &machine, file.path(), || !stop())?;
         bar.step();
         let (label, counters) = counters(&answer).ok_or_else(|| {
             Failure::Surroundings(format!("{}: the guest answered nothing", kernel.name))
         })?;
-        answers.insert(label.clone(), answer["played"].clone());
-        measured.insert(label, counters);
+        all.push(Measured {
+            label,
+            counters,
+            played: answer["played"].clone(),
+        });
     }
     bar.finish();
-    let table = play::beside(&trace, &args.variants, memory, measured)?;
+    Ok(all)
+}
+
+/// `coldset kernel play`.
+///
+/// # Errors
+/// A trace that cannot be read, and as [`measure`].
+pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
+    let memory = Size::parse("memory", &args.guest.memory)?;
+    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        csv: args.rows.csv.as_deref(),
+        report: None,
+    })?;
+    let measured = measure(&args.guest, &trace)?;
+    let columns = measured
+        .iter()
+        .map(|m| (m.label.clone(), m.counters.clone()));
+    let table = play::beside(&trace, &args.variants, memory, columns.collect())?;
     let text = || {
         let mut out = format!(
             "{}: {} accesses; memory {}; guests in QEMU ({})\n",
             args.trace.display(),
             human(trace.ops.len() as f64),
             show_pages(table.memory.pages),
-            acceleration(args.virtual_time),
+            acceleration(args.guest.virtual_time),
         );
-        for answer in answers.values() {
-            let _ = writeln!(out, "{}", answer["machine"].as_str().unwrap_or_default());
+        for m in &measured {
+            let _ = writeln!(out, "{}", m.played["machine"].as_str().unwrap_or_default());
         }
         out.push('\n');
         out + &render_counters(&table, style(args.form.markdown))
@@ -241,11 +265,8 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let json = || {
         let all = replays_json(std::slice::from_ref(&table));
         let mut all: Value = serde_json::from_str(&all).expect("our own JSON");
-        all["played"] = answers
-            .iter()
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect::<serde_json::Map<_, _>>()
-            .into();
+        let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
+        all["played"] = played.collect::<serde_json::Map<_, _>>().into();
         format!("{all:#}\n")
     };
     outputs.write(

@@ -35,6 +35,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             LabCommand::Compare(a) => lab::compare::run(&a),
             LabCommand::Replay(a) => lab::replay::run(&a),
             LabCommand::Fidelity(a) => lab::fidelity::run(&a),
+            LabCommand::Validate(a) => lab::validate::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),
             LabCommand::Convert(a) => lab::convert::run(&a),
             LabCommand::Fuzz(a) => lab::fuzz::run(&a),

@@ -20,30 +20,9 @@ Asks apt, with package lists of its own, which are renewed once a day. What is p
     List,
 }
 
-/// Arguments of `kernel play`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  coldset kernel play trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
-  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --variants v72,base,v5
-  coldset kernel play trace.pageops --memory 16MiB --kernel arch/x86/boot/bzImage --modules DIR/lib/modules/7.3.0
-  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --virtual-time --disk-us 80
-
-A guest has one program, this one, and an empty ext4 disk. Packages of kernels are fetched with apt into a folder of the
-user's (COLDSET_CACHE, XDG_CACHE_HOME) and unpacked there; nothing is installed. QEMU runs with KVM where the CPU has
-it; in software, computing is some thirty times slower, and counters are as good.
-
-With --virtual-time an instruction takes a nanosecond and a disk inside the guest --disk-us a request, so that
-two runs agree.
-
-Needs: qemu-system-x86, e2fsprogs; for debian:VERSION apt and dpkg. Exit codes: 0 played, 2 usage, 3 environment.")]
-pub struct KernelPlayArgs {
-    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
-    /// How to read the trace.
-    #[command(flatten)]
-    pub reading: TraceArgs,
+/// Kernels, and how the trace is played on them.
+#[derive(Args, Clone, Debug)]
+pub struct GuestArgs {
     /// Kernels, separated by commas: debian:VERSION, or a bootable file
     #[arg(
         long,
@@ -88,6 +67,35 @@ pub struct KernelPlayArgs {
     /// Stop a guest that has not ended after so many seconds
     #[arg(long, value_name = "S", default_value_t = 1800)]
     pub timeout: u64,
+}
+
+/// Arguments of `kernel play`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --variants v72,base,v5
+  coldset kernel play trace.pageops --memory 16MiB --kernel arch/x86/boot/bzImage --modules DIR/lib/modules/7.3.0
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --virtual-time --disk-us 80
+
+A guest has one program, this one, and an empty ext4 disk. Packages of kernels are fetched with apt into a folder of the
+user's (COLDSET_CACHE, XDG_CACHE_HOME) and unpacked there; nothing is installed. QEMU runs with KVM where the CPU has
+it; in software, computing is some thirty times slower, and counters are as good.
+
+With --virtual-time an instruction takes a nanosecond and a disk inside the guest --disk-us a request, so that
+two runs agree.
+
+Needs: qemu-system-x86, e2fsprogs; for debian:VERSION apt and dpkg. Exit codes: 0 played, 2 usage, 3 environment.")]
+pub struct KernelPlayArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// The guests.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// Variants to replay in the lab, beside what was measured
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub variants: Vec<String>,

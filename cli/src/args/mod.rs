@@ -9,17 +9,21 @@ mod play;
 mod sweep;
 mod top;
 mod traces;
+mod validate;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
-pub use kernel::{KernelCommand, KernelPlayArgs};
+pub use forms::FormArgs;
+pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
 pub use traces::{
     AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, ReplayArgs, TraceArgs,
 };
+
+pub use validate::ValidateArgs;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -117,6 +121,8 @@ pub enum LabCommand {
     Inspect(InspectArgs),
     /// Replay what ran on a real kernel and compare the counters
     Fidelity(FidelityArgs),
+    /// Play a trace on kernels and replay it: prediction beside measurement, and the changes between kernels
+    Validate(ValidateArgs),
     /// List the costs of the simulated machine, or the switches of a variant
     Params(ParamsArgs),
     /// Convert a trace of any known format to pageops

@@ -18,6 +18,7 @@ pub mod replay;
 pub mod run;
 pub mod sweep;
 mod trace;
+pub mod validate;
 pub mod verify;
 
 pub(crate) use trace::load_trace;

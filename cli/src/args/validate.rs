@@ -1,0 +1,34 @@
+//! `coldset lab validate`.
+
+use super::kernel::GuestArgs;
+use super::{FormArgs, TraceArgs};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `validate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab validate trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
+  coldset lab validate trace.pageops --memory 25% --kernel debian:7.2 --repeat 5 --json -
+  coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2=base
+
+Each kernel plays the trace in a virtual machine (see: coldset kernel play), and the lab replays it with the variant of that
+kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. Of several kernels, each
+change from one to the next is compared, too.
+
+Exit code 1: a change of more than 3 % has another sign than predicted.")]
+pub struct ValidateArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// The guests.
+    #[command(flatten)]
+    pub guest: GuestArgs,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+}

@@ -1,0 +1,335 @@
+//! `coldset lab validate`: prediction beside measurement.
+
+use super::{load_trace, style};
+use crate::args::ValidateArgs;
+use crate::error::{Failure, Verdict};
+use crate::kernel::{measure, Measured};
+use crate::output::{Outputs, Wanted};
+use crate::play::beside;
+use coldset_lab::report::{human, Align, CounterSummary, Table};
+use coldset_lab::runner::{show_pages, Size};
+use coldset_lab::traces::PageIds;
+use indexmap::IndexMap;
+use serde_json::{json, Value};
+use std::fmt::Write as _;
+
+/// Rows: heading, counters that are summed.
+const ROWS: &[(&str, &[&str])] = &[
+    (
+        "refaults",
+        &["workingset_refault_file", "workingset_refault_anon"],
+    ),
+    ("scanned", &["pgscan"]),
+    ("stolen", &["pgsteal"]),
+    ("activated", &["pgactivate"]),
+    ("refilled", &["pgrefill"]),
+    (
+        "refaults activated",
+        &["workingset_activate_file", "workingset_activate_anon"],
+    ),
+    (
+        "refaults restored",
+        &["workingset_restore_file", "workingset_restore_anon"],
+    ),
+];
+
+/// A change that counts: below, a kernel's own repeats may differ as much.
+const CHANGE: f64 = 0.03;
+/// Counts below this are no basis for a ratio.
+const FEW: f64 = 100.0;
+
+type Counters = IndexMap<String, CounterSummary>;
+
+/// A kernel beside its variant.
+struct Pair {
+    kernel: String,
+    variant: String,
+    measured: Counters,
+    predicted: Counters,
+}
+
+impl Pair {
+    fn values(&self, counters: &[&str]) -> Option<(f64, f64)> {
+        let sum = |all: &Counters| {
+            let each = counters.iter().filter_map(|c| all.get(*c));
+            each.map(|c| c.mean.as_f64()).reduce(|a, b| a + b)
+        };
+        Some((sum(&self.measured)?, sum(&self.predicted)?))
+    }
+
+    /// Half the distance of the least and the greatest of the runs, as a share of the mean.
+    fn spread(&self, counters: &[&str]) -> f64 {
+        let all = counters.iter().filter_map(|c| self.measured.get(*c));
+        let runs: Vec<Vec<f64>> = all
+            .map(|c| c.per_seed.iter().map(|n| n.as_f64()).collect())
+            .collect();
+        let sums: Vec<f64> = (0..runs.first().map_or(0, Vec::len))
+            .map(|i| runs.iter().map(|r| r[i]).sum())
+            .collect();
+        let least = sums.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = sums.iter().copied().fold(0.0, f64::max);
+        let mean = sums.iter().sum::<f64>() / sums.len().max(1) as f64;
+        if mean > 0.0 {
+            (most - least) / 2.0 / mean
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The change of a counter from one kernel to the next, measured and predicted.
+struct Change {
+    name: &'static str,
+    measured: f64,
+    predicted: f64,
+}
+
+impl Change {
+    /// Too small to count, or of the same sign.
+    fn is_right(&self) -> bool {
+        self.measured.abs() <= CHANGE || self.measured.signum() == self.predicted.signum()
+    }
+
+    fn verdict(&self) -> &'static str {
+        let size = (self.predicted - self.measured).abs() <= self.measured.abs() / 5.0;
+        match self.measured.abs() <= CHANGE {
+            true => "no change to speak of",
+            false if !self.is_right() => "WRONG SIGN",
+            false if size => "right",
+            false => "right sign, another size",
+        }
+    }
+}
+
+fn changes(before: &Pair, after: &Pair) -> Vec<Change> {
+    let change = |&(name, counters): &(&'static str, &[&str])| {
+        let (from, to) = (before.values(counters)?, after.values(counters)?);
+        let enough = from.0.min(from.1) >= FEW;
+        enough.then(|| Change {
+            name,
+            measured: to.0 / from.0 - 1.0,
+            predicted: to.1 / from.1 - 1.0,
+        })
+    };
+    ROWS.iter().filter_map(change).collect()
+}
+
+/// The variant that is a kernel: by its version, or classic where the multi-gen LRU is off.
+fn variant_of(label: &str) -> Option<&'static str> {
+    let (version, policy) = label.split_once(' ')?;
+    let mut numbers = version
+        .split(['.', '+', '-', '~'])
+        .map_while(|n| n.parse::<u32>().ok());
+    let version = (numbers.next()?, numbers.next()?);
+    match (policy, version) {
+        ("classic", _) => Some("classic"),
+        (_, (6, 12)) => Some("v612"),
+        (_, (6, 14..)) => Some("v618"),
+        (_, (7, 2)) => Some("v72"),
+        (_, (7, 3..)) => Some("v73"),
+        _ => None,
+    }
+}
+
+fn percent(x: f64) -> String {
+    format!("{:+.1} %", x * 100.0)
+}
+
+fn pair_table(pair: &Pair) -> Table {
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new(vec![
+        ("", Align::Left),
+        right("measured"),
+        right("spread"),
+        right("predicted"),
+        right("error"),
+    ]);
+    for (name, counters) in ROWS {
+        let Some((measured, predicted)) = pair.values(counters) else {
+            continue;
+        };
+        if measured + predicted == 0.0 {
+            continue;
+        }
+        let error = match measured >= FEW {
+            true => percent(predicted / measured - 1.0),
+            false => "few".into(),
+        };
+        let spread = format!("±{:.1} %", pair.spread(counters) * 100.0);
+        let show = |x: f64| human(x.round());
+        table.row([
+            (*name).to_owned(),
+            show(measured),
+            spread,
+            show(predicted),
+            error,
+        ]);
+    }
+    table
+}
+
+fn change_table(changes: &[Change]) -> Table {
+    let mut table = Table::new(vec![
+        ("", Align::Left),
+        ("measured", Align::Right),
+        ("predicted", Align::Right),
+        ("verdict", Align::Left),
+    ]);
+    for c in changes {
+        let row = [
+            c.name.to_owned(),
+            percent(c.measured),
+            percent(c.predicted),
+            c.verdict().into(),
+        ];
+        table.row(row);
+    }
+    table
+}
+
+fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
+    let kernels = pairs.iter().zip(measured).map(|(p, m)| {
+        let rows = ROWS.iter().filter_map(|(name, counters)| {
+            let (measured, predicted) = p.values(counters)?;
+            let figures =
+                json!({"measured": measured, "predicted": predicted, "spread": p.spread(counters)});
+            Some(((*name).to_owned(), figures))
+        });
+        json!({
+            "kernel": p.kernel,
+            "variant": p.variant,
+            "machine": m.played["machine"],
+            "counters": rows.collect::<serde_json::Map<String, Value>>(),
+        })
+    });
+    let steps = pairs.windows(2).map(|w| {
+        let rows = changes(&w[0], &w[1]).into_iter().map(|c| {
+            let figures =
+                json!({"measured": c.measured, "predicted": c.predicted, "verdict": c.verdict()});
+            (c.name.to_owned(), figures)
+        });
+        json!({
+            "from": w[0].kernel,
+            "to": w[1].kernel,
+            "counters": rows.collect::<serde_json::Map<String, Value>>(),
+        })
+    });
+    let all = json!({"kernels": kernels.collect::<Vec<_>>(), "changes": steps.collect::<Vec<_>>()});
+    format!("{all:#}\n")
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// As `kernel play`; a kernel whose variant is not known and not named.
+pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
+    let memory = Size::parse("memory", &args.guest.memory)?;
+    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let outputs = Outputs::open(Wanted {
+        json: args.form.json.as_deref(),
+        ..Wanted::default()
+    })?;
+    let mut guest = args.guest.clone();
+    let named: Vec<Option<String>> = guest
+        .kernel
+        .iter_mut()
+        .map(|text| {
+            let (kernel, variant) = text.rsplit_once('=')?;
+            let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
+            *text = kernel;
+            Some(variant)
+        })
+        .collect();
+    let measured = measure(&guest, &trace)?;
+    let mut pairs = Vec::new();
+    for (m, named) in measured.iter().zip(named) {
+        let known = named.or_else(|| variant_of(&m.label).map(str::to_owned));
+        let variant = known.ok_or_else(|| {
+            Failure::Usage(format!(
+                "{}: no variant is this kernel; name one: KERNEL=VARIANT",
+                m.label
+            ))
+        })?;
+        let table = beside(
+            &trace,
+            std::slice::from_ref(&variant),
+            memory,
+            IndexMap::new(),
+        )?;
+        let predicted = table.result.variants.into_iter().next();
+        pairs.push(Pair {
+            kernel: m.label.clone(),
+            variant,
+            measured: m.counters.clone(),
+            predicted: predicted.map(|(_, counters)| counters).unwrap_or_default(),
+        });
+    }
+    let steps: Vec<Vec<Change>> = pairs.windows(2).map(|w| changes(&w[0], &w[1])).collect();
+    let good = steps.iter().flatten().all(Change::is_right);
+    let text = || {
+        let mut out = format!(
+            "{}: {} accesses; memory {}; {} run{} a kernel\n",
+            args.trace.display(),
+            human(trace.ops.len() as f64),
+            show_pages(memory.pages_of(trace.unique_pages)),
+            guest.repeat,
+            if guest.repeat == 1 { "" } else { "s" },
+        );
+        let style = style(args.form.markdown);
+        for p in &pairs {
+            let _ = writeln!(
+                out,
+                "\n{} beside {}\n\n{}",
+                p.kernel,
+                p.variant,
+                pair_table(p).text(style)
+            );
+        }
+        for (w, step) in pairs.windows(2).zip(&steps) {
+            let _ = writeln!(
+                out,
+                "\nfrom {} to {}\n\n{}",
+                w[0].kernel,
+                w[1].kernel,
+                change_table(step).text(style)
+            );
+        }
+        out
+    };
+    outputs.write_text_or_json(text, || json_of(&pairs, &measured))?;
+    Ok(Verdict::of(good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_have_their_variants() {
+        for (label, variant) in [
+            ("6.12.95+deb13-cloud-amd64 multi-gen", Some("v612")),
+            ("6.18.44-fc-v657 classic", Some("classic")),
+            ("6.18.15 multi-gen", Some("v618")),
+            ("7.2.12+deb14-cloud-amd64 multi-gen", Some("v72")),
+            ("7.4.0~rc1 multi-gen", Some("v73")),
+            ("5.10.0 multi-gen", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(variant_of(label), variant, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_wrong_sign_is_told() {
+        let change = |measured, predicted| Change {
+            name: "refaults",
+            measured,
+            predicted,
+        };
+        assert_eq!(change(0.02, -0.5).verdict(), "no change to speak of");
+        assert_eq!(change(0.10, 0.11).verdict(), "right");
+        assert_eq!(change(0.10, 0.30).verdict(), "right sign, another size");
+        assert_eq!(change(0.10, -0.01).verdict(), "WRONG SIGN");
+        assert!(!change(0.10, -0.01).is_right() && change(0.02, -0.5).is_right());
+    }
+}
