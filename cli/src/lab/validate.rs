@@ -57,8 +57,8 @@ impl Pair {
         Some((sum(&self.measured)?, sum(&self.predicted)?))
     }
 
-    /// Half the distance of the least and the greatest of the runs, as a share of the mean.
-    fn spread(&self, counters: &[&str]) -> f64 {
+    /// Half the distance of the least and the greatest of the runs, as a share of the mean; none of one run.
+    fn spread(&self, counters: &[&str]) -> Option<f64> {
         let all = counters.iter().filter_map(|c| self.measured.get(*c));
         let runs: Vec<Vec<f64>> = all
             .map(|c| c.per_seed.iter().map(|n| n.as_f64()).collect())
@@ -69,11 +69,7 @@ impl Pair {
         let least = sums.iter().copied().fold(f64::INFINITY, f64::min);
         let most = sums.iter().copied().fold(0.0, f64::max);
         let mean = sums.iter().sum::<f64>() / sums.len().max(1) as f64;
-        if mean > 0.0 {
-            (most - least) / 2.0 / mean
-        } else {
-            0.0
-        }
+        (sums.len() > 1 && mean > 0.0).then(|| (most - least) / 2.0 / mean)
     }
 }
 
@@ -155,7 +151,8 @@ fn pair_table(pair: &Pair) -> Table {
             true => percent(predicted / measured - 1.0),
             false => "few".into(),
         };
-        let spread = format!("±{:.1} %", pair.spread(counters) * 100.0);
+        let spread = pair.spread(counters);
+        let spread = spread.map_or_else(String::new, |s| format!("±{:.1} %", s * 100.0));
         let show = |x: f64| human(x.round());
         table.row([
             (*name).to_owned(),
