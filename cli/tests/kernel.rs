@@ -40,11 +40,11 @@ fn trace() -> String {
 #[test]
 fn a_released_kernel_does_what_the_lab_says() {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    let cache = coldset_guest::packages::Cache::open().unwrap();
+    let cache = coldset_guest::packages::Cache::open().ok();
     let known = [("6.18", "v618"), ("7.2", "v72")];
     let here: Vec<_> = known
         .iter()
-        .filter(|(k, _)| cache.here(k).is_some())
+        .filter(|(k, _)| cache.as_ref().is_some_and(|c| c.here(k).is_some()))
         .collect();
     if !has("qemu-system-x86_64") || !has("mkfs.ext4") || here.is_empty() {
         eprintln!(
