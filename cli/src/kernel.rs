@@ -3,7 +3,7 @@
 use crate::args::{play_args, GuestArgs, KernelPlayArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
-use crate::output::{print, Outputs, Wanted};
+use crate::output::{json_with, print, Outputs, Wanted};
 use crate::play;
 use crate::this::interrupted;
 use coldset_guest::image::Image;
@@ -11,7 +11,6 @@ use coldset_guest::job::Job;
 use coldset_guest::modules::{Modules, DISK_INSIDE, NEEDED, ZRAM};
 use coldset_guest::packages::{Cache, Kernel};
 use coldset_guest::vm::{acceleration, Machine};
-use coldset_lab::report::stats::Spread;
 use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{
     render_counters, replay_values, replays_json, show_pages, Progress, Size,
@@ -99,8 +98,6 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         fault_around: pages("fault-around", &args.fault_around)? * PAGE,
         swappiness: args.swappiness,
         zram_mib,
-        zram_algorithm: None,
-        dirty: None,
         disk_inside: args.virtual_time.then_some((disk_mib, args.disk_us * 1000)),
         arguments,
     };
@@ -174,12 +171,7 @@ fn counters(answer: &Value) -> Option<(String, IndexMap<String, CounterSummary>)
             .iter()
             .filter_map(number)
             .collect();
-        let spread = Spread::of(per_seed.iter().map(|n| n.as_f64()).collect())?;
-        Some(CounterSummary {
-            mean: Number::mean(&per_seed)?,
-            ci95: spread.ci95,
-            per_seed,
-        })
+        CounterSummary::of(per_seed)
     };
     let each = counters
         .as_object()?
@@ -263,11 +255,13 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         out + &render_counters(&table, style(args.form.markdown))
     };
     let json = || {
-        let all = replays_json(std::slice::from_ref(&table));
-        let mut all: Value = serde_json::from_str(&all).expect("our own JSON");
         let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
-        all["played"] = played.collect::<serde_json::Map<_, _>>().into();
-        format!("{all:#}\n")
+        let played = played.collect::<serde_json::Map<_, _>>().into();
+        json_with(
+            &replays_json(std::slice::from_ref(&table)),
+            "played",
+            played,
+        )
     };
     outputs.write(
         text,

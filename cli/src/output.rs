@@ -17,6 +17,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::write("standard output", e))
 }
 
+/// A result's JSON form with one thing more.
+pub fn json_with(text: &str, name: &str, more: serde_json::Value) -> String {
+    let mut all: serde_json::Value = serde_json::from_str(text).expect("our own JSON");
+    all[name] = more;
+    format!("{all:#}\n")
+}
+
 /// Where the forms of a result go; none: not at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {

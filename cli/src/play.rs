@@ -3,9 +3,8 @@
 use crate::args::{PlayArgs, PlayWorkerArgs};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
-use crate::output::{Outputs, Wanted};
+use crate::output::{json_with, Outputs, Wanted};
 use crate::this::{interrupted, this_command};
-use coldset_lab::report::stats::Spread;
 use coldset_lab::report::{human, Align, CounterSummary, Number, ReplayResult, Table};
 use coldset_lab::runner::{
     render_counters, replay_all, replay_values, replays_json, show_pages, Memory, Progress,
@@ -44,7 +43,6 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
             high: bytes("high", &args.high)?,
             low: bytes("low", &args.low)?,
             swap_max: bytes("swap-max", &args.swap_max)?,
-            swappiness: None,
         },
         cgroup: args.cgroup.clone(),
         exact_access: args.exact_access,
@@ -59,13 +57,7 @@ fn summary(runs: &[Played]) -> IndexMap<String, CounterSummary> {
     let names: std::collections::BTreeSet<&String> = names.collect();
     let of = |name: &String| {
         let value = |r: &Played| Number::Int(r.counters.get(name).copied().unwrap_or(0));
-        let per_seed: Vec<Number> = runs.iter().map(value).collect();
-        let spread = Spread::of(per_seed.iter().map(|v| v.as_f64()).collect())?;
-        Some(CounterSummary {
-            mean: Number::mean(&per_seed)?,
-            ci95: spread.ci95,
-            per_seed,
-        })
+        CounterSummary::of(runs.iter().map(value).collect())
     };
     names
         .into_iter()
@@ -197,8 +189,6 @@ fn text(args: &PlayArgs, trace: &Trace, table: &ReplayTable, runs: &[Played]) ->
 }
 
 fn json(table: &ReplayTable, runs: &[Played]) -> String {
-    let mut all: serde_json::Value =
-        serde_json::from_str(&replays_json(std::slice::from_ref(table))).expect("our own JSON");
     let point = |p: &coldset_play::Point| {
         let counters: BTreeMap<_, _> = p.counters.iter().collect();
         json!({"access": p.access, "time_ms": p.time.as_millis() as u64, "counters": counters})
@@ -217,13 +207,13 @@ fn json(table: &ReplayTable, runs: &[Played]) -> String {
             "killed_after": r.killed,
         })
     };
-    all["played"] = json!({
+    let played = json!({
         "machine": runs[0].machine.to_string(),
         "quiet_faults": runs[0].machine.quiet_faults,
         "machine_wide": runs[0].machine_wide,
         "runs": runs.iter().map(run).collect::<Vec<_>>(),
     });
-    format!("{all:#}\n")
+    json_with(&replays_json(std::slice::from_ref(table)), "played", played)
 }
 
 /// A trace that has been played.

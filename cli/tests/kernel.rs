@@ -2,39 +2,14 @@
 
 mod common;
 
-use common::temporary;
+use common::{coldset, random_trace, temporary};
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn kernel(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_coldset"))
-        .arg("kernel")
-        .args(arguments)
-        .output()
-        .expect("the command runs")
-}
-
-/// `pageops`: mapped reads at random, a few pages far more often than others. (Where a hot set just fits beside a scan, runs
-/// of one kernel differ by half.)
+/// Mapped reads. (Where a hot set just fits beside a scan, runs of one kernel differ by half.)
 fn trace() -> String {
-    let mut x = 88172645463325252u64;
-    let mut draw = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x
-    };
-    let mut bytes = Vec::new();
-    for _ in 0..60_000 {
-        let u = draw().min(draw()) as f64 / u64::MAX as f64;
-        let page = ((u * u * 6000.0) as u32 * 7919) % 6000;
-        bytes.extend([0; 4]);
-        bytes.extend(page.to_le_bytes());
-    }
-    let path = temporary("kernel.pageops");
-    fs::write(&path, bytes).unwrap();
-    path.to_str().unwrap().into()
+    random_trace("kernel.pageops", 0, 6000, 60_000)
 }
 
 #[test]
@@ -59,15 +34,18 @@ fn a_released_kernel_does_what_the_lab_says() {
             format!("--kernel=debian:{version}"),
             format!("--variants={variant}"),
         );
-        let out = kernel(&[
-            "play",
-            &trace,
-            "--memory=8MiB",
-            &kernel_of,
-            &variants,
-            "--json=-",
-            "--timeout=240",
-        ]);
+        let out = coldset(
+            "kernel",
+            &[
+                "play",
+                &trace,
+                "--memory=8MiB",
+                &kernel_of,
+                &variants,
+                "--json=-",
+                "--timeout=240",
+            ],
+        );
         assert!(
             out.status.success(),
             "{}",
@@ -120,7 +98,7 @@ fn what_is_missing_is_named() {
             "x",
         ),
     ] {
-        let out = kernel(&arguments);
+        let out = coldset("kernel", &arguments);
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(code), "{arguments:?}: {said}");
         assert!(said.contains(word) && said.lines().count() == 1, "{said}");

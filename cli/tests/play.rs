@@ -2,45 +2,14 @@
 
 mod common;
 
-use common::temporary;
+use common::{coldset, random_trace, temporary};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn play(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_coldset"))
-        .arg("play")
-        .args(arguments)
-        .output()
-        .expect("the command runs")
-}
-
-/// A `pageops` file of random accesses, a few pages far more often than others.
-fn trace(name: &str, kind: u8, pages: u32, accesses: u32) -> String {
-    let mut x = 88172645463325252u64;
-    let mut bytes = Vec::new();
-    for _ in 0..accesses {
-        let mut draw = || {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            x
-        };
-        // The smaller of two uniform numbers, squared.
-        let u = draw().min(draw()) as f64 / u64::MAX as f64;
-        let page = ((u * u * f64::from(pages)) as u32 * 7919) % pages;
-        bytes.extend([kind, 0, 0, 0]);
-        bytes.extend(page.to_le_bytes());
-    }
-    let path = temporary(name);
-    fs::write(&path, bytes).unwrap();
-    path.to_str().unwrap().into()
-}
 
 /// Plays it, if this machine lets us: it takes a memory cgroup to write to.
 fn played(arguments: &[&str]) -> Option<Value> {
-    let out = play(arguments);
+    let out = coldset("play", arguments);
     let said = String::from_utf8_lossy(&out.stderr);
     let no_cgroup = out.status.code() == Some(3) && said.contains("cgroup");
     if no_cgroup || said.contains("are memory themselves") {
@@ -67,7 +36,7 @@ fn the_kernel_does_what_the_lab_says() {
     let dir = temporary("played");
     fs::create_dir_all(&dir).unwrap();
     for (kind, name) in [(1, "pread"), (0, "mapped")] {
-        let trace = trace(name, kind, 6000, 60_000);
+        let trace = random_trace(name, kind, 6000, 60_000);
         let arguments = [
             trace.as_str(),
             "--memory=8MiB",
@@ -112,7 +81,7 @@ fn a_killed_worker_is_a_result() {
         eprintln!("SKIPPED: this machine has swap");
         return;
     }
-    let trace = trace("anon", 3, 6000, 20_000);
+    let trace = random_trace("anon", 3, 6000, 20_000);
     let dir = temporary("");
     let arguments = [
         trace.as_str(),
@@ -131,7 +100,7 @@ fn a_killed_worker_is_a_result() {
 
 #[test]
 fn what_cannot_be_is_said_in_one_line() {
-    let trace = trace("one", 1, 10, 10);
+    let trace = random_trace("one", 1, 10, 10);
     for (arguments, code, word) in [
         (vec![trace.as_str()], 2, "--memory"),
         (vec![&trace, "--memory=9bananas"], 2, "bananas"),
@@ -151,7 +120,7 @@ fn what_cannot_be_is_said_in_one_line() {
             "/nowhere.pageops",
         ),
     ] {
-        let out = play(&arguments);
+        let out = coldset("play", &arguments);
         let said = String::from_utf8_lossy(&out.stderr);
         if code == 3 && said.contains("cgroup") {
             continue;

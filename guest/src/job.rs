@@ -15,10 +15,6 @@ pub struct Job {
     pub swappiness: u16,
     /// MiB of swap on zram; 0: none.
     pub zram_mib: u64,
-    /// zram's compressor; none: as the kernel has it.
-    pub zram_algorithm: Option<String>,
-    /// vm.dirty_ratio and vm.dirty_background_ratio, if they are to be others.
-    pub dirty: Option<(u8, u8)>,
     /// Files on a disk inside the guest, of so many MiB, that takes so many ns a request; none: on the virtual disk.
     pub disk_inside: Option<(u64, u64)>,
     /// The command's arguments. It runs in [`FOLDER`], where the files are.

@@ -137,8 +137,8 @@ pub struct CounterSummary {
 }
 
 impl CounterSummary {
-    /// `None` for no values.
-    fn of(per_seed: Vec<Number>) -> Option<Self> {
+    /// Of these values, in the order of the seeds; `None` for no values.
+    pub fn of(per_seed: Vec<Number>) -> Option<Self> {
         let reals = per_seed.iter().map(|v| v.as_f64()).collect();
         Some(Self {
             mean: Number::mean(&per_seed)?,

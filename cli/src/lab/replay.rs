@@ -6,7 +6,7 @@ use super::style;
 use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, ReplayArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, Outputs};
+use crate::output::{command_line, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
@@ -195,9 +195,7 @@ fn json(
         (None, Some(reading)) => ("reading", reading),
         (None, None) => return text,
     };
-    let mut all: serde_json::Value = serde_json::from_str(&text).expect("our own JSON");
-    all[name] = more;
-    format!("{all:#}\n")
+    json_with(&text, name, more)
 }
 
 /// Runs the command.

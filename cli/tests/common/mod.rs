@@ -50,6 +50,37 @@ impl<const N: usize> Arguments for [&str; N] {
     }
 }
 
+/// `coldset GROUP ARGUMENTS`.
+pub fn coldset(group: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .arg(group)
+        .args(arguments)
+        .output()
+        .expect("the command runs")
+}
+
+/// A `pageops` file of random accesses, a few pages far more often than others.
+pub fn random_trace(name: &str, kind: u8, pages: u32, accesses: u32) -> String {
+    let mut x = 88172645463325252u64;
+    let mut draw = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x
+    };
+    let mut bytes = Vec::new();
+    for _ in 0..accesses {
+        // The smaller of two uniform numbers, squared.
+        let u = draw().min(draw()) as f64 / u64::MAX as f64;
+        let page = ((u * u * f64::from(pages)) as u32 * 7919) % pages;
+        bytes.extend([kind, 0, 0, 0]);
+        bytes.extend(page.to_le_bytes());
+    }
+    let path = temporary(name);
+    std::fs::write(&path, bytes).expect("a trace can be written");
+    path.to_str().expect("a path in UTF-8").into()
+}
+
 /// `coldset lab ARGUMENTS`.
 pub fn lab(arguments: &(impl Arguments + ?Sized)) -> Output {
     Command::new(env!("CARGO_BIN_EXE_coldset"))

@@ -61,7 +61,7 @@ fn set_up() -> Result<Job, String> {
     let mounted = mount(device.as_str(), FOLDER, "ext4", MountFlags::NOATIME, None);
     mounted.map_err(|e| format!("mounting {device}: {e}"))?;
     if job.zram_mib > 0 {
-        swap::zram(job.zram_mib, job.zram_algorithm.as_deref())?;
+        swap::zram(job.zram_mib)?;
     }
     std::env::set_current_dir(FOLDER).map_err(|e| format!("{FOLDER}: {e}"))?;
     Ok(job)
@@ -86,13 +86,6 @@ fn settings(job: &Job) {
         all.push((
             "/sys/kernel/mm/lru_gen/enabled",
             if on { "7" } else { "0" }.into(),
-        ));
-    }
-    if let Some((ratio, background)) = job.dirty {
-        all.push(("/proc/sys/vm/dirty_ratio", ratio.to_string()));
-        all.push((
-            "/proc/sys/vm/dirty_background_ratio",
-            background.to_string(),
         ));
     }
     for (path, value) in all {

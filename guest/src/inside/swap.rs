@@ -11,16 +11,10 @@ const DEVICE: &str = "/dev/zram0";
 const PAGE: usize = 4096;
 
 /// Makes `mib` MiB of it, and uses them.
-pub(super) fn zram(mib: u64, algorithm: Option<&str>) -> Result<(), String> {
+pub(super) fn zram(mib: u64) -> Result<(), String> {
     wait_for(DEVICE)?;
-    let set = |name: &str, value: &str| {
-        let path = format!("/sys/block/zram0/{name}");
-        fs::write(&path, value).map_err(|e| format!("{path}: {e}"))
-    };
-    if let Some(algorithm) = algorithm {
-        set("comp_algorithm", algorithm)?;
-    }
-    set("disksize", &format!("{mib}M"))?;
+    let size = "/sys/block/zram0/disksize";
+    fs::write(size, format!("{mib}M")).map_err(|e| format!("{size}: {e}"))?;
     make(mib << 20).map_err(|e| format!("{DEVICE}: {e}"))?;
     let device = c"/dev/zram0";
     // SAFETY: the name is a C string, and nothing of this process is touched.

@@ -9,7 +9,6 @@ use crate::replay::{
     replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayOptions, MEMORY_MIN,
 };
 use crate::runner::Progress;
-use crate::stats::Spread;
 use crate::traces::Trace;
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::samples::SAMPLED;
@@ -380,13 +379,7 @@ fn summary(runs: &[(IndexMap<String, Number>, Series)]) -> IndexMap<String, Coun
         .filter_map(|name| {
             let per_seed: Vec<Number> =
                 runs.iter().filter_map(|r| r.0.get(name).copied()).collect();
-            let spread = Spread::of(per_seed.iter().map(|v| v.as_f64()).collect())?;
-            let summary = CounterSummary {
-                mean: Number::mean(&per_seed)?,
-                ci95: spread.ci95,
-                per_seed,
-            };
-            Some((name.clone(), summary))
+            Some((name.clone(), CounterSummary::of(per_seed)?))
         })
         .collect()
 }

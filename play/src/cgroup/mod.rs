@@ -24,8 +24,6 @@ pub struct Limits {
     pub low: Option<u64>,
     /// `memory.swap.max`; version 1: what `memory.memsw.limit_in_bytes` allows beyond the limit.
     pub swap_max: Option<u64>,
-    /// `memory.swappiness`; version 1 only.
-    pub swappiness: Option<u16>,
 }
 
 /// A group. Made by us, it is removed when it is dropped.
@@ -72,23 +70,6 @@ impl Cgroup {
             version,
             path: path.to_owned(),
             ours: false,
-        })
-    }
-
-    /// A group below this one. This one may have no process of its own then.
-    ///
-    /// # Errors
-    /// No permission.
-    pub fn child(&self, name: &str) -> Result<Self, PlayError> {
-        if self.version == Version::V2 {
-            self.write("cgroup.subtree_control", "+memory")?;
-        }
-        let path = self.path.join(name);
-        fs::create_dir(&path).map_err(PlayError::denied(&path))?;
-        Ok(Self {
-            version: self.version,
-            path,
-            ours: true,
         })
     }
 
@@ -139,11 +120,7 @@ impl Cgroup {
                 None => {}
             }
         }
-        match limits.swappiness {
-            Some(_) if !v1 => Err(none("swappiness")),
-            Some(value) => self.write("memory.swappiness", &value.to_string()),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Moves a process into it. What the process has charged so far stays where it is.
