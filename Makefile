@@ -30,6 +30,10 @@ demo: setup ## build, then an experiment before and after, the sample trace over
 	$(CARGO) run --release -p coldset-pager --example budget
 	@scripts/show target/demo.html
 
+# Property tests draw the same cases each time; PROPTEST_RNG_SEED=$RANDOM make test draws others, and make soak does.
+PROPTEST_RNG_SEED ?= 1
+
+test: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
 test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	# The Python package is built while tests run, which leave a CPU idle now and then.
 	@log=$${CARGO_TARGET_DIR:-target}/test-python.log; \
@@ -80,6 +84,7 @@ soak: setup ## the pager's stress tests and models, each SECONDS long (SECONDS=3
 	  an_ordinary_user what_sync_has_acknowledged random_programs programs_that_failed
 	$(CARGO) test -p coldset-pager --features plants --test model -- --nocapture planted
 	COLDSET_SOAK_SECONDS=$(SECONDS) scripts/test-python -k arrays_hold
+	PROPTEST_CASES=4096 $(CARGO) test -p coldset-engine -p coldset-machine -p coldset-traces --lib
 
 fuzz: setup ## damaged traces and journals for SECONDS (SECONDS=3600 make fuzz): memory, panics, one line each
 	COLDSET_FUZZ_SECONDS=$(SECONDS) COLDSET_FUZZ_SEED=$${COLDSET_FUZZ_SEED:-$$RANDOM$$RANDOM} \

@@ -101,16 +101,15 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         disk_inside: args.virtual_time.then_some((disk_mib, args.disk_us * 1000)),
         arguments,
     };
+    // The trace is in memory once packed and once not.
+    let trace_mib = (trace.ops.len() as u64 * 16) >> 20;
+    let least = GUEST_MIB + mib(memory) + zram_mib + inside + trace_mib;
     let machine = Machine {
         cpus: args.cpus,
-        // The trace is in memory once packed and once not.
-        memory_mib: GUEST_MIB
-            + mib(memory)
-            + zram_mib
-            + inside
-            + ((trace.ops.len() as u64 * 16) >> 20),
+        memory_mib: args.guest_memory.map_or(least, |mib| mib.max(least)),
         disk_mib,
         virtual_time: args.virtual_time,
+        append: args.append.clone(),
         patience: Duration::from_secs(args.timeout),
     };
     Ok((job, machine))
@@ -202,7 +201,7 @@ pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure
         .collect::<Result<_, _>>()?;
     let file = tempfile::NamedTempFile::new();
     let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
-    let bytes: Vec<u8> = trace.ops.iter().flat_map(|op| op.to_bytes()).collect();
+    let bytes: Vec<u8> = trace.records().flatten().collect();
     fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace for the guest", e))?;
     let stop = interrupted();
     let bar = Progress::new(kernels.len() as u64, "kernels");

@@ -38,6 +38,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             LabCommand::Validate(a) => lab::validate::run(&a),
             LabCommand::Params(a) => lab::params::run(&a),
             LabCommand::Convert(a) => lab::convert::run(&a),
+            LabCommand::Export(a) => lab::export::run(&a),
             LabCommand::Fuzz(a) => lab::fuzz::run(&a),
             LabCommand::Mrc(a) => lab::mrc::run(&a),
             LabCommand::Inspect(a) => lab::inspect::run(&a),

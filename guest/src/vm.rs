@@ -20,6 +20,8 @@ pub struct Machine {
     pub disk_mib: u64,
     /// One CPU whose clock goes on by a nanosecond an instruction.
     pub virtual_time: bool,
+    /// More words of the kernel's command line.
+    pub append: String,
     /// The guest is stopped after so long.
     pub patience: Duration,
 }
@@ -185,10 +187,11 @@ impl Machine {
             "file={},format=raw,if=virtio,cache=unsafe,aio=threads",
             disk.display()
         ));
-        c.arg("-append").arg(
+        c.arg("-append").arg(format!(
             "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off random.trust_cpu=on oops=panic \
-             no_timer_check rdinit=/init -- kernel-guest",
-        );
+             no_timer_check rdinit=/init {} -- kernel-guest",
+            self.append
+        ));
         c.stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

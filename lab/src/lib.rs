@@ -7,6 +7,7 @@ pub mod charts;
 pub mod draw;
 pub mod experiment;
 pub mod experiments;
+pub mod export;
 pub mod fidelity;
 pub mod mrc;
 pub mod pages;

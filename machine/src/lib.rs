@@ -11,6 +11,7 @@
 //! | `vm` | faults, reverse map, walks, swap, the host side of reclaim |
 //! | `io` | buffered read and write, fsync, completions |
 //! | `daemon` | kswapd, flushers, OOM killers |
+//! | `record` | what tasks do, told to whoever records it |
 //! | `samples` | counters and lists over virtual time |
 
 pub mod check;
@@ -22,6 +23,7 @@ pub mod io;
 pub mod machine;
 pub mod mem;
 pub mod params;
+pub mod record;
 pub mod samples;
 mod sampling;
 pub mod sim;

@@ -7,6 +7,7 @@ use crate::io::read_ahead::ReadAhead;
 use crate::mem::folio::MAX_ORDER;
 use crate::mem::{Mapping, MappingId, Object, Slot};
 use crate::params::Params;
+use crate::record::Recorder;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
 use crate::vm::context_switches::ContextSwitches;
@@ -65,6 +66,8 @@ pub struct World {
     pub(crate) kernel: Option<KernelMemory>,
     pub(crate) check: bool,
     pub(crate) samples: Option<crate::samples::Samples>,
+    /// Is told what tasks do.
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) sim: Sim,
     pub(crate) me: Weak<RefCell<World>>,
     /// Who waits for a folio to be unlocked or written.
@@ -186,6 +189,7 @@ impl World {
             }),
             check: cfg.check,
             samples: None,
+            recorder: None,
             sim: sim.clone(),
             me: Weak::new(),
             folio_waits: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! The machine shared by all formats: cut the stream in lines or records, let the
 //! format decode each, number its pages, hand out one reference at a time.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::error::TraceError;
@@ -8,8 +9,9 @@ use super::numbering::{Id, Numbering};
 use super::op::{Op, OpKind};
 use super::options::{Access, PageIds, TraceOptions};
 use super::problem::{Position, Problem};
-use super::reading::{Loss, Tally};
+use super::reading::{Loss, Steps, Tally};
 use super::source::Source;
+use super::step::{Event, Step, StepKind};
 
 /// Longest line of a text trace, in bytes.
 const MAX_LINE: u64 = 4096;
@@ -78,6 +80,11 @@ pub(super) trait Decode {
         None
     }
 
+    /// The unit just decoded is a step of a task, and no reference.
+    fn step(&mut self) -> Option<Step> {
+        None
+    }
+
     /// What the unit just decoded says of events that were lost while recording.
     fn lost(&mut self) -> Option<Loss> {
         None
@@ -107,10 +114,21 @@ pub(super) struct Decoder<D> {
     unused: u64,
     /// Pages of all requests.
     pages: u64,
+    /// References given away.
+    given: u64,
+    steps: Steps,
+    /// Processes of tasks, as far as they are told: threads of one are one task here.
+    processes: HashMap<u16, u16>,
 }
 
 impl<D: Decode> Decoder<D> {
-    pub fn new(source: Source, format: D, options: &TraceOptions, tally: Tally) -> Decoder<D> {
+    pub fn new(
+        source: Source,
+        format: D,
+        options: &TraceOptions,
+        tally: Tally,
+        steps: Steps,
+    ) -> Decoder<D> {
         let unit = match D::FRAMING {
             Framing::Lines => Vec::new(),
             Framing::Records(bytes) => vec![0; bytes],
@@ -131,6 +149,9 @@ impl<D: Decode> Decoder<D> {
             lines: 0,
             unused: 0,
             pages: 0,
+            given: 0,
+            steps,
+            processes: HashMap::new(),
         }
     }
 
@@ -220,18 +241,20 @@ impl<D: Decode> Decoder<D> {
                 remedy: super::problem::CHECK_FORMAT,
             });
         }
-        let anon = request.kind.is_anon();
-        if *self.anon[usize::from(request.object)].get_or_insert(anon) != anon {
+        self.check_object(request.object, request.kind.is_anon())?;
+        self.pages = all;
+        Ok(())
+    }
+
+    /// An object is a file throughout, or it is not one.
+    fn check_object(&mut self, object: u8, anon: bool) -> Result<(), Problem> {
+        if *self.anon[usize::from(object)].get_or_insert(anon) != anon {
             return Err(Problem {
-                found: format!(
-                    "object {} as a file and as anonymous memory",
-                    request.object
-                ),
+                found: format!("object {object} as a file and as anonymous memory"),
                 expected: "one of the two throughout the trace",
                 remedy: "give anonymous memory an object number of its own",
             });
         }
-        self.pages = all;
         Ok(())
     }
 
@@ -250,6 +273,7 @@ impl<D: Decode> Decoder<D> {
                         .numbering
                         .page(object, id, page)
                         .map_err(|problem| self.malformed(problem))?;
+                    self.given += 1;
                     return Ok(Some(Op { page, ..op }));
                 }
                 self.request = None;
@@ -273,6 +297,12 @@ impl<D: Decode> Decoder<D> {
             match self.format.decode(unit) {
                 Ok(Some(request)) => self.accept(request)?,
                 Ok(None) => {
+                    if let Some(step) = self.format.step() {
+                        if let Err(problem) = self.take(step) {
+                            self.refuse(problem)?;
+                        }
+                        continue;
+                    }
                     self.unused += 1;
                     if let Some(loss) = self.format.lost() {
                         self.tally.lost(loss);
@@ -283,6 +313,37 @@ impl<D: Decode> Decoder<D> {
         }
     }
 
+    fn take(&mut self, step: Step) -> Result<(), Problem> {
+        if step.kind == StepKind::Process {
+            let Ok(process) = u16::try_from(step.value) else {
+                return Err(Problem {
+                    found: format!("process {}", step.value),
+                    expected: "a number below 65536",
+                    remedy: super::problem::CHECK_FORMAT,
+                });
+            };
+            self.processes.insert(step.task, process);
+            return Ok(());
+        }
+        if step.kind.is_of_file() {
+            self.check_object(step.object, false)?;
+        }
+        let (at, task) = (self.given, self.task(step.task));
+        self.steps.push(Event {
+            at,
+            step: Step { task, ..step },
+        });
+        Ok(())
+    }
+
+    /// Who a task is, here.
+    fn task(&self, task: u16) -> u16 {
+        match self.one_task {
+            true => 0,
+            false => self.processes.get(&task).copied().unwrap_or(task),
+        }
+    }
+
     fn adapted(&self, mut request: Request) -> Request {
         if self.access == Access::Mapped
             && request.id == Id::Foreign
@@ -290,9 +351,7 @@ impl<D: Decode> Decoder<D> {
         {
             request.kind = OpKind::MappedRead;
         }
-        if self.one_task {
-            request.task = 0;
-        }
+        request.task = self.task(request.task);
         request
     }
 }

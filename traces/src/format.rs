@@ -7,6 +7,7 @@ use super::decode::Decode;
 use super::error::TraceError;
 use super::fields::{blank_separated, comma_separated, parse};
 use super::op::Op;
+use super::step::Step;
 use crate::formats::{
     is_event, is_header, is_preamble, Blkparse, EventLine, Fio, Ftrace, Lackey, Perf, Style,
     CLOUDPHYSICS_HEADER, ORACLE_RECORD,
@@ -244,7 +245,8 @@ fn by_records(head: &[u8]) -> Option<Format> {
         return Some(Format::OracleGeneral);
     }
     if some_and_all(head, Op::BYTES, |record| {
-        record.try_into().ok().and_then(Op::from_bytes).is_some()
+        let bytes = record.try_into().expect("a chunk");
+        Op::from_bytes(bytes).is_some() || Step::from_bytes(bytes).is_some()
     }) {
         return Some(Format::PageOps);
     }

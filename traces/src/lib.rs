@@ -23,6 +23,7 @@ mod problem;
 mod reader;
 mod reading;
 mod source;
+mod step;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -36,6 +37,7 @@ pub use problem::{BadLine, Position, Problem};
 pub use reader::{open, Reader};
 pub use reading::{Reading, Tally};
 pub use source::{Packing, Progress, Source};
+pub use step::{Advice, Event, Step, StepKind};
 pub use trace::{load, ObjectInfo, Trace};
 
 /// Version of this crate.

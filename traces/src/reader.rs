@@ -10,8 +10,9 @@ use super::formats::*;
 use super::merge::{Runs, Windows};
 use super::op::Op;
 use super::options::TraceOptions;
-use super::reading::{Reading, Tally};
+use super::reading::{Reading, Steps, Tally};
 use super::source::{Progress, Source};
+use super::step::Event;
 
 type Ops = Box<dyn Iterator<Item = Result<Op, TraceError>> + Send>;
 
@@ -23,6 +24,9 @@ pub struct Reader {
     guessed: bool,
     progress: Progress,
     tally: Tally,
+    steps: Steps,
+    /// References are merged, and places between them are lost.
+    merges: bool,
     any: bool,
     done: bool,
 }
@@ -75,14 +79,17 @@ impl Reader {
                 }
             });
         };
-        let tally = Tally::default();
+        let (tally, steps) = (Tally::default(), Steps::default());
+        let shared = (tally.clone(), steps.clone());
         Ok(Reader {
             name: source.name().to_string(),
             format,
             guessed,
             progress: source.progress(),
-            ops: merged(decoder(source, format, options, tally.clone())?, options),
+            ops: merged(decoder(source, format, options, shared)?, options),
             tally,
+            steps,
+            merges: options.collapse || options.merge_window > 1,
             any: false,
             done: false,
         })
@@ -96,6 +103,22 @@ impl Reader {
     /// What is met on the way: lines, bad lines, lost events. Complete once the reader has ended.
     pub fn tally(&self) -> Tally {
         self.tally.clone()
+    }
+
+    /// The steps between the references that have been read.
+    ///
+    /// # Errors
+    /// [`TraceError::Option`]: references of a trace with steps are not merged.
+    pub(super) fn steps(&self) -> Result<Vec<Event>, TraceError> {
+        let steps = self.steps.take();
+        if self.merges && !steps.is_empty() {
+            return Err(TraceError::Option {
+                option: "merging",
+                found: format!("{}, which has steps between its accesses", self.name),
+                expected: "a trace of accesses only; leave --collapse and --merge-window out",
+            });
+        }
+        Ok(steps)
     }
 
     /// The format, given or recognised.
@@ -168,13 +191,14 @@ fn decoder(
     source: Source,
     format: Format,
     options: &TraceOptions,
-    tally: Tally,
+    shared: (Tally, Steps),
 ) -> Result<Ops, TraceError> {
     /// What every decoder is made with.
-    struct Make<'a>(Source, &'a TraceOptions, Tally);
+    struct Make<'a>(Source, &'a TraceOptions, (Tally, Steps));
     impl Make<'_> {
         fn of<D: Decode + Send + 'static>(self, format: D) -> Ops {
-            Box::new(Decoder::new(self.0, format, self.1, self.2))
+            let (tally, steps) = self.2;
+            Box::new(Decoder::new(self.0, format, self.1, tally, steps))
         }
     }
     if let Some(event) = options.events.first() {
@@ -186,10 +210,10 @@ fn decoder(
             });
         }
     }
-    let make = Make(source, options, tally);
+    let make = Make(source, options, shared);
     let page_shift = options.page_shift;
     Ok(match format {
-        Format::PageOps => make.of(PageOps),
+        Format::PageOps => make.of(PageOps::default()),
         Format::OracleGeneral => {
             let decode = OracleGeneral {
                 object_pages: options.object_pages,

@@ -1,8 +1,9 @@
-//! What was met while a trace was read: lines, bad lines, events lost by the recorder.
+//! What was met while a trace was read: lines, bad lines, events lost by the recorder; steps between the accesses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::problem::{BadLine, Problem};
+use super::step::Event;
 
 /// Bad lines kept for messages.
 const SHOWN: usize = 5;
@@ -80,5 +81,23 @@ impl Tally {
 
     pub(super) fn lines(&self, lines: u64, unused: u64) {
         self.with(|reading| (reading.lines, reading.unused) = (lines, unused));
+    }
+}
+
+/// The steps so far, shared as a [`Tally`] is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Steps(Arc<Mutex<Vec<Event>>>);
+
+impl Steps {
+    pub fn push(&self, event: Event) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(event);
+    }
+
+    /// All of them; none are left.
+    pub fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

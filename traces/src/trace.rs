@@ -8,6 +8,7 @@ use super::format::Format;
 use super::op::{Op, MAX_PAGES};
 use super::options::TraceOptions;
 use super::reader::{open, Reader};
+use super::step::{Event, Step};
 
 /// A file or an anonymous region of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +27,8 @@ pub struct ObjectInfo {
 pub struct Trace {
     /// The references in order; at least one.
     pub ops: Vec<Op>,
+    /// Steps between them, in order.
+    pub events: Vec<Event>,
     /// Different pages referenced, of all objects.
     pub unique_pages: u64,
     /// Objects by number.
@@ -58,19 +61,46 @@ impl Trace {
     /// # Errors
     /// The first error of the reader.
     pub fn read(
-        reader: Reader,
+        mut reader: Reader,
         mut progress: impl FnMut(u64, Option<u64>),
     ) -> Result<Trace, TraceError> {
         let count = reader.progress();
         let mut ops = Vec::new();
-        for op in reader {
+        for op in reader.by_ref() {
             ops.push(op?);
             if ops.len() % PROGRESS_INTERVAL == 0 {
                 progress(count.consumed(), count.total());
             }
         }
         progress(count.consumed(), count.total());
-        Ok(Trace::from_ops(ops))
+        Ok(Trace::from_ops(ops).with_events(reader.steps()?))
+    }
+
+    /// Its `pageops` records: version 1, or 2 if it has steps.
+    pub fn records(&self) -> impl Iterator<Item = [u8; Op::BYTES]> + '_ {
+        let version = (!self.events.is_empty()).then(|| Step::version().to_bytes());
+        let mut ops = self.ops.iter().copied().enumerate().peekable();
+        let mut events = self.events.iter().peekable();
+        let between = std::iter::from_fn(move || {
+            let at = ops.peek().map_or(u64::MAX, |&(at, _)| at as u64);
+            let event = events.next_if(|e| e.at <= at);
+            event
+                .map(|e| e.step.to_bytes())
+                .or_else(|| ops.next().map(|(_, op)| op.to_bytes()))
+        });
+        version.into_iter().chain(between)
+    }
+
+    /// With these steps, which are in the order of their places.
+    fn with_events(mut self, events: Vec<Event>) -> Trace {
+        for Event { step, .. } in &events {
+            self.tasks = self.tasks.max(u32::from(step.task) + 1);
+            let objects = usize::from(step.object) + 1;
+            if step.kind.is_of_file() && self.objects.len() < objects {
+                self.objects.resize_with(objects, Default::default);
+            }
+        }
+        Trace { events, ..self }
     }
 
     /// Totals up references that did not come from a file. Pages must be below
@@ -93,6 +123,7 @@ impl Trace {
         let objects: Vec<ObjectInfo> = objects.into_iter().map(|(info, _)| info).collect();
         Trace {
             ops,
+            events: Vec::new(),
             unique_pages: objects.iter().map(|o| u64::from(o.used)).sum(),
             objects,
             tasks,

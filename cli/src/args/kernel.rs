@@ -58,6 +58,12 @@ pub struct GuestArgs {
     /// CPUs of a guest
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub cpus: u32,
+    /// Memory of a guest, MiB; dirty limits depend on it [default: what the run needs]
+    #[arg(long, value_name = "MIB")]
+    pub guest_memory: Option<u64>,
+    /// More words of the kernel's command line, such as sysctl.vm.dirty_ratio=90
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    pub append: String,
     /// A nanosecond an instruction, and a disk inside the guest
     #[arg(long)]
     pub virtual_time: bool,

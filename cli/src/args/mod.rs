@@ -3,6 +3,7 @@
 mod checks;
 mod docs;
 mod experiments;
+mod export;
 mod forms;
 mod kernel;
 mod play;
@@ -14,13 +15,14 @@ mod validate;
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use export::ExportArgs;
 pub use forms::FormArgs;
 pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use top::TopArgs;
 pub use traces::{
-    AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, ReplayArgs, TraceArgs,
+    AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, PaceArg, ReplayArgs, TraceArgs,
 };
 
 pub use validate::ValidateArgs;
@@ -125,6 +127,8 @@ pub enum LabCommand {
     Validate(ValidateArgs),
     /// List the costs of the simulated machine, or the switches of a variant
     Params(ParamsArgs),
+    /// Write what the tasks of an experiment do as a trace, for real kernels
+    Export(ExportArgs),
     /// Convert a trace of any known format to pageops
     Convert(ConvertArgs),
     /// Throw random operations at a simulated machine and check it all the time

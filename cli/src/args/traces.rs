@@ -13,6 +13,15 @@ pub enum OnOff {
     Off,
 }
 
+/// Time between accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PaceArg {
+    /// As the trace has it.
+    Trace,
+    /// None.
+    None,
+}
+
 /// How reads of files are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccessArg {
@@ -135,9 +144,10 @@ pub struct ReplayArgs {
     )]
     pub read_ahead: String,
     /// Largest window of the page cache's read-ahead for preads and mapped files, as of a block device;
-    /// pages then keep the numbers of the trace. 0 as recorded: traces of pages contain read-ahead already
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "read_ahead", value_parser = clap::value_parser!(u32).range(0..=65_536))]
-    pub read_ahead_kb: u32,
+    /// pages then keep the numbers of the trace [default: 128 for traces that say what programs asked for, with
+    /// advice, as exported ones do; 0 for others, which contain read-ahead already]
+    #[arg(long, value_name = "N", conflicts_with = "read_ahead", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub read_ahead_kb: Option<u32>,
     /// Device of the files: a kind (see: coldset lab list), or delay:TIME, an NVMe drive whose writes take
     /// so much longer [default: nvme]
     #[arg(long, value_name = "KIND|delay:TIME", allow_hyphen_values = true)]
@@ -156,6 +166,9 @@ pub struct ReplayArgs {
     /// Time of accesses in seconds, linear between the points; statistics are read at each
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,
+    /// Time that tasks compute or sleep between accesses, of traces that have it
+    #[arg(long, value_enum, default_value = "none")]
+    pub pace: PaceArg,
     /// Replays with phases of the statistics fold spread over its interval (2 s); means over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub fold_phases: u64,

@@ -30,8 +30,8 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     };
     let write = || {
         let mut writer = PageOpsWriter::create(&args.output, packing)?;
-        for &op in &trace.ops {
-            writer.push(op)?;
+        for record in trace.records() {
+            writer.push_record(record)?;
         }
         writer.finish()
     };

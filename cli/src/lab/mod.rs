@@ -4,6 +4,7 @@ pub mod ablate;
 mod assign;
 pub mod compare;
 pub mod convert;
+pub mod export;
 pub mod fidelity;
 pub mod fuzz;
 pub mod inspect;

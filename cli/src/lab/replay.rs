@@ -4,7 +4,7 @@ use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
 use super::trace::{load_journal, load_trace};
-use crate::args::{BoundsArg, OnOff, ReplayArgs};
+use crate::args::{BoundsArg, OnOff, PaceArg, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
@@ -15,9 +15,11 @@ use coldset_lab::runner::{
     parse_device, render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs,
     Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
+use coldset_lab::traces::{Op, OpKind, PageIds, StepKind, Trace};
 use coldset_machine::ReadAhead;
 
+/// The kernel's default, KiB.
+const READ_AHEAD_KB: u32 = 128;
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
 
@@ -44,8 +46,8 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         }
     };
     let read_ahead = match args.read_ahead_kb {
-        0 => read_ahead,
-        kb => ReadAhead::Windows { kb },
+        None | Some(0) => read_ahead,
+        Some(kb) => ReadAhead::Windows { kb },
     };
     Ok(ReplayPlan {
         variants: Variant::parse_all(&args.variants, &args.set)?,
@@ -89,6 +91,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .map(|text| Low::parse(text))
             .collect::<Result<_, _>>()?,
         max: Vec::new(),
+        pace: args.pace == PaceArg::Trace,
         sample_points: 0,
     })
 }
@@ -106,10 +109,24 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
     plan.max = max;
 }
 
+/// The read-ahead asked for, KiB.
+fn kb(args: &ReplayArgs) -> u32 {
+    args.read_ahead_kb.unwrap_or(0)
+}
+
+/// A trace with advice says what programs asked for: the kernel's read-ahead comes on top. Others contain it.
+fn read_ahead_of_asked(plan: &mut ReplayPlan, args: &ReplayArgs, trace: &Trace) {
+    let mut steps = trace.events.iter().map(|e| e.step.kind);
+    let undecided = args.read_ahead_kb.is_none() && plan.read_ahead == ReadAhead::default();
+    if undecided && steps.any(|kind| kind == StepKind::Advise) {
+        plan.read_ahead = ReadAhead::Windows { kb: READ_AHEAD_KB };
+    }
+}
+
 /// A trace of nothing but faults contains read-ahead already.
 fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
     let pread = |kind| kind == OpKind::Pread;
-    if args.read_ahead_kb > 0 && !trace.ops.iter().any(|op| pread(op.kind)) {
+    if kb(args) > 0 && !trace.ops.iter().any(|op| pread(op.kind)) {
         return Err(Failure::Usage(format!(
             "--read-ahead-kb: {} has no reads through descriptors, and recorded faults have their read-ahead \
              behind them; leave it out",
@@ -136,7 +153,7 @@ fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
             "--dirty-ratio, --dirty-background-ratio",
             "no writes to files",
         )
-    } else if large && args.read_ahead_kb == 0 && !any(|op| op.kind == OpKind::WholeWrite) {
+    } else if large && kb(args) == 0 && !any(|op| op.kind == OpKind::WholeWrite) {
         (
             "--large-folios",
             "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
@@ -151,10 +168,10 @@ fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
 }
 
 /// What the trace holds, and what is not as it is by default.
-fn heading(trace: &Trace, args: &ReplayArgs) -> String {
-    let read_ahead = match args.read_ahead_kb {
-        0 => String::new(),
-        kb => format!(", read-ahead of {kb} KiB"),
+fn heading(trace: &Trace, args: &ReplayArgs, plan: &ReplayPlan) -> String {
+    let read_ahead = match plan.read_ahead {
+        ReadAhead::Windows { kb } => format!(", read-ahead of {kb} KiB"),
+        _ => String::new(),
     };
     let large = match args.large_folios {
         OnOff::On => ", large folios",
@@ -170,8 +187,8 @@ fn heading(trace: &Trace, args: &ReplayArgs) -> String {
     )
 }
 
-fn text(args: &ReplayArgs, trace: &Trace, tables: &[ReplayTable]) -> String {
-    let mut out = format!("{}: {}\n", args.trace.display(), heading(trace, args));
+fn text(args: &ReplayArgs, heading: &str, tables: &[ReplayTable]) -> String {
+    let mut out = format!("{}: {heading}\n", args.trace.display());
     for table in tables {
         out.push('\n');
         out.push_str(&render_replay(table, style(args.out.form.markdown)));
@@ -215,7 +232,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         }
         None => {
             // Neighbours are read ahead, or in one folio, so pages keep their numbers.
-            let page_ids = match (args.read_ahead_kb, args.large_folios) {
+            let page_ids = match (kb(args), args.large_folios) {
                 (0, OnOff::Off) => PageIds::default(),
                 _ => PageIds::Keep,
             };
@@ -225,6 +242,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &other
         }
     };
+    read_ahead_of_asked(&mut plan, args, trace);
     plan.limits(trace)?;
     check_read_ahead(args, trace)?;
     check_files(args, trace)?;
@@ -243,7 +261,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     outputs.write(
         || {
             let before = journal.as_ref().map(|j| j.text(&args.trace));
-            before.unwrap_or_default() + &text(args, trace, &tables)
+            before.unwrap_or_default() + &text(args, &heading(trace, args, &plan), &tables)
         },
         || json(journal.as_ref(), reading.as_ref(), &tables),
         || replay_values(&tables),
@@ -251,7 +269,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             let title = format!("Replay of {}", args.trace.display());
             pages::replay(
                 &title,
-                &(heading(trace, args) + "."),
+                &(heading(trace, args, &plan) + "."),
                 &plan.variants,
                 &tables,
                 json(journal.as_ref(), reading.as_ref(), &tables),

@@ -170,6 +170,10 @@ impl Writeback {
     }
 
     fn dirty_gone(&mut self, id: WbId, inode: ObjectId, pages: Pages) {
+        // A clean inode is not known here.
+        if pages == 0 {
+            return;
+        }
         let wb = self.wb_mut(id);
         debug_assert!(
             wb.reclaimable >= pages,

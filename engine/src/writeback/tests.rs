@@ -442,6 +442,17 @@ fn completion_arms_an_estimation() {
     assert_eq!(w.wb(wb).estimate.bandwidth, 26_850);
 }
 
+/// Nothing is asked of an inode of which nothing goes: it may be clean.
+#[test]
+fn no_pages_of_a_clean_inode_can_go() {
+    let (mut w, wb) = one_wb();
+    w.dirtied(wb, ObjectId(1), 3, 0);
+    w.clean_for_io(wb, ObjectId(1), 3, 0);
+    w.dirty_dropped(wb, ObjectId(1), 0, 0);
+    w.check();
+    assert!(w.wb(wb).inode(ObjectId(1)).is_none());
+}
+
 proptest! {
     /// Whatever happens, each dirty inode is on one list, counts agree, and a flusher run ends.
     #[test]

@@ -3,6 +3,7 @@
 use super::costs::{Costs, Deviation};
 use super::error::ExperimentError;
 use super::host::Host;
+use crate::export::Recording;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{Params, SwapConfig};
@@ -87,6 +88,8 @@ pub struct RunInput {
     pub asked: Asked,
     /// Samples over virtual time to keep of each machine, at most; 0 = none.
     pub sample_points: usize,
+    /// Is told what tasks do.
+    pub recording: Option<Arc<Recording>>,
 }
 
 impl RunInput {
@@ -106,6 +109,7 @@ impl RunInput {
             params: Vec::new(),
             asked: Asked::default(),
             sample_points: 0,
+            recording: None,
         }
     }
 

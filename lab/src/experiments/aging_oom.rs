@@ -145,7 +145,7 @@ async fn reader(m: Machine, ctx: Ctx, s: Rc<Load>, map: MappingId, start: u32, m
         while page < s.file_pages {
             let count = if s.stride == 1 { RUN } else { 1 };
             let count = count.min(s.file_pages - page);
-            let ran = m.world_mut().load_run(map, page, count);
+            let ran = m.load_run(&ctx, map, page, count);
             ctx.charge(TimeClass::User, u64::from(ran) * s.touch_ns);
             page += ran * s.stride;
             if ran < count {

@@ -6,6 +6,7 @@ pub mod inspect;
 mod player;
 pub mod run;
 mod stage;
+mod steps;
 
 pub use clock::Clock;
 pub use inspect::{Command, LruvecDump};
@@ -76,6 +77,8 @@ pub struct ReplayOptions {
     pub low: Vec<(u16, u64)>,
     /// memory.max of the memcg of a task, pages; likewise.
     pub max: Vec<(u16, u64)>,
+    /// Tasks take the time that the trace has between their accesses.
+    pub pace: bool,
     /// Run the invariant checks after every reclaim (slow).
     pub check: bool,
     /// Assignments `switch=value` on top of the variant.
@@ -111,6 +114,7 @@ impl ReplayOptions {
             fold_first: memory / FOLD_SHARE,
             low: Vec::new(),
             max: Vec::new(),
+            pace: false,
             check: false,
             set: Vec::new(),
             series: false,

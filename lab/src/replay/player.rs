@@ -7,8 +7,9 @@
 use super::counters::counters;
 use super::inspect::{self, Command, LruvecDump};
 use super::stage::{Memcgs, Places};
+use super::steps::run_of;
 use super::ReplayOptions;
-use crate::traces::{Op, OpKind, Trace};
+use crate::traces::{OpKind, Trace};
 use coldset_engine::reclaim::DebugError;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
@@ -17,21 +18,21 @@ use coldset_machine::{
 };
 
 /// The simulated process of one task of the trace.
-struct Process {
-    ctx: Ctx,
-    mm: MmId,
+pub(super) struct Process {
+    pub ctx: Ctx,
+    pub mm: MmId,
     /// By object, as far as it has used any.
-    views: Vec<Option<Box<View>>>,
+    pub views: Vec<Option<Box<View>>>,
 }
 
 /// An object as a process sees it.
-struct View {
-    file: OpenFile,
-    mapping: Option<MappingId>,
+pub(super) struct View {
+    pub file: OpenFile,
+    pub mapping: Option<MappingId>,
 }
 
 impl Process {
-    fn new(machine: &Machine, memcg: MemcgId, clock: InlineClock) -> Self {
+    pub fn new(machine: &Machine, memcg: MemcgId, clock: InlineClock) -> Self {
         let mm = machine.create_mm(memcg);
         Self {
             ctx: Ctx::inline(mm, memcg, clock),
@@ -41,7 +42,7 @@ impl Process {
     }
 
     #[inline]
-    fn view(&mut self, object: u8, objects: &[ObjectId]) -> &mut View {
+    pub fn view(&mut self, object: u8, objects: &[ObjectId]) -> &mut View {
         let at = usize::from(object);
         if self.views.len() <= at {
             self.views.resize_with(at + 1, || None);
@@ -120,14 +121,18 @@ pub(super) struct Records {
 /// A trace being played.
 pub(super) struct Player<'a> {
     pub run: MachineRun,
-    machine: Machine,
+    pub(super) machine: Machine,
     pub memcgs: Memcgs,
     pub records: Records,
-    trace: &'a Trace,
-    options: &'a ReplayOptions,
-    places: Places<'a>,
+    pub(super) trace: &'a Trace,
+    pub(super) options: &'a ReplayOptions,
+    pub(super) places: Places<'a>,
     /// By task of the trace.
-    processes: Vec<Option<Process>>,
+    pub(super) processes: Vec<Option<Process>>,
+    /// How the time of its processes goes on.
+    pub(super) clock: InlineClock,
+    /// Steps of the trace that have been played.
+    pub(super) stepped: usize,
     own: Option<OwnPages>,
     /// Accesses before this one have had their records brought into the CPU's cache.
     warmed: usize,
@@ -142,9 +147,9 @@ pub(super) struct Player<'a> {
 /// Most pages of one call that writes: 1 MiB, as programs do that copy.
 const WRITE_CALL_PAGES: usize = 256;
 /// Why every access has a process.
-const PRESENT: &str = "a task of the trace";
+pub(super) const PRESENT: &str = "a task of the trace";
 /// Why a miss has a view of its object, and a mapping where it needs one.
-const LOOKED_UP: &str = "made by the hit path";
+pub(super) const LOOKED_UP: &str = "made by the hit path";
 
 impl<'a> Player<'a> {
     pub fn new(
@@ -175,6 +180,8 @@ impl<'a> Player<'a> {
             options,
             places,
             processes,
+            clock,
+            stepped: 0,
             warmed: 0,
             points,
             sample_at: match options.sample_points {
@@ -195,6 +202,7 @@ impl<'a> Player<'a> {
         }
         let mut at = 0;
         loop {
+            at = self.steps(at)?;
             let until = self.tick(at);
             if at == self.trace.ops.len() {
                 return Ok(());
@@ -221,7 +229,8 @@ impl<'a> Player<'a> {
             self.read_statistics(at);
         }
         let point = self.points.last().map_or(usize::MAX, |&p| p as usize);
-        accesses.min(point).min(self.sample_at)
+        let step = self.next_step().unwrap_or(usize::MAX);
+        accesses.min(point).min(self.sample_at).min(step)
     }
 
     /// The program reads its statistics, which folds them.
@@ -340,13 +349,7 @@ impl<'a> Player<'a> {
     /// Writes of whole pages from `at` on that are one call: a trace has a line for each page, and large
     /// folios depend on how much is written at once.
     fn write_call(&self, at: usize) -> usize {
-        let first = self.trace.ops[at];
-        let next = |&(n, op): &(usize, &Op)| {
-            (op.kind, op.object, op.task) == (first.kind, first.object, first.task)
-                && op.page == first.page.wrapping_add(n as u32)
-        };
-        let call = self.trace.ops[at..].iter().take(WRITE_CALL_PAGES);
-        call.enumerate().take_while(next).count()
+        run_of(&self.trace.ops[at..], WRITE_CALL_PAGES)
     }
 
     /// Without a clock, memcg statistics are folded whenever `fold_every` accesses have missed.

@@ -66,6 +66,9 @@ fn present(trace: &Trace, named: impl Iterator<Item = u16>) -> Vec<bool> {
     for op in &trace.ops {
         present[usize::from(op.task)] = true;
     }
+    for event in &trace.events {
+        present[usize::from(event.step.task)] = true;
+    }
     for task in named {
         present[usize::from(task)] = true;
     }

@@ -10,16 +10,20 @@ pub use counts::Counts;
 pub use failure::Failure;
 
 use crate::experiment::{ExperimentError, Host, RunInput};
+use crate::export::Recording;
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};
 use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError};
 use coldset_report::{RunResult, Samples};
+use std::sync::Arc;
 
 /// A machine under load.
 pub struct Rig {
     run: MachineRun,
     failure: Failure,
+    /// Who records what its tasks do, and its name there.
+    recording: Option<(Arc<Recording>, String)>,
 }
 
 impl Rig {
@@ -28,9 +32,18 @@ impl Rig {
     /// # Errors
     /// Hardware or costs that no machine can have.
     pub fn new(input: &RunInput, host: Host) -> Result<Self, MachineError> {
+        let name = host.name.clone();
         let run = MachineRun::new(&config(input, host))?;
         let failure = Failure::new(&run.machine.sim);
-        Ok(Self { run, failure })
+        if let Some(recording) = &input.recording {
+            recording.begin(&name, &run.machine);
+        }
+        let recording = input.recording.clone().map(|r| (r, name));
+        Ok(Self {
+            run,
+            failure,
+            recording,
+        })
     }
 
     /// The machine.
@@ -60,6 +73,9 @@ impl Rig {
         let memcg = self.memcg()?;
         let tree = &mut self.run.machine.world_mut().engine.memcgs;
         tree.set_max(memcg, CounterKind::Memory, pages)?;
+        if let Some((recording, machine)) = &self.recording {
+            recording.limit(machine, pages);
+        }
         Ok(memcg)
     }
 

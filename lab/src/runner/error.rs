@@ -125,6 +125,22 @@ pub enum RunnerError {
     /// Two files that cannot be compared.
     #[error(transparent)]
     Compare(#[from] crate::compare::CompareError),
+    /// A machine whose tasks do nothing that a trace has.
+    #[error("{experiment}: no task does anything on its machine '{machine}'; name another with --machine, or another experiment")]
+    Idleness {
+        /// Name of the experiment.
+        experiment: &'static str,
+        /// Name of the machine.
+        machine: String,
+    },
+    /// A trace cannot name all of them.
+    #[error("more than {most} {what}: a trace cannot name them all; choose a smaller --scale or --param, or stop earlier with --accesses")]
+    Export {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many a trace can name.
+        most: u32,
+    },
     /// Threads cannot be had.
     #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
     Threads {

@@ -54,6 +54,8 @@ pub struct ReplayPlan {
     pub dirty: DirtySettings,
     /// Time by access.
     pub clock: Option<Clock>,
+    /// Tasks take the time that the trace has between their accesses.
+    pub pace: bool,
     /// Replays with phases of the statistics fold spread over its interval.
     pub fold_phases: u64,
     /// Without a clock: misses from fold to fold, a share is one of the limit; none: limit/8.
@@ -115,6 +117,7 @@ impl ReplayPlan {
             bounds: false,
             low: Vec::new(),
             max: Vec::new(),
+            pace: false,
             sample_points: 0,
         }
     }
@@ -183,6 +186,7 @@ impl ReplayPlan {
         o.low = self.low.iter().map(pages).collect();
         o.max = self.max.iter().map(pages).collect();
         o.set.clone_from(&variant.set);
+        o.pace = self.pace;
         // The first phase is as good as any.
         o.sample_points = if phase == 0 { self.sample_points } else { 0 };
         o

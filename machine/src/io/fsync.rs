@@ -3,6 +3,7 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
+use crate::record::Deed;
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use coldset_engine::{Flags, ObjectId};
@@ -13,6 +14,7 @@ impl Machine {
     /// # Errors
     /// The first device error that no fsync has reported yet, or one since this fsync began; the pages stay dirty.
     pub async fn fsync(&self, ctx: &Ctx, object: ObjectId) -> Result<(), OpError> {
+        self.w.borrow_mut().record(ctx, Deed::Fsync(object));
         let errors_before = self.w.borrow().objects[object.idx()].last_error.1;
         let mut at = 0;
         loop {

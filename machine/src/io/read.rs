@@ -39,6 +39,11 @@ impl OpenFile {
         self.window.set(self.window.get().advise(advice));
     }
 
+    /// The advice given.
+    pub fn advice(&self) -> Advice {
+        self.window.get().advice()
+    }
+
     /// A read has ended before `page`.
     #[inline]
     fn ended(&self, page: u32) {
@@ -156,6 +161,7 @@ impl Machine {
         pages: u32,
     ) -> Result<(), OpError> {
         let object = file.object;
+        self.w.borrow_mut().record_read(ctx, file, page, pages);
         let (mut at, end) = (page, page + pages);
         loop {
             let next = {

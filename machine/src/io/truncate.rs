@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::folio::pages_of;
+use crate::record::Deed;
 use crate::mem::{Pte, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
@@ -14,6 +15,9 @@ impl Machine {
     /// Drops the pages of a file of a device from `page` on: they read as zeros, and what was dirty is not
     /// written. The object keeps its length. Waits for I/O that is under way there.
     pub async fn truncate(&self, ctx: &Ctx, object: ObjectId, page: u32) {
+        self.w
+            .borrow_mut()
+            .record(ctx, Deed::Truncate(object, page));
         let mut at = page;
         loop {
             let busy = {

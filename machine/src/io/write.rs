@@ -5,6 +5,7 @@ use super::read_ahead::Window;
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
+use crate::record::Deed;
 use crate::mem::Backing;
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
@@ -118,6 +119,15 @@ impl Machine {
         pages: u32,
         whole: bool,
     ) -> Result<(), OpError> {
+        self.w.borrow_mut().record(
+            ctx,
+            Deed::Write {
+                object,
+                page,
+                pages,
+                whole,
+            },
+        );
         let (mut at, end) = (page, page + pages);
         while at < end {
             if whole && self.w.borrow().order_of_write(object, at..end) > 0 {

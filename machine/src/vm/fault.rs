@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::io::page_in::Purpose;
 use crate::io::read_ahead::Window;
 use crate::machine::Machine;
+use crate::record::Deed;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
@@ -159,6 +160,7 @@ impl Machine {
     ) -> Result<(), OpError> {
         {
             let mut w = self.w.borrow_mut();
+            w.record_touch(ctx, mapping, entry, 1, write);
             if w.touch(mapping, entry, write) || w.touch_stale(ctx, mapping, entry, write) {
                 w.tlb.used(ctx.cpu());
                 return Ok(());
@@ -179,6 +181,9 @@ impl Machine {
         entry: u32,
         pages: u32,
     ) -> Result<(), OpError> {
+        self.w
+            .borrow_mut()
+            .record_touch(ctx, mapping, entry, pages, false);
         for e in entry..entry + pages {
             if self.w.borrow_mut().touch(mapping, e, false) {
                 continue;
@@ -431,6 +436,7 @@ impl Machine {
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
     pub fn exit_mm(&self, ctx: &Ctx, mm: coldset_engine::MmId) {
         let mut w = self.w.borrow_mut();
+        w.record(ctx, Deed::Exit);
         w.engine.lru_add_drain(ctx.cpu());
         for id in w.mms[mm.idx()].mappings.clone() {
             w.unmap_all(ctx, id);
@@ -500,7 +506,11 @@ impl World {
     /// have been.
     fn unmap_begin(&mut self, ctx: &Ctx, mapping: MappingId) -> Option<u32> {
         let m = &mut self.mappings[mapping.0 as usize];
-        m.alive = false;
+        if std::mem::replace(&mut m.alive, false) {
+            let object = m.object;
+            self.record(ctx, Deed::Unmap(object));
+        }
+        let m = &mut self.mappings[mapping.0 as usize];
         if m.is_empty() {
             return None;
         }

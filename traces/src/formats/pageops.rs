@@ -1,11 +1,14 @@
 //! `pageops`, the format of this project: little-endian records of 8 bytes,
-//! `u8` kind, `u8` object, `u16` task, `u32` page, without a header.
+//! `u8` kind, `u8` object, `u16` task, `u32` page or value.
 //!
 //! Kinds: 0 mapped read of one byte, 1 `pread` of one byte, 2 `pwrite` of one byte,
 //! 3 store to anonymous memory; extensions: 4 load from anonymous memory, 5 write of a whole page
 //! of a file, 6 store of one byte through a mapping of a file. An object is
 //! a file or an anonymous region throughout; pages are indices below 2^31 and are kept
 //! as they are.
+//!
+//! Version 2 has steps between the accesses, of the kinds of [`StepKind`]; its first record says so. Version 1 has no
+//! header.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -16,20 +19,68 @@ use crate::error::TraceError;
 use crate::numbering::Id;
 use crate::op::{Op, OpKind};
 use crate::problem::Problem;
+use crate::step::{Step, StepKind};
 
-pub(crate) struct PageOps;
+/// Reads both versions.
+#[derive(Default)]
+pub(crate) struct PageOps {
+    /// A record has been read.
+    begun: bool,
+    /// The file says that it has steps.
+    has_steps: bool,
+    /// The step just read.
+    step: Option<Step>,
+}
+
+impl PageOps {
+    fn take_step(&mut self, step: Step, is_first: bool) -> Result<(), Problem> {
+        let problem = |found, expected| Problem {
+            found,
+            expected,
+            remedy: crate::problem::CHECK_FORMAT,
+        };
+        match (step.kind, is_first) {
+            (StepKind::Version, true) if step.value == Step::VERSION => self.has_steps = true,
+            (StepKind::Version, true) => {
+                let found = format!("version {}", step.value);
+                return Err(Problem {
+                    remedy: "read it with the version of this program that wrote it",
+                    ..problem(found, "version 2, or 1, which has no such record")
+                });
+            }
+            (StepKind::Version, false) => {
+                let found = "a second record of a version".into();
+                return Err(problem(found, "one, at the beginning"));
+            }
+            _ if !self.has_steps => {
+                let found = format!("a step of kind {}", step.kind as u8);
+                return Err(problem(
+                    found,
+                    "steps only in a file that begins with version 2",
+                ));
+            }
+            _ => self.step = Some(step),
+        }
+        Ok(())
+    }
+}
 
 impl Decode for PageOps {
     const FRAMING: Framing = Framing::Records(Op::BYTES);
 
     fn decode(&mut self, record: &[u8]) -> Result<Option<Request>, Problem> {
+        let is_first = !std::mem::replace(&mut self.begun, true);
+        let bytes: [u8; Op::BYTES] = record.try_into().expect("a whole record");
+        if let Some(step) = Step::from_bytes(bytes) {
+            return self.take_step(step, is_first).map(|()| None);
+        }
         let kind = OpKind::from_u8(record[0]).ok_or_else(|| Problem {
-            found: format!("kind {}", record[0]),
+            found: format!("kind {} with the value {}", record[0], value(bytes)),
             expected: "0 mapped read, 1 pread, 2 pwrite, 3 anonymous store, 4 anonymous load, \
-                       5 whole write, 6 mapped store",
+                       5 whole write, 6 mapped store, or a step, 32 to 42",
             remedy: crate::problem::CHECK_FORMAT,
         })?;
-        let page = u64::from(u32::from_le_bytes(record[4..].try_into().expect("4 bytes")));
+        let page = u64::from(value(bytes));
         Ok(Some(Request {
             kind,
             object: record[1],
@@ -38,6 +89,15 @@ impl Decode for PageOps {
             pages: page..page + 1,
         }))
     }
+
+    fn step(&mut self) -> Option<Step> {
+        self.step.take()
+    }
+}
+
+/// Page or value of a record.
+fn value([.., v0, v1, v2, v3]: [u8; Op::BYTES]) -> u32 {
+    u32::from_le_bytes([v0, v1, v2, v3])
 }
 
 /// How a written trace is packed.
@@ -105,7 +165,30 @@ impl PageOpsWriter {
     /// # Errors
     /// [`TraceError::Write`]: for instance the disk is full.
     pub fn push(&mut self, op: Op) -> Result<(), TraceError> {
-        let bytes = op.to_bytes();
+        self.write(op.to_bytes())?;
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Appends one step. The first record of a file that has steps is [`Step::version`].
+    ///
+    /// # Errors
+    /// As [`PageOpsWriter::push`].
+    pub fn push_step(&mut self, step: Step) -> Result<(), TraceError> {
+        self.write(step.to_bytes())
+    }
+
+    /// Appends one record of a [`Trace`](crate::Trace).
+    ///
+    /// # Errors
+    /// As [`PageOpsWriter::push`].
+    pub fn push_record(&mut self, record: [u8; Op::BYTES]) -> Result<(), TraceError> {
+        self.write(record)?;
+        self.written += u64::from(Op::from_bytes(record).is_some());
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: [u8; Op::BYTES]) -> Result<(), TraceError> {
         let result = match &mut self.out {
             Out::Plain(out) => out.write_all(&bytes),
             Out::Zstd(out) => out.write_all(&bytes),
@@ -113,9 +196,7 @@ impl PageOpsWriter {
         result.map_err(|source| TraceError::Write {
             name: self.name.clone(),
             source,
-        })?;
-        self.written += 1;
-        Ok(())
+        })
     }
 
     /// Completes the file; returns the number of references written.

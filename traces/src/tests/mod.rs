@@ -8,6 +8,7 @@ mod public;
 mod recorded;
 mod round_trip;
 mod sample;
+mod steps;
 
 use std::fs;
 use std::path::PathBuf;

@@ -155,6 +155,10 @@ impl FileWindow {
         Self { advice, ..self }
     }
 
+    pub(crate) fn advice(self) -> Advice {
+        self.advice
+    }
+
     /// A read has ended before `page`.
     pub(crate) fn ended(self, page: u32) -> Self {
         Self { last: page, ..self }

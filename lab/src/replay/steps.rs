@@ -1,0 +1,136 @@
+//! Plays what a trace has between its accesses.
+
+use super::player::{Player, Process};
+use crate::traces::{self, Op, OpKind, Step, StepKind};
+use coldset_machine::sim::TimeClass;
+use coldset_machine::{Advice, OpError};
+
+impl Player<'_> {
+    /// The access before which the next step comes, or none.
+    pub(super) fn next_step(&self) -> Option<usize> {
+        let event = self.trace.events.get(self.stepped)?;
+        Some(event.at as usize)
+    }
+
+    /// Plays the steps before access `at`, and the calls that they announce. Returns the next access.
+    pub(super) fn steps(&mut self, mut at: usize) -> Result<usize, (usize, OpError)> {
+        while let Some(event) = self.trace.events.get(self.stepped) {
+            if event.at > at as u64 {
+                break;
+            }
+            self.stepped += 1;
+            let step = event.step;
+            let done = match step.kind {
+                StepKind::Call => self.call(at, step.value as usize),
+                _ => self.step(step).map(|()| 0),
+            };
+            at += done.map_err(|e| (at, e))?;
+        }
+        Ok(at)
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), OpError> {
+        let task = usize::from(step.task);
+        let Some(process) = self.processes[task].as_mut() else {
+            return Ok(());
+        };
+        let (machine, run) = (&self.machine, &mut self.run);
+        let object = || self.places.ids[usize::from(step.object)];
+        match step.kind {
+            StepKind::Fsync => {
+                run.run_inline(&process.ctx, machine.fsync(&process.ctx, object()))?;
+            }
+            StepKind::Truncate | StepKind::Unlink => {
+                let page = match step.kind {
+                    StepKind::Truncate => step.value,
+                    _ => 0,
+                };
+                run.run_inline(&process.ctx, machine.truncate(&process.ctx, object(), page));
+            }
+            StepKind::Advise => {
+                if let Some(advice) = traces::Advice::from_u32(step.value) {
+                    let view = process.view(step.object, &self.places.ids);
+                    view.file.advise(advice_of(advice));
+                }
+            }
+            StepKind::Unmap => {
+                let view = process.views.get_mut(usize::from(step.object));
+                let mapping = view.and_then(|v| v.as_mut()?.mapping.take());
+                if let Some(mapping) = mapping {
+                    run.run_inline(&process.ctx, machine.unmap(&process.ctx, mapping));
+                }
+            }
+            StepKind::Exit => {
+                run.catch_up(&process.ctx);
+                machine.exit_mm(&process.ctx, process.mm);
+                let memcg = process.ctx.memcg;
+                *process = Process::new(machine, memcg, self.clock);
+            }
+            StepKind::Think if self.options.pace => {
+                let ctx = &process.ctx;
+                run.catch_up(ctx);
+                let until = ctx.now() + u64::from(step.value);
+                run.run_inline(ctx, ctx.sleep_until(TimeClass::Idle, until));
+            }
+            // Numbers of phases are for who plays on a kernel; processes and the version concern the reader.
+            StepKind::Think
+            | StepKind::Phase
+            | StepKind::Process
+            | StepKind::Call
+            | StepKind::Version => {}
+        }
+        Ok(())
+    }
+
+    /// The next accesses, `most` at most, as one call: those to pages one after the other. Returns how many.
+    fn call(&mut self, at: usize, most: usize) -> Result<usize, OpError> {
+        let ops = &self.trace.ops[at..];
+        let Some(&first) = ops.first() else {
+            return Ok(0);
+        };
+        let pages = run_of(ops, most);
+        match first.kind {
+            OpKind::Pread | OpKind::Pwrite | OpKind::WholeWrite => {}
+            _ => return Ok(0),
+        }
+        let process = self.processes[usize::from(first.task)].as_mut();
+        let process = process.expect(super::player::PRESENT);
+        let file = &process.view(first.object, &self.places.ids).file;
+        let (object, count) = (file.object, pages as u32);
+        let ctx = &process.ctx;
+        if let Some(clock) = &self.options.clock {
+            ctx.set_clock(clock.at(at as u64));
+        }
+        let (machine, run) = (&self.machine, &mut self.run);
+        if first.kind == OpKind::Pread {
+            let view = process.views[usize::from(first.object)].as_ref();
+            let file = &view.expect(super::player::LOOKED_UP).file;
+            run.run_inline(ctx, machine.read(ctx, file, first.page, count))?;
+        } else {
+            let whole = first.kind == OpKind::WholeWrite;
+            run.run_inline(ctx, machine.write(ctx, object, first.page, count, whole))?;
+        }
+        machine.world_mut().engine.mm_ran(process.mm, 0);
+        Ok(pages)
+    }
+}
+
+/// How many of the first accesses are alike, to pages one after the other.
+pub(super) fn run_of(ops: &[Op], most: usize) -> usize {
+    let Some(first) = ops.first() else {
+        return 0;
+    };
+    let next = |&(n, op): &(usize, &Op)| {
+        (op.kind, op.object, op.task) == (first.kind, first.object, first.task)
+            && op.page == first.page.wrapping_add(n as u32)
+    };
+    ops.iter().take(most).enumerate().take_while(next).count()
+}
+
+fn advice_of(advice: traces::Advice) -> Advice {
+    match advice {
+        traces::Advice::Normal => Advice::Normal,
+        traces::Advice::Random => Advice::Random,
+        traces::Advice::Sequential => Advice::Sequential,
+    }
+}
