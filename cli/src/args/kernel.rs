@@ -62,7 +62,12 @@ pub struct GuestArgs {
     #[arg(long, value_name = "MIB")]
     pub guest_memory: Option<u64>,
     /// More words of the kernel's command line, such as sysctl.vm.dirty_ratio=90
-    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
     pub append: String,
     /// A nanosecond an instruction, and a disk inside the guest
     #[arg(long)]

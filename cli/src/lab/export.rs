@@ -8,7 +8,9 @@ use crate::output::Outputs;
 use coldset_lab::experiment::Host;
 use coldset_lab::export::{export, Part, Summary};
 use coldset_lab::report::human;
-use coldset_lab::runner::{check_asked, check_params, experiment, show_pages, RunnerError, Variant};
+use coldset_lab::runner::{
+    check_asked, check_params, experiment, show_pages, RunnerError, Variant,
+};
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
 use coldset_machine::SwapConfig;
 use serde_json::json;

@@ -22,6 +22,8 @@ pub(super) fn make(mib: u64, ns: u64) -> Result<String, String> {
         ("irqmode", 2),
         ("completion_nsec", ns),
         ("blocksize", 4096),
+        // No request waits for another: a delay, not a rate.
+        ("hw_queue_depth", 1024),
         ("power", 1),
     ] {
         let path = format!("{folder}/{name}");

@@ -185,6 +185,13 @@ pub const DEVIATIONS: &[Deviation] = &[
         source: SOURCE_FREE,
     },
     Deviation {
+        name: "timer_hz",
+        value: 250,
+        machine: "",
+        why: "as the kernels that replays are compared with; a sleep in reclaim is so many ticks",
+        source: "configuration of Debian's kernels 6.12 to 7.3",
+    },
+    Deviation {
         name: "fault_around_max_ptes",
         value: 1,
         machine: "",

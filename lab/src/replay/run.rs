@@ -64,6 +64,8 @@ pub struct Replay {
     pub generations: Vec<[u64; 3]>,
     /// Virtual time at the end, ns.
     pub time: u64,
+    /// The task of this access was killed for want of memory, and the replay ended there.
+    pub killed: Option<usize>,
     /// What the lists hold in the end, if asked for.
     pub lruvecs: Vec<LruvecDump>,
 }
@@ -81,10 +83,11 @@ impl Replay {
 /// Most tasks of which counters are kept.
 pub const TASKS_COUNTED: usize = 16;
 
-/// Replays `trace` under the variant called `variant`.
+/// Replays `trace` under the variant called `variant`. A task that is killed for want of memory ends the replay, and is a
+/// result.
 ///
 /// # Errors
-/// Unknown names, settings that cannot work, or memory that cannot be reclaimed.
+/// Unknown names, settings that cannot work, a device that fails.
 pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay, ReplayError> {
     let mut switches = presets::preset(variant)?;
     for s in &o.set {
@@ -101,16 +104,25 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
     let mut player = Player::new(run, memcgs, trace, o);
-    player.play().map_err(|(access, error)| ReplayError::Op {
-        access,
-        error,
-        memory: o.memory,
-    })?;
+    let killed = match player.play() {
+        Ok(()) => None,
+        Err((access, OpError::NoMemory)) => Some(access),
+        Err((access, error)) => {
+            return Err(ReplayError::Op {
+                access,
+                error,
+                memory: o.memory,
+            })
+        }
+    };
     let lruvecs = match o.inspect {
         true => player.inspect(&o.commands)?,
         false => Vec::new(),
     };
-    Ok(result(player, trace, o, lruvecs))
+    Ok(Replay {
+        killed,
+        ..result(player, trace, o, lruvecs)
+    })
 }
 
 /// What a replay that has been played came to.
@@ -138,6 +150,7 @@ fn result(
         samples,
         generations: w.engine.generations(memcgs.limited),
         time: time.unwrap_or(0),
+        killed: None,
         lruvecs,
     }
 }

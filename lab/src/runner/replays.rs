@@ -6,13 +6,13 @@ use super::{RunnerError, Variant};
 use crate::charts::CurveLine;
 use crate::experiment::DirtySettings;
 use crate::replay::{
-    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayOptions, MEMORY_MIN,
+    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions, MEMORY_MIN,
 };
 use crate::runner::Progress;
 use crate::traces::Trace;
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::samples::SAMPLED;
-use coldset_machine::{ReadAhead, SwapConfig};
+use coldset_machine::{OpError, ReadAhead, SwapConfig};
 use coldset_report::{CounterSummary, Number, ReplayResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -227,10 +227,14 @@ pub fn inspect_all(
         options.commands = commands.to_vec();
         options.inspect = true;
         let done = replay(trace, &variant.preset, &options);
-        let done = done.map_err(|error| RunnerError::Replay {
+        let failed = |error| RunnerError::Replay {
             variant: variant.label.clone(),
             error,
-        })?;
+        };
+        let done = done.map_err(failed)?;
+        if let Some(error) = killed(&done, memory) {
+            return Err(failed(error));
+        }
         Ok(Inspection {
             variant: variant.label.clone(),
             accesses: trace.ops.len() as u64,
@@ -283,18 +287,27 @@ pub fn replay_all(
         let options = plan.options(memory.pages, &swap, variant, phase);
         let done = replay(trace, &variant.preset, &options);
         progress.step();
-        done.map(|r| (counters(trace, &r), series(&r)))
-            .map_err(|error| RunnerError::Replay {
-                variant: variant.label.clone(),
-                error,
-            })
+        let failed = |error| RunnerError::Replay {
+            variant: variant.label.clone(),
+            error,
+        };
+        let done = done.map_err(failed)?;
+        let end = killed(&done, memory.pages).map(failed);
+        Ok((counters(trace, &done), series(&done), end))
     };
     let evictable = Evictable::of(trace, &swap);
     let (done, sequence) = rayon::join(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
         || plan.bounds.then(|| evictable.sequence(trace)).transpose(),
     );
-    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // A policy that fails where another does not is worth a table.
+    if done.iter().all(|d| d.2.is_some()) {
+        if let Some(error) = done.first_mut().and_then(|d| d.2.take()) {
+            return Err(error);
+        }
+    }
+    let done: Vec<_> = done.into_iter().map(|d| (d.0, d.1)).collect();
     let sequence = sequence?;
     let curves = match &sequence {
         Some(sequence) if plan.sample_points > 0 => {
@@ -333,21 +346,34 @@ pub fn replay_all(
     Ok(tables.collect())
 }
 
+/// As an error: how a replay under this limit came to its early end, if it did.
+fn killed(replay: &Replay, memory: u64) -> Option<ReplayError> {
+    Some(ReplayError::Op {
+        access: replay.killed?,
+        error: OpError::NoMemory,
+        memory,
+    })
+}
+
 fn number(value: i64) -> Number {
     u64::try_from(value).map_or(Number::Real(value as f64), Number::Int)
 }
 
 /// Counters by name: those of the trace, of the limited memcg, and of each task's.
 fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
-    let accesses = trace.ops.len() as u64;
+    let accesses = replay.killed.unwrap_or(trace.ops.len()) as u64;
     let mut out = IndexMap::new();
     out.insert("accesses".to_owned(), Number::Int(accesses));
+
     out.insert("misses".to_owned(), number(replay.get("misses")));
     let ratio = replay.get("misses") as f64 / accesses.max(1) as f64;
     out.insert("miss_ratio".to_owned(), Number::Real(ratio));
     for &(name, value) in &replay.counters {
         out.insert(name.to_owned(), number(value));
     }
+    // An inline task is not killed, it just gets no memory.
+    let killed = u64::from(replay.killed.is_some());
+    out.insert("events_oom_kill".to_owned(), Number::Int(killed));
     out.insert("time_ns".to_owned(), Number::Int(replay.time));
     for (task, counters) in replay.tasks.iter().enumerate() {
         for &(name, value) in counters {

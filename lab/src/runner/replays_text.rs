@@ -41,6 +41,7 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("swapped in", &["pswpin"], ""),
     ("swapped out", &["pswpout"], ""),
     ("limit met (events_max)", &["events_max"], ""),
+    ("killed for want of memory", &["events_oom_kill"], ""),
     ("kernel memory, pages", &["kernel_pages"], ""),
 ];
 

@@ -3,8 +3,8 @@
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::mem::folio::pages_of;
-use crate::record::Deed;
 use crate::mem::{Pte, Slot};
+use crate::record::Deed;
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::world::World;

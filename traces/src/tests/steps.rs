@@ -52,7 +52,10 @@ fn steps_keep_their_places_and_threads_are_one_task() {
     assert_eq!(trace.events, expected);
     assert_eq!((trace.tasks, trace.objects.len()), (10, 5));
     let again: Vec<u8> = trace.records().flatten().collect();
-    assert_eq!(sound(&again, Format::PageOps, &TraceOptions::default()), trace);
+    assert_eq!(
+        sound(&again, Format::PageOps, &TraceOptions::default()),
+        trace
+    );
 }
 
 #[test]
