@@ -3,6 +3,7 @@
 mod ablation;
 mod experiment;
 mod mrc;
+mod played;
 mod replay;
 mod variants;
 mod verify;
@@ -11,6 +12,7 @@ pub use ablation::ablation;
 pub use coldset_report::html::compare;
 pub use experiment::experiment;
 pub use mrc::mrc;
+pub use played::Played;
 pub use replay::replay;
 pub use variants::{costs, switches};
 pub use verify::verify;
