@@ -9,7 +9,7 @@ mod variants;
 mod verify;
 
 pub use ablation::ablation;
-pub use coldset_report::html::compare;
+pub use coldset_report::html::{compare, compare_replays};
 pub use experiment::experiment;
 pub use mrc::mrc;
 pub use played::Played;
