@@ -139,7 +139,7 @@ fn two_replays_are_compared_and_no_replay_with_an_experiment() {
         pair["before"]["what"],
         "sqlite.pageops.zst replayed with v618"
     );
-    assert_eq!(json["first_with_first"], true);
+    assert_eq!(json["by_place"], serde_json::json!(["v618", "v72"]));
     let misses = &pair["counters"]["misses"];
     let mean = |side: &str| misses[side]["mean"].as_f64().expect("a mean");
     let change = misses["change"].as_f64().expect("a change");

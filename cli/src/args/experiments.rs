@@ -154,8 +154,8 @@ Examples:
 The files come from lab run --json: of two versions of the program, two sets of costs, two scales. Variants
 that both have are compared under the seeds that both have; what differs in their headers is named.
 
-Or they come from lab replay, play or kernel play, in any mixture: columns of the same name are compared, and where
-none is in both, the first of each.
+Or they come from lab replay, play or kernel play, in any mixture: columns of the same name are compared, two kernels in
+any case, and where no name is in both, the first of each.
 Exit code 0: a table, whatever it says.")]
 pub struct CompareArgs {
     /// Result before

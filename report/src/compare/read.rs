@@ -73,7 +73,7 @@ pub struct ReadResult {
 #[derive(Clone, Debug)]
 pub enum ReadFile {
     /// Of `lab run`.
-    Experiment(ReadResult),
+    Experiment(Box<ReadResult>),
     /// Of `lab replay`, `play` or `kernel play`.
     Replays(ReadReplays),
 }
@@ -90,10 +90,10 @@ pub fn read(name: &str, text: &str) -> Result<ReadFile, CompareError> {
     let read = match ReadReplays::is_one(&value) {
         true => ReadReplays::parse(name, &value).map(ReadFile::Replays),
         false => parse(&value).map(|result| {
-            ReadFile::Experiment(ReadResult {
+            ReadFile::Experiment(Box::new(ReadResult {
                 name: name.into(),
                 result,
-            })
+            }))
         }),
     };
     read.map_err(|problem| CompareError::Form {

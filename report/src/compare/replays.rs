@@ -174,30 +174,37 @@ pub struct ReplayComparison {
     pub files: [String; 2],
     /// What differs in how they were made: name, before, after.
     pub differing: Vec<(String, String, String)>,
-    /// No name is in both: the first column of each is compared.
-    pub first_with_first: bool,
+    /// Columns that are compared as the first of each file, or its first kernel: no name was in both.
+    pub by_place: Option<[String; 2]>,
     /// The columns that are compared.
     pub columns: Vec<ComparedColumns>,
     /// Columns of one file only, with its name.
     pub alone: Vec<(String, String)>,
 }
 
-/// Compares two files: columns of the same name, or else the first of each.
+/// Compares two files: columns of the same name. Kernels are compared in any case: where no name is in both, the first
+/// of each; and so is the first column of each where nothing else is.
 ///
 /// # Errors
 /// No counter in common.
-pub fn compare_replays(
-    before: &ReadReplays,
-    after: &ReadReplays,
+pub fn compare_replays<'a>(
+    before: &'a ReadReplays,
+    after: &'a ReadReplays,
 ) -> Result<ReplayComparison, CompareError> {
     let named = before.columns.iter();
     let mut pairs: Vec<(&Column, &Column)> = named
         .filter_map(|b| Some((b, after.column(&b.name)?)))
         .collect();
-    let first_with_first = pairs.is_empty();
-    if first_with_first {
-        pairs.extend(before.columns.first().zip(after.columns.first()));
+    let kernel = |file: &'a ReadReplays| file.columns.iter().find(|c| c.played);
+    let mut first = match pairs.iter().any(|(b, a)| b.played && a.played) {
+        true => None,
+        false => kernel(before).zip(kernel(after)),
+    };
+    if pairs.is_empty() && first.is_none() {
+        first = before.columns.first().zip(after.columns.first());
     }
+    let by_place = first.map(|(b, a)| [b.name.clone(), a.name.clone()]);
+    pairs.splice(0..0, first);
     let columns: Vec<ComparedColumns> = pairs
         .iter()
         .map(|(b, a)| one((before, b), (after, a)))
@@ -223,7 +230,7 @@ pub fn compare_replays(
             .filter(|((_, b), (_, a))| b != a)
             .map(|((name, b), (_, a))| (name.to_owned(), b, a))
             .collect(),
-        first_with_first,
+        by_place,
         columns,
         alone,
     })

@@ -18,8 +18,10 @@ impl ReplayComparison {
         for (name, before, after) in &self.differing {
             out.push(format!("{name}: {before} before, {after} after"));
         }
-        if self.first_with_first {
-            out.push("no column has the same name in both: the first of each is compared".into());
+        if let Some([before, after]) = &self.by_place {
+            out.push(format!(
+                "{before} and {after} are compared as the first of each file"
+            ));
         }
         for (column, file) in &self.alone {
             out.push(format!("{column} is in {file} only"));
@@ -112,7 +114,7 @@ impl ComparedColumns {
     }
 }
 
-/// `{"before", "after", "differing", "first_with_first", "columns": [{"before": {"column", "what"}, "after", "counters":
+/// `{"before", "after", "differing", "by_place", "columns": [{"before": {"column", "what"}, "after", "counters":
 /// {COUNTER: {"before", "after", "change", "spread", "verdict"}}, "machine_wide", "before_only", "after_only"}],
 /// "not_compared"}`; changes and spreads are shares.
 #[must_use]
@@ -151,7 +153,7 @@ pub fn replay_comparison_json(c: &ReplayComparison) -> String {
         "before": c.files[0],
         "after": c.files[1],
         "differing": differing,
-        "first_with_first": c.first_with_first,
+        "by_place": c.by_place,
         "columns": c.columns.iter().map(column).collect::<Vec<_>>(),
         "not_compared": alone,
     });

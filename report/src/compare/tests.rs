@@ -3,7 +3,7 @@ use crate::experiment_json;
 
 fn experiment(file: ReadFile) -> ReadResult {
     match file {
-        ReadFile::Experiment(result) => result,
+        ReadFile::Experiment(result) => *result,
         ReadFile::Replays(r) => panic!("{} is of a trace", r.name),
     }
 }
@@ -134,7 +134,7 @@ const PLAYED: &str = r#"{"trace": "zipf.pageops", "memory_pages": 4096,
 #[test]
 fn columns_of_one_name_are_compared() {
     let c = compare_replays(&replays("a.json", REPLAYED), &replays("b.json", PLAYED)).unwrap();
-    assert!(!c.first_with_first && c.differing.is_empty());
+    assert!(c.by_place.is_none() && c.differing.is_empty());
     let [v618] = c.columns.as_slice() else {
         panic!("one name in common")
     };
@@ -156,7 +156,7 @@ fn else_the_first_is_compared_with_the_first() {
         .replace("\"v618\"", "\"v72\"")
         .replace("4096", "8192");
     let c = compare_replays(&replays("b.json", PLAYED), &replays("a.json", &only)).unwrap();
-    assert!(c.first_with_first);
+    assert!(c.by_place.is_some());
     let pair = &c.columns[0];
     assert_eq!(pair.what[0], "zipf.pageops played on 6.18.15 multi-gen");
     assert_eq!(pair.what[1], "zipf.pageops replayed with classic");
@@ -169,7 +169,7 @@ fn else_the_first_is_compared_with_the_first() {
     let text = render_replay_comparison(&c, crate::Style::Plain);
     for part in [
         "memory: 4096 pages before, 8192 pages after",
-        "the first of each is compared",
+        "6.18.15 multi-gen and classic are compared as the first of each file",
         "\u{b1}9.5 %",
         "-52.4 %",
         "counted after only: pgscan",
@@ -185,6 +185,16 @@ fn else_the_first_is_compared_with_the_first() {
         json["columns"][0]["before_only"],
         serde_json::json!(["pgrefill"])
     );
+}
+
+#[test]
+fn kernels_are_compared_whatever_their_names() {
+    let after = PLAYED.replace("6.18.15 multi-gen", "7.2.12 multi-gen");
+    let c = compare_replays(&replays("a", PLAYED), &replays("b", &after)).unwrap();
+    let names: Vec<&[String; 2]> = c.columns.iter().map(|c| &c.names).collect();
+    let kernels = ["6.18.15 multi-gen".to_owned(), "7.2.12 multi-gen".into()];
+    assert_eq!(names, [&kernels, &["v618".to_owned(), "v618".into()]]);
+    assert!(c.by_place == Some(kernels) && c.alone.is_empty());
 }
 
 #[test]
