@@ -333,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_are_not_read_are_the_usual_ones() {
+        let mut here = machine(&[]);
+        (here.swappiness, here.fault_around) = (Some(150), Some(16 << 10));
+        let plan = Setting::of_machine(HALF, &here, None).plan(Vec::new());
+        assert_eq!((plan.swappiness, plan.fault_around), (150, 4));
+        (here.swappiness, here.fault_around) = (None, None);
+        let setting = Setting::of_machine(HALF, &here, None);
+        let plan = setting.plan(Vec::new());
+        assert_eq!((plan.swappiness, plan.fault_around), (60, 16));
+        assert!(setting.assumed);
+    }
+
+    #[test]
     fn what_the_lab_cannot_take_is_said() {
         let mut setting = Setting::of_guest(HALF, 1000, 60, 4096);
         setting.leave_out("memory.high");

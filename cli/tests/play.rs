@@ -148,6 +148,7 @@ fn a_page_of_a_run_and_a_comparison() {
         "<h1>page.pageops on this kernel</h1>",
         "id=\"chart-refaults\"",
         "Predicted with ",
+        "this command measures again:",
         v["played"]["machine"].as_str().unwrap(),
         label,
     ] {

@@ -117,6 +117,6 @@ impl Played<'_> {
             command: self.command,
             json: self.json,
         };
-        page.render()
+        page.render_measured()
     }
 }
