@@ -3,18 +3,19 @@
 use crate::args::{play_args, GuestArgs, KernelPlayArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
-use crate::output::{json_with, print, Outputs, Wanted};
+use crate::output::{command_line, file_name, print, Outputs, Wanted};
 use crate::play;
+use crate::played;
+use crate::predict::{beside, Beside, Setting};
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
 use coldset_guest::modules::{Modules, DISK_INSIDE, NEEDED, ZRAM};
 use coldset_guest::packages::{Cache, Kernel};
 use coldset_guest::vm::{acceleration, Machine};
+use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
-use coldset_lab::runner::{
-    render_counters, replay_values, replays_json, show_pages, Progress, Size,
-};
+use coldset_lab::runner::{render_counters, replay_values, show_pages, Progress, Size};
 use coldset_lab::traces::{PageIds, Trace};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -115,6 +116,23 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     Ok((job, machine))
 }
 
+/// What a prediction of these guests is to have.
+///
+/// # Errors
+/// A size that cannot be read.
+pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
+    let (job, _) = job(args, trace)?;
+    // The first page of the area says what it is.
+    let zram = (job.zram_mib * ((1 << 20) / PAGE)).saturating_sub(1);
+    let memory = Size::parse("memory", &args.memory)?;
+    Ok(Setting::of_guest(
+        memory,
+        zram,
+        job.swappiness,
+        job.fault_around,
+    ))
+}
+
 /// Boots a kernel with the job; what it answers.
 fn boot(
     kernel: &Kernel,
@@ -189,6 +207,18 @@ pub struct Measured {
     pub played: Value,
 }
 
+impl Measured {
+    /// What befell it, a line a run.
+    pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
+        let own = played::remarks(&self.played).into_iter();
+        own.map(|remark| format!("{}, {remark}", self.label))
+    }
+
+    fn machine(&self) -> &str {
+        self.played["machine"].as_str().unwrap_or_default()
+    }
+}
+
 /// Boots each kernel and plays the trace there.
 ///
 /// # Errors
@@ -227,48 +257,83 @@ pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure
 /// # Errors
 /// A trace that cannot be read, and as [`measure`].
 pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
-    let memory = Size::parse("memory", &args.guest.memory)?;
     let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let setting = setting(&args.guest, &trace)?;
     let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
         csv: args.rows.csv.as_deref(),
-        report: None,
+        ..args.page.wanted(&args.form)
     })?;
     let measured = measure(&args.guest, &trace)?;
     let columns = measured
         .iter()
         .map(|m| (m.label.clone(), m.counters.clone()));
-    let table = play::beside(&trace, &args.variants, memory, columns.collect())?;
+    let samples = outputs.has_report();
+    let beside = beside(&trace, &args.variants, setting, columns.collect(), samples)?;
+    let table = &beside.table;
+    let heading = format!(
+        "{} accesses; memory {}; guests in QEMU ({})",
+        human(trace.ops.len() as f64),
+        show_pages(table.memory.pages),
+        acceleration(args.guest.virtual_time),
+    );
     let text = || {
-        let mut out = format!(
-            "{}: {} accesses; memory {}; guests in QEMU ({})\n",
-            args.trace.display(),
-            human(trace.ops.len() as f64),
-            show_pages(table.memory.pages),
-            acceleration(args.guest.virtual_time),
-        );
+        let mut out = format!("{}: {heading}\n", args.trace.display());
         for m in &measured {
-            let _ = writeln!(out, "{}", m.played["machine"].as_str().unwrap_or_default());
+            let _ = writeln!(out, "{}", m.machine());
         }
         out.push('\n');
-        out + &render_counters(&table, style(args.form.markdown))
+        out.push_str(&render_counters(table, style(args.form.markdown)));
+        out.push_str(&beside.text());
+        for remark in measured.iter().flat_map(Measured::remarks) {
+            let _ = writeln!(out, "{remark}");
+        }
+        out
     };
     let json = || {
         let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
         let played = played.collect::<serde_json::Map<_, _>>().into();
-        json_with(
-            &replays_json(std::slice::from_ref(&table)),
-            "played",
-            played,
-        )
+        play::json_of(&args.trace, &beside, played)
     };
     outputs.write(
         text,
         json,
-        || replay_values(std::slice::from_ref(&table)),
-        String::new,
+        || replay_values(std::slice::from_ref(table)),
+        || page(args, &heading, &measured, beside.clone(), json()),
     )?;
     Ok(Verdict::Good)
+}
+
+fn page(
+    args: &KernelPlayArgs,
+    heading: &str,
+    measured: &[Measured],
+    mut beside: Beside,
+    json: String,
+) -> String {
+    let each = measured.iter();
+    let series = each
+        .clone()
+        .map(|m| (m.label.clone(), played::series(&m.played)));
+    beside.table.series.extend(series);
+    let latencies = each
+        .clone()
+        .map(|m| played::latencies(&m.played).caption(&m.label));
+    let mut remarks = beside.lines();
+    remarks.extend(each.clone().flat_map(Measured::remarks));
+    let page = pages::Played {
+        title: format!("{} on other kernels", file_name(&args.trace)),
+        lead: format!("{heading}."),
+        machines: each
+            .map(|m| (m.label.clone(), m.machine().to_owned()))
+            .collect(),
+        table: &beside.table,
+        variants: &beside.variants,
+        latencies: latencies.collect(),
+        remarks,
+        json,
+        command: command_line(),
+    };
+    page.page()
 }
 
 /// The first process of a guest.

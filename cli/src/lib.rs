@@ -8,6 +8,8 @@ mod kernel;
 mod lab;
 mod output;
 mod play;
+mod played;
+mod predict;
 mod this;
 mod top;
 

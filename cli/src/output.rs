@@ -5,6 +5,7 @@ use crate::error::Failure;
 use coldset_lab::report::Table;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 /// Prints to standard output.
 ///
@@ -17,10 +18,15 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::write("standard output", e))
 }
 
-/// A result's JSON form with one thing more.
-pub fn json_with(text: &str, name: &str, more: serde_json::Value) -> String {
+/// A result's JSON form with more in it; what is null is left out.
+pub fn json_with<'a>(
+    text: &str,
+    more: impl IntoIterator<Item = (&'a str, serde_json::Value)>,
+) -> String {
     let mut all: serde_json::Value = serde_json::from_str(text).expect("our own JSON");
-    all[name] = more;
+    for (name, value) in more.into_iter().filter(|(_, value)| !value.is_null()) {
+        all[name] = value;
+    }
     format!("{all:#}\n")
 }
 
@@ -170,6 +176,15 @@ impl Sink {
             .write_all(bytes)
             .and_then(|()| self.out.flush())
             .map_err(|e| Failure::write(&self.name, e))
+    }
+}
+
+/// What a trace is called: its file, without folders.
+pub fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    match name.to_string_lossy() {
+        piped if piped == "-" => "standard input".into(),
+        name => name.into_owned(),
     }
 }
 

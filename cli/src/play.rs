@@ -3,24 +3,27 @@
 use crate::args::{PlayArgs, PlayWorkerArgs};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
-use crate::output::{json_with, Outputs, Wanted};
+use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
+use crate::played;
+use crate::predict::{beside, Beside, Setting};
 use crate::this::{interrupted, this_command};
-use coldset_lab::report::{human, Align, CounterSummary, Number, ReplayResult, Table};
+use coldset_lab::pages;
+use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{
-    render_counters, replay_all, replay_values, replays_json, show_pages, Memory, Progress,
-    ReplayPlan, ReplayTable, Size, Variant,
+    render_counters, replay_values, replays_json, show_pages, Progress, Size,
 };
-use coldset_lab::traces::{OpKind, PageIds, Trace};
-use coldset_machine::SwapConfig;
+use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_play::cgroup::Limits;
+use coldset_play::disturbed::Disturbance;
+use coldset_play::lists::{Generation, Lists};
 use coldset_play::worker::{self, Orders};
 use coldset_play::{play, Plan, PlayError, Played};
 use indexmap::IndexMap;
-use serde_json::json;
+use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
-use std::sync::Arc;
+use std::path::Path;
 
 /// Points on the way at which counters are read.
 const POINTS: usize = 10;
@@ -53,14 +56,13 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
 
 /// Mean and spread of the runs.
 fn summary(runs: &[Played]) -> IndexMap<String, CounterSummary> {
-    let names = runs.iter().flat_map(|r| r.counters.keys());
-    let names: std::collections::BTreeSet<&String> = names.collect();
+    // What a run has not counted has no mean.
     let of = |name: &String| {
-        let value = |r: &Played| Number::Int(r.counters.get(name).copied().unwrap_or(0));
-        CounterSummary::of(runs.iter().map(value).collect())
+        let value = |r: &Played| r.counters.get(name).copied().map(Number::Int);
+        CounterSummary::of(runs.iter().map(value).collect::<Option<_>>()?)
     };
+    let names = runs.first().into_iter().flat_map(|r| r.counters.keys());
     names
-        .into_iter()
         .filter_map(|name| Some((name.clone(), of(name)?)))
         .collect()
 }
@@ -82,61 +84,28 @@ fn column(trace: &Trace, runs: &[Played]) -> (String, IndexMap<String, CounterSu
     (runs[0].machine.label(), counters)
 }
 
-/// What was measured, column by column, and what the lab predicts.
-///
-/// # Errors
-/// A variant that does not exist, a limit that is too small for the lab.
-pub fn beside(
-    trace: &Trace,
-    variants: &[String],
-    memory: Size,
-    measured: IndexMap<String, IndexMap<String, CounterSummary>>,
-) -> Result<ReplayTable, Failure> {
-    let variants = Variant::parse_all(variants, &[])?;
-    let mut table = match variants.is_empty() {
-        true => ReplayTable {
-            memory: Memory {
-                size: memory,
-                pages: memory.pages_of(trace.unique_pages),
-            },
-            swap: SwapConfig::None,
-            result: ReplayResult::default(),
-            series: IndexMap::new(),
-            curves: Arc::default(),
-        },
-        false => {
-            let plan = ReplayPlan::new(variants, memory);
-            let mut tables = replay_all(trace, &plan, |_| Progress::silent())?;
-            tables.remove(0)
-        }
-    };
-    let predicted = std::mem::take(&mut table.result).variants;
-    let mut all = measured;
-    all.extend(predicted);
-    table.result = ReplayResult {
-        variants: all,
-        bounds: IndexMap::new(),
-    };
-    Ok(table)
-}
-
-/// How long accesses took, by kind.
-fn latencies(run: &Played) -> Table {
-    let right = |name| (name, Align::Right);
-    let names = ["accesses", "mean, us", "p50", "p99", "p99.9", "longest"];
-    let mut columns = vec![("", Align::Left)];
-    columns.extend(names.map(right));
-    let mut table = Table::new(columns);
-    let us = |ns: u64| format!("{:.2}", ns as f64 / 1000.0);
-    for (kind, l) in OpKind::ALL.iter().zip(&run.latencies.latencies) {
-        let Some(mean) = l.sum.checked_div(l.count) else {
-            continue;
-        };
-        let row = [word(*kind).into(), human(l.count as f64), us(mean)];
-        let row = row.into_iter().chain([l.p50, l.p99, l.p999, l.max].map(us));
-        table.row(row.collect::<Vec<String>>());
+/// What a prediction of these runs is to have, and what it cannot.
+fn setting(m: &Measured) -> Setting {
+    let machine = &m.runs[0].machine;
+    let mut setting = Setting::of_machine(m.memory, machine, m.limits.swap_max);
+    let anon = m.trace.objects.iter().any(|o| o.is_anon);
+    let mapped = |op: &Op| matches!(op.kind, OpKind::MappedRead | OpKind::MappedWrite);
+    if m.limits.high.is_some() {
+        setting.leave_out("memory.high");
     }
-    table
+    if m.limits.low.is_some() {
+        setting.leave_out("memory.low");
+    }
+    if anon && machine.huge_pages.as_deref() == Some("always") {
+        setting.leave_out("huge pages of anonymous memory");
+    }
+    match &machine.device {
+        Some((_, kib)) if *kib > 0 && !machine.quiet_faults && m.trace.ops.iter().any(mapped) => {
+            setting.leave_out(format!("{kib} KiB read round a fault"));
+        }
+        _ => {}
+    }
+    setting
 }
 
 fn word(kind: OpKind) -> &'static str {
@@ -151,7 +120,8 @@ fn word(kind: OpKind) -> &'static str {
     }
 }
 
-fn text(args: &PlayArgs, trace: &Trace, table: &ReplayTable, runs: &[Played]) -> String {
+fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value) -> String {
+    let (trace, runs, table) = (&m.trace, &m.runs, &beside.table);
     let run = &runs[0];
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -167,31 +137,50 @@ fn text(args: &PlayArgs, trace: &Trace, table: &ReplayTable, runs: &[Played]) ->
     );
     let style = style(args.form.markdown);
     out.push_str(&render_counters(table, style));
+    out.push_str(&beside.text());
     out.push('\n');
-    out.push_str(&latencies(run).text(style));
+    out.push_str(&played::latencies(played).text(style));
     let own = run.own_bytes.div_ceil(1024);
     let _ = writeln!(
         out,
         "\nthe worker itself: {own} KiB in the cgroup before the first access"
     );
     if run.machine_wide.iter().any(|n| n == "pgactivate") {
-        out.push_str("cgroup v1: activated, deactivated and refilled are of the whole machine; scanned and stolen pages are not counted\n");
+        out.push_str(
+            "cgroup v1: activated and deactivated, and refaults activated and restored, are of the whole machine; \
+             scanned, stolen and refilled pages are not counted\n",
+        );
     }
-    for (n, run) in (1..).zip(runs) {
-        if let Some(after) = run.killed {
-            let _ = writeln!(
-                out,
-                "run {n}: killed for want of memory after about {after} accesses"
-            );
-        }
+    for remark in played::remarks(played) {
+        let _ = writeln!(out, "{remark}");
     }
     out
 }
 
-fn json(table: &ReplayTable, runs: &[Played]) -> String {
+fn lists(l: &Lists) -> Value {
+    let generation =
+        |g: &Generation| json!({"seq": g.seq, "age_ms": g.age_ms, "anon": g.anon, "file": g.file});
+    let generations: Vec<Value> = l.generations.iter().map(generation).collect();
+    json!({"memcg": l.memcg, "node": l.node, "generations": generations})
+}
+
+fn disturbance(d: &Disturbance) -> Value {
+    json!({"name": d.name, "count": d.count, "text": d.to_string()})
+}
+
+/// The runs as JSON.
+fn played_json(runs: &[Played]) -> Value {
     let point = |p: &coldset_play::Point| {
         let counters: BTreeMap<_, _> = p.counters.iter().collect();
-        json!({"access": p.access, "time_ms": p.time.as_millis() as u64, "counters": counters})
+        let mut point = json!({
+            "access": p.access,
+            "time_ms": p.time.as_millis() as u64,
+            "counters": counters,
+        });
+        if let Some(all) = &p.lists {
+            point["lru_gen"] = all.iter().map(lists).collect();
+        }
+        point
     };
     let run = |r: &Played| {
         let latencies = OpKind::ALL.iter().zip(&r.latencies.latencies);
@@ -205,21 +194,33 @@ fn json(table: &ReplayTable, runs: &[Played]) -> String {
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
             "own_bytes": r.own_bytes,
             "killed_after": r.killed,
+            "disturbed": r.disturbed.iter().map(disturbance).collect::<Vec<_>>(),
         })
     };
-    let played = json!({
+    json!({
         "machine": runs[0].machine.to_string(),
         "quiet_faults": runs[0].machine.quiet_faults,
         "machine_wide": runs[0].machine_wide,
         "runs": runs.iter().map(run).collect::<Vec<_>>(),
-    });
-    json_with(&replays_json(std::slice::from_ref(table)), "played", played)
+    })
+}
+
+/// A table of what was played, with the rest.
+pub fn json_of(trace: &Path, beside: &Beside, played: Value) -> String {
+    let more = [
+        ("trace", file_name(trace).into()),
+        ("memory_pages", beside.table.memory.pages.into()),
+        ("played", played),
+        ("prediction", beside.json()),
+    ];
+    json_with(&replays_json(std::slice::from_ref(&beside.table)), more)
 }
 
 /// A trace that has been played.
 struct Measured {
     trace: Trace,
     memory: Size,
+    limits: Limits,
     runs: Vec<Played>,
 }
 
@@ -237,6 +238,7 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     Ok(Measured {
         trace,
         memory,
+        limits: plan.limits,
         runs,
     })
 }
@@ -248,8 +250,35 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
 pub fn measured_json(args: &PlayArgs) -> Result<String, Failure> {
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let table = beside(&m.trace, &[], m.memory, measured)?;
-    Ok(json(&table, &m.runs))
+    let beside = beside(&m.trace, &[], setting(&m), measured, false)?;
+    Ok(json_of(&args.trace, &beside, played_json(&m.runs)))
+}
+
+fn page(args: &PlayArgs, m: &Measured, beside: &mut Beside, played: &Value) -> String {
+    let (label, _) = column(&m.trace, &m.runs);
+    beside
+        .table
+        .series
+        .insert(label.clone(), played::series(played));
+    let mut remarks = beside.lines();
+    remarks.extend(played::remarks(played));
+    let page = pages::Played {
+        title: format!("{} on this kernel", file_name(&args.trace)),
+        lead: heading(&m.trace, m.runs.len()),
+        machines: vec![(label, m.runs[0].machine.to_string())],
+        table: &beside.table,
+        variants: &beside.variants,
+        latencies: vec![played::latencies(played)],
+        remarks,
+        json: json_of(&args.trace, beside, played.clone()),
+        command: command_line(),
+    };
+    page.page()
+}
+
+fn heading(trace: &Trace, runs: usize) -> String {
+    let s = if runs == 1 { "" } else { "s" };
+    format!("{} accesses, {runs} run{s}.", human(trace.ops.len() as f64))
 }
 
 /// Runs the command.
@@ -258,18 +287,19 @@ pub fn measured_json(args: &PlayArgs) -> Result<String, Failure> {
 /// A trace that cannot be read, values that do not fit, a cgroup or files that cannot be made.
 pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
         csv: args.rows.csv.as_deref(),
-        report: None,
+        ..args.page.wanted(&args.form)
     })?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let table = beside(&m.trace, &args.variants, m.memory, measured)?;
+    let samples = outputs.has_report();
+    let beside = beside(&m.trace, &args.variants, setting(&m), measured, samples)?;
+    let played = played_json(&m.runs);
     outputs.write(
-        || text(args, &m.trace, &table, &m.runs),
-        || json(&table, &m.runs),
-        || replay_values(std::slice::from_ref(&table)),
-        String::new,
+        || text(args, &m, &beside, &played),
+        || json_of(&args.trace, &beside, played.clone()),
+        || replay_values(std::slice::from_ref(&beside.table)),
+        || page(args, &m, &mut beside.clone(), &played),
     )?;
     Ok(Verdict::Good)
 }

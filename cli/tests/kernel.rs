@@ -60,6 +60,24 @@ fn a_released_kernel_does_what_the_lab_says() {
             .collect();
         let (measured, predicted) = (refaults[0], refaults[1]);
         assert!(measured > 1000.0);
+        let prediction = &v["prediction"];
+        assert_eq!(prediction["fault_around_bytes"], 4096);
+        assert_eq!(
+            (&prediction["swap"], &prediction["swappiness"]),
+            (&"none".into(), &60.into())
+        );
+        // All pages of the file that the limit lets in are in some generation.
+        let played = v["played"].as_object().unwrap().values().next().unwrap();
+        let run = &played["runs"][0];
+        let last = run["points"].as_array().unwrap().last().unwrap();
+        let lists = last["lru_gen"][0]["generations"]
+            .as_array()
+            .expect("generations");
+        let pages: u64 = lists.iter().filter_map(|g| g["file"].as_u64()).sum();
+        assert!((1500..=2048).contains(&pages), "{pages} pages");
+        // A guest is by itself, and its kernel counts for the group.
+        assert_eq!(run["disturbed"], serde_json::json!([]));
+        assert!(last["counters"]["worker_majflt"].as_f64() >= Some(measured));
         let error = (predicted / measured - 1.0).abs();
         assert!(
             error < 0.03,

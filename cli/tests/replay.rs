@@ -192,7 +192,13 @@ fn convert_and_replay_again() {
     assert!(said.contains("600 references to 300 pages"), "{said}");
     stdout_of(&["convert", packed, plain], 0);
     assert_eq!(std::fs::metadata(plain).expect("written").len(), 600 * 8);
-    let of = |name: &str| stdout_of(&["replay", name, "--memory", "50%", "--json", "-"], 0);
+    // All bytes but the name of the trace.
+    let of = |file: &str| {
+        let json = stdout_of(&["replay", file, "--memory", "50%", "--json", "-"], 0);
+        let (_, name) = file.rsplit_once('/').expect("a folder");
+        json.replace(&format!("\"{name}\""), "\"c\"")
+    };
+    assert!(of(text).contains("\"trace\": \"c\""));
     assert_eq!(of(text), of(packed));
     assert_eq!(of(text), of(plain));
 }
@@ -284,7 +290,9 @@ fn recorded_samples_are_converted_and_replayed() {
         let mut json = replay(&sample);
         assert_eq!(json["reading"], said["reading"], "{name}");
         assert_eq!(json["bounds"]["unique_pages"], pages, "{name}");
+        assert_eq!(json["trace"], name);
         json.as_object_mut().expect("object").remove("reading");
+        json["trace"] = "sample.pageops".into();
         assert_eq!(json, replay(out), "{name}: as converted");
     }
 }

@@ -113,6 +113,61 @@ fn two_results_are_compared() {
 }
 
 #[test]
+fn two_replays_are_compared_and_no_replay_with_an_experiment() {
+    let s = sample();
+    let files = [
+        temporary("v618.json"),
+        temporary("v72.json"),
+        temporary("run.json"),
+    ];
+    let [one, two, run] = files.each_ref().map(|f| name(f));
+    for (file, variant) in [(one, "v618"), (two, "v72")] {
+        lab(&[
+            "replay",
+            &s,
+            "--memory",
+            "25%",
+            "--variants",
+            variant,
+            "--json",
+            file,
+        ]);
+    }
+    let json = json_of(&["compare", one, two, "--json", "-"], 0);
+    let pair = &json["columns"][0];
+    assert_eq!(
+        pair["before"]["what"],
+        "sqlite.pageops.zst replayed with v618"
+    );
+    assert_eq!(json["by_place"], serde_json::json!(["v618", "v72"]));
+    let misses = &pair["counters"]["misses"];
+    let mean = |side: &str| misses[side]["mean"].as_f64().expect("a mean");
+    let change = misses["change"].as_f64().expect("a change");
+    assert!((mean("after") / mean("before") - 1.0 - change).abs() < 1e-9);
+    assert_eq!(
+        misses["verdict"], "changed",
+        "another kernel evicts otherwise"
+    );
+    let text = stdout_of(&["compare", one, two, "--markdown"], 0);
+    assert!(
+        text.contains("after:  sqlite.pageops.zst replayed with v72"),
+        "{text}"
+    );
+    let (page, _) = page_of(&["compare", one, two], "replays.html", &[0]);
+    assert_eq!(result_in(&page), json);
+    let mut arguments = RUN.to_vec();
+    arguments.extend(["--json", run]);
+    lab(&arguments);
+    for pair in [[one, run], [run, one]] {
+        let said = message_of(&["compare", pair[0], pair[1]], 2);
+        assert!(
+            said.contains("run.json is a result of lab run, and "),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn mistakes_are_explained() {
     let s = sample();
     let other = temporary("other.json");
@@ -136,11 +191,7 @@ fn mistakes_are_explained() {
             "/nonexistent/a.json: cannot read",
         ),
         (vec!["compare", &s, &s], 2, "not JSON"),
-        (
-            vec!["compare", &other, &other],
-            2,
-            "lab verify, not of lab run",
-        ),
+        (vec!["compare", &other, &other], 2, "a result of lab verify"),
     ] {
         let said = message_of(&arguments, code);
         assert!(said.contains(part), "{arguments:?}: {said}");

@@ -1,12 +1,15 @@
 //! What the kernel counted, by the names the lab has for it.
 //!
-//! Version 2 counts nearly everything by group. Version 1 counts refaults and faults by group; activations and refills for
+//! Version 2 counts nearly everything by group. Version 1 counts refaults and faults by group, and activations for
 //! the whole machine: those are marked, and are right as far as nothing else reclaims. What the reclaim of a group of
-//! version 1 scans and frees is counted nowhere.
+//! version 1 scans, frees and refills is counted nowhere.
 
 use crate::cgroup::{Cgroup, Version};
+use crate::disturbed::{Disturbance, Watch};
+use crate::machine;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// Counters at one moment. They only grow, but for what is in use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,6 +22,7 @@ pub struct Counters {
     pub worker_read: Option<u64>,
     /// Bytes in use in the group.
     pub usage: u64,
+    watch: Watch,
 }
 
 /// Events of `memory.stat` and `vmstat` that are kept: these beginnings.
@@ -47,9 +51,54 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
+/// Microseconds that some and all tasks have waited for memory, of a pressure file.
+fn pressure(text: &str) -> Vec<(String, u64)> {
+    let total = |line: &str| {
+        let (kind, rest) = line.split_once(' ')?;
+        let (_, total) = rest.split_once("total=")?;
+        Some((format!("pressure_{kind}_us"), total.trim().parse().ok()?))
+    };
+    text.lines().filter_map(total).collect()
+}
+
+/// Fields of the `stat` of a block device, times in ms.
+const BLOCK: [&str; 11] = [
+    "read_ios",
+    "read_merges",
+    "read_sectors",
+    "read_ticks",
+    "write_ios",
+    "write_merges",
+    "write_sectors",
+    "write_ticks",
+    "in_flight",
+    "io_ticks",
+    "time_in_queue",
+];
+
+fn block(text: &str) -> Vec<(String, u64)> {
+    let fields = BLOCK.iter().zip(text.split_whitespace());
+    // What is in flight does not only grow.
+    let fields = fields.filter(|(name, _)| **name != "in_flight");
+    let field = |(name, n): (&&str, &str)| Some((format!("block_{name}"), n.parse().ok()?));
+    fields.filter_map(field).collect()
+}
+
+/// Faults of a process, from its `stat`: the fields 10 and 12, counted from 1.
+fn faults(stat: &str) -> Option<[(String, u64); 2]> {
+    // The name, in brackets, may have anything in it; the third field follows.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(7);
+    let (minor, major) = (fields.next()?, fields.nth(1)?);
+    Some([
+        ("worker_minflt".into(), minor.parse().ok()?),
+        ("worker_majflt".into(), major.parse().ok()?),
+    ])
+}
+
 impl Counters {
-    /// Reads them all. `worker`: the process that does the accesses.
-    pub fn read(group: &Cgroup, worker: u32) -> Self {
+    /// Reads them all. `worker`: the process that does the accesses; `dir`: where the files are.
+    pub fn read(group: &Cgroup, worker: u32, dir: &Path) -> Self {
         let stat = group.read("memory.stat").unwrap_or_default();
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let events = group.read("memory.events").unwrap_or_default();
@@ -62,6 +111,20 @@ impl Counters {
             read.group.insert("events_max".into(), n);
         }
         read.group.insert("events_oom_kill".into(), group.kills());
+        let text = |path: String| fs::read_to_string(path).unwrap_or_default();
+        match group.read("memory.pressure") {
+            Some(own) => read.group.extend(pressure(&own)),
+            None => read
+                .machine
+                .extend(pressure(&text("/proc/pressure/memory".into()))),
+        }
+        if let Some(number) = machine::number(dir) {
+            let stat = text(format!("/sys/dev/block/{number}/stat"));
+            read.machine.extend(block(&stat));
+        }
+        let own = faults(&text(format!("/proc/{worker}/stat")));
+        read.group.extend(own.into_iter().flatten());
+        read.watch = Watch::read(group, &stat, &vmstat);
         read.usage = group.usage().unwrap_or(0);
         read.worker_read = io.and_then(|text| {
             let bytes = text.lines().find_map(|l| l.strip_prefix("read_bytes: "));
@@ -86,8 +149,8 @@ impl Counters {
             }
         }
         let uncounted = |name: &str| {
-            let scans = name.starts_with("pgscan") || name.starts_with("pgsteal");
-            version == Version::V1 && scans
+            let scans = ["pgscan", "pgsteal", "pgrefill"];
+            version == Version::V1 && scans.iter().any(|s| name.starts_with(s))
         };
         let other = |(name, _): &(&str, u64)| {
             is_event(name) && !group.contains_key(*name) && !uncounted(name)
@@ -97,9 +160,13 @@ impl Counters {
         Self {
             group,
             machine,
-            worker_read: None,
-            usage: 0,
+            ..Self::default()
         }
+    }
+
+    /// What other programs did since `before`.
+    pub fn disturbed_since(&self, before: &Self) -> Vec<Disturbance> {
+        self.watch.since(&before.watch)
     }
 
     /// What has come since `before`, by the lab's names; and which of the names are the machine's.
@@ -139,7 +206,7 @@ impl Counters {
 mod tests {
     use super::*;
 
-    const VMSTAT: &str = "nr_free_pages 7\npgscan_kswapd 100\npgscan_direct 10\npgpgin 4\npswpin 3\nworkingset_nodes 5\n";
+    const VMSTAT: &str = "nr_free_pages 7\npgscan_kswapd 100\npgscan_direct 10\npgpgin 4\npgrefill 0\npswpin 3\nworkingset_nodes 5\n";
 
     #[test]
     fn version_1_takes_what_it_lacks_from_the_machine() {
@@ -149,10 +216,43 @@ mod tests {
         let (all, marked) = now.since(&old);
         assert_eq!(all["workingset_refault_file"], 12);
         assert_eq!((all["pgpgin"], all["pgfault"]), (4, 5));
-        for none in ["workingset_nodes", "misses", "pgscan", "pgscan_direct"] {
+        for none in [
+            "workingset_nodes",
+            "misses",
+            "pgscan",
+            "pgscan_direct",
+            "pgrefill",
+        ] {
             assert!(!all.contains_key(none), "{none}");
         }
         assert_eq!(marked, ["pgpgin", "pswpin"]);
+    }
+
+    #[test]
+    fn pressure_devices_and_faults_have_the_names_of_the_kernel() {
+        let named = |list: &[(String, u64)], name: &str| {
+            let found = list.iter().find(|(n, _)| n == name);
+            found.map(|(_, n)| *n)
+        };
+        let text = "some avg10=0.00 avg60=1.25 avg300=0.00 total=145391687\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=12\n";
+        let read = pressure(text);
+        assert_eq!(named(&read, "pressure_some_us"), Some(145_391_687));
+        assert_eq!(named(&read, "pressure_full_us"), Some(12));
+        let read = block("  101 2 303 4 505 6 707 8 9 10 11 12 13 14 15 16 17\n");
+        assert_eq!(read.len(), 10);
+        for (name, n) in [
+            ("read_ios", 101),
+            ("read_sectors", 303),
+            ("write_ios", 505),
+            ("io_ticks", 10),
+        ] {
+            assert_eq!(named(&read, &format!("block_{name}")), Some(n), "{name}");
+        }
+        let stat = "7 (a) b) c) S 1 7 7 0 -1 4194560 1234 99 56 98 1 2 3";
+        let read = faults(stat).unwrap();
+        assert_eq!(named(&read, "worker_minflt"), Some(1234));
+        assert_eq!(named(&read, "worker_majflt"), Some(56));
+        assert!(pressure("").is_empty() && block("").is_empty() && faults("").is_none());
     }
 
     #[test]
@@ -168,6 +268,6 @@ mod tests {
         assert_eq!(all["disk_read_pages"], 6);
         assert_eq!(all["current_pages"], 2);
         assert!(!all.contains_key("anon"));
-        assert_eq!(marked, ["pgpgin", "pgscan_kswapd"]);
+        assert_eq!(marked, ["pgpgin", "pgrefill", "pgscan_kswapd"]);
     }
 }

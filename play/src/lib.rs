@@ -11,13 +11,17 @@
 //! | [`worker`] | the process that does the accesses |
 //! | `play` | one run: files, cgroup, worker, points |
 //! | [`counters`] | what the kernel counted, by the lab's names |
+//! | [`lists`] | the generations of the group |
+//! | [`disturbed`] | what other programs did to the run |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
 //! | `sys` | loads and stores in mapped memory |
 
 pub mod cgroup;
 pub mod counters;
+pub mod disturbed;
 mod error;
 mod files;
+pub mod lists;
 pub mod machine;
 mod play;
 mod sys;

@@ -1,5 +1,6 @@
 //! What is under a run: everything that decides about its result and is not the trace's.
 
+use crate::cgroup::Cgroup;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ pub struct Description {
     pub huge_pages: Option<String>,
     /// Swap areas: name and KiB.
     pub swap: Vec<(String, u64)>,
-    /// vm.swappiness.
+    /// vm.swappiness, or the group's own.
     pub swappiness: Option<u16>,
     /// File system of the files.
     pub file_system: String,
@@ -65,6 +66,13 @@ impl Description {
                 total.unwrap_or(0),
             ),
         }
+    }
+
+    /// What is otherwise in this group: version 1 has a swappiness for each.
+    pub(crate) fn in_group(&mut self, group: &Cgroup) {
+        let own = group.read("memory.swappiness");
+        let own = own.and_then(|text| text.trim().parse().ok());
+        self.swappiness = own.or(self.swappiness);
     }
 
     /// How a table calls it: the kernel and its policy.
@@ -173,7 +181,7 @@ impl Drop for NoReadAhead {
 }
 
 /// The device of `dir`: MAJOR:MINOR.
-fn number(dir: &Path) -> Option<String> {
+pub(crate) fn number(dir: &Path) -> Option<String> {
     let dev = fs::metadata(dir).ok()?.dev();
     Some(format!(
         "{}:{}",

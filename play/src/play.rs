@@ -2,7 +2,9 @@
 
 use crate::cgroup::{Cgroup, Limits};
 use crate::counters::Counters;
+use crate::disturbed::Disturbance;
 use crate::files::Files;
+use crate::lists::{self, Lists};
 use crate::machine::{Description, NoReadAhead};
 use crate::worker::{Answer, Control, Orders};
 use crate::PlayError;
@@ -41,6 +43,8 @@ pub struct Point {
     pub time: Duration,
     /// As [`Played::counters`].
     pub counters: BTreeMap<String, u64>,
+    /// Generations; none: the kernel shows none.
+    pub lists: Option<Vec<Lists>>,
 }
 
 /// What a run came to.
@@ -62,6 +66,8 @@ pub struct Played {
     pub own_bytes: u64,
     /// The kernel killed the worker for want of memory, after about so many accesses.
     pub killed: Option<u64>,
+    /// What other programs did to it.
+    pub disturbed: Vec<Disturbance>,
 }
 
 /// A worker that has been started.
@@ -193,6 +199,7 @@ pub fn play(
         None => Cgroup::create()?,
     };
     group.limit(plan.limits)?;
+    machine.in_group(&group);
     let files = Files::make(&plan.dir, trace)?;
     files.forget()?;
     let orders = Orders {
@@ -206,7 +213,7 @@ pub fn play(
     drop(quiet);
     let pid = worker.child.id();
     group.enter(pid)?;
-    let before = Counters::read(&group, pid);
+    let before = Counters::read(&group, pid, &plan.dir);
     let started = Instant::now();
     let mut points: Vec<Point> = Vec::new();
     let mut latencies = Answer::ready();
@@ -225,11 +232,12 @@ pub fn play(
             Err(_) => return Err(PlayError::Worker(worker.last_words())),
         }
         let time = started.elapsed();
-        now = Counters::read(&group, pid);
+        now = Counters::read(&group, pid, &plan.dir);
         points.push(Point {
             access: killed.unwrap_or(latencies.done),
             time,
             counters: now.since(&before).0,
+            lists: lists::read(&group),
         });
         if killed.is_some() {
             break;
@@ -253,5 +261,6 @@ pub fn play(
         time,
         own_bytes: before.usage,
         killed,
+        disturbed: now.disturbed_since(&before),
     })
 }

@@ -85,8 +85,13 @@ impl<'a> Counters<'a> {
 /// Pointer (RFC 6901) to a counter in the JSON of a page; `place` leads to the result.
 #[must_use]
 pub fn pointer(place: &str, variant: &str, counter: &str) -> String {
-    let key = |name: &str| name.replace('~', "~0").replace('/', "~1");
-    format!("{place}/variants/{}/{}", key(variant), key(counter))
+    let (variant, counter) = (pointer_key(variant), pointer_key(counter));
+    format!("{place}/variants/{variant}/{counter}")
+}
+
+/// A name as a part of such a pointer.
+pub(crate) fn pointer_key(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// Names of all counters, in the order in which they first appear.

@@ -148,9 +148,14 @@ Examples:
   coldset lab run mongodb --cost nvme_read_lat_ns=20000 --json today.json
   coldset lab compare yesterday.json today.json
   coldset lab compare yesterday.json today.json --report changes.html
+  coldset play trace.pageops --memory 16MiB --repeat 3 --json before.json   and after.json with another kernel
+  coldset lab compare before.json after.json
 
-The files come from run --json: of two versions of the program, two sets of costs, two scales. Variants
+The files come from lab run --json: of two versions of the program, two sets of costs, two scales. Variants
 that both have are compared under the seeds that both have; what differs in their headers is named.
+
+Or they come from lab replay, play or kernel play, in any mixture: columns of the same name are compared, two kernels in
+any case, and where no name is in both, the first of each.
 Exit code 0: a table, whatever it says.")]
 pub struct CompareArgs {
     /// Result before

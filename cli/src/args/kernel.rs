@@ -1,6 +1,6 @@
 //! `coldset kernel`.
 
-use super::forms::{CsvArgs, FormArgs};
+use super::forms::{CsvArgs, FormArgs, ReportArgs};
 use super::{OnOff, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub struct GuestArgs {
 #[command(after_help = "\
 Examples:
   coldset kernel play trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
-  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --variants v72,base,v5
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --variants v72,base,v5 --report 72.html
   coldset kernel play trace.pageops --memory 16MiB --kernel arch/x86/boot/bzImage --modules DIR/lib/modules/7.3.0
   coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --virtual-time --disk-us 80
 
@@ -116,4 +116,7 @@ pub struct KernelPlayArgs {
     /// CSV.
     #[command(flatten)]
     pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
 }

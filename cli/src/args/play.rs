@@ -1,6 +1,6 @@
 //! `coldset play`.
 
-use super::forms::{CsvArgs, FormArgs};
+use super::forms::{CsvArgs, FormArgs, ReportArgs};
 use super::TraceArgs;
 use clap::Args;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ Examples:
   coldset play data/sqlite.pageops.zst --memory 25%
   coldset play data/sqlite.pageops.zst --memory 64MiB --variants v618,v72   predictions beside it
   coldset play trace.pageops --memory 64MiB --exact-access 64 --repeat 3 --json play.json
+  coldset play trace.pageops --memory 64MiB --variants v618 --report play.html
 
 The files of the trace are made in --dir, with contents that are checked by every read, and removed in the
 end. A worker process in a memory cgroup of its own does one access after the other; the trace
@@ -64,6 +65,9 @@ pub struct PlayArgs {
     /// CSV.
     #[command(flatten)]
     pub rows: CsvArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
 }
 
 /// Arguments of the worker of `play`: what it is told.

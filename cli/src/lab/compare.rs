@@ -5,14 +5,15 @@ use crate::args::CompareArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::compare::{
-    compare, comparison_json, read, render_comparison, CompareError, ReadResult,
+    compare, compare_replays, comparison_json, read, render_comparison, render_replay_comparison,
+    replay_comparison_json, CompareError, ReadFile,
 };
 use coldset_lab::pages;
 use coldset_lab::report::Table;
 use coldset_lab::runner::{claims_of, RunnerError};
 use std::path::Path;
 
-fn file(path: &Path) -> Result<ReadResult, Failure> {
+fn file(path: &Path) -> Result<ReadFile, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
         // It is a file, but no text.
@@ -35,16 +36,37 @@ fn lab(error: CompareError) -> Failure {
 /// Runs the command.
 ///
 /// # Errors
-/// Files that cannot be read or are no results of one experiment, output that cannot be written.
+/// Files that cannot be read, or are not two of the same kind; output that cannot be written.
 pub fn run(args: &CompareArgs) -> Result<Verdict, Failure> {
-    let (before, after) = (file(&args.before)?, file(&args.after)?);
-    let comparison = compare(&before, &after, claims_of).map_err(lab)?;
-    let outputs = Outputs::open(args.page.wanted(&args.form))?;
-    outputs.write(
-        || render_comparison(&comparison, style(args.form.markdown)),
-        || comparison_json(&comparison),
-        Table::default,
-        || pages::compare(&comparison, &command_line()),
-    )?;
+    let files = (file(&args.before)?, file(&args.after)?);
+    let style = style(args.form.markdown);
+    let open = || Outputs::open(args.page.wanted(&args.form));
+    match files {
+        (ReadFile::Experiment(before), ReadFile::Experiment(after)) => {
+            let c = compare(&before, &after, claims_of).map_err(lab)?;
+            open()?.write(
+                || render_comparison(&c, style),
+                || comparison_json(&c),
+                Table::default,
+                || pages::compare(&c, &command_line()),
+            )?;
+        }
+        (ReadFile::Replays(before), ReadFile::Replays(after)) => {
+            let c = compare_replays(&before, &after).map_err(lab)?;
+            open()?.write(
+                || render_replay_comparison(&c, style),
+                || replay_comparison_json(&c),
+                Table::default,
+                || pages::compare_replays(&c, &command_line()),
+            )?;
+        }
+        (ReadFile::Experiment(experiment), ReadFile::Replays(replay))
+        | (ReadFile::Replays(replay), ReadFile::Experiment(experiment)) => {
+            return Err(lab(CompareError::Kinds {
+                experiment: experiment.name,
+                replay: replay.name,
+            }))
+        }
+    }
     Ok(Verdict::Good)
 }

@@ -6,7 +6,7 @@ use super::style;
 use super::trace::{load_journal, load_trace};
 use crate::args::{BoundsArg, OnOff, PaceArg, ReplayArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::{command_line, json_with, Outputs};
+use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
@@ -17,6 +17,7 @@ use coldset_lab::runner::{
 };
 use coldset_lab::traces::{Op, OpKind, PageIds, StepKind, Trace};
 use coldset_machine::ReadAhead;
+use serde_json::Value;
 
 /// The kernel's default, KiB.
 const READ_AHEAD_KB: u32 = 128;
@@ -199,20 +200,21 @@ fn text(args: &ReplayArgs, heading: &str, tables: &[ReplayTable]) -> String {
     out
 }
 
-/// The tables; of a journal, what its exact replay came to, too; of a trace that may have bad lines,
-/// how it was read.
+/// The tables and the name of the trace; of a journal, what its exact replay came to, too; of a trace that may have
+/// bad lines, how it was read.
 fn json(
+    args: &ReplayArgs,
     journal: Option<&Journal>,
     reading: Option<&TraceReading>,
     tables: &[ReplayTable],
 ) -> String {
-    let text = replays_json(tables);
-    let (name, more) = match (journal, reading.and_then(TraceReading::json)) {
+    let more = match (journal, reading.and_then(TraceReading::json)) {
         (Some(journal), _) => ("journal", journal.json()),
         (None, Some(reading)) => ("reading", reading),
-        (None, None) => return text,
+        (None, None) => ("reading", Value::Null),
     };
-    json_with(&text, name, more)
+    let trace = ("trace", file_name(&args.trace).into());
+    json_with(&replays_json(tables), [trace, more])
 }
 
 /// Runs the command.
@@ -263,7 +265,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             let before = journal.as_ref().map(|j| j.text(&args.trace));
             before.unwrap_or_default() + &text(args, &heading(trace, args, &plan), &tables)
         },
-        || json(journal.as_ref(), reading.as_ref(), &tables),
+        || json(args, journal.as_ref(), reading.as_ref(), &tables),
         || replay_values(&tables),
         || {
             let title = format!("Replay of {}", args.trace.display());
@@ -272,7 +274,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
                 &(heading(trace, args, &plan) + "."),
                 &plan.variants,
                 &tables,
-                json(journal.as_ref(), reading.as_ref(), &tables),
+                json(args, journal.as_ref(), reading.as_ref(), &tables),
                 &command_line(),
             )
         },

@@ -3,9 +3,9 @@
 use super::{load_trace, style};
 use crate::args::ValidateArgs;
 use crate::error::{Failure, Verdict};
-use crate::kernel::{measure, Measured};
+use crate::kernel::{measure, setting, Measured};
 use crate::output::{Outputs, Wanted};
-use crate::play::beside;
+use crate::predict::{beside, Beside};
 use coldset_lab::report::{human, Align, CounterSummary, Table};
 use coldset_lab::runner::{show_pages, Size};
 use coldset_lab::traces::PageIds;
@@ -46,6 +46,8 @@ struct Pair {
     variant: String,
     measured: Counters,
     predicted: Counters,
+    /// Where that is from.
+    beside: Beside,
 }
 
 impl Pair {
@@ -184,6 +186,12 @@ fn change_table(changes: &[Change]) -> Table {
     table
 }
 
+/// What disturbed each run.
+fn disturbed(played: &Value) -> Vec<&Value> {
+    let runs = played["runs"].as_array().into_iter().flatten();
+    runs.map(|run| &run["disturbed"]).collect()
+}
+
 fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
     let kernels = pairs.iter().zip(measured).map(|(p, m)| {
         let rows = ROWS.iter().filter_map(|(name, counters)| {
@@ -196,6 +204,8 @@ fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
             "kernel": p.kernel,
             "variant": p.variant,
             "machine": m.played["machine"],
+            "prediction": p.beside.json(),
+            "disturbed": disturbed(&m.played),
             "counters": rows.collect::<serde_json::Map<String, Value>>(),
         })
     });
@@ -222,6 +232,7 @@ fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
 pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let memory = Size::parse("memory", &args.guest.memory)?;
     let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let setting = setting(&args.guest, &trace)?;
     let outputs = Outputs::open(Wanted {
         json: args.form.json.as_deref(),
         ..Wanted::default()
@@ -247,18 +258,21 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
                 m.label
             ))
         })?;
-        let table = beside(
+        let mut beside = beside(
             &trace,
             std::slice::from_ref(&variant),
-            memory,
+            setting.clone(),
             IndexMap::new(),
+            false,
         )?;
-        let predicted = table.result.variants.into_iter().next();
+        let predicted = std::mem::take(&mut beside.table.result.variants);
+        let predicted = predicted.into_iter().next();
         pairs.push(Pair {
             kernel: m.label.clone(),
             variant,
             measured: m.counters.clone(),
             predicted: predicted.map(|(_, counters)| counters).unwrap_or_default(),
+            beside,
         });
     }
     let steps: Vec<Vec<Change>> = pairs.windows(2).map(|w| changes(&w[0], &w[1])).collect();
@@ -273,14 +287,18 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             if guest.repeat == 1 { "" } else { "s" },
         );
         let style = style(args.form.markdown);
-        for p in &pairs {
-            let _ = writeln!(
+        for (p, m) in pairs.iter().zip(&measured) {
+            let _ = write!(
                 out,
-                "\n{} beside {}\n\n{}",
+                "\n{} beside {}\n\n{}{}",
                 p.kernel,
                 p.variant,
-                pair_table(p).text(style)
+                pair_table(p).text(style),
+                p.beside.text(),
             );
+            for remark in m.remarks() {
+                let _ = writeln!(out, "{remark}");
+            }
         }
         for (w, step) in pairs.windows(2).zip(&steps) {
             let _ = writeln!(

@@ -3,14 +3,16 @@
 mod ablation;
 mod experiment;
 mod mrc;
+mod played;
 mod replay;
 mod variants;
 mod verify;
 
 pub use ablation::ablation;
-pub use coldset_report::html::compare;
+pub use coldset_report::html::{compare, compare_replays};
 pub use experiment::experiment;
 pub use mrc::mrc;
+pub use played::Played;
 pub use replay::replay;
 pub use variants::{costs, switches};
 pub use verify::verify;

@@ -78,7 +78,7 @@ fn sentence(table: &ReplayTable) -> Option<String> {
 }
 
 /// The main figures of a limit.
-fn figures(tables: &[ReplayTable], i: usize) -> Table {
+pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
     let table = &tables[i];
     let wanted = [
         "misses",
@@ -112,7 +112,7 @@ fn figures(tables: &[ReplayTable], i: usize) -> Table {
 }
 
 /// All counters under a limit.
-fn every(tables: &[ReplayTable], i: usize) -> Table {
+pub(super) fn every(tables: &[ReplayTable], i: usize) -> Table {
     let all = &tables[i].result.variants;
     Counters::on_page(all, counter_names(all), &pointer(tables, i))
         .table(all)

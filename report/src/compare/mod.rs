@@ -1,10 +1,15 @@
 //! Two results of `lab run --json` side by side: two versions of the engine, two sets of costs, two
-//! scales.
+//! scales; or two of `lab replay`, `play` and `kernel play`.
 
 mod read;
+mod replays;
+mod replays_text;
 mod text;
 
-pub use read::{read, CompareError, ReadResult};
+pub use read::{read, CompareError, ReadFile, ReadResult};
+pub use replays::{compare_replays, ComparedColumns, ReadReplays, ReplayComparison, ReplayRow};
+pub(crate) use replays_text::HOW;
+pub use replays_text::{render_replay_comparison, replay_comparison_json};
 pub use text::{comparison_json, render_comparison};
 
 use crate::stats::{paired_ratio, Spread};

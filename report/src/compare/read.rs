@@ -1,5 +1,6 @@
-//! Reading what `lab run --json` has written.
+//! Reading what `--json` has written.
 
+use super::replays::ReadReplays;
 use crate::{ExperimentResult, Header, Number, ReportError, RunResult};
 use serde_json::{Map, Value};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
     /// Not JSON at all.
-    #[error("{name}: not JSON ({problem}); give a file written by: coldset lab run EXPERIMENT --json FILE")]
+    #[error("{name}: not JSON ({problem}); give a file that lab run, lab replay, play or kernel play has written with --json")]
     NotJson {
         /// File.
         name: String,
@@ -15,13 +16,26 @@ pub enum CompareError {
         problem: String,
     },
     /// JSON of another kind.
-    #[error("{name}: {problem}; give a file written by: coldset lab run EXPERIMENT --json FILE")]
+    #[error("{name}: {problem}; give a file that lab run, lab replay, play or kernel play has written with --json")]
     Form {
         /// File.
         name: String,
         /// What is missing.
         problem: String,
     },
+    /// A result of an experiment and one of a trace.
+    #[error("{experiment} is a result of lab run, and {replay} of a trace; compare two of the same kind")]
+    Kinds {
+        /// The file of an experiment.
+        experiment: String,
+        /// The other.
+        replay: String,
+    },
+    /// Nothing in common.
+    #[error(
+        "the files have no counter in common; compare replays, or runs on kernels, of one trace"
+    )]
+    NoCounter,
     /// Two experiments.
     #[error("the files are of two experiments, {before} and {after}; compare results of one")]
     Experiments {
@@ -55,22 +69,36 @@ pub struct ReadResult {
     pub result: ExperimentResult,
 }
 
+/// What can be compared.
+#[derive(Clone, Debug)]
+pub enum ReadFile {
+    /// Of `lab run`.
+    Experiment(Box<ReadResult>),
+    /// Of `lab replay`, `play` or `kernel play`.
+    Replays(ReadReplays),
+}
+
 /// Reads a result from the text of the file called `name`.
 ///
 /// # Errors
 /// [`CompareError::NotJson`], [`CompareError::Form`].
-pub fn read(name: &str, text: &str) -> Result<ReadResult, CompareError> {
+pub fn read(name: &str, text: &str) -> Result<ReadFile, CompareError> {
     let value: Value = serde_json::from_str(text).map_err(|e| CompareError::NotJson {
         name: name.into(),
         problem: e.to_string(),
     })?;
-    let result = parse(&value).map_err(|problem| CompareError::Form {
+    let read = match ReadReplays::is_one(&value) {
+        true => ReadReplays::parse(name, &value).map(ReadFile::Replays),
+        false => parse(&value).map(|result| {
+            ReadFile::Experiment(Box::new(ReadResult {
+                name: name.into(),
+                result,
+            }))
+        }),
+    };
+    read.map_err(|problem| CompareError::Form {
         name: name.into(),
         problem,
-    })?;
-    Ok(ReadResult {
-        name: name.into(),
-        result,
     })
 }
 
@@ -92,7 +120,7 @@ fn object<'a>(value: &'a Value, name: &str) -> Result<&'a Map<String, Value>, St
     found.ok_or_else(|| format!("\"{name}\" is no object"))
 }
 
-fn number(value: &Value) -> Option<Number> {
+pub(super) fn number(value: &Value) -> Option<Number> {
     value
         .as_u64()
         .map(Number::Int)
@@ -101,10 +129,7 @@ fn number(value: &Value) -> Option<Number> {
 
 fn parse(value: &Value) -> Result<ExperimentResult, String> {
     if value.get("experiments").is_some() {
-        return Err("a result of lab verify, not of lab run".into());
-    }
-    if value.get("bounds").is_some() || value.get("replays").is_some() {
-        return Err("a result of lab replay, not of lab run".into());
+        return Err("a result of lab verify".into());
     }
     let parameters = object(value, "parameters")?.iter();
     let header = Header {

@@ -1,6 +1,13 @@
 use super::*;
 use crate::experiment_json;
 
+fn experiment(file: ReadFile) -> ReadResult {
+    match file {
+        ReadFile::Experiment(result) => *result,
+        ReadFile::Replays(r) => panic!("{} is of a trace", r.name),
+    }
+}
+
 fn file(scale: &str, seeds: u64, variants: &[&str], gain: u64) -> ReadResult {
     let mut runs = Vec::new();
     for variant in variants {
@@ -19,7 +26,7 @@ fn file(scale: &str, seeds: u64, variants: &[&str], gain: u64) -> ReadResult {
         ..Header::default()
     };
     let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
-    read(scale, &experiment_json(&result)).unwrap()
+    experiment(read(scale, &experiment_json(&result)).unwrap())
 }
 
 /// What the experiment is about.
@@ -87,7 +94,17 @@ fn what_cannot_be_compared_is_named() {
         ("", "f.json: not JSON"),
         ("{}", "no \"parameters\""),
         (r#"{"experiments": []}"#, "lab verify"),
-        (r#"{"variants": {}, "bounds": {}}"#, "lab replay"),
+        (r#"{"variants": {}, "bounds": {}}"#, "no variants in it"),
+        (r#"{"bounds": {}}"#, "no \"variants\" in it"),
+        (r#"{"replays": 7}"#, "\"replays\" is no list"),
+        (
+            r#"{"bounds": {}, "variants": {"v5": {"misses": {"per_seed": ["x"]}}}}"#,
+            "counter misses of v5 has no numbers",
+        ),
+        (
+            r#"{"bounds": {}, "variants": {"v5": {"misses": {"per_seed": []}}}}"#,
+            "counter misses of v5 has no numbers",
+        ),
         (
             r#"{"experiment": "x", "scale": "1", "effort": "1", "parameters": {}, "seeds": [1],
                 "variants": {"a": {"c": {"per_seed": []}}}}"#,
@@ -97,4 +114,121 @@ fn what_cannot_be_compared_is_named() {
         let said = fails(text);
         assert!(said.contains(part) && said.contains("lab run"), "{said}");
     }
+}
+
+fn replays(name: &str, text: &str) -> ReadReplays {
+    match read(name, text).unwrap() {
+        ReadFile::Replays(replays) => replays,
+        ReadFile::Experiment(_) => panic!("{name} is of an experiment"),
+    }
+}
+
+const REPLAYED: &str = r#"{"trace": "zipf.pageops", "bounds": {"memory_pages": 4096}, "variants": {
+    "classic": {"pgscan": {"per_seed": [7]}, "misses": {"per_seed": [100]}},
+    "v618": {"aging_runs": {"per_seed": [7]}, "pgrefill": {"per_seed": [0]}, "misses": {"per_seed": [200]}}}}"#;
+const PLAYED: &str = r#"{"trace": "zipf.pageops", "memory_pages": 4096,
+    "played": {"machine": "Linux 6.18.15", "machine_wide": ["pgrefill", "pgfault"]}, "variants": {
+    "6.18.15 multi-gen": {"pgrefill": {"per_seed": [9, 9]}, "misses": {"per_seed": [190, 230]}},
+    "v618": {"misses": {"per_seed": [100]}}}}"#;
+
+#[test]
+fn columns_of_one_name_are_compared() {
+    let c = compare_replays(&replays("a.json", REPLAYED), &replays("b.json", PLAYED)).unwrap();
+    assert!(c.by_place.is_none() && c.differing.is_empty());
+    let [v618] = c.columns.as_slice() else {
+        panic!("one name in common")
+    };
+    let with = "zipf.pageops replayed with v618".to_owned();
+    assert_eq!(v618.what, [with.clone(), with]);
+    assert_eq!(v618.rows[0].change, Some(-0.5));
+    assert_eq!(v618.rows[0].verdict, Verdict::Changed);
+    assert_eq!(
+        v618.alone,
+        [vec!["aging_runs".to_owned(), "pgrefill".into()], vec![]]
+    );
+    let alone: Vec<&str> = c.alone.iter().map(|(column, _)| column.as_str()).collect();
+    assert_eq!(alone, ["classic", "6.18.15 multi-gen"]);
+}
+
+#[test]
+fn else_the_first_is_compared_with_the_first() {
+    let only = REPLAYED
+        .replace("\"v618\"", "\"v72\"")
+        .replace("4096", "8192");
+    let c = compare_replays(&replays("b.json", PLAYED), &replays("a.json", &only)).unwrap();
+    assert!(c.by_place.is_some());
+    let pair = &c.columns[0];
+    assert_eq!(pair.what[0], "zipf.pageops played on 6.18.15 multi-gen");
+    assert_eq!(pair.what[1], "zipf.pageops replayed with classic");
+    let misses = &pair.rows[0];
+    assert_eq!(
+        (misses.counter.as_str(), misses.verdict),
+        ("misses", Verdict::Changed)
+    );
+    assert!((misses.change.unwrap() + 110.0 / 210.0).abs() < 1e-9);
+    let text = render_replay_comparison(&c, crate::Style::Plain);
+    for part in [
+        "memory: 4096 pages before, 8192 pages after",
+        "6.18.15 multi-gen and classic are compared as the first of each file",
+        "\u{b1}9.5 %",
+        "-52.4 %",
+        "counted after only: pgscan",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&replay_comparison_json(&c)).unwrap();
+    assert_eq!(
+        json["columns"][0]["counters"]["misses"]["before"]["mean"],
+        210
+    );
+    assert_eq!(
+        json["columns"][0]["before_only"],
+        serde_json::json!(["pgrefill"])
+    );
+}
+
+#[test]
+fn kernels_are_compared_whatever_their_names() {
+    let after = PLAYED.replace("6.18.15 multi-gen", "7.2.12 multi-gen");
+    let c = compare_replays(&replays("a", PLAYED), &replays("b", &after)).unwrap();
+    let names: Vec<&[String; 2]> = c.columns.iter().map(|c| &c.names).collect();
+    let kernels = ["6.18.15 multi-gen".to_owned(), "7.2.12 multi-gen".into()];
+    assert_eq!(names, [&kernels, &["v618".to_owned(), "v618".into()]]);
+    assert!(c.by_place == Some(kernels) && c.alone.is_empty());
+}
+
+#[test]
+fn runs_that_overlap_are_noise() {
+    let after = PLAYED.replace("[190, 230]", "[225, 300]");
+    let c = compare_replays(&replays("a", PLAYED), &replays("b", &after)).unwrap();
+    let row = |name: &str| {
+        c.columns[0]
+            .rows
+            .iter()
+            .find(|r| r.counter == name)
+            .unwrap()
+    };
+    assert_eq!(row("misses").verdict, Verdict::Noise);
+    assert_eq!(row("pgrefill").verdict, Verdict::Equal);
+    assert_eq!(c.columns[0].machine_wide, ["pgrefill"]);
+}
+
+#[test]
+fn kernels_and_several_limits_are_columns() {
+    let guests = r#"{"played": {"7.2 multi-gen": {"machine_wide": []}}, "variants": {
+        "7.2 multi-gen": {"misses": {"per_seed": [3]}}, "v72": {"misses": {"per_seed": [3]}}}}"#;
+    let table = |pages: u32| {
+        format!("{{\"bounds\": {{\"memory_pages\": {pages}}}, \"variants\": {{\"v72\": {{\"misses\": {{\"per_seed\": [4]}}}}}}}}")
+    };
+    let limits = format!("{{\"replays\": [{}, {}]}}", table(10), table(20));
+    let c = compare_replays(&replays("a", guests), &replays("b", &limits)).unwrap();
+    assert_eq!(c.columns[0].what[0], "a trace played on 7.2 multi-gen");
+    assert_eq!(c.columns[0].what[1], "a trace replayed with v72, 10 pages");
+    assert_eq!(c.alone[1].0, "v72, 20 pages");
+    let none = guests.replace("misses", "other");
+    let error = compare_replays(&replays("a", &none), &replays("b", &limits)).unwrap_err();
+    assert!(
+        error.to_string().contains("no counter in common"),
+        "{error}"
+    );
 }

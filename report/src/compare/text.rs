@@ -99,7 +99,7 @@ impl Row {
     }
 }
 
-fn side(summary: &CounterSummary) -> Value {
+pub(super) fn side(summary: &CounterSummary) -> Value {
     let seeds: Vec<Value> = summary.per_seed.iter().map(|v| v.to_json()).collect();
     let real = |x: f64| Number::Real(x).to_json();
     json!({

@@ -8,7 +8,7 @@ use crate::compare::{comparison_json, Compared, Comparison, Verdict};
 use crate::shown::seeds;
 
 /// Sentences about counters, at most.
-const CAUSES_MAX: usize = 6;
+pub(super) const CAUSES_MAX: usize = 6;
 
 /// The most important measure of a variant.
 fn sentence(compared: &Compared) -> Option<String> {
@@ -31,7 +31,7 @@ fn sentence(compared: &Compared) -> Option<String> {
 }
 
 /// Without folders; they are among the facts.
-fn file_name(path: &str) -> &str {
+pub(super) fn file_name(path: &str) -> &str {
     let name = std::path::Path::new(path).file_name();
     name.and_then(|n| n.to_str()).unwrap_or(path)
 }

@@ -5,11 +5,13 @@
 
 mod causes;
 mod compare;
+mod compare_replays;
 mod page;
 mod summary;
 
 pub use causes::{causes, change, reasons};
 pub use compare::compare;
+pub use compare_replays::compare_replays;
 pub use page::{Page, Section, Summary};
 pub use summary::{capital, facts, remarks, summary};
 

@@ -128,6 +128,16 @@ impl Page {
     /// The page as HTML.
     #[must_use]
     pub fn render(&self) -> String {
+        self.rendered("writes the same page, byte for byte")
+    }
+
+    /// The page of something that was measured: it never comes out the same twice.
+    #[must_use]
+    pub fn render_measured(&self) -> String {
+        self.rendered("measures again")
+    }
+
+    fn rendered(&self, again: &str) -> String {
         let sections: Vec<&Section> = self.sections.iter().filter(|s| !s.is_empty()).collect();
         let charts: Vec<&Chart> = sections.iter().flat_map(|s| &s.charts).collect();
         let specs = serde_json::to_string(&charts).expect("charts are plain data");
@@ -173,7 +183,7 @@ impl Page {
                         @for section in &sections { (section.markup()) }
                         section id="reproduce" {
                             h2 { "Make this page again" }
-                            p { "With coldset " (version) ", this command writes the same page, byte for byte:" }
+                            p { "With coldset " (version) ", this command " (again) ":" }
                             pre { code { (self.command) } }
                             p { "The numbers of this page are in it as JSON too, in the element with the id "
                                 code { "result" } "." }

@@ -1,0 +1,373 @@
+//! What the lab predicts of a run that was measured: the same settings, as far as it has them.
+
+use crate::error::Failure;
+use coldset_lab::replay::ReplayError;
+use coldset_lab::report::{CounterSummary, ReplayResult};
+use coldset_lab::runner::{
+    replay_all, show_pages, Memory, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec,
+    Variant, SAMPLE_POINTS,
+};
+use coldset_lab::traces::Trace;
+use coldset_machine::device::{DeviceKind, ZramAlgorithm};
+use coldset_machine::SwapConfig;
+use coldset_play::machine::Description;
+use indexmap::IndexMap;
+use serde_json::{json, Value};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// Most pages of a swap area of the lab.
+const SWAP_MAX: u64 = (1 << 30) - 1;
+/// Most pages that the lab maps round a fault.
+const FAULT_AROUND_MAX: u64 = 512;
+/// What kernels map round a fault unless they are told otherwise, bytes.
+const FAULT_AROUND_USUAL: u64 = 64 << 10;
+
+/// The settings of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setting {
+    memory: Size,
+    swap: SwapSpec,
+    swappiness: u16,
+    /// Pages.
+    fault_around: u32,
+    /// It could not be read.
+    assumed: bool,
+    /// What the run had and the lab has not.
+    without: Vec<String>,
+}
+
+impl Setting {
+    /// Of a run in a guest: with `zram` pages of swap, and so many bytes mapped round a fault.
+    pub fn of_guest(memory: Size, zram: u64, swappiness: u16, fault_around: u64) -> Self {
+        Self {
+            memory,
+            swap: zram_of(zram),
+            swappiness,
+            fault_around: pages_around(fault_around),
+            assumed: false,
+            without: Vec::new(),
+        }
+    }
+
+    /// Of a run on the machine that is described, with at most `swap_max` bytes of its swap.
+    pub fn of_machine(memory: Size, machine: &Description, swap_max: Option<u64>) -> Self {
+        let areas = &machine.swap;
+        let kib: u64 = areas.iter().map(|(_, kib)| kib).sum();
+        let pages = swap_max.map_or(kib / 4, |most| (kib / 4).min(most / PAGE));
+        let zram = |(name, _): &&(String, u64)| name.starts_with("/dev/zram");
+        let of_zram = areas.iter().filter(zram).count();
+        let swap = match (pages, of_zram) {
+            (0, _) => SwapSpec::None,
+            (_, 0) => SwapSpec::Disk(Size::Pages(pages.min(SWAP_MAX)), DeviceKind::Nvme),
+            _ => zram_of(pages),
+        };
+        let mut setting = Self {
+            memory,
+            swap,
+            swappiness: machine.swappiness.unwrap_or(60),
+            fault_around: pages_around(machine.fault_around.unwrap_or(FAULT_AROUND_USUAL)),
+            assumed: machine.fault_around.is_none(),
+            without: Vec::new(),
+        };
+        if of_zram > 0 && of_zram < areas.len() {
+            setting.leave_out("swap on another device beside zram");
+        }
+        setting
+    }
+
+    /// The run had this, and the prediction has not.
+    pub fn leave_out(&mut self, what: impl Into<String>) {
+        self.without.push(what.into());
+    }
+
+    fn plan(&self, variants: Vec<Variant>) -> ReplayPlan {
+        ReplayPlan {
+            swap: Some(self.swap.clone()),
+            swappiness: self.swappiness,
+            fault_around: self.fault_around,
+            ..ReplayPlan::new(variants, self.memory)
+        }
+    }
+
+    fn table(&self, trace: &Trace) -> ReplayTable {
+        ReplayTable {
+            memory: Memory {
+                size: self.memory,
+                pages: self.memory.pages_of(trace.unique_pages),
+            },
+            // An area that the lab cannot have is none that it shows.
+            swap: self
+                .swap
+                .config(trace.unique_pages)
+                .unwrap_or(SwapConfig::None),
+            result: ReplayResult::default(),
+            series: IndexMap::new(),
+            curves: Arc::default(),
+        }
+    }
+}
+
+fn zram_of(pages: u64) -> SwapSpec {
+    match pages.min(SWAP_MAX) {
+        0 => SwapSpec::None,
+        pages => SwapSpec::Zram(Size::Pages(pages), ZramAlgorithm::Lz4),
+    }
+}
+
+/// As the kernel takes it: the power of two below, a page at least.
+fn pages_around(bytes: u64) -> u32 {
+    let pages = (bytes / PAGE).clamp(1, FAULT_AROUND_MAX);
+    1 << pages.ilog2()
+}
+
+/// What was measured, column by column, and what the lab predicts of it.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Measured columns, then predicted ones. The series are those of predictions.
+    pub table: ReplayTable,
+    /// What was predicted with.
+    pub variants: Vec<Variant>,
+    setting: Setting,
+    /// Variants whose replay came to no end, and why.
+    ended: Vec<(String, String)>,
+}
+
+/// Replays `trace` under the settings of the run that was measured. With `samples`, over the accesses, too.
+///
+/// # Errors
+/// A variant that does not exist, a limit that is too small for the lab.
+pub fn beside(
+    trace: &Trace,
+    variants: &[String],
+    setting: Setting,
+    measured: IndexMap<String, IndexMap<String, CounterSummary>>,
+    samples: bool,
+) -> Result<Beside, Failure> {
+    let mut plan = setting.plan(Variant::parse_all(variants, &[])?);
+    plan.sample_points = if samples { SAMPLE_POINTS } else { 0 };
+    let mut ended = Vec::new();
+    let mut table = loop {
+        if plan.variants.is_empty() {
+            break setting.table(trace);
+        }
+        match replay_all(trace, &plan, |_| Progress::silent()) {
+            Ok(mut tables) => break tables.remove(0),
+            // That memory does not suffice is what the lab says of the run.
+            Err(RunnerError::Replay {
+                variant,
+                error: ReplayError::Op { access, error, .. },
+            }) => {
+                plan.variants.retain(|v| v.label != variant);
+                ended.push((variant, format!("{error} at access {access}")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let predicted = std::mem::take(&mut table.result).variants;
+    let mut all = measured;
+    all.extend(predicted);
+    table.result = ReplayResult {
+        variants: all,
+        bounds: IndexMap::new(),
+    };
+    Ok(Beside {
+        table,
+        variants: plan.variants,
+        setting,
+        ended,
+    })
+}
+
+impl Beside {
+    /// Nothing was predicted.
+    fn is_none(&self) -> bool {
+        self.variants.is_empty() && self.ended.is_empty()
+    }
+
+    /// What the prediction is of, a line each; none without a prediction.
+    pub fn lines(&self) -> Vec<String> {
+        if self.is_none() {
+            return Vec::new();
+        }
+        let s = &self.setting;
+        let swap = match &s.swap {
+            SwapSpec::None => "no swap".to_owned(),
+            SwapSpec::Zram(size, _) => format!("zram of {}", show_pages(size.pages_of(0))),
+            SwapSpec::Disk(size, _) => {
+                format!("swap on a disk of {}", show_pages(size.pages_of(0)))
+            }
+        };
+        let around = u64::from(s.fault_around) * PAGE / 1024;
+        let assumed = if s.assumed { " (assumed)" } else { "" };
+        let mut lines = vec![format!(
+            "predicted with {swap}, swappiness {}, {around} KiB mapped round a fault{assumed}",
+            s.swappiness
+        )];
+        let said = self.ended.iter();
+        lines.extend(said.map(|(variant, why)| format!("{variant}: {why}")));
+        if let [first @ .., last] = s.without.as_slice() {
+            let mut list = first.join(", ");
+            let are = match first {
+                [] => "is",
+                _ => {
+                    list.push_str(" and ");
+                    "are"
+                }
+            };
+            lines.push(format!("{list}{last} {are} not in the prediction"));
+        }
+        lines
+    }
+
+    /// The same under a table.
+    pub fn text(&self) -> String {
+        self.lines()
+            .into_iter()
+            .fold(String::new(), |mut out, line| {
+                let _ = writeln!(out, "{line}");
+                out
+            })
+    }
+
+    /// The same as JSON; null without a prediction.
+    pub fn json(&self) -> Value {
+        if self.is_none() {
+            return Value::Null;
+        }
+        let s = &self.setting;
+        let (kind, pages) = match &s.swap {
+            SwapSpec::None => ("none", 0),
+            SwapSpec::Zram(size, _) => ("zram", size.pages_of(0)),
+            SwapSpec::Disk(size, _) => ("disk", size.pages_of(0)),
+        };
+        json!({
+            "swap": kind,
+            "swap_pages": pages,
+            "swappiness": s.swappiness,
+            "fault_around_bytes": u64::from(s.fault_around) * PAGE,
+            "fault_around_assumed": s.assumed,
+            "not_in_it": s.without,
+            "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_lab::traces::{Op, OpKind};
+    use std::path::Path;
+
+    const HALF: Size = Size::Percent(50.0);
+
+    /// Anonymous memory and a file, in turn and several times round.
+    fn trace() -> Trace {
+        let op = |kind, object, page| Op {
+            kind,
+            object,
+            task: 0,
+            page,
+        };
+        let round = |_| {
+            (0..1000)
+                .flat_map(move |page| [op(OpKind::AnonWrite, 0, page), op(OpKind::Pread, 1, page)])
+        };
+        Trace::from_ops((0..4).flat_map(round).collect())
+    }
+
+    fn predicted(setting: Setting) -> Beside {
+        beside(&trace(), &["v618".into()], setting, IndexMap::new(), false).unwrap()
+    }
+
+    fn counter(b: &Beside, name: &str) -> f64 {
+        b.table.result.variants["v618"][name].mean.as_f64()
+    }
+
+    fn machine(swap: &[(&str, u64)]) -> Description {
+        let mut here = Description::here(Path::new("/"));
+        here.swap = swap.iter().map(|(n, kib)| ((*n).into(), *kib)).collect();
+        here.swappiness = Some(60);
+        here.fault_around = Some(4096);
+        here
+    }
+
+    #[test]
+    fn a_prediction_follows_the_swap_of_the_run() {
+        let with = predicted(Setting::of_guest(HALF, 1000, 60, 4096));
+        assert!(counter(&with, "pswpout") > 100.0 && with.lines().len() == 1);
+        // A thousand pages of anonymous memory fit into a limit of as many only without the kernel's own.
+        let without = predicted(Setting::of_guest(HALF, 0, 60, 4096));
+        assert!(!without.table.result.variants.contains_key("v618"));
+        let lines = without.lines();
+        assert!(
+            lines[0].contains("no swap") && lines[1].starts_with("v618: out of memory at access "),
+            "{lines:?}"
+        );
+        assert!(without.json()["ended"]["v618"].is_string());
+    }
+
+    #[test]
+    fn a_prediction_follows_swappiness() {
+        let swapped = |n| {
+            let setting = Setting::of_guest(HALF, 1000, n, 4096);
+            counter(&predicted(setting), "pswpout")
+        };
+        let (much, little) = (swapped(200), swapped(10));
+        assert!(much > little + 50.0, "{much} and {little}");
+    }
+
+    #[test]
+    fn a_prediction_is_of_the_machine() {
+        let of = |swap: &[(&str, u64)], most| Setting::of_machine(HALF, &machine(swap), most).swap;
+        assert_eq!(of(&[], None), SwapSpec::None);
+        assert_eq!(of(&[("/dev/zram0", 4000)], None), zram_of(1000));
+        assert_eq!(of(&[("/dev/zram0", 4000)], Some(40 * PAGE)), zram_of(40));
+        assert_eq!(of(&[("/dev/zram0", 4000)], Some(0)), SwapSpec::None);
+        let disk = SwapSpec::Disk(Size::Pages(1500), DeviceKind::Nvme);
+        assert_eq!(of(&[("/dev/sda2", 4000), ("/swap", 2000)], None), disk);
+        let mixed = Setting::of_machine(HALF, &machine(&[("/dev/zram0", 40), ("/swap", 20)]), None);
+        assert_eq!((mixed.swap, mixed.without.len()), (zram_of(15), 1));
+    }
+
+    #[test]
+    fn settings_that_are_not_read_are_the_usual_ones() {
+        let mut here = machine(&[]);
+        (here.swappiness, here.fault_around) = (Some(150), Some(16 << 10));
+        let plan = Setting::of_machine(HALF, &here, None).plan(Vec::new());
+        assert_eq!((plan.swappiness, plan.fault_around), (150, 4));
+        (here.swappiness, here.fault_around) = (None, None);
+        let setting = Setting::of_machine(HALF, &here, None);
+        let plan = setting.plan(Vec::new());
+        assert_eq!((plan.swappiness, plan.fault_around), (60, 16));
+        assert!(setting.assumed);
+    }
+
+    #[test]
+    fn what_the_lab_cannot_take_is_said() {
+        let mut setting = Setting::of_guest(HALF, 1000, 60, 4096);
+        setting.leave_out("memory.high");
+        let one = predicted(setting.clone());
+        assert!(
+            one.text()
+                .ends_with("\nmemory.high is not in the prediction\n"),
+            "{}",
+            one.text()
+        );
+        setting.leave_out("memory.low");
+        let two = predicted(setting);
+        assert!(two
+            .text()
+            .ends_with("\nmemory.high and memory.low are not in the prediction\n"));
+        assert_eq!(two.json()["not_in_it"][1], "memory.low");
+    }
+
+    #[test]
+    fn pages_round_a_fault_are_a_power_of_two() {
+        for (bytes, pages) in [(0, 1), (4096, 1), (12_288, 2), (65_536, 16), (1 << 30, 512)] {
+            assert_eq!(pages_around(bytes), pages, "{bytes}");
+        }
+    }
+}
