@@ -13,6 +13,7 @@ use coldset_guest::job::Job;
 use coldset_guest::modules::{Modules, DISK_INSIDE, NEEDED, ZRAM};
 use coldset_guest::packages::{Cache, Kernel};
 use coldset_guest::vm::{acceleration, Machine};
+use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{render_counters, replay_values, show_pages, Progress, Size};
@@ -110,10 +111,26 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         memory_mib: args.guest_memory.map_or(least, |mib| mib.max(least)),
         disk_mib,
         virtual_time: args.virtual_time,
-        append: args.append.clone(),
+        append: append(args),
         patience: Duration::from_secs(args.timeout),
     };
     Ok((job, machine))
+}
+
+/// More words of the kernel's command line.
+fn append(args: &GuestArgs) -> String {
+    let ratios = [
+        ("dirty_ratio", args.dirty_ratio),
+        ("dirty_background_ratio", args.dirty_background_ratio),
+    ];
+    let mut words = args.append.clone();
+    for (name, value) in ratios {
+        if let Some(value) = value {
+            // Writing to a string cannot fail.
+            let _ = write!(words, " sysctl.vm.{name}={value}");
+        }
+    }
+    words
 }
 
 /// What a prediction of these guests is to have.
@@ -125,12 +142,14 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
     // The first page of the area says what it is.
     let zram = (job.zram_mib * ((1 << 20) / PAGE)).saturating_sub(1);
     let memory = Size::parse("memory", &args.memory)?;
-    Ok(Setting::of_guest(
-        memory,
-        zram,
-        job.swappiness,
-        job.fault_around,
-    ))
+    let dirty = DirtySettings {
+        ratio: args.dirty_ratio,
+        background_ratio: args.dirty_background_ratio,
+        no_periodic: false,
+    };
+    let ns = job.disk_inside.map(|(_, ns)| ns);
+    let setting = Setting::of_guest(memory, zram, job.swappiness, job.fault_around);
+    Ok(setting.with_device(dirty, ns))
 }
 
 /// Boots a kernel with the job; what it answers.

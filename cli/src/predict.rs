@@ -1,15 +1,16 @@
 //! What the lab predicts of a run that was measured: the same settings, as far as it has them.
 
 use crate::error::Failure;
-use coldset_lab::replay::ReplayError;
+use coldset_lab::experiment::DirtySettings;
+use coldset_lab::replay::FileDevice;
 use coldset_lab::report::{CounterSummary, ReplayResult};
 use coldset_lab::runner::{
-    replay_all, show_pages, Memory, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec,
-    Variant, SAMPLE_POINTS,
+    killed_after, replay_all, show_pages, Memory, Progress, ReplayPlan, ReplayTable, Size,
+    SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::Trace;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
-use coldset_machine::SwapConfig;
+use coldset_machine::{OpError, SwapConfig};
 use coldset_play::machine::Description;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
@@ -35,6 +36,8 @@ pub struct Setting {
     fault_around: u32,
     /// It could not be read.
     assumed: bool,
+    dirty: DirtySettings,
+    device: FileDevice,
     /// What the run had and the lab has not.
     without: Vec<String>,
 }
@@ -48,7 +51,23 @@ impl Setting {
             swappiness,
             fault_around: pages_around(fault_around),
             assumed: false,
+            dirty: DirtySettings::default(),
+            device: FileDevice::default(),
             without: Vec::new(),
+        }
+    }
+
+    /// With these dirty limits, and a device whose requests take so long, ns; none: an NVMe drive.
+    #[must_use]
+    pub fn with_device(self, dirty: DirtySettings, ns: Option<u64>) -> Self {
+        let device = ns.map_or(self.device, |ns| FileDevice {
+            kind: DeviceKind::Delayed,
+            delay_write_ns: Some(ns),
+        });
+        Self {
+            dirty,
+            device,
+            ..self
         }
     }
 
@@ -70,6 +89,8 @@ impl Setting {
             swappiness: machine.swappiness.unwrap_or(60),
             fault_around: pages_around(machine.fault_around.unwrap_or(FAULT_AROUND_USUAL)),
             assumed: machine.fault_around.is_none(),
+            dirty: DirtySettings::default(),
+            device: FileDevice::default(),
             without: Vec::new(),
         };
         if of_zram > 0 && of_zram < areas.len() {
@@ -88,6 +109,8 @@ impl Setting {
             swap: Some(self.swap.clone()),
             swappiness: self.swappiness,
             fault_around: self.fault_around,
+            dirty: self.dirty,
+            device: self.device,
             ..ReplayPlan::new(variants, self.memory)
         }
     }
@@ -131,7 +154,7 @@ pub struct Beside {
     /// What was predicted with.
     pub variants: Vec<Variant>,
     setting: Setting,
-    /// Variants whose replay came to no end, and why.
+    /// Variants whose replay did not come to the end of the trace, and why.
     ended: Vec<(String, String)>,
 }
 
@@ -148,25 +171,19 @@ pub fn beside(
 ) -> Result<Beside, Failure> {
     let mut plan = setting.plan(Variant::parse_all(variants, &[])?);
     plan.sample_points = if samples { SAMPLE_POINTS } else { 0 };
-    let mut ended = Vec::new();
-    let mut table = loop {
-        if plan.variants.is_empty() {
-            break setting.table(trace);
-        }
-        match replay_all(trace, &plan, |_| Progress::silent()) {
-            Ok(mut tables) => break tables.remove(0),
-            // That memory does not suffice is what the lab says of the run.
-            Err(RunnerError::Replay {
-                variant,
-                error: ReplayError::Op { access, error, .. },
-            }) => {
-                plan.variants.retain(|v| v.label != variant);
-                ended.push((variant, format!("{error} at access {access}")));
-            }
-            Err(error) => return Err(error.into()),
-        }
+    let mut table = match plan.variants.is_empty() {
+        true => setting.table(trace),
+        false => replay_all(trace, &plan, |_| Progress::silent())?.remove(0),
     };
     let predicted = std::mem::take(&mut table.result).variants;
+    let killed = predicted.iter().filter_map(|(variant, counters)| {
+        let access = killed_after(counters)?;
+        Some((
+            variant.clone(),
+            format!("{} at access {access}", OpError::NoMemory),
+        ))
+    });
+    let ended = killed.collect();
     let mut all = measured;
     all.extend(predicted);
     table.result = ReplayResult {
@@ -184,7 +201,7 @@ pub fn beside(
 impl Beside {
     /// Nothing was predicted.
     fn is_none(&self) -> bool {
-        self.variants.is_empty() && self.ended.is_empty()
+        self.variants.is_empty()
     }
 
     /// What the prediction is of, a line each; none without a prediction.
@@ -300,7 +317,7 @@ mod tests {
         assert!(counter(&with, "pswpout") > 100.0 && with.lines().len() == 1);
         // A thousand pages of anonymous memory fit into a limit of as many only without the kernel's own.
         let without = predicted(Setting::of_guest(HALF, 0, 60, 4096));
-        assert!(!without.table.result.variants.contains_key("v618"));
+        assert_eq!(counter(&without, "events_oom_kill"), 1.0);
         let lines = without.lines();
         assert!(
             lines[0].contains("no swap") && lines[1].starts_with("v618: out of memory at access "),

@@ -61,7 +61,13 @@ pub struct GuestArgs {
     /// Memory of a guest, MiB; dirty limits depend on it [default: what the run needs]
     #[arg(long, value_name = "MIB")]
     pub guest_memory: Option<u64>,
-    /// More words of the kernel's command line, such as sysctl.vm.dirty_ratio=90
+    /// Where writers are throttled: vm.dirty_ratio [default: the kernel's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub dirty_ratio: Option<u64>,
+    /// Where flushers start: vm.dirty_background_ratio [default: the kernel's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub dirty_background_ratio: Option<u64>,
+    /// More words of the kernel's command line, such as sysctl.vm.page-cluster=0
     #[arg(
         long,
         value_name = "WORDS",

@@ -17,7 +17,8 @@ Each kernel plays the trace in a virtual machine (see: coldset kernel play), and
 kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. Of several kernels, each
 change from one to the next is compared, too.
 
-Exit code 1: a change of more than 3 % has another sign than predicted.")]
+Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
+predicted to live, or the other way round.")]
 pub struct ValidateArgs {
     /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
     #[arg(value_name = "TRACE")]

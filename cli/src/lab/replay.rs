@@ -12,8 +12,9 @@ use coldset_lab::pages;
 use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    parse_device, render_replay, replay_all, replay_values, replays_json, show_pages, with_jobs,
-    Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    check_survivors, parse_device, render_replay, replay_all, replay_values, replays_json,
+    show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec,
+    Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{Op, OpKind, PageIds, StepKind, Trace};
 use coldset_machine::ReadAhead;
@@ -260,6 +261,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let done = with_jobs(args.out.threads.jobs, || replay_all(trace, &plan, begin));
     bar.finish();
     let tables = done??;
+    check_survivors(&tables)?;
     outputs.write(
         || {
             let before = journal.as_ref().map(|j| j.text(&args.trace));

@@ -59,6 +59,38 @@ impl Pair {
         Some((sum(&self.measured)?, sum(&self.predicted)?))
     }
 
+    /// Shares of the runs that were killed for want of memory: measured, and predicted.
+    fn killed(&self) -> (f64, f64) {
+        let share = |all: &Counters| {
+            let counter = all.get("events_oom_kill");
+            counter.map_or(0.0, |c| c.mean.as_f64().min(1.0))
+        };
+        (share(&self.measured), share(&self.predicted))
+    }
+
+    /// What became of the runs; none where nobody was killed, and nobody was to be.
+    fn fate(&self) -> Option<String> {
+        let (measured, predicted) = self.killed();
+        let of_all = match measured {
+            0.0 => "no run was".to_owned(),
+            1.0 => "every run was".to_owned(),
+            share => format!("{:.0} % of the runs were", share * 100.0),
+        };
+        let verdict = match (self.is_fate_right(), predicted > 0.0) {
+            (true, _) => "as predicted",
+            (false, true) => "PREDICTED: killed",
+            (false, false) => "PREDICTED: alive",
+        };
+        let any = measured + predicted > 0.0;
+        any.then(|| format!("{of_all} killed for want of memory: {verdict}"))
+    }
+
+    /// Most of the runs ended as the lab says.
+    fn is_fate_right(&self) -> bool {
+        let (measured, predicted) = self.killed();
+        (measured > 0.5) == (predicted > 0.5)
+    }
+
     /// Half the distance of the least and the greatest of the runs, as a share of the mean; none of one run.
     fn spread(&self, counters: &[&str]) -> Option<f64> {
         let all = counters.iter().filter_map(|c| self.measured.get(*c));
@@ -99,7 +131,12 @@ impl Change {
     }
 }
 
+/// Of runs that came to the end of the trace: where one was killed, counts are of another length.
 fn changes(before: &Pair, after: &Pair) -> Vec<Change> {
+    let killed = [before.killed(), after.killed()];
+    if killed.iter().any(|k| k.0 + k.1 > 0.0) {
+        return Vec::new();
+    }
     let change = |&(name, counters): &(&'static str, &[&str])| {
         let (from, to) = (before.values(counters)?, after.values(counters)?);
         let enough = from.0.min(from.1) >= FEW;
@@ -206,6 +243,7 @@ fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
             "machine": m.played["machine"],
             "prediction": p.beside.json(),
             "disturbed": disturbed(&m.played),
+            "killed": {"measured": p.killed().0, "predicted": p.killed().1},
             "counters": rows.collect::<serde_json::Map<String, Value>>(),
         })
     });
@@ -277,6 +315,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     }
     let steps: Vec<Vec<Change>> = pairs.windows(2).map(|w| changes(&w[0], &w[1])).collect();
     let good = steps.iter().flatten().all(Change::is_right);
+    let good = good && pairs.iter().all(Pair::is_fate_right);
     let text = || {
         let mut out = format!(
             "{}: {} accesses; memory {}; {} run{} a kernel\n",
@@ -296,11 +335,11 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
                 pair_table(p).text(style),
                 p.beside.text(),
             );
-            for remark in m.remarks() {
+            for remark in p.fate().into_iter().chain(m.remarks()) {
                 let _ = writeln!(out, "{remark}");
             }
         }
-        for (w, step) in pairs.windows(2).zip(&steps) {
+        for (w, step) in pairs.windows(2).zip(&steps).filter(|(_, s)| !s.is_empty()) {
             let _ = writeln!(
                 out,
                 "\nfrom {} to {}\n\n{}",

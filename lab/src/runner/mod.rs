@@ -31,7 +31,9 @@ pub use quantity::{
     SwapSpec, SCALE_MAX,
 };
 pub use ran::check_costs;
+pub use replays::{
+    check_survivors, killed_after, replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT,
+};
 pub use replays::{inspect_all, Inspection};
-pub use replays::{replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT};
 pub use replays_text::{render_counters, render_replay, replay_values, replays_json};
 pub use variant::Variant;

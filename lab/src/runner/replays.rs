@@ -262,7 +262,7 @@ pub struct Inspection {
 }
 
 /// Replays a trace under all limits, variants and phases, in parallel. The result does not
-/// depend on the number of threads.
+/// depend on the number of threads. A replay whose task is killed for want of memory is a result, too.
 ///
 /// # Errors
 /// Limits that are too small, or the first replay that fails, in the order of the tables.
@@ -287,27 +287,18 @@ pub fn replay_all(
         let options = plan.options(memory.pages, &swap, variant, phase);
         let done = replay(trace, &variant.preset, &options);
         progress.step();
-        let failed = |error| RunnerError::Replay {
-            variant: variant.label.clone(),
-            error,
-        };
-        let done = done.map_err(failed)?;
-        let end = killed(&done, memory.pages).map(failed);
-        Ok((counters(trace, &done), series(&done), end))
+        done.map(|r| (counters(trace, &r), series(&r)))
+            .map_err(|error| RunnerError::Replay {
+                variant: variant.label.clone(),
+                error,
+            })
     };
     let evictable = Evictable::of(trace, &swap);
     let (done, sequence) = rayon::join(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
         || plan.bounds.then(|| evictable.sequence(trace)).transpose(),
     );
-    let mut done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // A policy that fails where another does not is worth a table.
-    if done.iter().all(|d| d.2.is_some()) {
-        if let Some(error) = done.first_mut().and_then(|d| d.2.take()) {
-            return Err(error);
-        }
-    }
-    let done: Vec<_> = done.into_iter().map(|d| (d.0, d.1)).collect();
+    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
     let curves = match &sequence {
         Some(sequence) if plan.sample_points > 0 => {
@@ -344,6 +335,42 @@ pub fn replay_all(
             }
         });
     Ok(tables.collect())
+}
+
+/// That somebody has come to the end of the trace: a policy that fails where another does not is worth a table, a limit
+/// that nobody can live with is not.
+///
+/// # Errors
+/// How the first replay was killed, if all were.
+pub fn check_survivors(tables: &[ReplayTable]) -> Result<(), RunnerError> {
+    let mut first = None;
+    for table in tables {
+        for (variant, counters) in &table.result.variants {
+            match killed_after(counters) {
+                None => return Ok(()),
+                Some(access) => {
+                    first.get_or_insert((variant, access, table.memory.pages));
+                }
+            }
+        }
+    }
+    first.map_or(Ok(()), |(variant, access, memory)| {
+        Err(RunnerError::Replay {
+            variant: variant.clone(),
+            error: ReplayError::Op {
+                access: access as usize,
+                error: OpError::NoMemory,
+                memory,
+            },
+        })
+    })
+}
+
+/// The access at which a replay or a run was killed for want of memory; none: it was not.
+#[must_use]
+pub fn killed_after(counters: &IndexMap<String, CounterSummary>) -> Option<u64> {
+    let mean = |name: &str| counters.get(name).map_or(0.0, |c| c.mean.as_f64());
+    (mean("events_oom_kill") > 0.0).then(|| mean("accesses") as u64)
 }
 
 /// As an error: how a replay under this limit came to its early end, if it did.

@@ -5,8 +5,8 @@ use super::store::{Row, Store};
 use super::{Cell, SweepError};
 use crate::experiment::RunInput;
 use crate::runner::{
-    check_asked, experiment, replay_all, show_effort, show_scale, Progress, ReplayPlan,
-    RunnerError, Size, SwapSpec, Variant,
+    check_asked, check_survivors, experiment, replay_all, show_effort, show_scale, Progress,
+    ReplayPlan, RunnerError, Size, SwapSpec, Variant,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_engine::presets;
@@ -120,6 +120,7 @@ impl Runner {
         };
         let trace = self.trace(path, content)?;
         let tables = replay_all(trace, &plan, |_| Progress::silent())?;
+        check_survivors(&tables)?;
         let counters = tables.first().and_then(|t| t.result.variants.first());
         Ok(counters.map_or_else(Vec::new, |(_, counters)| {
             counters

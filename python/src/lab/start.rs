@@ -9,8 +9,8 @@ use coldset_lab::experiment::Costs;
 use coldset_lab::mrc::{curves, MrcPlan, Sample};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan, ReplayPlan,
-    RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    check_survivors, experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan,
+    ReplayPlan, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{load, Format, Op, Trace, TraceOptions};
 use pyo3::prelude::*;
@@ -214,6 +214,7 @@ pub fn lab_replay(
             total.store(steps, Ordering::Relaxed);
             progress.clone()
         })?;
+        check_survivors(&tables)?;
         let lead = format!(
             "{} accesses to {}, {} writes. Replayed on Coldset's simulated machine; the first variant is \
              \u{201c}before\u{201d}, the last one \u{201c}after\u{201d}.",
