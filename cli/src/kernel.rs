@@ -86,12 +86,15 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     // A quarter more for the file system's own, and its journal.
     let disk_mib = mib(of_files) * 5 / 4 + 256;
     let inside = if args.virtual_time { disk_mib } else { 0 };
-    let arguments = vec![
+    // What is wrong is said before anything is booted.
+    args.tasks.protection()?;
+    let mut arguments = vec![
         TRACE.to_owned(),
         format!("--memory={}KiB", memory * PAGE / 1024),
         format!("--exact-access={}", args.exact_access),
         format!("--repeat={}", args.repeat),
     ];
+    arguments.extend(args.tasks.arguments());
     let job = Job {
         modules: Vec::new(),
         multi_gen: args.multi_gen.map(|on| on == OnOff::On),

@@ -8,6 +8,7 @@ mod kernel;
 mod lab;
 mod output;
 mod play;
+mod tasks;
 mod this;
 mod top;
 

@@ -4,22 +4,25 @@ use crate::args::{PlayArgs, PlayWorkerArgs};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{json_with, Outputs, Wanted};
+use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::report::{human, Align, CounterSummary, Number, ReplayResult, Table};
 use coldset_lab::runner::{
-    render_counters, replay_all, replay_values, replays_json, show_pages, Memory, Progress,
+    render_counters, replay_all, replay_values, replays_json, show_pages, Low, Memory, Progress,
     ReplayPlan, ReplayTable, Size, Variant,
 };
 use coldset_lab::traces::{OpKind, PageIds, Trace};
 use coldset_machine::SwapConfig;
 use coldset_play::cgroup::Limits;
 use coldset_play::worker::{self, Orders};
-use coldset_play::{play, Plan, PlayError, Played};
+use coldset_play::{Plan, PlayError, Played, Stage};
 use indexmap::IndexMap;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Points on the way at which counters are read.
@@ -32,6 +35,9 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         let size = text.as_deref().map(|t| Size::parse(name, t)).transpose()?;
         Ok(size.map(|s| s.pages_of(trace.unique_pages) * PAGE))
     };
+    let low = args.tasks.protection()?;
+    let limit = memory.pages_of(trace.unique_pages);
+    let of_task = |l: &Low| (l.task, l.size.pages_of(limit) * PAGE);
     let this = this_command(&["play", "kernel-guest"])?;
     let this = this
         .into_iter()
@@ -39,15 +45,18 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     Ok(Plan {
         dir: args.dir.clone(),
         limits: Limits {
-            max: Some(memory.pages_of(trace.unique_pages) * PAGE),
+            max: Some(limit * PAGE),
             high: bytes("high", &args.high)?,
-            low: bytes("low", &args.low)?,
+            low: low.whole.map(|s| s.pages_of(trace.unique_pages) * PAGE),
             swap_max: bytes("swap-max", &args.swap_max)?,
         },
         cgroup: args.cgroup.clone(),
         exact_access: args.exact_access,
         points: POINTS,
         worker: this.chain(["play-worker".into(), "--".into()]).collect(),
+        order: args.tasks.order(),
+        tasks: args.tasks.tasks(),
+        low: low.tasks.iter().map(of_task).collect(),
     })
 }
 
@@ -172,18 +181,13 @@ fn text(args: &PlayArgs, trace: &Trace, table: &ReplayTable, runs: &[Played]) ->
     let own = run.own_bytes.div_ceil(1024);
     let _ = writeln!(
         out,
-        "\nthe worker itself: {own} KiB in the cgroup before the first access"
+        "\nthe workers themselves: {own} KiB in the cgroup before the first access"
     );
     if run.machine_wide.iter().any(|n| n == "pgactivate") {
         out.push_str("cgroup v1: activated, deactivated and refilled are of the whole machine; scanned and stolen pages are not counted\n");
     }
-    for (n, run) in (1..).zip(runs) {
-        if let Some(after) = run.killed {
-            let _ = writeln!(
-                out,
-                "run {n}: killed for want of memory after about {after} accesses"
-            );
-        }
+    for line in (1..).zip(runs).filter_map(|(n, run)| tasks::killed(n, run)) {
+        let _ = writeln!(out, "{line}");
     }
     out
 }
@@ -204,7 +208,9 @@ fn json(table: &ReplayTable, runs: &[Played]) -> String {
             "points": r.points.iter().map(point).collect::<Vec<_>>(),
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
             "own_bytes": r.own_bytes,
-            "killed_after": r.killed,
+            "tasks": tasks::json_of(r),
+            "killed_after": r.killed.map(|k| k.after),
+            "killed_task": r.killed.and_then(|k| k.task),
         })
     };
     let played = json!({
@@ -228,12 +234,14 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
     let plan = plan(args, &trace, memory)?;
     let stop = interrupted();
+    let stage = Stage::new(&trace, &plan)?;
     let bar = Progress::new(POINTS as u64 * u64::from(args.repeat), "tenths");
     let mut runs = Vec::new();
     for _ in 0..args.repeat {
-        runs.push(play(&trace, &plan, || bar.step(), || !stop())?);
+        runs.push(stage.play(|| bar.step(), || !stop())?);
     }
     bar.finish();
+    drop(stage);
     Ok(Measured {
         trace,
         memory,
@@ -281,7 +289,10 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
 pub fn work(args: &PlayWorkerArgs) -> Result<Verdict, Failure> {
     let orders = Orders::from_arguments(&args.orders);
     let orders = orders.ok_or_else(|| Failure::Usage("play-worker is started by play".into()))?;
-    let (input, output) = (io::stdin().lock(), io::stdout().lock());
+    // Without what standard streams put between: they take records that are not yet to be done.
+    let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let ends = own(io::stdin().as_fd()).and_then(|i| Ok((i, own(io::stdout().as_fd())?)));
+    let (input, output) = ends.map_err(|e| Failure::write("the worker's pipes", e))?;
     match worker::work(&orders, input, output) {
         Ok(()) => Ok(Verdict::Good),
         Err(error) => Err(PlayError::Worker(error).into()),
