@@ -45,11 +45,26 @@ impl Tree {
             })?;
             tree.tasks.push(group);
         }
-        if tree.whole.version() == Version::V1 {
-            // Each CPU keeps some of what making them has charged, 256 KiB, which would be missing from the limit.
-            let _ = tree.whole.write("memory.force_empty", "0");
+        if plan.cgroup.is_none() {
+            tree.give_back();
         }
         Ok(tree)
+    }
+
+    /// Each CPU keeps some of what making the groups has charged, 256 KiB, which would be missing from the limit. It
+    /// goes when the kernel is asked to free all that the group has, of which there is nothing yet.
+    fn give_back(&self) {
+        match self.whole.version() {
+            Version::V1 => {
+                let _ = self.whole.write("memory.force_empty", "0");
+            }
+            Version::V2 => {
+                let file = "memory.high";
+                let was = self.whole.read(file).unwrap_or_else(|| "max".into());
+                let _ = self.whole.write(file, "0");
+                let _ = self.whole.write(file, was.trim());
+            }
+        }
     }
 
     /// The limited group, whose counters have those of the groups below in them.
