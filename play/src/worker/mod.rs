@@ -53,11 +53,13 @@ fn threads(shared: &Shared, lines: &[(i32, i32)], exact_access: u32) -> Result<(
         let tell = tell.clone();
         let body = move || {
             let served = serve(&input, &output, &mut access);
-            // Its output is open until the whole worker ends: its error is told first.
             let failed = served.is_err();
             let _ = tell.send(served);
-            while failed {
-                std::thread::park();
+            if failed {
+                // Its output stays open until the worker ends as a whole: by then its error has been told.
+                loop {
+                    std::thread::park();
+                }
             }
         };
         let thread = std::thread::Builder::new().spawn(body);
@@ -77,7 +79,7 @@ fn accesses(
     Ok(move |op: Op| {
         if exact_access > 0 && views::is_mapped(op.kind) {
             mapped = mapped.wrapping_add(1);
-            if mapped % exact_access == 0 {
+            if mapped.is_multiple_of(exact_access) {
                 unseen.flush()?;
             }
         }
