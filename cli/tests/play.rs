@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{coldset, json_of, random_trace, temporary};
+use common::{coldset, json_of, random_trace, temporary, two_tasks};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,18 +148,6 @@ fn what_cannot_be_is_said_in_one_line() {
         assert!(said.contains(word) && said.lines().count() == 1, "{said}");
     }
     assert!(!Path::new("/nowhere").exists());
-}
-
-/// A trace of two tasks, each with a file of its own, that take turns after `turn` accesses. A quarter is of the second.
-fn two_tasks(name: &str, turn: usize, accesses: u32) -> String {
-    let path = random_trace(name, 1, 3000, accesses);
-    let mut bytes = fs::read(&path).unwrap();
-    for (i, record) in bytes.chunks_exact_mut(8).enumerate() {
-        let task = u8::from(i / turn % 4 == 3);
-        (record[1], record[2]) = (task, task);
-    }
-    fs::write(&path, bytes).unwrap();
-    path
 }
 
 /// The same accesses by one task.
