@@ -88,12 +88,15 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     // A quarter more for the file system's own, and its journal.
     let disk_mib = mib(of_files) * 5 / 4 + 256;
     let inside = if args.virtual_time { disk_mib } else { 0 };
-    let arguments = vec![
+    // What is wrong is said before anything is booted.
+    args.tasks.protection()?;
+    let mut arguments = vec![
         TRACE.to_owned(),
         format!("--memory={}KiB", memory * PAGE / 1024),
         format!("--exact-access={}", args.exact_access),
         format!("--repeat={}", args.repeat),
     ];
+    arguments.extend(args.tasks.arguments());
     let job = Job {
         modules: Vec::new(),
         multi_gen: args.multi_gen.map(|on| on == OnOff::On),
@@ -149,7 +152,7 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
     };
     let ns = job.disk_inside.map(|(_, ns)| ns);
     let setting = Setting::of_guest(memory, zram, job.swappiness, job.fault_around);
-    Ok(setting.with_device(dirty, ns))
+    setting.with_device(dirty, ns).with_tasks(&args.tasks)
 }
 
 /// Boots a kernel with the job; what it answers.

@@ -10,6 +10,7 @@ mod output;
 mod play;
 mod played;
 mod predict;
+mod tasks;
 mod this;
 mod top;
 

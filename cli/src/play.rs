@@ -6,23 +6,26 @@ use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
 use crate::played;
 use crate::predict::{beside, Beside, Setting};
+use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{
-    render_counters, replay_values, replays_json, show_pages, Progress, Size,
+    render_counters, replay_values, replays_json, show_pages, Low, Progress, Size,
 };
 use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_play::cgroup::Limits;
 use coldset_play::disturbed::Disturbance;
 use coldset_play::lists::{Generation, Lists};
 use coldset_play::worker::{self, Orders};
-use coldset_play::{play, Plan, PlayError, Played};
+use coldset_play::{Plan, PlayError, Played, Stage};
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 /// Points on the way at which counters are read.
@@ -35,6 +38,9 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         let size = text.as_deref().map(|t| Size::parse(name, t)).transpose()?;
         Ok(size.map(|s| s.pages_of(trace.unique_pages) * PAGE))
     };
+    let low = args.tasks.protection()?;
+    let limit = memory.pages_of(trace.unique_pages);
+    let of_task = |l: &Low| (l.task, l.size.pages_of(limit) * PAGE);
     let this = this_command(&["play", "kernel-guest"])?;
     let this = this
         .into_iter()
@@ -42,15 +48,18 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     Ok(Plan {
         dir: args.dir.clone(),
         limits: Limits {
-            max: Some(memory.pages_of(trace.unique_pages) * PAGE),
+            max: Some(limit * PAGE),
             high: bytes("high", &args.high)?,
-            low: bytes("low", &args.low)?,
+            low: low.whole.map(|s| s.pages_of(trace.unique_pages) * PAGE),
             swap_max: bytes("swap-max", &args.swap_max)?,
         },
         cgroup: args.cgroup.clone(),
         exact_access: args.exact_access,
         points: POINTS,
         worker: this.chain(["play-worker".into(), "--".into()]).collect(),
+        order: args.tasks.order(),
+        tasks: args.tasks.tasks(),
+        low: low.tasks.iter().map(of_task).collect(),
     })
 }
 
@@ -85,16 +94,14 @@ fn column(trace: &Trace, runs: &[Played]) -> (String, IndexMap<String, CounterSu
 }
 
 /// What a prediction of these runs is to have, and what it cannot.
-fn setting(m: &Measured) -> Setting {
+fn setting(args: &PlayArgs, m: &Measured) -> Result<Setting, Failure> {
     let machine = &m.runs[0].machine;
-    let mut setting = Setting::of_machine(m.memory, machine, m.limits.swap_max);
+    let setting = Setting::of_machine(m.memory, machine, m.limits.swap_max);
+    let mut setting = setting.with_tasks(&args.tasks)?;
     let anon = m.trace.objects.iter().any(|o| o.is_anon);
     let mapped = |op: &Op| matches!(op.kind, OpKind::MappedRead | OpKind::MappedWrite);
     if m.limits.high.is_some() {
         setting.leave_out("memory.high");
-    }
-    if m.limits.low.is_some() {
-        setting.leave_out("memory.low");
     }
     if anon && machine.huge_pages.as_deref() == Some("always") {
         setting.leave_out("huge pages of anonymous memory");
@@ -105,7 +112,7 @@ fn setting(m: &Measured) -> Setting {
         }
         _ => {}
     }
-    setting
+    Ok(setting)
 }
 
 fn word(kind: OpKind) -> &'static str {
@@ -143,7 +150,7 @@ fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value) -> Strin
     let own = run.own_bytes.div_ceil(1024);
     let _ = writeln!(
         out,
-        "\nthe worker itself: {own} KiB in the cgroup before the first access"
+        "\nthe workers themselves: {own} KiB in the cgroup before the first access"
     );
     if run.machine_wide.iter().any(|n| n == "pgactivate") {
         out.push_str(
@@ -193,7 +200,9 @@ fn played_json(runs: &[Played]) -> Value {
             "points": r.points.iter().map(point).collect::<Vec<_>>(),
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
             "own_bytes": r.own_bytes,
-            "killed_after": r.killed,
+            "tasks": tasks::json_of(r),
+            "killed_after": r.killed.map(|k| k.after),
+            "killed_task": r.killed.and_then(|k| k.task),
             "disturbed": r.disturbed.iter().map(disturbance).collect::<Vec<_>>(),
         })
     };
@@ -229,12 +238,14 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
     let plan = plan(args, &trace, memory)?;
     let stop = interrupted();
+    let stage = Stage::new(&trace, &plan)?;
     let bar = Progress::new(POINTS as u64 * u64::from(args.repeat), "tenths");
     let mut runs = Vec::new();
     for _ in 0..args.repeat {
-        runs.push(play(&trace, &plan, || bar.step(), || !stop())?);
+        runs.push(stage.play(|| bar.step(), || !stop())?);
     }
     bar.finish();
+    drop(stage);
     Ok(Measured {
         trace,
         memory,
@@ -250,7 +261,7 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
 pub fn measured_json(args: &PlayArgs) -> Result<String, Failure> {
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let beside = beside(&m.trace, &[], setting(&m), measured, false)?;
+    let beside = beside(&m.trace, &[], setting(args, &m)?, measured, false)?;
     Ok(json_of(&args.trace, &beside, played_json(&m.runs)))
 }
 
@@ -293,7 +304,13 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let samples = outputs.has_report();
-    let beside = beside(&m.trace, &args.variants, setting(&m), measured, samples)?;
+    let beside = beside(
+        &m.trace,
+        &args.variants,
+        setting(args, &m)?,
+        measured,
+        samples,
+    )?;
     let played = played_json(&m.runs);
     outputs.write(
         || text(args, &m, &beside, &played),
@@ -311,7 +328,10 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
 pub fn work(args: &PlayWorkerArgs) -> Result<Verdict, Failure> {
     let orders = Orders::from_arguments(&args.orders);
     let orders = orders.ok_or_else(|| Failure::Usage("play-worker is started by play".into()))?;
-    let (input, output) = (io::stdin().lock(), io::stdout().lock());
+    // Without what standard streams put between: they take records that are not yet to be done.
+    let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let ends = own(io::stdin().as_fd()).and_then(|i| Ok((i, own(io::stdout().as_fd())?)));
+    let (input, output) = ends.map_err(|e| Failure::write("the worker's pipes", e))?;
     match worker::work(&orders, input, output) {
         Ok(()) => Ok(Verdict::Good),
         Err(error) => Err(PlayError::Worker(error).into()),

@@ -36,11 +36,7 @@ pub fn latencies(played: &Value) -> Table {
 pub fn remarks(played: &Value) -> Vec<String> {
     let mut out = Vec::new();
     for (n, run) in (1..).zip(runs(played)) {
-        if let Some(after) = run["killed_after"].as_u64() {
-            out.push(format!(
-                "run {n}: killed for want of memory after about {after} accesses"
-            ));
-        }
+        out.extend(killed(run).map(|what| format!("run {n}: {what}")));
         let all = run["disturbed"].as_array().into_iter().flatten();
         let said: Vec<&str> = all.filter_map(|d| d["text"].as_str()).collect();
         if !said.is_empty() {
@@ -48,6 +44,20 @@ pub fn remarks(played: &Value) -> Vec<String> {
         }
     }
     out
+}
+
+/// How a run was cut short.
+fn killed(run: &Value) -> Option<String> {
+    let after = run["killed_after"].as_u64()?;
+    let several = run["tasks"].as_array().is_some_and(|t| t.len() > 1);
+    let who = match run["killed_task"].as_u64() {
+        Some(task) if several => format!("task {task} was killed"),
+        _ => "killed".into(),
+    };
+    let of = if several { " of all tasks" } else { "" };
+    Some(format!(
+        "{who} for want of memory after about {after} accesses{of}"
+    ))
 }
 
 /// The counters of the first run over its accesses, from nothing, and its generations.

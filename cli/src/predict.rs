@@ -1,17 +1,19 @@
 //! What the lab predicts of a run that was measured: the same settings, as far as it has them.
 
+use crate::args::TaskArgs;
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::replay::FileDevice;
 use coldset_lab::report::{CounterSummary, ReplayResult};
 use coldset_lab::runner::{
-    killed_after, replay_all, show_pages, Memory, Progress, ReplayPlan, ReplayTable, Size,
+    killed_after, replay_all, show_pages, Low, Memory, Progress, ReplayPlan, ReplayTable, Size,
     SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::Trace;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::{OpError, SwapConfig};
 use coldset_play::machine::Description;
+use coldset_play::{Order, Tasks};
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -38,6 +40,10 @@ pub struct Setting {
     assumed: bool,
     dirty: DirtySettings,
     device: FileDevice,
+    /// Protection of tasks.
+    low: Vec<Low>,
+    /// All tasks are in one group.
+    together: bool,
     /// What the run had and the lab has not.
     without: Vec<String>,
 }
@@ -53,6 +59,8 @@ impl Setting {
             assumed: false,
             dirty: DirtySettings::default(),
             device: FileDevice::default(),
+            low: Vec::new(),
+            together: false,
             without: Vec::new(),
         }
     }
@@ -91,12 +99,31 @@ impl Setting {
             assumed: machine.fault_around.is_none(),
             dirty: DirtySettings::default(),
             device: FileDevice::default(),
+            low: Vec::new(),
+            together: false,
             without: Vec::new(),
         };
         if of_zram > 0 && of_zram < areas.len() {
             setting.leave_out("swap on another device beside zram");
         }
         setting
+    }
+
+    /// With tasks that are played as these arguments say.
+    ///
+    /// # Errors
+    /// A protection that is none.
+    pub fn with_tasks(mut self, args: &TaskArgs) -> Result<Self, Failure> {
+        let protection = args.protection()?;
+        self.low = protection.tasks;
+        if protection.whole.is_some() {
+            self.leave_out("memory.low of the whole");
+        }
+        self.together = args.tasks() != Tasks::Processes;
+        if args.order() == Order::PerTask {
+            self.leave_out("who of the tasks comes first");
+        }
+        Ok(self)
     }
 
     /// The run had this, and the prediction has not.
@@ -111,6 +138,7 @@ impl Setting {
             fault_around: self.fault_around,
             dirty: self.dirty,
             device: self.device,
+            low: self.low.clone(),
             ..ReplayPlan::new(variants, self.memory)
         }
     }
@@ -173,7 +201,11 @@ pub fn beside(
     plan.sample_points = if samples { SAMPLE_POINTS } else { 0 };
     let mut table = match plan.variants.is_empty() {
         true => setting.table(trace),
-        false => replay_all(trace, &plan, |_| Progress::silent())?.remove(0),
+        false => {
+            let joined = (setting.together && trace.tasks > 1).then(|| trace.of_one_task());
+            let trace = joined.as_ref().unwrap_or(trace);
+            replay_all(trace, &plan, |_| Progress::silent())?.remove(0)
+        }
     };
     let predicted = std::mem::take(&mut table.result).variants;
     let killed = predicted.iter().filter_map(|(variant, counters)| {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{coldset, random_trace, temporary};
+use common::{coldset, json_of, random_trace, temporary, two_tasks};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -12,13 +12,13 @@ fn trace() -> String {
     random_trace("kernel.pageops", 0, 6000, 60_000)
 }
 
-#[test]
-fn a_released_kernel_does_what_the_lab_says() {
+/// Kernels that can be booted without a network, and the variants that they are.
+fn kernels_here() -> Vec<(&'static str, &'static str)> {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     let cache = coldset_guest::packages::Cache::open().ok();
     let known = [("6.18", "v618"), ("7.2", "v72")];
     let here: Vec<_> = known
-        .iter()
+        .into_iter()
         .filter(|(k, _)| cache.as_ref().is_some_and(|c| c.here(k).is_some()))
         .collect();
     if !has("qemu-system-x86_64") || !has("mkfs.ext4") || here.is_empty() {
@@ -26,8 +26,14 @@ fn a_released_kernel_does_what_the_lab_says() {
             "SKIPPED: needs qemu-system-x86, e2fsprogs and a kernel: \
              coldset kernel play TRACE --memory 8MiB --kernel debian:6.18 fetches one"
         );
-        return;
+        return Vec::new();
     }
+    here
+}
+
+#[test]
+fn a_released_kernel_does_what_the_lab_says() {
+    let here = kernels_here();
     let trace = trace();
     for (version, variant) in here {
         let (kernel_of, variants) = (
@@ -83,6 +89,42 @@ fn a_released_kernel_does_what_the_lab_says() {
             error < 0.03,
             "{version}: {predicted} predicted, {measured} measured"
         );
+    }
+}
+
+/// Tasks have groups of their own, and one is protected: cgroup v2, as the lab has it.
+#[test]
+fn a_protected_task_keeps_what_the_lab_says() {
+    let Some(&(version, variant)) = kernels_here().first() else {
+        return;
+    };
+    let trace = two_tasks("protected", 5, 60_000);
+    let refaults = |v: &Value| {
+        let (_, counters) = v["variants"].as_object().unwrap().iter().next().unwrap();
+        let of = |name: &str| counters[name]["mean"].as_f64().unwrap();
+        [0, 1].map(|task| of(&format!("task{task}.workingset_refault_file")))
+    };
+    let replay = format!(
+        "replay {trace} --memory 6MiB --low 1=3MiB --variants {variant} --bounds none --json -"
+    );
+    let predicted = refaults(&json_of(replay.as_str(), 0));
+    let kernel = format!("--kernel=debian:{version}");
+    let played = [
+        "play",
+        &trace,
+        "--memory=6MiB",
+        "--low=1=3MiB",
+        &kernel,
+        "--json=-",
+        "--timeout=240",
+    ];
+    let out = coldset("kernel", &played);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    let measured = refaults(&serde_json::from_slice(&out.stdout).unwrap());
+    for (predicted, measured) in predicted.into_iter().zip(measured) {
+        let error = (predicted / measured - 1.0).abs();
+        assert!(error < 0.03, "{predicted} predicted, {measured} measured");
     }
 }
 

@@ -2,10 +2,13 @@
 
 mod common;
 
-use common::{coldset, json_of, lab, random_trace, stdout_of, temporary};
+use common::{coldset, json_of, lab, random_trace, stdout_of, temporary, two_tasks};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Plays it, if this machine lets us: it takes a memory cgroup to write to.
 fn played(arguments: &[&str]) -> Option<Value> {
@@ -118,6 +121,7 @@ fn a_killed_worker_is_a_result() {
         .expect("killed");
     assert!((1900..20_000).contains(&after), "after {after} accesses");
     assert_eq!(mean(&v, 0, "events_oom_kill"), 1.0);
+    assert_eq!(v["played"]["runs"][0]["killed_task"], 0);
 }
 
 /// What is measured and predicted is on one page, with its numbers, and can be compared with a replay.
@@ -196,6 +200,21 @@ fn what_cannot_be_is_said_in_one_line() {
             "/nowhere",
         ),
         (
+            vec![&trace, "--memory=8MiB", "--low=7=1MiB"],
+            2,
+            "--low names task 7",
+        ),
+        (
+            vec![&trace, "--memory=8MiB", "--low=0=1MiB", "--low=0=2MiB"],
+            2,
+            "--low 0=2MiB",
+        ),
+        (
+            vec![&trace, "--memory=8MiB", "--low=0=1MiB", "--tasks=threads"],
+            2,
+            "--tasks",
+        ),
+        (
             vec!["/nowhere.pageops", "--memory=8MiB"],
             2,
             "/nowhere.pageops",
@@ -210,4 +229,215 @@ fn what_cannot_be_is_said_in_one_line() {
         assert!(said.contains(word) && said.lines().count() == 1, "{said}");
     }
     assert!(!Path::new("/nowhere").exists());
+}
+
+/// The same accesses by one task.
+fn merged(trace: &str) -> String {
+    let mut bytes = fs::read(trace).unwrap();
+    bytes.chunks_exact_mut(8).for_each(|record| record[2] = 0);
+    let path = format!("{trace}-merged");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn arguments<'a>(trace: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let dir = dir.to_str().unwrap();
+    let first = [trace, "--memory=6MiB", "--json=-", "--dir", dir];
+    first.into_iter().chain(more.iter().copied()).collect()
+}
+
+/// Tasks are processes, threads or mappings, and take turns or do not. In the trace's order all do what the lab says:
+/// processes have groups of their own, the others one for both.
+#[test]
+fn tasks_are_processes_or_threads_or_one() {
+    let dir = temporary("played-tasks");
+    fs::create_dir_all(&dir).unwrap();
+    let trace = two_tasks("tasks", 5, 60_000);
+    let predicted = |trace: &str| {
+        let replay =
+            format!("replay {trace} --memory 6MiB --variants classic --bounds none --json -");
+        mean(&json_of(replay.as_str(), 0), 0, "workingset_refault_file")
+    };
+    let (apart, together) = (predicted(&trace), predicted(&merged(&trace)));
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;
+    let mut of_one = None;
+    for (tasks, order, workers) in [
+        ("one", "strict", 1),
+        ("threads", "strict", 2),
+        ("processes", "strict", 2),
+        ("processes", "per-task", 2),
+        ("threads", "per-task", 2),
+    ] {
+        let what = [format!("--tasks={tasks}"), format!("--order={order}")];
+        let Some(v) = played(&arguments(&trace, &dir, &[&what[0], &what[1]])) else {
+            return;
+        };
+        let run = &v["played"]["runs"][0];
+        let points = run["points"].as_array().unwrap();
+        assert_eq!(points.last().unwrap()["access"], 60_000, "{what:?}");
+        assert_eq!(run["latencies"]["pread"]["count"], 60_000, "{what:?}");
+        let each = run["tasks"].as_array().unwrap();
+        let did = |n: usize| each[n]["accesses"].as_u64().unwrap();
+        assert_eq!(each.len(), workers, "{what:?}");
+        assert_eq!((0..workers).map(did).sum::<u64>(), 60_000, "{what:?}");
+        let refaults = mean(&v, 0, "workingset_refault_file");
+        assert!(refaults > 1000.0, "{what:?}: {refaults} refaults");
+        if order == "per-task" {
+            continue;
+        }
+        if tasks == "processes" {
+            assert_eq!((did(0), did(1)), (45_000, 15_000));
+            let of = |task: u8| mean(&v, 0, &format!("task{task}.workingset_refault_file"));
+            assert!(of(0) > of(1) && of(1) > 100.0, "{} and {}", of(0), of(1));
+            assert!(near(of(0) + of(1), refaults), "the parts are the whole");
+        } else {
+            let one = *of_one.get_or_insert(refaults);
+            assert!(near(refaults, one), "{what:?}: {refaults}, {one}");
+        }
+        let machine = v["played"]["machine"].as_str().unwrap();
+        if machine.contains("Linux 6.18") && !machine.contains("multi-gen LRU on") {
+            let predicted = if tasks == "processes" {
+                apart
+            } else {
+                together
+            };
+            assert!(
+                near(predicted, refaults),
+                "{what:?}: {predicted}, {refaults} measured"
+            );
+        }
+    }
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "the files are gone");
+}
+
+/// Of two tasks the one that stores is killed, and the other is stopped.
+#[test]
+fn of_two_tasks_the_killed_one_is_named() {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().count() > 1 {
+        eprintln!("SKIPPED: this machine has swap");
+        return;
+    }
+    let dir = temporary("");
+    let trace = two_tasks("of-two", 3, 60_000);
+    let mut bytes = fs::read(&trace).unwrap();
+    for record in bytes.chunks_exact_mut(8).filter(|r| r[2] == 1) {
+        record[0] = 3;
+    }
+    fs::write(&trace, bytes).unwrap();
+    for (order, tasks, who) in [
+        ("--order=strict", "--tasks=processes", Value::from(1)),
+        ("--order=per-task", "--tasks=processes", Value::from(1)),
+        ("--order=per-task", "--tasks=threads", Value::Null),
+    ] {
+        let Some(v) = played(&arguments(&trace, &dir, &[order, tasks])) else {
+            return;
+        };
+        let run = &v["played"]["runs"][0];
+        let after = run["killed_after"].as_u64().expect("killed");
+        assert!((1400..60_000).contains(&after), "after {after} accesses");
+        assert_eq!(run["killed_task"], who, "{order} {tasks}");
+        // At least a store for each page of the limit, and not all of them.
+        let did = run["tasks"][1]["accesses"].as_u64().unwrap();
+        assert!((1400..15_000).contains(&did), "{order} {tasks}: {did}");
+        assert_eq!(mean(&v, 0, "events_oom_kill"), 1.0);
+    }
+}
+
+/// Processes that `parent` has started.
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(") ").next().unwrap_or_default();
+        after_name.split(' ').nth(1) == Some(&parent.to_string())
+    };
+    let mut pids: Vec<u32> = pids.filter(is_child).collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// Folders below `from` that are called after the run of `pid`.
+fn groups(from: &Path, pid: u32) -> Vec<PathBuf> {
+    let name = format!("coldset-play-{pid}");
+    let mut found = Vec::new();
+    let mut left = vec![from.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                let ours = entry.file_name().to_string_lossy().starts_with(&name);
+                if ours { &mut found } else { &mut left }.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// A run that takes long, and its workers once they are at work. None: this machine does not let us.
+fn long_run(trace: &str, dir: &Path, more: &[&str]) -> Option<(Child, Vec<u32>)> {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .arg("play")
+        .args(arguments(trace, dir, more))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let workers = children(run.id());
+        let reads = |pid: &u32| {
+            let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+            let calls = io.lines().find_map(|l| l.strip_prefix("syscr: "));
+            calls.and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+        };
+        // More than it takes to start.
+        if workers.len() == 2 && workers.iter().all(|pid| reads(pid) > 1000) {
+            assert_eq!(groups(Path::new("/sys/fs/cgroup"), run.id()).len(), 1);
+            return Some((run, workers));
+        }
+        if run.try_wait().unwrap().is_some() {
+            let out = run.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&out.stderr);
+            let skip = said.contains("cgroup") || said.contains("are memory themselves");
+            assert!(skip, "{said}");
+            eprintln!("SKIPPED: {said}");
+            return None;
+        }
+        assert!(Instant::now() < end, "workers: {workers:?}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whatever ends a run, one line says it, and nothing is left: no files, no cgroups, no processes.
+#[test]
+fn a_run_that_is_ended_from_outside_leaves_nothing() {
+    let dir = temporary("played-ended");
+    fs::create_dir_all(&dir).unwrap();
+    let trace = two_tasks("ended", 1, 2_000_000);
+    for order in ["--order=strict", "--order=per-task"] {
+        for (signal, at_worker, words) in [
+            ("-KILL", true, "task 1: the worker ended: signal: 9"),
+            ("-INT", false, "interrupted"),
+        ] {
+            let Some((run, workers)) = long_run(&trace, &dir, &[order]) else {
+                return;
+            };
+            let pid = run.id();
+            let whom = if at_worker { workers[1] } else { pid };
+            let sent = Command::new("kill")
+                .args([signal, &whom.to_string()])
+                .status();
+            assert!(sent.unwrap().success());
+            let out = run.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(out.status.code(), Some(3), "{order} {signal}: {said}");
+            assert!(said.contains(words) && said.lines().count() == 1, "{said}");
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "{order} {signal}");
+            assert!(groups(Path::new("/sys/fs/cgroup"), pid).is_empty());
+            for worker in workers {
+                assert!(!Path::new(&format!("/proc/{worker}")).exists());
+            }
+        }
+    }
 }

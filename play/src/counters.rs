@@ -84,6 +84,9 @@ fn block(text: &str) -> Vec<(String, u64)> {
     fields.filter_map(field).collect()
 }
 
+/// What the faults of a worker are called.
+const FAULTS: [&str; 2] = ["worker_minflt", "worker_majflt"];
+
 /// Faults of a process, from its `stat`: the fields 10 and 12, counted from 1.
 fn faults(stat: &str) -> Option<[(String, u64); 2]> {
     // The name, in brackets, may have anything in it; the third field follows.
@@ -91,8 +94,8 @@ fn faults(stat: &str) -> Option<[(String, u64); 2]> {
     let mut fields = rest.split(' ').skip(7);
     let (minor, major) = (fields.next()?, fields.nth(1)?);
     Some([
-        ("worker_minflt".into(), minor.parse().ok()?),
-        ("worker_majflt".into(), major.parse().ok()?),
+        (FAULTS[0].into(), minor.parse().ok()?),
+        (FAULTS[1].into(), major.parse().ok()?),
     ])
 }
 
@@ -131,6 +134,14 @@ impl Counters {
             bytes?.trim().parse().ok()
         });
         read
+    }
+
+    /// The faults of several workers, where this is of the group that has them all.
+    pub(crate) fn faults_of_all(&mut self, workers: &[Self]) {
+        for name in FAULTS {
+            let each = workers.iter().filter_map(|w| w.group.get(name));
+            self.group.insert(name.into(), each.sum());
+        }
     }
 
     fn parse(version: Version, stat: &str, vmstat: &str) -> Self {

@@ -1,6 +1,6 @@
 //! The files of a trace: made before the run, with contents that tell which page they are.
 
-use crate::cgroup::abandoned;
+use crate::leftovers::{own_name, sweep};
 use crate::sys::PAGE;
 use crate::PlayError;
 use coldset_traces::Trace;
@@ -11,8 +11,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How our folders are called: this and the process that made them.
-const PREFIX: &str = "coldset-play-";
 /// Pages written at once.
 const BATCH: usize = 256;
 
@@ -32,8 +30,10 @@ pub(crate) struct Files {
 impl Files {
     /// Makes them below `dir`: of each object that is a file, the pages that the trace uses. The others are holes.
     pub fn make(dir: &Path, trace: &Trace) -> Result<Self, PlayError> {
-        sweep(dir);
-        let folder = dir.join(format!("{PREFIX}{}", std::process::id()));
+        sweep(dir, |left| {
+            let _ = fs::remove_dir_all(left);
+        });
+        let folder = dir.join(own_name());
         fs::create_dir(&folder).map_err(PlayError::io(format!(
             "{}: cannot make a folder for the files; choose another with --dir",
             folder.display()
@@ -117,18 +117,6 @@ fn fill(path: &Path, object: u8, size: u64, pages: &BTreeSet<u32>) -> io::Result
         file.write_all_at(&buf, u64::from(from) * PAGE as u64)?;
     }
     file.flush()
-}
-
-/// Removes what runs have left that were killed.
-fn sweep(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if abandoned(&entry.file_name().to_string_lossy(), PREFIX) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,41 @@
 //! The third host: the work of a trace on the kernel that runs here.
 //!
-//! The lab predicts what a kernel does with a trace; [`play`] has it done. Files are made with checkable contents, a worker
-//! process in a memory cgroup of its own does each access as the trace says, and the kernel's counters
+//! The lab predicts what a kernel does with a trace; a [`Stage`] has it done. Files are made with checkable contents, worker
+//! processes in a memory cgroup of their own do each access as the trace says, and the kernel's counters
 //! are read at points on the way and at the end.
 //!
 //! | module | what |
 //! |---|---|
+//! | `plan` | how: order, what a task is, limits |
+//! | `play` | one run: files, cgroups, workers, points |
+//! | `conduct` | accesses to workers, in the order that is wanted |
+//! | `crew` | the processes of the workers |
+//! | [`worker`] | what does the accesses |
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
 //! | `files` | the files of a trace, and what each page of them holds |
-//! | [`worker`] | the process that does the accesses |
-//! | `play` | one run: files, cgroup, worker, points |
-//! | [`counters`] | what the kernel counted, by the lab's names |
 //! | [`lists`] | the generations of the group |
 //! | [`disturbed`] | what other programs did to the run |
+//! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
+//! | `leftovers` | what killed runs have left |
 //! | `sys` | loads and stores in mapped memory |
 
 pub mod cgroup;
+mod conduct;
 pub mod counters;
+mod crew;
 pub mod disturbed;
 mod error;
 mod files;
+mod leftovers;
 pub mod lists;
 pub mod machine;
+mod plan;
 mod play;
+mod snapshot;
 mod sys;
 pub mod worker;
 
 pub use error::PlayError;
-pub use play::{play, Plan, Played, Point};
+pub use plan::{Order, Plan, Tasks};
+pub use play::{Killed, Played, Point, Stage, TaskPlayed};

@@ -1,38 +1,21 @@
 //! One run of a trace.
 
-use crate::cgroup::{Cgroup, Limits};
-use crate::counters::Counters;
+use crate::cgroup::Tree;
+use crate::conduct::{conduct, Stop};
+use crate::crew::Crew;
 use crate::disturbed::Disturbance;
 use crate::files::Files;
 use crate::lists::{self, Lists};
 use crate::machine::{Description, NoReadAhead};
-use crate::worker::{Answer, Control, Orders};
+use crate::plan::{Cast, Plan, Tasks};
+use crate::snapshot::Snapshot;
+use crate::worker::{Answer, Line, Orders, Seats};
 use crate::PlayError;
-use coldset_traces::{Op, Trace};
+use coldset_traces::Trace;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// How a trace is played.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Where the files are made.
-    pub dir: PathBuf,
-    /// Limits of the group.
-    pub limits: Limits,
-    /// A group that is there, in place of one of our own.
-    pub cgroup: Option<PathBuf>,
-    /// Flush the CPU's translations each so many mapped accesses; 0: never. The kernel sees an accessed bit
-    /// only when the CPU walks the page table again.
-    pub exact_access: u32,
-    /// Points on the way at which counters are read.
-    pub points: usize,
-    /// The command that starts a worker: its arguments follow.
-    pub worker: Vec<String>,
-}
 
 /// Counters on the way.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,10 +24,30 @@ pub struct Point {
     pub access: u64,
     /// Since the start.
     pub time: Duration,
-    /// As [`Played::counters`].
+    /// As [`Played::counters`], without those of single tasks.
     pub counters: BTreeMap<String, u64>,
     /// Generations; none: the kernel shows none.
     pub lists: Option<Vec<Lists>>,
+}
+
+/// What a worker has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskPlayed {
+    /// Its task; none: all tasks.
+    pub task: Option<u16>,
+    /// Accesses; about, if the run was cut short.
+    pub accesses: u64,
+    /// Time that they took.
+    pub busy: Duration,
+}
+
+/// The kernel killed a worker for want of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Killed {
+    /// Its task; none: the worker does all of them.
+    pub task: Option<u16>,
+    /// Accesses of all tasks until then, about.
+    pub after: u64,
 }
 
 /// What a run came to.
@@ -52,215 +55,214 @@ pub struct Point {
 pub struct Played {
     /// What it ran on.
     pub machine: Description,
-    /// By the lab's names.
+    /// By the lab's names. Those of tasks that have groups of their own are called `task0.pgfault`.
     pub counters: BTreeMap<String, u64>,
     /// Names among them that are of the whole machine.
     pub machine_wide: Vec<String>,
     /// On the way, the end included.
     pub points: Vec<Point>,
-    /// Latencies by kind of access.
+    /// Latencies by kind of access, of all tasks.
     pub latencies: Answer,
+    /// By worker.
+    pub tasks: Vec<TaskPlayed>,
     /// Time of all accesses.
     pub time: Duration,
-    /// Bytes that the worker had in the group before the first access.
+    /// Bytes that the workers had in the group before the first access.
     pub own_bytes: u64,
-    /// The kernel killed the worker for want of memory, after about so many accesses.
-    pub killed: Option<u64>,
+    /// It was cut short.
+    pub killed: Option<Killed>,
     /// What other programs did to it.
     pub disturbed: Vec<Disturbance>,
 }
 
-/// A worker that has been started.
-struct Worker {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: ChildStdout,
+/// A trace that is ready to be played. Its files go with it.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    trace: &'a Trace,
+    plan: &'a Plan,
+    cast: Cast,
+    machine: Description,
+    files: Files,
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Points of a run that is on its way.
+struct Watch<'a, P> {
+    tree: &'a Tree,
+    dir: &'a Path,
+    pids: Vec<u32>,
+    before: Snapshot,
+    started: Instant,
+    /// Accesses of the trace, and points.
+    course: (u64, u64),
+    done: u64,
+    now: Snapshot,
+    points: Vec<Point>,
+    progress: P,
 }
 
-/// What the pipe to a worker holds at most: how much it can be behind when it is killed.
-const PIPE: usize = 64 << 10;
-
-impl Worker {
-    fn start(plan: &Plan, orders: &Orders) -> Result<Self, PlayError> {
-        let (program, first) = plan
-            .worker
-            .split_first()
-            .ok_or_else(|| PlayError::Plan("no command for the worker".into()))?;
-        let mut child = Command::new(program)
-            .args(first)
-            .args(orders.to_arguments())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(PlayError::io(format!("starting {program}")))?;
-        let input = child.stdin.take();
-        let output = child.stdout.take().expect("piped");
-        let mut worker = Self {
-            child,
-            input,
-            output,
-        };
-        if let Some(input) = &worker.input {
-            let size = rustix::pipe::fcntl_setpipe_size(input, PIPE);
-            size.map_err(|e| PlayError::io("the pipe to the worker")(e.into()))?;
-        }
-        match Answer::read(&mut worker.output) {
-            Ok(_) => Ok(worker),
-            Err(_) => Err(PlayError::Worker(worker.last_words())),
+impl<P: FnMut()> Watch<'_, P> {
+    /// So many more accesses have been done.
+    fn reached(&mut self, accesses: u64) {
+        self.done += accesses;
+        let (all, points) = self.course;
+        let next = all * (self.points.len() as u64 + 1) / points;
+        if self.done >= next.max(1) {
+            self.point(self.done);
+            (self.progress)();
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.input {
-            Some(input) => input.write_all(bytes),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-    }
-
-    /// Sends accesses, and waits until they are done; none: `go_on` says no.
-    fn run(
-        &mut self,
-        ops: &[Op],
-        then: Control,
-        mut go_on: impl FnMut() -> bool,
-    ) -> io::Result<Option<Answer>> {
-        let mut bytes = Vec::with_capacity(PIPE);
-        for ops in ops.chunks(PIPE / Op::BYTES / 8) {
-            if !go_on() {
-                return Ok(None);
-            }
-            bytes.clear();
-            bytes.extend(ops.iter().flat_map(|op| op.to_bytes()));
-            self.send(&bytes)?;
-        }
-        self.send(&then.to_bytes())?;
-        Answer::read(&mut self.output).map(Some)
-    }
-
-    /// Bytes that it has not taken.
-    fn behind(&self) -> u64 {
-        let input = self.input.as_ref();
-        input
-            .and_then(|i| rustix::io::ioctl_fionread(i).ok())
-            .unwrap_or(0)
-    }
-
-    /// What it said before it ended, or how it ended.
-    fn last_words(&mut self) -> String {
-        let mut text = String::new();
-        if let Some(mut errors) = self.child.stderr.take() {
-            let _ = io::Read::read_to_string(&mut errors, &mut text);
-        }
-        let status = self.child.wait();
-        let text = text.trim();
-        match (text, status) {
-            ("", Ok(status)) => format!("the worker ended: {status}"),
-            ("", Err(e)) => format!("the worker ended: {e}"),
-            (text, _) => text.strip_prefix("coldset: ").unwrap_or(text).to_owned(),
-        }
-    }
-
-    fn was_killed(&mut self) -> bool {
-        let status = self.child.wait();
-        status.is_ok_and(|s| s.signal() == Some(rustix::process::Signal::KILL.as_raw()))
-    }
-}
-
-/// Plays `trace`. `progress` is called at each point; `go_on` says whether to.
-///
-/// # Errors
-/// A cgroup, files or a worker that cannot be made; an access that fails; a page whose contents are not what was
-/// stored.
-pub fn play(
-    trace: &Trace,
-    plan: &Plan,
-    mut progress: impl FnMut(),
-    mut go_on: impl FnMut() -> bool,
-) -> Result<Played, PlayError> {
-    let mut machine = Description::here(&plan.dir);
-    let in_memory = ["tmpfs", "ramfs"].contains(&machine.file_system.as_str());
-    if in_memory && trace.objects.iter().any(|o| !o.is_anon) {
-        return Err(PlayError::Plan(format!(
-            "{}: files on {} are memory themselves; choose a folder on a disk with --dir",
-            plan.dir.display(),
-            machine.file_system
-        )));
-    }
-    let group = match &plan.cgroup {
-        Some(path) => Cgroup::at(path)?,
-        None => Cgroup::create()?,
-    };
-    group.limit(plan.limits)?;
-    machine.in_group(&group);
-    let files = Files::make(&plan.dir, trace)?;
-    files.forget()?;
-    let orders = Orders {
-        folder: files.folder().to_owned(),
-        objects: trace.objects.iter().map(|o| (o.pages, o.is_anon)).collect(),
-        exact_access: plan.exact_access,
-    };
-    let quiet = NoReadAhead::begin(&plan.dir);
-    machine.quiet_faults = quiet.is_some();
-    let mut worker = Worker::start(plan, &orders)?;
-    drop(quiet);
-    let pid = worker.child.id();
-    group.enter(pid)?;
-    let before = Counters::read(&group, pid, &plan.dir);
-    let started = Instant::now();
-    let mut points: Vec<Point> = Vec::new();
-    let mut latencies = Answer::ready();
-    let mut now = before.clone();
-    let mut killed = None;
-    let stretch = trace.ops.len().div_ceil(plan.points.max(1)).max(1);
-    let mut sent = 0;
-    for ops in trace.ops.chunks(stretch) {
-        sent += ops.len() as u64;
-        match worker.run(ops, Control::Sync, &mut go_on) {
-            Ok(Some(answer)) => latencies = answer,
-            Ok(None) => return Err(PlayError::Interrupted),
-            Err(_) if group.kills() > before.group["events_oom_kill"] && worker.was_killed() => {
-                killed = Some(sent - (worker.behind() / Op::BYTES as u64).min(sent));
-            }
-            Err(_) => return Err(PlayError::Worker(worker.last_words())),
-        }
-        let time = started.elapsed();
-        now = Counters::read(&group, pid, &plan.dir);
-        points.push(Point {
-            access: killed.unwrap_or(latencies.done),
+    fn point(&mut self, access: u64) {
+        let time = self.started.elapsed();
+        self.now = Snapshot::read(self.tree, &self.pids, self.dir);
+        self.points.push(Point {
+            access,
             time,
-            counters: now.since(&before).0,
-            lists: lists::read(&group),
+            counters: self.now.since(&self.before).0,
+            lists: lists::read(self.tree.whole()),
         });
-        if killed.is_some() {
-            break;
+    }
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the files.
+    ///
+    /// # Errors
+    /// A plan that does not fit the trace; a cgroup or files that cannot be made.
+    pub fn new(trace: &'a Trace, plan: &'a Plan) -> Result<Self, PlayError> {
+        let machine = Description::here(&plan.dir);
+        let in_memory = ["tmpfs", "ramfs"].contains(&machine.file_system.as_str());
+        if in_memory && trace.objects.iter().any(|o| !o.is_anon) {
+            return Err(PlayError::Plan(format!(
+                "{}: files on {} are memory themselves; choose a folder on a disk with --dir",
+                plan.dir.display(),
+                machine.file_system
+            )));
         }
-        progress();
+        let cast = Cast::of(trace, plan)?;
+        // That it can be made is known before anything is written to the disk.
+        drop(Tree::make(plan, cast.tasks())?);
+        Ok(Self {
+            trace,
+            plan,
+            cast,
+            machine,
+            files: Files::make(&plan.dir, trace)?,
+        })
     }
-    let (mut counters, machine_wide) = now.since(&before);
-    let time = points.last().map_or(Duration::ZERO, |p| p.time);
-    counters.insert("time_ms".into(), time.as_millis() as u64);
-    if killed.is_none() {
-        worker
-            .run(&[], Control::End, || true)
-            .map_err(PlayError::io("the worker's end"))?;
+
+    /// Plays it. `progress` is called at each point; `go_on` says whether to.
+    ///
+    /// # Errors
+    /// A cgroup or a worker that cannot be made; an access that fails; a page whose contents are not what was
+    /// stored.
+    pub fn play(
+        &self,
+        progress: impl FnMut() + Send,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<Played, PlayError> {
+        let tree = Tree::make(self.plan, self.cast.tasks())?;
+        self.files.forget()?;
+        let quiet = NoReadAhead::begin(&self.plan.dir);
+        let mut machine = Description {
+            quiet_faults: quiet.is_some(),
+            ..self.machine.clone()
+        };
+        machine.in_group(tree.whole());
+        let mut crew = Crew::start(self.plan, &self.orders(), &self.cast)?;
+        drop(quiet);
+        crew.enter(&tree)?;
+        let pids = crew.pids();
+        let before = Snapshot::read(&tree, &pids, &self.plan.dir);
+        let points = self.plan.points.max(1);
+        let watch = Mutex::new(Watch {
+            tree: &tree,
+            dir: &self.plan.dir,
+            pids,
+            before: before.clone(),
+            started: Instant::now(),
+            course: (self.trace.ops.len() as u64, points as u64),
+            done: 0,
+            now: before.clone(),
+            points: Vec::new(),
+            progress,
+        });
+        let reached = |accesses| {
+            let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.reached(accesses);
+        };
+        let (lines, end) = crew.parts();
+        let what = (self.trace.ops.as_slice(), &self.cast, self.plan.order);
+        let done = conduct(what, lines, points, reached, end, go_on);
+        let mut watch = watch.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let killed = match done {
+            Ok(()) => None,
+            Err(Stop::Interrupted) => return Err(PlayError::Interrupted),
+            Err(Stop::Lost(seat)) => Some(self.killed(seat, &mut crew, &tree, &before)?),
+        };
+        if let Some(killed) = killed {
+            watch.point(killed.after);
+        }
+        let (mut counters, machine_wide) = watch.now.since(&before);
+        counters.extend(watch.now.of_tasks(&before, self.cast.tasks()));
+        let time = watch.points.last().map_or(Duration::ZERO, |p| p.time);
+        counters.insert("time_ms".into(), time.as_millis() as u64);
+        Ok(Played {
+            machine,
+            counters,
+            machine_wide,
+            points: watch.points,
+            latencies: Answer::of(crew.lines.iter().map(Line::last_report)),
+            tasks: self.of_tasks(&crew.lines),
+            time,
+            own_bytes: before.whole.usage,
+            killed,
+            disturbed: watch.now.disturbed_since(&before),
+        })
     }
-    Ok(Played {
-        machine,
-        counters,
-        machine_wide,
-        points,
-        latencies,
-        time,
-        own_bytes: before.usage,
-        killed,
-        disturbed: now.disturbed_since(&before),
-    })
+
+    fn orders(&self) -> Orders {
+        let objects = self.trace.objects.iter();
+        Orders {
+            folder: self.files.folder().to_owned(),
+            objects: objects.map(|o| (o.pages, o.is_anon)).collect(),
+            exact_access: self.plan.exact_access,
+            seats: Seats::Task,
+        }
+    }
+
+    /// The worker of a seat answers no more: that the kernel has killed it is a result, anything else an error.
+    fn killed(
+        &self,
+        seat: usize,
+        crew: &mut Crew,
+        tree: &Tree,
+        before: &Snapshot,
+    ) -> Result<Killed, PlayError> {
+        let alone = self.cast.tasks().len() == 1;
+        let task = match self.plan.tasks {
+            Tasks::Processes => self.cast.tasks()[seat],
+            Tasks::Threads | Tasks::One => None,
+        };
+        let by_memory = tree.whole().kills() > before.whole.group["events_oom_kill"];
+        if by_memory && crew.process(seat).was_killed() {
+            let after = crew.lines.iter().map(Line::done).sum();
+            return Ok(Killed { task, after });
+        }
+        let words = crew.process(seat).last_words();
+        Err(PlayError::Worker(match task {
+            Some(task) if !alone => format!("task {task}: {words}"),
+            _ => words,
+        }))
+    }
+
+    fn of_tasks(&self, lines: &[Line]) -> Vec<TaskPlayed> {
+        let each = self.cast.tasks().iter().zip(lines);
+        each.map(|(&task, line)| TaskPlayed {
+            task,
+            accesses: line.done(),
+            busy: line.last_report().busy(),
+        })
+        .collect()
+    }
 }

@@ -91,6 +91,16 @@ impl Trace {
         version.into_iter().chain(between)
     }
 
+    /// The same, done by task 0.
+    #[must_use]
+    pub fn of_one_task(&self) -> Trace {
+        let mut joined = self.clone();
+        joined.tasks = 1;
+        joined.ops.iter_mut().for_each(|op| op.task = 0);
+        joined.events.iter_mut().for_each(|e| e.step.task = 0);
+        joined
+    }
+
     /// With these steps, which are in the order of their places.
     fn with_events(mut self, events: Vec<Event>) -> Trace {
         for Event { step, .. } in &events {

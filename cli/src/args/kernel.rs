@@ -1,7 +1,7 @@
 //! `coldset kernel`.
 
 use super::forms::{CsvArgs, FormArgs, ReportArgs};
-use super::{OnOff, TraceArgs};
+use super::{OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -37,6 +37,9 @@ pub struct GuestArgs {
     /// Limit of the cgroup: a size, or a share of the different pages of the trace
     #[arg(long, value_name = "SIZE")]
     pub memory: String,
+    /// Tasks.
+    #[command(flatten)]
+    pub tasks: TaskArgs,
     /// The multi-gen LRU [default: as the kernel has it]
     #[arg(long, value_enum)]
     pub multi_gen: Option<OnOff>,
@@ -49,7 +52,7 @@ pub struct GuestArgs {
     /// Mapped around a fault
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub fault_around: String,
-    /// Flush the CPU's translations each N mapped accesses; 0: never
+    /// Flush the CPU's translations each N mapped accesses of a task; 0: never
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub exact_access: u32,
     /// Runs in each guest, of which the mean and the spread are shown
@@ -94,6 +97,7 @@ Examples:
   coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --variants v72,base,v5 --report 72.html
   coldset kernel play trace.pageops --memory 16MiB --kernel arch/x86/boot/bzImage --modules DIR/lib/modules/7.3.0
   coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --virtual-time --disk-us 80
+  coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --low 0=4MiB --order per-task --cpus 2
 
 A guest has one program, this one, and an empty ext4 disk. Packages of kernels are fetched with apt into a folder of the
 user's (COLDSET_CACHE, XDG_CACHE_HOME) and unpacked there; nothing is installed. QEMU runs with KVM where the CPU has

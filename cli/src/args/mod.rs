@@ -8,6 +8,7 @@ mod forms;
 mod kernel;
 mod play;
 mod sweep;
+mod tasks;
 mod top;
 mod traces;
 mod validate;
@@ -20,6 +21,7 @@ pub use forms::FormArgs;
 pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
+pub use tasks::{OrderArg, TaskArgs, TasksArg};
 pub use top::TopArgs;
 pub use traces::{
     AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, PaceArg, ReplayArgs, TraceArgs,

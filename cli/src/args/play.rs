@@ -1,7 +1,7 @@
 //! `coldset play`.
 
 use super::forms::{CsvArgs, FormArgs, ReportArgs};
-use super::TraceArgs;
+use super::{TaskArgs, TraceArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -13,14 +13,16 @@ Examples:
   coldset play data/sqlite.pageops.zst --memory 64MiB --variants v618,v72   predictions beside it
   coldset play trace.pageops --memory 64MiB --exact-access 64 --repeat 3 --json play.json
   coldset play trace.pageops --memory 64MiB --variants v618 --report play.html
+  coldset play trace.pageops --memory 64MiB --order per-task --low 0=16MiB
 
 The files of the trace are made in --dir, with contents that are checked by every read, and removed in the
-end. A worker process in a memory cgroup of its own does one access after the other; the trace
-stays outside. Reads of files have random advice, so that the kernel reads what the trace says; mapped files are read round a
+end. Every task of the trace is a process, in a memory cgroup of its own below the limited one if there are several,
+and does one access after the other; the trace stays outside. Tasks take turns as the trace has it, or, with
+--order per-task, run at once. At most 256 can be processes or threads; --tasks one takes any number. Reads of files have random advice, so that the kernel reads what the trace says; mapped files are read round a
 fault as the device's read-ahead says.
 
 A CPU that still translates an address by itself sets no accessed bit, and the kernel clears bits without a flush. With
---exact-access N the worker flushes its translations each N mapped accesses: the simulated machine has no such memory.
+--exact-access N a worker flushes its translations each N mapped accesses: the simulated machine has no such memory.
 
 It takes a memory cgroup: root, or one that is delegated (systemd-run --user --scope -p Delegate=yes ...).
 
@@ -38,9 +40,9 @@ pub struct PlayArgs {
     /// memory.high (cgroup v2)
     #[arg(long, value_name = "SIZE")]
     pub high: Option<String>,
-    /// memory.low (cgroup v2)
-    #[arg(long, value_name = "SIZE")]
-    pub low: Option<String>,
+    /// Tasks.
+    #[command(flatten)]
+    pub tasks: TaskArgs,
     /// Most swap the cgroup may use
     #[arg(long, value_name = "SIZE")]
     pub swap_max: Option<String>,
@@ -50,7 +52,7 @@ pub struct PlayArgs {
     /// Where the files of the trace are made
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Flush the CPU's translations each N mapped accesses; 0: never
+    /// Flush the CPU's translations each N mapped accesses of a task; 0: never
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub exact_access: u32,
     /// Runs, of which the mean and the spread are shown
@@ -73,7 +75,7 @@ pub struct PlayArgs {
 /// Arguments of the worker of `play`: what it is told.
 #[derive(Args, Debug)]
 pub struct PlayWorkerArgs {
-    /// Folder, flushes, objects
+    /// Folder, flushes, tasks, objects
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub orders: Vec<String>,
 }

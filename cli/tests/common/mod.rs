@@ -81,6 +81,18 @@ pub fn random_trace(name: &str, kind: u8, pages: u32, accesses: u32) -> String {
     path.to_str().expect("a path in UTF-8").into()
 }
 
+/// A trace of two tasks, each with a file of its own, that take turns after `turn` accesses. A quarter is of the second.
+pub fn two_tasks(name: &str, turn: usize, accesses: u32) -> String {
+    let path = random_trace(name, 1, 3000, accesses);
+    let mut bytes = std::fs::read(&path).expect("the trace");
+    for (i, record) in bytes.chunks_exact_mut(8).enumerate() {
+        let task = u8::from(i / turn % 4 == 3);
+        (record[1], record[2]) = (task, task);
+    }
+    std::fs::write(&path, bytes).expect("the trace");
+    path
+}
+
 /// `coldset lab ARGUMENTS`.
 pub fn lab(arguments: &(impl Arguments + ?Sized)) -> Output {
     Command::new(env!("CARGO_BIN_EXE_coldset"))

@@ -1,17 +1,17 @@
 //! Memory cgroups: the hierarchy found, a group of our own made, limited, entered and removed.
 
 mod mounts;
+mod tree;
 
 pub use mounts::{Hierarchy, Version};
+pub(crate) use tree::Tree;
 
+use crate::leftovers::{own_name, sweep};
 use crate::PlayError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// How our groups are called: this and the process that made them.
-const PREFIX: &str = "coldset-play-";
 
 /// Bytes of protection and limits; none: as the kernel has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,11 +42,24 @@ impl Cgroup {
     pub fn create() -> Result<Self, PlayError> {
         let hierarchy = Hierarchy::find()?;
         let parent = hierarchy.place()?;
-        sweep(&parent);
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        Self::make(hierarchy.version, &parent, &own_name())
+    }
+
+    /// A new group below this one, for a part of what it has. On version 2 no process may be in this one itself.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create`].
+    pub fn below(&self, name: &str) -> Result<Self, PlayError> {
+        let name = format!("{}-{name}", own_name());
+        Self::make(self.version, &self.path, &name)
+    }
+
+    fn make(version: Version, parent: &Path, name: &str) -> Result<Self, PlayError> {
+        sweep(parent, remove);
+        let path = parent.join(name);
         fs::create_dir(&path).map_err(PlayError::denied(&path))?;
         Ok(Self {
-            version: hierarchy.version,
+            version,
             path,
             ours: true,
         })
@@ -145,15 +158,18 @@ impl Cgroup {
         self.read(file)?.trim().parse().ok()
     }
 
-    /// Tasks that it has killed.
+    /// Tasks that it has killed, with those of the groups below.
     pub fn kills(&self) -> u64 {
-        let file = match self.version {
-            Version::V1 => "memory.oom_control",
-            Version::V2 => "memory.events",
-        };
-        let text = self.read(file).unwrap_or_default();
-        let value = |line: &str| line.strip_prefix("oom_kill ")?.trim().parse().ok();
-        text.lines().find_map(value).unwrap_or(0)
+        match self.version {
+            Version::V1 => {
+                let below = folders(&self.path);
+                let own = [self.path.clone()].into_iter();
+                own.chain(below)
+                    .map(|g| kills(&g.join("memory.oom_control")))
+                    .sum()
+            }
+            Version::V2 => kills(&self.path.join("memory.events")),
+        }
     }
 
     fn write(&self, file: &str, value: &str) -> Result<(), PlayError> {
@@ -185,36 +201,24 @@ pub(crate) fn write(path: &Path, value: &str) -> Result<(), PlayError> {
     fs::write(path, value).map_err(refused)
 }
 
-/// Removes groups that runs have left that were killed.
-fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if abandoned(&entry.file_name().to_string_lossy(), PREFIX) {
-            remove(&entry.path());
-        }
-    }
+/// As a file says.
+fn kills(file: &Path) -> u64 {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let value = |line: &str| line.strip_prefix("oom_kill ")?.trim().parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
 }
 
-/// `name` is this prefix and a process that is no more, whatever follows.
-pub(crate) fn abandoned(name: &str, prefix: &str) -> bool {
-    let Some(rest) = name.strip_prefix(prefix) else {
-        return false;
-    };
-    let pid = rest.split(|c: char| !c.is_ascii_digit()).next();
-    let pid = pid.and_then(|digits| digits.parse::<u32>().ok());
-    pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+/// The groups right below.
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let folders = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+    folders.map(|e| e.path()).collect()
 }
 
 /// Kills what runs in a group and below, and removes it. It can take a moment until the killed are gone.
 fn remove(path: &Path) {
-    if let Ok(entries) = fs::read_dir(path) {
-        for entry in entries.flatten() {
-            if entry.file_type().is_ok_and(|t| t.is_dir()) {
-                remove(&entry.path());
-            }
-        }
+    for below in folders(path) {
+        remove(&below);
     }
     let end = Instant::now() + Duration::from_secs(10);
     while fs::remove_dir(path).is_err() && path.exists() && Instant::now() < end {
@@ -225,21 +229,5 @@ fn remove(path: &Path) {
             }
         }
         std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_groups_of_the_dead_are_abandoned() {
-        let own = format!("{PREFIX}{}", std::process::id());
-        assert!(!abandoned(&own, PREFIX) && !abandoned(&format!("{own}-files"), PREFIX));
-        assert!(abandoned("coldset-play-4194305", PREFIX));
-        assert!(abandoned("coldset-play-4194305-files", PREFIX));
-        for other in ["coldset-play-", "coldset-play-x", "user.slice", ""] {
-            assert!(!abandoned(other, PREFIX), "{other}");
-        }
     }
 }

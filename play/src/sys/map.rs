@@ -8,6 +8,7 @@ use rustix::mm::{mmap, mmap_anonymous, mprotect, munmap, MapFlags, MprotectFlags
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// A mapping of whole pages.
 #[derive(Debug)]
@@ -15,6 +16,11 @@ pub(crate) struct Map {
     at: NonNull<c_void>,
     pages: usize,
 }
+
+// SAFETY: memory of the process, which any thread may use; its bytes are loaded and stored atomically.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
 
 impl Map {
     /// `pages` pages of a file, from its beginning, shared.
@@ -42,29 +48,31 @@ impl Map {
         Self { at, pages }
     }
 
-    fn byte(&self, page: usize, offset: usize) -> *mut u8 {
+    /// A byte of a page. Threads share it, and so do processes.
+    fn byte(&self, page: usize, offset: usize) -> &AtomicU8 {
         assert!(
             page < self.pages && offset < PAGE,
             "page {page} of {}",
             self.pages
         );
-        // SAFETY: within the mapping, as just checked.
-        unsafe { self.at.as_ptr().cast::<u8>().add(page * PAGE + offset) }
+        // SAFETY: within the mapping, as just checked, which is readable and lives as long as self. Whoever else uses
+        // it does so by bytes, too.
+        unsafe {
+            let byte = self.at.as_ptr().cast::<u8>().add(page * PAGE + offset);
+            AtomicU8::from_ptr(byte)
+        }
     }
 
     /// Loads a byte of a page.
     #[inline]
     pub fn load(&self, page: usize, offset: usize) -> u8 {
-        // SAFETY: readable memory of the mapping, which lives as long as self. Volatile: the load itself is what
-        // is wanted, and others may store to shared pages.
-        unsafe { self.byte(page, offset).read_volatile() }
+        self.byte(page, offset).load(Relaxed)
     }
 
     /// Stores a byte to a page of a writable mapping.
     #[inline]
     pub fn store(&self, page: usize, offset: usize, value: u8) {
-        // SAFETY: as `load`; the worker maps writable what its trace stores to.
-        unsafe { self.byte(page, offset).write_volatile(value) }
+        self.byte(page, offset).store(value, Relaxed);
     }
 }
 

@@ -1,7 +1,9 @@
-//! Mapped memory: the only place with `unsafe`.
+//! Mapped memory, and descriptors from outside: the only place with `unsafe`.
 
+mod inherited;
 mod map;
 
+pub(crate) use inherited::inherited;
 pub(crate) use map::{Map, Unseen};
 
 /// Bytes of a page.

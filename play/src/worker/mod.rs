@@ -1,159 +1,107 @@
-//! The process that does the accesses.
+//! What does the accesses: a process for each task, threads of one, or one process for all tasks.
 //!
-//! It is started outside the cgroup, makes what it needs itself, moves into the group when it is told
-//! to, and then does what comes through its standard input: accesses as `pageops` records, and [`Control`]
-//! records between them. What it answers goes to its standard output. So the trace is in the memory of
-//! the process that reads it, and the memory of the worker in the group does not depend on the trace.
+//! A worker is started outside the cgroup, makes what it needs itself, is moved into the group, and then does what
+//! comes through its input: accesses as `pageops` records, and [`Control`] records between them. What it
+//! answers goes to its output. So the trace is in the memory of the process that reads it, and the memory
+//! of the workers in the group does not depend on the trace.
 
 mod answer;
+mod control;
+mod line;
+mod orders;
+mod serve;
 mod views;
 
-pub use answer::{Answer, Latencies, KINDS};
+pub use answer::{Answer, Latency, KINDS};
+pub use control::Control;
+pub(crate) use line::Line;
+pub use orders::{Orders, Seats};
 
-use crate::sys::Unseen;
+use crate::sys::{inherited, Unseen};
 use coldset_traces::Op;
+pub(crate) use serve::serve;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
-use std::time::Instant;
-use views::Views;
+use std::sync::mpsc::channel;
+use views::{Objects, Shared, Views};
 
-/// A record that is no access. Kinds of accesses are below 128.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Control {
-    /// Answer when everything before is done.
-    Sync = 128,
-    /// Answer with the latencies since the start, and end.
-    End = 129,
-}
-
-impl Control {
-    /// Its record.
-    pub fn to_bytes(self) -> [u8; Op::BYTES] {
-        let mut bytes = [0; Op::BYTES];
-        bytes[0] = self as u8;
-        bytes
-    }
-}
-
-/// What a worker is told when it is started.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Orders {
-    /// Folder of the files.
-    pub folder: PathBuf,
-    /// Pages of each object, and whether it is anonymous.
-    pub objects: Vec<(u32, bool)>,
-    /// Flush the CPU's translations each so many mapped accesses; 0: never.
-    pub exact_access: u32,
-}
-
-impl Orders {
-    /// As one argument a piece, for the command line of the worker.
-    pub fn to_arguments(&self) -> Vec<String> {
-        let mut out = vec![
-            self.folder.to_string_lossy().into_owned(),
-            self.exact_access.to_string(),
-        ];
-        let object =
-            |(pages, anon): &(u32, bool)| format!("{}{pages}", if *anon { "a" } else { "f" });
-        out.extend(self.objects.iter().map(object));
-        out
-    }
-
-    /// Back from the arguments.
-    pub fn from_arguments(arguments: &[String]) -> Option<Self> {
-        let [folder, exact, objects @ ..] = arguments else {
-            return None;
-        };
-        let object = |text: &String| {
-            let (kind, pages) = text.split_at_checked(1)?;
-            let anon = ["f", "a"].iter().position(|&k| k == kind)? == 1;
-            Some((pages.parse().ok()?, anon))
-        };
-        Some(Self {
-            folder: folder.into(),
-            exact_access: exact.parse().ok()?,
-            objects: objects.iter().map(object).collect::<Option<_>>()?,
-        })
-    }
-}
-
-/// Records taken from standard input at once.
-const BATCH: usize = 512;
-
-/// The worker's life: until the input ends, or it is told to end.
+/// The worker's life: until its input ends.
 ///
 /// # Errors
 /// An access that fails, with its number; a page that holds what it should not.
-pub fn work(orders: &Orders, mut input: impl Read, mut output: impl Write) -> Result<(), String> {
+pub fn work(orders: &Orders, input: impl Read, output: impl Write) -> Result<(), String> {
     // Whoever started it is gone: so is the run.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let mut views = Views::new(orders).map_err(|e| format!("opening the files: {e}"))?;
-    let unseen = Unseen::new().map_err(|e| format!("memory for the worker: {e}"))?;
-    let mut latencies = Latencies::new();
-    let mut bytes = vec![0; BATCH * Op::BYTES];
-    let (mut done, mut mapped) = (0u64, 0u32);
-    let mut answer = |a: &Answer| a.write(&mut output).map_err(|e| format!("answering: {e}"));
-    answer(&Answer::ready())?;
-    loop {
-        let filled = fill(&mut input, &mut bytes).map_err(|e| format!("reading the trace: {e}"))?;
-        if filled == 0 {
-            return Ok(());
+    let objects = Objects::open(orders).map_err(|e| format!("opening the files: {e}"))?;
+    let exact = orders.exact_access;
+    match &orders.seats {
+        Seats::Task => {
+            let views = Views::of_one(Shared::new(objects));
+            serve(input, output, accesses(views, exact)?)
         }
-        let mut before = Instant::now();
-        for record in bytes[..filled].chunks_exact(Op::BYTES) {
-            let record: [u8; Op::BYTES] = record.try_into().expect("whole records");
-            let Some(op) = Op::from_bytes(record) else {
-                answer(&Answer::done(done, &latencies))?;
-                if record[0] == Control::End as u8 {
-                    return Ok(());
-                }
-                before = Instant::now();
-                continue;
-            };
-            if orders.exact_access > 0 && views::is_mapped(op.kind) {
-                mapped += 1;
-                if mapped % orders.exact_access == 0 {
-                    unseen
-                        .flush()
-                        .map_err(|e| format!("flushing translations: {e}"))?;
-                }
-            }
-            views
-                .access(op)
-                .map_err(|e| format!("access {done}: {e}"))?;
-            let now = Instant::now();
-            latencies.add(op.kind, (now - before).as_nanos() as u64);
-            before = now;
-            done += 1;
-        }
+        Seats::All => serve(input, output, accesses(Views::by_task(objects), exact)?),
+        Seats::Threads(lines) => threads(&Shared::new(objects), lines, exact),
     }
 }
 
-/// Whole records, as many as are there and fit; none at the end.
-fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = input.read(bytes)?;
-    while filled % Op::BYTES != 0 {
-        match input.read(&mut bytes[filled..filled.next_multiple_of(Op::BYTES)])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            more => filled += more,
-        }
+/// A thread for each line, which all see the same. The first that fails ends the worker.
+fn threads(shared: &Shared, lines: &[(i32, i32)], exact_access: u32) -> Result<(), String> {
+    let (tell, ends) = channel();
+    for &(input, output) in lines {
+        let pipe = |n| inherited(n).map_err(|e| format!("descriptor {n}: {e}"));
+        let (input, output) = (pipe(input)?, pipe(output)?);
+        let mut access = accesses(Views::of_one(shared.clone()), exact_access)?;
+        let tell = tell.clone();
+        let body = move || {
+            let served = serve(&input, &output, &mut access);
+            let failed = served.is_err();
+            let _ = tell.send(served);
+            if failed {
+                // Its output stays open until the worker ends as a whole: by then its error has been told.
+                loop {
+                    std::thread::park();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().spawn(body);
+        thread.map_err(|e| format!("starting a thread: {e}"))?;
     }
-    Ok(filled)
+    drop(tell);
+    ends.into_iter().collect()
+}
+
+/// Does accesses, and flushes the CPU's translations each so many mapped ones.
+fn accesses(
+    mut views: Views,
+    exact_access: u32,
+) -> Result<impl FnMut(Op) -> io::Result<()> + Send, String> {
+    let unseen = Unseen::new().map_err(|e| format!("memory for the worker: {e}"))?;
+    let mut mapped = 0u32;
+    Ok(move |op: Op| {
+        if exact_access > 0 && views::is_mapped(op.kind) {
+            mapped = mapped.wrapping_add(1);
+            if mapped.is_multiple_of(exact_access) {
+                unseen.flush()?;
+            }
+        }
+        views.access(op)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::answer::{read_number, Report};
     use super::*;
     use crate::files::Files;
     use coldset_traces::{OpKind, Trace};
     use std::fs;
+    use std::io::Cursor;
 
-    fn orders(files: &Files, trace: &Trace) -> Orders {
+    fn orders(files: &Files, trace: &Trace, seats: Seats) -> Orders {
         Orders {
             folder: files.folder().into(),
-            objects: trace.objects.iter().map(|o| (o.pages, o.is_anon)).collect(),
             exact_access: 4,
+            seats,
+            objects: trace.objects.iter().map(|o| (o.pages, o.is_anon)).collect(),
         }
     }
 
@@ -179,10 +127,10 @@ mod tests {
         Trace::from_ops((0..1000).map(op).collect())
     }
 
-    fn bytes(trace: &Trace, last: Control) -> Vec<u8> {
+    fn bytes(trace: &Trace) -> Vec<u8> {
         let mut bytes: Vec<u8> = trace.ops.iter().flat_map(|op| op.to_bytes()).collect();
         bytes.splice(800..800, Control::Sync.to_bytes());
-        bytes.extend(last.to_bytes());
+        bytes.extend(Control::Report.to_bytes());
         bytes
     }
 
@@ -191,17 +139,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trace = trace();
         let files = Files::make(dir.path(), &trace).unwrap();
-        let mut out = Vec::new();
-        let input = bytes(&trace, Control::End);
-        work(&orders(&files, &trace), input.as_slice(), &mut out).unwrap();
-        let mut out = out.as_slice();
-        let mut next = || Answer::read(&mut out).unwrap();
-        assert_eq!(next(), Answer::ready());
-        assert_eq!(next().done, 100);
-        let end = next();
-        assert_eq!(end.done, 1000);
-        let counted: u64 = end.latencies.iter().map(|l| l.count).sum();
-        assert_eq!(counted, 1000);
+        for seats in [Seats::Task, Seats::All] {
+            let mut out = Vec::new();
+            let orders = orders(&files, &trace, seats);
+            work(&orders, bytes(&trace).as_slice(), &mut out).unwrap();
+            let mut out = Cursor::new(out);
+            assert_eq!(read_number(&mut out).unwrap(), 0, "ready");
+            assert_eq!(read_number(&mut out).unwrap(), 100);
+            let answer = Answer::of([Report::read(&mut out).unwrap()].iter());
+            assert_eq!(answer.done, 1000);
+            let counted: u64 = answer.latencies.iter().map(|l| l.count).sum();
+            assert_eq!(counted, 1000);
+        }
     }
 
     #[test]
@@ -211,27 +160,11 @@ mod tests {
         let files = Files::make(dir.path(), &trace).unwrap();
         let size = fs::metadata(files.path(0)).unwrap().len();
         fs::write(files.path(0), vec![0; size as usize]).unwrap();
-        let input = bytes(&trace, Control::End);
-        let error = work(&orders(&files, &trace), input.as_slice(), Vec::new()).unwrap_err();
+        let orders = orders(&files, &trace, Seats::Task);
+        let error = work(&orders, bytes(&trace).as_slice(), Vec::new()).unwrap_err();
         assert!(
             error.starts_with("access 0: object 0, page 0 holds 0"),
             "{error}"
-        );
-    }
-
-    #[test]
-    fn orders_survive_the_command_line() {
-        let orders = Orders {
-            folder: "/a b".into(),
-            objects: vec![(7, false), (0, false), (9, true)],
-            exact_access: 64,
-        };
-        let arguments = orders.to_arguments();
-        assert_eq!(Orders::from_arguments(&arguments), Some(orders));
-        assert_eq!(Orders::from_arguments(&["/a".into()]), None);
-        assert_eq!(
-            Orders::from_arguments(&["/a".into(), "1".into(), "x3".into()]),
-            None
         );
     }
 }

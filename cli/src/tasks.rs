@@ -1,0 +1,82 @@
+//! Tasks of a trace in `play` and `kernel play`: what the options mean, and what a run says of each.
+
+use crate::args::{OrderArg, TaskArgs, TasksArg};
+use crate::error::Failure;
+use clap::ValueEnum;
+use coldset_lab::runner::{Low, Size};
+use coldset_play::{Order, Played, Tasks};
+use serde_json::{json, Value};
+
+/// Protection: of the whole cgroup, and of tasks.
+#[derive(Default, PartialEq, Debug)]
+pub struct Protection {
+    /// Of the whole; a share is one of the pages of the trace.
+    pub whole: Option<Size>,
+    /// Of tasks; a share is one of the limit.
+    pub tasks: Vec<Low>,
+}
+
+impl TaskArgs {
+    /// `--order`.
+    pub fn order(&self) -> Order {
+        match self.order {
+            OrderArg::Strict => Order::Strict,
+            OrderArg::PerTask => Order::PerTask,
+        }
+    }
+
+    /// `--tasks`.
+    pub fn tasks(&self) -> Tasks {
+        match self.tasks {
+            TasksArg::Processes => Tasks::Processes,
+            TasksArg::Threads => Tasks::Threads,
+            TasksArg::One => Tasks::One,
+        }
+    }
+
+    /// `--low`, all of them.
+    ///
+    /// # Errors
+    /// No sizes, or the same cgroup twice.
+    pub fn protection(&self) -> Result<Protection, Failure> {
+        let twice = |text: &str| {
+            Err(Failure::Usage(format!(
+                "--low {text}: this cgroup has a protection already; give it once"
+            )))
+        };
+        let mut all = Protection::default();
+        for text in &self.low {
+            if text.contains('=') {
+                let low = Low::parse(text)?;
+                if all.tasks.iter().any(|other| other.task == low.task) {
+                    return twice(text);
+                }
+                all.tasks.push(low);
+            } else if all.whole.replace(Size::parse("low", text)?).is_some() {
+                return twice(text);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The same for the command line of `play` in a guest.
+    pub fn arguments(&self) -> Vec<String> {
+        let name = |value: Option<clap::builder::PossibleValue>| {
+            value.map_or_else(String::new, |v| v.get_name().to_owned())
+        };
+        let mut out = vec![
+            format!("--order={}", name(self.order.to_possible_value())),
+            format!("--tasks={}", name(self.tasks.to_possible_value())),
+        ];
+        out.extend(self.low.iter().map(|low| format!("--low={low}")));
+        out
+    }
+}
+
+/// What each worker of a run has done; "task" is null for one that does all.
+pub fn json_of(run: &Played) -> Value {
+    let each = run.tasks.iter().map(
+        |t| json!({"task": t.task, "accesses": t.accesses, "busy_ms": t.busy.as_millis() as u64}),
+    );
+    each.collect()
+}

@@ -1,0 +1,123 @@
+//! The groups of a run: the limited one, and one below it for each task, as a replay of the lab has them.
+
+use super::{write, Cgroup, Limits, Version};
+use crate::plan::{Plan, Tasks};
+use crate::PlayError;
+use std::path::PathBuf;
+
+/// Groups of a run, which go with it. Those below go first.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// By seat; none: all are in the whole.
+    tasks: Vec<Cgroup>,
+    /// A group of somebody else's in which we have allowed groups to have memory of their own.
+    _allowed: Option<Allowed>,
+    whole: Cgroup,
+}
+
+impl Tree {
+    /// As the plan has it, for tasks by seat. Processes have groups of their own if there are several, or if
+    /// protection is given to one.
+    ///
+    /// # Errors
+    /// Groups that cannot be made, or values that the kernel does not take.
+    pub fn make(plan: &Plan, tasks: &[Option<u16>]) -> Result<Self, PlayError> {
+        let whole = match &plan.cgroup {
+            Some(path) => Cgroup::at(path)?,
+            None => Cgroup::create()?,
+        };
+        whole.limit(plan.limits)?;
+        let mut tree = Self {
+            tasks: Vec::new(),
+            _allowed: None,
+            whole,
+        };
+        if plan.tasks != Tasks::Processes || (tasks.len() == 1 && plan.low.is_empty()) {
+            return Ok(tree);
+        }
+        tree._allowed = Allowed::below(&tree.whole)?;
+        for task in tasks.iter().flatten() {
+            let group = tree.whole.below(&format!("task-{task}"))?;
+            let low = plan.low.iter().rfind(|(t, _)| t == task);
+            group.limit(Limits {
+                low: low.map(|&(_, bytes)| bytes),
+                ..Limits::default()
+            })?;
+            tree.tasks.push(group);
+        }
+        if plan.cgroup.is_none() {
+            tree.give_back();
+        }
+        Ok(tree)
+    }
+
+    /// Each CPU keeps some of what making the groups has charged, 256 KiB, which would be missing from the limit. It
+    /// goes when the kernel is asked to free all that the group has, of which there is nothing yet.
+    fn give_back(&self) {
+        match self.whole.version() {
+            Version::V1 => {
+                let _ = self.whole.write("memory.force_empty", "0");
+            }
+            Version::V2 => {
+                let file = "memory.high";
+                let was = self.whole.read(file).unwrap_or_else(|| "max".into());
+                let _ = self.whole.write(file, "0");
+                let _ = self.whole.write(file, was.trim());
+            }
+        }
+    }
+
+    /// The limited group, whose counters have those of the groups below in them.
+    pub fn whole(&self) -> &Cgroup {
+        &self.whole
+    }
+
+    /// The groups below it, by seat. None: all are in the whole.
+    pub fn tasks(&self) -> &[Cgroup] {
+        &self.tasks
+    }
+
+    /// Where the process of a seat belongs.
+    pub fn of_seat(&self, seat: usize) -> &Cgroup {
+        self.tasks.get(seat).unwrap_or(&self.whole)
+    }
+}
+
+/// Groups below may have limits of their own, until it is dropped.
+#[derive(Debug)]
+struct Allowed(PathBuf);
+
+impl Allowed {
+    /// None: it has been so before.
+    fn below(group: &Cgroup) -> Result<Option<Self>, PlayError> {
+        match group.version() {
+            Version::V1 => {
+                // Kernels before 5.11 count what is below only if they are told to.
+                let _ = group.write("memory.use_hierarchy", "1");
+                Ok(None)
+            }
+            Version::V2 => {
+                const FILE: &str = "cgroup.subtree_control";
+                let now = group.read(FILE).unwrap_or_default();
+                if now.split_whitespace().any(|c| c == "memory") {
+                    return Ok(None);
+                }
+                group.write(FILE, "+memory").map_err(|e| match e {
+                    PlayError::Refused { .. } => PlayError::Plan(format!(
+                        "{}: there are processes in it, so that tasks cannot have groups below; name an empty one, \
+                         or play with --tasks one",
+                        group.path().display()
+                    )),
+                    other => other,
+                })?;
+                Ok(Some(Self(group.path().join(FILE))))
+            }
+        }
+    }
+}
+
+impl Drop for Allowed {
+    fn drop(&mut self) {
+        let _ = write(&self.0, "-memory");
+    }
+}

@@ -1,0 +1,346 @@
+//! Accesses go to the workers in the order that is wanted.
+
+use crate::plan::{Cast, Order};
+use crate::worker::Line;
+use coldset_traces::Op;
+use std::borrow::Cow;
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// Why a run ended before the trace did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// It was told to.
+    Interrupted,
+    /// The worker of this seat answers no more.
+    Lost(usize),
+}
+
+/// How often it is asked whether to go on.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Accesses for some of the seats, one after the other.
+struct Feeder<'a> {
+    lines: &'a mut [Line],
+    /// The seat of the first of the lines.
+    first: usize,
+    ops: Cow<'a, [Op]>,
+}
+
+impl Feeder<'_> {
+    /// Has them done. `reached` is told of accesses that have been, `points` times.
+    ///
+    /// # Errors
+    /// A seat whose worker answers no more.
+    fn feed(&mut self, cast: &Cast, points: usize, reached: impl Fn(u64)) -> Result<(), usize> {
+        let stretch = self.ops.len().div_ceil(points.max(1)).max(1);
+        for stretch in self.ops.chunks(stretch) {
+            for run in stretch.chunk_by(|a, b| cast.seat(a) == cast.seat(b)) {
+                let seat = cast.seat(&run[0]);
+                // The next task's are later ones: they wait until these are done.
+                self.lines[seat - self.first].run(run).map_err(|_| seat)?;
+            }
+            for (seat, line) in (self.first..).zip(self.lines.iter_mut()) {
+                line.report().map_err(|_| seat)?;
+            }
+            reached(stretch.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Has all accesses done. `reached`: so many more have been; it is called `points` times in each feeder's course.
+/// `end` ends the workers but that of one seat, which ends by itself; whoever waits for their answers
+/// is freed by it.
+pub(crate) fn conduct(
+    (ops, cast, order): (&[Op], &Cast, Order),
+    lines: &mut [Line],
+    points: usize,
+    reached: impl Fn(u64) + Sync,
+    end: impl Fn(Option<usize>),
+    mut go_on: impl FnMut() -> bool,
+) -> Result<(), Stop> {
+    let feeders = match order {
+        Order::Strict => vec![Feeder {
+            lines,
+            first: 0,
+            ops: ops.into(),
+        }],
+        Order::PerTask => apart(ops, cast, lines),
+    };
+    let reached = &reached;
+    let mut stop = Ok(());
+    thread::scope(|scope| {
+        let (tell, ends) = channel();
+        for mut feeder in feeders {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                let fed = feeder.feed(cast, points, reached);
+                // The other side is there until all have ended.
+                let _ = tell.send(fed);
+            });
+        }
+        drop(tell);
+        loop {
+            match ends.recv_timeout(TICK) {
+                Ok(Err(seat)) if stop.is_ok() => {
+                    stop = Err(Stop::Lost(seat));
+                    end(Some(seat));
+                }
+                Err(RecvTimeoutError::Timeout) if stop.is_ok() && !go_on() => {
+                    stop = Err(Stop::Interrupted);
+                    end(None);
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                _ => {}
+            }
+        }
+    });
+    stop
+}
+
+/// A feeder for each seat.
+fn apart<'a>(ops: &[Op], cast: &Cast, lines: &'a mut [Line]) -> Vec<Feeder<'a>> {
+    let mut parts = vec![Vec::new(); lines.len()];
+    for op in ops {
+        parts[cast.seat(op)].push(*op);
+    }
+    let each = lines.chunks_mut(1).zip(parts).enumerate();
+    each.map(|(first, (lines, ops))| Feeder {
+        lines,
+        first,
+        ops: ops.into(),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::Limits;
+    use crate::plan::{Plan, Tasks};
+    use crate::worker::{serve, Answer};
+    use coldset_traces::{OpKind, Trace};
+    use rustix::fd::OwnedFd;
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::sync::{Arc, Condvar, Mutex};
+    use std::thread::JoinHandle;
+
+    /// Who has done which page, in the order of time.
+    type Log = Arc<Mutex<Vec<(usize, Op)>>>;
+
+    /// Runs of one to five accesses of four tasks, pages counted.
+    fn trace() -> Trace {
+        let mut ops = Vec::new();
+        for i in 0..900u32 {
+            for _ in 0..=i % 5 {
+                ops.push(Op {
+                    kind: OpKind::ALL[i as usize % 2],
+                    object: 0,
+                    task: (i * i % 7 % 4) as u16,
+                    page: ops.len() as u32,
+                });
+            }
+        }
+        Trace::from_ops(ops)
+    }
+
+    fn cast(trace: &Trace) -> Cast {
+        let plan = Plan {
+            dir: ".".into(),
+            limits: Limits::default(),
+            cgroup: None,
+            exact_access: 0,
+            points: 1,
+            worker: Vec::new(),
+            order: Order::Strict,
+            tasks: Tasks::Processes,
+            low: Vec::new(),
+        };
+        Cast::of(trace, &plan).unwrap()
+    }
+
+    /// A worker whose accesses are calls of `access`.
+    fn worker(
+        mut access: impl FnMut(Op) -> io::Result<()> + Send + 'static,
+    ) -> (Line, JoinHandle<Result<(), String>>) {
+        let (its_input, input) = io::pipe().unwrap();
+        let (output, its_output) = io::pipe().unwrap();
+        let body = move || serve(its_input, its_output, &mut access);
+        let thread = thread::spawn(body);
+        let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
+        let mut line = Line::new(input.into(), output.into());
+        line.ready().unwrap();
+        (line, thread)
+    }
+
+    fn crew(cast: &Cast, log: &Log, slow: impl Fn(usize) -> Duration) -> Vec<Line> {
+        let seats = 0..cast.tasks().len();
+        seats
+            .map(|seat| {
+                let (log, pause) = (log.clone(), slow(seat));
+                let access = move |op| {
+                    thread::sleep(pause);
+                    log.lock().unwrap().push((seat, op));
+                    Ok(())
+                };
+                worker(access).0
+            })
+            .collect()
+    }
+
+    #[test]
+    fn strict_is_the_order_of_the_trace() {
+        let trace = trace();
+        let cast = cast(&trace);
+        let log = Log::default();
+        // The first is slow: who did not wait for it would overtake it.
+        let slow = |seat| Duration::from_micros(if seat == 0 { 200 } else { 0 });
+        let mut lines = crew(&cast, &log, slow);
+        let (reached, seen) = (AtomicU64::new(0), log.clone());
+        let reach = |accesses| {
+            let all = reached.fetch_add(accesses, SeqCst) + accesses;
+            // Nobody is ahead when the counters are read.
+            assert_eq!(seen.lock().unwrap().len() as u64, all);
+        };
+        let what = (trace.ops.as_slice(), &cast, Order::Strict);
+        let done = conduct(what, &mut lines, 10, reach, |_| {}, || true);
+        assert_eq!(done, Ok(()));
+        let log = log.lock().unwrap();
+        let ops: Vec<Op> = log.iter().map(|l| l.1).collect();
+        assert!(ops == trace.ops, "the order is another");
+        assert!(log.iter().all(|&(seat, op)| seat == cast.seat(&op)));
+        let all = Answer::of(lines.iter().map(Line::last_report));
+        assert_eq!(all.done, trace.ops.len() as u64);
+        assert_eq!(reached.into_inner(), all.done);
+    }
+
+    /// Two tasks of which the first waits in its first access until the second has done all of its own.
+    #[test]
+    fn per_task_nobody_waits_for_another() {
+        let op = |page: u32| Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task: (page % 2) as u16,
+            page,
+        };
+        let trace = Trace::from_ops((0..40_000).map(op).collect());
+        let cast = cast(&trace);
+        let ended = Arc::new((Mutex::new(false), Condvar::new()));
+        let log = Log::default();
+        let (waits, writes) = (ended.clone(), log.clone());
+        let first = worker(move |op| {
+            let guard = waits.0.lock().unwrap();
+            let wait = waits
+                .1
+                .wait_timeout_while(guard, Duration::from_secs(20), |e| !*e);
+            if wait.unwrap().1.timed_out() {
+                return Err(io::Error::other("the other task waits for this one"));
+            }
+            writes.lock().unwrap().push((0, op));
+            Ok(())
+        });
+        let writes = log.clone();
+        let second = worker(move |op| {
+            writes.lock().unwrap().push((1, op));
+            if op.page == 39_999 {
+                *ended.0.lock().unwrap() = true;
+                ended.1.notify_all();
+            }
+            Ok(())
+        });
+        let mut lines = [first.0, second.0];
+        let what = (trace.ops.as_slice(), &cast, Order::PerTask);
+        let reached = AtomicU64::new(0);
+        let reach = |n| {
+            reached.fetch_add(n, SeqCst);
+        };
+        let done = conduct(what, &mut lines, 10, reach, |_| {}, || true);
+        assert_eq!((done, reached.into_inner()), (Ok(()), 40_000));
+        let log = log.lock().unwrap();
+        for task in 0..2 {
+            let own = |ops: &mut dyn Iterator<Item = Op>| -> Vec<u32> {
+                ops.filter(|op| op.task == task).map(|op| op.page).collect()
+            };
+            let did = log.iter().filter(|l| l.0 == usize::from(task)).map(|l| l.1);
+            let (did, wanted) = (
+                own(&mut did.into_iter()),
+                own(&mut trace.ops.iter().copied()),
+            );
+            assert!(did == wanted, "task {task}: the order is another");
+        }
+    }
+
+    /// A worker that fails is the one that is named, and the others are ended, so that the run is over.
+    #[test]
+    fn who_is_lost_is_named_and_the_others_are_ended() {
+        for order in [Order::Strict, Order::PerTask] {
+            let op = |page: u32| Op {
+                kind: OpKind::Pread,
+                object: 0,
+                task: (page % 2) as u16,
+                page,
+            };
+            let trace = Trace::from_ops((0..200_000).map(op).collect());
+            let cast = cast(&trace);
+            let over = Arc::new((Mutex::new(false), Condvar::new()));
+            let waits = over.clone();
+            // It stands still until it is ended.
+            let (still, _) = worker(move |op| {
+                let guard = waits.0.lock().unwrap();
+                let stands = |over: &mut bool| op.page > 1000 && !*over;
+                drop(waits.1.wait_while(guard, stands).unwrap());
+                if op.page > 1000 {
+                    return Err(io::Error::other("ended"));
+                }
+                Ok(())
+            });
+            let (fails, thread) = worker(|op| match op.page {
+                501 => Err(io::Error::other("a reason")),
+                _ => Ok(()),
+            });
+            let mut lines = [still, fails];
+            let told = Mutex::new(Vec::new());
+            let end = |but| {
+                told.lock().unwrap().push(but);
+                *over.0.lock().unwrap() = true;
+                over.1.notify_all();
+            };
+            let what = (trace.ops.as_slice(), &cast, order);
+            let done = conduct(what, &mut lines, 10, |_| {}, end, || true);
+            assert_eq!(done, Err(Stop::Lost(1)), "{order:?}");
+            assert_eq!(*told.lock().unwrap(), [Some(1)]);
+            assert_eq!(thread.join().unwrap().unwrap_err(), "access 250: a reason");
+            assert!(lines[1].done() >= 250, "{}", lines[1].done());
+        }
+    }
+
+    #[test]
+    fn told_to_stop_it_ends_whoever_it_waits_for() {
+        let trace = trace();
+        let cast = cast(&trace);
+        for order in [Order::Strict, Order::PerTask] {
+            let over = Arc::new((Mutex::new(false), Condvar::new()));
+            let stands = || {
+                let waits = over.clone();
+                let access = move |_| {
+                    let guard = waits.0.lock().unwrap();
+                    drop(waits.1.wait_while(guard, |over| !*over).unwrap());
+                    Err(io::Error::other("ended"))
+                };
+                worker(access).0
+            };
+            let mut lines: Vec<Line> = cast.tasks().iter().map(|_| stands()).collect();
+            let end = |but| {
+                assert_eq!(but, None);
+                *over.0.lock().unwrap() = true;
+                over.1.notify_all();
+            };
+            let what = (trace.ops.as_slice(), &cast, order);
+            let done = conduct(what, &mut lines, 10, |_| {}, end, || false);
+            assert_eq!(done, Err(Stop::Interrupted), "{order:?}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The processes that do the accesses of a run, and the lines to them.
+
+use crate::cgroup::Tree;
+use crate::plan::{Cast, Plan, Tasks, TASKS_MAX};
+use crate::worker::{Line, Orders, Seats};
+use crate::PlayError;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::{fcntl_setfd, FdFlags};
+use rustix::process::{getrlimit, kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+
+/// Workers that have been started. They end with it.
+pub(crate) struct Crew {
+    processes: Vec<Process>,
+    /// By seat.
+    pub lines: Vec<Line>,
+}
+
+impl Crew {
+    /// Starts them and waits until they have all that they need. `orders` lacks the seats.
+    pub fn start(plan: &Plan, orders: &Orders, cast: &Cast) -> Result<Self, PlayError> {
+        allow_descriptors();
+        let mut crew = Self {
+            processes: Vec::new(),
+            lines: Vec::new(),
+        };
+        match plan.tasks {
+            Tasks::Threads => crew.add_threads(plan, orders, cast.tasks().len())?,
+            Tasks::One => crew.add(plan, orders, Seats::All)?,
+            Tasks::Processes => {
+                for _ in cast.tasks() {
+                    crew.add(plan, orders, Seats::Task)?;
+                }
+            }
+        }
+        for seat in 0..crew.lines.len() {
+            if crew.lines[seat].ready().is_err() {
+                return Err(PlayError::Worker(crew.process(seat).last_words()));
+            }
+        }
+        Ok(crew)
+    }
+
+    /// A process with one line.
+    fn add(&mut self, plan: &Plan, orders: &Orders, seats: Seats) -> Result<(), PlayError> {
+        let mut command = command(plan, orders, seats)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::spawn(command)?;
+        let (input, output) = (process.0.stdin.take(), process.0.stdout.take());
+        let (input, output) = (input.expect("piped"), output.expect("piped"));
+        self.processes.push(process);
+        let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
+        self.lines.push(Line::new(input.into(), output.into()));
+        Ok(())
+    }
+
+    /// A process with a line for each of its threads.
+    fn add_threads(&mut self, plan: &Plan, orders: &Orders, n: usize) -> Result<(), PlayError> {
+        let what = format!("pipes for {n} threads (see ulimit -n)");
+        let pipes = (0..n)
+            .map(|_| Pipes::make())
+            .collect::<io::Result<Vec<_>>>();
+        let pipes = pipes.map_err(PlayError::io(what))?;
+        let theirs = pipes.iter().map(Pipes::theirs).collect();
+        let mut command = command(plan, orders, Seats::Threads(theirs))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        self.processes.push(Process::spawn(command)?);
+        self.lines.extend(pipes.into_iter().map(Pipes::line));
+        Ok(())
+    }
+
+    /// Moves them into their groups.
+    pub fn enter(&self, tree: &Tree) -> Result<(), PlayError> {
+        for (n, process) in self.processes.iter().enumerate() {
+            tree.of_seat(n).enter(process.0.id())?;
+        }
+        Ok(())
+    }
+
+    /// Their process ids.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(|p| p.0.id()).collect()
+    }
+
+    /// Their lines, and what ends all processes but that of one seat.
+    pub fn parts(&mut self) -> (&mut [Line], impl Fn(Option<usize>) + use<'_>) {
+        let processes = &self.processes;
+        let end = move |but: Option<usize>| {
+            let but = but.map(|seat| seat.min(processes.len() - 1));
+            let others = processes.iter().enumerate();
+            others
+                .filter(|(n, _)| Some(*n) != but)
+                .for_each(|(_, process)| process.kill());
+        };
+        (&mut self.lines, end)
+    }
+
+    /// The process of a seat.
+    pub fn process(&mut self, seat: usize) -> &mut Process {
+        let last = self.processes.len() - 1;
+        &mut self.processes[seat.min(last)]
+    }
+}
+
+/// The worker's command line.
+fn command(plan: &Plan, orders: &Orders, seats: Seats) -> Result<Command, PlayError> {
+    let nobody = || PlayError::Plan("no command for the worker".into());
+    let (program, first) = plan.worker.split_first().ok_or_else(nobody)?;
+    let orders = Orders {
+        seats,
+        ..orders.clone()
+    };
+    let mut command = Command::new(program);
+    command.args(first).args(orders.to_arguments());
+    Ok(command)
+}
+
+/// One process.
+pub(crate) struct Process(Child);
+
+impl Process {
+    fn spawn(mut command: Command) -> Result<Self, PlayError> {
+        let what = format!("starting {}", command.get_program().to_string_lossy());
+        // Ctrl-C is for us, who then end it.
+        command.process_group(0).stderr(Stdio::piped());
+        command.spawn().map(Self).map_err(PlayError::io(what))
+    }
+
+    fn kill(&self) {
+        // It has not been waited for, so nobody else has its number.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::KILL);
+    }
+
+    /// What it said before it ended, or how it ended.
+    pub fn last_words(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(mut errors) = self.0.stderr.take() {
+            let _ = errors.read_to_string(&mut text);
+        }
+        let status = self.0.wait();
+        let text = text.trim();
+        match (text, status) {
+            ("", Ok(status)) => format!("the worker ended: {status}"),
+            ("", Err(e)) => format!("the worker ended: {e}"),
+            (text, _) => text.strip_prefix("coldset: ").unwrap_or(text).to_owned(),
+        }
+    }
+
+    /// SIGKILL has ended it.
+    pub fn was_killed(&mut self) -> bool {
+        let status = self.0.wait();
+        status.is_ok_and(|s| s.signal() == Some(Signal::KILL.as_raw()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The pipes of a thread: to it, and from it.
+struct Pipes {
+    to: (OwnedFd, OwnedFd),
+    from: (OwnedFd, OwnedFd),
+}
+
+impl Pipes {
+    fn make() -> io::Result<Self> {
+        let pipe = || io::pipe().map(|(read, write)| (read.into(), write.into()));
+        let pipes = Self {
+            to: pipe()?,
+            from: pipe()?,
+        };
+        // Its ends go to the process that is started next.
+        for end in [&pipes.to.0, &pipes.from.1] {
+            fcntl_setfd(end, FdFlags::empty())?;
+        }
+        Ok(pipes)
+    }
+
+    /// Numbers of the thread's ends.
+    fn theirs(&self) -> (i32, i32) {
+        (self.to.0.as_raw_fd(), self.from.1.as_raw_fd())
+    }
+
+    /// Our ends.
+    fn line(self) -> Line {
+        Line::new(File::from(self.to.1), File::from(self.from.0))
+    }
+}
+
+/// Descriptors for the most workers there can be, as far as that is allowed.
+fn allow_descriptors() {
+    let wanted = TASKS_MAX as u64 * 4 + 256;
+    let now = getrlimit(Resource::Nofile);
+    if now.current.is_some_and(|n| n < wanted) {
+        let current = Some(now.maximum.map_or(wanted, |most| most.min(wanted)));
+        // If it is refused, pipes that cannot be made say so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, ..now });
+    }
+}

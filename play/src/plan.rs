@@ -1,0 +1,196 @@
+//! How a trace is played, and which of its tasks is done by whom.
+
+use crate::cgroup::Limits;
+use crate::PlayError;
+use coldset_traces::{Op, Trace};
+use std::path::PathBuf;
+
+/// Order of accesses across tasks. Those of one task are always done in the trace's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// As in the trace: a task waits until the accesses before its own are done.
+    #[default]
+    Strict,
+    /// Every task at its own speed, all at once.
+    PerTask,
+}
+
+/// What a task of the trace is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tasks {
+    /// A process, in a group of its own below the limited one if there are several.
+    #[default]
+    Processes,
+    /// A thread of one process: one address space, one group.
+    Threads,
+    /// Mappings of its own in one process, which does the accesses of all tasks.
+    One,
+}
+
+/// How a trace is played.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where the files are made.
+    pub dir: PathBuf,
+    /// Limits of the group.
+    pub limits: Limits,
+    /// A group that is there, in place of one of our own.
+    pub cgroup: Option<PathBuf>,
+    /// Flush the CPU's translations each so many mapped accesses of a task; 0: never. The kernel sees an accessed
+    /// bit only when the CPU walks the page table again.
+    pub exact_access: u32,
+    /// Points on the way at which counters are read.
+    pub points: usize,
+    /// The command that starts a worker: its arguments follow.
+    pub worker: Vec<String>,
+    /// Order across tasks.
+    pub order: Order,
+    /// What a task is.
+    pub tasks: Tasks,
+    /// `memory.low` of the groups of single tasks, bytes; version 2 only.
+    pub low: Vec<(u16, u64)>,
+}
+
+/// Most processes or threads of a run.
+pub(crate) const TASKS_MAX: usize = 256;
+
+/// The tasks that occur in a trace, and who does each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Cast {
+    /// By seat: its task; none: all tasks.
+    tasks: Vec<Option<u16>>,
+    /// By task of the trace.
+    seats: Vec<usize>,
+}
+
+impl Cast {
+    /// As the plan has it.
+    ///
+    /// # Errors
+    /// More tasks than there may be processes, and options that contradict each other.
+    pub fn of(trace: &Trace, plan: &Plan) -> Result<Self, PlayError> {
+        let mut occurs = vec![false; trace.tasks as usize];
+        for op in &trace.ops {
+            occurs[usize::from(op.task)] = true;
+        }
+        let several = occurs.iter().filter(|&&o| o).count();
+        let wrong = |text: String| Err(PlayError::Plan(text));
+        if plan.tasks == Tasks::One && plan.order == Order::PerTask && several > 1 {
+            return wrong("--order per-task: tasks that run at once are processes or threads; leave out --tasks one".into());
+        }
+        if plan.tasks != Tasks::One && several > TASKS_MAX {
+            return wrong(format!(
+                "the trace has {several} tasks, and at most {TASKS_MAX} can be processes or threads; play it with --tasks one"
+            ));
+        }
+        for &(task, _) in &plan.low {
+            if plan.tasks != Tasks::Processes {
+                return wrong(format!(
+                    "--low {task}=...: only processes have groups of their own; leave out --tasks"
+                ));
+            }
+            if occurs.get(usize::from(task)) != Some(&true) {
+                return wrong(format!(
+                    "--low names task {task}, which is not in the trace"
+                ));
+            }
+        }
+        let mut cast = Self {
+            tasks: Vec::new(),
+            seats: vec![0; occurs.len()],
+        };
+        if plan.tasks == Tasks::One {
+            cast.tasks.push(None);
+            return Ok(cast);
+        }
+        for (task, _) in (0..=u16::MAX).zip(&occurs).filter(|(_, &occurs)| occurs) {
+            cast.seats[usize::from(task)] = cast.tasks.len();
+            cast.tasks.push(Some(task));
+        }
+        Ok(cast)
+    }
+
+    /// Tasks by seat; none: all tasks sit there.
+    pub fn tasks(&self) -> &[Option<u16>] {
+        &self.tasks
+    }
+
+    /// Who does it.
+    #[inline]
+    pub fn seat(&self, op: &Op) -> usize {
+        self.seats[usize::from(op.task)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_traces::OpKind;
+
+    fn trace(tasks: impl IntoIterator<Item = u16>) -> Trace {
+        let op = |task| Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task,
+            page: 0,
+        };
+        Trace::from_ops(tasks.into_iter().map(op).collect())
+    }
+
+    fn plan(tasks: Tasks, order: Order, low: &[u16]) -> Plan {
+        Plan {
+            dir: ".".into(),
+            limits: Limits::default(),
+            cgroup: None,
+            exact_access: 0,
+            points: 1,
+            worker: Vec::new(),
+            order,
+            tasks,
+            low: low.iter().map(|&task| (task, 4096)).collect(),
+        }
+    }
+
+    #[test]
+    fn only_tasks_that_occur_have_a_seat() {
+        let trace = trace([7, 2, 7, 65_535]);
+        let cast = Cast::of(&trace, &plan(Tasks::Processes, Order::PerTask, &[7])).unwrap();
+        assert_eq!(cast.tasks(), [Some(2), Some(7), Some(65_535)]);
+        let seats: Vec<usize> = trace.ops.iter().map(|op| cast.seat(op)).collect();
+        assert_eq!(seats, [1, 0, 1, 2]);
+        let one = Cast::of(&trace, &plan(Tasks::One, Order::Strict, &[])).unwrap();
+        assert_eq!((one.tasks(), one.seat(&trace.ops[3])), (&[None][..], 0));
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let error = |t: &Trace, p: Plan| Cast::of(t, &p).unwrap_err().to_string();
+        let (two, many) = (trace([0, 1]), trace(0..257));
+        for (text, word) in [
+            (
+                error(&many, plan(Tasks::Processes, Order::Strict, &[])),
+                "257 tasks",
+            ),
+            (
+                error(&many, plan(Tasks::Threads, Order::Strict, &[])),
+                "--tasks one",
+            ),
+            (
+                error(&two, plan(Tasks::One, Order::PerTask, &[])),
+                "--tasks one",
+            ),
+            (
+                error(&two, plan(Tasks::Threads, Order::Strict, &[1])),
+                "--low 1=",
+            ),
+            (
+                error(&two, plan(Tasks::Processes, Order::Strict, &[2])),
+                "task 2",
+            ),
+        ] {
+            assert!(text.contains(word), "{text}");
+        }
+        assert!(Cast::of(&trace(0..256), &plan(Tasks::Threads, Order::PerTask, &[])).is_ok());
+        assert!(Cast::of(&many, &plan(Tasks::One, Order::Strict, &[])).is_ok());
+    }
+}

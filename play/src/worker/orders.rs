@@ -1,0 +1,126 @@
+//! What a worker is told when it is started.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Which tasks a worker does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Seats {
+    /// One, through standard input and output.
+    Task,
+    /// All, through standard input and output. Each has mappings of its own.
+    All,
+    /// A thread each, in one address space: descriptors of their input and output.
+    Threads(Vec<(i32, i32)>),
+}
+
+impl Seats {
+    fn to_argument(&self) -> String {
+        let ends = |(input, output): &(i32, i32)| format!("{input}:{output}");
+        match self {
+            Self::Task => "task".into(),
+            Self::All => "all".into(),
+            Self::Threads(all) => all.iter().map(ends).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    fn from_argument(text: &str) -> Option<Self> {
+        let ends = |text: &str| {
+            let (input, output) = text.split_once(':')?;
+            Some((input.parse().ok()?, output.parse().ok()?))
+        };
+        match text {
+            "task" => Some(Self::Task),
+            "all" => Some(Self::All),
+            text => {
+                let all: Vec<(i32, i32)> = text.split(',').map(ends).collect::<Option<_>>()?;
+                // Each is owned once, and the first three are not ours to give away.
+                let numbers: BTreeSet<i32> = all.iter().flat_map(|&(i, o)| [i, o]).collect();
+                let good = numbers.len() == all.len() * 2 && numbers.iter().all(|&n| n > 2);
+                good.then_some(Self::Threads(all))
+            }
+        }
+    }
+}
+
+/// What a worker is told when it is started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Orders {
+    /// Folder of the files.
+    pub folder: PathBuf,
+    /// Flush the CPU's translations each so many mapped accesses of a task; 0: never.
+    pub exact_access: u32,
+    /// Which tasks it does.
+    pub seats: Seats,
+    /// Pages of each object, and whether it is anonymous.
+    pub objects: Vec<(u32, bool)>,
+}
+
+impl Orders {
+    /// As one argument a piece, for the command line of the worker.
+    pub fn to_arguments(&self) -> Vec<String> {
+        let mut out = vec![
+            self.folder.to_string_lossy().into_owned(),
+            self.exact_access.to_string(),
+            self.seats.to_argument(),
+        ];
+        let object =
+            |(pages, anon): &(u32, bool)| format!("{}{pages}", if *anon { "a" } else { "f" });
+        out.extend(self.objects.iter().map(object));
+        out
+    }
+
+    /// Back from the arguments.
+    pub fn from_arguments(arguments: &[String]) -> Option<Self> {
+        let [folder, exact, seats, objects @ ..] = arguments else {
+            return None;
+        };
+        let object = |text: &String| {
+            let (kind, pages) = text.split_at_checked(1)?;
+            let anon = ["f", "a"].iter().position(|&k| k == kind)? == 1;
+            Some((pages.parse().ok()?, anon))
+        };
+        Some(Self {
+            folder: folder.into(),
+            exact_access: exact.parse().ok()?,
+            seats: Seats::from_argument(seats)?,
+            objects: objects.iter().map(object).collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_survive_the_command_line() {
+        for seats in [
+            Seats::Task,
+            Seats::All,
+            Seats::Threads(vec![(3, 4), (9, 6)]),
+        ] {
+            let orders = Orders {
+                folder: "/a b".into(),
+                exact_access: 64,
+                seats,
+                objects: vec![(7, false), (0, false), (9, true)],
+            };
+            let arguments = orders.to_arguments();
+            assert_eq!(Orders::from_arguments(&arguments), Some(orders));
+        }
+    }
+
+    #[test]
+    fn what_is_no_order_is_refused() {
+        let refused = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&w| w.into()).collect();
+            Orders::from_arguments(&words).is_none()
+        };
+        assert!(refused(&["/a", "1"]) && refused(&["/a", "1", "task", "x3"]));
+        for seats in ["", "both", "3:3", "3:4,4:5", "0:4", "-1:4", "3:4:5"] {
+            assert!(refused(&["/a", "1", seats, "f3"]), "{seats}");
+        }
+        assert!(!refused(&["/a", "1", "3:4", "f3"]));
+    }
+}
