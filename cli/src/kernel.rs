@@ -253,7 +253,7 @@ pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure
         .collect::<Result<_, _>>()?;
     let file = tempfile::NamedTempFile::new();
     let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
-    let bytes: Vec<u8> = trace.records().flatten().collect();
+    let bytes: Vec<u8> = trace.file_records().flat_map(|r| r.to_bytes()).collect();
     fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace for the guest", e))?;
     let stop = interrupted();
     let bar = Progress::new(kernels.len() as u64, "kernels");

@@ -59,6 +59,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         worker: this.chain(["play-worker".into(), "--".into()]).collect(),
         order: args.tasks.order(),
         tasks: args.tasks.tasks(),
+        pace: args.tasks.pace(),
         low: low.tasks.iter().map(of_task).collect(),
     })
 }

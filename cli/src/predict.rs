@@ -11,7 +11,7 @@ use coldset_lab::runner::{
 };
 use coldset_lab::traces::Trace;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
-use coldset_machine::{OpError, SwapConfig};
+use coldset_machine::{OpError, ReadAhead, SwapConfig};
 use coldset_play::machine::Description;
 use coldset_play::{Order, Tasks};
 use indexmap::IndexMap;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
+/// The kernel's default of a device, KiB.
+const READ_AHEAD_KB: u32 = 128;
 /// Most pages of a swap area of the lab.
 const SWAP_MAX: u64 = (1 << 30) - 1;
 /// Most pages that the lab maps round a fault.
@@ -44,6 +46,10 @@ pub struct Setting {
     low: Vec<Low>,
     /// All tasks are in one group.
     together: bool,
+    /// Tasks take the time that the trace has.
+    pace: bool,
+    /// What the device reads ahead where the trace advises nothing else, KiB.
+    read_ahead_kb: u32,
     /// What the run had and the lab has not.
     without: Vec<String>,
 }
@@ -61,6 +67,8 @@ impl Setting {
             device: FileDevice::default(),
             low: Vec::new(),
             together: false,
+            pace: false,
+            read_ahead_kb: READ_AHEAD_KB,
             without: Vec::new(),
         }
     }
@@ -101,6 +109,11 @@ impl Setting {
             device: FileDevice::default(),
             low: Vec::new(),
             together: false,
+            pace: false,
+            read_ahead_kb: machine
+                .device
+                .as_ref()
+                .map_or(READ_AHEAD_KB, |(_, kib)| (*kib).min(1 << 16) as u32),
             without: Vec::new(),
         };
         if of_zram > 0 && of_zram < areas.len() {
@@ -119,6 +132,7 @@ impl Setting {
         if protection.whole.is_some() {
             self.leave_out("memory.low of the whole");
         }
+        self.pace = args.pace();
         self.together = args.tasks() != Tasks::Processes;
         if args.order() == Order::PerTask {
             self.leave_out("who of the tasks comes first");
@@ -131,8 +145,15 @@ impl Setting {
         self.without.push(what.into());
     }
 
-    fn plan(&self, variants: Vec<Variant>) -> ReplayPlan {
+    fn plan(&self, trace: &Trace, variants: Vec<Variant>) -> ReplayPlan {
         ReplayPlan {
+            pace: self.pace,
+            read_ahead: match trace.has_advice() {
+                true => ReadAhead::Windows {
+                    kb: self.read_ahead_kb,
+                },
+                false => ReadAhead::default(),
+            },
             swap: Some(self.swap.clone()),
             swappiness: self.swappiness,
             fault_around: self.fault_around,
@@ -197,7 +218,7 @@ pub fn beside(
     measured: IndexMap<String, IndexMap<String, CounterSummary>>,
     samples: bool,
 ) -> Result<Beside, Failure> {
-    let mut plan = setting.plan(Variant::parse_all(variants, &[])?);
+    let mut plan = setting.plan(trace, Variant::parse_all(variants, &[])?);
     plan.sample_points = if samples { SAMPLE_POINTS } else { 0 };
     let mut table = match plan.variants.is_empty() {
         true => setting.table(trace),
@@ -385,11 +406,11 @@ mod tests {
     fn settings_that_are_not_read_are_the_usual_ones() {
         let mut here = machine(&[]);
         (here.swappiness, here.fault_around) = (Some(150), Some(16 << 10));
-        let plan = Setting::of_machine(HALF, &here, None).plan(Vec::new());
+        let plan = Setting::of_machine(HALF, &here, None).plan(&trace(), Vec::new());
         assert_eq!((plan.swappiness, plan.fault_around), (150, 4));
         (here.swappiness, here.fault_around) = (None, None);
         let setting = Setting::of_machine(HALF, &here, None);
-        let plan = setting.plan(Vec::new());
+        let plan = setting.plan(&trace(), Vec::new());
         assert_eq!((plan.swappiness, plan.fault_around), (60, 16));
         assert!(setting.assumed);
     }

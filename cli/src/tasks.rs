@@ -1,6 +1,6 @@
 //! Tasks of a trace in `play` and `kernel play`: what the options mean, and what a run says of each.
 
-use crate::args::{OrderArg, TaskArgs, TasksArg};
+use crate::args::{OrderArg, PaceArg, TaskArgs, TasksArg};
 use crate::error::Failure;
 use clap::ValueEnum;
 use coldset_lab::runner::{Low, Size};
@@ -32,6 +32,11 @@ impl TaskArgs {
             TasksArg::Threads => Tasks::Threads,
             TasksArg::One => Tasks::One,
         }
+    }
+
+    /// `--pace`.
+    pub fn pace(&self) -> bool {
+        self.pace == PaceArg::Trace
     }
 
     /// `--low`, all of them.
@@ -67,6 +72,7 @@ impl TaskArgs {
         let mut out = vec![
             format!("--order={}", name(self.order.to_possible_value())),
             format!("--tasks={}", name(self.tasks.to_possible_value())),
+            format!("--pace={}", name(self.pace.to_possible_value())),
         ];
         out.extend(self.low.iter().map(|low| format!("--low={low}")));
         out

@@ -2,7 +2,7 @@
 
 use crate::plan::{Cast, Order};
 use crate::worker::Line;
-use coldset_traces::Op;
+use coldset_traces::Record;
 use std::borrow::Cow;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::thread;
@@ -20,12 +20,12 @@ pub(crate) enum Stop {
 /// How often it is asked whether to go on.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Accesses for some of the seats, one after the other.
+/// Work for some of the seats, one record after the other.
 struct Feeder<'a> {
     lines: &'a mut [Line],
     /// The seat of the first of the lines.
     first: usize,
-    ops: Cow<'a, [Op]>,
+    work: Cow<'a, [Record]>,
 }
 
 impl Feeder<'_> {
@@ -34,8 +34,8 @@ impl Feeder<'_> {
     /// # Errors
     /// A seat whose worker answers no more.
     fn feed(&mut self, cast: &Cast, points: usize, reached: impl Fn(u64)) -> Result<(), usize> {
-        let stretch = self.ops.len().div_ceil(points.max(1)).max(1);
-        for stretch in self.ops.chunks(stretch) {
+        let stretch = self.work.len().div_ceil(points.max(1)).max(1);
+        for stretch in self.work.chunks(stretch) {
             for run in stretch.chunk_by(|a, b| cast.seat(a) == cast.seat(b)) {
                 let seat = cast.seat(&run[0]);
                 // The next task's are later ones: they wait until these are done.
@@ -44,7 +44,8 @@ impl Feeder<'_> {
             for (seat, line) in (self.first..).zip(self.lines.iter_mut()) {
                 line.report().map_err(|_| seat)?;
             }
-            reached(stretch.len() as u64);
+            let accesses = stretch.iter().filter(|r| matches!(r, Record::Access(_)));
+            reached(accesses.count() as u64);
         }
         Ok(())
     }
@@ -54,7 +55,7 @@ impl Feeder<'_> {
 /// `end` ends the workers but that of one seat, which ends by itself; whoever waits for their answers
 /// is freed by it.
 pub(crate) fn conduct(
-    (ops, cast, order): (&[Op], &Cast, Order),
+    (work, cast, order): (&[Record], &Cast, Order),
     lines: &mut [Line],
     points: usize,
     reached: impl Fn(u64) + Sync,
@@ -65,9 +66,9 @@ pub(crate) fn conduct(
         Order::Strict => vec![Feeder {
             lines,
             first: 0,
-            ops: ops.into(),
+            work: work.into(),
         }],
-        Order::PerTask => apart(ops, cast, lines),
+        Order::PerTask => apart(work, cast, lines),
     };
     let reached = &reached;
     let mut stop = Ok(());
@@ -101,16 +102,16 @@ pub(crate) fn conduct(
 }
 
 /// A feeder for each seat.
-fn apart<'a>(ops: &[Op], cast: &Cast, lines: &'a mut [Line]) -> Vec<Feeder<'a>> {
+fn apart<'a>(work: &[Record], cast: &Cast, lines: &'a mut [Line]) -> Vec<Feeder<'a>> {
     let mut parts = vec![Vec::new(); lines.len()];
-    for op in ops {
-        parts[cast.seat(op)].push(*op);
+    for record in work {
+        parts[cast.seat(record)].push(*record);
     }
     let each = lines.chunks_mut(1).zip(parts).enumerate();
-    each.map(|(first, (lines, ops))| Feeder {
+    each.map(|(first, (lines, work))| Feeder {
         lines,
         first,
-        ops: ops.into(),
+        work: work.into(),
     })
     .collect()
 }
@@ -121,7 +122,7 @@ mod tests {
     use crate::cgroup::Limits;
     use crate::plan::{Plan, Tasks};
     use crate::worker::{serve, Answer};
-    use coldset_traces::{OpKind, Trace};
+    use coldset_traces::{Op, OpKind, Trace};
     use rustix::fd::OwnedFd;
     use std::io;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -157,6 +158,7 @@ mod tests {
             worker: Vec::new(),
             order: Order::Strict,
             tasks: Tasks::Processes,
+            pace: false,
             low: Vec::new(),
         };
         Cast::of(trace, &plan).unwrap()
@@ -168,7 +170,11 @@ mod tests {
     ) -> (Line, JoinHandle<Result<(), String>>) {
         let (its_input, input) = io::pipe().unwrap();
         let (output, its_output) = io::pipe().unwrap();
-        let body = move || serve(its_input, its_output, &mut access);
+        let act = move |record| match record {
+            Record::Access(op) => access(op),
+            Record::Step(_) => Ok(()),
+        };
+        let body = move || serve(its_input, its_output, act);
         let thread = thread::spawn(body);
         let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
         let mut line = Line::new(input.into(), output.into());
@@ -205,13 +211,16 @@ mod tests {
             // Nobody is ahead when the counters are read.
             assert_eq!(seen.lock().unwrap().len() as u64, all);
         };
-        let what = (trace.ops.as_slice(), &cast, Order::Strict);
+        let work: Vec<Record> = trace.records().collect();
+        let what = (work.as_slice(), &cast, Order::Strict);
         let done = conduct(what, &mut lines, 10, reach, |_| {}, || true);
         assert_eq!(done, Ok(()));
         let log = log.lock().unwrap();
         let ops: Vec<Op> = log.iter().map(|l| l.1).collect();
         assert!(ops == trace.ops, "the order is another");
-        assert!(log.iter().all(|&(seat, op)| seat == cast.seat(&op)));
+        assert!(log
+            .iter()
+            .all(|&(seat, op)| seat == cast.seat(&Record::Access(op))));
         let all = Answer::of(lines.iter().map(Line::last_report));
         assert_eq!(all.done, trace.ops.len() as u64);
         assert_eq!(reached.into_inner(), all.done);
@@ -252,7 +261,8 @@ mod tests {
             Ok(())
         });
         let mut lines = [first.0, second.0];
-        let what = (trace.ops.as_slice(), &cast, Order::PerTask);
+        let work: Vec<Record> = trace.records().collect();
+        let what = (work.as_slice(), &cast, Order::PerTask);
         let reached = AtomicU64::new(0);
         let reach = |n| {
             reached.fetch_add(n, SeqCst);
@@ -308,7 +318,8 @@ mod tests {
                 *over.0.lock().unwrap() = true;
                 over.1.notify_all();
             };
-            let what = (trace.ops.as_slice(), &cast, order);
+            let work: Vec<Record> = trace.records().collect();
+            let what = (work.as_slice(), &cast, order);
             let done = conduct(what, &mut lines, 10, |_| {}, end, || true);
             assert_eq!(done, Err(Stop::Lost(1)), "{order:?}");
             assert_eq!(*told.lock().unwrap(), [Some(1)]);
@@ -338,7 +349,8 @@ mod tests {
                 *over.0.lock().unwrap() = true;
                 over.1.notify_all();
             };
-            let what = (trace.ops.as_slice(), &cast, order);
+            let work: Vec<Record> = trace.records().collect();
+            let what = (work.as_slice(), &cast, order);
             let done = conduct(what, &mut lines, 10, |_| {}, end, || false);
             assert_eq!(done, Err(Stop::Interrupted), "{order:?}");
         }

@@ -39,9 +39,15 @@ impl Files {
             folder.display()
         )))?;
         let made = Self { folder };
+        made.fill(trace)?;
+        Ok(made)
+    }
+
+    /// Gives the pages that the trace uses their contents, once more if need be.
+    pub fn fill(&self, trace: &Trace) -> Result<(), PlayError> {
         for (object, pages) in (0u8..).zip(used(trace)) {
             if !pages.is_empty() {
-                let path = made.path(object);
+                let path = self.path(object);
                 let size = u64::from(trace.objects[usize::from(object)].pages) * PAGE as u64;
                 fill(&path, object, size, &pages).map_err(PlayError::io(format!(
                     "{}: cannot write a file of the trace; is there room for {} pages?",
@@ -50,7 +56,7 @@ impl Files {
                 )))?;
             }
         }
-        Ok(made)
+        Ok(())
     }
 
     /// The file of an object.
@@ -96,7 +102,12 @@ fn used(trace: &Trace) -> Vec<BTreeSet<u32>> {
 }
 
 fn fill(path: &Path, object: u8, size: u64, pages: &BTreeSet<u32>) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
+    let mut options = File::options();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
     file.set_len(size)?;
     let mut buf = Vec::with_capacity(BATCH * PAGE);
     let mut from = None;

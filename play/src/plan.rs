@@ -2,7 +2,7 @@
 
 use crate::cgroup::Limits;
 use crate::PlayError;
-use coldset_traces::{Op, Trace};
+use coldset_traces::{Record, Trace};
 use std::path::PathBuf;
 
 /// Order of accesses across tasks. Those of one task are always done in the trace's order.
@@ -47,6 +47,8 @@ pub struct Plan {
     pub order: Order,
     /// What a task is.
     pub tasks: Tasks,
+    /// Tasks take the time that the trace has between their accesses.
+    pub pace: bool,
     /// `memory.low` of the groups of single tasks, bytes; version 2 only.
     pub low: Vec<(u16, u64)>,
 }
@@ -70,8 +72,8 @@ impl Cast {
     /// More tasks than there may be processes, and options that contradict each other.
     pub fn of(trace: &Trace, plan: &Plan) -> Result<Self, PlayError> {
         let mut occurs = vec![false; trace.tasks as usize];
-        for op in &trace.ops {
-            occurs[usize::from(op.task)] = true;
+        for record in trace.records() {
+            occurs[usize::from(record.task())] = true;
         }
         let several = occurs.iter().filter(|&&o| o).count();
         let wrong = |text: String| Err(PlayError::Plan(text));
@@ -117,15 +119,15 @@ impl Cast {
 
     /// Who does it.
     #[inline]
-    pub fn seat(&self, op: &Op) -> usize {
-        self.seats[usize::from(op.task)]
+    pub fn seat(&self, record: &Record) -> usize {
+        self.seats[usize::from(record.task())]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldset_traces::OpKind;
+    use coldset_traces::{Op, OpKind};
 
     fn trace(tasks: impl IntoIterator<Item = u16>) -> Trace {
         let op = |task| Op {
@@ -147,6 +149,7 @@ mod tests {
             worker: Vec::new(),
             order,
             tasks,
+            pace: false,
             low: low.iter().map(|&task| (task, 4096)).collect(),
         }
     }
@@ -156,10 +159,13 @@ mod tests {
         let trace = trace([7, 2, 7, 65_535]);
         let cast = Cast::of(&trace, &plan(Tasks::Processes, Order::PerTask, &[7])).unwrap();
         assert_eq!(cast.tasks(), [Some(2), Some(7), Some(65_535)]);
-        let seats: Vec<usize> = trace.ops.iter().map(|op| cast.seat(op)).collect();
+        let seats: Vec<usize> = trace.records().map(|r| cast.seat(&r)).collect();
         assert_eq!(seats, [1, 0, 1, 2]);
         let one = Cast::of(&trace, &plan(Tasks::One, Order::Strict, &[])).unwrap();
-        assert_eq!((one.tasks(), one.seat(&trace.ops[3])), (&[None][..], 0));
+        assert_eq!(
+            (one.tasks(), one.seat(&Record::Access(trace.ops[3]))),
+            (&[None][..], 0)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::plan::{Cast, Plan, Tasks};
 use crate::snapshot::Snapshot;
 use crate::worker::{Answer, Line, Orders, Seats};
 use crate::PlayError;
-use coldset_traces::Trace;
+use coldset_traces::{Record, StepKind, Trace};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -162,6 +162,9 @@ impl<'a> Stage<'a> {
         go_on: impl FnMut() -> bool,
     ) -> Result<Played, PlayError> {
         let tree = Tree::make(self.plan, self.cast.tasks())?;
+        if self.cuts_files() {
+            self.files.fill(self.trace)?;
+        }
         self.files.forget()?;
         let quiet = NoReadAhead::begin(&self.plan.dir);
         let mut machine = Description {
@@ -192,7 +195,8 @@ impl<'a> Stage<'a> {
             watch.reached(accesses);
         };
         let (lines, end) = crew.parts();
-        let what = (self.trace.ops.as_slice(), &self.cast, self.plan.order);
+        let work = self.work();
+        let what = (work.as_slice(), &self.cast, self.plan.order);
         let done = conduct(what, lines, points, reached, end, go_on);
         let mut watch = watch.into_inner().unwrap_or_else(PoisonError::into_inner);
         let killed = match done {
@@ -228,7 +232,29 @@ impl<'a> Stage<'a> {
             objects: objects.map(|o| (o.pages, o.is_anon)).collect(),
             exact_access: self.plan.exact_access,
             seats: Seats::Task,
+            largest_call: self.steps(StepKind::Call).max().unwrap_or(1),
+            holes: self.cuts_files(),
         }
+    }
+
+    /// Values of the steps of a kind.
+    fn steps(&self, kind: StepKind) -> impl Iterator<Item = u32> + '_ {
+        let steps = self.trace.events.iter().map(|e| e.step);
+        steps.filter(move |s| s.kind == kind).map(|s| s.value)
+    }
+
+    fn cuts_files(&self) -> bool {
+        let mut cuts = self
+            .steps(StepKind::Truncate)
+            .chain(self.steps(StepKind::Unlink));
+        cuts.next().is_some()
+    }
+
+    /// What is to be done, in order.
+    fn work(&self) -> Vec<Record> {
+        let thinks = |r: &Record| matches!(r, Record::Step(s) if s.kind == StepKind::Think);
+        let records = self.trace.records();
+        records.filter(|r| self.plan.pace || !thinks(r)).collect()
     }
 
     /// The worker of a seat answers no more: that the kernel has killed it is a result, anything else an error.

@@ -37,7 +37,7 @@ pub use problem::{BadLine, Position, Problem};
 pub use reader::{open, Reader};
 pub use reading::{Reading, Tally};
 pub use source::{Packing, Progress, Source};
-pub use step::{Advice, Event, Step, StepKind};
+pub use step::{Advice, Event, Record, Step, StepKind};
 pub use trace::{load, ObjectInfo, Trace};
 
 /// Version of this crate.

@@ -1,6 +1,6 @@
 //! What a task does besides accesses, in version 2 of `pageops`.
 
-use super::op::Op;
+use super::op::{Op, OpKind};
 
 /// What a step does. The numbers are those of the `pageops` format.
 #[repr(u8)]
@@ -136,6 +136,41 @@ impl Step {
         };
         let known = step.kind != StepKind::Advise || Advice::from_u32(step.value).is_some();
         known.then_some(step)
+    }
+}
+
+/// What a trace has, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// A reference to a page.
+    Access(Op),
+    /// Something else.
+    Step(Step),
+}
+
+impl Record {
+    /// Who does it.
+    pub fn task(self) -> u16 {
+        match self {
+            Self::Access(op) => op.task,
+            Self::Step(step) => step.task,
+        }
+    }
+
+    /// In `pageops` (little-endian).
+    pub fn to_bytes(self) -> [u8; Op::BYTES] {
+        match self {
+            Self::Access(op) => op.to_bytes(),
+            Self::Step(step) => step.to_bytes(),
+        }
+    }
+
+    /// Reads a `pageops` record; none: it is neither.
+    pub fn from_bytes(bytes: [u8; Op::BYTES]) -> Option<Self> {
+        match OpKind::from_u8(bytes[0]) {
+            Some(_) => Op::from_bytes(bytes).map(Self::Access),
+            None => Step::from_bytes(bytes).map(Self::Step),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::format::Format;
 use super::op::{Op, MAX_PAGES};
 use super::options::TraceOptions;
 use super::reader::{open, Reader};
-use super::step::{Event, Step};
+use super::step::{Event, Record, Step, StepKind};
 
 /// A file or an anonymous region of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,19 +76,29 @@ impl Trace {
         Ok(Trace::from_ops(ops).with_events(reader.steps()?))
     }
 
-    /// Its `pageops` records: version 1, or 2 if it has steps.
-    pub fn records(&self) -> impl Iterator<Item = [u8; Op::BYTES]> + '_ {
-        let version = (!self.events.is_empty()).then(|| Step::version().to_bytes());
+    /// It advises how its files are read: it says what programs asked for, and the kernel's read-ahead comes on top.
+    pub fn has_advice(&self) -> bool {
+        let mut steps = self.events.iter().map(|e| e.step.kind);
+        steps.any(|kind| kind == StepKind::Advise)
+    }
+
+    /// What it has, in order.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let mut ops = self.ops.iter().copied().enumerate().peekable();
         let mut events = self.events.iter().peekable();
-        let between = std::iter::from_fn(move || {
+        std::iter::from_fn(move || {
             let at = ops.peek().map_or(u64::MAX, |&(at, _)| at as u64);
             let event = events.next_if(|e| e.at <= at);
             event
-                .map(|e| e.step.to_bytes())
-                .or_else(|| ops.next().map(|(_, op)| op.to_bytes()))
-        });
-        version.into_iter().chain(between)
+                .map(|e| Record::Step(e.step))
+                .or_else(|| ops.next().map(|(_, op)| Record::Access(op)))
+        })
+    }
+
+    /// As a `pageops` file: of version 1, or 2 if it has steps.
+    pub fn file_records(&self) -> impl Iterator<Item = Record> + '_ {
+        let version = (!self.events.is_empty()).then(|| Record::Step(Step::version()));
+        version.into_iter().chain(self.records())
     }
 
     /// The same, done by task 0.

@@ -1,5 +1,6 @@
 //! How the tasks of a trace are played: `play` and `kernel play`.
 
+use super::PaceArg;
 use clap::{Args, ValueEnum};
 
 /// Order of accesses across tasks.
@@ -31,6 +32,9 @@ pub struct TaskArgs {
     /// What a task of the trace is
     #[arg(long, value_enum, default_value = "processes")]
     pub tasks: TasksArg,
+    /// Time that tasks compute or sleep between accesses, of traces that have it
+    #[arg(long, value_enum, default_value = "none")]
+    pub pace: PaceArg,
     /// memory.low (cgroup v2) of the cgroup, or, with TASK=, of a task's own below it, where a share is one of the
     /// limit; can be given several times
     #[arg(long, value_name = "[TASK=]SIZE")]

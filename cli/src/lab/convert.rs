@@ -30,7 +30,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     };
     let write = || {
         let mut writer = PageOpsWriter::create(&args.output, packing)?;
-        for record in trace.records() {
+        for record in trace.file_records() {
             writer.push_record(record)?;
         }
         writer.finish()

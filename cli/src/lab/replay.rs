@@ -16,7 +16,7 @@ use coldset_lab::runner::{
     show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec,
     Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{Op, OpKind, PageIds, StepKind, Trace};
+use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_machine::ReadAhead;
 use serde_json::Value;
 
@@ -116,11 +116,10 @@ fn kb(args: &ReplayArgs) -> u32 {
     args.read_ahead_kb.unwrap_or(0)
 }
 
-/// A trace with advice says what programs asked for: the kernel's read-ahead comes on top. Others contain it.
+/// A trace with advice says what programs asked for; others contain the kernel's read-ahead.
 fn read_ahead_of_asked(plan: &mut ReplayPlan, args: &ReplayArgs, trace: &Trace) {
-    let mut steps = trace.events.iter().map(|e| e.step.kind);
     let undecided = args.read_ahead_kb.is_none() && plan.read_ahead == ReadAhead::default();
-    if undecided && steps.any(|kind| kind == StepKind::Advise) {
+    if undecided && trace.has_advice() {
         plan.read_ahead = ReadAhead::Windows { kb: READ_AHEAD_KB };
     }
 }

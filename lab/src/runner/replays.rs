@@ -530,11 +530,18 @@ mod tests {
             swap: Some(SwapSpec::None),
             ..p
         };
-        let error = tables(&trace, &none).unwrap_err().to_string();
+        let killed = tables(&trace, &none).unwrap();
+        let counters = &killed[0].result.variants["base"];
+        // It has what the limit holds, less the batch that an allocation asks for.
+        let after = killed_after(counters).unwrap();
+        assert!((200..=300).contains(&after), "{after}");
+        let error = check_survivors(&killed).unwrap_err().to_string();
         assert!(
             error.contains("out of memory") && error.contains("--swap"),
             "{error}"
         );
+        let with_swap = ReplayPlan { swap: None, ..none };
+        assert!(check_survivors(&tables(&trace, &with_swap).unwrap()).is_ok());
     }
 
     #[test]

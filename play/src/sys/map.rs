@@ -4,7 +4,10 @@
 
 use super::PAGE;
 use rustix::fd::AsFd;
-use rustix::mm::{mmap, mmap_anonymous, mprotect, munmap, MapFlags, MprotectFlags, ProtFlags};
+use rustix::mm::{
+    madvise, mmap, mmap_anonymous, mprotect, munmap, Advice as MapAdvice, MapFlags, MprotectFlags,
+    ProtFlags,
+};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{null_mut, NonNull};
@@ -46,6 +49,19 @@ impl Map {
     fn of(at: *mut c_void, pages: usize) -> Self {
         let at = NonNull::new(at).expect("a mapping is not at address 0");
         Self { at, pages }
+    }
+
+    /// As if it were mapped anew: anonymous memory holds zeros, pages of files are mapped when they are used again.
+    pub fn forget(&self) -> io::Result<()> {
+        // SAFETY: the memory stays mapped; its bytes are loaded and stored atomically, and may be anybody's.
+        unsafe {
+            madvise(
+                self.at.as_ptr(),
+                self.pages * PAGE,
+                MapAdvice::LinuxDontNeed,
+            )
+        }?;
+        Ok(())
     }
 
     /// A byte of a page. Threads share it, and so do processes.

@@ -2,7 +2,7 @@
 
 use super::answer::{read_number, Report};
 use super::Control;
-use coldset_traces::Op;
+use coldset_traces::{Op, Record};
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -17,9 +17,9 @@ pub(crate) struct Line {
     input: File,
     output: File,
     bytes: Vec<u8>,
-    /// Bytes that the pipe has taken, and controls among what was meant for it.
+    /// Bytes that the pipe has taken, and records among what was meant for it that are no accesses.
     sent: u64,
-    controls: u64,
+    others: u64,
     /// As the last answer says.
     done: u64,
     report: Report,
@@ -35,7 +35,7 @@ impl Line {
             output,
             bytes: Vec::with_capacity(PIECE + Op::BYTES),
             sent: 0,
-            controls: 0,
+            others: 0,
             done: 0,
             report: Report::default(),
         }
@@ -49,10 +49,11 @@ impl Line {
         read_number(&mut self.output).map(|_| ())
     }
 
-    /// Has accesses done, and waits until they are.
-    pub fn run(&mut self, ops: &[Op]) -> io::Result<()> {
-        for op in ops {
-            self.bytes.extend(op.to_bytes());
+    /// Has work done, and waits until it is.
+    pub fn run(&mut self, work: &[Record]) -> io::Result<()> {
+        for record in work {
+            self.bytes.extend(record.to_bytes());
+            self.others += u64::from(matches!(record, Record::Step(_)));
             if self.bytes.len() >= PIECE {
                 self.flush()?;
             }
@@ -79,12 +80,12 @@ impl Line {
     pub fn done(&self) -> u64 {
         let waiting = rustix::io::ioctl_fionread(&self.input).unwrap_or(0);
         let taken = self.sent.saturating_sub(waiting) / Op::BYTES as u64;
-        self.done.max(taken.saturating_sub(self.controls))
+        self.done.max(taken.saturating_sub(self.others))
     }
 
     fn control(&mut self, control: Control) -> io::Result<()> {
         self.bytes.extend(control.to_bytes());
-        self.controls += 1;
+        self.others += 1;
         self.flush()
     }
 

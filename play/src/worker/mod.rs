@@ -1,11 +1,12 @@
 //! What does the accesses: a process for each task, threads of one, or one process for all tasks.
 //!
 //! A worker is started outside the cgroup, makes what it needs itself, is moved into the group, and then does what
-//! comes through its input: accesses as `pageops` records, and [`Control`] records between them. What it
+//! comes through its input: `pageops` records, and [`Control`] records between them. What it
 //! answers goes to its output. So the trace is in the memory of the process that reads it, and the memory
 //! of the workers in the group does not depend on the trace.
 
 mod answer;
+mod call;
 mod control;
 mod line;
 mod orders;
@@ -18,7 +19,7 @@ pub(crate) use line::Line;
 pub use orders::{Orders, Seats};
 
 use crate::sys::{inherited, Unseen};
-use coldset_traces::Op;
+use coldset_traces::Record;
 pub(crate) use serve::serve;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::channel;
@@ -35,21 +36,25 @@ pub fn work(orders: &Orders, input: impl Read, output: impl Write) -> Result<(),
     let exact = orders.exact_access;
     match &orders.seats {
         Seats::Task => {
-            let views = Views::of_one(Shared::new(objects));
+            let views = Views::of_one(Shared::new(objects), orders);
             serve(input, output, accesses(views, exact)?)
         }
-        Seats::All => serve(input, output, accesses(Views::by_task(objects), exact)?),
-        Seats::Threads(lines) => threads(&Shared::new(objects), lines, exact),
+        Seats::All => serve(
+            input,
+            output,
+            accesses(Views::by_task(objects, orders), exact)?,
+        ),
+        Seats::Threads(lines) => threads(&Shared::new(objects), lines, orders),
     }
 }
 
 /// A thread for each line, which all see the same. The first that fails ends the worker.
-fn threads(shared: &Shared, lines: &[(i32, i32)], exact_access: u32) -> Result<(), String> {
+fn threads(shared: &Shared, lines: &[(i32, i32)], orders: &Orders) -> Result<(), String> {
     let (tell, ends) = channel();
     for &(input, output) in lines {
         let pipe = |n| inherited(n).map_err(|e| format!("descriptor {n}: {e}"));
         let (input, output) = (pipe(input)?, pipe(output)?);
-        let mut access = accesses(Views::of_one(shared.clone()), exact_access)?;
+        let mut access = accesses(Views::of_one(shared.clone(), orders), orders.exact_access)?;
         let tell = tell.clone();
         let body = move || {
             let served = serve(&input, &output, &mut access);
@@ -69,14 +74,18 @@ fn threads(shared: &Shared, lines: &[(i32, i32)], exact_access: u32) -> Result<(
     ends.into_iter().collect()
 }
 
-/// Does accesses, and flushes the CPU's translations each so many mapped ones.
+/// Does accesses and steps, and flushes the CPU's translations each so many mapped accesses.
 fn accesses(
     mut views: Views,
     exact_access: u32,
-) -> Result<impl FnMut(Op) -> io::Result<()> + Send, String> {
+) -> Result<impl FnMut(Record) -> io::Result<()> + Send, String> {
     let unseen = Unseen::new().map_err(|e| format!("memory for the worker: {e}"))?;
     let mut mapped = 0u32;
-    Ok(move |op: Op| {
+    Ok(move |record| {
+        let op = match record {
+            Record::Access(op) => op,
+            Record::Step(step) => return views.step(step),
+        };
         if exact_access > 0 && views::is_mapped(op.kind) {
             mapped = mapped.wrapping_add(1);
             if mapped.is_multiple_of(exact_access) {
@@ -92,7 +101,7 @@ mod tests {
     use super::answer::{read_number, Report};
     use super::*;
     use crate::files::Files;
-    use coldset_traces::{OpKind, Trace};
+    use coldset_traces::{Event, Op, OpKind, Step, StepKind, Trace};
     use std::fs;
     use std::io::Cursor;
 
@@ -101,6 +110,8 @@ mod tests {
             folder: files.folder().into(),
             exact_access: 4,
             seats,
+            largest_call: 1,
+            holes: false,
             objects: trace.objects.iter().map(|o| (o.pages, o.is_anon)).collect(),
         }
     }
@@ -150,6 +161,71 @@ mod tests {
             assert_eq!(answer.done, 1000);
             let counted: u64 = answer.latencies.iter().map(|l| l.count).sum();
             assert_eq!(counted, 1000);
+        }
+    }
+
+    /// Steps: a call of several pages, what is cut off and comes back as zeros, memory that is given back.
+    #[test]
+    fn it_does_what_is_no_access() {
+        let dir = tempfile::tempdir().unwrap();
+        let op = |kind, object, page| Op {
+            kind,
+            object,
+            task: 0,
+            page,
+        };
+        let mut ops: Vec<Op> = (0..8).map(|p| op(OpKind::Pread, 0, p)).collect();
+        ops.push(op(OpKind::AnonWrite, 1, 3));
+        ops.extend((4..8).map(|p| op(OpKind::WholeWrite, 0, p)));
+        ops.push(op(OpKind::Pread, 0, 7));
+        ops.push(op(OpKind::MappedRead, 0, 6));
+        ops.push(op(OpKind::AnonRead, 1, 3));
+        let step = |at, kind, object, value| {
+            let task = 0;
+            let step = Step {
+                kind,
+                object,
+                task,
+                value,
+            };
+            Event { at, step }
+        };
+        let trace = Trace {
+            events: vec![
+                step(0, StepKind::Advise, 0, 2),
+                step(0, StepKind::Call, 0, 8),
+                step(9, StepKind::Call, 0, 4),
+                step(13, StepKind::Fsync, 0, 0),
+                step(13, StepKind::Truncate, 0, 7),
+                step(15, StepKind::Unmap, 1, 0),
+                step(16, StepKind::Exit, 0, 0),
+            ],
+            ..Trace::from_ops(ops)
+        };
+        let files = Files::make(dir.path(), &trace).unwrap();
+        let input: Vec<u8> = trace.records().flat_map(|r| r.to_bytes()).collect();
+        for (seats, holes) in [
+            (Seats::Task, true),
+            (Seats::All, true),
+            (Seats::Task, false),
+        ] {
+            files.fill(&trace).unwrap();
+            let orders = Orders {
+                largest_call: 8,
+                holes,
+                ..orders(&files, &trace, seats)
+            };
+            let done = work(&orders, input.as_slice(), io::sink());
+            // What was cut off holds zeros, and is noticed where nothing is cut off.
+            match holes {
+                true => done.unwrap(),
+                false => assert!(done
+                    .unwrap_err()
+                    .starts_with("access 13: object 0, page 7 holds 0")),
+            }
+            let bytes = fs::read(files.path(0)).unwrap();
+            assert_eq!((bytes.len(), bytes[7 * 4096]), (8 * 4096, 0));
+            assert_eq!(bytes[6 * 4096], crate::files::stamp(0, 6));
         }
     }
 

@@ -52,6 +52,10 @@ pub struct Orders {
     pub exact_access: u32,
     /// Which tasks it does.
     pub seats: Seats,
+    /// Most pages of one call.
+    pub largest_call: u32,
+    /// Files are cut, so that a page may hold zeros.
+    pub holes: bool,
     /// Pages of each object, and whether it is anonymous.
     pub objects: Vec<(u32, bool)>,
 }
@@ -63,6 +67,8 @@ impl Orders {
             self.folder.to_string_lossy().into_owned(),
             self.exact_access.to_string(),
             self.seats.to_argument(),
+            self.largest_call.to_string(),
+            self.holes.to_string(),
         ];
         let object =
             |(pages, anon): &(u32, bool)| format!("{}{pages}", if *anon { "a" } else { "f" });
@@ -72,7 +78,7 @@ impl Orders {
 
     /// Back from the arguments.
     pub fn from_arguments(arguments: &[String]) -> Option<Self> {
-        let [folder, exact, seats, objects @ ..] = arguments else {
+        let [folder, exact, seats, call, holes, objects @ ..] = arguments else {
             return None;
         };
         let object = |text: &String| {
@@ -84,6 +90,8 @@ impl Orders {
             folder: folder.into(),
             exact_access: exact.parse().ok()?,
             seats: Seats::from_argument(seats)?,
+            largest_call: call.parse().ok()?,
+            holes: holes.parse().ok()?,
             objects: objects.iter().map(object).collect::<Option<_>>()?,
         })
     }
@@ -104,6 +112,8 @@ mod tests {
                 folder: "/a b".into(),
                 exact_access: 64,
                 seats,
+                largest_call: 32,
+                holes: true,
                 objects: vec![(7, false), (0, false), (9, true)],
             };
             let arguments = orders.to_arguments();
@@ -117,10 +127,10 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&w| w.into()).collect();
             Orders::from_arguments(&words).is_none()
         };
-        assert!(refused(&["/a", "1"]) && refused(&["/a", "1", "task", "x3"]));
+        assert!(refused(&["/a", "1"]) && refused(&["/a", "1", "task", "1", "false", "x3"]));
         for seats in ["", "both", "3:3", "3:4,4:5", "0:4", "-1:4", "3:4:5"] {
-            assert!(refused(&["/a", "1", seats, "f3"]), "{seats}");
+            assert!(refused(&["/a", "1", seats, "1", "false", "f3"]), "{seats}");
         }
-        assert!(!refused(&["/a", "1", "3:4", "f3"]));
+        assert!(!refused(&["/a", "1", "3:4", "1", "false", "f3"]));
     }
 }

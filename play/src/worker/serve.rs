@@ -2,18 +2,19 @@
 
 use super::answer::Latencies;
 use super::Control;
-use coldset_traces::Op;
+use coldset_traces::{Op, Record, StepKind};
 use std::io::{self, BufWriter, Read, Write};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Records taken from the input at once.
 const BATCH: usize = 512;
 
-/// Does all accesses, by `access`, and answers, until the input ends.
+/// Does all work, by `act`, and answers, until the input ends.
 pub(crate) fn serve(
     mut input: impl Read,
     output: impl Write,
-    mut access: impl FnMut(Op) -> io::Result<()>,
+    mut act: impl FnMut(Record) -> io::Result<()>,
 ) -> Result<(), String> {
     let answering = |e: io::Error| format!("answering: {e}");
     let mut output = BufWriter::with_capacity(4096, output);
@@ -31,21 +32,29 @@ pub(crate) fn serve(
         let mut before = Instant::now();
         for record in bytes[..filled].chunks_exact(Op::BYTES) {
             let record: [u8; Op::BYTES] = record.try_into().expect("whole records");
-            if let Some(op) = Op::from_bytes(record) {
-                access(op).map_err(|e| format!("access {done}: {e}"))?;
-                let now = Instant::now();
-                latencies.add(op.kind, (now - before).as_nanos() as u64);
-                before = now;
-                done += 1;
-                continue;
-            }
-            let answered = match Control::from_bytes(record) {
-                None => return Err(format!("a record of an unknown kind, {}", record[0])),
-                Some(Control::Sync) => output.write_all(&done.to_le_bytes()),
-                Some(Control::Report) => latencies.write(done, &mut output),
-                Some(Control::Pause(time)) => {
-                    std::thread::sleep(time);
-                    Ok(())
+            let failed = |e: io::Error| format!("access {done}: {e}");
+            let answered = match (Record::from_bytes(record), Control::from_bytes(record)) {
+                (Some(Record::Access(op)), _) => {
+                    act(Record::Access(op)).map_err(failed)?;
+                    let now = Instant::now();
+                    latencies.add(op.kind, (now - before).as_nanos() as u64);
+                    before = now;
+                    done += 1;
+                    continue;
+                }
+                (Some(Record::Step(step)), _) => {
+                    match step.kind {
+                        // As the program that was recorded did.
+                        StepKind::Think => sleep(Duration::from_nanos(step.value.into())),
+                        _ => act(Record::Step(step)).map_err(failed)?,
+                    }
+                    before = Instant::now();
+                    continue;
+                }
+                (None, Some(Control::Sync)) => output.write_all(&done.to_le_bytes()),
+                (None, Some(Control::Report)) => latencies.write(done, &mut output),
+                (None, None) => {
+                    return Err(format!("a record of an unknown kind, {}", record[0]));
                 }
             };
             answered.and_then(|()| output.flush()).map_err(answering)?;
@@ -70,8 +79,7 @@ fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::super::answer::{read_number, Answer, Report};
     use super::*;
-    use coldset_traces::OpKind;
-    use std::time::Duration;
+    use coldset_traces::{OpKind, Step};
 
     fn op(page: u32) -> Op {
         Op {
@@ -85,15 +93,24 @@ mod tests {
     #[test]
     fn a_pause_takes_its_time_and_is_no_latency() {
         let pause = Duration::from_millis(30);
+        let think = Step {
+            kind: StepKind::Think,
+            object: 0,
+            task: 0,
+            value: pause.as_nanos() as u32,
+        };
         let input = [
             op(1).to_bytes(),
             Control::Sync.to_bytes(),
-            Control::Pause(pause).to_bytes(),
+            think.to_bytes(),
             op(2).to_bytes(),
             Control::Report.to_bytes(),
         ];
         let (mut out, mut times) = (Vec::new(), Vec::new());
-        serve(input.concat().as_slice(), &mut out, |op| {
+        serve(input.concat().as_slice(), &mut out, |record| {
+            let Record::Access(op) = record else {
+                panic!("{record:?}");
+            };
             times.push((op.page, Instant::now()));
             Ok(())
         })

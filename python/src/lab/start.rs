@@ -200,6 +200,7 @@ pub fn lab_replay(
             fold_every: None,
             bounds,
             low: Vec::new(),
+            pace: false,
             max: Vec::new(),
             sample_points: SAMPLE_POINTS,
         };

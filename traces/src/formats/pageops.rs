@@ -19,7 +19,7 @@ use crate::error::TraceError;
 use crate::numbering::Id;
 use crate::op::{Op, OpKind};
 use crate::problem::Problem;
-use crate::step::{Step, StepKind};
+use crate::step::{Record, Step, StepKind};
 
 /// Reads both versions.
 #[derive(Default)]
@@ -178,14 +178,15 @@ impl PageOpsWriter {
         self.write(step.to_bytes())
     }
 
-    /// Appends one record of a [`Trace`](crate::Trace).
+    /// Appends one of [`Trace::file_records`](crate::Trace::file_records).
     ///
     /// # Errors
     /// As [`PageOpsWriter::push`].
-    pub fn push_record(&mut self, record: [u8; Op::BYTES]) -> Result<(), TraceError> {
-        self.write(record)?;
-        self.written += u64::from(Op::from_bytes(record).is_some());
-        Ok(())
+    pub fn push_record(&mut self, record: Record) -> Result<(), TraceError> {
+        match record {
+            Record::Access(op) => self.push(op),
+            Record::Step(step) => self.push_step(step),
+        }
     }
 
     fn write(&mut self, bytes: [u8; Op::BYTES]) -> Result<(), TraceError> {

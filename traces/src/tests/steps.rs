@@ -51,7 +51,7 @@ fn steps_keep_their_places_and_threads_are_one_task() {
     ];
     assert_eq!(trace.events, expected);
     assert_eq!((trace.tasks, trace.objects.len()), (10, 5));
-    let again: Vec<u8> = trace.records().flatten().collect();
+    let again: Vec<u8> = trace.file_records().flat_map(|r| r.to_bytes()).collect();
     assert_eq!(
         sound(&again, Format::PageOps, &TraceOptions::default()),
         trace
