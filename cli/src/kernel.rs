@@ -101,6 +101,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         modules: Vec::new(),
         multi_gen: args.multi_gen.map(|on| on == OnOff::On),
         fault_around: pages("fault-around", &args.fault_around)? * PAGE,
+        read_ahead_kb: args.read_ahead_kb,
         swappiness: args.swappiness,
         zram_mib,
         disk_inside: args.virtual_time.then_some((disk_mib, args.disk_us * 1000)),
@@ -152,7 +153,10 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
     };
     let ns = job.disk_inside.map(|(_, ns)| ns);
     let setting = Setting::of_guest(memory, zram, job.swappiness, job.fault_around);
-    setting.with_device(dirty, ns).with_tasks(&args.tasks)
+    let setting = setting
+        .with_device(dirty, ns)
+        .with_read_ahead(args.read_ahead_kb);
+    setting.with_tasks(&args.tasks)
 }
 
 /// Boots a kernel with the job; what it answers.

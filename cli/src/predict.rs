@@ -122,6 +122,15 @@ impl Setting {
         setting
     }
 
+    /// With this read-ahead of the device, KiB.
+    #[must_use]
+    pub fn with_read_ahead(self, kb: u32) -> Self {
+        Self {
+            read_ahead_kb: kb,
+            ..self
+        }
+    }
+
     /// With tasks that are played as these arguments say.
     ///
     /// # Errors

@@ -11,6 +11,8 @@ pub struct Job {
     pub multi_gen: Option<bool>,
     /// Bytes mapped round a fault.
     pub fault_around: u64,
+    /// Read-ahead of the disk, KiB.
+    pub read_ahead_kb: u32,
     /// vm.swappiness.
     pub swappiness: u16,
     /// MiB of swap on zram; 0: none.

@@ -1,8 +1,9 @@
 //! What is under a run: everything that decides about its result and is not the trace's.
 
 use crate::cgroup::Cgroup;
+use rustix::fs::{flock, FlockOperation};
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -162,15 +163,23 @@ fn file_system(dir: &Path) -> String {
 pub(crate) struct NoReadAhead {
     setting: String,
     was: String,
+    /// Others who want the same wait: what they would find is not what was there.
+    _lock: File,
 }
 
 impl NoReadAhead {
     /// For files in `dir`.
     pub fn begin(dir: &Path) -> Option<Self> {
         let setting = read_ahead(&number(dir)?);
+        let lock = File::open(&setting).ok()?;
+        flock(&lock, FlockOperation::LockExclusive).ok()?;
         let was = read(&setting)?;
         fs::write(&setting, "0").ok()?;
-        Some(Self { setting, was })
+        Some(Self {
+            setting,
+            was,
+            _lock: lock,
+        })
     }
 }
 
@@ -205,6 +214,28 @@ fn device(dir: &Path) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs side by side would otherwise leave what they found in the middle of each other.
+    #[test]
+    fn read_ahead_is_as_it_was_after_several_at_once() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let setting = || number(dir).and_then(|n| read(&read_ahead(&n)));
+        let before = setting();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        if let Some(quiet) = NoReadAhead::begin(dir) {
+                            assert_eq!(setting().as_deref(), Some("0"));
+                            std::thread::yield_now();
+                            drop(quiet);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(setting(), before);
+    }
 
     #[test]
     fn this_machine_describes_itself() {

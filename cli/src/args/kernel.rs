@@ -52,6 +52,9 @@ pub struct GuestArgs {
     /// Mapped around a fault
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub fault_around: String,
+    /// Read-ahead of the guest's disk, for traces that say what programs asked for (coldset lab export)
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub read_ahead_kb: u32,
     /// Flush the CPU's translations each N mapped accesses of a task; 0: never
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub exact_access: u32,

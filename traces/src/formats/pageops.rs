@@ -75,7 +75,10 @@ impl Decode for PageOps {
             return self.take_step(step, is_first).map(|()| None);
         }
         let kind = OpKind::from_u8(record[0]).ok_or_else(|| Problem {
-            found: format!("kind {} with the value {}", record[0], value(bytes)),
+            found: match StepKind::from_u8(record[0]) {
+                Some(_) => format!("kind {} with the value {}", record[0], value(bytes)),
+                None => format!("kind {}", record[0]),
+            },
             expected: "0 mapped read, 1 pread, 2 pwrite, 3 anonymous store, 4 anonymous load, \
                        5 whole write, 6 mapped store, or a step, 32 to 42",
             remedy: crate::problem::CHECK_FORMAT,

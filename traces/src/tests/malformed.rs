@@ -110,7 +110,7 @@ fn unknown_kind() {
     assert_eq!(
         message(&bytes, Format::PageOps),
         "t, record 1 (byte 8): kind 9; expected 0 mapped read, 1 pread, 2 pwrite, 3 anonymous store, \
-         4 anonymous load, 5 whole write, 6 mapped store; correct it or name the true format"
+         4 anonymous load, 5 whole write, 6 mapped store, or a step, 32 to 42; correct it or name the true format"
     );
 }
 

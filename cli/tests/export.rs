@@ -1,0 +1,190 @@
+//! `export`: the work of an experiment, replayed from a trace, comes to what the experiment comes to.
+
+mod common;
+
+use common::{json_of, message_of, temporary};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+fn exported(experiment: &str, name: &str, more: &[&str]) -> (PathBuf, Value) {
+    let path = temporary(name);
+    let file = path.to_str().unwrap().to_owned();
+    let mut words = vec!["export", experiment, "--out", &file, "--json", "-"];
+    words.extend(more);
+    let said = json_of(&words, 0);
+    (path, said)
+}
+
+fn counter(json: &Value, variant: &str, name: &str) -> f64 {
+    json["variants"][variant][name]["mean"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{variant} {name}"))
+}
+
+/// The writer of throttling-oom is killed under the variants that kill it there, and under no other.
+#[test]
+fn a_writer_has_the_fate_that_it_has_in_the_experiment() {
+    let (trace, said) = exported("throttling-oom", "writer.pageops.zst", &["--variant", "v5"]);
+    assert_eq!(
+        (&said["accesses"], &said["tasks"]),
+        (&49_152.into(), &1.into())
+    );
+    assert_eq!(said["limits_pages"], Value::from([32_768].to_vec()));
+    let run = json_of(
+        &[
+            "run",
+            "throttling-oom",
+            "--variants",
+            "base,classic,v5",
+            "--seeds",
+            "1",
+            "--json",
+            "-",
+        ],
+        0,
+    );
+    let trace = trace.to_str().unwrap();
+    let words = [
+        "replay",
+        trace,
+        "--memory",
+        "128MiB",
+        "--device",
+        "delay:1s",
+        "--dirty-ratio",
+        "95",
+        "--dirty-background-ratio",
+        "90",
+        "--variants",
+        "base,classic,v5",
+        "--bounds",
+        "none",
+        "--json",
+        "-",
+    ];
+    let replay = json_of(&words, 0);
+    for (variant, killed) in [("base", 1.0), ("classic", 0.0), ("v5", 0.0)] {
+        assert_eq!(counter(&run, variant, "oom_kill"), killed, "{variant}");
+        assert_eq!(
+            counter(&replay, variant, "events_oom_kill"),
+            killed,
+            "{variant}"
+        );
+        let done = counter(&replay, variant, "accesses");
+        assert_eq!(done < 49_152.0, killed == 1.0, "{variant}: {done} accesses");
+    }
+}
+
+/// With one thread, the order of a trace is that of the run: what it reads again is the same but for the moments at which the
+/// server's other tasks write.
+#[test]
+fn a_server_with_one_thread_reads_the_same_again() {
+    let small = ["--scale", "1/256", "--param", "threads=1"];
+    let (trace, said) = exported(
+        "mongodb",
+        "server.pageops.zst",
+        &[&small[..], &["--variant", "v618"]].concat(),
+    );
+    assert_eq!(said["processes"], 1);
+    assert!(said["steps"].as_u64().unwrap() > 1000, "{said}");
+    let limit = said["limits_pages"][0].to_string() + "pages";
+    let run = [
+        &[
+            "run",
+            "mongodb",
+            "--variants",
+            "classic,v618",
+            "--seeds",
+            "1",
+            "--json",
+            "-",
+        ][..],
+        &small,
+        &["--param", "controls=off"],
+    ];
+    let run = json_of_any(&run.concat());
+    let words = [
+        "replay",
+        trace.to_str().unwrap(),
+        "--memory",
+        &limit,
+        "--read-ahead-kb",
+        "512",
+        "--variants",
+        "v618",
+        "--bounds",
+        "none",
+        "--json",
+        "-",
+    ];
+    let replay = json_of(&words, 0);
+    let refaults = |json| counter(json, "v618", "workingset_refault_file");
+    let (run, replay) = (refaults(&run), refaults(&replay));
+    let error = (replay / run - 1.0).abs();
+    assert!(
+        run > 5000.0 && error < 0.03,
+        "{run} in the run, {replay} in the replay"
+    );
+}
+
+/// A run with claims that are out ends with 1.
+fn json_of_any(arguments: &[&str]) -> Value {
+    let out = common::lab(arguments);
+    assert!(matches!(out.status.code(), Some(0 | 1)));
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+/// The same steps are there after a conversion, in a file that says that it has them.
+#[test]
+fn converted_it_is_the_same() {
+    let (trace, _) = exported(
+        "aging-oom",
+        "readers.pageops",
+        &["--accesses", "20000", "--machine", "16g."],
+    );
+    let again = temporary("again.pageops");
+    let (from, to) = (trace.to_str().unwrap(), again.to_str().unwrap());
+    let said = json_of(&["convert", from, to, "--json", "-"], 0);
+    let (old, new) = (fs::read(&trace).unwrap(), fs::read(&again).unwrap());
+    assert_eq!(old[..8], [42, 0, 0, 0, 2, 0, 0, 0]);
+    assert_eq!(new[..8], old[..8]);
+    // Tasks have become their processes, once and for all: the steps that say so are gone.
+    let processes = old.chunks(8).filter(|r| r[0] == 40).count();
+    assert_eq!(new.len(), old.len() - 8 * processes);
+    assert!(said["references"].as_u64().unwrap() >= 20_000);
+}
+
+#[test]
+fn what_cannot_be_exported_is_said_in_one_line() {
+    let out = temporary("none.pageops");
+    let file = out.to_str().unwrap();
+    for (words, code, part) in [
+        (vec!["nosuch"], 2, "there is no experiment 'nosuch'"),
+        (
+            vec!["mongodb", "--machine", "ra12."],
+            2,
+            "did you mean 'ra128.'",
+        ),
+        (
+            vec!["mongodb", "--param", "thread=1"],
+            2,
+            "did you mean 'threads'",
+        ),
+        (
+            vec!["slow-io", "--scale", "1/1024"],
+            2,
+            "no task does anything on its machine",
+        ),
+        (
+            vec!["kernel-build", "--accesses", "10000000"],
+            2,
+            "more than 256 files and regions",
+        ),
+    ] {
+        let words = [&["export"][..], &words, &["--out", file]].concat();
+        let message = message_of(&words, code);
+        assert!(message.contains(part), "{message}");
+        assert!(!out.exists(), "half a trace is none");
+    }
+}
