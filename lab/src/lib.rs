@@ -11,6 +11,7 @@ pub mod export;
 pub mod fidelity;
 pub mod mrc;
 pub mod pages;
+pub mod recording;
 pub mod replay;
 pub mod rig;
 pub mod runner;

@@ -24,6 +24,7 @@ pub mod machine;
 pub mod mem;
 pub mod params;
 pub mod record;
+mod recorder;
 pub mod samples;
 mod sampling;
 pub mod sim;

@@ -6,7 +6,8 @@ use crate::args::{ExportArgs, PlanArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::experiment::Host;
-use coldset_lab::export::{export, Part, Summary};
+use coldset_lab::export::export;
+use coldset_lab::recording::{Part, Summary};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_asked, check_params, experiment, show_pages, RunnerError, Variant,

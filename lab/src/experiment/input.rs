@@ -3,7 +3,7 @@
 use super::costs::{Costs, Deviation};
 use super::error::ExperimentError;
 use super::host::Host;
-use crate::export::Recording;
+use crate::recording::Recording;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{Params, SwapConfig};

@@ -10,7 +10,7 @@ pub use counts::Counts;
 pub use failure::Failure;
 
 use crate::experiment::{ExperimentError, Host, RunInput};
-use crate::export::Recording;
+use crate::recording::Recording;
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
 use coldset_engine::{MemcgId, Scale};

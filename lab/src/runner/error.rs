@@ -3,6 +3,7 @@
 use crate::bounds::TooLong;
 use crate::experiment::ExperimentError;
 use crate::fidelity::ReferenceError;
+use crate::recording::ExportError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
 use crate::traces::TraceError;
@@ -125,22 +126,9 @@ pub enum RunnerError {
     /// Two files that cannot be compared.
     #[error(transparent)]
     Compare(#[from] crate::compare::CompareError),
-    /// A machine whose tasks do nothing that a trace has.
-    #[error("{experiment}: no task does anything on its machine '{machine}'; name another with --machine, or another experiment")]
-    Idleness {
-        /// Name of the experiment.
-        experiment: &'static str,
-        /// Name of the machine.
-        machine: String,
-    },
-    /// A trace cannot name all of them.
-    #[error("more than {most} {what}: a trace cannot name them all; choose a smaller --scale or --param, or stop earlier with --accesses")]
-    Export {
-        /// What there are too many of.
-        what: &'static str,
-        /// How many a trace can name.
-        most: u32,
-    },
+    /// What a run does is no trace.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// Threads cannot be had.
     #[error("cannot start {jobs} threads: {why}; give a smaller --jobs")]
     Threads {
@@ -182,7 +170,9 @@ impl RunnerError {
     pub fn is_environment(&self) -> bool {
         match self {
             Self::Threads { .. } | Self::Report(_) => true,
-            Self::Trace(error) => matches!(error, TraceError::Write { .. }),
+            Self::Trace(error) | Self::Export(ExportError::Trace(error)) => {
+                matches!(error, TraceError::Write { .. })
+            }
             Self::Experiment {
                 error: ExperimentError::Op { error, .. },
                 ..

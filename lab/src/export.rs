@@ -4,24 +4,11 @@
 //! them, with calls, advice, fsync, truncation, ends of mappings and processes, and the time tasks computed or
 //! slept between them.
 
-mod numbers;
-mod recording;
-
-pub use recording::{Recording, Summary};
-
 use crate::experiment::{Experiment, RunInput};
+use crate::recording::{ExportError, Part, Recording, Summary};
 use crate::runner::RunnerError;
 use crate::traces::PageOpsWriter;
 use std::sync::Arc;
-
-/// Which part of a run is exported.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// The name of its machine, as [`Host::name`](crate::experiment::Host::name) has it.
-    pub machine: String,
-    /// Accesses after which the run is stopped; none: it goes to its end.
-    pub most: Option<u64>,
-}
 
 /// Runs the experiment once, and writes what the tasks of one machine do.
 ///
@@ -58,9 +45,10 @@ pub fn export(
     match ran {
         _ if summary.accesses > 0 => Ok(summary),
         Err(error) => Err(failed(error)),
-        Ok(_) => Err(RunnerError::Idleness {
+        Ok(_) => Err(ExportError::Idle {
             experiment: experiment.name,
             machine,
-        }),
+        }
+        .into()),
     }
 }

@@ -1,8 +1,7 @@
 //! The deeds of one machine's tasks, as they become records of a trace.
 
 use super::numbers::Numbers;
-use super::Part;
-use crate::runner::RunnerError;
+use super::{ExportError, Part};
 use crate::traces::{Advice, Op, OpKind, PageOpsWriter, Step, StepKind, TraceError};
 use coldset_engine::{MmId, ObjectId};
 use coldset_machine::record::{Deed, Record};
@@ -56,11 +55,11 @@ struct State {
     told: HashMap<TaskId, u64>,
     /// By file: the advice of those who read it.
     advice: HashMap<u8, Advice>,
-    failure: Option<RunnerError>,
+    failure: Option<ExportError>,
 }
 
 impl Recording {
-    pub(super) fn new(part: Part, out: PageOpsWriter) -> Self {
+    pub(crate) fn new(part: Part, out: PageOpsWriter) -> Self {
         Self {
             part,
             state: Mutex::new(State {
@@ -76,7 +75,7 @@ impl Recording {
         }
     }
 
-    pub(super) fn machine(&self) -> &str {
+    pub(crate) fn machine(&self) -> &str {
         &self.part.machine
     }
 
@@ -116,7 +115,7 @@ impl Recording {
     }
 
     /// Completes the file.
-    pub(super) fn finish(&self) -> Result<Summary, RunnerError> {
+    pub(crate) fn finish(&self) -> Result<Summary, ExportError> {
         let mut state = self.state();
         if let Some(failure) = state.failure.take() {
             return Err(failure);
@@ -131,8 +130,8 @@ impl Recording {
 }
 
 /// A trace has no numbers left for what it must name.
-fn too_many(what: &'static str, most: u32) -> RunnerError {
-    RunnerError::Export { what, most }
+fn too_many(what: &'static str, most: u32) -> ExportError {
+    ExportError::TooMany { what, most }
 }
 
 impl State {
@@ -152,7 +151,7 @@ impl State {
         self.write(|out| out.push_step(step))
     }
 
-    fn task(&mut self, record: &Record) -> Result<u16, RunnerError> {
+    fn task(&mut self, record: &Record) -> Result<u16, ExportError> {
         let many = || too_many("tasks", 1 << 16);
         let first = self.tasks.count() == 0;
         let (task, new) = self.tasks.of(record.task).ok_or_else(many)?;
@@ -168,7 +167,7 @@ impl State {
         Ok(task)
     }
 
-    fn object(&mut self, id: ObjectId) -> Result<u8, RunnerError> {
+    fn object(&mut self, id: ObjectId) -> Result<u8, ExportError> {
         let of = self.objects.of(id);
         let (object, _) = of.ok_or_else(|| too_many("files and regions", 1 << 8))?;
         Ok(object as u8)
@@ -279,7 +278,7 @@ impl State {
     }
 }
 
-type Done = Result<(), RunnerError>;
+type Done = Result<(), ExportError>;
 
 fn advice_of(advice: coldset_machine::Advice) -> Advice {
     match advice {
