@@ -212,6 +212,8 @@ pub struct Beside {
     /// What was predicted with.
     pub variants: Vec<Variant>,
     setting: Setting,
+    /// The trace has advice, and the device's read-ahead comes on top.
+    read_ahead: bool,
     /// Variants whose replay did not come to the end of the trace, and why.
     ended: Vec<(String, String)>,
 }
@@ -256,8 +258,34 @@ pub fn beside(
         table,
         variants: plan.variants,
         setting,
+        read_ahead: trace.has_advice(),
         ended,
     })
+}
+
+/// Limits about the one that was asked for, as shares of it: what a policy does may depend on a few pages more or less.
+const NEAR: [f64; 4] = [0.996, 0.998, 1.002, 1.004];
+
+/// What a variant comes to under limits near that of `setting`, a column each.
+///
+/// # Errors
+/// As [`beside`].
+pub fn nearby(
+    trace: &Trace,
+    variant: &str,
+    setting: &Setting,
+) -> Result<Vec<IndexMap<String, CounterSummary>>, Failure> {
+    let pages = setting.memory.pages_of(trace.unique_pages) as f64;
+    let mut all = Vec::new();
+    for share in NEAR {
+        let near = Setting {
+            memory: Size::Pages((pages * share).round() as u64),
+            ..setting.clone()
+        };
+        let beside = beside(trace, &[variant.to_owned()], near, IndexMap::new(), false)?;
+        all.extend(beside.table.result.variants.into_values());
+    }
+    Ok(all)
 }
 
 impl Beside {
@@ -281,10 +309,26 @@ impl Beside {
         };
         let around = u64::from(s.fault_around) * PAGE / 1024;
         let assumed = if s.assumed { " (assumed)" } else { "" };
-        let mut lines = vec![format!(
-            "predicted with {swap}, swappiness {}, {around} KiB mapped round a fault{assumed}",
-            s.swappiness
-        )];
+        let mut with = vec![
+            swap,
+            format!("swappiness {}", s.swappiness),
+            format!("{around} KiB mapped round a fault{assumed}"),
+        ];
+        if self.read_ahead {
+            with.push(format!("read-ahead of {} KiB", s.read_ahead_kb));
+        }
+        for (name, ratio) in [
+            ("dirty_ratio", s.dirty.ratio),
+            ("dirty_background_ratio", s.dirty.background_ratio),
+        ] {
+            with.extend(ratio.map(|percent| format!("{name} {percent}")));
+        }
+        if let Some(ns) = s.device.delay_write_ns {
+            with.push(format!("{} ms a write of the device", ns as f64 / 1e6));
+        }
+        let low = |l: &Low| format!("memory.low of task {}", l.task);
+        with.extend(s.low.iter().map(low));
+        let mut lines = vec![format!("predicted with {}", with.join(", "))];
         let said = self.ended.iter();
         lines.extend(said.map(|(variant, why)| format!("{variant}: {why}")));
         if let [first @ .., last] = s.without.as_slice() {
@@ -328,6 +372,12 @@ impl Beside {
             "swappiness": s.swappiness,
             "fault_around_bytes": u64::from(s.fault_around) * PAGE,
             "fault_around_assumed": s.assumed,
+            "read_ahead_kb": self.read_ahead.then_some(s.read_ahead_kb),
+            "dirty_ratio": s.dirty.ratio,
+            "dirty_background_ratio": s.dirty.background_ratio,
+            "write_delay_ns": s.device.delay_write_ns,
+            "low_tasks": s.low.iter().map(|l| l.task).collect::<Vec<_>>(),
+            "pace": s.pace,
             "not_in_it": s.without,
             "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
         })

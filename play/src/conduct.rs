@@ -28,14 +28,43 @@ struct Feeder<'a> {
     work: Cow<'a, [Record]>,
 }
 
+fn accesses(work: &[Record]) -> u64 {
+    let accesses = work.iter().filter(|r| matches!(r, Record::Access(_)));
+    accesses.count() as u64
+}
+
+/// Parts of the work with as many accesses as one another, as many parts as there are points; fewer accesses have fewer.
+fn stretches(work: &[Record], points: usize) -> Vec<&[Record]> {
+    let each = accesses(work).div_ceil(points.max(1) as u64).max(1);
+    let (mut parts, mut rest, mut count) = (Vec::new(), work, 0);
+    for (at, record) in work.iter().enumerate() {
+        count += u64::from(matches!(record, Record::Access(_)));
+        if count == each {
+            let begun = work.len() - rest.len();
+            let (part, after) = rest.split_at(at + 1 - begun);
+            parts.push(part);
+            (rest, count) = (after, 0);
+        }
+    }
+    match parts.last_mut() {
+        // What follows the last access belongs to it.
+        Some(last) if count == 0 && !rest.is_empty() => {
+            let begun = work.len() - rest.len() - last.len();
+            *last = &work[begun..];
+        }
+        _ if !rest.is_empty() => parts.push(rest),
+        _ => {}
+    }
+    parts
+}
+
 impl Feeder<'_> {
     /// Has them done. `reached` is told of accesses that have been, `points` times.
     ///
     /// # Errors
     /// A seat whose worker answers no more.
     fn feed(&mut self, cast: &Cast, points: usize, reached: impl Fn(u64)) -> Result<(), usize> {
-        let stretch = self.work.len().div_ceil(points.max(1)).max(1);
-        for stretch in self.work.chunks(stretch) {
+        for stretch in stretches(&self.work, points) {
             for run in stretch.chunk_by(|a, b| cast.seat(a) == cast.seat(b)) {
                 let seat = cast.seat(&run[0]);
                 // The next task's are later ones: they wait until these are done.
@@ -44,8 +73,7 @@ impl Feeder<'_> {
             for (seat, line) in (self.first..).zip(self.lines.iter_mut()) {
                 line.report().map_err(|_| seat)?;
             }
-            let accesses = stretch.iter().filter(|r| matches!(r, Record::Access(_)));
-            reached(accesses.count() as u64);
+            reached(accesses(stretch));
         }
         Ok(())
     }
@@ -122,7 +150,7 @@ mod tests {
     use crate::cgroup::Limits;
     use crate::plan::{Plan, Tasks};
     use crate::worker::{serve, Answer};
-    use coldset_traces::{Op, OpKind, Trace};
+    use coldset_traces::{Op, OpKind, Step, StepKind, Trace};
     use rustix::fd::OwnedFd;
     use std::io;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -195,6 +223,41 @@ mod tests {
                 worker(access).0
             })
             .collect()
+    }
+
+    #[test]
+    fn stretches_have_the_same_number_of_accesses_and_lose_nothing() {
+        let access = |page| {
+            let (kind, object, task) = (OpKind::Pread, 0, 0);
+            Record::Access(Op {
+                kind,
+                object,
+                task,
+                page,
+            })
+        };
+        let step = Record::Step(Step {
+            kind: StepKind::Fsync,
+            object: 0,
+            task: 0,
+            value: 0,
+        });
+        for (begin, steps, end) in [(0, 0, 0), (3, 2, 5), (0, 7, 1)] {
+            let mut work = vec![step; begin];
+            for page in 0..10 {
+                work.push(access(page));
+                work.extend(vec![step; steps * (page as usize % 3)]);
+            }
+            work.extend(vec![step; end]);
+            for (points, sizes) in [(5, [2; 5].to_vec()), (3, vec![4, 4, 2]), (20, vec![1; 10])] {
+                let parts = stretches(&work, points);
+                let found: Vec<u64> = parts.iter().map(|p| accesses(p)).collect();
+                assert_eq!(found, sizes);
+                assert!(parts.concat() == work);
+            }
+        }
+        assert_eq!(stretches(&[step; 4], 3), [[step; 4]]);
+        assert!(stretches(&[], 3).is_empty());
     }
 
     #[test]

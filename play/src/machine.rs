@@ -95,7 +95,8 @@ impl fmt::Display for Description {
         };
         let (cpus, kib) = self.size;
         write!(f, "Linux {}, multi-gen LRU {multi_gen}", self.kernel)?;
-        write!(f, "; {cpus} CPUs, {:.1} GiB", kib as f64 / 1048576.0)?;
+        let s = if cpus == 1 { "" } else { "s" };
+        write!(f, "; {cpus} CPU{s}, {:.1} GiB", kib as f64 / 1048576.0)?;
         match &self.huge_pages {
             Some(word) => write!(f, "; huge pages {word}")?,
             None => write!(f, "; no huge pages")?,

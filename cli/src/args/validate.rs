@@ -17,6 +17,8 @@ Each kernel plays the trace in a virtual machine (see: coldset kernel play), and
 kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. Of several kernels, each
 change from one to the next is compared, too.
 
+The last column has what the lab says of limits up to 0.4 % smaller or larger: where it says much else, what it says of this limit means little.
+
 Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
 predicted to live, or the other way round.")]
 pub struct ValidateArgs {

@@ -5,7 +5,7 @@ use crate::args::ValidateArgs;
 use crate::error::{Failure, Verdict};
 use crate::kernel::{measure, setting, Measured};
 use crate::output::{Outputs, Wanted};
-use crate::predict::{beside, Beside};
+use crate::predict::{beside, nearby, Beside};
 use coldset_lab::report::{human, Align, CounterSummary, Table};
 use coldset_lab::runner::{show_pages, Size};
 use coldset_lab::traces::PageIds;
@@ -46,6 +46,8 @@ struct Pair {
     variant: String,
     measured: Counters,
     predicted: Counters,
+    /// The same under limits near the one asked for.
+    near: Vec<Counters>,
     /// Where that is from.
     beside: Beside,
 }
@@ -57,6 +59,18 @@ impl Pair {
             each.map(|c| c.mean.as_f64()).reduce(|a, b| a + b)
         };
         Some((sum(&self.measured)?, sum(&self.predicted)?))
+    }
+
+    /// The least and the most of what is predicted, with limits near the one asked for.
+    fn range(&self, counters: &[&str]) -> (f64, f64) {
+        let all = self.near.iter().chain([&self.predicted]);
+        let values = all.map(|c| {
+            let each = counters.iter().filter_map(|name| c.get(*name));
+            each.map(|c| c.mean.as_f64()).sum::<f64>()
+        });
+        values.fold((f64::INFINITY, 0.0), |(least, most), v| {
+            (least.min(v), most.max(v))
+        })
     }
 
     /// Shares of the runs that were killed for want of memory: measured, and predicted.
@@ -178,6 +192,7 @@ fn pair_table(pair: &Pair) -> Table {
         right("spread"),
         right("predicted"),
         right("error"),
+        right("limit ±0.4 %"),
     ]);
     for (name, counters) in ROWS {
         let Some((measured, predicted)) = pair.values(counters) else {
@@ -193,12 +208,14 @@ fn pair_table(pair: &Pair) -> Table {
         let spread = pair.spread(counters);
         let spread = spread.map_or_else(String::new, |s| format!("±{:.1} %", s * 100.0));
         let show = |x: f64| human(x.round());
+        let (least, most) = pair.range(counters);
         table.row([
             (*name).to_owned(),
             show(measured),
             spread,
             show(predicted),
             error,
+            format!("{} to {}", show(least), show(most)),
         ]);
     }
     table
@@ -233,8 +250,9 @@ fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
     let kernels = pairs.iter().zip(measured).map(|(p, m)| {
         let rows = ROWS.iter().filter_map(|(name, counters)| {
             let (measured, predicted) = p.values(counters)?;
-            let figures =
-                json!({"measured": measured, "predicted": predicted, "spread": p.spread(counters)});
+            let (least, most) = p.range(counters);
+            let figures = json!({"measured": measured, "predicted": predicted, "spread": p.spread(counters),
+                "predicted_least": least, "predicted_most": most});
             Some(((*name).to_owned(), figures))
         });
         json!({
@@ -303,6 +321,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             IndexMap::new(),
             false,
         )?;
+        let near = nearby(&trace, &variant, &setting)?;
         let predicted = std::mem::take(&mut beside.table.result.variants);
         let predicted = predicted.into_iter().next();
         pairs.push(Pair {
@@ -310,6 +329,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             variant,
             measured: m.counters.clone(),
             predicted: predicted.map(|(_, counters)| counters).unwrap_or_default(),
+            near,
             beside,
         });
     }

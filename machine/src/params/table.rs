@@ -73,7 +73,7 @@ macro_rules! params {
 params! {
     // ---- scheduler and clock ----
     /// Timer ticks per second; jiffy waits end on tick boundaries.
-    timer_hz = 1_000, S, "as in Linux 6.12";
+    timer_hz = 1_000, S, "a configuration of kernels; replays have the 250 of Debian's";
     /// Index nodes and page tables are charged to the memcg: 1, or 0.
     kernel_memory_enabled = 1, S, "as in Linux 6.12";
     /// Reclaim lets others run between any two folios of a list: 1; else a list is one piece of work.
