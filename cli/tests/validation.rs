@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{json_of, lab, temporary};
+use common::{json_of, lab, message_of, temporary};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -174,5 +174,26 @@ fn recorded_cases_are_met() {
         far.iter()
             .all(|w| w.starts_with("a_mmap_z099") && w.contains("7.2")),
         "{far:?}"
+    );
+}
+
+/// An experiment in place of a trace is exported first; a name that is neither is said to be no trace.
+#[test]
+fn an_experiment_is_a_trace_as_well() {
+    let of = |name| {
+        let words = [
+            "validate", name, "--memory", "128MiB", "--kernel", "/nowhere",
+        ];
+        message_of(&words, 2)
+    };
+    assert!(
+        of("throttling-oom").contains("--kernel /nowhere: "),
+        "{}",
+        of("throttling-oom")
+    );
+    assert!(
+        of("throttling").contains("cannot open the trace"),
+        "{}",
+        of("throttling")
     );
 }

@@ -22,12 +22,23 @@ pub struct ExportArgs {
     /// Experiment (see: coldset lab list)
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: String,
-    /// Variant under which it runs; which tasks come first depends on it [default: the experiment's after]
-    #[arg(long, value_name = "NAME")]
-    pub variant: Option<String>,
+    /// What is exported.
+    #[command(flatten)]
+    pub work: WorkArgs,
     /// The trace, packed if it is called .zst
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Write what was exported as JSON to a file, - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<String>,
+}
+
+/// Which work of an experiment.
+#[derive(Args, Debug)]
+pub struct WorkArgs {
+    /// Variant under which it runs; which tasks come first depends on it [default: the experiment's after]
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
     /// Which machine of a run, as its counters begin [default: the first]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
@@ -51,7 +62,4 @@ pub struct ExportArgs {
         allow_hyphen_values = true
     )]
     pub effort: String,
-    /// Write what was exported as JSON to a file, - for standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<String>,
 }

@@ -16,7 +16,7 @@ mod validate;
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
 pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
-pub use export::ExportArgs;
+pub use export::{ExportArgs, WorkArgs};
 pub use forms::FormArgs;
 pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};

@@ -1,7 +1,7 @@
 //! `coldset lab validate`.
 
 use super::kernel::GuestArgs;
-use super::{FormArgs, TraceArgs};
+use super::{FormArgs, TraceArgs, WorkArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ Examples:
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
   coldset lab validate trace.pageops --memory 25% --kernel debian:7.2 --repeat 5 --json -
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2=base
+  coldset lab validate mongodb --scale 1/256 --memory 40MiB --kernel debian:6.18,debian:7.2
 
 Each kernel plays the trace in a virtual machine (see: coldset kernel play), and the lab replays it with the variant of that
 kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. Of several kernels, each
@@ -22,9 +23,12 @@ The last column has what the lab says of limits up to 0.4 % smaller or larger: w
 Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
 predicted to live, or the other way round.")]
 pub struct ValidateArgs {
-    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
-    #[arg(value_name = "TRACE")]
+    /// Trace, plain or packed (gzip, zstd, xz), "-" reads standard input; or an experiment, whose work is exported
+    #[arg(value_name = "TRACE|EXPERIMENT")]
     pub trace: PathBuf,
+    /// What is exported of an experiment.
+    #[command(flatten)]
+    pub work: WorkArgs,
     /// How to read the trace.
     #[command(flatten)]
     pub reading: TraceArgs,

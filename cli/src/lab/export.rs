@@ -2,7 +2,7 @@
 
 use super::list::pretty;
 use super::plan;
-use crate::args::{ExportArgs, PlanArgs};
+use crate::args::{ExportArgs, PlanArgs, WorkArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::experiment::Host;
@@ -76,40 +76,38 @@ fn text(args: &ExportArgs, s: &Summary, host: &Host) -> String {
     out
 }
 
-/// Runs the command.
+/// Writes the work of an experiment to a file; what it has, and the machine that it ran on.
 ///
 /// # Errors
 /// Unknown names, unusable values, a run that fails, a file that cannot be written.
-pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
-    let experiment = experiment(&args.experiment)?;
-    let name = args.variant.as_deref().unwrap_or(experiment.after);
-    let variant = Variant::parse_all(&[name], &[])?.remove(0);
+pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<(Summary, Host), Failure> {
+    let experiment = experiment(name)?;
+    let variant = work.variant.as_deref().unwrap_or(experiment.after);
+    let variant = Variant::parse_all(&[variant], &[])?.remove(0);
     let what = PlanArgs {
-        param: args.param.clone(),
+        param: work.param.clone(),
         cost: Vec::new(),
-        scale: args.scale.clone(),
+        scale: work.scale.clone(),
         seeds: 1,
-        effort: args.effort.clone(),
+        effort: work.effort.clone(),
     };
     let plan = plan(experiment, Vec::new(), &what)?;
     check_params(experiment, &plan.params)?;
-    let input = plan.input(experiment, &variant, args.seed);
+    let input = plan.input(experiment, &variant, work.seed);
     let hosts = (experiment.hosts)(&input).map_err(|error| RunnerError::Experiment {
         experiment: experiment.name,
         variant: variant.label.clone(),
-        seed: args.seed,
+        seed: work.seed,
         error,
     })?;
     let first = hosts.first().map_or("", |h| h.name.as_str());
-    let machine = args.machine.as_deref().unwrap_or(first).to_owned();
+    let machine = work.machine.as_deref().unwrap_or(first).to_owned();
     let host = hosts.iter().find(|h| h.name == machine).cloned();
-    let outputs = Outputs::open_json(args.json.as_deref())?;
-    let writer = PageOpsWriter::create(&args.out, packing(&args.out));
-    let writer = writer.map_err(RunnerError::Trace)?;
+    let writer = PageOpsWriter::create(out, packing(out)).map_err(RunnerError::Trace)?;
     let asked = input.asked.clone();
     let part = Part {
         machine,
-        most: args.accesses,
+        most: work.accesses,
     };
     let summary = export(experiment, input, part, writer).and_then(|summary| {
         if !summary.stopped {
@@ -119,9 +117,18 @@ pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
     });
     let summary = summary.inspect_err(|_| {
         // What is there is no whole trace.
-        let _ = std::fs::remove_file(&args.out);
+        let _ = std::fs::remove_file(out);
     })?;
-    let host = host.unwrap_or_default();
+    Ok((summary, host.unwrap_or_default()))
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// As [`write`], output that cannot be written.
+pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
+    let outputs = Outputs::open_json(args.json.as_deref())?;
+    let (summary, host) = write(&args.experiment, &args.work, &args.out)?;
     outputs.write_text_or_json(
         || text(args, &summary, &host),
         || {

@@ -1,17 +1,18 @@
 //! `coldset lab validate`: prediction beside measurement.
 
-use super::{load_trace, style};
+use super::{export, load_trace, style};
 use crate::args::ValidateArgs;
 use crate::error::{Failure, Verdict};
 use crate::kernel::{measure, setting, Measured};
 use crate::output::{Outputs, Wanted};
 use crate::predict::{beside, nearby, Beside};
 use coldset_lab::report::{human, Align, CounterSummary, Table};
-use coldset_lab::runner::{show_pages, Size};
+use coldset_lab::runner::{experiment, show_pages, Size};
 use coldset_lab::traces::PageIds;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
+use tempfile::NamedTempFile;
 
 /// Rows: heading, counters that are summed.
 const ROWS: &[(&str, &[&str])] = &[
@@ -281,13 +282,27 @@ fn json_of(pairs: &[Pair], measured: &[Measured]) -> String {
     format!("{all:#}\n")
 }
 
+/// The work of an experiment, if it is not a trace that is named.
+fn exported(args: &ValidateArgs) -> Result<Option<NamedTempFile>, Failure> {
+    let name = args.trace.to_string_lossy();
+    if args.trace.exists() || experiment(&name).is_err() {
+        return Ok(None);
+    }
+    let file = tempfile::Builder::new().suffix(".pageops").tempfile();
+    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
+    export::write(&name, &args.work, file.path())?;
+    Ok(Some(file))
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// As `kernel play`; a kernel whose variant is not known and not named.
 pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let memory = Size::parse("memory", &args.guest.memory)?;
-    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let exported = exported(args)?;
+    let path = exported.as_ref().map_or(args.trace.as_path(), |f| f.path());
+    let (trace, _) = load_trace(path, &args.reading, PageIds::default())?;
     let setting = setting(&args.guest, &trace)?;
     let outputs = Outputs::open(Wanted {
         json: args.form.json.as_deref(),
