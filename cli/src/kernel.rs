@@ -6,7 +6,7 @@ use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
 use crate::play;
 use crate::played;
-use crate::predict::{beside, Beside, Setting};
+use crate::predict::{beside, Beside, Setting, PAGE};
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
@@ -25,8 +25,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 /// The trace in the guest.
 const TRACE: &str = "/trace.pageops";
 /// MiB that a guest needs beside what the trace may use.

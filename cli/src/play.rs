@@ -5,7 +5,7 @@ use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
 use crate::played;
-use crate::predict::{beside, Beside, Setting};
+use crate::predict::{beside, Beside, Setting, PAGE};
 use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
@@ -30,8 +30,6 @@ use std::path::Path;
 
 /// Points on the way at which counters are read.
 const POINTS: usize = 10;
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     let bytes = |name: &'static str, text: &Option<String>| -> Result<Option<u64>, Failure> {

@@ -3,7 +3,7 @@
 use crate::args::TaskArgs;
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
-use coldset_lab::replay::FileDevice;
+use coldset_lab::replay::{FileDevice, READ_AHEAD_KB};
 use coldset_lab::report::{CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, replay_all, show_pages, Low, Memory, Progress, ReplayPlan, ReplayTable, Size,
@@ -20,9 +20,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Bytes of a page.
-const PAGE: u64 = 4096;
-/// The kernel's default of a device, KiB.
-const READ_AHEAD_KB: u32 = 128;
+pub const PAGE: u64 = 4096;
 /// Most pages of a swap area of the lab.
 const SWAP_MAX: u64 = (1 << 30) - 1;
 /// Most pages that the lab maps round a fault.
@@ -55,13 +53,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Of a run in a guest: with `zram` pages of swap, and so many bytes mapped round a fault.
-    pub fn of_guest(memory: Size, zram: u64, swappiness: u16, fault_around: u64) -> Self {
+    /// What is as usual, of a run with this limit: no swap.
+    fn usual(memory: Size) -> Self {
         Self {
             memory,
-            swap: zram_of(zram),
-            swappiness,
-            fault_around: pages_around(fault_around),
+            swap: SwapSpec::None,
+            swappiness: 60,
+            fault_around: pages_around(FAULT_AROUND_USUAL),
             assumed: false,
             dirty: DirtySettings::default(),
             device: FileDevice::default(),
@@ -70,6 +68,16 @@ impl Setting {
             pace: false,
             read_ahead_kb: READ_AHEAD_KB,
             without: Vec::new(),
+        }
+    }
+
+    /// Of a run in a guest: with `zram` pages of swap, and so many bytes mapped round a fault.
+    pub fn of_guest(memory: Size, zram: u64, swappiness: u16, fault_around: u64) -> Self {
+        Self {
+            swap: zram_of(zram),
+            swappiness,
+            fault_around: pages_around(fault_around),
+            ..Self::usual(memory)
         }
     }
 
@@ -99,22 +107,17 @@ impl Setting {
             (_, 0) => SwapSpec::Disk(Size::Pages(pages.min(SWAP_MAX)), DeviceKind::Nvme),
             _ => zram_of(pages),
         };
+        let usual = Self::usual(memory);
+        let around = machine.fault_around.map(pages_around);
+        let device = machine.device.as_ref();
+        let read_ahead_kb = device.map(|(_, kib)| (*kib).min(1 << 16) as u32);
         let mut setting = Self {
-            memory,
             swap,
-            swappiness: machine.swappiness.unwrap_or(60),
-            fault_around: pages_around(machine.fault_around.unwrap_or(FAULT_AROUND_USUAL)),
-            assumed: machine.fault_around.is_none(),
-            dirty: DirtySettings::default(),
-            device: FileDevice::default(),
-            low: Vec::new(),
-            together: false,
-            pace: false,
-            read_ahead_kb: machine
-                .device
-                .as_ref()
-                .map_or(READ_AHEAD_KB, |(_, kib)| (*kib).min(1 << 16) as u32),
-            without: Vec::new(),
+            swappiness: machine.swappiness.unwrap_or(usual.swappiness),
+            fault_around: around.unwrap_or(usual.fault_around),
+            assumed: around.is_none(),
+            read_ahead_kb: read_ahead_kb.unwrap_or(usual.read_ahead_kb),
+            ..usual
         };
         if of_zram > 0 && of_zram < areas.len() {
             setting.leave_out("swap on another device beside zram");
@@ -171,6 +174,13 @@ impl Setting {
             low: self.low.clone(),
             ..ReplayPlan::new(variants, self.memory)
         }
+    }
+
+    /// A table for each limit of the plan.
+    fn replays(&self, trace: &Trace, plan: &ReplayPlan) -> Result<Vec<ReplayTable>, Failure> {
+        let joined = (self.together && trace.tasks > 1).then(|| trace.of_one_task());
+        let trace = joined.as_ref().unwrap_or(trace);
+        Ok(replay_all(trace, plan, |_| Progress::silent())?)
     }
 
     fn table(&self, trace: &Trace) -> ReplayTable {
@@ -233,11 +243,7 @@ pub fn beside(
     plan.sample_points = if samples { SAMPLE_POINTS } else { 0 };
     let mut table = match plan.variants.is_empty() {
         true => setting.table(trace),
-        false => {
-            let joined = (setting.together && trace.tasks > 1).then(|| trace.of_one_task());
-            let trace = joined.as_ref().unwrap_or(trace);
-            replay_all(trace, &plan, |_| Progress::silent())?.remove(0)
-        }
+        false => setting.replays(trace, &plan)?.remove(0),
     };
     let predicted = std::mem::take(&mut table.result).variants;
     let killed = predicted.iter().filter_map(|(variant, counters)| {
@@ -276,16 +282,14 @@ pub fn nearby(
     setting: &Setting,
 ) -> Result<Vec<IndexMap<String, CounterSummary>>, Failure> {
     let pages = setting.memory.pages_of(trace.unique_pages) as f64;
-    let mut all = Vec::new();
-    for share in NEAR {
-        let near = Setting {
-            memory: Size::Pages((pages * share).round() as u64),
-            ..setting.clone()
-        };
-        let beside = beside(trace, &[variant.to_owned()], near, IndexMap::new(), false)?;
-        all.extend(beside.table.result.variants.into_values());
-    }
-    Ok(all)
+    let near = |share: &f64| Size::Pages((pages * share).round() as u64);
+    let plan = ReplayPlan {
+        memory: NEAR.iter().map(near).collect(),
+        ..setting.plan(trace, Variant::parse_all(&[variant], &[])?)
+    };
+    let tables = setting.replays(trace, &plan)?;
+    let columns = tables.into_iter().map(|t| t.result.variants);
+    Ok(columns.flat_map(IndexMap::into_values).collect())
 }
 
 impl Beside {
@@ -436,6 +440,20 @@ mod tests {
             "{lines:?}"
         );
         assert!(without.json()["ended"]["v618"].is_string());
+    }
+
+    #[test]
+    fn limits_nearby_are_predictions_of_their_own() {
+        let setting = Setting::of_guest(HALF, 1000, 60, 4096);
+        let near = nearby(&trace(), "v618", &setting).unwrap();
+        assert_eq!(near.len(), NEAR.len());
+        for (share, column) in NEAR.iter().zip(&near) {
+            let alone = Setting {
+                memory: Size::Pages((1000.0 * share) as u64),
+                ..setting.clone()
+            };
+            assert_eq!(&predicted(alone).table.result.variants["v618"], column);
+        }
     }
 
     #[test]

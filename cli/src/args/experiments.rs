@@ -4,21 +4,15 @@ use super::forms::{FormArgs, JobsArgs, OutArgs, ReportArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// The runs of each variant.
+/// How large a run is, and with which parameters.
 #[derive(Args, Debug)]
-pub struct PlanArgs {
+pub struct SizeArgs {
     /// Set a parameter of the experiment (see: coldset lab list --params)
     #[arg(long, value_name = "NAME=VALUE")]
     pub param: Vec<String>,
-    /// Set a cost of the machine (see: coldset lab params)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub cost: Vec<String>,
     /// Size of memory and data as a share of the original's [default: the experiment's]
     #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
     pub scale: Option<String>,
-    /// Runs of each variant, with seeds 1 to N
-    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub seeds: u64,
     /// Factor on the number of operations
     #[arg(
         long,
@@ -27,6 +21,20 @@ pub struct PlanArgs {
         allow_hyphen_values = true
     )]
     pub effort: String,
+}
+
+/// The runs of each variant.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// Each of them.
+    #[command(flatten)]
+    pub size: SizeArgs,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
+    /// Runs of each variant, with seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
 }
 
 /// Arguments of `run`.

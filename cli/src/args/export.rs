@@ -1,5 +1,6 @@
 //! `coldset lab export`.
 
+use super::SizeArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -48,18 +49,7 @@ pub struct WorkArgs {
     /// Of all draws of the run
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Set a parameter of the experiment (see: coldset lab list --params)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub param: Vec<String>,
-    /// Size of memory and data as a share of the original's [default: the experiment's]
-    #[arg(long, value_name = "1/N", allow_hyphen_values = true)]
-    pub scale: Option<String>,
-    /// Factor on the number of operations
-    #[arg(
-        long,
-        value_name = "FACTOR",
-        default_value = "1",
-        allow_hyphen_values = true
-    )]
-    pub effort: String,
+    /// How large it is.
+    #[command(flatten)]
+    pub size: SizeArgs,
 }

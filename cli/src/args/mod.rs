@@ -15,7 +15,9 @@ mod validate;
 
 pub use checks::{FidelityArgs, FuzzArgs, RacesArgs};
 pub use docs::{CompletionsArgs, ManArgs, ReferenceArgs};
-pub use experiments::{AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, VerifyArgs};
+pub use experiments::{
+    AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, SizeArgs, VerifyArgs,
+};
 pub use export::{ExportArgs, WorkArgs};
 pub use forms::FormArgs;
 pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};

@@ -1,8 +1,8 @@
 //! `coldset lab export`.
 
 use super::list::pretty;
-use super::plan;
-use crate::args::{ExportArgs, PlanArgs, WorkArgs};
+use super::sized;
+use crate::args::{ExportArgs, WorkArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::experiment::Host;
@@ -84,14 +84,7 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<(Summary, Host),
     let experiment = experiment(name)?;
     let variant = work.variant.as_deref().unwrap_or(experiment.after);
     let variant = Variant::parse_all(&[variant], &[])?.remove(0);
-    let what = PlanArgs {
-        param: work.param.clone(),
-        cost: Vec::new(),
-        scale: work.scale.clone(),
-        seeds: 1,
-        effort: work.effort.clone(),
-    };
-    let plan = plan(experiment, Vec::new(), &what)?;
+    let plan = sized(experiment, Vec::new(), &work.size)?;
     check_params(experiment, &plan.params)?;
     let input = plan.input(experiment, &variant, work.seed);
     let hosts = (experiment.hosts)(&input).map_err(|error| RunnerError::Experiment {

@@ -24,8 +24,8 @@ pub mod verify;
 
 pub(crate) use trace::load_trace;
 
-use crate::args::PlanArgs;
-use coldset_lab::experiment::Experiment;
+use crate::args::{PlanArgs, SizeArgs};
+use coldset_lab::experiment::{Costs, Experiment};
 use coldset_lab::report::Style;
 use coldset_lab::runner::{parse_effort, parse_scale, Plan, RunnerError, Variant};
 
@@ -36,20 +36,33 @@ fn plan(
     args: &PlanArgs,
 ) -> Result<Plan, RunnerError> {
     let plan = Plan {
-        variants,
         seeds: args.seeds,
+        costs: assign::costs(&args.cost)?,
+        ..sized(experiment, variants, &args.size)?
+    };
+    plan.check_costs(experiment)?;
+    Ok(plan)
+}
+
+/// One run of each variant.
+fn sized(
+    experiment: &'static Experiment,
+    variants: Vec<Variant>,
+    args: &SizeArgs,
+) -> Result<Plan, RunnerError> {
+    Ok(Plan {
+        variants,
+        seeds: 1,
         scale: match &args.scale {
             Some(text) => parse_scale(text)?,
             None => experiment.scale,
         },
         effort_permille: parse_effort(&args.effort)?,
-        costs: assign::costs(&args.cost)?,
+        costs: Costs::default(),
         params: assign::params(&args.param)?,
         record: Vec::new(),
         sample_points: 0,
-    };
-    plan.check_costs(experiment)?;
-    Ok(plan)
+    })
 }
 
 /// How tables look.

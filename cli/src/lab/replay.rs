@@ -9,7 +9,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
-use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
+use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER, READ_AHEAD_KB};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_survivors, parse_device, render_replay, replay_all, replay_values, replays_json,
@@ -20,8 +20,6 @@ use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_machine::ReadAhead;
 use serde_json::Value;
 
-/// The kernel's default, KiB.
-const READ_AHEAD_KB: u32 = 128;
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
 

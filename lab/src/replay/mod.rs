@@ -161,6 +161,9 @@ impl ReplayOptions {
 /// (`docs/rules/large-folios.md`).
 pub const LARGE_FOLIO_ORDER: u8 = 8;
 
+/// The kernel's default read-ahead of a device, KiB: for traces that say what programs asked for.
+pub const READ_AHEAD_KB: u32 = 128;
+
 /// What is different from the table of costs in a replay.
 pub const DEVIATIONS: &[Deviation] = &[
     Deviation {

@@ -149,7 +149,7 @@ const WRITE_CALL_PAGES: usize = 256;
 /// Why every access has a process.
 pub(super) const PRESENT: &str = "a task of the trace";
 /// Why a miss has a view of its object, and a mapping where it needs one.
-pub(super) const LOOKED_UP: &str = "made by the hit path";
+const LOOKED_UP: &str = "made by the hit path";
 
 impl<'a> Player<'a> {
     pub fn new(

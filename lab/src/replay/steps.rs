@@ -95,20 +95,22 @@ impl Player<'_> {
         }
         let process = self.processes[usize::from(first.task)].as_mut();
         let process = process.expect(super::player::PRESENT);
-        let file = &process.view(first.object, &self.places.ids).file;
-        let (object, count) = (file.object, pages as u32);
-        let ctx = &process.ctx;
+        process.view(first.object, &self.places.ids);
+        let view = process.views[usize::from(first.object)].as_ref();
+        let file = &view.expect("just looked up").file;
+        let (ctx, count) = (&process.ctx, pages as u32);
         if let Some(clock) = &self.options.clock {
             ctx.set_clock(clock.at(at as u64));
         }
         let (machine, run) = (&self.machine, &mut self.run);
         if first.kind == OpKind::Pread {
-            let view = process.views[usize::from(first.object)].as_ref();
-            let file = &view.expect(super::player::LOOKED_UP).file;
             run.run_inline(ctx, machine.read(ctx, file, first.page, count))?;
         } else {
             let whole = first.kind == OpKind::WholeWrite;
-            run.run_inline(ctx, machine.write(ctx, object, first.page, count, whole))?;
+            run.run_inline(
+                ctx,
+                machine.write(ctx, file.object, first.page, count, whole),
+            )?;
         }
         machine.world_mut().engine.mm_ran(process.mm, 0);
         Ok(pages)

@@ -232,8 +232,8 @@ pub fn inspect_all(
             error,
         };
         let done = done.map_err(failed)?;
-        if let Some(error) = killed(&done, memory) {
-            return Err(failed(error));
+        if let Some(access) = done.killed {
+            return Err(failed(no_memory(access, memory)));
         }
         Ok(Inspection {
             variant: variant.label.clone(),
@@ -357,11 +357,7 @@ pub fn check_survivors(tables: &[ReplayTable]) -> Result<(), RunnerError> {
     first.map_or(Ok(()), |(variant, access, memory)| {
         Err(RunnerError::Replay {
             variant: variant.clone(),
-            error: ReplayError::Op {
-                access: access as usize,
-                error: OpError::NoMemory,
-                memory,
-            },
+            error: no_memory(access as usize, memory),
         })
     })
 }
@@ -373,13 +369,13 @@ pub fn killed_after(counters: &IndexMap<String, CounterSummary>) -> Option<u64> 
     (mean("events_oom_kill") > 0.0).then(|| mean("accesses") as u64)
 }
 
-/// As an error: how a replay under this limit came to its early end, if it did.
-fn killed(replay: &Replay, memory: u64) -> Option<ReplayError> {
-    Some(ReplayError::Op {
-        access: replay.killed?,
+/// The end of a replay under this limit, as an error.
+fn no_memory(access: usize, memory: u64) -> ReplayError {
+    ReplayError::Op {
+        access,
         error: OpError::NoMemory,
         memory,
-    })
+    }
 }
 
 fn number(value: i64) -> Number {
