@@ -1,6 +1,6 @@
 //! `coldset kernel`: traces on kernels in virtual machines.
 
-use crate::args::{play_args, GuestArgs, KernelPlayArgs, OnOff};
+use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
@@ -17,7 +17,7 @@ use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{render_counters, replay_values, show_pages, Progress, Size};
-use coldset_lab::traces::{PageIds, Trace};
+use coldset_lab::traces::Trace;
 use indexmap::IndexMap;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -126,6 +126,9 @@ fn append(args: &GuestArgs) -> String {
         ("dirty_background_ratio", args.dirty_background_ratio),
     ];
     let mut words = args.append.clone();
+    if args.dirty_limits == DirtyLimitsArg::Host {
+        words.push_str(" cgroup_disable=io");
+    }
     for (name, value) in ratios {
         if let Some(value) = value {
             // Writing to a string cannot fail.
@@ -148,12 +151,14 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
         ratio: args.dirty_ratio,
         background_ratio: args.dirty_background_ratio,
         no_periodic: false,
+        of_host: args.dirty_limits == DirtyLimitsArg::Host,
     };
     let ns = job.disk_inside.map(|(_, ns)| ns);
     let setting = Setting::of_guest(memory, zram, job.swappiness, job.fault_around);
     let setting = setting
         .with_device(dirty, ns)
-        .with_read_ahead(args.read_ahead_kb);
+        .with_read_ahead(args.read_ahead_kb)
+        .with_cpus(args.cpus.into());
     setting.with_tasks(&args.tasks)
 }
 
@@ -281,7 +286,7 @@ pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure
 /// # Errors
 /// A trace that cannot be read, and as [`measure`].
 pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
-    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let (trace, _) = load_trace(&args.trace, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
     let outputs = Outputs::open(Wanted {
         csv: args.rows.csv.as_deref(),

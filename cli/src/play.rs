@@ -13,11 +13,11 @@ use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{
     render_counters, replay_values, replays_json, show_pages, Low, Progress, Size,
 };
-use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
+use coldset_lab::traces::{Op, OpKind, Trace};
 use coldset_play::cgroup::Limits;
 use coldset_play::disturbed::Disturbance;
 use coldset_play::lists::{Generation, Lists};
-use coldset_play::worker::{self, Orders};
+use coldset_play::worker::{self, Orders, Timed};
 use coldset_play::{Plan, PlayError, Played, Stage};
 use indexmap::IndexMap;
 use serde_json::{json, Value};
@@ -55,7 +55,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         exact_access: args.exact_access,
         points: POINTS,
         worker: this.chain(["play-worker".into(), "--".into()]).collect(),
-        order: args.tasks.order(),
+        order: args.tasks.order,
         tasks: args.tasks.tasks(),
         pace: args.tasks.pace(),
         low: low.tasks.iter().map(of_task).collect(),
@@ -96,6 +96,7 @@ fn column(trace: &Trace, runs: &[Played]) -> (String, IndexMap<String, CounterSu
 fn setting(args: &PlayArgs, m: &Measured) -> Result<Setting, Failure> {
     let machine = &m.runs[0].machine;
     let setting = Setting::of_machine(m.memory, machine, m.limits.swap_max);
+    let setting = setting.with_cpus(machine.size.0 as u64);
     let mut setting = setting.with_tasks(&args.tasks)?;
     let anon = m.trace.objects.iter().any(|o| o.is_anon);
     let mapped = |op: &Op| matches!(op.kind, OpKind::MappedRead | OpKind::MappedWrite);
@@ -114,7 +115,11 @@ fn setting(args: &PlayArgs, m: &Measured) -> Result<Setting, Failure> {
     Ok(setting)
 }
 
-fn word(kind: OpKind) -> &'static str {
+fn word(what: Timed) -> &'static str {
+    let kind = match what {
+        Timed::Access(kind) => kind,
+        Timed::Fsync => return "fsync",
+    };
     match kind {
         OpKind::MappedRead => "mapped read",
         OpKind::Pread => "pread",
@@ -183,17 +188,19 @@ fn played_json(runs: &[Played]) -> Value {
             "time_ms": p.time.as_millis() as u64,
             "counters": counters,
         });
+        if let Some(phase) = p.phase {
+            point["phase"] = phase.into();
+        }
         if let Some(all) = &p.lists {
             point["lru_gen"] = all.iter().map(lists).collect();
         }
         point
     };
     let run = |r: &Played| {
-        let latencies = OpKind::ALL.iter().zip(&r.latencies.latencies);
-        let latencies = latencies.filter(|(_, l)| l.count > 0).map(|(kind, l)| {
+        let latencies = r.latencies.latencies().map(|(what, l)| {
             let figures = json!({"count": l.count, "sum_ns": l.sum, "p50_ns": l.p50, "p99_ns": l.p99,
                 "p999_ns": l.p999, "max_ns": l.max});
-            (word(*kind).to_owned(), figures)
+            (word(what).to_owned(), figures)
         });
         json!({
             "points": r.points.iter().map(point).collect::<Vec<_>>(),
@@ -234,7 +241,7 @@ struct Measured {
 
 fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     let memory = Size::parse("memory", &args.memory)?;
-    let (trace, _) = load_trace(&args.trace, &args.reading, PageIds::default())?;
+    let (trace, _) = load_trace(&args.trace, &args.reading, args.tasks.reading())?;
     let plan = plan(args, &trace, memory)?;
     let stop = interrupted();
     let stage = Stage::new(&trace, &plan)?;

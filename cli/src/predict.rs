@@ -9,11 +9,11 @@ use coldset_lab::runner::{
     killed_after, replay_all, show_pages, Low, Memory, Progress, ReplayPlan, ReplayTable, Size,
     SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::Trace;
+use coldset_lab::traces::{Order, Trace};
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::{OpError, ReadAhead, SwapConfig};
 use coldset_play::machine::Description;
-use coldset_play::{Order, Tasks};
+use coldset_play::Tasks;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -46,6 +46,10 @@ pub struct Setting {
     together: bool,
     /// Tasks take the time that the trace has.
     pace: bool,
+    /// Who of the tasks comes first.
+    order: Order,
+    /// Of the machine.
+    cpus: u64,
     /// What the device reads ahead where the trace advises nothing else, KiB.
     read_ahead_kb: u32,
     /// What the run had and the lab has not.
@@ -66,6 +70,8 @@ impl Setting {
             low: Vec::new(),
             together: false,
             pace: false,
+            order: Order::Strict,
+            cpus: 1,
             read_ahead_kb: READ_AHEAD_KB,
             without: Vec::new(),
         }
@@ -134,6 +140,12 @@ impl Setting {
         }
     }
 
+    /// On so many CPUs.
+    #[must_use]
+    pub fn with_cpus(self, cpus: u64) -> Self {
+        Self { cpus, ..self }
+    }
+
     /// With tasks that are played as these arguments say.
     ///
     /// # Errors
@@ -146,9 +158,7 @@ impl Setting {
         }
         self.pace = args.pace();
         self.together = args.tasks() != Tasks::Processes;
-        if args.order() == Order::PerTask {
-            self.leave_out("who of the tasks comes first");
-        }
+        self.order = args.order;
         Ok(self)
     }
 
@@ -160,6 +170,8 @@ impl Setting {
     fn plan(&self, trace: &Trace, variants: Vec<Variant>) -> ReplayPlan {
         ReplayPlan {
             pace: self.pace,
+            order: self.order,
+            cpus: self.cpus,
             read_ahead: match trace.has_advice() {
                 true => ReadAhead::Windows {
                     kb: self.read_ahead_kb,
@@ -178,7 +190,10 @@ impl Setting {
 
     /// A table for each limit of the plan.
     fn replays(&self, trace: &Trace, plan: &ReplayPlan) -> Result<Vec<ReplayTable>, Failure> {
-        let joined = (self.together && trace.tasks > 1).then(|| trace.of_one_task());
+        let joined = (self.together && trace.tasks > 1).then(|| match self.order.is_at_once() {
+            true => trace.of_one_process(),
+            false => trace.of_one_task(),
+        });
         let trace = joined.as_ref().unwrap_or(trace);
         Ok(replay_all(trace, plan, |_| Progress::silent())?)
     }
@@ -245,7 +260,11 @@ pub fn beside(
         true => setting.table(trace),
         false => setting.replays(trace, &plan)?.remove(0),
     };
-    let predicted = std::mem::take(&mut table.result).variants;
+    let ReplayResult {
+        variants: predicted,
+        phases,
+        ..
+    } = std::mem::take(&mut table.result);
     let killed = predicted.iter().filter_map(|(variant, counters)| {
         let access = killed_after(counters)?;
         Some((
@@ -259,6 +278,7 @@ pub fn beside(
     table.result = ReplayResult {
         variants: all,
         bounds: IndexMap::new(),
+        phases,
     };
     Ok(Beside {
         table,

@@ -1,10 +1,11 @@
 //! Tasks of a trace in `play` and `kernel play`: what the options mean, and what a run says of each.
 
-use crate::args::{OrderArg, PaceArg, TaskArgs, TasksArg};
+use crate::args::{PaceArg, TaskArgs, TasksArg};
 use crate::error::Failure;
+use crate::lab::ReadAs;
 use clap::ValueEnum;
 use coldset_lab::runner::{Low, Size};
-use coldset_play::{Order, Played, Tasks};
+use coldset_play::{Played, Tasks};
 use serde_json::{json, Value};
 
 /// Protection: of the whole cgroup, and of tasks.
@@ -17,11 +18,11 @@ pub struct Protection {
 }
 
 impl TaskArgs {
-    /// `--order`.
-    pub fn order(&self) -> Order {
-        match self.order {
-            OrderArg::Strict => Order::Strict,
-            OrderArg::PerTask => Order::PerTask,
+    /// How a trace is read that is played so: where one access is done at a time, threads are one task.
+    pub fn reading(&self) -> ReadAs {
+        ReadAs {
+            threads: self.order.is_at_once(),
+            ..ReadAs::default()
         }
     }
 
@@ -70,7 +71,7 @@ impl TaskArgs {
             value.map_or_else(String::new, |v| v.get_name().to_owned())
         };
         let mut out = vec![
-            format!("--order={}", name(self.order.to_possible_value())),
+            format!("--order={}", self.order),
             format!("--tasks={}", name(self.tasks.to_possible_value())),
             format!("--pace={}", name(self.pace.to_possible_value())),
         ];

@@ -50,6 +50,8 @@ pub enum Deed {
     Unmap(ObjectId),
     /// The address space is gone.
     Exit,
+    /// A part of the work begins.
+    Phase(u32),
 }
 
 /// A deed, and who did it.

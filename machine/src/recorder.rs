@@ -15,6 +15,11 @@ impl Machine {
         self.world_mut().recorder = Some(recorder);
     }
 
+    /// A part of the work with this number begins, for whoever records it.
+    pub fn phase(&self, ctx: &Ctx, number: u32) {
+        self.world_mut().record(ctx, Deed::Phase(number));
+    }
+
     /// As [`World::load_run`], by a task.
     pub fn load_run(&self, ctx: &Ctx, mapping: MappingId, entry: u32, count: u32) -> u32 {
         let mut w = self.world_mut();

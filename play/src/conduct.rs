@@ -1,8 +1,9 @@
 //! Accesses go to the workers in the order that is wanted.
 
-use crate::plan::{Cast, Order};
+use crate::lead::{Lead, Runner};
+use crate::plan::Cast;
 use crate::worker::Line;
-use coldset_traces::Record;
+use coldset_traces::{Order, Record, StepKind};
 use std::borrow::Cow;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::thread;
@@ -26,6 +27,9 @@ struct Feeder<'a> {
     /// The seat of the first of the lines.
     first: usize,
     work: Cow<'a, [Record]>,
+    /// Where others may be behind: of each record the number of its access, or of the next one.
+    places: Vec<u64>,
+    runner: Option<Runner<'a>>,
 }
 
 fn accesses(work: &[Record]) -> u64 {
@@ -59,44 +63,89 @@ fn stretches(work: &[Record], points: usize) -> Vec<&[Record]> {
 }
 
 impl Feeder<'_> {
-    /// Has them done. `reached` is told of accesses that have been, `points` times.
+    /// How much of the work is done without waiting for anybody: the first of `rest`, which has this place in all of
+    /// it, and what follows.
+    fn run_at(&self, at: usize, rest: &[Record], cast: &Cast) -> usize {
+        let Some(runner) = &self.runner else {
+            // The next task's are later ones: they wait until these are done.
+            let seat = cast.seat(&rest[0]);
+            return rest.iter().take_while(|r| cast.seat(r) == seat).count();
+        };
+        let places = &self.places[at..at + rest.len()];
+        let end = places[0].saturating_add(runner.span());
+        let len = places.partition_point(|&place| place < end);
+        runner.reach(places[0], places[len - 1]);
+        len
+    }
+
+    /// Has them done. `reached` is told how many more have been, `points` times, and when a part of the work begins.
     ///
     /// # Errors
     /// A seat whose worker answers no more.
-    fn feed(&mut self, cast: &Cast, points: usize, reached: impl Fn(u64)) -> Result<(), usize> {
+    fn feed(
+        &mut self,
+        cast: &Cast,
+        points: usize,
+        reached: impl Fn(u64, Option<u32>),
+    ) -> Result<(), usize> {
+        if let (Some(runner), Some(&first)) = (&self.runner, self.places.first()) {
+            runner.begin(first);
+        }
+        let (mut begun, mut done) = (0, 0);
         for stretch in stretches(&self.work, points) {
-            for run in stretch.chunk_by(|a, b| cast.seat(a) == cast.seat(b)) {
-                let seat = cast.seat(&run[0]);
-                // The next task's are later ones: they wait until these are done.
+            let mut rest = stretch;
+            while let Some(first) = rest.first() {
+                if let Some(phase) = phase(first) {
+                    reached(std::mem::take(&mut done), Some(phase));
+                }
+                let seat = cast.seat(first);
+                let most = self.run_at(begun, rest, cast);
+                // Up to where another part begins.
+                let others = rest[1..most].iter().position(|r| phase(r).is_some());
+                let len = others.map_or(most, |at| at + 1);
+                let (run, after) = rest.split_at(len);
                 self.lines[seat - self.first].run(run).map_err(|_| seat)?;
+                let more = accesses(run);
+                done += more;
+                if let Some(runner) = &self.runner {
+                    runner.did(more);
+                }
+                rest = after;
+                begun += len;
             }
             for (seat, line) in (self.first..).zip(self.lines.iter_mut()) {
                 line.report().map_err(|_| seat)?;
             }
-            reached(accesses(stretch));
+            reached(std::mem::take(&mut done), None);
         }
         Ok(())
     }
 }
 
-/// Has all accesses done. `reached`: so many more have been; it is called `points` times in each feeder's course.
+/// Has all accesses done. `reached`: so many more have been; it is called `points` times in each feeder's course, and when
+/// a part of the work begins.
 /// `end` ends the workers but that of one seat, which ends by itself; whoever waits for their answers
 /// is freed by it.
 pub(crate) fn conduct(
     (work, cast, order): (&[Record], &Cast, Order),
     lines: &mut [Line],
     points: usize,
-    reached: impl Fn(u64) + Sync,
+    reached: impl Fn(u64, Option<u32>) + Sync,
     end: impl Fn(Option<usize>),
     mut go_on: impl FnMut() -> bool,
 ) -> Result<(), Stop> {
+    let lead;
     let feeders = match order {
-        Order::Strict => vec![Feeder {
-            lines,
-            first: 0,
-            work: work.into(),
-        }],
-        Order::PerTask => apart(work, cast, lines),
+        Order::Strict => vec![whole(work, lines)],
+        Order::PerTask | Order::Within(_) => {
+            let mut feeders = apart(work, cast, lines);
+            let first = |f: &Feeder<'_>| f.places.first().copied().unwrap_or(u64::MAX);
+            lead = Lead::new(order.lead(), feeders.iter().map(first).collect());
+            for (number, feeder) in feeders.iter_mut().enumerate() {
+                feeder.runner = Some(lead.runner(number));
+            }
+            feeders
+        }
     };
     let reached = &reached;
     let mut stop = Ok(());
@@ -129,17 +178,42 @@ pub(crate) fn conduct(
     stop
 }
 
+/// One feeder for all seats.
+fn whole<'a>(work: &'a [Record], lines: &'a mut [Line]) -> Feeder<'a> {
+    Feeder {
+        lines,
+        first: 0,
+        work: work.into(),
+        places: Vec::new(),
+        runner: None,
+    }
+}
+
+/// The number of the part of the work that begins with this.
+fn phase(record: &Record) -> Option<u32> {
+    match record {
+        Record::Step(step) if step.kind == StepKind::Phase => Some(step.value),
+        _ => None,
+    }
+}
+
 /// A feeder for each seat.
 fn apart<'a>(work: &[Record], cast: &Cast, lines: &'a mut [Line]) -> Vec<Feeder<'a>> {
-    let mut parts = vec![Vec::new(); lines.len()];
+    let mut parts = vec![(Vec::new(), Vec::new()); lines.len()];
+    let mut access = 0;
     for record in work {
-        parts[cast.seat(record)].push(*record);
+        let (work, places) = &mut parts[cast.seat(record)];
+        work.push(*record);
+        places.push(access);
+        access += u64::from(matches!(record, Record::Access(_)));
     }
     let each = lines.chunks_mut(1).zip(parts).enumerate();
-    each.map(|(first, (lines, work))| Feeder {
+    each.map(|(first, (lines, (work, places)))| Feeder {
         lines,
         first,
         work: work.into(),
+        places,
+        runner: None,
     })
     .collect()
 }
@@ -269,7 +343,7 @@ mod tests {
         let slow = |seat| Duration::from_micros(if seat == 0 { 200 } else { 0 });
         let mut lines = crew(&cast, &log, slow);
         let (reached, seen) = (AtomicU64::new(0), log.clone());
-        let reach = |accesses| {
+        let reach = |accesses, _| {
             let all = reached.fetch_add(accesses, SeqCst) + accesses;
             // Nobody is ahead when the counters are read.
             assert_eq!(seen.lock().unwrap().len() as u64, all);
@@ -327,7 +401,7 @@ mod tests {
         let work: Vec<Record> = trace.records().collect();
         let what = (work.as_slice(), &cast, Order::PerTask);
         let reached = AtomicU64::new(0);
-        let reach = |n| {
+        let reach = |n, _| {
             reached.fetch_add(n, SeqCst);
         };
         let done = conduct(what, &mut lines, 10, reach, |_| {}, || true);
@@ -349,7 +423,7 @@ mod tests {
     /// A worker that fails is the one that is named, and the others are ended, so that the run is over.
     #[test]
     fn who_is_lost_is_named_and_the_others_are_ended() {
-        for order in [Order::Strict, Order::PerTask] {
+        for order in [Order::Strict, Order::Within(64), Order::PerTask] {
             let op = |page: u32| Op {
                 kind: OpKind::Pread,
                 object: 0,
@@ -383,7 +457,7 @@ mod tests {
             };
             let work: Vec<Record> = trace.records().collect();
             let what = (work.as_slice(), &cast, order);
-            let done = conduct(what, &mut lines, 10, |_| {}, end, || true);
+            let done = conduct(what, &mut lines, 10, |_, _| {}, end, || true);
             assert_eq!(done, Err(Stop::Lost(1)), "{order:?}");
             assert_eq!(*told.lock().unwrap(), [Some(1)]);
             assert_eq!(thread.join().unwrap().unwrap_err(), "access 250: a reason");
@@ -395,7 +469,7 @@ mod tests {
     fn told_to_stop_it_ends_whoever_it_waits_for() {
         let trace = trace();
         let cast = cast(&trace);
-        for order in [Order::Strict, Order::PerTask] {
+        for order in [Order::Strict, Order::Within(64), Order::PerTask] {
             let over = Arc::new((Mutex::new(false), Condvar::new()));
             let stands = || {
                 let waits = over.clone();
@@ -414,7 +488,7 @@ mod tests {
             };
             let work: Vec<Record> = trace.records().collect();
             let what = (work.as_slice(), &cast, order);
-            let done = conduct(what, &mut lines, 10, |_| {}, end, || false);
+            let done = conduct(what, &mut lines, 10, |_, _| {}, end, || false);
             assert_eq!(done, Err(Stop::Interrupted), "{order:?}");
         }
     }

@@ -27,18 +27,17 @@ impl Crew {
             processes: Vec::new(),
             lines: Vec::new(),
         };
-        match plan.tasks {
-            Tasks::Threads => crew.add_threads(plan, orders, cast.tasks().len())?,
-            Tasks::One => crew.add(plan, orders, Seats::All)?,
-            Tasks::Processes => {
-                for _ in cast.tasks() {
-                    crew.add(plan, orders, Seats::Task)?;
-                }
+        for (_, seats) in cast.workers() {
+            match (plan.tasks, seats.len()) {
+                (Tasks::One, _) => crew.add(plan, orders, Seats::All)?,
+                (Tasks::Processes, 1) => crew.add(plan, orders, Seats::Task)?,
+                (_, threads) => crew.add_threads(plan, orders, threads)?,
             }
         }
         for seat in 0..crew.lines.len() {
             if crew.lines[seat].ready().is_err() {
-                return Err(PlayError::Worker(crew.process(seat).last_words()));
+                let process = crew.process(cast.worker(seat));
+                return Err(PlayError::Worker(process.last_words()));
             }
         }
         Ok(crew)
@@ -75,7 +74,7 @@ impl Crew {
     /// Moves them into their groups.
     pub fn enter(&self, tree: &Tree) -> Result<(), PlayError> {
         for (n, process) in self.processes.iter().enumerate() {
-            tree.of_seat(n).enter(process.0.id())?;
+            tree.of_worker(n).enter(process.0.id())?;
         }
         Ok(())
     }
@@ -86,10 +85,13 @@ impl Crew {
     }
 
     /// Their lines, and what ends all processes but that of one seat.
-    pub fn parts(&mut self) -> (&mut [Line], impl Fn(Option<usize>) + use<'_>) {
+    pub fn parts<'a>(
+        &'a mut self,
+        cast: &'a Cast,
+    ) -> (&'a mut [Line], impl Fn(Option<usize>) + use<'a>) {
         let processes = &self.processes;
         let end = move |but: Option<usize>| {
-            let but = but.map(|seat| seat.min(processes.len() - 1));
+            let but = but.map(|seat| cast.worker(seat));
             let others = processes.iter().enumerate();
             others
                 .filter(|(n, _)| Some(*n) != but)
@@ -98,10 +100,9 @@ impl Crew {
         (&mut self.lines, end)
     }
 
-    /// The process of a seat.
-    pub fn process(&mut self, seat: usize) -> &mut Process {
-        let last = self.processes.len() - 1;
-        &mut self.processes[seat.min(last)]
+    /// The process of a worker.
+    pub fn process(&mut self, worker: usize) -> &mut Process {
+        &mut self.processes[worker]
     }
 }
 

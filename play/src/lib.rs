@@ -27,6 +27,7 @@ mod crew;
 pub mod disturbed;
 mod error;
 mod files;
+mod lead;
 mod leftovers;
 pub mod lists;
 pub mod machine;
@@ -37,5 +38,5 @@ mod sys;
 pub mod worker;
 
 pub use error::PlayError;
-pub use plan::{Order, Plan, Tasks};
+pub use plan::{Plan, Tasks};
 pub use play::{Killed, Played, Point, Stage, TaskPlayed};

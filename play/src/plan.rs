@@ -2,23 +2,15 @@
 
 use crate::cgroup::Limits;
 use crate::PlayError;
-use coldset_traces::{Record, Trace};
+use coldset_traces::{Order, Record, Trace};
+use std::ops::Range;
 use std::path::PathBuf;
-
-/// Order of accesses across tasks. Those of one task are always done in the trace's order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Order {
-    /// As in the trace: a task waits until the accesses before its own are done.
-    #[default]
-    Strict,
-    /// Every task at its own speed, all at once.
-    PerTask,
-}
 
 /// What a task of the trace is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tasks {
-    /// A process, in a group of its own below the limited one if there are several.
+    /// A process, or a thread of one where the trace says so; if there are several, each is in a group of its own below
+    /// the limited one.
     #[default]
     Processes,
     /// A thread of one process: one address space, one group.
@@ -49,7 +41,7 @@ pub struct Plan {
     pub tasks: Tasks,
     /// Tasks take the time that the trace has between their accesses.
     pub pace: bool,
-    /// `memory.low` of the groups of single tasks, bytes; version 2 only.
+    /// `memory.low` of the groups of single processes, bytes; version 2 only.
     pub low: Vec<(u16, u64)>,
 }
 
@@ -63,6 +55,8 @@ pub(crate) struct Cast {
     tasks: Vec<Option<u16>>,
     /// By task of the trace.
     seats: Vec<usize>,
+    /// By worker: its process, and its seats. None: all processes.
+    workers: Vec<(Option<u16>, Range<usize>)>,
 }
 
 impl Cast {
@@ -75,10 +69,18 @@ impl Cast {
         for record in trace.records() {
             occurs[usize::from(record.task())] = true;
         }
+        let numbers = trace.processes();
+        let process = |task: &u16| numbers[usize::from(*task)];
+        let tasks: Vec<u16> = (0..=u16::MAX).take(occurs.len()).collect();
+        let occurring = tasks.into_iter().filter(|&t| occurs[usize::from(t)]);
+        let mut occurring: Vec<u16> = occurring.collect();
         let several = occurs.iter().filter(|&&o| o).count();
         let wrong = |text: String| Err(PlayError::Plan(text));
-        if plan.tasks == Tasks::One && plan.order == Order::PerTask && several > 1 {
-            return wrong("--order per-task: tasks that run at once are processes or threads; leave out --tasks one".into());
+        if plan.tasks == Tasks::One && plan.order.is_at_once() && several > 1 {
+            return wrong(format!(
+                "--order {}: tasks that run at once are processes or threads; leave out --tasks one",
+                plan.order
+            ));
         }
         if plan.tasks != Tasks::One && several > TASKS_MAX {
             return wrong(format!(
@@ -91,7 +93,7 @@ impl Cast {
                     "--low {task}=...: only processes have groups of their own; leave out --tasks"
                 ));
             }
-            if occurs.get(usize::from(task)) != Some(&true) {
+            if !occurring.iter().any(|t| process(t) == task) {
                 return wrong(format!(
                     "--low names task {task}, which is not in the trace"
                 ));
@@ -100,14 +102,28 @@ impl Cast {
         let mut cast = Self {
             tasks: Vec::new(),
             seats: vec![0; occurs.len()],
+            workers: Vec::new(),
         };
         if plan.tasks == Tasks::One {
             cast.tasks.push(None);
+            cast.workers.push((None, 0..1));
             return Ok(cast);
         }
-        for (task, _) in (0..=u16::MAX).zip(&occurs).filter(|(_, &occurs)| occurs) {
-            cast.seats[usize::from(task)] = cast.tasks.len();
-            cast.tasks.push(Some(task));
+        if plan.tasks == Tasks::Processes {
+            occurring.sort_by_key(process);
+        }
+        for task in &occurring {
+            cast.seats[usize::from(*task)] = cast.tasks.len();
+            cast.tasks.push(Some(*task));
+        }
+        if plan.tasks == Tasks::Threads {
+            cast.workers.push((None, 0..cast.tasks.len()));
+            return Ok(cast);
+        }
+        for threads in occurring.chunk_by(|a, b| process(a) == process(b)) {
+            let first = cast.workers.last().map_or(0, |(_, seats)| seats.end);
+            let seats = first..first + threads.len();
+            cast.workers.push((Some(process(&threads[0])), seats));
         }
         Ok(cast)
     }
@@ -115,6 +131,16 @@ impl Cast {
     /// Tasks by seat; none: all tasks sit there.
     pub fn tasks(&self) -> &[Option<u16>] {
         &self.tasks
+    }
+
+    /// Processes by worker, and their seats; none: all processes.
+    pub fn workers(&self) -> &[(Option<u16>, Range<usize>)] {
+        &self.workers
+    }
+
+    /// The worker of a seat.
+    pub fn worker(&self, seat: usize) -> usize {
+        self.workers.partition_point(|(_, seats)| seats.end <= seat)
     }
 
     /// Who does it.

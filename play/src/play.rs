@@ -7,7 +7,7 @@ use crate::disturbed::Disturbance;
 use crate::files::Files;
 use crate::lists::{self, Lists};
 use crate::machine::{Description, NoReadAhead};
-use crate::plan::{Cast, Plan, Tasks};
+use crate::plan::{Cast, Plan};
 use crate::snapshot::Snapshot;
 use crate::worker::{Answer, Line, Orders, Seats};
 use crate::PlayError;
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 pub struct Point {
     /// Accesses done.
     pub access: u64,
+    /// The part of the work that begins here; none: the point is one of those at equal distances.
+    pub phase: Option<u32>,
     /// Since the start.
     pub time: Duration,
     /// As [`Played::counters`], without those of single tasks.
@@ -101,22 +103,27 @@ struct Watch<'a, P> {
 }
 
 impl<P: FnMut()> Watch<'_, P> {
-    /// So many more accesses have been done.
-    fn reached(&mut self, accesses: u64) {
+    /// So many more accesses have been done, and a part of the work may begin.
+    fn reached(&mut self, accesses: u64, phase: Option<u32>) {
         self.done += accesses;
+        if phase.is_some() {
+            return self.point(self.done, phase);
+        }
         let (all, points) = self.course;
-        let next = all * (self.points.len() as u64 + 1) / points;
+        let regular = self.points.iter().filter(|p| p.phase.is_none());
+        let next = all * (regular.count() as u64 + 1) / points;
         if self.done >= next.max(1) {
-            self.point(self.done);
+            self.point(self.done, None);
             (self.progress)();
         }
     }
 
-    fn point(&mut self, access: u64) {
+    fn point(&mut self, access: u64, phase: Option<u32>) {
         let time = self.started.elapsed();
         self.now = Snapshot::read(self.tree, &self.pids, self.dir);
         self.points.push(Point {
             access,
+            phase,
             time,
             counters: self.now.since(&self.before).0,
             lists: lists::read(self.tree.whole()),
@@ -141,7 +148,7 @@ impl<'a> Stage<'a> {
         }
         let cast = Cast::of(trace, plan)?;
         // That it can be made is known before anything is written to the disk.
-        drop(Tree::make(plan, cast.tasks())?);
+        drop(Tree::make(plan, &cast)?);
         Ok(Self {
             trace,
             plan,
@@ -161,7 +168,7 @@ impl<'a> Stage<'a> {
         progress: impl FnMut() + Send,
         go_on: impl FnMut() -> bool,
     ) -> Result<Played, PlayError> {
-        let tree = Tree::make(self.plan, self.cast.tasks())?;
+        let tree = Tree::make(self.plan, &self.cast)?;
         if self.cuts_files() {
             self.files.fill(self.trace)?;
         }
@@ -190,11 +197,11 @@ impl<'a> Stage<'a> {
             points: Vec::new(),
             progress,
         });
-        let reached = |accesses| {
+        let reached = |accesses, phase| {
             let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-            watch.reached(accesses);
+            watch.reached(accesses, phase);
         };
-        let (lines, end) = crew.parts();
+        let (lines, end) = crew.parts(&self.cast);
         let work = self.work();
         let what = (work.as_slice(), &self.cast, self.plan.order);
         let done = conduct(what, lines, points, reached, end, go_on);
@@ -205,10 +212,10 @@ impl<'a> Stage<'a> {
             Err(Stop::Lost(seat)) => Some(self.killed(seat, &mut crew, &tree, &before)?),
         };
         if let Some(killed) = killed {
-            watch.point(killed.after);
+            watch.point(killed.after, None);
         }
         let (mut counters, machine_wide) = watch.now.since(&before);
-        counters.extend(watch.now.of_tasks(&before, self.cast.tasks()));
+        counters.extend(watch.now.of_tasks(&before, &self.cast));
         let time = watch.points.last().map_or(Duration::ZERO, |p| p.time);
         counters.insert("time_ms".into(), time.as_millis() as u64);
         Ok(Played {
@@ -266,16 +273,14 @@ impl<'a> Stage<'a> {
         before: &Snapshot,
     ) -> Result<Killed, PlayError> {
         let alone = self.cast.tasks().len() == 1;
-        let task = match self.plan.tasks {
-            Tasks::Processes => self.cast.tasks()[seat],
-            Tasks::Threads | Tasks::One => None,
-        };
+        let worker = self.cast.worker(seat);
+        let task = self.cast.workers()[worker].0;
         let by_memory = tree.whole().kills() > before.whole.group["events_oom_kill"];
-        if by_memory && crew.process(seat).was_killed() {
+        if by_memory && crew.process(worker).was_killed() {
             let after = crew.lines.iter().map(Line::done).sum();
             return Ok(Killed { task, after });
         }
-        let words = crew.process(seat).last_words();
+        let words = crew.process(worker).last_words();
         Err(PlayError::Worker(match task {
             Some(task) if !alone => format!("task {task}: {words}"),
             _ => words,

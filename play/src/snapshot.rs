@@ -3,6 +3,7 @@
 use crate::cgroup::Tree;
 use crate::counters::Counters;
 use crate::disturbed::Disturbance;
+use crate::plan::Cast;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -18,10 +19,10 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads them. `workers`: the processes that do the accesses, by seat; `dir`: where the files are.
+    /// Reads them. `workers`: the processes that do the accesses; `dir`: where the files are.
     pub fn read(tree: &Tree, workers: &[u32], dir: &Path) -> Self {
         let mut whole = Counters::read(tree.whole(), workers[0], dir);
-        let each = tree.tasks().iter().zip(workers);
+        let each = tree.workers().iter().zip(workers);
         let tasks: Vec<_> = each
             .map(|(group, &pid)| Counters::read(group, pid, dir))
             .collect();
@@ -43,12 +44,13 @@ impl Snapshot {
     }
 
     /// What has come of each task's, by the names that the lab has for them: `task0.pgfault`.
-    pub fn of_tasks(&self, before: &Self, tasks: &[Option<u16>]) -> BTreeMap<String, u64> {
+    pub fn of_tasks(&self, before: &Self, cast: &Cast) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
         if self.tasks.len() > TASKS_COUNTED {
             return all;
         }
-        for ((now, old), task) in self.tasks.iter().zip(&before.tasks).zip(tasks) {
+        let processes = cast.workers().iter().map(|(number, _)| number);
+        for ((now, old), task) in self.tasks.iter().zip(&before.tasks).zip(processes) {
             let Some(task) = task else { continue };
             let (counters, of_machine) = now.since(old);
             let own = counters

@@ -15,6 +15,19 @@ pub struct ReplayResult {
     pub variants: IndexMap<String, IndexMap<String, CounterSummary>>,
     /// Figures of exact policies (LRU, clairvoyant) by name.
     pub bounds: IndexMap<String, Number>,
+    /// By variant: parts of the work, in the order in which they began. Empty for most traces.
+    pub phases: IndexMap<String, Vec<PhaseStart>>,
+}
+
+/// The moment at which a part of the work began.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PhaseStart {
+    /// The number that the trace gives it.
+    pub phase: u32,
+    /// Accesses done.
+    pub access: u64,
+    /// Counters by name.
+    pub counters: IndexMap<String, Number>,
 }
 
 /// `{"experiment", "scale", "seeds", "variants", "claims", "restated", "cannot", "effort", "effort_share",
@@ -79,7 +92,24 @@ pub fn replay_json(result: &ReplayResult) -> String {
         .iter()
         .map(|(name, number)| (name.clone(), number.to_json()))
         .collect();
-    pretty(&json!({"variants": variants(&result.variants), "bounds": bounds}))
+    let mut all = json!({"variants": variants(&result.variants), "bounds": bounds});
+    if result.phases.values().any(|starts| !starts.is_empty()) {
+        let of = |(variant, starts): (&String, &Vec<PhaseStart>)| {
+            let starts: Vec<Value> = starts.iter().map(PhaseStart::to_json).collect();
+            (variant.clone(), starts.into())
+        };
+        all["phases"] = result.phases.iter().map(of).collect::<Map<_, _>>().into();
+    }
+    pretty(&all)
+}
+
+impl PhaseStart {
+    fn to_json(&self) -> Value {
+        let counters = self.counters.iter();
+        let counters: Map<String, Value> =
+            counters.map(|(n, v)| (n.clone(), v.to_json())).collect();
+        json!({"phase": self.phase, "access": self.access, "counters": counters})
+    }
 }
 
 fn pretty(value: &Value) -> String {
@@ -219,9 +249,21 @@ mod tests {
         let replay = ReplayResult {
             variants: result().variants,
             bounds: IndexMap::from([("lru_misses".to_owned(), Number::Int(7))]),
+            phases: IndexMap::new(),
         };
         let value: Value = serde_json::from_str(&replay_json(&replay)).unwrap();
         assert_eq!(value["bounds"], json!({"lru_misses": 7}));
         assert_eq!(value["variants"]["before"]["ops"]["mean"], json!(100));
+        assert!(value.get("phases").is_none());
+        let start = PhaseStart {
+            phase: 3,
+            access: 40,
+            counters: IndexMap::from([("pgscan".to_owned(), Number::Int(5))]),
+        };
+        let phases = IndexMap::from([("before".to_owned(), vec![start])]);
+        let text = replay_json(&ReplayResult { phases, ..replay });
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let expected = json!([{"phase": 3, "access": 40, "counters": {"pgscan": 5}}]);
+        assert_eq!(value["phases"]["before"], expected);
     }
 }

@@ -21,7 +21,9 @@ mod text;
 
 pub use claim::{Band, Claim, Class, Condition, Direction, Figure, Measure, Published, Term};
 pub use flagging::{flag, Flagging};
-pub use json::{experiment_json, experiment_value, experiments_json, replay_json, ReplayResult};
+pub use json::{
+    experiment_json, experiment_value, experiments_json, replay_json, PhaseStart, ReplayResult,
+};
 pub use judge::{ClaimResult, Side, Skipped, Subject};
 pub use long::{series_table, values_table};
 pub use model::{

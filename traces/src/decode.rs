@@ -106,6 +106,8 @@ pub(super) struct Decoder<D> {
     anon: [Option<bool>; 256],
     access: Access,
     one_task: bool,
+    /// Threads stay tasks.
+    threads: bool,
     /// A bad line is left out.
     lenient: bool,
     tally: Tally,
@@ -117,7 +119,7 @@ pub(super) struct Decoder<D> {
     /// References given away.
     given: u64,
     steps: Steps,
-    /// Processes of tasks, as far as they are told: threads of one are one task here.
+    /// Processes of tasks, as far as they are told and their threads are one task here.
     processes: HashMap<u16, u16>,
 }
 
@@ -144,6 +146,7 @@ impl<D: Decode> Decoder<D> {
             anon: [None; 256],
             access: options.access,
             one_task: options.one_task,
+            threads: options.threads && !options.one_task,
             lenient: D::TOLERANT && !options.strict,
             tally,
             lines: 0,
@@ -322,8 +325,10 @@ impl<D: Decode> Decoder<D> {
                     remedy: super::problem::CHECK_FORMAT,
                 });
             };
-            self.processes.insert(step.task, process);
-            return Ok(());
+            if !self.threads {
+                self.processes.insert(step.task, process);
+                return Ok(());
+            }
         }
         if step.kind.is_of_file() {
             self.check_object(step.object, false)?;

@@ -46,6 +46,11 @@ impl OpKind {
         )
     }
 
+    /// Whether it is a call, `pread` or `pwrite`, that can be for several pages.
+    pub fn is_call(self) -> bool {
+        matches!(self, OpKind::Pread | OpKind::Pwrite | OpKind::WholeWrite)
+    }
+
     /// Whether the referenced object is an anonymous region (otherwise it is a file).
     pub fn is_anon(self) -> bool {
         matches!(self, OpKind::AnonWrite | OpKind::AnonRead)

@@ -68,6 +68,9 @@ pub struct TraceOptions {
     pub strict: bool,
     /// All references are those of task 0, whatever the trace says.
     pub one_task: bool,
+    /// Threads of a process stay tasks of their own ([`Trace::processes`](super::Trace::processes)). Otherwise they
+    /// are one task.
+    pub threads: bool,
 }
 
 impl Default for TraceOptions {
@@ -84,6 +87,7 @@ impl Default for TraceOptions {
             events: Vec::new(),
             strict: false,
             one_task: false,
+            threads: false,
         }
     }
 }

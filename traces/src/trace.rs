@@ -101,6 +101,39 @@ impl Trace {
         version.into_iter().chain(self.records())
     }
 
+    /// By task: the number of its process, which is the task's own unless a step says otherwise. Threads are told apart
+    /// only where they were asked for ([`TraceOptions::threads`]).
+    pub fn processes(&self) -> Vec<u16> {
+        let mut processes: Vec<u16> = (0..=u16::MAX).take(self.tasks as usize).collect();
+        for Event { step, .. } in &self.events {
+            if step.kind == StepKind::Process {
+                processes[usize::from(step.task)] = step.value as u16;
+            }
+        }
+        processes
+    }
+
+    /// The same, done by threads of process 0.
+    #[must_use]
+    pub fn of_one_process(&self) -> Trace {
+        let thread = |task| Event {
+            at: 0,
+            step: Step {
+                kind: StepKind::Process,
+                object: 0,
+                task,
+                value: 0,
+            },
+        };
+        let others = self.events.iter().copied();
+        let others = others.filter(|e| e.step.kind != StepKind::Process);
+        let tasks = (0..=u16::MAX).take(self.tasks as usize);
+        Trace {
+            events: tasks.map(thread).chain(others).collect(),
+            ..self.clone()
+        }
+    }
+
     /// The same, done by task 0.
     #[must_use]
     pub fn of_one_task(&self) -> Trace {

@@ -1,7 +1,7 @@
 //! `coldset kernel`.
 
 use super::forms::{CsvArgs, FormArgs, ReportArgs};
-use super::{OnOff, TaskArgs, TraceArgs};
+use super::{DirtyLimitsArg, OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -73,6 +73,10 @@ pub struct GuestArgs {
     /// Where flushers start: vm.dirty_background_ratio [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
     pub dirty_background_ratio: Option<u64>,
+    /// Whose dirty pages are limited and flushed together: those of the cgroup, or everybody's, as where the io
+    /// controller is not there
+    #[arg(long, value_enum, default_value = "memcg")]
+    pub dirty_limits: DirtyLimitsArg,
     /// More words of the kernel's command line, such as sysctl.vm.page-cluster=0
     #[arg(
         long,

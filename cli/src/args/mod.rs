@@ -23,10 +23,10 @@ pub use forms::FormArgs;
 pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};
-pub use tasks::{OrderArg, TaskArgs, TasksArg};
+pub use tasks::{TaskArgs, TasksArg};
 pub use top::TopArgs;
 pub use traces::{
-    AccessArg, BoundsArg, ConvertArgs, InspectArgs, MrcArgs, OnOff, PaceArg, ReplayArgs, TraceArgs,
+    AccessArg, BoundsArg, ConvertArgs, DirtyLimitsArg, InspectArgs, MrcArgs, OnOff, PaceArg, ReplayArgs, TraceArgs,
 };
 
 pub use validate::ValidateArgs;

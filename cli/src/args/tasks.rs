@@ -2,15 +2,7 @@
 
 use super::PaceArg;
 use clap::{Args, ValueEnum};
-
-/// Order of accesses across tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OrderArg {
-    /// As in the trace: a task waits until the accesses before its own are done
-    Strict,
-    /// Every task at its own speed, all at once
-    PerTask,
-}
+use coldset_lab::traces::Order;
 
 /// What a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,9 +18,10 @@ pub enum TasksArg {
 /// Tasks.
 #[derive(Args, Clone, Debug)]
 pub struct TaskArgs {
-    /// Order of accesses across tasks
-    #[arg(long, value_enum, default_value = "strict")]
-    pub order: OrderArg,
+    /// Order of accesses across tasks: strict, one at a time, as in the trace; within:N, all at once, nobody more than N
+    /// accesses ahead of the last; per-task, all at once. Threads of a process are one task when it is strict
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Strict)]
+    pub order: Order,
     /// What a task of the trace is
     #[arg(long, value_enum, default_value = "processes")]
     pub tasks: TasksArg,

@@ -2,6 +2,7 @@
 
 use super::forms::OutArgs;
 use clap::{Args, ValueEnum};
+use coldset_lab::traces::Order;
 use std::path::PathBuf;
 
 /// On or off.
@@ -20,6 +21,15 @@ pub enum PaceArg {
     Trace,
     /// None.
     None,
+}
+
+/// Whose dirty pages are limited together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DirtyLimitsArg {
+    /// Those of the cgroup.
+    Memcg,
+    /// Everybody's.
+    Host,
 }
 
 /// How reads of files are done.
@@ -163,12 +173,30 @@ pub struct ReplayArgs {
     /// Where flushers start, percent of the same; half of --dirty-ratio if it is not less [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
     pub dirty_background_ratio: Option<u64>,
+    /// Whose dirty pages are limited and flushed together: those of the cgroup, or everybody's, as where the io
+    /// controller is not there
+    #[arg(long, value_enum, default_value = "memcg")]
+    pub dirty_limits: DirtyLimitsArg,
     /// Time of accesses in seconds, linear between the points; statistics are read at each
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,
     /// Time that tasks compute or sleep between accesses, of traces that have it
     #[arg(long, value_enum, default_value = "none")]
     pub pace: PaceArg,
+    /// Order of accesses across tasks: strict, one at a time, as in the trace; within:N, all at once, nobody more than N
+    /// accesses ahead of the last; per-task, all at once. Threads of a process are one task when it is strict
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Strict, conflicts_with_all = ["clock", "own_pages", "fold_every"])]
+    pub order: Order,
+    /// CPUs of the machine, for tasks that are under way at once
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "order", value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub cpus: u64,
+    /// The trace is of a machine so much smaller than the one it stands for, as an experiment at this scale: reclaim takes
+    /// the shares of lists that it takes there, and times of flushers shrink
+    #[arg(long, value_name = "1/N", default_value = "1", allow_hyphen_values = true)]
+    pub scale: String,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
     /// Replays with phases of the statistics fold spread over its interval (2 s); means over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub fold_phases: u64,

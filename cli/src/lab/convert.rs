@@ -2,7 +2,7 @@
 
 use super::list::pretty;
 use super::reading::TraceReading;
-use super::trace::load;
+use super::trace::{load, ReadAs};
 use crate::args::ConvertArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
@@ -19,8 +19,12 @@ const LEVEL: i32 = 19;
 /// # Errors
 /// The trace cannot be read, or the file not be written.
 pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
+    let whole = ReadAs {
+        threads: true,
+        ..ReadAs::default()
+    };
     // The output may be the input: it is read to its end first.
-    let (trace, reading) = load(&args.input, &args.reading)?;
+    let (trace, reading) = load(&args.input, &args.reading, whole)?;
     let outputs = Outputs::open_json(args.json.as_deref())?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {

@@ -5,15 +5,15 @@ use super::sized;
 use crate::args::{ExportArgs, WorkArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
-use coldset_lab::experiment::Host;
+use coldset_lab::experiment::{Host, RunInput};
 use coldset_lab::export::export;
 use coldset_lab::recording::{Part, Summary};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_asked, check_params, experiment, show_pages, RunnerError, Variant,
+    check_asked, check_params, experiment, show_pages, show_scale, RunnerError, Variant,
 };
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
-use coldset_machine::SwapConfig;
+use coldset_machine::{ReadAhead, SwapConfig};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -47,7 +47,8 @@ fn surroundings(host: &Host) -> String {
     )
 }
 
-fn text(args: &ExportArgs, s: &Summary, host: &Host) -> String {
+fn text(args: &ExportArgs, written: &Written) -> String {
+    let (s, host) = (&written.summary, &written.host);
     let mut out = format!(
         "{}: {} accesses and {} steps of {} task{} in {} process{} to {} files and regions\n",
         args.out.display(),
@@ -70,17 +71,71 @@ fn text(args: &ExportArgs, s: &Summary, host: &Host) -> String {
             false => limits.join(", "),
         }
     );
+    let _ = writeln!(out, "as it ran: {}", written.as_it_ran);
     if s.stopped {
         out.push_str("stopped after the accesses asked for, before the end of the run\n");
     }
     out
 }
 
-/// Writes the work of an experiment to a file; what it has, and the machine that it ran on.
+/// The command that replays it as it ran, as far as a replay can.
+fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
+    let mut words = vec![format!("coldset lab replay {}", out.display())];
+    if let [limit] = s.limits[..] {
+        words.push(format!("--memory {limit}pages"));
+    }
+    words.push(format!("--variants {}", input.variant));
+    let swap = match &host.swap {
+        SwapConfig::None => "none".to_owned(),
+        SwapConfig::Zram { pages, algorithm } => format!("zram:{pages}pages:{algorithm}"),
+        SwapConfig::Disk { pages, device } => format!("{}:{pages}pages", device.name()),
+    };
+    words.push(format!("--swap {swap} --swappiness {}", host.swappiness));
+    if let ReadAhead::Windows { kb } = host.read_ahead {
+        words.push(format!("--read-ahead-kb {kb}"));
+    }
+    if let Some(device) = host.devices.first() {
+        words.push(format!("--device {}", device.name()));
+    }
+    if !host.memcg_writeback {
+        words.push("--dirty-limits host".into());
+    }
+    let ratios = [
+        ("ratio", host.dirty.ratio),
+        ("background-ratio", host.dirty.background_ratio),
+    ];
+    for (name, percent) in ratios {
+        words.extend(percent.map(|n| format!("--dirty-{name} {n}")));
+    }
+    let at_once = format!("--order per-task --pace trace --cpus {}", host.cpus);
+    words.push(at_once);
+    words.push(format!("--scale {}", show_scale(input.scale)));
+    let own = input.deviations.iter().map(|d| d.name);
+    let set = input.costs.were_set().iter().copied();
+    let costs = input.costs_on(&host.name);
+    for name in own.chain(set) {
+        let value = costs.get(name).expect("a row of the table");
+        words.push(format!("--cost {name}={value}"));
+    }
+    words.push("--bounds none".into());
+    words.join(" ")
+}
+
+/// What was written.
+pub struct Written {
+    /// What it has.
+    pub summary: Summary,
+    /// The machine that it ran on.
+    pub host: Host,
+    /// The command that replays it as it ran.
+    pub as_it_ran: String,
+}
+
+/// Writes the work of an experiment to a file.
 ///
 /// # Errors
 /// Unknown names, unusable values, a run that fails, a file that cannot be written.
-pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<(Summary, Host), Failure> {
+pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure> {
     let experiment = experiment(name)?;
     let variant = work.variant.as_deref().unwrap_or(experiment.after);
     let variant = Variant::parse_all(&[variant], &[])?.remove(0);
@@ -97,7 +152,7 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<(Summary, Host),
     let machine = work.machine.as_deref().unwrap_or(first).to_owned();
     let host = hosts.iter().find(|h| h.name == machine).cloned();
     let writer = PageOpsWriter::create(out, packing(out)).map_err(RunnerError::Trace)?;
-    let asked = input.asked.clone();
+    let (asked, ran) = (input.asked.clone(), input.clone());
     let part = Part {
         machine,
         most: work.accesses,
@@ -112,7 +167,12 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<(Summary, Host),
         // What is there is no whole trace.
         let _ = std::fs::remove_file(out);
     })?;
-    Ok((summary, host.unwrap_or_default()))
+    let host = host.unwrap_or_default();
+    Ok(Written {
+        as_it_ran: as_it_ran(out, &summary, &host, &ran),
+        summary,
+        host,
+    })
 }
 
 /// Runs the command.
@@ -121,9 +181,10 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<(Summary, Host),
 /// As [`write`], output that cannot be written.
 pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
     let outputs = Outputs::open_json(args.json.as_deref())?;
-    let (summary, host) = write(&args.experiment, &args.work, &args.out)?;
+    let written = write(&args.experiment, &args.work, &args.out)?;
+    let (summary, host) = (&written.summary, &written.host);
     outputs.write_text_or_json(
-        || text(args, &summary, &host),
+        || text(args, &written),
         || {
             pretty(&json!({
                 "accesses": summary.accesses,
@@ -135,7 +196,8 @@ pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
                 "stopped": summary.stopped,
                 "cpus": host.cpus,
                 "swappiness": host.swappiness,
-                "surroundings": surroundings(&host),
+                "surroundings": surroundings(host),
+                "as_it_ran": written.as_it_ran,
             }))
         },
     )?;

@@ -1,6 +1,6 @@
 //! `coldset lab inspect`.
 
-use super::trace::load;
+use super::trace::{load, ReadAs};
 use crate::args::InspectArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
@@ -42,7 +42,7 @@ fn text(all: &[Inspection]) -> String {
 /// refused, output that cannot be written.
 pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
-    let (mut trace, _) = load(&args.trace, &args.reading)?;
+    let (mut trace, _) = load(&args.trace, &args.reading, ReadAs::default())?;
     if let Some(at) = args.at {
         let all = trace.ops.len();
         if at > all as u64 {

@@ -22,7 +22,7 @@ mod trace;
 pub mod validate;
 pub mod verify;
 
-pub(crate) use trace::load_trace;
+pub(crate) use trace::{load_trace, ReadAs};
 
 use crate::args::{PlanArgs, SizeArgs};
 use coldset_lab::experiment::{Costs, Experiment};

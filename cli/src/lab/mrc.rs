@@ -2,7 +2,7 @@
 
 use super::plot::plot;
 use super::style;
-use super::trace::load;
+use super::trace::{load, ReadAs};
 use crate::args::MrcArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
@@ -47,7 +47,7 @@ fn text(args: &MrcArgs, curves: &Curves) -> String {
 /// Unknown names, unusable values, a trace that cannot be read, output that cannot be written.
 pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
-    let (trace, _) = load(&args.trace, &args.reading)?;
+    let (trace, _) = load(&args.trace, &args.reading, ReadAs::default())?;
     let sequence = Sequence::of_ops(&trace.ops).map_err(RunnerError::Bounds)?;
     plan.pages(sequence.unique().into())?;
     let outputs = Outputs::open(args.out.wanted())?;

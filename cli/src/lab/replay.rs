@@ -1,10 +1,11 @@
 //! `coldset lab replay`.
 
+use super::assign;
 use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
-use super::trace::{load_journal, load_trace};
-use crate::args::{BoundsArg, OnOff, PaceArg, ReplayArgs};
+use super::trace::{load_journal, load_trace, ReadAs};
+use crate::args::{BoundsArg, DirtyLimitsArg, OnOff, PaceArg, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
@@ -12,7 +13,7 @@ use coldset_lab::pages;
 use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER, READ_AHEAD_KB};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_survivors, parse_device, render_replay, replay_all, replay_values, replays_json,
+    check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values, replays_json,
     show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec,
     Variant, SAMPLE_POINTS,
 };
@@ -76,6 +77,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             ratio: args.dirty_ratio,
             background_ratio: args.dirty_background_ratio,
             no_periodic: false,
+            of_host: args.dirty_limits == DirtyLimitsArg::Host,
         },
         clock: args.clock.as_deref().map(Clock::parse).transpose()?,
         fold_phases: args.fold_phases,
@@ -92,6 +94,10 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .collect::<Result<_, _>>()?,
         max: Vec::new(),
         pace: args.pace == PaceArg::Trace,
+        order: args.order,
+        cpus: args.cpus,
+        scale: parse_scale(&args.scale)?,
+        costs: assign::costs(&args.cost)?,
         sample_points: 0,
     })
 }
@@ -236,7 +242,11 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
                 (0, OnOff::Off) => PageIds::default(),
                 _ => PageIds::Keep,
             };
-            let (trace, how) = load_trace(&args.trace, &args.reading, page_ids)?;
+            let read_as = ReadAs {
+                page_ids,
+                threads: args.order.is_at_once(),
+            };
+            let (trace, how) = load_trace(&args.trace, &args.reading, read_as)?;
             reading = Some(how);
             other = trace;
             &other

@@ -8,11 +8,20 @@ use coldset_lab::runner::{Progress, RunnerError};
 use coldset_lab::traces::{Access, PageIds, Reader, Source, Trace, TraceOptions};
 use std::path::Path;
 
+/// What the use of a trace asks of its reader.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ReadAs {
+    /// What becomes of page ids.
+    pub page_ids: PageIds,
+    /// Threads of a process stay tasks.
+    pub threads: bool,
+}
+
 /// Opens a trace; `-` is standard input.
 ///
 /// # Errors
 /// Whatever is wrong with the file or the options.
-fn open(path: &Path, args: &TraceArgs, page_ids: PageIds) -> Result<Reader, Failure> {
+fn open(path: &Path, args: &TraceArgs, read_as: ReadAs) -> Result<Reader, Failure> {
     let format = args.format.as_deref().map(str::parse);
     let format = format.transpose().map_err(RunnerError::Trace)?;
     let options = TraceOptions {
@@ -20,7 +29,8 @@ fn open(path: &Path, args: &TraceArgs, page_ids: PageIds) -> Result<Reader, Fail
             AccessArg::Read => Access::Read,
             AccessArg::Mapped => Access::Mapped,
         },
-        page_ids,
+        page_ids: read_as.page_ids,
+        threads: read_as.threads,
         blocks_per_page: args.blocks_per_page,
         events: args.events.clone(),
         strict: args.strict,
@@ -41,10 +51,14 @@ fn open(path: &Path, args: &TraceArgs, page_ids: PageIds) -> Result<Reader, Fail
 ///
 /// # Errors
 /// As [`open`], or anything wrong further on.
-pub fn load(path: &Path, args: &TraceArgs) -> Result<(Trace, Option<TraceReading>), Failure> {
+pub fn load(
+    path: &Path,
+    args: &TraceArgs,
+    read_as: ReadAs,
+) -> Result<(Trace, Option<TraceReading>), Failure> {
     match load_journal(path, args)? {
         Some(journal) => Ok((journal.trace, None)),
-        None => load_trace(path, args, PageIds::default())
+        None => load_trace(path, args, read_as)
             .map(|(trace, reading)| (trace, Some(reading))),
     }
 }
@@ -68,9 +82,9 @@ pub fn load_journal(path: &Path, args: &TraceArgs) -> Result<Option<Journal>, Fa
 pub fn load_trace(
     path: &Path,
     args: &TraceArgs,
-    page_ids: PageIds,
+    read_as: ReadAs,
 ) -> Result<(Trace, TraceReading), Failure> {
-    let reader = open(path, args, page_ids)?;
+    let reader = open(path, args, read_as)?;
     let (name, format, tally) = (reader.name().to_owned(), reader.format(), reader.tally());
     let mut bar: Option<Progress> = None;
     let trace = Trace::read(reader, |done, total| {

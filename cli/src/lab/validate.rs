@@ -8,7 +8,6 @@ use crate::output::{Outputs, Wanted};
 use crate::predict::{beside, nearby, Beside};
 use coldset_lab::report::{human, Align, CounterSummary, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
-use coldset_lab::traces::PageIds;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -302,7 +301,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let memory = Size::parse("memory", &args.guest.memory)?;
     let exported = exported(args)?;
     let path = exported.as_ref().map_or(args.trace.as_path(), |f| f.path());
-    let (trace, _) = load_trace(path, &args.reading, PageIds::default())?;
+    let (trace, _) = load_trace(path, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
     let outputs = Outputs::open(Wanted {
         json: args.form.json.as_deref(),

@@ -14,6 +14,8 @@ pub struct DirtySettings {
     pub background_ratio: Option<u64>,
     /// No flusher runs of its own accord (vm.dirty_writeback_centisecs = 0).
     pub no_periodic: bool,
+    /// Dirty pages of memcgs count to everybody's, as without the io controller.
+    pub of_host: bool,
 }
 
 impl DirtySettings {

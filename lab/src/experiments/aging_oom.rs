@@ -193,7 +193,8 @@ async fn filler(m: Machine, ctx: Ctx, s: Rc<Load>, region: ObjectId, pages: u32,
     }
     s.warm_at.set(ctx.now());
     let slice = pages / s.threads as u32;
-    for _ in 0..s.rounds {
+    for round in 1..=s.rounds {
+        m.phase(&ctx, round as u32);
         s.fruitless
             .set(m.world().engine.memcgs.live(s.memcg, Counter::ZeroProgress));
         let map = m.mmap(ctx.mm, region, 0, pages, MappingFlags::empty());

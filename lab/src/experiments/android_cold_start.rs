@@ -127,6 +127,7 @@ async fn user(phone: &Rc<Phone>, ctx: &Ctx, apps: Rc<Vec<App>>, rounds: u64, met
     // The published counters cover all rounds: the first one, which reads everything, included.
     meter.begin();
     for round in 0..rounds {
+        phone.machine.phase(ctx, round as u32 + 1);
         for i in 0..apps.len() {
             let over = WaitQueue::new(&phone.machine.sim);
             let ended = Rc::new(Cell::new(false));

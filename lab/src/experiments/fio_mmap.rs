@@ -95,7 +95,10 @@ async fn job(m: Machine, ctx: Ctx, s: Rc<Jobs>, map: MappingId, pages: Pages, mu
             break;
         }
         if now >= s.from {
-            s.start.get_or_init(|| Counts::of_memcg(&m, s.memcg));
+            s.start.get_or_init(|| {
+                m.phase(&ctx, 1);
+                Counts::of_memcg(&m, s.memcg)
+            });
             ops += 1;
         }
         let page = match &pages {

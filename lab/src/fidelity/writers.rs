@@ -143,6 +143,7 @@ pub fn run_writer(
             ratio: percent(95),
             background_ratio: percent(90),
             no_periodic: case.dirty_full,
+            of_host: false,
         },
         stop_at_oom: true,
         ..Host::default()

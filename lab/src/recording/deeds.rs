@@ -270,6 +270,7 @@ impl State {
                 let object = self.object(object)?;
                 self.step(StepKind::Unmap, object, task, 0)
             }
+            Deed::Phase(number) => self.step(StepKind::Phase, 0, task, number),
             Deed::Exit => {
                 self.processes.forget(&record.mm);
                 self.step(StepKind::Exit, 0, task, 0)

@@ -1,8 +1,10 @@
 //! Replaying a trace of page accesses over policy variants.
 
+mod at_once;
 pub mod clock;
 mod counters;
 pub mod inspect;
+mod lead;
 mod player;
 pub mod run;
 mod stage;
@@ -13,8 +15,9 @@ pub use inspect::{Command, LruvecDump};
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
-use crate::experiment::{Deviation, DirtySettings, Host, RunInput};
+use crate::experiment::{Costs, Deviation, DirtySettings, Host, RunInput};
 use crate::rig::Rig;
+use crate::traces::Order;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
 use coldset_machine::{MachineError, ReadAhead, SwapConfig};
@@ -79,6 +82,15 @@ pub struct ReplayOptions {
     pub max: Vec<(u16, u64)>,
     /// Tasks take the time that the trace has between their accesses.
     pub pace: bool,
+    /// Who of the tasks comes first. Where several are under way at once, there is no clock, there are no pages of the
+    /// program itself and no fold by misses: time passes as it does for them.
+    pub order: Order,
+    /// CPUs for tasks that are under way at once.
+    pub cpus: u64,
+    /// Denominator of the scale: shares of lists and times of flushers are those of a machine so many times the size.
+    pub scale: u64,
+    /// Costs of the machine.
+    pub costs: Costs,
     /// Run the invariant checks after every reclaim (slow).
     pub check: bool,
     /// Assignments `switch=value` on top of the variant.
@@ -115,6 +127,10 @@ impl ReplayOptions {
             low: Vec::new(),
             max: Vec::new(),
             pace: false,
+            order: Order::Strict,
+            cpus: 1,
+            scale: 1,
+            costs: Costs::default(),
             check: false,
             set: Vec::new(),
             series: false,
@@ -130,6 +146,8 @@ impl ReplayOptions {
     pub(crate) fn rig(&self, variant: &str, switches: Switches) -> Result<Rig, MachineError> {
         let mut input = RunInput {
             deviations: DEVIATIONS,
+            scale: self.scale,
+            costs: self.costs.clone(),
             ..RunInput::new(variant, switches)
         };
         for (name, value) in [
@@ -143,12 +161,14 @@ impl ReplayOptions {
             row.expect("a row of the table");
         }
         let host = Host {
+            cpus: self.cpus,
             swap: self.swap.clone(),
             swappiness: self.swappiness,
             read_ahead: self.read_ahead,
             devices: vec![self.device.kind],
             large_folios: self.large_folios,
             dirty: self.dirty,
+            memcg_writeback: !self.dirty.of_host,
             fold_phase: Some(self.fold_phase),
             check: self.check,
             ..Host::default()

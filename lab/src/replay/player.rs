@@ -14,7 +14,8 @@ use coldset_engine::reclaim::DebugError;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
 use coldset_machine::{
-    Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile, World,
+    Ctx, InlineClock, Machine, MachineRun, MappingFlags, MappingId, OpError, OpenFile, SwapConfig,
+    World,
 };
 
 /// The simulated process of one task of the trace.
@@ -111,11 +112,24 @@ pub struct SeriesPoint {
     pub generations: Vec<[u64; 3]>,
 }
 
+impl SeriesPoint {
+    /// Now, before this access.
+    pub(super) fn of(w: &World, limited: MemcgId, swap: &SwapConfig, access: u64) -> Self {
+        Self {
+            access,
+            counters: counters(w, limited, swap),
+            generations: w.engine.generations(limited),
+        }
+    }
+}
+
 /// What a replay writes down on its way.
 #[derive(Default)]
 pub(super) struct Records {
     pub series: Vec<SeriesPoint>,
     pub samples: Vec<(u64, Row)>,
+    /// Numbers of the parts of the work, where they begin.
+    pub phases: Vec<(u32, SeriesPoint)>,
 }
 
 /// A trace being played.
@@ -126,7 +140,7 @@ pub(super) struct Player<'a> {
     pub records: Records,
     pub(super) trace: &'a Trace,
     pub(super) options: &'a ReplayOptions,
-    pub(super) places: Places<'a>,
+    pub(super) places: Places,
     /// By task of the trace.
     pub(super) processes: Vec<Option<Process>>,
     /// How the time of its processes goes on.
@@ -145,7 +159,7 @@ pub(super) struct Player<'a> {
 }
 
 /// Most pages of one call that writes: 1 MiB, as programs do that copy.
-const WRITE_CALL_PAGES: usize = 256;
+pub(super) const WRITE_CALL_PAGES: usize = 256;
 /// Why every access has a process.
 pub(super) const PRESENT: &str = "a task of the trace";
 /// Why a miss has a view of its object, and a mapping where it needs one.
@@ -239,11 +253,8 @@ impl<'a> Player<'a> {
         w.engine.memcgs.fold();
         if self.options.series {
             let limited = self.memcgs.limited;
-            self.records.series.push(SeriesPoint {
-                access: at as u64,
-                counters: counters(&w, limited, &self.options.swap),
-                generations: w.engine.generations(limited),
-            });
+            let point = SeriesPoint::of(&w, limited, &self.options.swap, at as u64);
+            self.records.series.push(point);
         }
     }
 
@@ -349,7 +360,7 @@ impl<'a> Player<'a> {
     /// Writes of whole pages from `at` on that are one call: a trace has a line for each page, and large
     /// folios depend on how much is written at once.
     fn write_call(&self, at: usize) -> usize {
-        run_of(&self.trace.ops[at..], WRITE_CALL_PAGES)
+        run_of(self.trace.ops[at..].iter().copied(), WRITE_CALL_PAGES)
     }
 
     /// Without a clock, memcg statistics are folded whenever `fold_every` accesses have missed.
@@ -371,7 +382,7 @@ impl<'a> Player<'a> {
     pub fn inspect(&mut self, commands: &[Command]) -> Result<Vec<LruvecDump>, DebugError> {
         let process = self.processes.iter().flatten().next().expect(PRESENT);
         for &command in commands {
-            for memcg in self.memcgs.of_tasks() {
+            for memcg in self.memcgs.of_processes() {
                 inspect::command(&mut self.run, &process.ctx, memcg, command)?;
             }
         }

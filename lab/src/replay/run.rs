@@ -1,8 +1,9 @@
 //! One replay: a trace, a variant, a limit.
 
+use super::at_once;
 use super::counters::counters;
-use super::inspect::LruvecDump;
-use super::player::{Player, SeriesPoint};
+use super::inspect::{self, LruvecDump};
+use super::player::{Player, Records, SeriesPoint};
 use super::stage::Memcgs;
 use super::ReplayOptions;
 use crate::traces::Trace;
@@ -10,7 +11,7 @@ use coldset_engine::memcg::MemcgError;
 use coldset_engine::presets;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::samples::Row;
-use coldset_machine::{MachineError, OpError};
+use coldset_machine::{MachineError, MachineRun, OpError};
 
 /// Why a replay cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,8 @@ pub struct Replay {
     pub tasks: Vec<Vec<(&'static str, i64)>>,
     /// Points on the way.
     pub series: Vec<SeriesPoint>,
+    /// Where parts of the work begin, with their numbers.
+    pub phases: Vec<(u32, SeriesPoint)>,
     /// Samples over the whole machine, if asked for: accesses done, values of
     /// [`coldset_machine::samples::SAMPLED`].
     pub samples: Vec<(u64, Row)>,
@@ -97,17 +100,21 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
         return Err(ReplayError::Limit(o.memory));
     }
     let mut limited_tasks = o.low.iter().chain(&o.max);
-    if let Some(&(task, _)) = limited_tasks.find(|(t, _)| u32::from(*t) >= trace.tasks) {
+    let processes = trace.processes();
+    if let Some(&(task, _)) = limited_tasks.find(|(t, _)| !processes.contains(t)) {
         return Err(ReplayError::Task(task, trace.tasks));
     }
     let run = o.rig(variant, switches)?.into_run();
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
-    let mut player = Player::new(run, memcgs, trace, o);
-    let killed = match player.play() {
-        Ok(()) => None,
-        Err((access, OpError::NoMemory)) => Some(access),
-        Err((access, error)) => {
+    let end = match o.order.is_at_once() {
+        true => at_once(run, memcgs, trace, o),
+        false => in_order(run, memcgs, trace, o)?,
+    };
+    let killed = match end.failed {
+        None => None,
+        Some((access, OpError::NoMemory)) => Some(access),
+        Some((access, error)) => {
             return Err(ReplayError::Op {
                 access,
                 error,
@@ -115,42 +122,90 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
             })
         }
     };
-    let lruvecs = match o.inspect {
-        true => player.inspect(&o.commands)?,
-        false => Vec::new(),
-    };
     Ok(Replay {
         killed,
-        ..result(player, trace, o, lruvecs)
+        ..result(end, trace, o)
     })
 }
 
-/// What a replay that has been played came to.
-fn result(
-    player: Player<'_>,
+/// A trace that has been played.
+struct End {
+    run: MachineRun,
+    memcgs: Memcgs,
+    records: Records,
+    /// Accesses done before one that failed, and why it did.
+    failed: Option<(usize, OpError)>,
+    lruvecs: Vec<LruvecDump>,
+    time: u64,
+}
+
+/// One access after the other.
+fn in_order(
+    run: MachineRun,
+    memcgs: Memcgs,
     trace: &Trace,
     o: &ReplayOptions,
-    lruvecs: Vec<LruvecDump>,
-) -> Replay {
+) -> Result<End, ReplayError> {
+    let mut player = Player::new(run, memcgs, trace, o);
+    let failed = player.play().err();
+    let only_memory = matches!(failed, None | Some((_, OpError::NoMemory)));
+    let lruvecs = match o.inspect && only_memory {
+        true => player.inspect(&o.commands)?,
+        false => Vec::new(),
+    };
     let time = player.contexts().map(coldset_machine::Ctx::now).max();
-    let w = player.run.machine.world();
-    let memcgs = &player.memcgs;
-    let mut samples = player.records.samples;
+    Ok(End {
+        time: time.unwrap_or(0),
+        run: player.run,
+        memcgs: player.memcgs,
+        records: player.records,
+        failed,
+        lruvecs,
+    })
+}
+
+/// Several tasks at a time.
+fn at_once(run: MachineRun, memcgs: Memcgs, trace: &Trace, o: &ReplayOptions) -> End {
+    let played = at_once::play(run, &memcgs, trace, o);
+    let lruvecs = match o.inspect {
+        true => inspect::dump(&played.run.machine.world()),
+        false => Vec::new(),
+    };
+    End {
+        time: played.run.executor.now(),
+        run: played.run,
+        memcgs,
+        records: Records {
+            samples: played.samples,
+            phases: played.phases,
+            ..Records::default()
+        },
+        failed: played.failed,
+        lruvecs,
+    }
+}
+
+/// What a replay that has been played came to.
+fn result(end: End, trace: &Trace, o: &ReplayOptions) -> Replay {
+    let w = end.run.machine.world();
+    let memcgs = &end.memcgs;
+    let mut samples = end.records.samples;
     if o.sample_points > 0 {
         let end = trace.ops.len() as u64;
         samples.retain(|s| s.0 < end);
         samples.push((end, w.sample()));
     }
     let told_apart = memcgs.apart && memcgs.by_task().len() <= TASKS_COUNTED;
-    let tasks = memcgs.of_tasks().filter(|_| told_apart);
+    let tasks = memcgs.of_processes().filter(|_| told_apart);
     Replay {
         counters: counters(&w, memcgs.limited, &o.swap),
         tasks: tasks.map(|m| counters(&w, m, &o.swap)).collect(),
-        series: player.records.series,
+        series: end.records.series,
+        phases: end.records.phases,
         samples,
         generations: w.engine.generations(memcgs.limited),
-        time: time.unwrap_or(0),
+        time: end.time,
         killed: None,
-        lruvecs,
+        lruvecs: end.lruvecs,
     }
 }

@@ -5,13 +5,16 @@ use crate::traces::{ObjectInfo, Trace};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::{Machine, MappingFlags, MappingId};
+use std::collections::btree_map::{BTreeMap, Entry};
 
-/// The limited memcg, and one below it for each task if they are to be told apart.
+/// The limited memcg, and one below it for each process if they are to be told apart.
 pub(super) struct Memcgs {
     pub limited: MemcgId,
     /// By task of the trace; none: the task does not occur.
     of_task: Vec<Option<MemcgId>>,
-    /// Every task has its own.
+    /// In the order of their first tasks.
+    of_process: Vec<MemcgId>,
+    /// Every process has its own.
     pub apart: bool,
 }
 
@@ -24,16 +27,26 @@ impl Memcgs {
         tree.set_max(limited, CounterKind::Memory, o.memory)?;
         let named = || o.low.iter().chain(&o.max);
         let present = present(trace, named().map(|&(task, _)| task));
-        let apart = present.len() > 1 || named().next().is_some();
-        let mut of_task = Vec::new();
-        for present in present {
+        let processes = trace.processes();
+        let several = processes.windows(2).any(|two| two[0] != two[1]);
+        let apart = several || named().next().is_some();
+        let (mut of_task, mut all) = (Vec::new(), vec![limited]);
+        let mut of_process = BTreeMap::new();
+        for (present, process) in present.into_iter().zip(processes) {
             of_task.push(match (present, apart) {
                 (false, _) => None,
                 (true, false) => Some(limited),
-                (true, true) => Some(w.engine.memcg_create(limited)?),
+                (true, true) => Some(match of_process.entry(process) {
+                    Entry::Occupied(there) => *there.get(),
+                    Entry::Vacant(new) => {
+                        let memcg = w.engine.memcg_create(limited)?;
+                        all.push(memcg);
+                        *new.insert(memcg)
+                    }
+                }),
             });
         }
-        let of = |task: u16| of_task[usize::from(task)].expect("named");
+        let of = |task: u16| of_process[&task];
         let tree = &mut w.engine.memcgs;
         for &(task, pages) in &o.low {
             tree.set_low(of(task), pages)?;
@@ -44,6 +57,10 @@ impl Memcgs {
         Ok(Self {
             limited,
             of_task,
+            of_process: match apart {
+                true => all.split_off(1),
+                false => all,
+            },
             apart,
         })
     }
@@ -53,8 +70,9 @@ impl Memcgs {
         &self.of_task
     }
 
-    pub fn of_tasks(&self) -> impl Iterator<Item = MemcgId> + '_ {
-        self.of_task.iter().flatten().copied()
+    /// Each of them once.
+    pub fn of_processes(&self) -> impl Iterator<Item = MemcgId> + '_ {
+        self.of_process.iter().copied()
     }
 }
 
@@ -81,16 +99,16 @@ fn present(trace: &Trace, named: impl Iterator<Item = u16>) -> Vec<bool> {
 }
 
 /// Objects and mappings of a replay. Mappings are made when they are first used.
-pub(super) struct Places<'a> {
-    objects: &'a [ObjectInfo],
+pub(super) struct Places {
+    objects: Vec<ObjectInfo>,
     /// What the objects are called in the machine.
     pub ids: Vec<ObjectId>,
     /// Entries that may still be arrays.
     whole: u64,
 }
 
-impl<'a> Places<'a> {
-    pub fn create(machine: &Machine, trace: &'a Trace) -> Self {
+impl Places {
+    pub fn create(machine: &Machine, trace: &Trace) -> Self {
         let create = |info: &ObjectInfo| match (info.is_anon, is_whole(info)) {
             (true, true) => machine.create_anon(info.pages),
             (true, false) => machine.create_scattered_anon(info.pages),
@@ -98,7 +116,7 @@ impl<'a> Places<'a> {
             (false, false) => machine.create_scattered_file(0, info.pages),
         };
         Self {
-            objects: &trace.objects,
+            objects: trace.objects.clone(),
             ids: trace.objects.iter().map(create).collect(),
             whole: WHOLE * trace.ops.len() as u64 + (1 << 20),
         }

@@ -1,6 +1,6 @@
 //! Plays what a trace has between its accesses.
 
-use super::player::{Player, Process};
+use super::player::{Player, Process, SeriesPoint};
 use crate::traces::{self, Op, OpKind, Step, StepKind};
 use coldset_machine::sim::TimeClass;
 use coldset_machine::{Advice, OpError};
@@ -22,14 +22,14 @@ impl Player<'_> {
             let step = event.step;
             let done = match step.kind {
                 StepKind::Call => self.call(at, step.value as usize),
-                _ => self.step(step).map(|()| 0),
+                _ => self.step(step, at as u64).map(|()| 0),
             };
             at += done.map_err(|e| (at, e))?;
         }
         Ok(at)
     }
 
-    fn step(&mut self, step: Step) -> Result<(), OpError> {
+    fn step(&mut self, step: Step, access: u64) -> Result<(), OpError> {
         let task = usize::from(step.task);
         let Some(process) = self.processes[task].as_mut() else {
             return Ok(());
@@ -72,9 +72,13 @@ impl Player<'_> {
                 let until = ctx.now() + u64::from(step.value);
                 run.run_inline(ctx, ctx.sleep_until(TimeClass::Idle, until));
             }
-            // Numbers of phases are for who plays on a kernel; processes and the version concern the reader.
+            StepKind::Phase => {
+                let (w, limited) = (machine.world(), self.memcgs.limited);
+                let point = SeriesPoint::of(&w, limited, &self.options.swap, access);
+                self.records.phases.push((step.value, point));
+            }
+            // Processes and the version concern the reader.
             StepKind::Think
-            | StepKind::Phase
             | StepKind::Process
             | StepKind::Call
             | StepKind::Version => {}
@@ -88,10 +92,9 @@ impl Player<'_> {
         let Some(&first) = ops.first() else {
             return Ok(0);
         };
-        let pages = run_of(ops, most);
-        match first.kind {
-            OpKind::Pread | OpKind::Pwrite | OpKind::WholeWrite => {}
-            _ => return Ok(0),
+        let pages = run_of(ops.iter().copied(), most);
+        if !first.kind.is_call() {
+            return Ok(0);
         }
         let process = self.processes[usize::from(first.task)].as_mut();
         let process = process.expect(super::player::PRESENT);
@@ -118,18 +121,19 @@ impl Player<'_> {
 }
 
 /// How many of the first accesses are alike, to pages one after the other.
-pub(super) fn run_of(ops: &[Op], most: usize) -> usize {
-    let Some(first) = ops.first() else {
+pub(super) fn run_of(ops: impl Iterator<Item = Op>, most: usize) -> usize {
+    let mut ops = ops.peekable();
+    let Some(first) = ops.peek().copied() else {
         return 0;
     };
-    let next = |&(n, op): &(usize, &Op)| {
+    let next = |&(n, op): &(usize, Op)| {
         (op.kind, op.object, op.task) == (first.kind, first.object, first.task)
             && op.page == first.page.wrapping_add(n as u32)
     };
-    ops.iter().take(most).enumerate().take_while(next).count()
+    ops.take(most).enumerate().take_while(next).count()
 }
 
-fn advice_of(advice: traces::Advice) -> Advice {
+pub(super) fn advice_of(advice: traces::Advice) -> Advice {
     match advice {
         traces::Advice::Normal => Advice::Normal,
         traces::Advice::Random => Advice::Random,

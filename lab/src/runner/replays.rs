@@ -4,16 +4,17 @@ use super::evictable::Evictable;
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
 use crate::charts::CurveLine;
-use crate::experiment::DirtySettings;
+use crate::experiment::{Costs, DirtySettings};
 use crate::replay::{
-    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions, MEMORY_MIN,
+    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions, SeriesPoint,
+    MEMORY_MIN,
 };
 use crate::runner::Progress;
-use crate::traces::Trace;
+use crate::traces::{Order, Trace};
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::samples::SAMPLED;
 use coldset_machine::{OpError, ReadAhead, SwapConfig};
-use coldset_report::{CounterSummary, Number, ReplayResult};
+use coldset_report::{CounterSummary, Number, PhaseStart, ReplayResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -56,6 +57,14 @@ pub struct ReplayPlan {
     pub clock: Option<Clock>,
     /// Tasks take the time that the trace has between their accesses.
     pub pace: bool,
+    /// Who of the tasks comes first.
+    pub order: Order,
+    /// CPUs for tasks that are under way at once.
+    pub cpus: u64,
+    /// Denominator of the scale.
+    pub scale: u64,
+    /// Costs of the machine.
+    pub costs: Costs,
     /// Replays with phases of the statistics fold spread over its interval.
     pub fold_phases: u64,
     /// Without a clock: misses from fold to fold, a share is one of the limit; none: limit/8.
@@ -118,6 +127,10 @@ impl ReplayPlan {
             low: Vec::new(),
             max: Vec::new(),
             pace: false,
+            order: Order::Strict,
+            cpus: 1,
+            scale: 1,
+            costs: Costs::default(),
             sample_points: 0,
         }
     }
@@ -187,6 +200,10 @@ impl ReplayPlan {
         o.max = self.max.iter().map(pages).collect();
         o.set.clone_from(&variant.set);
         o.pace = self.pace;
+        o.order = self.order;
+        o.cpus = self.cpus;
+        o.scale = self.scale;
+        o.costs = self.costs.clone();
         // The first phase is as good as any.
         o.sample_points = if phase == 0 { self.sample_points } else { 0 };
         o
@@ -287,7 +304,7 @@ pub fn replay_all(
         let options = plan.options(memory.pages, &swap, variant, phase);
         let done = replay(trace, &variant.preset, &options);
         progress.step();
-        done.map(|r| (counters(trace, &r), series(&r)))
+        done.map(|r| Ran::of(trace, &r))
             .map_err(|error| RunnerError::Replay {
                 variant: variant.label.clone(),
                 error,
@@ -317,7 +334,8 @@ pub fn replay_all(
             let variants = of_variant()
                 .map(|(v, runs)| (label(v), summary(runs)))
                 .collect();
-            let series = of_variant().map(|(v, runs)| (label(v), runs[0].1.clone()));
+            let series = of_variant().map(|(v, runs)| (label(v), runs[0].series.clone()));
+            let phases = of_variant().map(|(v, runs)| (label(v), runs[0].phases.clone()));
             ReplayTable {
                 memory,
                 swap: swap.clone(),
@@ -325,6 +343,7 @@ pub fn replay_all(
                 curves: curves.clone(),
                 result: ReplayResult {
                     variants,
+                    phases: phases.collect(),
                     bounds: evictable.bounds(
                         trace,
                         sequence.as_ref(),
@@ -422,16 +441,45 @@ fn series(replay: &Replay) -> Series {
         .collect()
 }
 
+/// What is kept of a replay.
+#[derive(Clone)]
+struct Ran {
+    counters: IndexMap<String, Number>,
+    series: Series,
+    phases: Vec<PhaseStart>,
+}
+
+impl Ran {
+    fn of(trace: &Trace, replay: &Replay) -> Self {
+        let phase = |(phase, point): &(u32, SeriesPoint)| {
+            let counters = point.counters.iter();
+            PhaseStart {
+                phase: *phase,
+                access: point.access,
+                counters: counters
+                    .map(|&(name, value)| (name.to_owned(), number(value)))
+                    .collect(),
+            }
+        };
+        Self {
+            counters: counters(trace, replay),
+            series: series(replay),
+            phases: replay.phases.iter().map(phase).collect(),
+        }
+    }
+}
+
 /// Mean and spread over the phases.
-fn summary(runs: &[(IndexMap<String, Number>, Series)]) -> IndexMap<String, CounterSummary> {
-    let Some((first, _)) = runs.first() else {
+fn summary(runs: &[Ran]) -> IndexMap<String, CounterSummary> {
+    let Some(first) = runs.first() else {
         return IndexMap::new();
     };
     first
+        .counters
         .keys()
         .filter_map(|name| {
             let per_seed: Vec<Number> =
-                runs.iter().filter_map(|r| r.0.get(name).copied()).collect();
+                runs.iter().filter_map(|r| r.counters.get(name).copied()).collect();
             Some((name.clone(), CounterSummary::of(per_seed)?))
         })
         .collect()

@@ -228,6 +228,7 @@ mod tests {
                     .iter()
                     .map(|(n, v)| ((*n).to_owned(), Number::Int(*v)))
                     .collect(),
+                phases: IndexMap::new(),
             },
         }
     }

@@ -1,49 +1,50 @@
 //! The groups of a run: the limited one, and one below it for each task, as a replay of the lab has them.
 
 use super::{write, Cgroup, Limits, Version};
-use crate::plan::{Plan, Tasks};
+use crate::plan::{Cast, Plan, Tasks};
 use crate::PlayError;
 use std::path::PathBuf;
 
 /// Groups of a run, which go with it. Those below go first.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// By seat; none: all are in the whole.
-    tasks: Vec<Cgroup>,
+    /// By worker; none: all are in the whole.
+    workers: Vec<Cgroup>,
     /// A group of somebody else's in which we have allowed groups to have memory of their own.
     _allowed: Option<Allowed>,
     whole: Cgroup,
 }
 
 impl Tree {
-    /// As the plan has it, for tasks by seat. Processes have groups of their own if there are several, or if
+    /// As the plan has it, for processes by worker. They have groups of their own if there are several, or if
     /// protection is given to one.
     ///
     /// # Errors
     /// Groups that cannot be made, or values that the kernel does not take.
-    pub fn make(plan: &Plan, tasks: &[Option<u16>]) -> Result<Self, PlayError> {
+    pub fn make(plan: &Plan, cast: &Cast) -> Result<Self, PlayError> {
         let whole = match &plan.cgroup {
             Some(path) => Cgroup::at(path)?,
             None => Cgroup::create()?,
         };
         whole.limit(plan.limits)?;
         let mut tree = Self {
-            tasks: Vec::new(),
+            workers: Vec::new(),
             _allowed: None,
             whole,
         };
-        if plan.tasks != Tasks::Processes || (tasks.len() == 1 && plan.low.is_empty()) {
+        let processes = cast.workers();
+        if plan.tasks != Tasks::Processes || (processes.len() == 1 && plan.low.is_empty()) {
             return Ok(tree);
         }
         tree._allowed = Allowed::below(&tree.whole)?;
-        for task in tasks.iter().flatten() {
-            let group = tree.whole.below(&format!("task-{task}"))?;
-            let low = plan.low.iter().rfind(|(t, _)| t == task);
+        for number in processes.iter().filter_map(|(number, _)| *number) {
+            let group = tree.whole.below(&format!("task-{number}"))?;
+            let low = plan.low.iter().rfind(|(t, _)| *t == number);
             group.limit(Limits {
                 low: low.map(|&(_, bytes)| bytes),
                 ..Limits::default()
             })?;
-            tree.tasks.push(group);
+            tree.workers.push(group);
         }
         if plan.cgroup.is_none() {
             tree.give_back();
@@ -72,14 +73,14 @@ impl Tree {
         &self.whole
     }
 
-    /// The groups below it, by seat. None: all are in the whole.
-    pub fn tasks(&self) -> &[Cgroup] {
-        &self.tasks
+    /// The groups below it, by worker. None: all are in the whole.
+    pub fn workers(&self) -> &[Cgroup] {
+        &self.workers
     }
 
-    /// Where the process of a seat belongs.
-    pub fn of_seat(&self, seat: usize) -> &Cgroup {
-        self.tasks.get(seat).unwrap_or(&self.whole)
+    /// Where the process of a worker belongs.
+    pub fn of_worker(&self, worker: usize) -> &Cgroup {
+        self.workers.get(worker).unwrap_or(&self.whole)
     }
 }
 

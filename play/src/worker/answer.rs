@@ -5,13 +5,39 @@ use hdrhistogram::Histogram;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-/// Kinds of accesses.
-pub const KINDS: usize = OpKind::ALL.len();
+/// What is timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timed {
+    /// An access; of several pages in one call the first, and nothing for the others.
+    Access(OpKind),
+    /// `fsync`.
+    Fsync,
+}
 
-/// How long the accesses of one kind took, ns.
+/// How many there are.
+const KINDS: usize = OpKind::ALL.len() + 1;
+
+impl Timed {
+    /// All of them, in the order of an [`Answer`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        OpKind::ALL
+            .into_iter()
+            .map(Self::Access)
+            .chain([Self::Fsync])
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Self::Access(kind) => kind as usize,
+            Self::Fsync => OpKind::ALL.len(),
+        }
+    }
+}
+
+/// How long what is of one kind took, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Latency {
-    /// Accesses.
+    /// How often.
     pub count: u64,
     /// All together.
     pub sum: u64,
@@ -50,9 +76,10 @@ impl Latencies {
     }
 
     #[inline]
-    pub fn add(&mut self, kind: OpKind, ns: u64) {
-        self.by_kind[kind as usize].saturating_record(ns);
-        self.sums[kind as usize] += ns;
+    pub fn add(&mut self, what: Timed, ns: u64) {
+        let kind = what.index();
+        self.by_kind[kind].saturating_record(ns);
+        self.sums[kind] += ns;
     }
 
     fn merge(&mut self, report: &Report) {
@@ -141,11 +168,22 @@ pub(super) fn read_number(input: &mut impl Read) -> io::Result<u64> {
 pub struct Answer {
     /// Accesses done.
     pub done: u64,
-    /// By the number of their kind.
-    pub latencies: [Latency; KINDS],
+    /// In the order of [`Timed::all`].
+    latencies: [Latency; KINDS],
 }
 
 impl Answer {
+    /// How long it took, of what occurred.
+    pub fn latencies(&self) -> impl Iterator<Item = (Timed, Latency)> + '_ {
+        let each = Timed::all().zip(self.latencies);
+        each.filter(|(_, latency)| latency.count > 0)
+    }
+
+    /// How long what is of this kind took.
+    pub fn latency(&self, what: Timed) -> Latency {
+        self.latencies[what.index()]
+    }
+
     /// Of all these: quantiles are those of all their accesses.
     pub(crate) fn of<'a>(reports: impl Iterator<Item = &'a Report>) -> Self {
         let mut all = Latencies::new();
@@ -179,8 +217,9 @@ mod tests {
                 (i / 2 % 2) as usize
             };
             let ns = [300 + i % 50, 90_000 + 7 * i, LONGEST * 2][part];
-            whole.add(kind, ns);
-            parts[part].add(kind, ns);
+            let what = Timed::Access(kind);
+            whole.add(what, ns);
+            parts[part].add(what, ns);
         }
         let reports = parts.map(|part| {
             let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ mod orders;
 mod serve;
 mod views;
 
-pub use answer::{Answer, Latency, KINDS};
+pub use answer::{Answer, Latency, Timed};
 pub use control::Control;
 pub(crate) use line::Line;
 pub use orders::{Orders, Seats};
@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(read_number(&mut out).unwrap(), 100);
             let answer = Answer::of([Report::read(&mut out).unwrap()].iter());
             assert_eq!(answer.done, 1000);
-            let counted: u64 = answer.latencies.iter().map(|l| l.count).sum();
+            let counted: u64 = answer.latencies().map(|(_, l)| l.count).sum();
             assert_eq!(counted, 1000);
         }
     }

@@ -1,6 +1,6 @@
 //! What comes through a worker's input is done.
 
-use super::answer::Latencies;
+use super::answer::{Latencies, Timed};
 use super::Control;
 use coldset_traces::{Op, Record, StepKind};
 use std::io::{self, BufWriter, Read, Write};
@@ -37,7 +37,7 @@ pub(crate) fn serve(
                 (Some(Record::Access(op)), _) => {
                     act(Record::Access(op)).map_err(failed)?;
                     let now = Instant::now();
-                    latencies.add(op.kind, (now - before).as_nanos() as u64);
+                    latencies.add(Timed::Access(op.kind), (now - before).as_nanos() as u64);
                     before = now;
                     done += 1;
                     continue;
@@ -48,7 +48,11 @@ pub(crate) fn serve(
                         StepKind::Think => sleep(Duration::from_nanos(step.value.into())),
                         _ => act(Record::Step(step)).map_err(failed)?,
                     }
-                    before = Instant::now();
+                    let now = Instant::now();
+                    if step.kind == StepKind::Fsync {
+                        latencies.add(Timed::Fsync, (now - before).as_nanos() as u64);
+                    }
+                    before = now;
                     continue;
                 }
                 (None, Some(Control::Sync)) => output.write_all(&done.to_le_bytes()),
@@ -123,7 +127,7 @@ mod tests {
         assert_eq!(read_number(&mut out).unwrap(), 0, "ready");
         assert_eq!(read_number(&mut out).unwrap(), 1);
         let report = Report::read(&mut out).unwrap();
-        let latency = Answer::of([&report].into_iter()).latencies[OpKind::Pread as usize];
+        let latency = Answer::of([&report].into_iter()).latency(Timed::Access(OpKind::Pread));
         assert_eq!((report.done, latency.count), (2, 2));
         assert!(report.busy() < pause, "{latency:?}");
         assert!(out.is_empty());

@@ -184,25 +184,13 @@ pub fn lab_replay(
     let plan = || -> Result<_, RunnerError> {
         let memory = memory.iter().map(|t| Size::parse("memory", t));
         let plan = ReplayPlan {
-            variants: Variant::parse_all(&variants, &switches)?,
             memory: memory.collect::<Result<_, _>>()?,
             kernel_memory,
-            own_pages: 0,
             swap: swap.map(SwapSpec::parse).transpose()?,
             swappiness,
-            fault_around: 1,
-            read_ahead: Default::default(),
-            device: Default::default(),
-            large_folios: 0,
-            dirty: Default::default(),
-            clock: None,
-            fold_phases: 1,
-            fold_every: None,
             bounds,
-            low: Vec::new(),
-            pace: false,
-            max: Vec::new(),
             sample_points: SAMPLE_POINTS,
+            ..ReplayPlan::new(Variant::parse_all(&variants, &switches)?, Size::Pages(0))
         };
         let format = format.map(str::parse).transpose()?;
         Ok((plan, format))

@@ -51,6 +51,17 @@ fn steps_keep_their_places_and_threads_are_one_task() {
     ];
     assert_eq!(trace.events, expected);
     assert_eq!((trace.tasks, trace.objects.len()), (10, 5));
+    let apart = TraceOptions {
+        threads: true,
+        ..TraceOptions::default()
+    };
+    let threads = sound(&content, Format::PageOps, &apart);
+    assert_eq!(threads.ops, [first, second]);
+    assert_eq!(threads.events.len(), 5);
+    let mut processes: Vec<u16> = (0..10).collect();
+    (processes[7], processes[8]) = (2, 2);
+    assert_eq!(threads.processes(), processes);
+    assert_eq!(threads.of_one_process().processes(), [0; 10]);
     let again: Vec<u8> = trace.file_records().flat_map(|r| r.to_bytes()).collect();
     assert_eq!(
         sound(&again, Format::PageOps, &TraceOptions::default()),

@@ -178,8 +178,10 @@ async fn client(s: Rc<Server>, ctx: Ctx, number: u64, threads: u64, mut draw: St
                 return Ok(());
             }
             if begin >= from {
-                s.start
-                    .get_or_init(|| Counts::of_memcg(&s.machine, s.memcg));
+                s.start.get_or_init(|| {
+                    s.machine.phase(&ctx, 1);
+                    Counts::of_memcg(&s.machine, s.memcg)
+                });
             }
             s.transaction(&ctx, number, &mut draw).await?;
             let end = ctx.now();

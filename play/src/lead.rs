@@ -1,0 +1,156 @@
+//! When tasks that play at once begin, and how far they may be ahead of each other.
+
+use coldset_traces::BEGINNING;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Where feeders are, and those who wait for others.
+pub(crate) struct Lead {
+    /// How many accesses of the trace somebody may be ahead; none: any number.
+    most: Option<u64>,
+    course: Mutex<Course>,
+    moved: Condvar,
+}
+
+/// How far the feeders are.
+struct Course {
+    /// By feeder: the number of its next access in the trace; the greatest number at its end.
+    next: Vec<u64>,
+    /// Accesses done, of all.
+    done: u64,
+}
+
+/// A place among the feeders, left when it is dropped.
+pub(crate) struct Runner<'a> {
+    lead: &'a Lead,
+    number: usize,
+}
+
+impl Lead {
+    /// Of feeders whose first accesses are these.
+    pub fn new(most: Option<u64>, first: Vec<u64>) -> Self {
+        Self {
+            most,
+            course: Mutex::new(Course {
+                next: first,
+                done: 0,
+            }),
+            moved: Condvar::new(),
+        }
+    }
+
+    /// The place of a feeder.
+    pub fn runner(&self, number: usize) -> Runner<'_> {
+        Runner { lead: self, number }
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrive(&self, number: usize, access: u64) -> MutexGuard<'_, Course> {
+        let mut course = self.course();
+        let before = std::mem::replace(&mut course.next[number], access);
+        if before != access {
+            self.moved.notify_all();
+        }
+        course
+    }
+}
+
+impl Runner<'_> {
+    /// Accesses that are done without looking round: an eighth of the lead, so that it is hardly shorter for it. Where
+    /// there is no bound on it, others may wait to begin.
+    pub fn span(&self) -> u64 {
+        self.lead.most.unwrap_or(BEGINNING).div_ceil(8)
+    }
+
+    /// It begins with this access, when the accesses before it have been done ([`BEGINNING`]). They are all of tasks that
+    /// began before, so that nobody waits for ever.
+    pub fn begin(&self, first: u64) {
+        let waits = |course: &mut Course| {
+            // Who has ended early does no more.
+            let others = course.next.iter().any(|&n| n < first);
+            course.done + BEGINNING < first && others
+        };
+        let lead = self.lead;
+        drop(lead.moved.wait_while(lead.course(), waits));
+    }
+
+    /// It comes to the access `from`, and waits while `to`, which it goes on to, is too far ahead.
+    pub fn reach(&self, from: u64, to: u64) {
+        let lead = self.lead;
+        let course = lead.arrive(self.number, from);
+        let Some(most) = lead.most else { return };
+        let ahead = |course: &mut Course| {
+            let last = course.next.iter().copied().min().unwrap_or(u64::MAX);
+            to > last.saturating_add(most)
+        };
+        drop(lead.moved.wait_while(course, ahead));
+    }
+
+    /// It has done so many more accesses.
+    pub fn did(&self, accesses: u64) {
+        self.lead.course().done += accesses;
+        self.lead.moved.notify_all();
+    }
+}
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        drop(self.lead.arrive(self.number, u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::thread;
+
+    #[test]
+    fn a_task_begins_when_the_accesses_before_its_first_are_done() {
+        const FIRST: u64 = BEGINNING + 5;
+        let lead = Lead::new(None, vec![0, FIRST]);
+        let begun = AtomicU64::new(0);
+        let (all, at) = (&lead, &begun);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                all.runner(1).begin(FIRST);
+                at.store(all.course().done, SeqCst);
+            });
+            let first = all.runner(0);
+            for access in 0..5 {
+                first.reach(access, access);
+                assert_eq!(at.load(SeqCst), 0);
+                first.did(1);
+            }
+        });
+        assert_eq!(begun.load(SeqCst), 5);
+        // One that ends early is not waited for.
+        let lead = Lead::new(None, vec![0, FIRST]);
+        drop(lead.runner(0));
+        lead.runner(1).begin(FIRST);
+    }
+
+    #[test]
+    fn nobody_is_further_ahead_than_allowed() {
+        const MOST: u64 = 10;
+        let lead = Lead::new(Some(MOST), vec![0, 1, 2]);
+        let at = [0, 1, 2].map(AtomicU64::new);
+        let (lead, at) = (&lead, &at);
+        thread::scope(|scope| {
+            for who in 0..3u64 {
+                scope.spawn(move || {
+                    let runner = lead.runner(who as usize);
+                    for access in (who..3000).step_by(3) {
+                        at[who as usize].store(access, SeqCst);
+                        runner.reach(access, access);
+                        let last = at.iter().map(|a| a.load(SeqCst)).min().unwrap();
+                        assert!(access <= last + MOST, "{access} and {last}");
+                    }
+                    at[who as usize].store(u64::MAX - MOST, SeqCst);
+                });
+            }
+        });
+    }
+}
