@@ -175,7 +175,12 @@ fn converted_it_is_the_same() {
     let (old, new) = (fs::read(&trace).unwrap(), fs::read(&again).unwrap());
     assert_eq!(old[..8], [42, 0, 0, 0, 2, 0, 0, 0]);
     assert_eq!(new[..8], old[..8]);
-    assert!(new == old, "another file: {} for {} bytes", new.len(), old.len());
+    assert!(
+        new == old,
+        "another file: {} for {} bytes",
+        new.len(),
+        old.len()
+    );
     assert!(said["references"].as_u64().unwrap() >= 20_000);
 }
 

@@ -224,7 +224,7 @@ mod tests {
     use crate::cgroup::Limits;
     use crate::plan::{Plan, Tasks};
     use crate::worker::{serve, Answer};
-    use coldset_traces::{Op, OpKind, Step, StepKind, Trace};
+    use coldset_traces::{Event, Op, OpKind, Step, StepKind, Trace};
     use rustix::fd::OwnedFd;
     use std::io;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -332,6 +332,47 @@ mod tests {
         }
         assert_eq!(stretches(&[step; 4], 3), [[step; 4]]);
         assert!(stretches(&[], 3).is_empty());
+    }
+
+    /// Where a part of the work begins, all accesses before it have been done, and none after it.
+    #[test]
+    fn a_phase_begins_between_accesses() {
+        let access = |page: u32| Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task: 0,
+            page,
+        };
+        let phase = |at, value| Event {
+            at,
+            step: Step {
+                kind: StepKind::Phase,
+                object: 0,
+                task: 0,
+                value,
+            },
+        };
+        let trace = Trace {
+            events: vec![phase(0, 7), phase(30, 8), phase(30, 9), phase(100, 10)],
+            ..Trace::from_ops((0..100).map(access).collect())
+        };
+        for order in [Order::Strict, Order::PerTask, Order::Within(8)] {
+            let cast = cast(&trace);
+            let log = Log::default();
+            let mut lines = crew(&cast, &log, |_| Duration::ZERO);
+            let (begun, done) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+            let reach = |accesses, phase: Option<u32>| {
+                let all = done.fetch_add(accesses, SeqCst) + accesses;
+                assert_eq!(log.lock().unwrap().len() as u64, all);
+                begun.lock().unwrap().extend(phase.map(|n| (n, all)));
+            };
+            let work: Vec<Record> = trace.records().collect();
+            let what = (work.as_slice(), &cast, order);
+            let ended = conduct(what, &mut lines, 10, reach, |_| {}, || true);
+            assert_eq!((ended, done.into_inner()), (Ok(()), 100));
+            let begun = begun.into_inner().unwrap();
+            assert_eq!(begun, [(7, 0), (8, 30), (9, 30), (10, 100)], "{order}");
+        }
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Cast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldset_traces::{Op, OpKind};
+    use coldset_traces::{Event, Op, OpKind, Step, StepKind};
 
     fn trace(tasks: impl IntoIterator<Item = u16>) -> Trace {
         let op = |task| Op {
@@ -192,6 +192,44 @@ mod tests {
             (one.tasks(), one.seat(&Record::Access(trace.ops[3]))),
             (&[None][..], 0)
         );
+    }
+
+    /// Threads that the trace tells apart sit in the worker that is their process.
+    #[test]
+    fn threads_sit_in_their_process() {
+        let process = |task, process| Event {
+            at: 0,
+            step: Step {
+                kind: StepKind::Process,
+                object: 0,
+                task,
+                value: process,
+            },
+        };
+        let trace = Trace {
+            events: vec![process(0, 5), process(1, 4), process(2, 5)],
+            ..trace([0, 1, 2, 3])
+        };
+        let cast = |tasks, order| Cast::of(&trace, &plan(tasks, order, &[])).unwrap();
+        let apart = cast(Tasks::Processes, Order::PerTask);
+        assert_eq!(apart.tasks(), [Some(3), Some(1), Some(0), Some(2)]);
+        let workers = [(Some(3), 0..1), (Some(4), 1..2), (Some(5), 2..4)];
+        assert_eq!(apart.workers(), workers);
+        let all: Vec<usize> = (0..4).map(|seat| apart.worker(seat)).collect();
+        assert_eq!(all, [0, 1, 2, 2]);
+        let seats: Vec<usize> = trace
+            .ops
+            .iter()
+            .map(|&op| apart.seat(&Record::Access(op)))
+            .collect();
+        assert_eq!(seats, [2, 1, 3, 0]);
+        assert_eq!(
+            cast(Tasks::Threads, Order::PerTask).workers(),
+            [(None, 0..4)]
+        );
+        assert_eq!(cast(Tasks::One, Order::Strict).workers(), [(None, 0..1)]);
+        let low = plan(Tasks::Processes, Order::PerTask, &[4]);
+        assert!(Cast::of(&trace, &low).is_ok(), "a process by its number");
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use tasks::{TaskArgs, TasksArg};
 pub use top::TopArgs;
 pub use traces::{
-    AccessArg, BoundsArg, ConvertArgs, DirtyLimitsArg, InspectArgs, MrcArgs, OnOff, PaceArg, ReplayArgs, TraceArgs,
+    AccessArg, BoundsArg, ConvertArgs, DirtyLimitsArg, InspectArgs, MrcArgs, OnOff, PaceArg,
+    ReplayArgs, TraceArgs,
 };
 
 pub use validate::ValidateArgs;

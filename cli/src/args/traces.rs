@@ -192,7 +192,12 @@ pub struct ReplayArgs {
     pub cpus: u64,
     /// The trace is of a machine so much smaller than the one it stands for, as an experiment at this scale: reclaim takes
     /// the shares of lists that it takes there, and times of flushers shrink
-    #[arg(long, value_name = "1/N", default_value = "1", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "1/N",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
     pub scale: String,
     /// Set a cost of the machine (see: coldset lab params)
     #[arg(long, value_name = "NAME=VALUE")]

@@ -13,9 +13,9 @@ use coldset_lab::pages;
 use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER, READ_AHEAD_KB};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values, replays_json,
-    show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size, SwapSpec,
-    Variant, SAMPLE_POINTS,
+    check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values,
+    replays_json, show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size,
+    SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
 use coldset_machine::ReadAhead;

@@ -58,8 +58,7 @@ pub fn load(
 ) -> Result<(Trace, Option<TraceReading>), Failure> {
     match load_journal(path, args)? {
         Some(journal) => Ok((journal.trace, None)),
-        None => load_trace(path, args, read_as)
-            .map(|(trace, reading)| (trace, Some(reading))),
+        None => load_trace(path, args, read_as).map(|(trace, reading)| (trace, Some(reading))),
     }
 }
 

@@ -4,7 +4,7 @@ mod at_once;
 pub mod clock;
 mod counters;
 pub mod inspect;
-mod lead;
+
 mod player;
 pub mod run;
 mod stage;

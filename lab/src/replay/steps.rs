@@ -78,10 +78,7 @@ impl Player<'_> {
                 self.records.phases.push((step.value, point));
             }
             // Processes and the version concern the reader.
-            StepKind::Think
-            | StepKind::Process
-            | StepKind::Call
-            | StepKind::Version => {}
+            StepKind::Think | StepKind::Process | StepKind::Call | StepKind::Version => {}
         }
         Ok(())
     }

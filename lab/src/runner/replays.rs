@@ -6,8 +6,8 @@ use super::{RunnerError, Variant};
 use crate::charts::CurveLine;
 use crate::experiment::{Costs, DirtySettings};
 use crate::replay::{
-    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions, SeriesPoint,
-    MEMORY_MIN,
+    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions,
+    SeriesPoint, MEMORY_MIN,
 };
 use crate::runner::Progress;
 use crate::traces::{Order, Trace};
@@ -478,8 +478,10 @@ fn summary(runs: &[Ran]) -> IndexMap<String, CounterSummary> {
         .counters
         .keys()
         .filter_map(|name| {
-            let per_seed: Vec<Number> =
-                runs.iter().filter_map(|r| r.counters.get(name).copied()).collect();
+            let per_seed: Vec<Number> = runs
+                .iter()
+                .filter_map(|r| r.counters.get(name).copied())
+                .collect();
             Some((name.clone(), CounterSummary::of(per_seed)?))
         })
         .collect()

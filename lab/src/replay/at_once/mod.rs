@@ -1,7 +1,10 @@
 //! Plays a trace by tasks that are under way at once, as tasks of the simulated machine: they compete for its CPUs,
 //! wait for its devices and reclaim beside each other.
 
-use super::lead::Lead;
+mod lead;
+#[cfg(test)]
+mod tests;
+
 use super::player::{SeriesPoint, WRITE_CALL_PAGES};
 use super::stage::{Memcgs, Places};
 use super::steps::{advice_of, run_of};
@@ -11,6 +14,7 @@ use coldset_engine::{MemcgId, MmId};
 use coldset_machine::samples::Row;
 use coldset_machine::sim::{Affinity, TimeClass};
 use coldset_machine::{Ctx, Machine, MachineRun, MappingId, OpError, OpenFile, SwapConfig};
+use lead::Lead;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -243,20 +247,16 @@ impl Task {
             Record::Access(op) if op.kind.is_call() => announced,
             _ => 1,
         };
-        let accesses = self.work[at..].iter().map_while(|(_, record)| match record {
-            Record::Access(op) => Some(*op),
-            Record::Step(_) => None,
-        });
+        let accesses = self.work[at..]
+            .iter()
+            .map_while(|(_, record)| match record {
+                Record::Access(op) => Some(*op),
+                Record::Step(_) => None,
+            });
         run_of(accesses, most).max(1)
     }
 
-    async fn access(
-        &self,
-        stage: &Stage,
-        ctx: &Ctx,
-        op: Op,
-        pages: usize,
-    ) -> Result<(), OpError> {
+    async fn access(&self, stage: &Stage, ctx: &Ctx, op: Op, pages: usize) -> Result<(), OpError> {
         let (machine, process) = (&stage.machine, &self.process);
         let pages = pages as u32;
         match op.kind {
@@ -311,10 +311,7 @@ impl Task {
                 let point = SeriesPoint::of(&w, stage.limited, &stage.swap, done);
                 stage.phases.borrow_mut().push((step.value, point));
             }
-            StepKind::Think
-            | StepKind::Process
-            | StepKind::Call
-            | StepKind::Version => {}
+            StepKind::Think | StepKind::Process | StepKind::Call | StepKind::Version => {}
         }
         Ok(())
     }

@@ -1,0 +1,142 @@
+//! Traces whose tasks are under way at once.
+
+use crate::replay::{replay, Replay, ReplayOptions, SeriesPoint};
+use crate::traces::{Event, Op, OpKind, Order, Step, StepKind, Trace};
+
+/// Pages of the limit.
+const LIMIT: u64 = 400;
+
+/// Two tasks that use a file each by turns, some pages more than others, and two more from the middle on.
+fn ops() -> Vec<Op> {
+    let mut state = 7u64;
+    let op = |i: u32| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let task = (i % if i < 20_000 { 2 } else { 4 }) as u16;
+        let kinds = [OpKind::Pread, OpKind::MappedRead, OpKind::Pwrite];
+        Op {
+            kind: kinds[(state >> 60) as usize % 3],
+            object: task as u8,
+            task,
+            page: ((state >> 33) % 300 * ((state >> 45) % 300) / 300) as u32,
+        }
+    };
+    (0..40_000).map(op).collect()
+}
+
+fn step(at: u64, kind: StepKind, task: u16, value: u32) -> Event {
+    Event {
+        at,
+        step: Step {
+            kind,
+            object: 0,
+            task,
+            value,
+        },
+    }
+}
+
+fn replayed(trace: &Trace, order: Order, cpus: u64) -> Replay {
+    let options = ReplayOptions {
+        order,
+        cpus,
+        check: true,
+        ..ReplayOptions::new(LIMIT)
+    };
+    replay(trace, "v72", &options).unwrap()
+}
+
+fn places(replay: &Replay) -> Vec<(u32, u64)> {
+    let phases = replay.phases.iter();
+    phases.map(|(n, point)| (*n, point.access)).collect()
+}
+
+fn stolen(point: &SeriesPoint) -> i64 {
+    let counter = point.counters.iter().find(|c| c.0 == "pgsteal");
+    counter.expect("counted").1
+}
+
+/// All accesses are done whoever waits for whom, and the second time in the same way.
+#[test]
+fn every_order_does_all_of_it_and_the_same_again() {
+    let trace = Trace::from_ops(ops());
+    let strict = replayed(&trace, Order::Strict, 1);
+    for order in [Order::Within(1), Order::Within(100), Order::PerTask] {
+        for cpus in [1, 4] {
+            let at_once = replayed(&trace, order, cpus);
+            let again = replayed(&trace, order, cpus);
+            assert_eq!(at_once.counters, again.counters, "{order}");
+            assert_eq!((at_once.killed, at_once.tasks.len()), (None, 4));
+            let misses = at_once.get("misses") as f64 / strict.get("misses") as f64;
+            // At their own speed, two of the four may be done before the others.
+            let least = if order == Order::PerTask { 0.4 } else { 0.8 };
+            assert!(
+                (least..1.25).contains(&misses),
+                "{order}: {misses} of strict"
+            );
+        }
+    }
+}
+
+/// With next to nobody ahead, tasks of the machine come to what inline ones come to; with many ahead they wait for the
+/// device together.
+#[test]
+fn one_ahead_is_nearly_strict() {
+    let trace = Trace::from_ops(ops());
+    let strict = replayed(&trace, Order::Strict, 1);
+    let one = replayed(&trace, Order::Within(1), 1);
+    for name in ["misses", "workingset_refault_file", "pgsteal"] {
+        let ratio = one.get(name) as f64 / strict.get(name) as f64;
+        assert!((ratio - 1.0).abs() < 0.03, "{name}: {ratio}");
+    }
+    let many = replayed(&trace, Order::Within(1000), 4);
+    assert!(
+        many.time * 3 < one.time * 2,
+        "{} of {}",
+        many.time,
+        one.time
+    );
+}
+
+/// Threads have a memcg and mappings in common, which go with the last of them.
+#[test]
+fn threads_share_and_processes_do_not() {
+    let threads = |exits: bool| {
+        let mut events: Vec<Event> = (0..4).map(|t| step(0, StepKind::Process, t, 0)).collect();
+        events.extend(exits.then(|| step(40_000, StepKind::Exit, 3, 0)));
+        let trace = Trace {
+            events,
+            ..Trace::from_ops(ops())
+        };
+        let played = replayed(&trace, Order::PerTask, 2);
+        assert!(played.tasks.is_empty(), "one memcg");
+        played.get("kernel_pages")
+    };
+    assert!(threads(true) < threads(false), "its page tables are gone");
+    let several = replayed(&Trace::from_ops(ops()), Order::PerTask, 2);
+    assert_eq!(several.tasks.len(), 4);
+}
+
+/// A phase has a place, and whoever comes later in the trace begins later.
+#[test]
+fn phases_and_late_tasks_keep_their_places() {
+    let trace = Trace {
+        events: vec![
+            step(0, StepKind::Phase, 0, 1),
+            step(20_002, StepKind::Phase, 2, 2),
+        ],
+        ..Trace::from_ops(ops())
+    };
+    let exact = replayed(&trace, Order::Strict, 1);
+    assert_eq!(places(&exact), [(1, 0), (2, 20_002)]);
+    let [(_, first), (_, second)] = &exact.phases[..] else {
+        panic!("two phases");
+    };
+    assert!(stolen(first) == 0 && stolen(second) > 0);
+    let free = replayed(&trace, Order::PerTask, 2);
+    let [(1, 0), (2, at)] = places(&free)[..] else {
+        panic!("{:?}", places(&free));
+    };
+    assert!((18_900..=20_100).contains(&at), "{at}");
+}
