@@ -402,6 +402,9 @@ impl Beside {
             "write_delay_ns": s.device.delay_write_ns,
             "low_tasks": s.low.iter().map(|l| l.task).collect::<Vec<_>>(),
             "pace": s.pace,
+            "order": s.order.to_string(),
+            "cpus": s.cpus,
+            "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },
             "not_in_it": s.without,
             "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
         })

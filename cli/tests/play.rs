@@ -265,6 +265,7 @@ fn tasks_are_processes_or_threads_or_one() {
         ("one", "strict", 1),
         ("threads", "strict", 2),
         ("processes", "strict", 2),
+        ("processes", "within:64", 2),
         ("processes", "per-task", 2),
         ("threads", "per-task", 2),
     ] {
@@ -283,6 +284,11 @@ fn tasks_are_processes_or_threads_or_one() {
         let refaults = mean(&v, 0, "workingset_refault_file");
         assert!(refaults > 1000.0, "{what:?}: {refaults} refaults");
         if order == "per-task" {
+            continue;
+        }
+        if order == "within:64" {
+            // Nearly the trace's order, and so nearly what it comes to.
+            assert!((refaults / apart - 1.0).abs() < 0.1, "{refaults}, {apart}");
             continue;
         }
         if tasks == "processes" {
@@ -308,6 +314,73 @@ fn tasks_are_processes_or_threads_or_one() {
         }
     }
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "the files are gone");
+}
+
+/// Two tasks that are threads of a process, a file each, with fsync and a part of the work that begins in the middle.
+fn two_threads(name: &str) -> String {
+    let path = two_tasks(name, 5, 60_000);
+    let accesses = fs::read(&path).unwrap();
+    let step = |kind: u8, value: u32| [&[kind, 0, 0, 0][..], &value.to_le_bytes()].concat();
+    let thread = |task: u8| [40, 0, task, 0, 7, 0, 0, 0];
+    let mut bytes = step(42, 2);
+    bytes.extend([thread(0), thread(1)].concat());
+    bytes.extend(step(39, 1));
+    bytes.extend(&accesses[..240_000]);
+    bytes.extend([step(39, 2), step(32, 0)].concat());
+    bytes.extend(&accesses[240_000..]);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Threads of a trace are threads of one process and one group where they run at once, and one task where accesses
+/// are done one by one. In the lab, too.
+#[test]
+fn threads_of_a_trace_are_threads() {
+    let dir = temporary("played-threads");
+    fs::create_dir_all(&dir).unwrap();
+    let trace = two_threads("threads");
+    let mut refaults = Vec::new();
+    for (order, workers) in [("strict", 1), ("within:64", 2), ("per-task", 2)] {
+        let order_is = format!("--order={order}");
+        let more = [order_is.as_str(), "--variants=classic"];
+        let Some(v) = played(&arguments(&trace, &dir, &more)) else {
+            return;
+        };
+        let run = &v["played"]["runs"][0];
+        let each = run["tasks"].as_array().unwrap();
+        let did: u64 = each.iter().map(|t| t["accesses"].as_u64().unwrap()).sum();
+        assert_eq!((each.len(), did), (workers, 60_000), "{order}");
+        assert_eq!(run["latencies"]["fsync"]["count"], 1, "{order}");
+        let points = run["points"].as_array().unwrap();
+        let begun = points.iter().filter(|p| p.get("phase").is_some());
+        let begun: Vec<_> = begun
+            .map(|p| (&p["phase"], p["access"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(
+            (begun.len(), begun[0].0, begun[1].0),
+            (2, &1.into(), &2.into())
+        );
+        let at = begun[1].1;
+        match order {
+            "strict" => assert_eq!(at, 30_000),
+            "within:64" => assert!(at.abs_diff(30_000) <= 256, "{at}"),
+            _ => {}
+        }
+        assert_eq!(points.len(), 12, "ten, and two phases");
+        assert_eq!(v["phases"]["classic"][1]["phase"], 2, "{order}");
+        assert_eq!(v["prediction"]["order"], order);
+        let both = v["variants"].as_object().unwrap().values();
+        let of_task = |c: &Value| c.as_object().unwrap().keys().any(|k| k.starts_with("task"));
+        assert!(!both.into_iter().any(of_task), "one group");
+        refaults.push([0, 1].map(|n| mean(&v, n, "workingset_refault_file")));
+        let machine = v["played"]["machine"].as_str().unwrap();
+        let [measured, predicted] = *refaults.last().unwrap();
+        let classic = machine.contains("Linux 6.18") && !machine.contains("multi-gen LRU on");
+        if classic && order != "per-task" {
+            let error = predicted / measured - 1.0;
+            assert!(error.abs() < 0.05, "{order}: {predicted} for {measured}");
+        }
+    }
 }
 
 /// Of two tasks the one that stores is killed, and the other is stopped.

@@ -185,7 +185,7 @@ pub struct ReplayArgs {
     pub pace: PaceArg,
     /// Order of accesses across tasks: strict, one at a time, as in the trace; within:N, all at once, nobody more than N
     /// accesses ahead of the last; per-task, all at once. Threads of a process are one task when it is strict
-    #[arg(long, value_name = "ORDER", default_value_t = Order::Strict, conflicts_with_all = ["clock", "own_pages", "fold_every"])]
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Strict, conflicts_with_all = ["clock", "own_pages"])]
     pub order: Order,
     /// CPUs of the machine, for tasks that are under way at once
     #[arg(long, value_name = "N", default_value_t = 1, requires = "order", value_parser = clap::value_parser!(u64).range(1..=256))]

@@ -82,8 +82,8 @@ pub struct ReplayOptions {
     pub max: Vec<(u16, u64)>,
     /// Tasks take the time that the trace has between their accesses.
     pub pace: bool,
-    /// Who of the tasks comes first. Where several are under way at once, there is no clock, there are no pages of the
-    /// program itself and no fold by misses: time passes as it does for them.
+    /// Who of the tasks comes first. Where several are under way at once, there is no clock and there are no pages of the
+    /// program itself: time passes as it does for them.
     pub order: Order,
     /// CPUs for tasks that are under way at once.
     pub cpus: u64,

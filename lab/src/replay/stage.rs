@@ -28,8 +28,9 @@ impl Memcgs {
         let named = || o.low.iter().chain(&o.max);
         let present = present(trace, named().map(|&(task, _)| task));
         let processes = trace.processes();
-        let several = processes.windows(2).any(|two| two[0] != two[1]);
-        let apart = several || named().next().is_some();
+        let mut busy = trace.records().map(|r| processes[usize::from(r.task())]);
+        let first = busy.next();
+        let apart = named().next().is_some() || busy.any(|p| Some(p) != first);
         let (mut of_task, mut all) = (Vec::new(), vec![limited]);
         let mut of_process = BTreeMap::new();
         for (present, process) in present.into_iter().zip(processes) {

@@ -29,6 +29,9 @@ struct Stage {
     pace: bool,
     large_folios: bool,
     lead: Lead,
+    /// Statistics are folded each so many misses; misses until then.
+    fold_every: u64,
+    to_fold: Cell<u64>,
     /// Accesses from sample to sample; 0: there are none.
     sample_every: u64,
     samples: RefCell<Vec<(u64, Row)>>,
@@ -92,6 +95,8 @@ pub(super) fn play(
         pace: options.pace,
         large_folios: options.large_folios > 0,
         lead: Lead::new(options.order.lead(), first, &machine.sim),
+        fold_every: options.fold_every,
+        to_fold: Cell::new(options.fold_first),
         sample_every: match options.sample_points {
             0 => 0,
             points => trace.ops.len().div_ceil(points) as u64,
@@ -225,6 +230,9 @@ impl Task {
                 Record::Access(op) => {
                     stage.lead.reach(self.number, number).await;
                     let pages = self.call_at(at, stage, std::mem::replace(&mut announced, 1));
+                    if pages == 1 && stage.misses(op) {
+                        stage.fold_by_misses();
+                    }
                     self.access(stage, ctx, op, pages).await?;
                     at += pages;
                     stage.count(pages as u64);
@@ -318,6 +326,35 @@ impl Task {
 }
 
 impl Stage {
+    /// It needs more than a look-up, as where accesses are done one by one.
+    fn misses(&self, op: Op) -> bool {
+        let id = self.places.borrow().ids[usize::from(op.object)];
+        let is_write = matches!(op.kind, OpKind::Pwrite | OpKind::WholeWrite);
+        is_write
+            || self
+                .machine
+                .world()
+                .object(id)
+                .word(op.page)
+                .folio()
+                .is_none()
+    }
+
+    /// Memcg statistics are folded whenever `fold_every` accesses have missed.
+    fn fold_by_misses(&self) {
+        if self.fold_every == 0 {
+            return;
+        }
+        let left = match self.to_fold.get() {
+            0 => {
+                self.machine.world_mut().engine.memcgs.fold();
+                self.fold_every
+            }
+            left => left,
+        };
+        self.to_fold.set(left.saturating_sub(1));
+    }
+
     /// So many more accesses have been done.
     fn count(&self, accesses: u64) {
         let now = self.lead.did(accesses);
