@@ -83,6 +83,17 @@ fn a_server_does_on_kernels_what_the_lab_says() {
         }
     }
     assert_eq!(compared, 6);
+
+    // Its threads at once.
+    let at_once = ["--memory", "40MiB", "--order", "within:512"];
+    let replay = replayed(trace, &at_once);
+    for kernel in recorded("mongodb-threads")["kernels"].as_array().unwrap() {
+        for (what, error) in errors(kernel, &replay) {
+            assert!(error < 0.02, "at once, {what}: {:.1} % off", error * 100.0);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 12);
 }
 
 /// 6.18 kills the writer, 7.2 lets it live.

@@ -126,18 +126,22 @@ struct Change {
     name: &'static str,
     measured: f64,
     predicted: f64,
+    /// What the runs of each kernel differ by among themselves, together.
+    noise: f64,
 }
 
 impl Change {
     /// Too small to count, or of the same sign.
     fn is_right(&self) -> bool {
-        self.measured.abs() <= CHANGE || self.measured.signum() == self.predicted.signum()
+        self.measured.abs() <= CHANGE.max(self.noise)
+            || self.measured.signum() == self.predicted.signum()
     }
 
     fn verdict(&self) -> &'static str {
         let size = (self.predicted - self.measured).abs() <= self.measured.abs() / 5.0;
         match self.measured.abs() <= CHANGE {
             true => "no change to speak of",
+            false if self.measured.abs() <= self.noise => "within the spread of the runs",
             false if !self.is_right() => "WRONG SIGN",
             false if size => "right",
             false => "right sign, another size",
@@ -154,8 +158,10 @@ fn changes(before: &Pair, after: &Pair) -> Vec<Change> {
     let change = |&(name, counters): &(&'static str, &[&str])| {
         let (from, to) = (before.values(counters)?, after.values(counters)?);
         let enough = from.0.min(from.1) >= FEW;
+        let spread = |pair: &Pair| pair.spread(counters).unwrap_or(0.0);
         enough.then(|| Change {
             name,
+            noise: spread(before) + spread(after) * to.0 / from.0,
             measured: to.0 / from.0 - 1.0,
             predicted: to.1 / from.1 - 1.0,
         })
@@ -413,8 +419,12 @@ mod tests {
             name: "refaults",
             measured,
             predicted,
+            noise: 0.05,
         };
         assert_eq!(change(0.02, -0.5).verdict(), "no change to speak of");
+        let noise = change(-0.04, 0.5);
+        assert_eq!(noise.verdict(), "within the spread of the runs");
+        assert!(noise.is_right());
         assert_eq!(change(0.10, 0.11).verdict(), "right");
         assert_eq!(change(0.10, 0.30).verdict(), "right sign, another size");
         assert_eq!(change(0.10, -0.01).verdict(), "WRONG SIGN");
