@@ -20,7 +20,7 @@ fn replayed(trace: &str, more: &[&str]) -> Value {
         "replay",
         trace,
         "--variants",
-        "v618,v72",
+        "v618,v72,v73",
         "--bounds",
         "none",
         "--json",
@@ -148,6 +148,7 @@ fn recorded_cases_are_met() {
         "c_pread_uni",
         "e_hotmmap_scanpread",
         "g_rw_z099",
+        "i_anon_zram",
         "i_anonfile_zram",
     ] {
         let trace = dir.join(case).with_extension("pageops");

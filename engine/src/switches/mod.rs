@@ -456,7 +456,7 @@ switches! {
     /// Reclaim may write single dirty file folios (before 6.19).
     file_writeback_from_reclaim: bool,
     /// A page that comes back from zram or another synchronous device goes through the swap cache, like any
-    /// other, so a store to it drains the CPU's batches (7.0).
+    /// other, so a store to it drains the CPU's batches (7.0 to 7.2).
     swap_cache_always: bool,
     /// Global reclaim counters follow the 7.2 development tree (pgscan global also for memcg reclaim).
     counters_72: bool,

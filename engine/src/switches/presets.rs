@@ -123,7 +123,7 @@ const KERNELS: &[Preset] = &[
     },
     Preset {
         names: &["v73", "latest"],
-        doc: "multi-gen LRU of 7.3: executable files join the working set at their first use",
+        doc: "multi-gen LRU of 7.3: executable files join the working set at their first use, stores that swap in drain nothing",
         paper: None,
         build: v73,
     },
@@ -353,6 +353,8 @@ fn v73() -> Switches {
     Switches {
         executable_joins: ExecutableJoins::Always,
         anon_only_strict: true,
+        // Measured (`docs/rules/kernels.md`): stores that swap in come to what loads come to.
+        swap_cache_always: false,
         ..v72()
     }
 }
