@@ -134,7 +134,7 @@ impl Change {
     /// Too small to count, or of the same sign.
     fn is_right(&self) -> bool {
         self.measured.abs() <= CHANGE.max(self.noise)
-            || self.measured.signum() == self.predicted.signum()
+            || self.measured * self.predicted > 0.0
     }
 
     fn verdict(&self) -> &'static str {
@@ -142,6 +142,7 @@ impl Change {
         match self.measured.abs() <= CHANGE {
             true => "no change to speak of",
             false if self.measured.abs() <= self.noise => "within the spread of the runs",
+            false if self.predicted == 0.0 => "NOT PREDICTED",
             false if !self.is_right() => "WRONG SIGN",
             false if size => "right",
             false => "right sign, another size",
@@ -428,6 +429,8 @@ mod tests {
         assert_eq!(change(0.10, 0.11).verdict(), "right");
         assert_eq!(change(0.10, 0.30).verdict(), "right sign, another size");
         assert_eq!(change(0.10, -0.01).verdict(), "WRONG SIGN");
+        assert_eq!(change(0.10, 0.0).verdict(), "NOT PREDICTED");
+        assert!(!change(0.10, 0.0).is_right());
         assert!(!change(0.10, -0.01).is_right() && change(0.02, -0.5).is_right());
     }
 }
