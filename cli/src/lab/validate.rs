@@ -133,8 +133,7 @@ struct Change {
 impl Change {
     /// Too small to count, or of the same sign.
     fn is_right(&self) -> bool {
-        self.measured.abs() <= CHANGE.max(self.noise)
-            || self.measured * self.predicted > 0.0
+        self.measured.abs() <= CHANGE.max(self.noise) || self.measured * self.predicted > 0.0
     }
 
     fn verdict(&self) -> &'static str {
