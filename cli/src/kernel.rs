@@ -24,7 +24,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
+/// The kernel that runs here, in `lab validate`.
+pub const HERE: &str = "here";
 /// The trace in the guest.
 const TRACE: &str = "/trace.pageops";
 /// MiB that a guest needs beside what the trace may use.
@@ -46,6 +49,10 @@ pub fn list() -> Result<Verdict, Failure> {
 fn kernel(name: &str, args: &GuestArgs) -> Result<Kernel, Failure> {
     if let Some(version) = name.strip_prefix("debian:") {
         return Ok(Cache::open()?.get(version)?);
+    }
+    if name == HERE {
+        let text = "--kernel here: that is coldset play; name debian:VERSION or a bootable file";
+        return Err(Failure::Usage(text.into()));
     }
     let image = PathBuf::from(name);
     let Some(modules) = &args.modules else {
@@ -227,6 +234,7 @@ fn counters(answer: &Value) -> Option<(String, IndexMap<String, CounterSummary>)
 }
 
 /// What a kernel did.
+#[derive(Clone, Debug)]
 pub struct Measured {
     /// Kernel and policy, as a table calls it.
     pub label: String,
@@ -248,6 +256,42 @@ impl Measured {
     }
 }
 
+/// The trace in a file, as it is read again.
+fn written(trace: &Trace) -> Result<NamedTempFile, Failure> {
+    let file = NamedTempFile::new();
+    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
+    let bytes: Vec<u8> = trace.file_records().flat_map(|r| r.to_bytes()).collect();
+    fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace to play", e))?;
+    Ok(file)
+}
+
+/// Plays the trace on the kernel that runs here, as a guest would; with what a prediction of it is to have.
+///
+/// # Errors
+/// As `coldset play`.
+pub fn here(args: &GuestArgs, trace: &Trace) -> Result<(Measured, Setting), Failure> {
+    let (job, _) = job(args, trace)?;
+    let file = written(trace)?;
+    let words = ["coldset", "play", "--format=pageops"].map(String::from);
+    let path = file.path().to_string_lossy().into_owned();
+    let own = job.arguments.into_iter().filter(|word| word != TRACE);
+    let words = words.into_iter().chain([path]).chain(own);
+    let args = play_args(words).map_err(Failure::Usage)?;
+    let (json, setting) = play::measured(&args)?;
+    let answer: Value = serde_json::from_str(&json).expect("our own JSON");
+    Ok((measured(HERE, &answer)?, setting))
+}
+
+fn measured(name: &str, answer: &Value) -> Result<Measured, Failure> {
+    let none = || Failure::Surroundings(format!("{name}: nothing was measured"));
+    let (label, counters) = counters(answer).ok_or_else(none)?;
+    Ok(Measured {
+        label,
+        counters,
+        played: answer["played"].clone(),
+    })
+}
+
 /// Boots each kernel and plays the trace there.
 ///
 /// # Errors
@@ -258,24 +302,14 @@ pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure
     let kernels: Vec<Kernel> = names
         .map(|name| kernel(name, args))
         .collect::<Result<_, _>>()?;
-    let file = tempfile::NamedTempFile::new();
-    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
-    let bytes: Vec<u8> = trace.file_records().flat_map(|r| r.to_bytes()).collect();
-    fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace for the guest", e))?;
+    let file = written(trace)?;
     let stop = interrupted();
     let bar = Progress::new(kernels.len() as u64, "kernels");
     let mut all = Vec::new();
     for kernel in &kernels {
         let answer = boot(kernel, &job, &machine, file.path(), || !stop())?;
         bar.step();
-        let (label, counters) = counters(&answer).ok_or_else(|| {
-            Failure::Surroundings(format!("{}: the guest answered nothing", kernel.name))
-        })?;
-        all.push(Measured {
-            label,
-            counters,
-            played: answer["played"].clone(),
-        });
+        all.push(measured(&kernel.name, &answer)?);
     }
     bar.finish();
     Ok(all)
@@ -373,10 +407,10 @@ pub fn inside() -> ! {
         let parsed = play_args(all);
         let played = parsed
             .map_err(Failure::Usage)
-            .and_then(|args| play::measured_json(&args));
+            .and_then(|args| play::measured(&args));
         // An error is an answer: the host tells it.
         Ok(match played {
-            Ok(json) => json,
+            Ok((json, _)) => json,
             Err(e) => format!("{}\n", serde_json::json!({"error": e.to_string()})),
         })
     })

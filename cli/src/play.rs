@@ -39,7 +39,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     let low = args.tasks.protection()?;
     let limit = memory.pages_of(trace.unique_pages);
     let of_task = |l: &Low| (l.task, l.size.pages_of(limit) * PAGE);
-    let this = this_command(&["play", "kernel-guest"])?;
+    let this = this_command(&["play", "kernel-guest", "lab"])?;
     let this = this
         .into_iter()
         .map(|word| word.to_string_lossy().into_owned());
@@ -260,15 +260,19 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     })
 }
 
-/// Plays the trace; the JSON form of what was measured.
+/// Plays the trace; the JSON form of what was measured, and what a prediction of it is to have.
 ///
 /// # Errors
 /// As [`run`].
-pub fn measured_json(args: &PlayArgs) -> Result<String, Failure> {
+pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let m = measure(args)?;
-    let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let beside = beside(&m.trace, &[], setting(args, &m)?, measured, false)?;
-    Ok(json_of(&args.trace, &beside, played_json(&m.runs)))
+    let (measured, setting) = (
+        IndexMap::from([column(&m.trace, &m.runs)]),
+        setting(args, &m)?,
+    );
+    let beside = beside(&m.trace, &[], setting.clone(), measured, false)?;
+    let json = json_of(&args.trace, &beside, played_json(&m.runs));
+    Ok((json, setting))
 }
 
 fn page(args: &PlayArgs, m: &Measured, beside: &mut Beside, played: &Value) -> String {

@@ -383,6 +383,39 @@ fn threads_of_a_trace_are_threads() {
     }
 }
 
+/// The kernel that runs here beside its variant, in `lab validate`.
+#[test]
+fn the_lab_is_validated_by_the_kernel_that_runs_here() {
+    let dir = temporary("validated-here");
+    fs::create_dir_all(&dir).unwrap();
+    let trace = random_trace("here", 1, 6000, 60_000);
+    let words = format!("lab validate {trace} --memory 8MiB --kernel here=classic --json -");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coldset"));
+    let out = command
+        .args(words.split(' '))
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    if out.status.code() == Some(3) && said.contains("cgroup") {
+        eprintln!("SKIPPED: {said}");
+        return;
+    }
+    assert!(out.status.success(), "{said}");
+    let v: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let kernel = &v["kernels"][0];
+    let machine = kernel["machine"].as_str().unwrap();
+    assert!(machine.starts_with("Linux "), "{machine}");
+    let refaults = &kernel["counters"]["refaults"];
+    let [measured, predicted] = ["measured", "predicted"].map(|k| refaults[k].as_f64().unwrap());
+    assert!(measured > 1000.0, "{measured}");
+    if machine.contains("Linux 6.18") && !machine.contains("multi-gen LRU on") {
+        let error = predicted / measured - 1.0;
+        assert!(error.abs() < 0.05, "{predicted} for {measured}");
+    }
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "the files are gone");
+}
+
 /// Of two tasks the one that stores is killed, and the other is stopped.
 #[test]
 fn of_two_tasks_the_killed_one_is_named() {

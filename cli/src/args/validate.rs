@@ -12,10 +12,12 @@ Examples:
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
   coldset lab validate trace.pageops --memory 25% --kernel debian:7.2 --repeat 5 --json -
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2=base
+  coldset lab validate trace.pageops --memory 16MiB --kernel here,debian:7.2
   coldset lab validate mongodb --scale 1/256 --memory 40MiB --kernel debian:6.18,debian:7.2
 
 Each kernel plays the trace in a virtual machine (see: coldset kernel play), and the lab replays it with the variant of that
-kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. Of several kernels, each
+kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. KERNEL can be here, the kernel that
+runs here, by coldset play in the present folder, with this machine's swap and settings. Of several kernels, each
 change from one to the next is compared, too.
 
 The last column has what the lab says of limits up to 0.4 % smaller or larger: where it says much else, what it says of this limit means little.

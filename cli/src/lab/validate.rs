@@ -1,13 +1,14 @@
 //! `coldset lab validate`: prediction beside measurement.
 
 use super::{export, load_trace, style};
-use crate::args::ValidateArgs;
+use crate::args::{GuestArgs, ValidateArgs};
 use crate::error::{Failure, Verdict};
-use crate::kernel::{measure, setting, Measured};
+use crate::kernel::{here, measure, setting, Measured, HERE};
 use crate::output::{Outputs, Wanted};
-use crate::predict::{beside, nearby, Beside};
+use crate::predict::{beside, nearby, Beside, Setting};
 use coldset_lab::report::{human, Align, CounterSummary, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
+use coldset_lab::traces::Trace;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -299,6 +300,39 @@ fn exported(args: &ValidateArgs) -> Result<Option<NamedTempFile>, Failure> {
     Ok(Some(file))
 }
 
+/// What all kernels did, and what a prediction of each is to have: that of the guests, or of the machine that this is.
+fn measure_all(
+    args: &GuestArgs,
+    trace: &Trace,
+    of_guests: &Setting,
+) -> Result<(Vec<Measured>, Vec<Setting>), Failure> {
+    let is_here = |name: &String| name == HERE;
+    let guests = GuestArgs {
+        kernel: args
+            .kernel
+            .iter()
+            .filter(|k| !is_here(k))
+            .cloned()
+            .collect(),
+        ..args.clone()
+    };
+    // What may be missing is said before minutes have passed.
+    let here = match args.kernel.iter().any(is_here) {
+        true => Some(here(args, trace)?),
+        false => None,
+    };
+    let mut booted = match guests.kernel.is_empty() {
+        true => Vec::new(),
+        false => measure(&guests, trace)?,
+    }
+    .into_iter();
+    let each = args.kernel.iter().map(|name| match (&here, is_here(name)) {
+        (Some((measured, setting)), true) => Some((measured.clone(), setting.clone())),
+        _ => Some((booted.next()?, of_guests.clone())),
+    });
+    Ok(each.flatten().unzip())
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -324,9 +358,9 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             Some(variant)
         })
         .collect();
-    let measured = measure(&guest, &trace)?;
+    let (measured, settings) = measure_all(&guest, &trace, &setting)?;
     let mut pairs = Vec::new();
-    for (m, named) in measured.iter().zip(named) {
+    for ((m, setting), named) in measured.iter().zip(&settings).zip(named) {
         let known = named.or_else(|| variant_of(&m.label).map(str::to_owned));
         let variant = known.ok_or_else(|| {
             Failure::Usage(format!(
@@ -341,7 +375,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             IndexMap::new(),
             false,
         )?;
-        let near = nearby(&trace, &variant, &setting)?;
+        let near = nearby(&trace, &variant, setting)?;
         let predicted = std::mem::take(&mut beside.table.result.variants);
         let predicted = predicted.into_iter().next();
         pairs.push(Pair {
