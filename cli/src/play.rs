@@ -266,10 +266,8 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
 /// As [`run`].
 pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let m = measure(args)?;
-    let (measured, setting) = (
-        IndexMap::from([column(&m.trace, &m.runs)]),
-        setting(args, &m)?,
-    );
+    let setting = setting(args, &m)?;
+    let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let beside = beside(&m.trace, &[], setting.clone(), measured, false)?;
     let json = json_of(&args.trace, &beside, played_json(&m.runs));
     Ok((json, setting))

@@ -3,7 +3,7 @@
 use crate::lead::{Lead, Runner};
 use crate::plan::Cast;
 use crate::worker::Line;
-use coldset_traces::{Order, Record, StepKind};
+use coldset_traces::{Order, Record, StepKind, BEGINNING};
 use std::borrow::Cow;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::thread;
@@ -20,6 +20,9 @@ pub(crate) enum Stop {
 
 /// How often it is asked whether to go on.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Records after which it is told how many accesses have been done, where nobody is bound: others may wait to begin.
+const LOOK_ROUND: usize = BEGINNING as usize;
 
 /// Work for some of the seats, one record after the other.
 struct Feeder<'a> {
@@ -72,8 +75,10 @@ impl Feeder<'_> {
             return rest.iter().take_while(|r| cast.seat(r) == seat).count();
         };
         let places = &self.places[at..at + rest.len()];
-        let end = places[0].saturating_add(runner.span());
-        let len = places.partition_point(|&place| place < end);
+        let len = match runner.span() {
+            Some(span) => places.partition_point(|&place| place < places[0].saturating_add(span)),
+            None => rest.len().min(LOOK_ROUND),
+        };
         runner.reach(places[0], places[len - 1]);
         len
     }

@@ -58,10 +58,10 @@ impl Lead {
 }
 
 impl Runner<'_> {
-    /// Accesses that are done without looking round: an eighth of the lead, so that it is hardly shorter for it. Where
-    /// there is no bound on it, others may wait to begin.
-    pub fn span(&self) -> u64 {
-        self.lead.most.unwrap_or(BEGINNING).div_ceil(8)
+    /// Accesses that are done without looking round: an eighth of the lead, so that it is hardly shorter for it. None:
+    /// there is no bound on it.
+    pub fn span(&self) -> Option<u64> {
+        self.lead.most.map(|most| most.div_ceil(8))
     }
 
     /// It begins with this access, when the accesses before it have been done ([`BEGINNING`]). They are all of tasks that

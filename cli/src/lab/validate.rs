@@ -326,11 +326,11 @@ fn measure_all(
         false => measure(&guests, trace)?,
     }
     .into_iter();
-    let each = args.kernel.iter().map(|name| match (&here, is_here(name)) {
-        (Some((measured, setting)), true) => Some((measured.clone(), setting.clone())),
+    let each = args.kernel.iter().filter_map(|name| match &here {
+        Some(here) if is_here(name) => Some(here.clone()),
         _ => Some((booted.next()?, of_guests.clone())),
     });
-    Ok(each.flatten().unzip())
+    Ok(each.unzip())
 }
 
 /// Runs the command.

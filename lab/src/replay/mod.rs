@@ -3,6 +3,7 @@
 mod at_once;
 pub mod clock;
 mod counters;
+mod folds;
 pub mod inspect;
 
 mod player;

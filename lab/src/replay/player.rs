@@ -5,6 +5,7 @@
 //! Between accesses [`Player::tick`] takes samples and statistics that are due.
 
 use super::counters::counters;
+use super::folds::Folds;
 use super::inspect::{self, Command, LruvecDump};
 use super::stage::{Memcgs, Places};
 use super::steps::run_of;
@@ -154,8 +155,7 @@ pub(super) struct Player<'a> {
     points: Vec<u64>,
     /// The next sample comes before this access.
     sample_at: usize,
-    /// Misses until the next fold of memcg statistics.
-    to_fold: u64,
+    folds: Folds,
 }
 
 /// Most pages of one call that writes: 1 MiB, as programs do that copy.
@@ -202,7 +202,7 @@ impl<'a> Player<'a> {
                 0 => usize::MAX,
                 _ => 0,
             },
-            to_fold: options.fold_first,
+            folds: Folds::new(options),
         }
     }
 
@@ -320,7 +320,7 @@ impl<'a> Player<'a> {
             _ => 1,
         };
         for _ in 0..played {
-            self.fold_by_misses();
+            self.folds.missed(&self.machine);
         }
         let process = self.processes[usize::from(op.task)].as_ref();
         let process = process.expect(PRESENT);
@@ -361,18 +361,6 @@ impl<'a> Player<'a> {
     /// folios depend on how much is written at once.
     fn write_call(&self, at: usize) -> usize {
         run_of(self.trace.ops[at..].iter().copied(), WRITE_CALL_PAGES)
-    }
-
-    /// Without a clock, memcg statistics are folded whenever `fold_every` accesses have missed.
-    fn fold_by_misses(&mut self) {
-        if self.options.clock.is_some() || self.options.fold_every == 0 {
-            return;
-        }
-        if self.to_fold == 0 {
-            self.machine.world_mut().engine.memcgs.fold();
-            self.to_fold = self.options.fold_every;
-        }
-        self.to_fold -= 1;
     }
 
     /// Runs debug commands on the lruvec of every memcg, and returns what all lists hold then.

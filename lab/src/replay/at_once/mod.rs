@@ -5,6 +5,7 @@ mod lead;
 #[cfg(test)]
 mod tests;
 
+use super::folds::Folds;
 use super::player::{SeriesPoint, WRITE_CALL_PAGES};
 use super::stage::{Memcgs, Places};
 use super::steps::{advice_of, run_of};
@@ -29,9 +30,7 @@ struct Stage {
     pace: bool,
     large_folios: bool,
     lead: Lead,
-    /// Statistics are folded each so many misses; misses until then.
-    fold_every: u64,
-    to_fold: Cell<u64>,
+    folds: RefCell<Folds>,
     /// Accesses from sample to sample; 0: there are none.
     sample_every: u64,
     samples: RefCell<Vec<(u64, Row)>>,
@@ -95,8 +94,7 @@ pub(super) fn play(
         pace: options.pace,
         large_folios: options.large_folios > 0,
         lead: Lead::new(options.order.lead(), first, &machine.sim),
-        fold_every: options.fold_every,
-        to_fold: Cell::new(options.fold_first),
+        folds: RefCell::new(Folds::new(options)),
         sample_every: match options.sample_points {
             0 => 0,
             points => trace.ops.len().div_ceil(points) as u64,
@@ -231,7 +229,7 @@ impl Task {
                     stage.lead.reach(self.number, number).await;
                     let pages = self.call_at(at, stage, std::mem::replace(&mut announced, 1));
                     if pages == 1 && stage.misses(op) {
-                        stage.fold_by_misses();
+                        stage.folds.borrow_mut().missed(&stage.machine);
                     }
                     self.access(stage, ctx, op, pages).await?;
                     at += pages;
@@ -338,21 +336,6 @@ impl Stage {
                 .word(op.page)
                 .folio()
                 .is_none()
-    }
-
-    /// Memcg statistics are folded whenever `fold_every` accesses have missed.
-    fn fold_by_misses(&self) {
-        if self.fold_every == 0 {
-            return;
-        }
-        let left = match self.to_fold.get() {
-            0 => {
-                self.machine.world_mut().engine.memcgs.fold();
-                self.fold_every
-            }
-            left => left,
-        };
-        self.to_fold.set(left.saturating_sub(1));
     }
 
     /// So many more accesses have been done.
