@@ -117,6 +117,12 @@ impl Ctx {
         }
     }
 
+    /// An inline task whose clock its own work moves.
+    #[inline]
+    pub(crate) fn has_clock(&self) -> bool {
+        self.task.is_none() && self.inline == InlineClock::Running
+    }
+
     /// A quantum or more has been charged that has not occupied the CPU yet. Never true inline.
     #[inline]
     pub fn settle_due(&self) -> bool {

@@ -105,6 +105,16 @@ impl Machine {
         operation: impl Future<Output = T>,
     ) -> T {
         self.catch_up(executor, ctx);
+        self.go_on_inline(executor, ctx, operation)
+    }
+
+    /// The same for the rest of an operation that has begun.
+    pub(crate) fn go_on_inline<T>(
+        &self,
+        executor: &mut Executor,
+        ctx: &Ctx,
+        operation: impl Future<Output = T>,
+    ) -> T {
         let mut operation = pin!(operation);
         let mut cx = Context::from_waker(Waker::noop());
         loop {
@@ -114,6 +124,14 @@ impl Machine {
                     executor.run_until(ctx.now());
                 }
             }
+        }
+    }
+
+    /// What [`Ctx::maybe_settle`] does for an inline task: the rest of the machine catches up.
+    #[inline]
+    pub(crate) fn settle_inline(&self, executor: &mut Executor, ctx: &Ctx) {
+        if ctx.has_clock() {
+            executor.run_until(ctx.now());
         }
     }
 

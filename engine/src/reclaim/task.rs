@@ -155,6 +155,16 @@ impl ReclaimTask {
         &self.list.freed
     }
 
+    /// The folios of a list of which the first is at hand: the host will be asked about each of them, in this order,
+    /// and may fetch what it knows of them. Otherwise none.
+    #[inline]
+    pub fn begun(&self) -> &[FolioId] {
+        match self.list.next {
+            1 => &self.list.input,
+            _ => &[],
+        }
+    }
+
     /// Of the folios that the host has been asked to unmap, those that the last step decided on. Each
     /// of them is decided on exactly once, and before its task is done or rests.
     pub fn decided(&self) -> &[Decision] {

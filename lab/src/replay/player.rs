@@ -10,7 +10,7 @@ use super::inspect::{self, Command, LruvecDump};
 use super::stage::{Memcgs, Places};
 use super::steps::run_of;
 use super::ReplayOptions;
-use crate::traces::{OpKind, Trace};
+use crate::traces::{Op, OpKind, Trace};
 use coldset_engine::reclaim::DebugError;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
@@ -272,8 +272,7 @@ impl<'a> Player<'a> {
                 let ahead = &ops[at..ops.len().min(at + World::WARM)];
                 warmed = at + ahead.len();
                 self.warmed = warmed;
-                let id = |object: u8| places.ids[usize::from(object)];
-                w.warm(ahead.iter().map(|op| (id(op.object), op.page)));
+                warm(&w, ahead, processes, &places.ids);
             }
             let op = ops[at];
             let process = processes[usize::from(op.task)].as_mut();
@@ -336,7 +335,8 @@ impl<'a> Player<'a> {
         let view = view.expect(LOOKED_UP);
         let (machine, run) = (&self.machine, &mut self.run);
         match op.kind {
-            OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
+            OpKind::MappedRead => run.load(ctx, view.mapping.expect(LOOKED_UP), op.page)?,
+            OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                 let mapping = view.mapping.expect(LOOKED_UP);
                 let write = op.kind.is_write();
                 if write && self.options.loads_first {
@@ -380,5 +380,27 @@ impl<'a> Player<'a> {
     /// The processes' contexts.
     pub fn contexts(&self) -> impl Iterator<Item = &Ctx> {
         self.processes.iter().flatten().map(|p| &p.ctx)
+    }
+}
+
+/// Fetches what these accesses look at into the CPU's cache.
+#[inline]
+fn warm(w: &World, ahead: &[Op], processes: &[Option<Process>], objects: &[ObjectId]) {
+    let mapping = |op: &Op| {
+        let view = processes[usize::from(op.task)]
+            .as_ref()?
+            .views
+            .get(usize::from(op.object))?;
+        view.as_ref()?.mapping
+    };
+    match ahead.first() {
+        Some(op) if !op.kind.is_call() => {
+            w.warm_entries(ahead.iter().filter_map(|op| Some((mapping(op)?, op.page))));
+        }
+        _ => w.warm(
+            ahead
+                .iter()
+                .map(|op| (objects[usize::from(op.object)], op.page)),
+        ),
     }
 }

@@ -306,9 +306,25 @@ impl World {
     /// The end of a read by an inline task, which moves its clock and waits for nothing.
     #[inline]
     pub(crate) fn skip_read(&mut self, ctx: &Ctx, reading: Reading) -> Result<(), OpError> {
+        self.end_read(ctx, reading, |_, _| ())
+    }
+
+    /// The same, and the first page is used before it is let go.
+    ///
+    /// # Errors
+    /// The device has failed: it was not used.
+    #[inline]
+    pub(crate) fn end_read<T>(
+        &mut self,
+        ctx: &Ctx,
+        reading: Reading,
+        use_it: impl FnOnce(&mut Self, FolioId) -> T,
+    ) -> Result<T, OpError> {
         ctx.io_done(reading.until);
+        let result = reading.result.map_err(OpError::Device);
+        let used = result.map(|()| use_it(self, reading.first));
         self.engine.folio_put(reading.first, 1);
-        reading.result.map_err(OpError::Device)
+        used
     }
 }
 

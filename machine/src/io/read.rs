@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::io::page_in::{Miss, MissStep, Purpose};
 use crate::io::read_ahead::{Advice, FileWindow, Window};
 use crate::machine::{Machine, MachineRun};
-use crate::mem::Object;
+use crate::mem::{MappingId, Object, Pte};
 use crate::sim::TimeClass;
 use crate::vm::tmpfs::Use;
 use crate::world::World;
@@ -145,6 +145,22 @@ impl World {
         }
         let seen = ids.iter().fold(0, |seen, &id| seen ^ self.engine.peek(id));
         std::hint::black_box(seen);
+    }
+
+    /// The same for accesses through mappings: they look at the entry, and at the page's slot where that is empty.
+    #[inline]
+    pub fn warm_entries(&self, accesses: impl Iterator<Item = (MappingId, u32)>) {
+        let mut absent = [None; Self::WARM];
+        for (absent, (mapping, entry)) in absent.iter_mut().zip(accesses) {
+            let m = &self.mappings[mapping.0 as usize];
+            let pte = m.ptes.get(entry as usize);
+            *absent = (!pte.contains(Pte::PRESENT)).then_some((m.object, m.start + entry));
+        }
+        let slot = |&(object, page): &(ObjectId, u32)| {
+            self.objects[object.idx()].word(page).folio_or_zero().0
+        };
+        let seen = absent.iter().flatten().map(slot);
+        std::hint::black_box(seen.fold(0, |seen, id| seen ^ id));
     }
 }
 

@@ -172,6 +172,12 @@ impl World {
         }
     }
 
+    /// A fault of a page of this object that is missing reads nothing else.
+    #[inline]
+    pub(crate) fn faults_read_alone(&self, object: ObjectId) -> bool {
+        matches!(self.read_ahead_of(object), Some(ReadAhead::Fixed(0..=1)))
+    }
+
     /// Of the device of a file.
     #[inline]
     fn read_ahead_of(&self, object: ObjectId) -> Option<ReadAhead> {

@@ -79,6 +79,48 @@ impl World {
         u64::from(new_table)
     }
 
+    /// What a fault begins with.
+    #[inline]
+    pub(super) fn begin_fault(&mut self, ctx: &Ctx, mapping: MappingId) {
+        self.engine.set_now(ctx.now());
+        let mm = self.mappings[mapping.0 as usize].mm;
+        self.engine.count(ctx.memcg, Counter::Pgfault, 1);
+        // An inline task, and one that uses another's memory, has not been switched to.
+        let ns = self.load_mm(ctx.cpu(), mm);
+        ctx.charge(TimeClass::Fault, ns);
+    }
+
+    /// Maps a page of a file that a fault has found or read, if it is still there. Returns leaf tables created, and
+    /// whether the page was clean and is dirty.
+    #[inline]
+    pub(super) fn map_found(
+        &mut self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        id: FolioId,
+        write: bool,
+    ) -> (u64, bool) {
+        let m = &mut self.mappings[mapping.0 as usize];
+        let word = self.objects[m.object.idx()].word(m.start + entry);
+        let still = word.folio() == Some(id);
+        if !still || !m.alive || !self.engine.folio(id).has(Flags::UPTODATE) {
+            return (0, false);
+        }
+        let bits = if write { Pte::WRITABLE } else { Pte::empty() };
+        let mut tables = 0;
+        if !m.ptes[entry as usize].contains(Pte::PRESENT) {
+            tables = self.map_folio(mapping, entry, id, bits);
+        } else if write {
+            m.ptes[entry as usize] |= Pte::WRITABLE;
+        }
+        let dirtied = write && self.engine.set_dirty(id);
+        if write {
+            self.note_dirty(ctx);
+        }
+        (tables, dirtied)
+    }
+
     /// Maps the cached pages around a file fault, but those whose use starts a window. Returns tables
     /// created, and how many of them are mapped now.
     fn fault_around(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32) -> (u64, u32) {
@@ -221,17 +263,26 @@ impl Machine {
         entry: u32,
         write: bool,
     ) -> Result<(), OpError> {
+        self.w.borrow_mut().begin_fault(ctx, mapping);
+        self.fault_until_there(ctx, mapping, entry, write).await
+    }
+
+    /// A fault that has begun: tries until the entry is there.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub(super) async fn fault_until_there(
+        &self,
+        ctx: &Ctx,
+        mapping: MappingId,
+        entry: u32,
+        write: bool,
+    ) -> Result<(), OpError> {
         let (object, page, anon) = {
-            let mut w = self.w.borrow_mut();
-            w.engine.set_now(ctx.now());
+            let w = self.w.borrow();
             let m = &w.mappings[mapping.0 as usize];
-            let (object, page, mm) = (m.object, m.start + entry, m.mm);
-            w.engine.count(ctx.memcg, Counter::Pgfault, 1);
-            // An inline task, and one that uses another's memory, has not been switched to.
-            let ns = w.load_mm(ctx.cpu(), mm);
-            ctx.charge(TimeClass::Fault, ns);
-            let anon = w.objects[object.idx()].is_anon();
-            (object, page, anon)
+            let anon = w.objects[m.object.idx()].is_anon();
+            (m.object, m.start + entry, anon)
         };
         let mut dirtied = false;
         loop {
@@ -408,26 +459,11 @@ impl Machine {
                 held
             }
         };
-        let mut dirtied = false;
-        {
+        let (created, dirtied) = {
             let mut w = self.w.borrow_mut();
-            let w = &mut *w;
-            let id = held.id;
-            let still = w.objects[object.idx()].word(page).folio() == Some(id);
-            let m = &mut w.mappings[mapping.0 as usize];
-            if still && m.alive && w.engine.folio(id).has(Flags::UPTODATE) {
-                let bits = if write { Pte::WRITABLE } else { Pte::empty() };
-                if !m.ptes[entry as usize].contains(Pte::PRESENT) {
-                    tables += w.map_folio(mapping, entry, id, bits);
-                } else if write {
-                    m.ptes[entry as usize] |= Pte::WRITABLE;
-                }
-                if write {
-                    dirtied = w.engine.set_dirty(id);
-                    w.note_dirty(ctx);
-                }
-            }
-        }
+            w.map_found(ctx, mapping, entry, held.id, write)
+        };
+        tables += created;
         drop(held);
         self.w.borrow_mut().pay(ctx);
         Ok((tables, dirtied))

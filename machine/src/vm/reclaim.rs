@@ -123,6 +123,7 @@ impl World {
                     target,
                     look_around,
                 } => {
+                    self.warm_victims(task.begun());
                     let r = self.test_references(ctx, folio, target, look_around);
                     task.answer(Answer::References(r));
                 }
@@ -171,6 +172,23 @@ impl World {
                 Work::Done => return Pause::Done,
             }
         }
+    }
+
+    /// Fetches entries and slots of victims into the CPU's cache, all at once.
+    #[inline]
+    fn warm_victims(&self, victims: &[FolioId]) {
+        let mut seen = 0;
+        for &id in victims {
+            let (object, page) = self.engine.folio(id).owner();
+            let object = &self.objects[object.idx()];
+            seen ^= object.word(page).folio_or_zero().0;
+            for &mapping in object.mappings.iter().take(1) {
+                let m = &self.mappings[mapping.0 as usize];
+                let entry = m.entry_of(page).map(|e| m.ptes.get(e as usize));
+                seen ^= entry.map_or(0, |pte| u32::from(pte.bits()));
+            }
+        }
+        std::hint::black_box(seen);
     }
 
     /// Charges the work that the engine has done since the last call.

@@ -8,7 +8,7 @@ use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::look_around::{window, LookAround};
 use coldset_engine::reclaim::References;
-use coldset_engine::{Flags, FolioId, MemcgId};
+use coldset_engine::{Flags, FolioId, MemcgId, ObjectId};
 use std::ops::Range;
 
 /// Pages of a window that look-around does not want, whatever mapping shows them: found once for all
@@ -48,7 +48,12 @@ impl World {
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
         let rmap_next = p.rmap_next_ns;
         let mut unwanted = Unwanted::default();
+        // Entries that show it and have not been met yet: behind the last one there is nothing to find.
+        let mut left = self.engine.folio(folio).mapcount();
         for i in 0..self.objects[object.idx()].mappings.len() {
+            if left == 0 {
+                break;
+            }
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
             // Entries that show pages of the folio, and the first of them that has been used.
@@ -69,6 +74,7 @@ impl World {
             if present == 0 {
                 continue;
             }
+            left -= present as u32;
             ns += present * rmap_next;
             if m.flags.contains(MappingFlags::LOCKED) {
                 r.locked = true;
@@ -115,17 +121,17 @@ impl World {
         unwanted.at(start + from as u32);
         let mut left = m.used(from as u32..to as u32) & !unwanted.pages;
         let mut young = 1;
+        let neighbours = self.folios_of(object, start + from as u32, left);
         while left != 0 {
             let bit = left.trailing_zeros();
             left &= left - 1;
             let n = from as u32 + bit;
             // The entry itself, and others of the folio, have been looked at.
-            let other = self.objects[object.idx()].word(start + n).folio();
-            let wanted = |f: &FolioId| *f != folio && self.engine.look_around_wants(la, *f);
-            let Some(f) = other.filter(wanted) else {
+            let f = neighbours[bit as usize];
+            if f == FolioId::NONE || f == folio || !self.engine.look_around_wants(la, f) {
                 unwanted.pages |= 1 << bit;
                 continue;
-            };
+            }
             let pte = self.mappings[id.0 as usize].ptes[n as usize];
             self.mappings[id.0 as usize].ptes[n as usize] -= Pte::YOUNG;
             young += 1;
@@ -136,6 +142,25 @@ impl World {
         self.engine
             .look_around_done(la, table_key(id, table), to - from, young);
         (to - from) * self.params.walk_pte_ns + young * self.params.walk_clear_young_ns
+    }
+
+    /// The folios of the pages from `first` on whose bits are set, by bit; of pages that are not in memory, none. Their
+    /// records are fetched into the CPU's cache all at once, where one look after the other would wait for each.
+    #[inline]
+    pub(super) fn folios_of(&self, object: ObjectId, first: u32, mut bits: u64) -> [FolioId; 64] {
+        let mut folios = [FolioId::NONE; 64];
+        let object = &self.objects[object.idx()];
+        let mut seen = 0;
+        while bits != 0 {
+            let bit = bits.trailing_zeros();
+            bits &= bits - 1;
+            if let Some(f) = object.word(first + bit).folio() {
+                folios[bit as usize] = f;
+                seen ^= self.engine.peek(f);
+            }
+        }
+        std::hint::black_box(seen);
+        folios
     }
 
     /// Removes all entries of a folio. (a flush was deferred, a stale entry may write).
@@ -150,6 +175,9 @@ impl World {
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
         let rmap_next = p.rmap_next_ns;
         'mappings: for i in 0..self.objects[object.idx()].mappings.len() {
+            if !self.engine.folio(folio).mapped() {
+                break;
+            }
             let id = self.objects[object.idx()].mappings[i];
             for e in self.mappings[id.0 as usize].entries_of(&pages) {
                 let m = &mut self.mappings[id.0 as usize];
@@ -194,7 +222,7 @@ impl World {
         &mut self,
         cpu: Option<u16>,
         now: u64,
-        object: coldset_engine::ObjectId,
+        object: ObjectId,
         pages: Range<u32>,
     ) {
         let mut ns = 0;

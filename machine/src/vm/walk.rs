@@ -11,7 +11,7 @@ use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::walk::{Walk, YoungEntry};
 use coldset_engine::reclaim::Answer;
-use coldset_engine::LruType;
+use coldset_engine::{FolioId, LruType};
 
 /// How a walk's entries are told from each other: mapping and leaf table.
 const fn position(mapping: MappingId, table: u32) -> u64 {
@@ -104,13 +104,15 @@ impl World {
         for from in range.clone().step_by(64) {
             let window = from..range.end.min(from + 64);
             let mut left = self.mappings[id.0 as usize].used(window);
+            if left == 0 {
+                continue;
+            }
+            let folios = self.folios_of(object, start + from, left);
             while left != 0 {
-                let e = from + left.trailing_zeros();
+                let bit = left.trailing_zeros();
                 left &= left - 1;
-                let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
-                    continue;
-                };
-                if !self.engine.walk_wants_folio(walk, f) {
+                let (e, f) = (from + bit, folios[bit as usize]);
+                if f == FolioId::NONE || !self.engine.walk_wants_folio(walk, f) {
                     continue;
                 }
                 let pte = &mut self.mappings[id.0 as usize].ptes[e as usize];
