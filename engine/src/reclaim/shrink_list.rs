@@ -94,6 +94,8 @@ pub(crate) struct ShrinkList {
     pub(super) resume: FolioStep,
     /// A folio has been worked on since others last ran.
     pub(super) resched: bool,
+    /// The host's last request came from this list, and it is not through.
+    under_way: bool,
 }
 
 impl Default for ShrinkList {
@@ -119,6 +121,7 @@ impl Default for ShrinkList {
             batch: PageoutBatch::default(),
             resume: FolioStep::Next,
             resched: false,
+            under_way: false,
         }
     }
 }
@@ -138,6 +141,39 @@ impl ShrinkList {
 
     /// The next request to the host. `None`: the list is done, survivors are in `ret`.
     pub(crate) fn step(
+        &mut self,
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        answer: &mut Option<Answer>,
+    ) -> Option<Work> {
+        let work = self.next_request(eng, sc, answer);
+        self.under_way = work.is_some();
+        if work.is_none() {
+            self.freed.clear();
+            self.input.clear();
+            let activated: u64 = self.stat.activate.iter().sum();
+            eng.count_global(Counter::Pgactivate, activated as i64);
+        }
+        work
+    }
+
+    /// [`Self::step`] if the last request came from here: whoever has begun the list has nothing to say until it is
+    /// through. `None`: ask them.
+    #[inline]
+    pub(crate) fn go_on(
+        &mut self,
+        eng: &mut Engine,
+        sc: &mut ScanControl,
+        answer: &mut Option<Answer>,
+    ) -> Option<Work> {
+        match self.under_way {
+            true => self.next_request(eng, sc, answer),
+            false => None,
+        }
+    }
+
+    /// `None`: there is none left.
+    fn next_request(
         &mut self,
         eng: &mut Engine,
         sc: &mut ScanControl,
@@ -243,13 +279,7 @@ impl ShrinkList {
                     self.at = FolioStep::End;
                     self.release(eng).then_some(Work::Free)
                 }
-                FolioStep::End => {
-                    self.freed.clear();
-                    self.input.clear();
-                    let activated: u64 = self.stat.activate.iter().sum();
-                    eng.count_global(Counter::Pgactivate, activated as i64);
-                    return None;
-                }
+                FolioStep::End => return None,
             };
             if work.is_some() {
                 return work;
@@ -283,6 +313,7 @@ impl ShrinkList {
         }
         self.input.clear();
         (self.flush_required, self.flush_writable) = (false, false);
+        self.under_way = false;
         self.at = FolioStep::End;
     }
 
@@ -310,6 +341,7 @@ impl ShrinkList {
             batch,
             resume,
             resched,
+            under_way: _,
         } = self;
         let PageoutBatch {
             waiting,

@@ -201,6 +201,10 @@ impl ReclaimTask {
             eng.nodes[node.idx()].awake(reason);
         }
         self.list.decided.clear();
+        // Most requests are about the folios of a list.
+        if let Some(work) = self.list.go_on(eng, &mut self.sc, &mut self.answer) {
+            return work;
+        }
         let mut cx = Cx {
             sc: &mut self.sc,
             list: &mut self.list,
