@@ -75,6 +75,12 @@ pub(super) trait Decode {
     /// Decodes one line or record; `None` if it holds no reference.
     fn decode(&mut self, unit: &[u8]) -> Result<Option<Request>, Problem>;
 
+    /// What a record says if it is a reference to one page, known by its index, whatever the records before it are. Such
+    /// records can be decoded many at a time; all others go through [`Decode::decode`].
+    fn reference(_record: &[u8]) -> Option<Op> {
+        None
+    }
+
     /// The next of further requests of the unit just decoded.
     fn more(&mut self) -> Option<Request> {
         None
@@ -156,6 +162,34 @@ impl<D: Decode> Decoder<D> {
             steps,
             processes: HashMap::new(),
         }
+    }
+
+    /// Appends the references of the records that are in memory already, up to the first that asks for anything else: that
+    /// one is left to [`Decoder::step`], with the first of every object and with whatever is wrong.
+    fn known(&mut self, ops: &mut Vec<Op>) {
+        let Framing::Records(bytes) = D::FRAMING else {
+            return;
+        };
+        if self.request.is_some() {
+            return;
+        }
+        let records = self.source.ready().chunks_exact(bytes);
+        let before = ops.len();
+        ops.extend(records.map_while(|record| {
+            let op = D::reference(record)?;
+            let known = self.anon[usize::from(op.object)] == Some(op.kind.is_anon());
+            known.then(|| Op {
+                task: self.task(op.task),
+                ..op
+            })
+        }));
+        let taken = ops.len() - before;
+        self.source.take_ready(taken * bytes);
+        let taken = taken as u64;
+        self.taken += taken;
+        self.lines += taken;
+        self.pages += taken;
+        self.given += taken;
     }
 
     /// Moves to the next line or record; false at the end.
@@ -375,6 +409,18 @@ impl<D: Decode> Iterator for Decoder<D> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
+    }
+}
+
+/// References one at a time, and many where that is possible.
+pub(super) trait References: Iterator<Item = Result<Op, TraceError>> {
+    /// Appends references that are next; none says nothing of what `next` gives.
+    fn many(&mut self, _ops: &mut Vec<Op>) {}
+}
+
+impl<D: Decode> References for Decoder<D> {
+    fn many(&mut self, ops: &mut Vec<Op>) {
+        self.known(ops);
     }
 }
 

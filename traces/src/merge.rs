@@ -1,5 +1,6 @@
 //! Fewer references for the same use of pages: runs and windows merged.
 
+use super::decode::References;
 use super::error::TraceError;
 use super::op::{Op, OpKind};
 
@@ -119,6 +120,9 @@ impl<I: Iterator<Item = Item>> Iterator for Windows<I> {
         }
     }
 }
+
+impl<I: Iterator<Item = Item>> References for Runs<I> {}
+impl<I: Iterator<Item = Item>> References for Windows<I> {}
 
 #[cfg(test)]
 mod tests {

@@ -67,7 +67,7 @@ impl Numbering {
 
 /// Hashes page ids by one multiplication, many times faster than the default. The key is random, so that
 /// no file is bad for all runs; no result depends on it.
-struct PageHashes {
+pub(super) struct PageHashes {
     key: u64,
 }
 
@@ -87,7 +87,7 @@ impl BuildHasher for PageHashes {
 }
 
 /// Starts from the key, ends as the hash.
-struct PageHasher(u64);
+pub(super) struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn finish(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::decode::{Decode, Decoder};
+use super::decode::{Decode, Decoder, References};
 use super::error::TraceError;
 use super::format::{recording, Format};
 use super::formats::*;
@@ -14,7 +14,7 @@ use super::reading::{Reading, Steps, Tally};
 use super::source::{Progress, Source};
 use super::step::Event;
 
-type Ops = Box<dyn Iterator<Item = Result<Op, TraceError>> + Send>;
+type Ops = Box<dyn References + Send>;
 
 /// The references of a trace, in order. After an error the iterator ends.
 pub struct Reader {
@@ -103,6 +103,16 @@ impl Reader {
     /// What is met on the way: lines, bad lines, lost events. Complete once the reader has ended.
     pub fn tally(&self) -> Tally {
         self.tally.clone()
+    }
+
+    /// Appends the references that can be had at once. None may be appended before the end, too: [`Iterator::next`]
+    /// gives what is next in any case.
+    pub(super) fn many(&mut self, ops: &mut Vec<Op>) {
+        if !self.done {
+            let before = ops.len();
+            self.ops.many(ops);
+            self.any |= ops.len() > before;
+        }
     }
 
     /// The steps between the references that have been read.

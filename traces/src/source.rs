@@ -237,20 +237,39 @@ impl Source {
         Ok(filled)
     }
 
-    /// A packed file is no reason to take memory without end.
-    fn check_size(&self) -> Result<(), TraceError> {
-        let plain = self.packing == Packing::Plain;
-        if plain || self.offset <= UNPACKED {
-            return Ok(());
+    /// The bytes that can be had without reading on and without an error; perhaps none.
+    pub(super) fn ready(&self) -> &[u8] {
+        let bytes = self.reader.buffer();
+        let most = self.allowed().saturating_sub(self.offset);
+        &bytes[..bytes.len().min(usize::try_from(most).unwrap_or(usize::MAX))]
+    }
+
+    /// Takes so many of the bytes that are [`Source::ready`].
+    pub(super) fn take_ready(&mut self, bytes: usize) {
+        self.reader.consume(bytes);
+        self.offset += bytes as u64;
+    }
+
+    /// Unpacked bytes that the packed ones read so far may have.
+    fn allowed(&self) -> u64 {
+        if self.packing == Packing::Plain {
+            return u64::MAX;
         }
         let packed = self.progress.consumed();
-        if self.offset - UNPACKED <= packed.saturating_mul(UNPACKED_PER_BYTE) {
+        packed
+            .saturating_mul(UNPACKED_PER_BYTE)
+            .saturating_add(UNPACKED)
+    }
+
+    /// A packed file is no reason to take memory without end.
+    fn check_size(&self) -> Result<(), TraceError> {
+        if self.offset <= self.allowed() {
             return Ok(());
         }
         Err(TraceError::Unpacks {
             name: self.name.clone(),
             packing: self.packing.name(),
-            packed,
+            packed: self.progress.consumed(),
             unpacked: self.offset,
         })
     }

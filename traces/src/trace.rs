@@ -65,15 +65,22 @@ impl Trace {
         mut progress: impl FnMut(u64, Option<u64>),
     ) -> Result<Trace, TraceError> {
         let count = reader.progress();
-        let mut ops = Vec::new();
-        for op in reader.by_ref() {
-            ops.push(op?);
-            if ops.len() % PROGRESS_INTERVAL == 0 {
+        let (mut ops, mut totals) = (Vec::new(), Totals::default());
+        let mut shown = 0;
+        loop {
+            let before = ops.len();
+            reader.many(&mut ops);
+            let next = reader.next().transpose()?;
+            ops.extend(next);
+            totals.add(&ops[before..]);
+            if ops.len() / PROGRESS_INTERVAL > shown || next.is_none() {
+                shown = ops.len() / PROGRESS_INTERVAL;
                 progress(count.consumed(), count.total());
             }
+            if next.is_none() {
+                return Ok(totals.of(ops).with_events(reader.steps()?));
+            }
         }
-        progress(count.consumed(), count.total());
-        Ok(Trace::from_ops(ops).with_events(reader.steps()?))
     }
 
     /// It advises how its files are read: it says what programs asked for, and the kernel's read-ahead comes on top.
@@ -159,28 +166,46 @@ impl Trace {
     /// Totals up references that did not come from a file. Pages must be below
     /// [`MAX_PAGES`].
     pub fn from_ops(ops: Vec<Op>) -> Trace {
-        let mut objects: Vec<(ObjectInfo, PageSet)> = Vec::new();
-        let (mut tasks, mut writes) = (0, 0);
-        for op in &ops {
+        let mut totals = Totals::default();
+        totals.add(&ops);
+        totals.of(ops)
+    }
+}
+
+/// What is totalled up of references while they come.
+#[derive(Default)]
+struct Totals {
+    objects: Vec<(ObjectInfo, PageSet)>,
+    tasks: u32,
+    writes: u64,
+}
+
+impl Totals {
+    fn add(&mut self, ops: &[Op]) {
+        for op in ops {
             let object = usize::from(op.object);
-            if objects.len() <= object {
-                objects.resize_with(object + 1, Default::default);
+            if self.objects.len() <= object {
+                self.objects.resize_with(object + 1, Default::default);
             }
-            let (info, seen) = &mut objects[object];
+            let (info, seen) = &mut self.objects[object];
             info.pages = info.pages.max(op.page + 1);
             info.is_anon = op.kind.is_anon();
             info.used += u32::from(seen.insert(op.page));
-            tasks = tasks.max(u32::from(op.task) + 1);
-            writes += u64::from(op.kind.is_write());
+            self.tasks = self.tasks.max(u32::from(op.task) + 1);
+            self.writes += u64::from(op.kind.is_write());
         }
-        let objects: Vec<ObjectInfo> = objects.into_iter().map(|(info, _)| info).collect();
+    }
+
+    /// The trace of all references that were added.
+    fn of(self, ops: Vec<Op>) -> Trace {
+        let objects: Vec<ObjectInfo> = self.objects.into_iter().map(|(info, _)| info).collect();
         Trace {
             ops,
             events: Vec::new(),
             unique_pages: objects.iter().map(|o| u64::from(o.used)).sum(),
             objects,
-            tasks,
-            writes,
+            tasks: self.tasks,
+            writes: self.writes,
         }
     }
 }

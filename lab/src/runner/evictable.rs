@@ -22,15 +22,8 @@ impl Evictable {
     /// Of `trace` beside `swap`.
     pub fn of(trace: &Trace, swap: &SwapConfig) -> Self {
         let anon = *swap != SwapConfig::None;
-        let mut pages: Vec<(u8, u32)> = trace
-            .ops
-            .iter()
-            .filter(|op| op.kind.is_anon())
-            .map(|op| (op.object, op.page))
-            .collect();
-        pages.sort_unstable();
-        pages.dedup();
-        let anon_pages = pages.len() as u64;
+        let anonymous = trace.objects.iter().filter(|o| o.is_anon);
+        let anon_pages = anonymous.map(|o| u64::from(o.used)).sum();
         Self { anon, anon_pages }
     }
 

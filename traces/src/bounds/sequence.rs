@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::numbering::PageHashes;
 use crate::Op;
 
 /// Pages in the order of their references, numbered from 0 by first appearance.
@@ -22,31 +23,41 @@ impl Sequence {
     /// # Errors
     /// [`TooLong`]: positions must fit in 32 bits.
     pub fn new(ids: impl IntoIterator<Item = u64>) -> Result<Sequence, TooLong> {
-        let mut seen = HashMap::new();
-        let mut keys = Vec::new();
-        for id in ids {
-            if keys.len() as u64 >= u64::from(u32::MAX) - 1 {
-                return Err(TooLong);
-            }
-            let next = seen.len() as u32;
-            keys.push(*seen.entry(id).or_insert(next));
-        }
-        Ok(Sequence {
-            keys,
-            unique: seen.len() as u32,
-        })
+        let mut seen: HashMap<u64, u32, PageHashes> = HashMap::default();
+        Sequence::numbered(ids.into_iter(), |id, next| *seen.entry(id).or_insert(next))
     }
 
-    /// The references of a trace. All objects share the capacity; which task refers to a
+    /// The references of a trace, which are gone through twice. All objects share the capacity; which task refers to a
     /// page is of no account.
     ///
     /// # Errors
     /// [`TooLong`]
-    pub fn of_ops<'a>(ops: impl IntoIterator<Item = &'a Op>) -> Result<Sequence, TooLong> {
-        Sequence::new(
-            ops.into_iter()
-                .map(|op| u64::from(op.object) << 32 | u64::from(op.page)),
-        )
+    pub fn of_ops<'a, I>(ops: I) -> Result<Sequence, TooLong>
+    where
+        I: IntoIterator<Item = &'a Op, IntoIter: Clone>,
+    {
+        let ops = ops.into_iter();
+        if let Some(mut table) = Table::of(ops.clone()) {
+            return Sequence::numbered(ops, |op, next| table.number(op, next));
+        }
+        Sequence::new(ops.map(|op| u64::from(op.object) << 32 | u64::from(op.page)))
+    }
+
+    /// `number` gives the number of a page, which is its second argument for a new one.
+    fn numbered<T>(
+        pages: impl Iterator<Item = T>,
+        mut number: impl FnMut(T, u32) -> u32,
+    ) -> Result<Sequence, TooLong> {
+        let mut sequence = Sequence::default();
+        for page in pages {
+            if sequence.keys.len() as u64 >= u64::from(u32::MAX) - 1 {
+                return Err(TooLong);
+            }
+            let key = number(page, sequence.unique);
+            sequence.unique += u32::from(key == sequence.unique);
+            sequence.keys.push(key);
+        }
+        Ok(sequence)
     }
 
     /// Page numbers, each below [`Sequence::unique`].
@@ -67,5 +78,49 @@ impl Sequence {
     /// Whether there is no reference.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+}
+
+/// Entries of a [`Table`] for each reference, beside those of any table. More would be slower than hashing.
+const ENTRIES_EACH: u64 = 4;
+const ENTRIES: u64 = 1 << 12;
+
+/// Numbers of pages, an array over all pages that the objects have room for.
+struct Table {
+    /// Where the pages of an object begin.
+    starts: [usize; 256],
+    /// One more than the number of a page; 0: it has none so far.
+    numbers: Vec<u32>,
+}
+
+impl Table {
+    /// None: the pages lie too far apart.
+    fn of<'a>(ops: impl Iterator<Item = &'a Op>) -> Option<Table> {
+        let mut pages = [0u32; 256];
+        let mut references = 0u64;
+        for op in ops {
+            let pages = &mut pages[usize::from(op.object)];
+            *pages = op.page.saturating_add(1).max(*pages);
+            references += 1;
+        }
+        let mut entries = 0u64;
+        let starts = pages.map(|pages| {
+            let start = entries as usize;
+            entries += u64::from(pages);
+            start
+        });
+        let few = entries <= ENTRIES + ENTRIES_EACH * references;
+        few.then(|| Table {
+            starts,
+            numbers: vec![0; entries as usize],
+        })
+    }
+
+    fn number(&mut self, op: &Op, next: u32) -> u32 {
+        let number = &mut self.numbers[self.starts[usize::from(op.object)] + op.page as usize];
+        if *number == 0 {
+            *number = next + 1;
+        }
+        *number - 1
     }
 }

@@ -93,6 +93,12 @@ impl Decode for PageOps {
         }))
     }
 
+    /// An access is the same in both versions.
+    #[inline]
+    fn reference(record: &[u8]) -> Option<Op> {
+        Op::from_bytes(record.try_into().ok()?)
+    }
+
     fn step(&mut self) -> Option<Step> {
         self.step.take()
     }
