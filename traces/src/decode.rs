@@ -170,7 +170,8 @@ impl<D: Decode> Decoder<D> {
         let Framing::Records(bytes) = D::FRAMING else {
             return;
         };
-        if self.request.is_some() {
+        let unfinished = |request: &Request| !request.pages.is_empty();
+        if self.request.as_ref().is_some_and(unfinished) {
             return;
         }
         let records = self.source.ready().chunks_exact(bytes);

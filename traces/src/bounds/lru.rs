@@ -2,68 +2,73 @@
 
 use super::{Bound, Sequence};
 
-/// The page was not referenced before.
-const NEVER: u32 = u32::MAX;
+/// End of the list, or no position.
+const NONE: u32 = u32::MAX;
+
+/// Doubly linked list through two arrays indexed by page, most recent first.
+struct Recency {
+    newer: Vec<u32>,
+    older: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+}
+
+impl Recency {
+    fn push(&mut self, page: u32) {
+        self.newer[page as usize] = NONE;
+        self.older[page as usize] = self.newest;
+        match self.newest {
+            NONE => self.oldest = page,
+            newest => self.newer[newest as usize] = page,
+        }
+        self.newest = page;
+    }
+
+    fn remove(&mut self, page: u32) {
+        let (newer, older) = (self.newer[page as usize], self.older[page as usize]);
+        match newer {
+            NONE => self.newest = older,
+            newer => self.older[newer as usize] = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.newer[older as usize] = newer,
+        }
+    }
+}
 
 /// Misses of LRU with `capacity` page frames, in time linear in the references.
-///
-/// Resident pages are known by the position of their last reference alone. The page to give up is the lowest, and it
-/// only ever moves up.
 pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
+    let pages = sequence.unique() as usize;
     if capacity == 0 {
         return Bound::new(sequence, sequence.len() as u64);
     }
-    let mut last = vec![NEVER; sequence.unique() as usize];
-    let mut resident = Bits::new(sequence.len());
-    let mut free = capacity;
-    let mut oldest = 0;
+    if capacity >= sequence.unique() {
+        return Bound::new(sequence, u64::from(sequence.unique()));
+    }
+    let mut list = Recency {
+        newer: vec![NONE; pages],
+        older: vec![NONE; pages],
+        newest: NONE,
+        oldest: NONE,
+    };
+    let mut resident = vec![false; pages];
+    let mut used = 0;
     let mut misses = 0;
-    for (position, &page) in sequence.keys().iter().enumerate() {
-        let before = std::mem::replace(&mut last[page as usize], position as u32);
-        if before == NEVER || !resident.remove(before as usize) {
+    for &page in sequence.keys() {
+        if std::mem::replace(&mut resident[page as usize], true) {
+            list.remove(page);
+        } else {
             misses += 1;
-            if free > 0 {
-                free -= 1;
+            if used == capacity {
+                let victim = list.oldest;
+                list.remove(victim);
+                resident[victim as usize] = false;
             } else {
-                oldest = resident.remove_first(oldest);
+                used += 1;
             }
         }
-        resident.insert(position);
+        list.push(page);
     }
     Bound::new(sequence, misses)
-}
-
-/// Positions, a bit each.
-struct Bits {
-    words: Vec<u64>,
-}
-
-impl Bits {
-    fn new(positions: usize) -> Bits {
-        Bits {
-            words: vec![0; positions.div_ceil(64)],
-        }
-    }
-
-    fn insert(&mut self, position: usize) {
-        self.words[position / 64] |= 1 << (position % 64);
-    }
-
-    /// True if it was there.
-    fn remove(&mut self, position: usize) -> bool {
-        let word = &mut self.words[position / 64];
-        let bit = 1 << (position % 64);
-        let was = *word & bit != 0;
-        *word &= !bit;
-        was
-    }
-
-    /// Removes the lowest position, which is there and not in a word below this one; returns its word.
-    fn remove_first(&mut self, mut word: usize) -> usize {
-        while self.words[word] == 0 {
-            word += 1;
-        }
-        self.words[word] &= self.words[word] - 1;
-        word
-    }
 }

@@ -17,6 +17,9 @@ pub fn opt(sequence: &Sequence, capacity: u32) -> Bound {
     if capacity == 0 {
         return Bound::new(sequence, sequence.len() as u64);
     }
+    if capacity >= sequence.unique() {
+        return Bound::new(sequence, u64::from(sequence.unique()));
+    }
     let next = next_references(sequence);
     let mut awaited = Positions::new(next.len());
     let (mut alive, mut dead) = (0u32, 0u32);

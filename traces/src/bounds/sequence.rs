@@ -24,7 +24,9 @@ impl Sequence {
     /// [`TooLong`]: positions must fit in 32 bits.
     pub fn new(ids: impl IntoIterator<Item = u64>) -> Result<Sequence, TooLong> {
         let mut seen: HashMap<u64, u32, PageHashes> = HashMap::default();
-        Sequence::numbered(ids.into_iter(), |id, next| *seen.entry(id).or_insert(next))
+        Sequence::numbered(ids.into_iter(), 0, |id, next| {
+            *seen.entry(id).or_insert(next)
+        })
     }
 
     /// The references of a trace, which are gone through twice. All objects share the capacity; which task refers to a
@@ -38,7 +40,8 @@ impl Sequence {
     {
         let ops = ops.into_iter();
         if let Some(mut table) = Table::of(ops.clone()) {
-            return Sequence::numbered(ops, |op, next| table.number(op, next));
+            let references = table.references;
+            return Sequence::numbered(ops, references, |op, next| table.number(op, next));
         }
         Sequence::new(ops.map(|op| u64::from(op.object) << 32 | u64::from(op.page)))
     }
@@ -46,9 +49,13 @@ impl Sequence {
     /// `number` gives the number of a page, which is its second argument for a new one.
     fn numbered<T>(
         pages: impl Iterator<Item = T>,
+        expected: usize,
         mut number: impl FnMut(T, u32) -> u32,
     ) -> Result<Sequence, TooLong> {
-        let mut sequence = Sequence::default();
+        let mut sequence = Sequence {
+            keys: Vec::with_capacity(expected),
+            unique: 0,
+        };
         for page in pages {
             if sequence.keys.len() as u64 >= u64::from(u32::MAX) - 1 {
                 return Err(TooLong);
@@ -91,13 +98,15 @@ struct Table {
     starts: [usize; 256],
     /// One more than the number of a page; 0: it has none so far.
     numbers: Vec<u32>,
+    /// How many there are to number.
+    references: usize,
 }
 
 impl Table {
     /// None: the pages lie too far apart.
     fn of<'a>(ops: impl Iterator<Item = &'a Op>) -> Option<Table> {
         let mut pages = [0u32; 256];
-        let mut references = 0u64;
+        let mut references = 0;
         for op in ops {
             let pages = &mut pages[usize::from(op.object)];
             *pages = op.page.saturating_add(1).max(*pages);
@@ -109,10 +118,11 @@ impl Table {
             entries += u64::from(pages);
             start
         });
-        let few = entries <= ENTRIES + ENTRIES_EACH * references;
+        let few = entries <= ENTRIES + ENTRIES_EACH * references as u64;
         few.then(|| Table {
             starts,
             numbers: vec![0; entries as usize],
+            references,
         })
     }
 

@@ -192,7 +192,31 @@ fn ids() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop_oneof![3 => 0u64..8, 1 => 0u64..60], 0..400)
 }
 
+/// References to pages near each other, of several objects, and sometimes to one far away, where no array has room.
+fn places() -> impl Strategy<Value = Vec<Op>> {
+    let near = || (0u8..4, 0u32..500);
+    let near = prop::collection::vec(near(), 0..200);
+    let far = prop::option::of((any::<u8>(), 0u32..1 << 31));
+    (near, far, 0usize..200).prop_map(|(mut places, far, at)| {
+        let at = at.min(places.len());
+        places.splice(at..at, far);
+        let op = |(object, page)| Op {
+            kind: OpKind::Pread,
+            object,
+            task: 0,
+            page,
+        };
+        places.into_iter().map(op).collect()
+    })
+}
+
 proptest! {
+    #[test]
+    fn pages_in_an_array_are_numbered_as_those_in_a_map(ops in places()) {
+        let ids = ops.iter().map(|op| u64::from(op.object) << 32 | u64::from(op.page));
+        prop_assert_eq!(Sequence::of_ops(&ops).expect("short"), sequence(ids));
+    }
+
     #[test]
     fn lru_is_its_definition(ids in ids(), capacity in 1usize..30) {
         let expected = plain_lru(&ids, capacity);

@@ -1,5 +1,6 @@
 //! Tests of whole files, by format.
 
+mod at_once;
 mod events;
 mod formats;
 mod lenient;
