@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-pager soak fuzz miri \
+.PHONY: help setup lint-setup demo test test-python test-docs test-report lint bench bench-memcg-order bench-pager soak fuzz miri \
   test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
@@ -63,11 +63,11 @@ lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-bench: setup ## criterion benchmarks, replay throughput, and libCacheSim on the same stream
+bench: setup ## speed of replays and curves beside libCacheSim and quick_cache (BENCH=--quick: under a minute)
+	$(CARGO) bench -p coldset --bench throughput -- $(BENCH)
+
+bench-memcg-order: setup ## criterion benchmark of which memcg is reclaimed from next
 	$(CARGO) bench -p coldset-engine --bench memcg_order
-	$(CARGO) bench -p coldset-lab --bench replay
-	$(CARGO) build --release -p coldset-lab --example replay_bench
-	scripts/bench-libcachesim
 
 bench-pager: setup ## the pager beside the kernel's reclaim under a memory cgroup (needs root for the kernel's arm)
 	@scripts/test-python --build-only
