@@ -237,7 +237,7 @@ Each reference of the trace hits or brings its page in, for which another page l
 Nothing else is simulated: no kernel memory, no dirty pages, no read-ahead (replay has them).
 List policies (fifo to sieve) follow their papers to the last miss. Kernel policies (classic, v5, ...)
 evict batches of 32 pages, as in a kernel, and need at least 128 pages. opt is Belady's optimal
-replacement, lru-stack is LRU by stack distances, all sizes in one pass.
+replacement. lru, or lru-stack, is computed for all sizes in one pass.
 
 With --sample, only references to some of the pages are looked at (SHARDS): up to 16 samples of that
 share of the pages each. Ratios are printed with their error: half of the 95 % interval over the

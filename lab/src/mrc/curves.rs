@@ -3,7 +3,7 @@
 use super::cache::{misses, KERNEL_MIN};
 use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
-use crate::bounds::{lru_at, opt, Sequence};
+use crate::bounds::{lru, lru_at, opt, Sequence};
 use crate::runner::{Progress, RunnerError};
 use coldset_report::charts::CurveLine;
 use rayon::prelude::*;
@@ -84,7 +84,12 @@ impl Curves {
 fn all_sizes(policy: &MrcPolicy, sequence: &Sequence, frames: &[Option<u64>]) -> Vec<Option<u64>> {
     let narrow = |pages: u64| u32::try_from(pages).unwrap_or(u32::MAX);
     match policy {
-        MrcPolicy::Stack => {
+        // A list is faster than distances if there is but one size.
+        MrcPolicy::Lru(_) if frames.len() == 1 => frames
+            .iter()
+            .map(|f| f.map(|f| lru(sequence, narrow(f)).misses))
+            .collect(),
+        MrcPolicy::Lru(_) => {
             let given: Vec<u32> = frames.iter().flatten().map(|&f| narrow(f)).collect();
             let mut done = lru_at(sequence, &given).into_iter();
             let one = |f: &Option<u64>| f.map(|_| done.next().expect("one each").misses);
@@ -113,15 +118,14 @@ pub fn curves(
     let sizes = plan.pages(sequence.unique().into())?;
     let parts = plan.sample.map(|sample| (sample, sample.of(sequence)));
     let per_policy = parts.as_ref().map_or(1, |(_, p)| p.len());
-    // The stack takes all sizes at once; everything else is a job a size.
+    // LRU takes all sizes at once; everything else is a job a size.
     let jobs: Vec<(&MrcPolicy, usize, &[u64])> = plan
         .policies
         .iter()
         .flat_map(|p| {
-            let stretch = if *p == MrcPolicy::Stack {
-                sizes.len()
-            } else {
-                1
+            let stretch = match p {
+                MrcPolicy::Lru(_) => sizes.len(),
+                _ => 1,
             };
             let chunks: Vec<&[u64]> = sizes.chunks(stretch.max(1)).collect();
             chunks

@@ -11,7 +11,8 @@
 //!
 //! There is no machine around the cache: no memcg that is charged for page tables, no dirty pages, no
 //! read-ahead, no time. A reference hits or brings its page in, and when memory is full one page goes
-//! before. So the curves of list policies are those of the literature, to the last miss, and those of
+//! before. LRU, of which a smaller cache holds what a larger one would keep, is done for all sizes at once, without
+//! the engine ([`MrcPolicy::Lru`]). So the curves of list policies are those of the literature, to the last miss, and those of
 //! the kernel's policies show the policy alone. They evict a batch at a time, here as in a kernel
 //! ([`cache::BATCH`]), so that they have up to that many pages less.
 

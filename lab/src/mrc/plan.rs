@@ -18,19 +18,21 @@ pub enum MrcPolicy {
     Variant(Variant),
     /// Belady's optimal replacement.
     Opt,
-    /// LRU by stack distances: all sizes in one pass, without the engine.
-    Stack,
+    /// LRU without the engine, all sizes in one pass by stack distances. Under the name it was asked for by: `lru` or
+    /// `lru-stack`.
+    Lru(&'static str),
 }
 
 impl MrcPolicy {
-    /// Reads a variant, `opt` or `lru-stack`.
+    /// Reads a variant, `opt`, `lru` or `lru-stack`.
     ///
     /// # Errors
     /// As [`Variant::parse`].
     pub fn parse(text: &str) -> Result<Self, RunnerError> {
         match text.trim() {
             "opt" => Ok(Self::Opt),
-            "lru-stack" => Ok(Self::Stack),
+            "lru" => Ok(Self::Lru("lru")),
+            "lru-stack" => Ok(Self::Lru("lru-stack")),
             other => Variant::parse(other, &[]).map(Self::Variant),
         }
     }
@@ -41,7 +43,7 @@ impl MrcPolicy {
         match self {
             Self::Variant(v) => &v.label,
             Self::Opt => "opt",
-            Self::Stack => "lru-stack",
+            Self::Lru(name) => name,
         }
     }
 

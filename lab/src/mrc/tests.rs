@@ -42,6 +42,12 @@ fn the_engines_lru_is_lru() {
     let sequence = sqlite();
     let all = run(&sequence, &plan(&["lru", "lru-stack"], &[], None));
     assert_eq!(all.curves[0].points, all.curves[1].points);
+    for point in &all.curves[0].points {
+        let misses = cache::misses(&switches("lru"), &sequence, point.pages);
+        assert_eq!(misses, point.misses, "{} pages", point.pages);
+        let one = plan(&["lru"], &[Size::Pages(point.pages)], None);
+        assert_eq!(run(&sequence, &one).curves[0].points, [*point]);
+    }
     assert_eq!(all.sizes.len(), 6);
     assert_eq!(*all.sizes.last().unwrap(), all.unique_pages);
 }
