@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python test-docs test-report lint instructions bench bench-order bench-pager soak fuzz miri \
+.PHONY: help setup lint-setup demo test test-python test-docs test-report lint instructions-record instructions bench bench-order bench-pager soak fuzz miri \
   test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
@@ -42,7 +42,6 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	    { kill $$python 2>/dev/null; exit 1; }; \
 	  wait $$python || { cat $$log; exit 1; }
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
-	scripts/instructions
 	scripts/check-libcachesim
 	scripts/test-python
 	@log=$${CARGO_TARGET_DIR:-target}/test-report.log; \
@@ -64,9 +63,13 @@ lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-instructions: setup ## record how many instructions short replays take (needs valgrind), after a change that is meant
-	$(CARGO) build -p coldset
+instructions-record: setup ## count the instructions of short replays before a change (needs valgrind)
+	$(CARGO) build --release -p coldset
 	scripts/instructions --record
+
+instructions: setup ## and after it: fails where they are 3 % more or less
+	$(CARGO) build --release -p coldset
+	scripts/instructions
 
 bench: setup ## speed of replays and curves beside libCacheSim and quick_cache (BENCH=--quick: under a minute)
 	$(CARGO) bench -p coldset --bench throughput -- $(BENCH)

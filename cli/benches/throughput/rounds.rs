@@ -1,7 +1,7 @@
 //! Rounds, each of which runs every row once: what disturbs the machine meets all of them.
 
 use super::libcachesim::LibCacheSim;
-use super::rows::{self, Measured, Row, ROWS};
+use super::rows::{self, Measured, Row, MANY, ROWS};
 use super::streams::Streams;
 use super::Failure;
 
@@ -34,8 +34,8 @@ impl Times {
 pub struct Rounds {
     /// By row.
     pub rows: [Times; ROWS.len()],
-    /// A curve with many sizes as a multiple of one with one: CPU time, time.
-    pub many_sizes: Vec<[f64; 2]>,
+    /// By policy: a curve with many sizes as a multiple of one with one, CPU time and time.
+    pub many_sizes: [Vec<[f64; 2]>; MANY.len()],
 }
 
 impl Rounds {
@@ -54,7 +54,9 @@ impl Rounds {
                 times.call.push(cpu);
             }
         }
-        self.many_sizes.push(rows::many_sizes(streams)?);
+        for (policy, multiples) in MANY.iter().zip(&mut self.many_sizes) {
+            multiples.push(rows::many_sizes(streams, policy)?);
+        }
         Ok(())
     }
 

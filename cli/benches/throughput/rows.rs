@@ -4,11 +4,10 @@ use super::child;
 use super::libcachesim::LibCacheSim;
 use super::streams::{Access, Streams, MEMORY};
 use super::Failure;
-use coldset_engine::presets;
 use coldset_lab::bounds::Sequence;
-use coldset_lab::mrc::cache;
+use coldset_lab::mrc::{curves, MrcPlan};
 use coldset_lab::replay::{replay, ReplayOptions};
-use coldset_lab::runner::SwapSpec;
+use coldset_lab::runner::{Progress, Size, SwapSpec};
 use coldset_lab::traces::{self, Trace, TraceOptions};
 use cpu_time::ProcessTime;
 use quick_cache::unsync;
@@ -151,9 +150,14 @@ impl Row {
             Work::Mrc(policy) => {
                 let pages = streams.pages(self.access).iter().copied();
                 let sequence = Sequence::new(pages.map(u64::from))?;
-                let switches = presets::preset(policy)?;
-                let misses = || Ok(cache::misses(&switches, &sequence, MEMORY));
-                timed(misses, |&m| Some(m)).map(Some)
+                let plan = MrcPlan {
+                    policies: MrcPlan::policies(&[policy.to_owned()], None)?,
+                    sizes: vec![Size::Pages(MEMORY)],
+                    points: 1,
+                    sample: None,
+                };
+                let curve = || Ok(curves(&sequence, &plan, |_| Progress::silent())?);
+                timed(curve, |c| Some(c.curves[0].points[0].misses)).map(Some)
             }
             Work::Read => {
                 let file = streams.trace(self.access)?;
@@ -203,19 +207,19 @@ fn quick_cache(pages: &[u32]) -> Measured {
     }
 }
 
-/// Sizes of the curve with many.
+/// Policies of which there is a curve with many sizes, too.
+pub const MANY: [&str; 2] = ["v5", "lru"];
+/// How many.
 const SIZES: &str = "16";
 
-/// CPU time and time of a curve of v5 with many sizes on two CPUs, as multiples of one size's.
+/// CPU time and time of a curve with many sizes on two CPUs, as multiples of one size's.
 ///
 /// # Errors
 /// The command fails.
-pub fn many_sizes(streams: &Streams) -> Result<[f64; 2], Failure> {
+pub fn many_sizes(streams: &Streams, policy: &str) -> Result<[f64; 2], Failure> {
     let file = streams.trace(Access::Pread)?;
     let mrc = |options: &[&str]| -> Result<child::Done, Failure> {
-        let words = ["mrc", "--policies=v5"]
-            .into_iter()
-            .chain(options.iter().copied());
+        let words = ["mrc", "--policies", policy].iter().chain(options);
         let words = words.map(OsString::from).chain([file.clone().into()]);
         Ok(child::lab(&words.collect::<Vec<_>>())?.0)
     };

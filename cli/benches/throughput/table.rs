@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use super::noise::{verdict, Noise};
 use super::rounds::{Rounds, Times};
-use super::rows::ROWS;
+use super::rows::{MANY, ROWS};
 use super::streams::{MEMORY, PAGES};
 use super::summary::Summary;
 use serde_json::{json, Value};
@@ -91,14 +91,17 @@ pub fn text(
             misses.as_deref().unwrap_or("-"),
         );
     }
-    let [cpu, time] = [0, 1].map(|i| Summary::of(done.many_sizes.iter().map(|m| m[i])));
-    if let (Some(cpu), Some(time)) = (cpu, time) {
-        let _ = writeln!(
-            out,
-            "\nmrc, 16 sizes on 2 CPUs, v5: {:.1} ({:.1}-{:.1}) times the CPU time of one size, \
-             {:.1} ({:.1}-{:.1}) times its time",
-            cpu.median, cpu.least, cpu.most, time.median, time.least, time.most
-        );
+    out.push('\n');
+    for (policy, multiples) in MANY.iter().zip(&done.many_sizes) {
+        let [cpu, time] = [0, 1].map(|i| Summary::of(multiples.iter().map(|m| m[i])));
+        if let (Some(cpu), Some(time)) = (cpu, time) {
+            let _ = writeln!(
+                out,
+                "mrc, 16 sizes on 2 CPUs, {policy}: {:.1} ({:.1}-{:.1}) times the CPU time of one size, \
+                 {:.1} ({:.1}-{:.1}) times its time",
+                cpu.median, cpu.least, cpu.most, time.median, time.least, time.most
+            );
+        }
     }
     let _ = writeln!(
         out,
@@ -119,16 +122,19 @@ pub fn json(accesses: u32, done: &Rounds, memory: &Memory, noise: Option<&Noise>
             "misses": times.misses,
         })
     };
+    let many = |(policy, multiples): (&&str, &Vec<[f64; 2]>)| {
+        json!({
+            "policy": policy,
+            "cpu_multiples": multiples.iter().map(|m| m[0]).collect::<Vec<_>>(),
+            "time_multiples": multiples.iter().map(|m| m[1]).collect::<Vec<_>>(),
+        })
+    };
     json!({
         "accesses": accesses,
         "pages": PAGES,
         "memory_pages": MEMORY,
         "rows": ROWS.iter().zip(&done.rows).map(row).collect::<Vec<_>>(),
-        "sixteen_sizes": done
-            .many_sizes
-            .iter()
-            .map(|[cpu, time]| json!({ "cpu_multiple": cpu, "time_multiple": time }))
-            .collect::<Vec<_>>(),
+        "sixteen_sizes": MANY.iter().zip(&done.many_sizes).map(many).collect::<Vec<_>>(),
         "bytes_a_page": memory.page,
         "bytes_an_access": memory.access,
         "noise": noise.map(|n| json!({ "others": n.others, "stolen": n.stolen })),

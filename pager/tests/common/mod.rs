@@ -100,12 +100,20 @@ pub fn pages_in_memory() -> u64 {
 /// Samples memory every 10 ms until `stop`; the highest sum of pages and store.
 pub fn watch(pools: &[&Pool], stop: &AtomicBool) -> u64 {
     let mut peak = 0;
-    let store = || -> u64 { pools.iter().map(|p| p.stats().store_pages).sum() };
+    let look = || {
+        let stats = pools.iter().map(|p| p.stats());
+        stats.fold((0, 0), |(store, evicted), s| {
+            (store + s.store_pages, evicted + s.evicted)
+        })
+    };
     while !stop.load(Relaxed) {
-        // Pages that have become contents of the store between two looks would count twice.
-        let before = store();
+        // Pages that have become contents of the store between two looks would count twice. The smaller store of the
+        // two is not enough: it may have shrunk and grown again, if this thread had to wait meanwhile.
+        let (before, evicted) = look();
         let pages = pages_in_memory();
-        peak = peak.max(pages + before.min(store()));
+        let (after, evicted_then) = look();
+        let sum = pages + before.min(after);
+        peak = peak.max(sum.saturating_sub(evicted_then - evicted));
         std::thread::sleep(Duration::from_millis(10));
     }
     peak
