@@ -219,7 +219,8 @@ const SIZES: &str = "16";
 pub fn many_sizes(streams: &Streams, policy: &str) -> Result<[f64; 2], Failure> {
     let file = streams.trace(Access::Pread)?;
     let mrc = |options: &[&str]| -> Result<child::Done, Failure> {
-        let words = ["mrc", "--policies", policy].iter().chain(options);
+        let policy = ["mrc", "--policies", policy];
+        let words = policy.iter().chain(options);
         let words = words.map(OsString::from).chain([file.clone().into()]);
         Ok(child::lab(&words.collect::<Vec<_>>())?.0)
     };
