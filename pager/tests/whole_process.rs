@@ -113,6 +113,9 @@ struct Measured {
 
 fn measure(test: &str, name: &str, case: &Case) -> Result<Measured, String> {
     let group = Cgroup::new()?;
+    // Pages of the program are charged to whoever reads them first, and a read ahead may be of megabytes: they are the
+    // parent's.
+    std::fs::read(std::env::current_exe().unwrap()).map_err(|e| e.to_string())?;
     let file = matches!(case.swap, Swap::File).then(|| data_file(case.data));
     let mut command = group.command(test, name);
     command.stderr(Stdio::inherit());
