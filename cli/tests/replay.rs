@@ -365,6 +365,63 @@ fn miss_ratio_curves() {
     assert!(wrong.contains("without --sample"), "{wrong}");
 }
 
+#[test]
+fn advice_agrees_with_replays_and_fits_80_columns() {
+    let page = temporary("advice.html");
+    let name = page.to_str().expect("UTF-8");
+    let text = stdout_of("advise SAMPLE --memory 50% --for v73,classic", 0);
+    let sample = sample();
+    let made = ["advise", &sample, "--memory", "50%", "--report", name];
+    assert!(lab(&made).status.success());
+    // The first line has the path.
+    let mut lines = text.lines().skip(1);
+    assert!(lines.all(|l| l.chars().count() <= 80), "{text}");
+    let replay = json_of(
+        "replay SAMPLE --memory 50% --variants v73,classic --json -",
+        0,
+    );
+    let advice = json_of("advise SAMPLE --memory 50% --for v73,classic --json -", 0);
+    let level = &advice["levels"][1];
+    assert_eq!(level["pages"], 1_106);
+    for (i, kernel) in ["v73", "classic"].into_iter().enumerate() {
+        let cost = &level["cases"][i]["cost"];
+        assert_eq!(
+            cost["reads"].as_f64(),
+            Some(mean(&replay, kernel, "misses"))
+        );
+        assert_eq!(
+            cost["time_ns"].as_f64(),
+            Some(mean(&replay, kernel, "time_ns"))
+        );
+    }
+    let opt = replay["bounds"]["opt_misses"].as_f64();
+    assert_eq!(level["opt_reads"].as_f64(), opt);
+    let page = std::fs::read_to_string(page).expect("written");
+    for part in [
+        "Heat of pages",
+        "anonymous region 0",
+        "knee",
+        "50 % less memory",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let peak = json_of(
+        "advise SAMPLE --today peak --memory 50% --for v73 --json -",
+        0,
+    );
+    assert_eq!(peak["today_pages"], 2_213);
+    let small = message_of("advise SAMPLE --memory 1%", 2);
+    assert!(
+        small.contains("22 pages") && small.contains("133 pages"),
+        "{small}"
+    );
+    let unknown = message_of("advise SAMPLE --today some", 2);
+    assert!(
+        unknown.contains("--today") || unknown.contains("today"),
+        "{unknown}"
+    );
+}
+
 /// A program that writes a file, under a limit of a quarter of it: with large folios reclaim takes 256 pages
 /// at a time, and on a device whose writes take a second the writer of before the series runs out of memory.
 #[test]

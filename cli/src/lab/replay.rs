@@ -99,6 +99,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         scale: parse_scale(&args.scale)?,
         costs: assign::costs(&args.cost)?,
         sample_points: 0,
+        curves: false,
     })
 }
 

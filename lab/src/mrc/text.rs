@@ -2,7 +2,7 @@
 
 use super::{Curve, Curves, Point};
 use crate::runner::show_pages;
-use coldset_report::{human, Align, Cell, Number, Style, Table};
+use coldset_report::{human, wrap, Align, Cell, Number, Style, Table};
 use std::ops::Range;
 use Align::{Left, Right};
 
@@ -75,7 +75,7 @@ pub fn render_mrc(curves: &Curves, style: Style) -> String {
         .collect();
     let mut out = tables.join("\n");
     if let Some(remark) = curves.remark() {
-        out.push_str(&format!("\n{}\n", wrap(&remark)));
+        out.push_str(&format!("\n{}\n", wrap(&remark, 80)));
     }
     if let Some(s) = &curves.sampled {
         out.push_str(&format!(
@@ -88,25 +88,6 @@ pub fn render_mrc(curves: &Curves, style: Style) -> String {
             human(s.references as f64),
             100.0 * s.largest_error
         ));
-    }
-    out
-}
-
-/// Lines of at most 80 columns.
-fn wrap(text: &str) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
-        let width = word.chars().count();
-        if column > 0 && column + 1 + width > 80 {
-            out.push('\n');
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += width;
     }
     out
 }

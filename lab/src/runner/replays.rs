@@ -75,8 +75,10 @@ pub struct ReplayPlan {
     pub low: Vec<Low>,
     /// Limits of single tasks.
     pub max: Vec<Low>,
-    /// Samples over the accesses, and points of the miss-ratio curves of the bounds, if not 0.
+    /// Samples over the accesses, and the miss-ratio curves of the bounds, if not 0.
     pub sample_points: usize,
+    /// The miss-ratio curves of the bounds in any case.
+    pub curves: bool,
 }
 
 /// A limit as asked for, in pages.
@@ -134,6 +136,7 @@ impl ReplayPlan {
             scale: 1,
             costs: Costs::default(),
             sample_points: 0,
+            curves: false,
         }
     }
 
@@ -335,7 +338,7 @@ pub fn replay_all(
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
     let curves = match &sequence {
-        Some(sequence) if plan.sample_points > 0 => {
+        Some(sequence) if plan.sample_points > 0 || plan.curves => {
             evictable.curves(trace, sequence, plan.own_pages)
         }
         _ => Vec::new(),
@@ -440,6 +443,9 @@ fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
     let killed = u64::from(replay.killed.is_some());
     out.insert("events_oom_kill".to_owned(), Number::Int(killed));
     out.insert("time_ns".to_owned(), Number::Int(replay.time));
+    if let Some(worked) = replay.worked {
+        out.insert("cpu_ns".to_owned(), Number::Int(worked));
+    }
     for (task, counters) in replay.tasks.iter().enumerate() {
         for &(name, value) in counters {
             out.insert(format!("task{task}.{name}"), number(value));

@@ -22,6 +22,9 @@ pub(super) struct Builder<'a> {
     processes: Vec<u16>,
     /// Anonymous pages that cannot leave.
     taken: u32,
+    /// Pages that are there if none leaves, and the most there have been.
+    present: u64,
+    peak: u64,
     sequence: Sequence,
 }
 
@@ -38,11 +41,22 @@ impl<'a> Builder<'a> {
             used: HashMap::new(),
             processes: trace.processes(),
             taken: 0,
+            present: 0,
+            peak: 0,
             sequence: Sequence::default(),
         }
     }
 
-    pub fn build(mut self) -> Result<Sequence, TooLong> {
+    pub fn build(self) -> Result<Sequence, TooLong> {
+        Ok(self.run()?.sequence)
+    }
+
+    /// The most pages that are there at a time if none leaves before it is given back.
+    pub fn peak(self) -> Result<u64, TooLong> {
+        Ok(self.run()?.peak)
+    }
+
+    fn run(mut self) -> Result<Self, TooLong> {
         let trace = self.trace;
         self.sequence.reserve(trace.ops.len());
         let mut events = trace.events.iter().peekable();
@@ -52,7 +66,7 @@ impl<'a> Builder<'a> {
             }
             self.refer(op)?;
         }
-        Ok(self.sequence)
+        Ok(self)
     }
 
     fn refer(&mut self, op: &Op) -> Result<(), TooLong> {
@@ -82,6 +96,8 @@ impl<'a> Builder<'a> {
 
     /// A page has got its number.
     fn lives(&mut self, op: &Op) {
+        self.present += 1;
+        self.peak = self.peak.max(self.present);
         if self.gives_back && op.kind.is_anon() {
             self.living[usize::from(op.object)].push(op.page);
             let process = self.processes[usize::from(op.task)];
@@ -111,6 +127,7 @@ impl<'a> Builder<'a> {
             return;
         };
         let gone = std::mem::take(pages);
+        self.present -= gone.len() as u64;
         for &page in &gone {
             self.numbers.forget(object, page);
         }

@@ -48,6 +48,13 @@ pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
     if let Some(bound) = Bound::trivial(sequence, capacity) {
         return bound;
     }
+    let mut misses = 0;
+    lru_misses(sequence, capacity, |_| misses += 1);
+    Bound::new(sequence, misses)
+}
+
+/// Tells the position of each miss of LRU with `capacity` page frames, at least one, in order.
+pub fn lru_misses(sequence: &Sequence, capacity: u32, mut missed: impl FnMut(usize)) {
     let pages = sequence.unique() as usize;
     let mut list = Recency {
         newer: vec![NONE; pages],
@@ -58,7 +65,6 @@ pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
     let mut resident = vec![false; pages];
     let mut taken = sequence.taken();
     let mut used = 0;
-    let mut misses = 0;
     for (position, &page) in sequence.keys().iter().enumerate() {
         // One reference at a time is served in any case.
         let frames = capacity.saturating_sub(taken.at(position)).max(1);
@@ -69,7 +75,9 @@ pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
         if std::mem::replace(&mut resident[page as usize], true) {
             list.remove(page);
         } else {
-            misses += u64::from(!sequence.is_free(position));
+            if !sequence.is_free(position) {
+                missed(position);
+            }
             if used == frames {
                 list.remove_oldest(&mut resident);
             } else {
@@ -78,5 +86,4 @@ pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
         }
         list.push(page);
     }
-    Bound::new(sequence, misses)
 }

@@ -16,7 +16,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use lru::lru;
+pub use lru::{lru, lru_misses};
 pub use opt::opt;
 pub use sequence::{Count, Sequence, TooLong};
 pub use stack::lru_at;

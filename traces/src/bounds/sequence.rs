@@ -85,6 +85,15 @@ impl Sequence {
         Builder::new(trace, count, swap).build()
     }
 
+    /// The most pages that a trace has in memory at a time if there is room for all: anonymous memory counts until it is
+    /// given back, pages of files from their first use on.
+    ///
+    /// # Errors
+    /// [`TooLong`]
+    pub fn peak(trace: &Trace) -> Result<u64, TooLong> {
+        Builder::new(trace, Count::Reads, true).peak()
+    }
+
     /// The references to the pages of each of so many `parts`: of a page, by its number, the part that it belongs to.
     #[must_use]
     pub fn split(&self, parts: usize, part_of: impl Fn(u32) -> Option<usize>) -> Vec<Sequence> {

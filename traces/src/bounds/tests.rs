@@ -318,6 +318,8 @@ fn anonymous_memory_that_was_given_back_is_new() {
         let sequence = Sequence::of_trace(&trace(vec![event]), Count::Reads, true).expect("short");
         assert_eq!((sequence.unique(), opt(&sequence, 1).misses), (5, 2));
     }
+    let peak = |events| Sequence::peak(&trace(events)).expect("short");
+    assert_eq!((peak(vec![]), peak(vec![gone(StepKind::Unmap, 1)])), (3, 3));
     // Without swap they take frames, and give them back.
     let without = Sequence::of_trace(&trace(vec![gone(StepKind::Unmap, 1)]), Count::Reads, false);
     let without = without.expect("short");
