@@ -166,7 +166,7 @@ pub struct Advice {
 }
 
 /// One variant under one size and under those nearby, the size itself first.
-struct Runs {
+pub(crate) struct Runs {
     costs: Vec<Option<Cost>>,
 }
 
@@ -188,7 +188,7 @@ impl Runs {
         }
     }
 
-    fn here(&self) -> Option<Cost> {
+    pub(crate) fn here(&self) -> Option<Cost> {
         self.costs[0]
     }
 
@@ -200,6 +200,14 @@ impl Runs {
         let all = self.all(of)?;
         let least = all.iter().copied().reduce(f64::min)?;
         Some((least, all.into_iter().reduce(f64::max)?))
+    }
+
+    pub(crate) fn reads_against(&self, other: &Runs) -> Option<Against> {
+        self.against(other, |cost| cost.reads, LEAST_READS)
+    }
+
+    pub(crate) fn time_against(&self, other: &Runs) -> Option<Against> {
+        self.against(other, |cost| cost.time_ns, 0.0)
     }
 
     /// Against `other`, limit by limit.
@@ -229,14 +237,6 @@ impl Runs {
     }
 }
 
-fn reads(cost: &Cost) -> f64 {
-    cost.reads
-}
-
-fn time(cost: &Cost) -> f64 {
-    cost.time_ns
-}
-
 /// The limits of a size: itself, then those nearby.
 fn near(pages: u64) -> impl Iterator<Item = u64> {
     let step = ((pages as f64 * STEP_SHARE).round() as i64).max(1);
@@ -259,20 +259,47 @@ impl AdvicePlan {
                 sizes.push(pages);
             }
         }
-        let least = MEMORY_MIN + STEPS.len() as u64;
-        match sizes.iter().find(|&&pages| pages < least) {
-            None => Ok(sizes),
-            Some(pages) => Err(RunnerError::value(
-                "memory",
-                &format!("{pages} pages"),
-                format!(
-                    "{least} pages ({} KiB) or more; the trace has {} different pages",
-                    least * 4,
-                    trace.unique_pages
-                ),
-            )),
-        }
+        let wrong = sizes.iter().find_map(|&pages| too_small(pages, trace));
+        wrong.map_or(Ok(sizes), Err)
     }
+}
+
+/// Why there can be no replay under so many pages and fewer; none: there can.
+pub(crate) fn too_small(pages: u64, trace: &Trace) -> Option<RunnerError> {
+    let least = MEMORY_MIN + STEPS.len() as u64;
+    (pages < least).then(|| {
+        RunnerError::value(
+            "memory",
+            &format!("{pages} pages"),
+            format!(
+                "{least} pages ({} KiB) or more; the trace has {} different pages",
+                least * 4,
+                trace.unique_pages
+            ),
+        )
+    })
+}
+
+/// Variants under one size of memory and those nearby.
+///
+/// # Errors
+/// As [`replay_all`].
+pub(crate) fn measure(
+    trace: &Trace,
+    replays: &ReplayPlan,
+    variants: &[Variant],
+    pages: u64,
+    progress: impl FnOnce(u64) -> Progress,
+) -> Result<Vec<Runs>, RunnerError> {
+    let plan = ReplayPlan {
+        variants: variants.to_vec(),
+        memory: near(pages).map(Size::Pages).collect(),
+        bounds: false,
+        ..replays.clone()
+    };
+    let tables = replay_all(trace, &plan.of_trace(trace), progress)?;
+    let all = variants.iter();
+    Ok(all.map(|v| Runs::of(&tables, &v.label)).collect())
 }
 
 /// Replays the trace under all sizes and variants. The result does not depend on the number of threads.
@@ -317,21 +344,19 @@ pub fn advise(
         .collect();
     let case = |level: usize, v: usize| {
         let (mine, today, first) = (&runs[level][v], &runs[0][v], &runs[level][0]);
-        let since = |of, least| {
-            (level > 0)
-                .then(|| mine.against(today, of, least))
-                .flatten()
-        };
-        let beside = |of, least| (v > 0).then(|| mine.against(first, of, least)).flatten();
+        let (today, first) = (
+            Some(today).filter(|_| level > 0),
+            Some(first).filter(|_| v > 0),
+        );
         Case {
             variant: plan.variants[v].label.clone(),
             cost: mine.here(),
-            reads_nearby: mine.range(reads),
-            time_nearby: mine.range(time),
-            reads_today: since(reads, LEAST_READS),
-            time_today: since(time, 0.0),
-            reads_first: beside(reads, LEAST_READS),
-            time_first: beside(time, 0.0),
+            reads_nearby: mine.range(|cost| cost.reads),
+            time_nearby: mine.range(|cost| cost.time_ns),
+            reads_today: today.and_then(|t| mine.reads_against(t)),
+            time_today: today.and_then(|t| mine.time_against(t)),
+            reads_first: first.and_then(|f| mine.reads_against(f)),
+            time_first: first.and_then(|f| mine.time_against(f)),
         }
     };
     let level = |(i, &pages): (usize, &u64)| Level {

@@ -41,5 +41,5 @@ pub fn heat(trace: &Trace) -> Chart {
             count,
         )
     });
-    heat_map(cells)
+    heat_map(accesses as u64, cells)
 }
