@@ -93,10 +93,8 @@ fn row(advice: &Advice, level: &Level, case: &Case, at: &str) -> Vec<Cell> {
     row.push(spread.into());
     row.push(count(cost.swapped_in, "swapped_in"));
     row.push(count(cost.swapped_out, "swapped_out"));
-    for (ns, name) in [(cost.time_ns, "time_ns"), (cost.wait_ns, "wait_ns")] {
-        let place = format!("{at}/cost/{name}");
-        row.push(Cell::number(time(ns), Number::Real(ns), place));
-    }
+    // Units differ from row to row, so they are no numbers for the page to sort by.
+    row.extend([cost.time_ns, cost.wait_ns].map(|ns| Cell::from(time(ns))));
     row.push(match level.pages == advice.today_pages {
         true => "".into(),
         false => times(case.time_today).into(),
