@@ -115,7 +115,7 @@ fn compared(ratio: f64, more: &str, less: &str, times: &str) -> String {
 fn sentence(advice: &Advice, level: &Level) -> String {
     let share = 100.0 * (1.0 - level.share);
     let memory = match level.share {
-        s if s == 1.0 => format!("Today ({})", size(level.pages)),
+        1.0 => format!("Today ({})", size(level.pages)),
         s if s < 1.0 => format!("{share:.0} % less memory ({})", size(level.pages)),
         _ => format!("{:.0} % more memory ({})", -share, size(level.pages)),
     };
