@@ -44,6 +44,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             LabCommand::Export(a) => lab::export::run(&a),
             LabCommand::Fuzz(a) => lab::fuzz::run(&a),
             LabCommand::Mrc(a) => lab::mrc::run(&a),
+            LabCommand::Advise(a) => lab::advise::run(&a),
             LabCommand::Inspect(a) => lab::inspect::run(&a),
             LabCommand::Races(a) => lab::races::run(&a),
         },

@@ -212,6 +212,7 @@ impl Setting {
             result: ReplayResult::default(),
             series: IndexMap::new(),
             curves: Arc::default(),
+            alone: IndexMap::new(),
         }
     }
 }

@@ -71,6 +71,22 @@ fn sensitivity_is_part_of_the_result() {
 }
 
 #[test]
+fn an_ablation_of_a_trace_has_the_reads_of_replays() {
+    let made = json_of("ablate SAMPLE --memory 25% --json -", 0);
+    let replay = json_of("replay SAMPLE --memory 25% --variants base,v5 --json -", 0);
+    let misses = |name: &str| replay["variants"][name]["misses"]["mean"].as_f64();
+    assert_eq!(made["before_cost"]["reads"].as_f64(), misses("base"));
+    assert_eq!(made["whole"]["cost"]["reads"].as_f64(), misses("v5"));
+    assert_eq!(made["changes"].as_array().expect("list").len(), 8);
+    let text = message_of("ablate mongodb --memory 25%", 2);
+    assert!(text.contains("goes with a trace"), "{text}");
+    let text = message_of("ablate SAMPLE --scale 1/64", 2);
+    assert!(text.contains("go with an experiment"), "{text}");
+    let text = message_of("ablate nosuch", 2);
+    assert!(text.contains("no experiment 'nosuch'"), "{text}");
+}
+
+#[test]
 fn an_ablation_has_every_patch_both_ways() {
     let scale = ["--seeds", "1", "--scale", "1/256"];
     let text = stdout_of(&[&["ablate", "mongodb"][..], &scale].concat(), 0);

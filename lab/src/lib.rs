@@ -3,6 +3,7 @@
 //! Traces and reports are crates of their own, which can be named through this one: [`traces`], [`report`].
 
 pub mod ablate;
+pub mod advise;
 pub mod charts;
 pub mod draw;
 pub mod experiment;

@@ -34,6 +34,8 @@ pub struct Ctx {
     pub node: NodeId,
     inline: InlineClock,
     clock: Cell<u64>,
+    /// Of its time, what it has worked; kept for inline tasks.
+    worked: Cell<u64>,
     /// Memory above memory.high.
     pub(crate) over_high: RefCell<TaskMemcg>,
     /// Dirty throttling.
@@ -65,6 +67,7 @@ impl Ctx {
             node: NodeId(0),
             inline,
             clock: Cell::new(0),
+            worked: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
             newly_dirtied: Cell::new(0),
@@ -112,6 +115,7 @@ impl Ctx {
             None => {
                 if self.inline == InlineClock::Running {
                     self.clock.set(self.clock.get() + ns);
+                    self.worked.set(self.worked.get() + ns);
                 }
             }
         }
@@ -168,6 +172,11 @@ impl Ctx {
         if self.inline == InlineClock::Running {
             self.set_clock(t);
         }
+    }
+
+    /// Of an inline task's time, what it has worked, ns; the rest it has waited.
+    pub fn worked(&self) -> u64 {
+        self.worked.get()
     }
 
     /// Sleeps; everything else runs meanwhile, for inline tasks too.

@@ -153,6 +153,8 @@ def lab_mrc(
     sizes: list[str],
     points: int,
     sample: str | None,
+    count: str,
+    kernel_memory: bool,
     format: str | None,
     jobs: int | None,
 ) -> LabJob:

@@ -194,6 +194,26 @@ fn band(claim: &ClaimResult) -> String {
     }
 }
 
+/// Breaks a text into lines of at most `columns`.
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > columns {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use super::child;
 use super::libcachesim::LibCacheSim;
 use super::streams::{Access, Streams, MEMORY};
 use super::Failure;
-use coldset_lab::bounds::Sequence;
+use coldset_lab::bounds::Count;
 use coldset_lab::mrc::{curves, MrcPlan};
 use coldset_lab::replay::{replay, ReplayOptions};
 use coldset_lab::runner::{Progress, Size, SwapSpec};
@@ -148,15 +148,17 @@ impl Row {
             Work::QuickCache => Ok(Some(quick_cache(streams.pages(self.access)))),
             Work::Replay(variant) => self.replay(variant, streams).map(Some),
             Work::Mrc(policy) => {
-                let pages = streams.pages(self.access).iter().copied();
-                let sequence = Sequence::new(pages.map(u64::from))?;
+                let file = streams.trace(self.access)?;
+                let trace = traces::load(file, None, &traces::TraceOptions::default())?;
                 let plan = MrcPlan {
-                    policies: MrcPlan::policies(&[policy.to_owned()], None)?,
+                    policies: MrcPlan::policies(&[policy.to_owned()], None, Count::Reads)?,
                     sizes: vec![Size::Pages(MEMORY)],
                     points: 1,
                     sample: None,
+                    count: Count::Reads,
+                    kernel_memory: true,
                 };
-                let curve = || Ok(curves(&sequence, &plan, |_| Progress::silent())?);
+                let curve = || Ok(curves(&trace, &plan, |_| Progress::silent())?);
                 timed(curve, |c| Some(c.curves[0].points[0].misses)).map(Some)
             }
             Work::Read => {

@@ -1,6 +1,7 @@
 //! Running experiments: `run`, `verify`, `ablate`.
 
 use super::forms::{FormArgs, JobsArgs, OutArgs, ReportArgs};
+use super::traces::TraceArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -124,14 +125,25 @@ Examples:
   coldset lab ablate mongodb
   coldset lab ablate mongodb --seeds 3 --scale 1/256
   coldset lab ablate aging-oom --variants base,v2 --json ablation.json
+  coldset lab ablate data/sqlite.pageops.zst --memory 25%
+  coldset lab ablate trace.pageops --memory 64MiB --variants v618,v72
+
+Of a trace, --memory is the limit, --variants are base,v5 unless others are named, and limits up to 0.4 % away
+take the place of seeds. --param, --scale, --effort and --seeds are of experiments.
 
 A change is a patch of the series (all its switches), or a switch that belongs to none. Exit code 0:
 a table, whatever it says.")]
 pub struct AblateArgs {
-    /// Experiment (see: coldset lab list)
-    #[arg(value_name = "EXPERIMENT")]
+    /// Experiment (see: coldset lab list), or a trace
+    #[arg(value_name = "EXPERIMENT|TRACE")]
     pub experiment: String,
-    /// Before and after [default: the experiment's]
+    /// Limit of a trace: a size or a share of its pages [default: 50%]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub memory: Option<String>,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Before and after [default: the experiment's; of a trace base,v5]
     #[arg(long, value_name = "BEFORE,AFTER", value_delimiter = ',')]
     pub variants: Vec<String>,
     /// What is run.

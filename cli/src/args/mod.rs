@@ -1,5 +1,6 @@
 //! The command line.
 
+mod advise;
 mod checks;
 mod docs;
 mod experiments;
@@ -30,6 +31,7 @@ pub use traces::{
     ReplayArgs, TraceArgs,
 };
 
+pub use advise::AdviseArgs;
 pub use validate::ValidateArgs;
 
 use clap::{Args, Parser, Subcommand};
@@ -124,6 +126,8 @@ pub enum LabCommand {
     Replay(ReplayArgs),
     /// Miss-ratio curves of policies over sizes of memory
     Mrc(MrcArgs),
+    /// What less memory costs a trace: reads, swap traffic and time, against today's
+    Advise(AdviseArgs),
     /// Replay a trace and show what the lists hold at a point of it
     Inspect(InspectArgs),
     /// Replay what ran on a real kernel and compare the counters

@@ -2,6 +2,7 @@
 
 use super::forms::OutArgs;
 use clap::{Args, ValueEnum};
+use coldset_lab::bounds::Count;
 use coldset_lab::traces::Order;
 use std::path::PathBuf;
 
@@ -233,10 +234,13 @@ Examples:
   coldset lab mrc trace.pageops --sizes 1%,5%,64MiB --csv curves.csv
   coldset lab mrc large.oracleGeneral.zst --sample 1% --report curves.html
 
-Each reference of the trace hits or brings its page in, for which another page leaves when memory is full.
-Nothing else is simulated: no kernel memory, no dirty pages, no read-ahead (replay has them).
-List policies (fifo to sieve) follow their papers to the last miss. Kernel policies (classic, v5, ...)
-evict batches of 32 pages, as in a kernel, and need at least 128 pages. opt is Belady's optimal
+A miss is a reference for which a page is read from a file or from swap, as in lab replay: not the first
+touch of an anonymous page, nor the write of a whole page. With --count absences, every reference to an
+absent page is one, as in the literature.
+
+List policies (fifo to sieve) are caches of pages alone, and follow their papers to the last miss: a
+reference hits or brings its page in, for which one page leaves when memory is full. Kernel policies
+(classic, v5, ...) are replayed as lab replay does, under limits from 128 pages on. opt is Belady's optimal
 replacement. lru, or lru-stack, is computed for all sizes in one pass.
 
 With --sample, only references to some of the pages are looked at (SHARDS): up to 16 samples of that
@@ -265,6 +269,12 @@ pub struct MrcArgs {
         allow_hyphen_values = true
     )]
     pub sizes: Vec<String>,
+    /// What is a miss: reads, what has to be read; absences, every reference to an absent page
+    #[arg(long, value_name = "reads|absences", default_value_t = Count::Reads)]
+    pub count: Count,
+    /// Index nodes and page tables count against the limits of kernel policies
+    #[arg(long, value_enum, default_value = "on")]
+    pub kernel_memory: OnOff,
     /// Estimate from samples of this share of the pages each, 0.0001 to 0.25
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub sample: Option<String>,

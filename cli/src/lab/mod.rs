@@ -1,6 +1,7 @@
 //! The commands of the lab.
 
 pub mod ablate;
+pub mod advise;
 mod assign;
 pub mod compare;
 pub mod convert;

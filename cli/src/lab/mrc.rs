@@ -3,10 +3,10 @@
 use super::plot::plot;
 use super::style;
 use super::trace::{load, ReadAs};
-use crate::args::MrcArgs;
+use crate::args::{MrcArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
-use coldset_lab::bounds::Sequence;
+use coldset_lab::bounds::Count;
 use coldset_lab::mrc::{curves, mrc_json, mrc_table, render_mrc, Curves, MrcPlan, Sample};
 use coldset_lab::pages;
 use coldset_lab::report::human;
@@ -15,7 +15,7 @@ use coldset_lab::runner::{show_pages, with_jobs, Progress, RunnerError, Size};
 fn plan(args: &MrcArgs) -> Result<MrcPlan, RunnerError> {
     let sample = args.sample.as_deref().map(Sample::parse).transpose()?;
     Ok(MrcPlan {
-        policies: MrcPlan::policies(&args.policies, sample.as_ref())?,
+        policies: MrcPlan::policies(&args.policies, sample.as_ref(), args.count)?,
         sizes: args
             .sizes
             .iter()
@@ -23,15 +23,21 @@ fn plan(args: &MrcArgs) -> Result<MrcPlan, RunnerError> {
             .collect::<Result<_, _>>()?,
         points: args.points,
         sample,
+        count: args.count,
+        kernel_memory: args.kernel_memory == OnOff::On,
     })
 }
 
 fn text(args: &MrcArgs, curves: &Curves) -> String {
     let mut out = format!(
-        "{}: {} references, {} different; miss ratios\n\n",
+        "{}: {} references, {} different; miss ratios{}\n\n",
         args.trace.display(),
         human(curves.references as f64),
         show_pages(curves.unique_pages),
+        match args.count {
+            Count::Reads => "",
+            Count::Absences => ", of all absent pages",
+        },
     );
     out.push_str(&render_mrc(curves, style(args.out.form.markdown)));
     if !args.no_plot && !args.out.form.markdown && curves.sizes.len() > 1 {
@@ -48,15 +54,14 @@ fn text(args: &MrcArgs, curves: &Curves) -> String {
 pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
     let (trace, _) = load(&args.trace, &args.reading, ReadAs::default())?;
-    let sequence = Sequence::of_ops(&trace.ops).map_err(RunnerError::Bounds)?;
-    plan.pages(sequence.unique().into())?;
+    plan.pages(trace.unique_pages)?;
     let outputs = Outputs::open(args.out.wanted())?;
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "curves");
         bar.clone()
     };
-    let done = with_jobs(args.out.threads.jobs, || curves(&sequence, &plan, begin));
+    let done = with_jobs(args.out.threads.jobs, || curves(&trace, &plan, begin));
     bar.finish();
     let curves = done??;
     outputs.write(

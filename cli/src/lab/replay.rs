@@ -10,7 +10,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
-use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER, READ_AHEAD_KB};
+use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values,
@@ -99,6 +99,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         scale: parse_scale(&args.scale)?,
         costs: assign::costs(&args.cost)?,
         sample_points: 0,
+        curves: false,
     })
 }
 
@@ -118,14 +119,6 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
 /// The read-ahead asked for, KiB.
 fn kb(args: &ReplayArgs) -> u32 {
     args.read_ahead_kb.unwrap_or(0)
-}
-
-/// A trace with advice says what programs asked for; others contain the kernel's read-ahead.
-fn read_ahead_of_asked(plan: &mut ReplayPlan, args: &ReplayArgs, trace: &Trace) {
-    let undecided = args.read_ahead_kb.is_none() && plan.read_ahead == ReadAhead::default();
-    if undecided && trace.has_advice() {
-        plan.read_ahead = ReadAhead::Windows { kb: READ_AHEAD_KB };
-    }
 }
 
 /// A trace of nothing but faults contains read-ahead already.
@@ -199,7 +192,10 @@ fn text(args: &ReplayArgs, heading: &str, tables: &[ReplayTable]) -> String {
         out.push_str(&render_replay(table, style(args.out.form.markdown)));
     }
     if args.bounds == BoundsArg::Exact {
-        out.push_str("\nexact LRU and OPT have the whole limit: no kernel memory is deducted.\n");
+        out.push_str(match args.order.is_at_once() {
+            true => "\nexact LRU and OPT are those of the trace's order, and left out where tasks are at once.\n",
+            false => "\nexact LRU and OPT have the whole limit: no kernel memory is deducted.\n",
+        });
     }
     out
 }
@@ -252,7 +248,9 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &other
         }
     };
-    read_ahead_of_asked(&mut plan, args, trace);
+    if args.read_ahead_kb.is_none() && plan.read_ahead == ReadAhead::default() {
+        plan = plan.of_trace(trace);
+    }
     plan.limits(trace)?;
     check_read_ahead(args, trace)?;
     check_files(args, trace)?;

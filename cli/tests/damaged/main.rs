@@ -12,7 +12,7 @@ mod inputs;
 mod limits;
 mod mutate;
 
-use coldset_lab::bounds::Sequence;
+use coldset_lab::bounds::{Count, Sequence};
 use coldset_lab::mrc;
 use coldset_lab::replay::MEMORY_MIN;
 use coldset_lab::runner::{replay_all, Progress, ReplayPlan, Size, Variant};
@@ -58,7 +58,7 @@ fn work_through(trace: &Trace, policy: &str) {
     if let Err(e) = replay_all(trace, &plan, |_| Progress::silent()) {
         one_line(e);
     }
-    let sequence = Sequence::of_ops(&trace.ops).expect("few references");
+    let sequence = Sequence::of_trace(trace, Count::Absences, true).expect("few references");
     let lru = Variant::parse_all(&["lru"], &[]).expect("a policy");
     let misses = mrc::cache::misses(&lru[0].switches, &sequence, (unique / 4).max(1));
     assert!(misses >= unique, "each page misses once");

@@ -2,8 +2,12 @@
 //! alone from after.
 
 mod text;
+mod trace;
 
 pub use text::{ablation_json, carrier, render_ablation};
+pub use trace::{
+    ablate_trace, render_trace_ablation, trace_ablation_json, TraceAblation, TracePlan,
+};
 
 use crate::experiment::Experiment;
 use crate::runner::{run, Plan, Progress, RunnerError, Variant};
@@ -149,11 +153,7 @@ pub fn ablate(
     };
     let parts = parts(&before.switches, &after.switches);
     if parts.is_empty() {
-        return Err(RunnerError::value(
-            "variants",
-            &format!("{},{}", before.label, after.label),
-            "two variants that differ in a switch",
-        ));
+        return Err(no_difference(before, after));
     }
     let plan = Plan {
         variants: variants(before, after, &parts),
@@ -168,6 +168,11 @@ pub fn ablate(
         parts,
         metrics,
     })
+}
+
+fn no_difference(before: &Variant, after: &Variant) -> RunnerError {
+    let pair = format!("{},{}", before.label, after.label);
+    RunnerError::value("variants", &pair, "two variants that differ in a switch")
 }
 
 fn metrics(result: &ExperimentResult, parts: usize) -> Vec<Metric> {

@@ -1,6 +1,7 @@
 //! Charts of what the lab runs, beside those of [`coldset_report::charts`].
 
 mod ablation;
+mod heat;
 mod replay;
 
 use crate::experiments::EXPERIMENTS;
@@ -8,6 +9,7 @@ use coldset_report::{ExperimentResult, RunResult};
 
 pub use ablation::ablation;
 pub use coldset_report::charts::{curves, id, Chart, CurveLine};
+pub use heat::heat;
 pub use replay::replay;
 
 /// Charts of an experiment, with or without the runs it is made of.

@@ -1,11 +1,14 @@
 //! The curves of a plan.
 
-use super::cache::{misses, KERNEL_MIN};
+use super::cache::misses;
 use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru, lru_at, opt, Sequence};
-use crate::runner::{Progress, RunnerError};
+use crate::replay::MEMORY_MIN;
+use crate::runner::{killed_after, replay_all, Progress, ReplayPlan, RunnerError, Size};
+use crate::traces::Trace;
 use coldset_report::charts::CurveLine;
+use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -14,7 +17,7 @@ use serde::Serialize;
 pub struct Point {
     /// Memory, pages.
     pub pages: u64,
-    /// References that missed, first touches included; of a sample, estimated.
+    /// References that missed, first touches of files included; of a sample, estimated.
     pub misses: u64,
     /// Misses divided by references.
     pub miss_ratio: f64,
@@ -54,6 +57,14 @@ pub struct Curves {
     pub references: u64,
     /// Different pages of the trace.
     pub unique_pages: u64,
+    /// Which references are misses: `reads` or `absences`.
+    pub count: String,
+    /// Kernels' policies, which are replayed.
+    #[serde(skip)]
+    pub kernels: Vec<String>,
+    /// Most kernel memory that a replay of one had, pages; none: there is none of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_pages: Option<u64>,
     /// How the trace was sampled, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
@@ -106,22 +117,69 @@ fn all_sizes(policy: &MrcPolicy, sequence: &Sequence, frames: &[Option<u64>]) ->
     }
 }
 
-/// Computes the curves of a sequence, in parallel; the result does not depend on the threads.
+/// Replays of kernels' policies.
+#[derive(Default)]
+struct Replayed {
+    /// Misses by policy and pages.
+    misses: IndexMap<(String, u64), u64>,
+    kernel_pages: Option<u64>,
+}
+
+/// Kernels' policies over the sizes that are large enough, and that nobody was killed under.
+fn replays(
+    trace: &Trace,
+    plan: &MrcPlan,
+    sizes: &[u64],
+    progress: &Progress,
+) -> Result<Replayed, RunnerError> {
+    let replays = plan.replays(sizes);
+    if replays.variants.is_empty() || replays.memory.is_empty() {
+        return Ok(Replayed::default());
+    }
+    let mut replayed = Replayed::default();
+    for table in replay_all(trace, &replays.of_trace(trace), |_| progress.clone())? {
+        for (name, counters) in &table.result.variants {
+            if killed_after(counters).is_none() {
+                let at = (name.clone(), table.memory.pages);
+                let value = |name: &str| counters[name].mean.as_f64() as u64;
+                replayed.misses.insert(at, value("misses"));
+                let most = replayed.kernel_pages.max(Some(value("kernel_pages")));
+                replayed.kernel_pages = most;
+            }
+        }
+    }
+    Ok(replayed)
+}
+
+impl MrcPlan {
+    /// The replays of its kernels' policies, over those of `sizes` that are large enough.
+    fn replays(&self, sizes: &[u64]) -> ReplayPlan {
+        let kernels = self.policies.iter().filter_map(MrcPolicy::kernel).cloned();
+        let sizes = sizes.iter().filter(|&&pages| pages >= MEMORY_MIN);
+        ReplayPlan {
+            memory: sizes.map(|&pages| Size::Pages(pages)).collect(),
+            kernel_memory: self.kernel_memory,
+            ..ReplayPlan::new(kernels.collect(), Size::Pages(MEMORY_MIN))
+        }
+    }
+}
+
+/// Computes the curves of a trace, in parallel; the result does not depend on the threads.
 ///
 /// # Errors
-/// A size of no page.
+/// A size of no page, a trace that is too long, a replay that fails.
 pub fn curves(
-    sequence: &Sequence,
+    trace: &Trace,
     plan: &MrcPlan,
     progress: impl FnOnce(u64) -> Progress,
 ) -> Result<Curves, RunnerError> {
-    let sizes = plan.pages(sequence.unique().into())?;
+    let sequence = &Sequence::of_trace(trace, plan.count, true)?;
+    let sizes = plan.pages(trace.unique_pages)?;
     let parts = plan.sample.map(|sample| (sample, sample.of(sequence)));
     let per_policy = parts.as_ref().map_or(1, |(_, p)| p.len());
     // LRU takes all sizes at once; everything else is a job a size.
-    let jobs: Vec<(&MrcPolicy, usize, &[u64])> = plan
-        .policies
-        .iter()
+    let caches = plan.policies.iter().filter(|p| p.kernel().is_none());
+    let jobs: Vec<(&MrcPolicy, usize, &[u64])> = caches
         .flat_map(|p| {
             let stretch = match p {
                 MrcPolicy::Lru(_) => sizes.len(),
@@ -133,13 +191,15 @@ pub fn curves(
                 .flat_map(move |chunk| (0..per_policy).map(move |part| (p, part, chunk)))
         })
         .collect();
-    let progress = progress(jobs.len() as u64);
+    let kernels = plan.replays(&sizes);
+    let progress = progress((jobs.len() + kernels.variants.len() * kernels.memory.len()) as u64);
     let one = |&(policy, part, chunk): &(&MrcPolicy, usize, &[u64])| {
+        if progress.is_stopped() {
+            return Err(RunnerError::Stopped);
+        }
         let misses = match &parts {
             None => {
-                let least = if policy.is_batched() { KERNEL_MIN } else { 1 };
-                let frames: Vec<Option<u64>> =
-                    chunk.iter().map(|&f| (f >= least).then_some(f)).collect();
+                let frames: Vec<Option<u64>> = chunk.iter().map(|&f| Some(f)).collect();
                 all_sizes(policy, sequence, &frames)
             }
             Some((sample, parts)) => {
@@ -150,9 +210,13 @@ pub fn curves(
             }
         };
         progress.step();
-        misses
+        Ok(misses)
     };
-    let done: Vec<Vec<Option<u64>>> = jobs.par_iter().map(one).collect();
+    let (done, replayed) = rayon::join(
+        || jobs.par_iter().map(one).collect::<Result<Vec<_>, _>>(),
+        || replays(trace, plan, &sizes, &progress),
+    );
+    let (done, replayed) = (done?, replayed?);
     let references = sequence.len() as u64;
     let mut curves = Vec::new();
     for policy in &plan.policies {
@@ -160,10 +224,16 @@ pub fn curves(
         let of_policy: Vec<_> = of_policy.collect();
         let mut points = Vec::new();
         for &pages in &sizes {
-            let misses: Vec<u64> = of_policy
-                .iter()
-                .filter_map(|(job, done)| done[job.2.iter().position(|&s| s == pages)?])
-                .collect();
+            let misses: Vec<u64> = match policy.kernel() {
+                Some(variant) => {
+                    let at = (variant.label.clone(), pages);
+                    replayed.misses.get(&at).copied().into_iter().collect()
+                }
+                None => of_policy
+                    .iter()
+                    .filter_map(|(job, done)| done[job.2.iter().position(|&s| s == pages)?])
+                    .collect(),
+            };
             if let Some(point) = point(pages, &misses, references, plan.sample.as_ref()) {
                 points.push(point);
             }
@@ -190,7 +260,10 @@ pub fn curves(
     });
     Ok(Curves {
         references,
-        unique_pages: sequence.unique().into(),
+        unique_pages: trace.unique_pages,
+        count: plan.count.to_string(),
+        kernels: kernels.variants.into_iter().map(|v| v.label).collect(),
+        kernel_pages: replayed.kernel_pages,
         sampled,
         sizes,
         curves,

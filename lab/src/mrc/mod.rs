@@ -1,20 +1,18 @@
-//! Miss-ratio curves: the misses of a sequence of page references over sizes of memory, for any
-//! policy of the engine.
+//! Miss-ratio curves: the misses of a trace over sizes of memory, for any policy of the engine.
 //!
 //! | file | what |
 //! |---|---|
-//! | `cache.rs` | a host of the engine that is nothing but a cache |
+//! | `cache.rs` | a host of the engine that is nothing but a cache, for list policies |
 //! | `plan.rs` | what is asked for: policies, sizes, samples |
 //! | `curves.rs` | the work, in parallel; the result |
 //! | `sample.rs` | spatial samples, and what they say of the whole |
 //! | `text.rs` | tables, JSON and CSV |
 //!
-//! There is no machine around the cache: no memcg that is charged for page tables, no dirty pages, no
-//! read-ahead, no time. A reference hits or brings its page in, and when memory is full one page goes
-//! before. LRU, of which a smaller cache holds what a larger one would keep, is done for all sizes at once, without
-//! the engine ([`MrcPolicy::Lru`]). So the curves of list policies are those of the literature, to the last miss, and those of
-//! the kernel's policies show the policy alone. They evict a batch at a time, here as in a kernel
-//! ([`cache::BATCH`]), so that they have up to that many pages less.
+//! A kernel's policy is what a replay makes of it, with batches, page tables and kernel memory: its points are those of
+//! `coldset lab replay`. There is no machine around the others. A reference hits or brings its page in, and when memory
+//! is full one page goes before, so that the curves of list policies are those of the literature, to the last miss. LRU,
+//! of which a smaller cache holds what a larger one would keep, is done for all sizes at once, without the engine
+//! ([`MrcPolicy::Lru`]).
 
 pub mod cache;
 mod curves;

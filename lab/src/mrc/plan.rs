@@ -1,7 +1,8 @@
 //! Which policies, which sizes.
 
-use super::cache::evicts_one_at_a_time;
+use super::cache::is_list;
 use super::Sample;
+use crate::bounds::Count;
 use crate::runner::{RunnerError, Size, Variant};
 
 /// Policies of curves that name none.
@@ -47,10 +48,13 @@ impl MrcPolicy {
         }
     }
 
-    /// A kernel's policy, which evicts a batch at a time whatever the size.
+    /// A kernel's policy, which is replayed; none: it is not.
     #[must_use]
-    pub fn is_batched(&self) -> bool {
-        matches!(self, Self::Variant(v) if !evicts_one_at_a_time(&v.switches))
+    pub fn kernel(&self) -> Option<&Variant> {
+        match self {
+            Self::Variant(v) if !is_list(&v.switches) => Some(v),
+            _ => None,
+        }
     }
 }
 
@@ -65,28 +69,39 @@ pub struct MrcPlan {
     pub points: u32,
     /// Samples in place of all pages.
     pub sample: Option<Sample>,
+    /// Which references are misses.
+    pub count: Count,
+    /// Kernel memory counts against the limits of kernels' policies.
+    pub kernel_memory: bool,
 }
 
 impl MrcPlan {
     /// Reads policies separated by commas. Without any, [`DEFAULT_POLICIES`]; those that cannot be
-    /// sampled are left out if there is a sample.
+    /// sampled, or counted so, are left out.
     ///
     /// # Errors
-    /// Unknown names, one twice, or one that cannot be sampled.
+    /// Unknown names, one twice, or one that cannot be sampled or counted so.
     pub fn policies(
         names: &[String],
         sample: Option<&Sample>,
+        count: Count,
     ) -> Result<Vec<MrcPolicy>, RunnerError> {
         let defaults: Vec<String> = DEFAULT_POLICIES.split(',').map(str::to_owned).collect();
         let given = !names.is_empty();
         let mut policies: Vec<MrcPolicy> = Vec::new();
         for name in if given { names } else { &defaults } {
             let policy = MrcPolicy::parse(name)?;
-            if sample.is_some() && policy.is_batched() {
+            let unfit = match (sample, count) {
+                (Some(_), _) => Some(
+                    "it without --sample: a kernel's policy evicts batches of 32, which do not shrink with a sample",
+                ),
+                (None, Count::Absences) => Some(
+                    "it with --count reads: a kernel's policy is replayed, and a replay counts what is read",
+                ),
+                (None, Count::Reads) => None,
+            };
+            if let (Some(expected), Some(_)) = (unfit, policy.kernel()) {
                 if given {
-                    let expected =
-                        "it without --sample: a kernel's policy evicts batches of 32, which \
-                         do not shrink with a sample";
                     return Err(RunnerError::value("policy", name, expected));
                 }
                 continue;

@@ -114,17 +114,12 @@ impl Sample {
 
 /// The references to so many parts of the pages, each with as many hashes.
 fn parts(sequence: &Sequence, hashes: u64, of: u64) -> Vec<Part> {
-    let mut ids: Vec<Vec<u64>> = vec![Vec::new(); of as usize];
-    for &page in sequence.keys() {
-        let at = hash(u64::from(page)) / hashes;
-        if let Some(ids) = ids.get_mut(at as usize) {
-            ids.push(page.into());
-        }
-    }
-    let numbered = ids.into_iter().zip(0..);
+    let part_of = |page: u32| usize::try_from(hash(page.into()) / hashes).ok();
+    let split = sequence.split(of as usize, part_of);
+    let numbered = split.into_iter().zip(0..);
     numbered
-        .map(|(ids, nth)| Part {
-            sequence: Sequence::new(ids).expect("shorter than the whole"),
+        .map(|(sequence, nth)| Part {
+            sequence,
             nth,
             of,
             rate: hashes as f64 / HASHES as f64,

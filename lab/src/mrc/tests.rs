@@ -1,9 +1,9 @@
 //! Curves against the bounds, against each other and against their samples.
 
 use super::*;
-use crate::bounds::{lru, opt, Sequence};
-use crate::runner::{with_jobs, Progress, Size, Variant};
-use crate::traces::{load, TraceOptions};
+use crate::bounds::{lru, opt, Count, Sequence};
+use crate::runner::{replay_all, with_jobs, Progress, ReplayPlan, Size, Variant};
+use crate::traces::{load, Op, OpKind, Trace, TraceOptions};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -12,25 +12,37 @@ fn switches(name: &str) -> coldset_engine::Switches {
 }
 
 /// The trace of the repository.
-fn sqlite() -> Sequence {
+fn sqlite() -> Trace {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/sqlite.pageops.zst");
-    let trace = load(path, None, &TraceOptions::default()).unwrap();
-    Sequence::of_ops(&trace.ops).unwrap()
+    load(path, None, &TraceOptions::default()).unwrap()
+}
+
+/// Reads of a file.
+fn reads(pages: impl Iterator<Item = u32>) -> Trace {
+    let op = |page| Op {
+        kind: OpKind::Pread,
+        object: 0,
+        task: 0,
+        page,
+    };
+    Trace::from_ops(pages.map(op).collect())
 }
 
 fn plan(policies: &[&str], sizes: &[Size], sample: Option<&str>) -> MrcPlan {
     let names: Vec<String> = policies.iter().map(|p| (*p).to_owned()).collect();
     let sample = sample.map(|s| Sample::parse(s).unwrap());
     MrcPlan {
-        policies: MrcPlan::policies(&names, sample.as_ref()).unwrap(),
+        policies: MrcPlan::policies(&names, sample.as_ref(), Count::Reads).unwrap(),
         sizes: sizes.to_vec(),
         points: 6,
         sample,
+        count: Count::Reads,
+        kernel_memory: true,
     }
 }
 
-fn run(sequence: &Sequence, plan: &MrcPlan) -> Curves {
-    curves(sequence, plan, |_| Progress::silent()).unwrap()
+fn run(trace: &Trace, plan: &MrcPlan) -> Curves {
+    curves(trace, plan, |_| Progress::silent()).unwrap()
 }
 
 const LISTS: [&str; 8] = [
@@ -39,69 +51,99 @@ const LISTS: [&str; 8] = [
 
 #[test]
 fn the_engines_lru_is_lru() {
-    let sequence = sqlite();
-    let all = run(&sequence, &plan(&["lru", "lru-stack"], &[], None));
+    let trace = sqlite();
+    let sequence = Sequence::of_trace(&trace, Count::Reads, true).unwrap();
+    let all = run(&trace, &plan(&["lru", "lru-stack"], &[], None));
     assert_eq!(all.curves[0].points, all.curves[1].points);
     for point in &all.curves[0].points {
         let misses = cache::misses(&switches("lru"), &sequence, point.pages);
         assert_eq!(misses, point.misses, "{} pages", point.pages);
         let one = plan(&["lru"], &[Size::Pages(point.pages)], None);
-        assert_eq!(run(&sequence, &one).curves[0].points, [*point]);
+        assert_eq!(run(&trace, &one).curves[0].points, [*point]);
     }
     assert_eq!(all.sizes.len(), 6);
     assert_eq!(*all.sizes.last().unwrap(), all.unique_pages);
 }
 
 #[test]
-fn what_fits_misses_once_and_batches_need_room() {
-    let sequence = sqlite();
-    let sizes = [Size::Pages(100), Size::Percent(100.0)];
+fn what_fits_reads_once_and_replays_need_room() {
+    let sqlite = sqlite();
+    let sizes = [Size::Pages(100), Size::Percent(110.0)];
     let policies = [&LISTS[..], &["classic", "v5", "opt"]].concat();
-    let all = run(&sequence, &plan(&policies, &sizes, None));
+    // The trace is of anonymous memory: what fits is never read.
+    let as_reads = reads(sqlite.ops.iter().map(|op| op.page));
+    for (trace, least) in [(&sqlite, 0), (&as_reads, sqlite.unique_pages)] {
+        let all = run(trace, &plan(&policies, &sizes, None));
+        for curve in &all.curves {
+            let last = curve.points.last().unwrap();
+            assert_eq!(last.misses, least, "{}", curve.policy);
+            let replayed = ["classic", "v5"].contains(&curve.policy.as_str());
+            let points = 2 - usize::from(replayed);
+            assert_eq!(curve.points.len(), points, "{}", curve.policy);
+        }
+    }
+    let absences = MrcPlan {
+        count: Count::Absences,
+        ..plan(&LISTS, &[Size::Percent(100.0)], None)
+    };
+    let all = run(&sqlite, &absences);
     for curve in &all.curves {
-        let last = curve.points.last().unwrap();
-        assert_eq!(last.misses, all.unique_pages, "{}", curve.policy);
-        let batched = ["classic", "v5"].contains(&curve.policy.as_str());
-        assert_eq!(
-            curve.points.len(),
-            2 - usize::from(batched),
-            "{}",
-            curve.policy
-        );
+        assert_eq!(curve.points[0].misses, sqlite.unique_pages);
     }
 }
 
+/// One trace, one size, one way of counting: one answer.
 #[test]
-fn kernel_policies_are_between_opt_and_nothing() {
-    let sequence = sqlite();
-    let (c, n) = (400, sequence.len() as u64);
-    let best = opt(&sequence, c).misses;
-    for name in ["classic", "base", "v5", "v612"] {
-        let misses = cache::misses(&switches(name), &sequence, c.into());
-        assert!(best < misses && misses < n / 4, "{name}: {misses}");
+fn a_curve_has_the_misses_of_a_replay() {
+    let trace = sqlite();
+    let kernels = ["classic", "base", "v5", "v612"];
+    let names: Vec<String> = kernels.map(str::to_owned).into();
+    for kernel_memory in [true, false] {
+        let plan = MrcPlan {
+            kernel_memory,
+            ..plan(&kernels, &[Size::Percent(25.0), Size::Percent(60.0)], None)
+        };
+        let all = run(&trace, &plan);
+        assert_eq!(all.kernel_pages.unwrap() > 0, kernel_memory);
+        let replays = ReplayPlan {
+            memory: plan.sizes.clone(),
+            kernel_memory,
+            bounds: true,
+            ..ReplayPlan::new(Variant::parse_all(&names, &[]).unwrap(), Size::Pages(0))
+        };
+        let tables = replay_all(&trace, &replays, |_| Progress::silent()).unwrap();
+        for (i, table) in tables.iter().enumerate() {
+            for curve in &all.curves {
+                let replayed = &table.result.variants[&curve.policy]["misses"];
+                assert_eq!(replayed.mean.as_f64() as u64, curve.points[i].misses);
+                let best = table.result.bounds["opt_misses"].as_f64() as u64;
+                assert!(curve.points[i].misses > best, "{}", curve.policy);
+            }
+        }
     }
 }
 
 #[test]
 fn threads_do_not_matter() {
-    let sequence = sqlite();
+    let trace = sqlite();
     let plan = plan(&["arc", "v5", "opt", "lru-stack"], &[], None);
-    let one = with_jobs(Some(1), || run(&sequence, &plan)).unwrap();
-    let four = with_jobs(Some(4), || run(&sequence, &plan)).unwrap();
+    let one = with_jobs(Some(1), || run(&trace, &plan)).unwrap();
+    let four = with_jobs(Some(4), || run(&trace, &plan)).unwrap();
     assert_eq!(one, four);
 }
 
 /// The stated error holds for every policy and size of the trace.
 #[test]
 fn exact_ratios_are_within_the_errors_of_samples() {
-    let sequence = sqlite();
+    let trace = sqlite();
+    let trace = reads(trace.ops.iter().map(|op| op.page));
     let policies = [&LISTS[..], &["opt"]].concat();
     let sizes: Vec<Size> = [5.0, 10.0, 20.0, 35.0, 60.0, 100.0]
         .map(Size::Percent)
         .into();
-    let exact = run(&sequence, &plan(&policies, &sizes, None));
+    let exact = run(&trace, &plan(&policies, &sizes, None));
     for rate in ["10%", "20%"] {
-        let sampled = run(&sequence, &plan(&policies, &sizes, Some(rate)));
+        let sampled = run(&trace, &plan(&policies, &sizes, Some(rate)));
         let s = sampled.sampled.unwrap();
         assert!(s.pages > exact.unique_pages * 9 / 10, "{s:?}");
         assert!(s.largest_error < 0.03, "{s:?}");
@@ -144,10 +186,9 @@ fn public_traces_are_within_the_errors_of_samples() {
             &TraceOptions::default(),
         )
         .unwrap();
-        let sequence = Sequence::of_ops(&trace.ops).unwrap();
         let policies = [&LISTS[..], &["opt"]].concat();
-        let exact = run(&sequence, &plan(&policies, &[], None));
-        let sampled = run(&sequence, &plan(&policies, &[], Some("5%")));
+        let exact = run(&trace, &plan(&policies, &[], None));
+        let sampled = run(&trace, &plan(&policies, &[], Some("5%")));
         for (e, s) in exact.curves.iter().zip(&sampled.curves) {
             for p in &s.points {
                 let of = e.points.iter().find(|q| q.pages == p.pages).unwrap();
@@ -166,7 +207,7 @@ fn mistakes_are_named() {
     let parse = |names: &[&str], sample: Option<&str>| {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let sample = sample.map(|s| Sample::parse(s).unwrap());
-        MrcPlan::policies(&names, sample.as_ref()).map_err(|e| e.to_string())
+        MrcPlan::policies(&names, sample.as_ref(), Count::Reads).map_err(|e| e.to_string())
     };
     assert!(parse(&["arcc"], None).unwrap_err().contains("'arc'"));
     assert!(parse(&["lru", "opt", "lru"], None)
@@ -177,7 +218,10 @@ fn mistakes_are_named() {
     assert!(!parse(&[], Some("1%"))
         .unwrap()
         .iter()
-        .any(MrcPolicy::is_batched));
+        .any(|p| p.kernel().is_some()));
+    let names = ["v5".to_owned()];
+    let counted = MrcPlan::policies(&names, None, Count::Absences).unwrap_err();
+    assert!(counted.to_string().contains("--count reads"), "{counted}");
     for bad in ["0", "0.3", "x", "-1%", "1/0", "nan"] {
         assert!(Sample::parse(bad).is_err(), "{bad}");
     }
@@ -197,9 +241,8 @@ fn mistakes_are_named() {
 
 #[test]
 fn forms_agree() {
-    let sequence = Sequence::new((0..3000u64).map(|i| i * i % 331)).unwrap();
     let all = run(
-        &sequence,
+        &reads((0..3000u32).map(|i| i * i % 331)),
         &plan(&["lru", "v5"], &[Size::Pages(20), Size::Pages(200)], None),
     );
     let text = render_mrc(&all, coldset_report::Style::Plain);

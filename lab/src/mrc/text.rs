@@ -2,7 +2,7 @@
 
 use super::{Curve, Curves, Point};
 use crate::runner::show_pages;
-use coldset_report::{human, Align, Cell, Number, Style, Table};
+use coldset_report::{human, wrap, Align, Cell, Number, Style, Table};
 use std::ops::Range;
 use Align::{Left, Right};
 
@@ -10,6 +10,28 @@ use Align::{Left, Right};
 const ABREAST: [usize; 2] = [8, 4];
 
 impl Curves {
+    /// What is different between kernels' policies and the others; none: there are none, or nothing else.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let kernel = self.kernel_pages?;
+        let names = self.kernels.join(", ");
+        let verb = if self.kernels.len() == 1 { "is" } else { "are" };
+        let memory = match kernel {
+            0 => String::new(),
+            pages => format!(
+                ", and up to {} of the limit are kernel memory",
+                show_pages(pages)
+            ),
+        };
+        let others = match self.kernels.len() < self.curves.len() {
+            true => " The others are caches of pages alone, with all of the limit.",
+            false => "",
+        };
+        Some(format!(
+            "{names} {verb} replayed as by `coldset lab replay`: pages leave in batches of 32{memory}.{others}"
+        ))
+    }
+
     /// Miss ratios: a row a size, a column a policy.
     #[must_use]
     pub fn table(&self, policies: Range<usize>) -> Table {
@@ -52,6 +74,9 @@ pub fn render_mrc(curves: &Curves, style: Style) -> String {
         .map(|policies| curves.table(policies).text(style))
         .collect();
     let mut out = tables.join("\n");
+    if let Some(remark) = curves.remark() {
+        out.push_str(&format!("\n{}\n", wrap(&remark, 80)));
+    }
     if let Some(s) = &curves.sampled {
         out.push_str(&format!(
             "\nEstimated from {} samples of {} % of the pages each: {} pages, {} references.\n± is half of \

@@ -1,6 +1,7 @@
 //! The pages of `--report`: each fills a [`Page`](coldset_report::html::Page) from a result.
 
 mod ablation;
+mod advice;
 mod experiment;
 mod mrc;
 mod played;
@@ -9,6 +10,7 @@ mod variants;
 mod verify;
 
 pub use ablation::ablation;
+pub use advice::advice;
 pub use coldset_report::html::{compare, compare_replays};
 pub use experiment::experiment;
 pub use mrc::mrc;

@@ -84,10 +84,11 @@ pub fn mrc(heading: &str, curves: &Curves, json: String, command: &str) -> Strin
     let page = Page {
         title: heading.into(),
         lead: format!(
-            "{} references to {}. Each hits or brings its page in, for which another page leaves when memory is \
-             full. Nothing else is simulated: no dirty pages, no read-ahead, no time.",
+            "{} references to {}. List policies, LRU and OPT are caches of pages alone: a reference hits or brings its \
+             page in, for which another leaves when memory is full. {}",
             human(curves.references as f64),
             show_pages(curves.unique_pages),
+            curves.remark().unwrap_or_default(),
         ),
         facts: curves.sampled.iter().map(estimate).collect(),
         summary: summary(curves),
@@ -95,7 +96,10 @@ pub fn mrc(heading: &str, curves: &Curves, json: String, command: &str) -> Strin
             Section::new("curves", "Miss ratio over memory")
                 .charts(vec![charts::curves(&curves.lines())]),
             Section::new("ratios", "Figures")
-                .intro("Share of the references that miss, first touches included.")
+                .intro(match curves.count.as_str() {
+                    "reads" => "Share of the references that have to read their page from a file or from swap.",
+                    _ => "Share of the references whose page is absent, first touches included.",
+                })
                 .tables(vec![curves.table(0..curves.curves.len())]),
         ],
         command: command.into(),

@@ -2,7 +2,7 @@
 
 use super::variants::{costs, difference, switches};
 use crate::charts;
-use crate::runner::{show_pages, ReplayTable, Size, Variant};
+use crate::runner::{killed_after, show_pages, ReplayTable, Size, Variant};
 use coldset_machine::{Params, SwapConfig};
 use coldset_report::html::{capital, causes, change, reasons, Page, Section, Summary};
 use coldset_report::tables::{counter_names, Counters};
@@ -10,6 +10,9 @@ use coldset_report::{human, Align, Cell, Number, Table};
 
 /// Sentences about counters, at most.
 const CAUSES_MAX: usize = 6;
+
+/// A gap between LRU and OPT that shares of can be told, as a part of all accesses.
+const LEAST_GAP: f64 = 0.0005;
 
 /// Where a table stands in the JSON: one table is the document, several are in a list.
 fn pointer(tables: &[ReplayTable], i: usize) -> String {
@@ -32,7 +35,11 @@ fn limit(table: &ReplayTable) -> String {
     }
 }
 
+/// None: it was killed before the end, so that there is nothing to compare.
 fn miss_ratio(table: &ReplayTable, variant: &str) -> Option<f64> {
+    if killed_after(&table.result.variants[variant]).is_some() {
+        return None;
+    }
     let summary = table.result.variants[variant].get("miss_ratio")?;
     Some(summary.mean.as_f64())
 }
@@ -40,8 +47,7 @@ fn miss_ratio(table: &ReplayTable, variant: &str) -> Option<f64> {
 /// A figure of an exact policy as the tables count it.
 fn bound(table: &ReplayTable, policy: &str) -> Option<f64> {
     let get = |name: &str| table.result.bounds.get(name).map(|n: &Number| n.as_f64());
-    let misses = get(&format!("{policy}_misses"))? - get("anon_first_touches")?;
-    Some(misses / get("accesses")?)
+    Some(get(&format!("{policy}_misses"))? / get("accesses")?)
 }
 
 fn percent(x: f64) -> String {
@@ -65,7 +71,8 @@ fn sentence(table: &ReplayTable) -> Option<String> {
     if let (Some(lru), Some(opt)) = (bound(table, "lru"), bound(table, "opt")) {
         text += &format!("; exact LRU {}, OPT {}", percent(lru), percent(opt));
         let (best, ratio) = all.first()?;
-        if lru > opt {
+        // Where the gap is nothing to speak of, a share of it says nothing.
+        if lru - opt > LEAST_GAP {
             let share = 100.0 * (lru - ratio) / (lru - opt);
             text += &if share >= 0.5 {
                 format!(". {best} closes {share:.0} % of the gap from LRU to OPT")
@@ -140,46 +147,67 @@ fn bounds(tables: &[ReplayTable]) -> Table {
     out
 }
 
-/// Whether the last variant misses less than the first one.
-fn headline(tables: &[ReplayTable], before: &str, after: &str) -> String {
-    let mean = |v: &str| {
-        let all: Vec<f64> = tables.iter().filter_map(|t| miss_ratio(t, v)).collect();
-        all.iter().sum::<f64>() / all.len().max(1) as f64
-    };
-    let (b, a) = (mean(before), mean(after));
+/// The limit under which two variants are farthest apart: what is said of them is said of this one.
+fn telling<'a>(tables: &'a [ReplayTable], before: &str, after: &str) -> Option<&'a ReplayTable> {
+    let apart = |t: &ReplayTable| Some((miss_ratio(t, after)? - miss_ratio(t, before)?).abs());
+    let all = tables.iter().filter_map(|t| Some((apart(t)?, t)));
+    // The first of those that are equal.
+    let most = all.reduce(|a, b| if b.0 > a.0 { b } else { a });
+    most.map(|(_, table)| table)
+}
+
+/// `, with memory 1 MiB`, if there are several limits.
+fn with_memory(tables: &[ReplayTable], table: &ReplayTable) -> String {
+    match tables.len() {
+        1 => String::new(),
+        _ => format!(" with memory {}", limit(table)),
+    }
+}
+
+/// Whether the last variant misses less than the first one, under the limit where they are farthest apart.
+fn headline(tables: &[ReplayTable], before: &str, after: &str) -> Option<String> {
+    let table = telling(tables, before, after)?;
+    let (b, a) = (miss_ratio(table, before)?, miss_ratio(table, after)?);
     let verdict = match a.total_cmp(&b) {
         std::cmp::Ordering::Less => format!("{after} misses less than {before}"),
-        std::cmp::Ordering::Equal => format!("{after} misses as often as {before}"),
+        std::cmp::Ordering::Equal => return Some(format!("{after} misses as often as {before}.")),
         std::cmp::Ordering::Greater => format!("{after} misses more than {before}"),
     };
-    let over = if tables.len() > 1 {
-        ", mean over the limits"
-    } else {
-        ""
+    let same = |t: &&ReplayTable| {
+        let both = miss_ratio(t, before).zip(miss_ratio(t, after));
+        both.is_some_and(|(x, y)| y.total_cmp(&x) == a.total_cmp(&b))
     };
-    format!(
-        "{verdict}: {} against {} of all accesses ({}{over}).",
+    let count = match tables.len() {
+        1 => String::new(),
+        all => format!(
+            " Likewise under {} of {all} limits.",
+            tables.iter().filter(same).count()
+        ),
+    };
+    Some(format!(
+        "{verdict}{}: {} against {} of all accesses ({}).{count}",
+        with_memory(tables, table),
         percent(a),
         percent(b),
         change(a / b.max(f64::MIN_POSITIVE))
-    )
+    ))
 }
 
-/// Which counters moved under the first limit, and what that means.
+/// Which counters moved under the limit of the headline, and what that means.
 fn mechanism(tables: &[ReplayTable], before: &str, after: &str) -> Option<(String, Vec<String>)> {
-    let table = tables.first()?;
+    let table = telling(tables, before, after)?;
     let of = |v: &str| &table.result.variants[v];
     let moved = causes(of(before), of(after));
-    let better = miss_ratio(table, after) < miss_ratio(table, before);
-    let why = reasons(&moved, better).map_or_else(String::new, |r| {
-        let what = if better { "better" } else { "different" };
+    let (b, a) = (miss_ratio(table, before)?, miss_ratio(table, after)?);
+    let why = match a.total_cmp(&b) {
+        std::cmp::Ordering::Less => reasons(&moved, true).map(|r| ("better", r)),
+        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Greater => reasons(&moved, false).map(|r| ("worse", r)),
+    };
+    let why = why.map_or_else(String::new, |(what, r)| {
         format!("Why {after} is {what}: {r}. ")
     });
-    let limit = if tables.len() > 1 {
-        format!(" with memory {}", limit(table))
-    } else {
-        String::new()
-    };
+    let limit = with_memory(tables, table);
     let heading = format!("{why}The counters that moved most from {before} to {after}{limit}:");
     let sentences = moved.iter().take(CAUSES_MAX).map(|c| capital(&c.sentence));
     (!moved.is_empty()).then(|| (heading, sentences.collect()))
@@ -196,7 +224,9 @@ fn summary(tables: &[ReplayTable], variants: &[Variant]) -> Summary {
     paragraphs.extend(ends.and_then(|(b, a)| mechanism(tables, &b.label, &a.label)));
     paragraphs.extend(difference(variants));
     Summary {
-        headline: ends.map_or_else(String::new, |(b, a)| headline(tables, &b.label, &a.label)),
+        headline: ends
+            .and_then(|(b, a)| headline(tables, &b.label, &a.label))
+            .unwrap_or_default(),
         paragraphs,
     }
 }

@@ -67,6 +67,8 @@ pub struct Replay {
     pub generations: Vec<[u64; 3]>,
     /// Virtual time at the end, ns.
     pub time: u64,
+    /// What the tasks have worked, ns; none where tasks are at once. The rest of the time one of them has waited.
+    pub worked: Option<u64>,
     /// The task of this access was killed for want of memory, and the replay ended there.
     pub killed: Option<usize>,
     /// What the lists hold in the end, if asked for.
@@ -137,6 +139,7 @@ struct End {
     failed: Option<(usize, OpError)>,
     lruvecs: Vec<LruvecDump>,
     time: u64,
+    worked: Option<u64>,
 }
 
 /// One access after the other.
@@ -154,8 +157,10 @@ fn in_order(
         false => Vec::new(),
     };
     let time = player.contexts().map(coldset_machine::Ctx::now).max();
+    let worked = player.contexts().map(coldset_machine::Ctx::worked).sum();
     Ok(End {
         time: time.unwrap_or(0),
+        worked: Some(worked),
         run: player.run,
         memcgs: player.memcgs,
         records: player.records,
@@ -173,6 +178,7 @@ fn at_once(run: MachineRun, memcgs: Memcgs, trace: &Trace, o: &ReplayOptions) ->
     };
     End {
         time: played.run.executor.now(),
+        worked: None,
         run: played.run,
         memcgs,
         records: Records {
@@ -205,6 +211,7 @@ fn result(end: End, trace: &Trace, o: &ReplayOptions) -> Replay {
         samples,
         generations: w.engine.generations(memcgs.limited),
         time: end.time,
+        worked: end.worked,
         killed: None,
         lruvecs: end.lruvecs,
     }

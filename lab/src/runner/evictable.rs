@@ -1,9 +1,10 @@
 //! Exact policies beside a replay: what they could evict, and their misses.
 
-use super::RunnerError;
-use crate::bounds::{lru, lru_at, opt, Bound, Sequence};
+use super::{RunnerError, Variant};
+use crate::bounds::{lru, lru_at, opt, Bound, Count, Sequence};
 use crate::charts::CurveLine;
-use crate::traces::Trace;
+use crate::mrc::cache;
+use crate::traces::{OpKind, Trace};
 use coldset_machine::SwapConfig;
 use coldset_report::Number;
 use indexmap::IndexMap;
@@ -11,10 +12,9 @@ use rayon::prelude::*;
 
 /// What exact policies could evict at all.
 pub(super) struct Evictable {
-    /// Anonymous pages count.
+    /// Anonymous pages can leave.
     anon: bool,
-    /// Different anonymous pages. They take frames where they cannot leave; elsewhere the first
-    /// touch of each reads nothing.
+    /// Different anonymous pages.
     anon_pages: u64,
 }
 
@@ -27,38 +27,28 @@ impl Evictable {
         Self { anon, anon_pages }
     }
 
-    /// What they are given.
+    /// What they are given. Their misses are the pages that they have to read, as those of a replay are.
     pub fn sequence(&self, trace: &Trace) -> Result<Sequence, RunnerError> {
-        let ops = trace
-            .ops
-            .iter()
-            .filter(|op| self.anon || !op.kind.is_anon());
-        Ok(Sequence::of_ops(ops)?)
+        Ok(Sequence::of_trace(trace, Count::Reads, self.anon)?)
     }
 
-    /// Miss ratios of the exact policies over the memory, counted as in the tables: over all
-    /// accesses, first touches of anonymous pages being no miss.
+    /// Miss ratios of the exact policies over the memory, counted as in the tables: over all accesses.
     pub fn curves(&self, trace: &Trace, sequence: &Sequence, own: u32) -> Vec<CurveLine> {
-        let fixed = u64::from(own) + if self.anon { 0 } else { self.anon_pages };
-        let free = if self.anon { self.anon_pages } else { 0 };
-        let ratio = |bound: Bound| {
-            let misses = bound.misses.saturating_sub(free);
-            misses as f64 / (trace.ops.len() as f64).max(1.0)
-        };
+        let ratio = |bound: Bound| bound.misses as f64 / (trace.ops.len() as f64).max(1.0);
         let line = |name: &str, sizes: &[u32], bounds: Vec<Bound>| CurveLine {
             name: name.into(),
             points: sizes
                 .iter()
                 .zip(bounds)
-                .map(|(&size, bound)| (u64::from(size) + fixed, ratio(bound)))
+                .map(|(&size, bound)| (u64::from(size) + u64::from(own), ratio(bound)))
                 .collect(),
             error: None,
         };
-        let lru_sizes = sizes(sequence.unique(), LRU_SIZES);
+        let lru_sizes = sizes(sequence.room(), LRU_SIZES);
         // OPT takes a pass a size.
         let many = sequence.len() > LONG_SEQUENCE;
         let opt_sizes = sizes(
-            sequence.unique(),
+            sequence.room(),
             if many { OPT_SIZES / 3 } else { OPT_SIZES },
         );
         let (least_recent, clairvoyant) = rayon::join(
@@ -71,8 +61,8 @@ impl Evictable {
         ]
     }
 
-    /// Exact policies with all of the limit but the pages that cannot leave. Kernel memory is
-    /// not deducted: what they reach is out of reach for any policy under the same limit.
+    /// Exact policies with all of the limit but the program's own pages and those that cannot leave. Kernel memory is
+    /// not deducted: what OPT reaches is out of reach for any policy under the same limit.
     pub fn bounds(
         &self,
         trace: &Trace,
@@ -80,33 +70,50 @@ impl Evictable {
         memory: u64,
         own: u32,
     ) -> IndexMap<String, Number> {
-        let capacity =
-            memory.saturating_sub(u64::from(own) + if self.anon { 0 } else { self.anon_pages });
+        let frames = memory.saturating_sub(u64::from(own));
         let mut out = IndexMap::new();
         let mut put = |name: &str, value: u64| {
             out.insert(name.to_owned(), Number::Int(value));
         };
         put("memory_pages", memory);
-        put("capacity_pages", capacity);
+        let fixed = if self.anon { 0 } else { self.anon_pages };
+        put("capacity_pages", frames.saturating_sub(fixed));
         put("accesses", trace.ops.len() as u64);
         put("unique_pages", trace.unique_pages);
         let Some(sequence) = sequence else { return out };
         put("evictable_accesses", sequence.len() as u64);
-        put(
-            "anon_first_touches",
-            if self.anon { self.anon_pages } else { 0 },
-        );
-        put("compulsory_misses", u64::from(sequence.unique()));
-        let frames = u32::try_from(capacity).unwrap_or(u32::MAX);
+        put("anon_first_touches", self.anon_pages);
+        put("compulsory_misses", sequence.compulsory().into());
+        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
         let (least_recent, clairvoyant) =
             rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
+        // A page that is read to be written in part is a miss, but no refault.
+        let calls = [OpKind::Pwrite, OpKind::WholeWrite];
+        let refaults = !trace.ops.iter().any(|op| calls.contains(&op.kind));
         let mut put = |name: &str, bound: Bound| {
             out.insert(format!("{name}_misses"), Number::Int(bound.misses));
-            out.insert(format!("{name}_refaults"), Number::Int(bound.refaults()));
+            if refaults {
+                out.insert(format!("{name}_refaults"), Number::Int(bound.refaults()));
+            }
         };
         put("lru", least_recent);
         put("opt", clairvoyant);
         out
+    }
+
+    /// Misses of a list policy as a cache of pages alone: no kernel memory, one page at a time, each reference seen. None:
+    /// it is a kernel's policy, or some pages cannot leave.
+    pub fn alone(
+        &self,
+        sequence: &Sequence,
+        variant: &Variant,
+        memory: u64,
+        own: u32,
+    ) -> Option<u64> {
+        let frames = memory.checked_sub(own.into())?;
+        let is_list = cache::is_list(&variant.switches);
+        let all_leave = self.anon || self.anon_pages == 0;
+        (is_list && all_leave).then(|| cache::misses(&variant.switches, sequence, frames))
     }
 }
 

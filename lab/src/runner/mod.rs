@@ -7,6 +7,8 @@ mod effect;
 mod error;
 mod evictable;
 mod experiment;
+#[cfg(test)]
+mod never_beaten;
 mod pool;
 mod progress;
 mod quantity;

@@ -7,7 +7,7 @@ use crate::charts::CurveLine;
 use crate::experiment::{Costs, DirtySettings};
 use crate::replay::{
     replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions,
-    SeriesPoint, MEMORY_MIN,
+    SeriesPoint, MEMORY_MIN, READ_AHEAD_KB,
 };
 use crate::runner::Progress;
 use crate::traces::{Order, Trace};
@@ -75,8 +75,10 @@ pub struct ReplayPlan {
     pub low: Vec<Low>,
     /// Limits of single tasks.
     pub max: Vec<Low>,
-    /// Samples over the accesses, and points of the miss-ratio curves of the bounds, if not 0.
+    /// Samples over the accesses, and the miss-ratio curves of the bounds, if not 0.
     pub sample_points: usize,
+    /// The miss-ratio curves of the bounds in any case.
+    pub curves: bool,
 }
 
 /// A limit as asked for, in pages.
@@ -101,6 +103,8 @@ pub struct ReplayTable {
     pub series: IndexMap<String, IndexMap<String, Vec<(u64, Number)>>>,
     /// Miss ratios of exact policies over the memory, for all tables of the trace. May be empty.
     pub curves: Arc<Vec<CurveLine>>,
+    /// Of list policies: misses as caches of pages alone, as `lab mrc` has them.
+    pub alone: IndexMap<String, u64>,
 }
 
 impl ReplayPlan {
@@ -132,6 +136,20 @@ impl ReplayPlan {
             scale: 1,
             costs: Costs::default(),
             sample_points: 0,
+            curves: false,
+        }
+    }
+
+    /// With the read-ahead that a trace is replayed with unless something else is asked for: if it has advice, it says what
+    /// programs asked for, and the kernel's comes on top; others contain it.
+    #[must_use]
+    pub fn of_trace(self, trace: &Trace) -> Self {
+        match trace.has_advice() {
+            true => Self {
+                read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
+                ..self
+            },
+            false => self,
         }
     }
 
@@ -311,14 +329,16 @@ pub fn replay_all(
             })
     };
     let evictable = Evictable::of(trace, &swap);
+    // They are of the trace's order, which tasks at once do not keep to.
+    let exact = plan.bounds && !plan.order.is_at_once();
     let (done, sequence) = rayon::join(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
-        || plan.bounds.then(|| evictable.sequence(trace)).transpose(),
+        || exact.then(|| evictable.sequence(trace)).transpose(),
     );
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
     let curves = match &sequence {
-        Some(sequence) if plan.sample_points > 0 => {
+        Some(sequence) if plan.sample_points > 0 || plan.curves => {
             evictable.curves(trace, sequence, plan.own_pages)
         }
         _ => Vec::new(),
@@ -336,11 +356,17 @@ pub fn replay_all(
                 .collect();
             let series = of_variant().map(|(v, runs)| (label(v), runs[0].series.clone()));
             let phases = of_variant().map(|(v, runs)| (label(v), runs[0].phases.clone()));
+            let alone = sequence.as_ref().map_or_else(IndexMap::new, |sequence| {
+                let alone = |v| evictable.alone(sequence, v, memory.pages, plan.own_pages);
+                let all = plan.variants.iter();
+                all.filter_map(|v| Some((label(v), alone(v)?))).collect()
+            });
             ReplayTable {
                 memory,
                 swap: swap.clone(),
                 series: series.filter(|(_, s)| !s.is_empty()).collect(),
                 curves: curves.clone(),
+                alone,
                 result: ReplayResult {
                     variants,
                     phases: phases.collect(),
@@ -417,6 +443,9 @@ fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
     let killed = u64::from(replay.killed.is_some());
     out.insert("events_oom_kill".to_owned(), Number::Int(killed));
     out.insert("time_ns".to_owned(), Number::Int(replay.time));
+    if let Some(worked) = replay.worked {
+        out.insert("cpu_ns".to_owned(), Number::Int(worked));
+    }
     for (task, counters) in replay.tasks.iter().enumerate() {
         for &(name, value) in counters {
             out.insert(format!("task{task}.{name}"), number(value));

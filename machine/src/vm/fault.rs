@@ -387,6 +387,9 @@ impl Machine {
                 if matches!(slot, Slot::Swap(_)) {
                     w.swapped_in(ctx, id, write);
                 }
+            } else if still && write {
+                // Write-protected while its contents were written to swap.
+                w.mappings[mapping.0 as usize].ptes[entry as usize] |= Pte::WRITABLE;
             }
         }
         drop(held);

@@ -165,6 +165,8 @@ def mrc(
     points: int = 12,
     sizes: str | Iterable[str | int] | int | None = None,
     sample: float | str | None = None,
+    count: str = "reads",
+    kernel_memory: bool = True,
     objects: Any = None,
     format: str | None = None,
     jobs: int | None = None,
@@ -176,6 +178,9 @@ def mrc(
     `trace` is a file or an array of page numbers (then `objects` as in `save_trace`). `policies` are
     variants, "opt" (Belady) and "lru-stack"; `sizes` are as `memory` of `replay`, or `points` of them
     are chosen. With `sample`, such as 0.01, samples of the pages stand for all, with an error.
+
+    A miss is a reference for which something is read, as in `replay`; with `count="absences"`, every reference
+    to an absent page, as in the literature. Kernel policies are replayed, with or without `kernel_memory`.
 
     >>> import coldset.lab, numpy
     >>> circle = numpy.arange(10_000) % 1000
@@ -192,8 +197,13 @@ def mrc(
         sizes=_sizes(sizes),
         points=_settings.count("points", points, 1, 1000),
         sample=None if sample is None else str(sample),
+        count=count,
+        kernel_memory=kernel_memory,
         format=format,
         jobs=_settings.jobs(jobs),
     )
-    call = _call("mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample)
+    call = _call(
+        "mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample, count=count,
+        kernel_memory=kernel_memory,
+    )
     return Result(_finish(job, label, progress), backend, call)

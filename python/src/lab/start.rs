@@ -4,7 +4,7 @@ use super::errors;
 use super::job::LabJob;
 use super::result::Outcome;
 use crate::errors::named;
-use coldset_lab::bounds::Sequence;
+use coldset_lab::bounds::Count;
 use coldset_lab::experiment::Costs;
 use coldset_lab::mrc::{curves, MrcPlan, Sample};
 use coldset_lab::report::human;
@@ -126,7 +126,7 @@ impl Source {
 
 /// Starts miss-ratio curves of a trace.
 #[pyfunction]
-#[pyo3(signature = (path, records, *, policies, sizes, points, sample, format, jobs))]
+#[pyo3(signature = (path, records, *, policies, sizes, points, sample, count, kernel_memory, format, jobs))]
 #[allow(clippy::too_many_arguments, reason = "named in Python")]
 pub fn lab_mrc(
     py: Python<'_>,
@@ -136,17 +136,24 @@ pub fn lab_mrc(
     sizes: Vec<String>,
     points: u32,
     sample: Option<&str>,
+    count: &str,
+    kernel_memory: bool,
     format: Option<&str>,
     jobs: Option<usize>,
 ) -> PyResult<LabJob> {
     let plan = || -> Result<_, RunnerError> {
+        let count: Count = count
+            .parse()
+            .map_err(|_| RunnerError::value("count", count, "reads or absences"))?;
         let sample = sample.map(Sample::parse).transpose()?;
         let sizes = sizes.iter().map(|t| Size::parse("sizes", t));
         let plan = MrcPlan {
-            policies: MrcPlan::policies(&policies, sample.as_ref())?,
+            policies: MrcPlan::policies(&policies, sample.as_ref(), count)?,
             sizes: sizes.collect::<Result<_, _>>()?,
             points,
             sample,
+            count,
+            kernel_memory,
         };
         Ok((plan, format.map(str::parse).transpose()?))
     };
@@ -154,8 +161,7 @@ pub fn lab_mrc(
     let source = Source::of(py, path, records, format)?;
     LabJob::start(jobs, move |progress, total| {
         let (_, trace) = source.load()?;
-        let sequence = Sequence::of_ops(&trace.ops)?;
-        let done = curves(&sequence, &plan, |steps| {
+        let done = curves(&trace, &plan, |steps| {
             total.store(steps, Ordering::Relaxed);
             progress.clone()
         })?;

@@ -6,6 +6,7 @@
 
 mod curves;
 mod frame;
+mod heat;
 mod latency;
 mod lists;
 mod measures;
@@ -18,6 +19,7 @@ use frame::{Frame, Lines};
 use indexmap::IndexMap;
 
 pub use curves::{curves, CurveLine};
+pub use heat::heat_map;
 pub use spec::{id, Chart};
 
 /// Charts of an experiment: what the claims measure, generations over time, rates and levels over

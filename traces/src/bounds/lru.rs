@@ -35,17 +35,27 @@ impl Recency {
             older => self.newer[older as usize] = newer,
         }
     }
+
+    fn remove_oldest(&mut self, resident: &mut [bool]) {
+        let victim = self.oldest;
+        self.remove(victim);
+        resident[victim as usize] = false;
+    }
 }
 
 /// Misses of LRU with `capacity` page frames, in time linear in the references.
 pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
+    if let Some(bound) = Bound::trivial(sequence, capacity) {
+        return bound;
+    }
+    let mut misses = 0;
+    lru_misses(sequence, capacity, |_| misses += 1);
+    Bound::new(sequence, misses)
+}
+
+/// Tells the position of each miss of LRU with `capacity` page frames, at least one, in order.
+pub fn lru_misses(sequence: &Sequence, capacity: u32, mut missed: impl FnMut(usize)) {
     let pages = sequence.unique() as usize;
-    if capacity == 0 {
-        return Bound::new(sequence, sequence.len() as u64);
-    }
-    if capacity >= sequence.unique() {
-        return Bound::new(sequence, u64::from(sequence.unique()));
-    }
     let mut list = Recency {
         newer: vec![NONE; pages],
         older: vec![NONE; pages],
@@ -53,22 +63,27 @@ pub fn lru(sequence: &Sequence, capacity: u32) -> Bound {
         oldest: NONE,
     };
     let mut resident = vec![false; pages];
+    let mut taken = sequence.taken();
     let mut used = 0;
-    let mut misses = 0;
-    for &page in sequence.keys() {
+    for (position, &page) in sequence.keys().iter().enumerate() {
+        // One reference at a time is served in any case.
+        let frames = capacity.saturating_sub(taken.at(position)).max(1);
+        while used > frames {
+            list.remove_oldest(&mut resident);
+            used -= 1;
+        }
         if std::mem::replace(&mut resident[page as usize], true) {
             list.remove(page);
         } else {
-            misses += 1;
-            if used == capacity {
-                let victim = list.oldest;
-                list.remove(victim);
-                resident[victim as usize] = false;
+            if !sequence.is_free(position) {
+                missed(position);
+            }
+            if used == frames {
+                list.remove_oldest(&mut resident);
             } else {
                 used += 1;
             }
         }
         list.push(page);
     }
-    Bound::new(sequence, misses)
 }

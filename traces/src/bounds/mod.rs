@@ -3,9 +3,11 @@
 //!
 //! Both are demand paging: a referenced page that is absent is always brought in, and
 //! when no page frame is free one resident page is given up before. Nothing else (dirty
-//! pages, read-ahead, batches, kernel memory) exists here. References to pages that
-//! cannot be evicted do not belong in the sequence, and their frames not in the capacity.
+//! pages, batches, kernel memory) exists here. A miss is a reference that has to read its page
+//! ([`Count::Reads`]), or any to an absent page ([`Count::Absences`]); OPT is the minimum of what is counted. Reading
+//! ahead reads no less, so OPT is a bound for policies with read-ahead, too, if their misses are the pages they read.
 
+mod builder;
 mod lru;
 mod opt;
 mod positions;
@@ -14,19 +16,19 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use lru::lru;
+pub use lru::{lru, lru_misses};
 pub use opt::opt;
-pub use sequence::{Sequence, TooLong};
+pub use sequence::{Count, Sequence, TooLong};
 pub use stack::lru_at;
 
 /// Outcome of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// References that found their page resident.
+    /// References that found their page resident, or had nothing to read.
     pub hits: u64,
-    /// References that did not, first touches included.
+    /// The others, first touches included.
     pub misses: u64,
-    /// First touches: misses that no policy without read-ahead avoids.
+    /// First touches that are misses: no policy avoids them.
     pub compulsory: u64,
 }
 
@@ -35,7 +37,16 @@ impl Bound {
         Bound {
             hits: sequence.len() as u64 - misses,
             misses,
-            compulsory: u64::from(sequence.unique()),
+            compulsory: sequence.compulsory().into(),
+        }
+    }
+
+    /// With room for everything, or for nothing; none: it depends.
+    fn trivial(sequence: &Sequence, capacity: u32) -> Option<Bound> {
+        match capacity {
+            0 => Some(Bound::new(sequence, sequence.reading())),
+            _ if capacity < sequence.room() => None,
+            _ => Some(Bound::new(sequence, sequence.compulsory().into())),
         }
     }
 
@@ -44,7 +55,7 @@ impl Bound {
         self.hits + self.misses
     }
 
-    /// Misses of pages that were resident before.
+    /// Misses of pages that were there before.
     pub fn refaults(&self) -> u64 {
         self.misses - self.compulsory
     }

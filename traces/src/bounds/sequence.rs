@@ -2,14 +2,56 @@
 
 use std::collections::HashMap;
 
+use super::builder::Builder;
 use crate::numbering::PageHashes;
-use crate::Op;
+use crate::Trace;
 
-/// Pages in the order of their references, numbered from 0 by first appearance.
+/// Pages in the order of their references, numbered from 0 by first appearance, and what each of them reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sequence {
     keys: Vec<u32>,
     unique: u32,
+    /// A bit a reference: nothing is read for it even if its page is absent. Shorter than the references where the rest
+    /// have none.
+    free: Vec<u64>,
+    /// References that read their page if it is absent.
+    reading: u64,
+    /// Those of them that are the first to their page.
+    compulsory: u32,
+    /// Frames that pages outside the sequence take, from a position on; empty: none.
+    taken: Vec<(u32, u32)>,
+}
+
+/// Which references to absent pages are misses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Count {
+    /// Those for which something is read, from a file or from swap: not the first touch of an anonymous page, nor the
+    /// write of a whole page.
+    #[default]
+    Reads,
+    /// All of them, as in the literature on caches.
+    Absences,
+}
+
+impl std::str::FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "reads" => Ok(Self::Reads),
+            "absences" => Ok(Self::Absences),
+            _ => Err(format!("'{text}' is neither 'reads' nor 'absences'")),
+        }
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Reads => "reads",
+            Self::Absences => "absences",
+        })
+    }
 }
 
 /// A sequence of 2^32 - 1 references or more.
@@ -18,53 +60,88 @@ pub struct Sequence {
 pub struct TooLong;
 
 impl Sequence {
-    /// Numbers the pages of a sequence; equal ids are the same page.
+    /// Numbers the pages of a sequence; equal ids are the same page. Every reference to an absent page reads it.
     ///
     /// # Errors
     /// [`TooLong`]: positions must fit in 32 bits.
     pub fn new(ids: impl IntoIterator<Item = u64>) -> Result<Sequence, TooLong> {
         let mut seen: HashMap<u64, u32, PageHashes> = HashMap::default();
-        Sequence::numbered(ids.into_iter(), 0, |id, next| {
-            *seen.entry(id).or_insert(next)
-        })
+        let mut sequence = Sequence::default();
+        for id in ids {
+            let key = *seen.entry(id).or_insert(sequence.unique);
+            sequence.push(key, false)?;
+        }
+        Ok(sequence)
     }
 
-    /// The references of a trace, which are gone through twice. All objects share the capacity; which task refers to a
-    /// page is of no account.
+    /// The references of a trace, of which the objects share the capacity; which task refers to a page is of no account.
+    /// Without `swap`, anonymous pages are no part of it: they cannot leave, and take a frame each from their first
+    /// touch on. Anonymous memory that is unmapped, or whose task ends, is gone: what is touched there later is a new
+    /// page. Pages of files that are truncated stay, which makes no bound too high.
     ///
     /// # Errors
     /// [`TooLong`]
-    pub fn of_ops<'a, I>(ops: I) -> Result<Sequence, TooLong>
-    where
-        I: IntoIterator<Item = &'a Op, IntoIter: Clone>,
-    {
-        let ops = ops.into_iter();
-        if let Some(mut table) = Table::of(ops.clone()) {
-            let references = table.references;
-            return Sequence::numbered(ops, references, |op, next| table.number(op, next));
-        }
-        Sequence::new(ops.map(|op| u64::from(op.object) << 32 | u64::from(op.page)))
+    pub fn of_trace(trace: &Trace, count: Count, swap: bool) -> Result<Sequence, TooLong> {
+        Builder::new(trace, count, swap).build()
     }
 
-    /// `number` gives the number of a page, which is its second argument for a new one.
-    fn numbered<T>(
-        pages: impl Iterator<Item = T>,
-        expected: usize,
-        mut number: impl FnMut(T, u32) -> u32,
-    ) -> Result<Sequence, TooLong> {
-        let mut sequence = Sequence {
-            keys: Vec::with_capacity(expected),
-            unique: 0,
-        };
-        for page in pages {
-            if sequence.keys.len() as u64 >= u64::from(u32::MAX) - 1 {
-                return Err(TooLong);
+    /// The most pages that a trace has in memory at a time if there is room for all: anonymous memory counts until it is
+    /// given back, pages of files from their first use on.
+    ///
+    /// # Errors
+    /// [`TooLong`]
+    pub fn peak(trace: &Trace) -> Result<u64, TooLong> {
+        Builder::new(trace, Count::Reads, true).peak()
+    }
+
+    /// The references to the pages of each of so many `parts`: of a page, by its number, the part that it belongs to.
+    #[must_use]
+    pub fn split(&self, parts: usize, part_of: impl Fn(u32) -> Option<usize>) -> Vec<Sequence> {
+        let mut numbers = vec![u32::MAX; self.unique as usize];
+        let mut split = vec![Sequence::default(); parts];
+        for (position, &key) in self.keys.iter().enumerate() {
+            if let Some(part) = part_of(key).and_then(|part| split.get_mut(part)) {
+                let number = &mut numbers[key as usize];
+                if *number == u32::MAX {
+                    *number = part.unique;
+                }
+                let pushed = part.push(*number, self.is_free(position));
+                pushed.expect("shorter than the whole");
             }
-            let key = number(page, sequence.unique);
-            sequence.unique += u32::from(key == sequence.unique);
-            sequence.keys.push(key);
         }
-        Ok(sequence)
+        split
+    }
+
+    /// The next reference, to a page that has this number; a new page has that of [`Sequence::unique`].
+    pub(super) fn push(&mut self, key: u32, free: bool) -> Result<(), TooLong> {
+        let position = self.keys.len();
+        if position as u64 >= u64::from(u32::MAX) - 1 {
+            return Err(TooLong);
+        }
+        let new = key == self.unique;
+        self.unique += u32::from(new);
+        self.keys.push(key);
+        if free {
+            self.free.resize(position / 64 + 1, 0);
+            self.free[position / 64] |= 1 << (position % 64);
+        } else {
+            self.reading += 1;
+            self.compulsory += u32::from(new);
+        }
+        Ok(())
+    }
+
+    /// From the next reference on, pages outside the sequence take so many frames.
+    pub(super) fn take(&mut self, frames: u32) {
+        let position = self.keys.len() as u32;
+        match self.taken.last_mut() {
+            Some(last) if last.0 == position => last.1 = frames,
+            _ => self.taken.push((position, frames)),
+        }
+    }
+
+    pub(super) fn reserve(&mut self, references: usize) {
+        self.keys.reserve(references);
     }
 
     /// Page numbers, each below [`Sequence::unique`].
@@ -86,51 +163,77 @@ impl Sequence {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
-}
 
-/// Entries of a [`Table`] for each reference, beside those of any table. More would be slower than hashing.
-const ENTRIES_EACH: u64 = 4;
-const ENTRIES: u64 = 1 << 12;
-
-/// Numbers of pages, an array over all pages that the objects have room for.
-struct Table {
-    /// Where the pages of an object begin.
-    starts: [usize; 256],
-    /// One more than the number of a page; 0: it has none so far.
-    numbers: Vec<u32>,
-    /// How many there are to number.
-    references: usize,
-}
-
-impl Table {
-    /// None: the pages lie too far apart.
-    fn of<'a>(ops: impl Iterator<Item = &'a Op>) -> Option<Table> {
-        let mut pages = [0u32; 256];
-        let mut references = 0;
-        for op in ops {
-            let pages = &mut pages[usize::from(op.object)];
-            *pages = op.page.saturating_add(1).max(*pages);
-            references += 1;
-        }
-        let mut entries = 0u64;
-        let starts = pages.map(|pages| {
-            let start = entries as usize;
-            entries += u64::from(pages);
-            start
-        });
-        let few = entries <= ENTRIES + ENTRIES_EACH * references as u64;
-        few.then(|| Table {
-            starts,
-            numbers: vec![0; entries as usize],
-            references,
-        })
+    /// Nothing is read for the reference at a position, even if its page is absent.
+    #[inline]
+    #[must_use]
+    pub fn is_free(&self, position: usize) -> bool {
+        let word = self.free.get(position / 64);
+        word.is_some_and(|word| word >> (position % 64) & 1 == 1)
     }
 
-    fn number(&mut self, op: &Op, next: u32) -> u32 {
-        let number = &mut self.numbers[self.starts[usize::from(op.object)] + op.page as usize];
-        if *number == 0 {
-            *number = next + 1;
+    /// References that read their page if it is absent.
+    #[must_use]
+    pub fn reading(&self) -> u64 {
+        self.reading
+    }
+
+    /// Those of them that are the first to their page: misses that no policy avoids.
+    #[must_use]
+    pub fn compulsory(&self) -> u32 {
+        self.compulsory
+    }
+
+    /// Frames with which everything is there.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        self.unique.saturating_add(self.most_taken())
+    }
+
+    /// Most frames that pages outside the sequence take at a time.
+    pub(super) fn most_taken(&self) -> u32 {
+        self.taken.iter().map(|t| t.1).max().unwrap_or(0)
+    }
+
+    /// Frames that are taken once are never given back.
+    pub(super) fn only_takes(&self) -> bool {
+        self.taken.is_sorted_by_key(|t| t.1)
+    }
+
+    /// Frames taken, to be asked for position by position.
+    pub(super) fn taken(&self) -> Taken<'_> {
+        Taken {
+            coming: self.taken.iter(),
+            next: None,
+            now: 0,
         }
-        *number - 1
+        .start()
+    }
+}
+
+/// Frames that pages outside a sequence take, from the first position on.
+pub(super) struct Taken<'a> {
+    coming: std::slice::Iter<'a, (u32, u32)>,
+    next: Option<(u32, u32)>,
+    now: u32,
+}
+
+impl Taken<'_> {
+    fn start(mut self) -> Self {
+        self.next = self.coming.next().copied();
+        self
+    }
+
+    /// How many there are at a position, which is not before the last one asked for.
+    #[inline]
+    pub fn at(&mut self, position: usize) -> u32 {
+        while let Some((from, frames)) = self.next {
+            if from as usize > position {
+                break;
+            }
+            self.now = frames;
+            self.next = self.coming.next().copied();
+        }
+        self.now
     }
 }

@@ -1,6 +1,6 @@
 //! LRU at many capacities in one pass, by stack distances (Mattson et al., 1970).
 
-use super::{Bound, Sequence};
+use super::{lru, Bound, Sequence};
 
 /// Sums over positions, as a binary indexed tree.
 struct Marks {
@@ -102,17 +102,29 @@ impl Stack {
 }
 
 /// [`super::lru`] for each of `capacities`, in one pass of `O(n log m)` for `m` pages: cheaper than
-/// single replays from a few capacities on.
+/// single replays from a few capacities on. Where frames that were taken are given back, a smaller memory may hold what a
+/// larger one does not, and there are single replays.
 pub fn lru_at(sequence: &Sequence, capacities: &[u32]) -> Vec<Bound> {
+    if !sequence.only_takes() {
+        return capacities.iter().map(|&c| lru(sequence, c)).collect();
+    }
     let mut stack = Stack::new(sequence.unique());
-    // References by stack distance.
-    let mut distances = vec![0u64; sequence.unique() as usize + 1];
-    for &page in sequence.keys() {
-        if let Some(distance) = stack.refer(page) {
-            distances[distance as usize] += 1;
+    let mut taken = sequence.taken();
+    // References by the capacity from which on they hit.
+    let most = sequence.unique() as usize + sequence.most_taken() as usize;
+    let mut needed = vec![0u64; most + 1];
+    for (position, &page) in sequence.keys().iter().enumerate() {
+        let distance = stack.refer(page).filter(|_| !sequence.is_free(position));
+        if let Some(distance) = distance {
+            // The page referred to last is there in any case.
+            let beside = match distance {
+                1 => 0,
+                _ => taken.at(position),
+            };
+            needed[(distance + beside) as usize] += 1;
         }
     }
-    let hits: Vec<u64> = distances
+    let hits: Vec<u64> = needed
         .iter()
         .scan(0, |sum, &count| {
             *sum += count;
@@ -120,8 +132,8 @@ pub fn lru_at(sequence: &Sequence, capacities: &[u32]) -> Vec<Bound> {
         })
         .collect();
     let bound = |&capacity: &u32| {
-        let capacity = capacity.min(sequence.unique());
-        Bound::new(sequence, sequence.len() as u64 - hits[capacity as usize])
+        let capacity = (capacity as usize).min(most);
+        Bound::new(sequence, sequence.reading() - hits[capacity])
     };
     capacities.iter().map(bound).collect()
 }

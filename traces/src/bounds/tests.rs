@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::positions::Positions;
 use super::*;
-use crate::{load, Op, OpKind, TraceOptions};
+use crate::step::{Event, Step, StepKind};
+use crate::{load, Op, OpKind, Trace, TraceOptions};
 
 fn sequence(ids: impl IntoIterator<Item = u64>) -> Sequence {
     Sequence::new(ids).expect("short")
@@ -66,6 +67,67 @@ fn fewest_misses(ids: &[u64], capacity: usize) -> u64 {
         .map(|(_, misses)| misses)
         .min()
         .expect("one state at least")
+}
+
+/// One reference of a test: `read`: its page has to be read if it is absent; `takes`: before it, so many more
+/// frames are taken for good.
+type Reference = (u64, bool, u32);
+
+fn with_kinds(references: &[Reference]) -> Sequence {
+    let mut numbers = std::collections::HashMap::new();
+    let (mut sequence, mut taken) = (Sequence::default(), 0);
+    for &(id, read, takes) in references {
+        taken += takes;
+        sequence.take(taken);
+        let next = sequence.unique();
+        let number = *numbers.entry(id).or_insert(next);
+        sequence.push(number, !read).expect("short");
+    }
+    sequence
+}
+
+/// The fewest reads over everything that a memory could do: before each reference it may let go of any pages, whether
+/// it has to or not.
+fn fewest_reads(references: &[Reference], capacity: u32) -> u64 {
+    let mut states = std::collections::BTreeMap::from([(BTreeSet::new(), 0u64)]);
+    let mut taken = 0;
+    for &(id, read, takes) in references {
+        taken += takes;
+        let room = capacity.saturating_sub(taken).max(1) as usize;
+        let mut next: std::collections::BTreeMap<BTreeSet<u64>, u64> = Default::default();
+        for (resident, reads) in states {
+            let all: Vec<u64> = resident.iter().copied().collect();
+            for choice in 0..1u32 << all.len() {
+                let kept = all.iter().enumerate().filter(|(i, _)| choice >> i & 1 == 1);
+                let mut kept: BTreeSet<u64> = kept.map(|(_, &page)| page).collect();
+                let cost = u64::from(read && !kept.contains(&id));
+                kept.insert(id);
+                if kept.len() <= room {
+                    let best = next.entry(kept).or_insert(u64::MAX);
+                    *best = reads.saturating_add(cost).min(*best);
+                }
+            }
+        }
+        states = next;
+    }
+    states.into_values().min().expect("one state at least")
+}
+
+/// LRU by a list of pages, newest first.
+fn plain_lru_reads(references: &[Reference], capacity: u32) -> u64 {
+    let (mut recent, mut reads, mut taken) = (Vec::new(), 0, 0);
+    for &(id, read, takes) in references {
+        taken += takes;
+        let room = capacity.saturating_sub(taken).max(1) as usize;
+        recent.truncate(room);
+        match recent.iter().position(|&r| r == id) {
+            Some(at) => drop(recent.remove(at)),
+            None => reads += u64::from(read),
+        }
+        recent.insert(0, id);
+        recent.truncate(room);
+    }
+    reads
 }
 
 #[test]
@@ -166,7 +228,8 @@ fn objects_are_kept_apart_and_tasks_are_not() {
         task,
         page,
     };
-    let sequence = Sequence::of_ops(&[op(0, 0, 7), op(1, 0, 7), op(0, 5, 7)]).expect("short");
+    let trace = Trace::from_ops(vec![op(0, 0, 7), op(1, 0, 7), op(0, 5, 7)]);
+    let sequence = Sequence::of_trace(&trace, Count::Reads, true).expect("short");
     assert_eq!((sequence.keys(), sequence.unique()), (&[0, 1, 0][..], 2));
 }
 
@@ -179,12 +242,90 @@ fn public_loop_trace() {
     let path = PathBuf::from(folder).join("lirs/loop.trace.gz");
     let trace =
         load(path, None, &TraceOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    let sequence = Sequence::of_ops(&trace.ops).expect("short");
+    let sequence = Sequence::of_trace(&trace, Count::Reads, true).expect("short");
     assert_eq!(lru(&sequence, 1011).hits, 505_500 - 1011);
     assert_eq!(lru(&sequence, 1000).hits, 0);
     assert_eq!(lru(&sequence, 500).hits, 0);
     assert_eq!(opt(&sequence, 1011).hits, 505_500 - 1011);
     assert!(opt(&sequence, 500).hits > 0);
+}
+
+#[test]
+fn what_reads_nothing_is_no_miss_unless_absences_are_counted() {
+    use OpKind::{AnonRead, AnonWrite, Pread, Pwrite, WholeWrite};
+    let kinds = [
+        (WholeWrite, 0, 0), // free
+        (Pread, 0, 1),      // reads
+        (Pwrite, 0, 2),     // reads
+        (AnonRead, 1, 0),   // first touch: free
+        (AnonWrite, 1, 1),  // likewise
+        (AnonRead, 1, 0),   // swapped out by now: reads
+        (WholeWrite, 0, 1), // free
+        (Pread, 0, 0),      // reads
+    ];
+    let op = |(kind, object, page)| Op {
+        kind,
+        object,
+        task: 0,
+        page,
+    };
+    let trace = Trace::from_ops(kinds.map(op).into());
+    let misses = |count, swap| {
+        let sequence = Sequence::of_trace(&trace, count, swap).expect("short");
+        (lru(&sequence, 1).misses, sequence.compulsory())
+    };
+    assert_eq!(misses(Count::Reads, true), (4, 2));
+    assert_eq!(misses(Count::Absences, true), (8, 5));
+    // Anonymous pages are no part of it.
+    assert_eq!(misses(Count::Reads, false), (3, 2));
+}
+
+#[test]
+fn anonymous_memory_that_was_given_back_is_new() {
+    let op = |kind, object, page| Op {
+        kind,
+        object,
+        task: 0,
+        page,
+    };
+    let anon = |page| op(OpKind::AnonWrite, 1, page);
+    let file = |page| op(OpKind::Pread, 0, page);
+    let ops = [
+        anon(0),
+        anon(1),
+        file(0),
+        file(0),
+        anon(0),
+        anon(1),
+        file(0),
+    ];
+    let gone = |kind, object| Event {
+        at: 3,
+        step: Step {
+            kind,
+            object,
+            task: 0,
+            value: 0,
+        },
+    };
+    let trace = |events| Trace {
+        events,
+        ..Trace::from_ops(ops.to_vec())
+    };
+    let kept = Sequence::of_trace(&trace(vec![]), Count::Reads, true).expect("short");
+    assert_eq!((kept.unique(), opt(&kept, 1).misses), (3, 4));
+    for event in [gone(StepKind::Unmap, 1), gone(StepKind::Exit, 0)] {
+        let sequence = Sequence::of_trace(&trace(vec![event]), Count::Reads, true).expect("short");
+        assert_eq!((sequence.unique(), opt(&sequence, 1).misses), (5, 2));
+    }
+    let peak = |events| Sequence::peak(&trace(events)).expect("short");
+    assert_eq!((peak(vec![]), peak(vec![gone(StepKind::Unmap, 1)])), (3, 3));
+    // Without swap they take frames, and give them back.
+    let without = Sequence::of_trace(&trace(vec![gone(StepKind::Unmap, 1)]), Count::Reads, false);
+    let without = without.expect("short");
+    let mut taken = without.taken();
+    assert_eq!([0, 1, 2].map(|at| taken.at(at)), [2, 0, 2]);
+    assert!(!without.only_takes());
 }
 
 /// A sequence with locality: mostly few pages.
@@ -214,7 +355,9 @@ proptest! {
     #[test]
     fn pages_in_an_array_are_numbered_as_those_in_a_map(ops in places()) {
         let ids = ops.iter().map(|op| u64::from(op.object) << 32 | u64::from(op.page));
-        prop_assert_eq!(Sequence::of_ops(&ops).expect("short"), sequence(ids));
+        let expected = sequence(ids);
+        let trace = Trace::from_ops(ops);
+        prop_assert_eq!(Sequence::of_trace(&trace, Count::Reads, true).expect("short"), expected);
     }
 
     #[test]
@@ -235,6 +378,27 @@ proptest! {
     fn opt_is_the_minimum(ids in prop::collection::vec(0u64..6, 0..24), capacity in 1usize..5) {
         let expected = fewest_misses(&ids, capacity);
         prop_assert_eq!(opt(&sequence(ids), capacity as u32).misses, expected);
+    }
+
+    /// With references that read nothing, and frames that go away.
+    #[test]
+    fn opt_is_the_fewest_reads_that_are_possible(
+        references in prop::collection::vec((0u64..6, prop::bool::weighted(0.6), prop_oneof![9 => Just(0u32), 1 => Just(1)]), 0..20),
+        capacity in 1u32..6,
+    ) {
+        let expected = fewest_reads(&references, capacity);
+        prop_assert_eq!(opt(&with_kinds(&references), capacity).misses, expected);
+    }
+
+    #[test]
+    fn lru_is_its_definition_with_reads_and_frames_that_go_away(
+        references in prop::collection::vec((0u64..12, prop::bool::weighted(0.6), prop_oneof![9 => Just(0u32), 1 => Just(1)]), 0..120),
+        capacity in 1u32..16,
+    ) {
+        let expected = plain_lru_reads(&references, capacity);
+        let sequence = with_kinds(&references);
+        prop_assert_eq!(lru(&sequence, capacity).misses, expected);
+        prop_assert_eq!(lru_at(&sequence, &[capacity])[0].misses, expected);
     }
 
     #[test]

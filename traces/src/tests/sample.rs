@@ -1,7 +1,7 @@
 //! The trace that the project carries, against its description in `data/README.md`.
 
 use super::*;
-use crate::bounds::{lru, opt, Sequence};
+use crate::bounds::{lru, opt, Count, Sequence};
 
 #[test]
 fn sample_trace_is_as_described() {
@@ -22,7 +22,7 @@ fn sample_trace_is_as_described() {
         }]
     );
     assert_eq!(trace.tasks, 1);
-    let sequence = Sequence::of_ops(&trace.ops).expect("short");
+    let sequence = Sequence::of_trace(&trace, Count::Absences, true).expect("short");
     let misses = [221, 553, 1106]
         .map(|frames| (lru(&sequence, frames).misses, opt(&sequence, frames).misses));
     assert_eq!(misses, [(22_114, 14_042), (13_914, 7413), (7069, 3927)]);

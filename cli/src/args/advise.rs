@@ -1,0 +1,77 @@
+//! Arguments of `advise`.
+
+use super::forms::{FormArgs, JobsArgs, ReportArgs};
+use super::traces::{OnOff, TraceArgs};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `advise`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  coldset lab advise data/sqlite.pageops.zst
+  coldset lab advise data/sqlite.pageops.zst --memory 70%,50%,4MiB --for v618,v72,v73
+  coldset lab advise trace.perf --today 4GiB --memory 3GiB,2GiB --json -
+  coldset lab advise data/sqlite.pageops.zst --report advice.html
+
+Shares are of today's memory: all pages of the trace, the most that it has in memory at a time
+(--today peak; anonymous memory that is given back no longer counts), or a size. The first kernel of
+--for is what the sentences are about; the others are compared with it.
+
+Every size is replayed with four others up to 0.4 % away (a page at least). A difference that does not
+stand out from what they do is called none: the 95 % interval of the ratio over these limits is across 1,
+or it is 0.5 % or less, or a batch of reclaim (32 pages) or less.")]
+pub struct AdviseArgs {
+    /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: TraceArgs,
+    /// Sizes to try, separated by commas: each a size or a share of today's memory
+    #[arg(
+        long,
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        default_value = "70%,50%,30%",
+        allow_hyphen_values = true
+    )]
+    pub memory: Vec<String>,
+    /// Today's memory: pages (all of the trace), peak, or a size
+    #[arg(
+        long,
+        value_name = "pages|peak|SIZE",
+        default_value = "pages",
+        allow_hyphen_values = true
+    )]
+    pub today: String,
+    /// Kernels and policies, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
+    #[arg(
+        long = "for",
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "v73,v618"
+    )]
+    pub kernels: Vec<String>,
+    /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
+    #[arg(long, value_name = "none|KIND:SIZE")]
+    pub swap: Option<String>,
+    /// 0 (only file pages) to 200 (only anonymous pages)
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
+    pub swappiness: u16,
+    /// Device of the files: a kind (see: coldset lab list) [default: nvme]
+    #[arg(long, value_name = "KIND|delay:TIME", allow_hyphen_values = true)]
+    pub device: Option<String>,
+    /// Index nodes and page tables count against the limit
+    #[arg(long, value_enum, default_value = "on")]
+    pub kernel_memory: OnOff,
+    /// JSON, tables.
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// The page.
+    #[command(flatten)]
+    pub page: ReportArgs,
+    /// Threads.
+    #[command(flatten)]
+    pub threads: JobsArgs,
+}

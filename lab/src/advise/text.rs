@@ -1,0 +1,220 @@
+//! The answer as a table and in sentences.
+
+use super::{Advice, Against, Case, Level};
+use coldset_report::{human, wrap, Align, Cell, Number, Style, Table};
+use std::fmt::Write as _;
+
+/// Width of the text.
+const COLUMNS: usize = 80;
+/// How to read the table.
+pub(crate) const NOTE: &str = "Reads: pages read from files or from swap. \u{b1}: half the range over limits up to 0.4 % away. \
+    Today: time against today's, = if the difference does not stand out from that range. Time is what faults, reclaim and \
+    devices take (waiting: without a CPU), one access at a time; the program's own work is not in it.";
+
+/// `5.5 MiB`.
+pub(crate) fn size(pages: u64) -> String {
+    let mib = pages as f64 / 256.0;
+    match mib {
+        m if m >= 1024.0 => format!("{} GiB", short(m / 1024.0)),
+        m if m >= 1.0 => format!("{} MiB", short(m)),
+        m => format!("{} KiB", short(m * 1024.0)),
+    }
+}
+
+/// Three digits, no zeros at the end.
+fn short(x: f64) -> String {
+    let digits = match x {
+        x if x >= 100.0 => 0,
+        x if x >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{x:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns >= 1e9 => format!("{} s", short(ns / 1e9)),
+        ns if ns >= 1e6 => format!("{} ms", short(ns / 1e6)),
+        ns => format!("{} us", short(ns / 1e3)),
+    }
+}
+
+/// `x 5.9`, `=` where nothing stands out.
+fn times(against: Option<Against>) -> String {
+    match against {
+        Some(Against { clear: false, .. }) => "=".into(),
+        Some(Against { ratio: Some(r), .. }) => format!("x {}", short(r)),
+        _ => "-".into(),
+    }
+}
+
+/// A row for each size and variant.
+#[must_use]
+pub fn advice_table(advice: &Advice) -> Table {
+    let columns = [
+        ("memory", Align::Right),
+        ("kernel", Align::Left),
+        ("reads", Align::Right),
+        ("±", Align::Right),
+        ("swap in", Align::Right),
+        ("out", Align::Right),
+        ("time", Align::Right),
+        ("waiting", Align::Right),
+        ("today", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    for (i, level) in advice.levels.iter().enumerate() {
+        for (j, case) in level.cases.iter().enumerate() {
+            table.row(row(advice, level, case, &format!("/levels/{i}/cases/{j}")));
+        }
+    }
+    table
+}
+
+fn row(advice: &Advice, level: &Level, case: &Case, at: &str) -> Vec<Cell> {
+    let mut row: Vec<Cell> = vec![size(level.pages).into(), (&case.variant).into()];
+    let Some(cost) = case.cost else {
+        row.push("killed".into());
+        row.resize_with(9, || "".into());
+        return row;
+    };
+    let count = |value: f64, name: &str| {
+        let place = format!("{at}/cost/{name}");
+        Cell::number(human(value.round()), Number::Real(value), place)
+    };
+    let spread = case.reads_nearby.map_or_else(String::new, |(least, most)| {
+        human(((most - least) / 2.0).ceil())
+    });
+    row.push(count(cost.reads, "reads"));
+    row.push(spread.into());
+    row.push(count(cost.swapped_in, "swapped_in"));
+    row.push(count(cost.swapped_out, "swapped_out"));
+    // Units differ from row to row, so they are no numbers for the page to sort by.
+    row.extend([cost.time_ns, cost.wait_ns].map(|ns| Cell::from(time(ns))));
+    row.push(match level.pages == advice.today_pages {
+        true => "".into(),
+        false => times(case.time_today).into(),
+    });
+    row
+}
+
+/// `12 % more`, `5.9 times as many`.
+fn compared(ratio: f64, more: &str, less: &str, times: &str) -> String {
+    match ratio {
+        r if r >= 2.0 => format!("{} {times}", short(r)),
+        r if r >= 1.0 => format!("{} % {more}", short(100.0 * (r - 1.0))),
+        r => format!("{} % {less}", short(100.0 * (1.0 - r))),
+    }
+}
+
+/// What a size costs the first variant, and how the others compare with it.
+fn sentence(advice: &Advice, level: &Level) -> String {
+    let share = 100.0 * (1.0 - level.share);
+    let memory = match level.share {
+        1.0 => format!("Today ({})", size(level.pages)),
+        s if s < 1.0 => format!("{share:.0} % less memory ({})", size(level.pages)),
+        _ => format!("{:.0} % more memory ({})", -share, size(level.pages)),
+    };
+    let (first, others) = level.cases.split_first().expect("a variant");
+    let today = &advice.levels[0].cases[0];
+    let what = match (first.cost, today.cost) {
+        (None, _) => "killed for want of memory".to_owned(),
+        (Some(cost), _) if level.share == 1.0 => {
+            format!("{} reads, {}", human(cost.reads), time(cost.time_ns))
+        }
+        (Some(cost), None) => format!(
+            "{} reads, {}; today it is killed",
+            human(cost.reads),
+            time(cost.time_ns)
+        ),
+        (Some(cost), Some(then)) => {
+            let more = cost.reads - then.reads;
+            let reads = match first.reads_today.is_some_and(|a| a.clear) {
+                false => "no difference in reads above noise".to_owned(),
+                true if more < 0.0 => format!("{} fewer reads", human(-more)),
+                true => format!("{} more reads", human(more)),
+            };
+            let longer = match first.time_today {
+                Some(Against {
+                    clear: true,
+                    ratio: Some(r),
+                    ..
+                }) => format!("{} times the time", short(r)),
+                _ => "no difference in time above noise".to_owned(),
+            };
+            format!("{reads}, {longer}")
+        }
+    };
+    let mut text = format!("{memory}, {}: {what}", first.variant);
+    for other in others {
+        let _ = match (first.cost, other.cost, other.reads_first) {
+            (_, None, _) => write!(text, "; {} is killed", other.variant),
+            (None, Some(_), _) => write!(text, "; {} is not", other.variant),
+            (
+                _,
+                _,
+                Some(Against {
+                    clear: true,
+                    ratio: Some(r),
+                    ..
+                }),
+            ) => {
+                let reads = compared(r, "more", "fewer", "times as many");
+                write!(
+                    text,
+                    "; {} reads {reads} than {}",
+                    other.variant, first.variant
+                )
+            }
+            (_, _, Some(Against { clear: true, .. })) => {
+                write!(
+                    text,
+                    "; {} reads more than {}",
+                    other.variant, first.variant
+                )
+            }
+            _ => write!(text, "; {}: no difference above noise", other.variant),
+        };
+    }
+    text + "."
+}
+
+/// One for each size, and where the knee is.
+#[must_use]
+pub fn sentences(advice: &Advice) -> Vec<String> {
+    let mut all: Vec<String> = advice.levels.iter().map(|l| sentence(advice, l)).collect();
+    if let Some(knee) = advice.knee_pages {
+        let share = 100.0 * knee as f64 / advice.today_pages as f64;
+        all.push(format!(
+            "The knee is at {} ({share:.0} % of today's), by exact LRU: above it, memory saves less than below.",
+            size(knee)
+        ));
+    }
+    all
+}
+
+/// Table and sentences.
+#[must_use]
+pub fn render_advice(advice: &Advice, style: Style) -> String {
+    let mut out = advice_table(advice).text(style);
+    out.push('\n');
+    for sentence in sentences(advice) {
+        out.push_str(&wrap(&sentence, COLUMNS));
+        out.push('\n');
+    }
+    out.push('\n');
+    out.push_str(&wrap(NOTE, COLUMNS));
+    out.push('\n');
+    out
+}
+
+/// All of it.
+#[must_use]
+pub fn advice_json(advice: &Advice) -> String {
+    let text = serde_json::to_string_pretty(advice).expect("plain data");
+    format!("{text}\n")
+}

@@ -1,0 +1,193 @@
+//! The sequence of a trace: which page each reference is to, and whether it reads.
+
+use std::collections::HashMap;
+
+use super::sequence::{Count, Sequence, TooLong};
+use crate::numbering::PageHashes;
+use crate::step::{Step, StepKind};
+use crate::{Op, OpKind, Trace};
+
+/// Puts a sequence together.
+pub(super) struct Builder<'a> {
+    trace: &'a Trace,
+    count: Count,
+    swap: bool,
+    numbers: Numbers,
+    /// Anonymous memory goes away on the way.
+    gives_back: bool,
+    /// By anonymous object: the pages that have a number, kept if they may go away.
+    living: Vec<Vec<u32>>,
+    /// By process: the anonymous objects it has used, a bit each; kept likewise.
+    used: HashMap<u16, [u64; 4]>,
+    processes: Vec<u16>,
+    /// Anonymous pages that cannot leave.
+    taken: u32,
+    /// Pages that are there if none leaves, and the most there have been.
+    present: u64,
+    peak: u64,
+    sequence: Sequence,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(trace: &'a Trace, count: Count, swap: bool) -> Self {
+        let mut steps = trace.events.iter().map(|e| e.step.kind);
+        Self {
+            trace,
+            count,
+            swap,
+            numbers: Numbers::of(trace),
+            gives_back: steps.any(|kind| matches!(kind, StepKind::Unmap | StepKind::Exit)),
+            living: vec![Vec::new(); trace.objects.len()],
+            used: HashMap::new(),
+            processes: trace.processes(),
+            taken: 0,
+            present: 0,
+            peak: 0,
+            sequence: Sequence::default(),
+        }
+    }
+
+    pub fn build(self) -> Result<Sequence, TooLong> {
+        Ok(self.run()?.sequence)
+    }
+
+    /// The most pages that are there at a time if none leaves before it is given back.
+    pub fn peak(self) -> Result<u64, TooLong> {
+        Ok(self.run()?.peak)
+    }
+
+    fn run(mut self) -> Result<Self, TooLong> {
+        let trace = self.trace;
+        self.sequence.reserve(trace.ops.len());
+        let mut events = trace.events.iter().peekable();
+        for (at, op) in trace.ops.iter().enumerate() {
+            while let Some(event) = events.next_if(|e| e.at <= at as u64) {
+                self.step(event.step);
+            }
+            self.refer(op)?;
+        }
+        Ok(self)
+    }
+
+    fn refer(&mut self, op: &Op) -> Result<(), TooLong> {
+        let anon = op.kind.is_anon();
+        let number = self.numbers.entry(op);
+        let new = *number == 0;
+        if anon && !self.swap {
+            if new {
+                *number = 1;
+                self.taken += 1;
+                self.lives(op);
+                self.sequence.take(self.taken);
+            }
+            return Ok(());
+        }
+        if new {
+            *number = self.sequence.unique() + 1;
+        }
+        let key = *number - 1;
+        if new {
+            self.lives(op);
+        }
+        let reads_nothing = (anon && new) || op.kind == OpKind::WholeWrite;
+        let free = self.count == Count::Reads && reads_nothing;
+        self.sequence.push(key, free)
+    }
+
+    /// A page has got its number.
+    fn lives(&mut self, op: &Op) {
+        self.present += 1;
+        self.peak = self.peak.max(self.present);
+        if self.gives_back && op.kind.is_anon() {
+            self.living[usize::from(op.object)].push(op.page);
+            let process = self.processes[usize::from(op.task)];
+            let used = self.used.entry(process).or_default();
+            used[usize::from(op.object) / 64] |= 1 << (op.object % 64);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step.kind {
+            StepKind::Unmap => self.forget(step.object),
+            StepKind::Exit => {
+                let process = self.processes[usize::from(step.task)];
+                for (word, bits) in (0u8..).zip(self.used.remove(&process).unwrap_or_default()) {
+                    for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
+                        self.forget(64 * word + bit);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is touched of an object from now on are new pages.
+    fn forget(&mut self, object: u8) {
+        let Some(pages) = self.living.get_mut(usize::from(object)) else {
+            return;
+        };
+        let gone = std::mem::take(pages);
+        self.present -= gone.len() as u64;
+        for &page in &gone {
+            self.numbers.forget(object, page);
+        }
+        if !self.swap && !gone.is_empty() {
+            self.taken -= gone.len() as u32;
+            self.sequence.take(self.taken);
+        }
+    }
+}
+
+/// Entries of a table for each reference, beside those of any table. More would be slower than hashing.
+const ENTRIES_EACH: u64 = 4;
+const ENTRIES: u64 = 1 << 12;
+
+/// Numbers of pages plus 1; 0: it has none.
+enum Numbers {
+    /// An array over all pages that the objects have room for.
+    Table {
+        /// Where the pages of an object begin.
+        starts: Vec<usize>,
+        numbers: Vec<u32>,
+    },
+    /// By object and page, where they lie too far apart.
+    Map(HashMap<u64, u32, PageHashes>),
+}
+
+impl Numbers {
+    fn of(trace: &Trace) -> Numbers {
+        let mut entries = 0u64;
+        let mut starts = Vec::new();
+        for object in &trace.objects {
+            starts.push(entries as usize);
+            entries += u64::from(object.pages);
+        }
+        if entries > ENTRIES + ENTRIES_EACH * trace.ops.len() as u64 {
+            return Numbers::Map(HashMap::default());
+        }
+        Numbers::Table {
+            starts,
+            numbers: vec![0; entries as usize],
+        }
+    }
+
+    fn at(&mut self, object: u8, page: u32) -> &mut u32 {
+        match self {
+            Numbers::Table { starts, numbers } => {
+                &mut numbers[starts[usize::from(object)] + page as usize]
+            }
+            Numbers::Map(numbers) => {
+                let id = u64::from(object) << 32 | u64::from(page);
+                numbers.entry(id).or_insert(0)
+            }
+        }
+    }
+
+    fn entry(&mut self, op: &Op) -> &mut u32 {
+        self.at(op.object, op.page)
+    }
+
+    fn forget(&mut self, object: u8, page: u32) {
+        *self.at(object, page) = 0;
+    }
+}
