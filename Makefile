@@ -114,9 +114,9 @@ docs: setup ## API documentation into target/doc and the site into target/site, 
 reference: setup ## renew docs/reference from the tables of the code
 	$(CARGO) run -p coldset -- reference --dir docs/reference
 
-figures: setup ## renew docs/figures.md: minutes; PAGER=1 also the part that depends on this machine
+figures: setup ## renew docs/figures.md: minutes; PAGER=1 also the part that depends on this machine (QUICK=1: in 3 minutes)
 	$(CARGO) build --release -p coldset
-	scripts/figures $(if $(PAGER),--pager)
+	scripts/figures $(if $(PAGER),--pager) $(if $(QUICK),--quick)
 
 wheel: setup ## the Python package as a wheel for CPython 3.10 and later, tested in a fresh venv
 	scripts/wheel

@@ -2,13 +2,15 @@
 
 use crate::host::{shootdowns, usage};
 use crate::rows::{Backing, Pattern};
-use crate::work::{fill, Work};
+use crate::work::{fill_one_in, sweep, Work};
+use crate::zram;
 use coldset_pager::{Advice, Pool, PoolConfig, Region, SwapConfig, PAGE_SIZE};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fs::{self, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Who gives pages up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -34,6 +36,35 @@ pub struct Job {
     pub policy: String,
     /// The cgroup to join before any data is mapped.
     pub procs: Option<PathBuf>,
+    /// What is limited with zram's own memory in it.
+    pub inside: Option<Inside>,
+}
+
+/// How the kernel's arm takes zram's memory, which no cgroup is charged for, out of its limit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inside {
+    /// Where the limit is set.
+    pub limit: PathBuf,
+    /// What zram takes.
+    pub stat: PathBuf,
+    /// Both together, bytes.
+    pub together: u64,
+}
+
+impl Inside {
+    /// A lower limit makes zram larger: step by step, until both together are what they may be.
+    fn settle(&self) -> Result<()> {
+        let mut limit = 0;
+        for _ in 0..50 {
+            let next = self.together.saturating_sub(zram::takes(&self.stat)?);
+            if limit > 0 && next.abs_diff(limit) < self.together / 200 {
+                return Ok(());
+            }
+            limit = next;
+            fs::write(&self.limit, limit.to_string())?;
+        }
+        Err("compressed memory and pages do not settle inside the budget".into())
+    }
 }
 
 /// What it came to. The clock runs during the operations only.
@@ -51,8 +82,10 @@ pub struct Outcome {
     pub evicted: u64,
     /// Interrupts to flush translations, of the whole machine.
     pub shootdowns: u64,
-    /// 99th percentile of the slowest `misses` operations, microseconds.
-    pub miss_p99_us: f64,
+    /// Median, 99th percentile and 99.9th of the slowest `misses` operations, microseconds.
+    pub miss_us: [Option<f64>; 3],
+    /// CPU seconds that others took in each second of the whole process, of a machine with one CPU.
+    pub others: f64,
     /// The most the process's cgroup has held, bytes.
     pub peak: u64,
 }
@@ -127,16 +160,20 @@ impl Job {
             Arm::Pager => self.pager(&work, &sequences)?,
         };
         let first = match self.backing {
-            Backing::File => work.distinct(&sequences),
-            // All of it has been filled.
+            Backing::File if !self.pattern.is_warmed() => work.distinct(&sequences),
+            // All of it has been filled, or used by the warm-up.
             _ => 0,
         };
         outcome.again = outcome.misses.saturating_sub(first);
-        let nth = (outcome.misses / 100) as usize;
-        if nth < took.len() {
-            let n = took.len();
-            let (_, &mut ns, _) = took.select_nth_unstable(n - 1 - nth);
-            outcome.miss_p99_us = f64::from(ns) / 1e3;
+        took.sort_unstable();
+        for (to, part) in outcome.miss_us.iter_mut().zip([2, 100, 1000]) {
+            let nth = (outcome.misses / part) as usize;
+            let ns = took.len().checked_sub(nth + 1).map(|i| took[i]);
+            *to = ns.map(|ns| f64::from(ns) / 1e3);
+        }
+        if self.pattern == Pattern::Sort {
+            // An operation is not timed by itself.
+            outcome.miss_us = [None; 3];
         }
         Ok(outcome)
     }
@@ -144,19 +181,42 @@ impl Job {
     fn bytes(&self) -> usize {
         match self.pattern {
             Pattern::Resident => self.budget_mib << 19,
+            Pattern::Sort => self.budget_mib << 22,
+            _ if self.backing == Backing::Inside => self.budget_mib << 21,
             _ => self.mib << 20,
         }
     }
 
+    fn fill_all(&self, bytes: &mut [u8]) {
+        let one_in = if self.backing == Backing::Inside {
+            8
+        } else {
+            2
+        };
+        for (i, block) in bytes.chunks_mut(1 << 20).enumerate() {
+            fill_one_in(block, i as u64, one_in);
+        }
+    }
+
+    /// All of it once, with read-ahead; then `random` says what the program would; then some of the work.
+    fn warm_up(&self, work: &Work, base: usize, random: impl FnOnce() -> Result<()>) -> Result<()> {
+        let warm = self.pattern.is_warmed();
+        if warm && self.backing == Backing::File {
+            sweep(base, work.pages);
+        }
+        if self.advice {
+            random()?;
+        }
+        if warm {
+            work.run(base, &work.warm_up());
+        }
+        Ok(())
+    }
+
     fn kernel(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
+        let early = (Before::now(), Instant::now());
         let mut map = match self.backing {
-            Backing::File => {
-                let map = Map::file(&self.file, self.bytes(), self.stores > 0)?;
-                if self.advice {
-                    map.advise(libc::MADV_RANDOM);
-                }
-                map
-            }
+            Backing::File => Map::file(&self.file, self.bytes(), self.stores > 0)?,
             _ => {
                 let map = Map::anonymous(self.bytes())?;
                 // Single pages, as the pager has them.
@@ -164,15 +224,31 @@ impl Job {
                 map
             }
         };
-        if self.backing == Backing::Anonymous {
-            fill_all(map.bytes());
+        if self.backing != Backing::File {
+            self.fill_all(map.bytes());
         }
+        let settle = || self.inside.as_ref().map_or(Ok(()), Inside::settle);
+        settle()?;
+        self.warm_up(work, map.at as usize, || {
+            map.advise(libc::MADV_RANDOM);
+            Ok(())
+        })?;
+        settle()?;
         let before = Before::now();
-        let (wall, took) = work.run(map.at as usize, sequences);
-        Ok((before.outcome(wall, None, None), took))
+        let (wall, took) = self.work(work, map.at as usize, sequences);
+        if self.pattern == Pattern::Start {
+            let wall = early.1.elapsed().as_secs_f64();
+            return Ok((early.0.outcome(wall, None, None), took));
+        }
+        let outcome = before.outcome(wall, None, None);
+        if self.pattern == Pattern::Sort {
+            check(map.bytes())?;
+        }
+        Ok((outcome, took))
     }
 
     fn pager(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
+        let early = (Before::now(), Instant::now());
         let config = PoolConfig::new((self.budget_mib as u64) << 20).policy(&self.policy)?;
         let temporary = SwapConfig::none().and_temporary(self.bytes() as u64);
         let config = match self.backing {
@@ -181,25 +257,46 @@ impl Job {
                 let swap = SwapConfig::lz4(self.bytes() as u64);
                 config.swap(swap).store_outside_budget()
             }
+            Backing::Inside => config.swap(SwapConfig::lz4(self.bytes() as u64)),
             Backing::SwapFile => config.swap(temporary),
             Backing::Encrypted => config.swap(temporary.encrypt(true)),
         };
         let pool = Pool::new(config)?;
         let mut region = self.region(&pool)?;
-        if self.advice {
-            region.advise(0..region.len(), Advice::Random)?;
-        }
         if self.backing != Backing::File {
-            fill_all(region.bytes_mut());
+            self.fill_all(region.bytes_mut());
         }
-        let (before, then) = (Before::now(), pool.stats());
-        let (wall, took) = work.run(region.as_ptr() as usize, sequences);
+        self.warm_up(work, region.as_ptr() as usize, || {
+            Ok(region.advise(0..region.len(), Advice::Random)?)
+        })?;
+        let (mut before, then) = (Before::now(), pool.stats());
+        let (mut wall, took) = self.work(work, region.as_ptr() as usize, sequences);
+        if self.pattern == Pattern::Start {
+            wall = early.1.elapsed().as_secs_f64();
+            before = early.0;
+        }
         let now = pool.stats();
         if std::env::var_os("COLDSET_BENCH_VERBOSE").is_some() {
             eprintln!("{now:#?}");
         }
         let (misses, evicted) = (now.misses - then.misses, now.evicted - then.evicted);
-        Ok((before.outcome(wall, Some(misses), Some(evicted)), took))
+        let outcome = before.outcome(wall, Some(misses), Some(evicted));
+        if self.pattern == Pattern::Sort {
+            check(region.bytes_mut())?;
+        }
+        Ok((outcome, took))
+    }
+
+    /// What the clock runs for.
+    fn work(&self, work: &Work, base: usize, sequences: &[Vec<u32>]) -> (f64, Vec<u32>) {
+        if self.pattern != Pattern::Sort {
+            return work.run(base, sequences);
+        }
+        let start = Instant::now();
+        // SAFETY: a writable mapping of that many bytes at a page's address, which nobody else uses.
+        unsafe { std::slice::from_raw_parts_mut(base as *mut u64, self.bytes() / 8) }
+            .sort_unstable();
+        (start.elapsed().as_secs_f64(), Vec::new())
     }
 
     fn region(&self, pool: &Pool) -> coldset_pager::Result<Region> {
@@ -211,10 +308,13 @@ impl Job {
     }
 }
 
-fn fill_all(bytes: &mut [u8]) {
-    for (i, block) in bytes.chunks_mut(1 << 20).enumerate() {
-        fill(block, i as u64);
+/// What has been sorted is in order.
+fn check(bytes: &[u8]) -> Result<()> {
+    let word = |w: &[u8]| u64::from_ne_bytes(w.try_into().expect("eight bytes"));
+    if bytes.chunks_exact(8).map(word).is_sorted() {
+        return Ok(());
     }
+    Err("the array is not in order after sorting".into())
 }
 
 /// A mapping of the kernel's.

@@ -62,12 +62,34 @@ pub fn shootdowns() -> u64 {
     })
 }
 
+/// CPU seconds that the whole machine has been busy so far, and those that its host gave to others.
+pub fn busy() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let n: Vec<f64> = line
+        .split_whitespace()
+        .filter_map(|w| w.parse().ok())
+        .collect();
+    // user, nice, system; not idle and waiting; interrupts of both kinds, stolen. In 1/100 s.
+    let idle = |i: &usize| !matches!(i, 3 | 4);
+    (0..n.len().min(8)).filter(idle).map(|i| n[i]).sum::<f64>() / 100.0
+}
+
+/// CPU seconds of children that have ended.
+pub fn of_children() -> f64 {
+    of(libc::RUSAGE_CHILDREN).0
+}
+
 /// CPU seconds (user and system) and major faults of this process so far.
 pub fn usage() -> (f64, u64) {
+    of(libc::RUSAGE_SELF)
+}
+
+fn of(whom: libc::c_int) -> (f64, u64) {
     // SAFETY: getrusage fills the structure it is given.
     let u = unsafe {
         let mut u = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_SELF, &mut u);
+        libc::getrusage(whom, &mut u);
         u
     };
     let s = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;

@@ -37,8 +37,7 @@ impl Limit {
         fs::create_dir(&dir)?;
         let limit = Self { dir, version };
         if let Some(bytes) = bytes {
-            let file = ["memory.limit_in_bytes", "memory.max"][usize::from(version) - 1];
-            fs::write(limit.dir.join(file), bytes.to_string())?;
+            fs::write(limit.file(), bytes.to_string())?;
         }
         Ok(limit)
     }
@@ -46,6 +45,12 @@ impl Limit {
     /// Version of the interface.
     pub fn version(&self) -> u8 {
         self.version
+    }
+
+    /// Where it says what its processes may use, bytes.
+    pub fn file(&self) -> PathBuf {
+        self.dir
+            .join(["memory.limit_in_bytes", "memory.max"][usize::from(self.version) - 1])
     }
 
     /// Where a process joins.

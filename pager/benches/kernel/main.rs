@@ -3,9 +3,10 @@
 //! `make bench-pager`, or `cargo bench -p coldset-pager --bench kernel -- --help`.
 //!
 //! Every measurement is a process of its own: it draws its sequence, joins a memory cgroup, maps the
-//! data and runs. The kernel's arm is limited to the budget plus what page tables and the program take; the pager's
+//! data, warms up and runs. The kernel's arm is limited to the budget plus what page tables and the program take; the pager's
 //! arm is not limited, and what its cgroup has held at most is printed. Rounds alternate between the
-//! arms; figures are medians, ratios come from the medians of one run.
+//! arms, and the two of a round are a pair, from which ratios come: CPU time first, which other programs
+//! disturb less. Rows measure replacement, those that say 'cold' first reads.
 #![allow(unsafe_code, reason = "threads read and write a shared mapping")]
 
 mod arm;
@@ -14,6 +15,7 @@ mod limit;
 mod report;
 mod rows;
 mod seals;
+mod tables;
 mod work;
 mod zram;
 
@@ -26,21 +28,27 @@ use std::process::ExitCode;
     after_help = "Needs root for the kernel's arm (a memory cgroup, a zram device); without, \
     that arm is skipped and says so.\n\nExamples:\n  \
     cargo bench -p coldset-pager --bench kernel\n  \
-    cargo bench -p coldset-pager --bench kernel -- --mib 512 --budget-mib 128 --only zipf"
+    cargo bench -p coldset-pager --bench kernel -- --quick --only zipf"
 )]
 pub struct Options {
     /// Size of the data.
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 512)]
     mib: usize,
     /// Memory that may be used for it.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 128)]
     budget_mib: usize,
     /// Operations of a measurement, over all threads.
-    #[arg(long, default_value_t = 400_000)]
+    #[arg(long, default_value_t = 100_000)]
     ops: usize,
     /// Rounds; odd, for a median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Minutes after which no further round begins.
+    #[arg(long, default_value_t = 15.0)]
+    minutes: f64,
+    /// A quarter of the data, budget and operations; three rounds at most, within three minutes.
+    #[arg(long)]
+    quick: bool,
     /// Only rows whose name contains this.
     #[arg(long)]
     only: Option<String>,
@@ -65,7 +73,14 @@ pub struct Options {
 }
 
 fn main() -> ExitCode {
-    let o = Options::parse();
+    let mut o = Options::parse();
+    if o.quick {
+        o.mib /= 4;
+        o.budget_mib /= 4;
+        o.ops /= 4;
+        o.rounds = o.rounds.min(3);
+        o.minutes = o.minutes.min(3.0);
+    }
     let done = match &o.child {
         Some(job) => arm::child(job),
         None => report::run(&o),

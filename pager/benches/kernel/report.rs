@@ -1,27 +1,19 @@
-//! Rounds of all rows over both arms, and the table.
+//! Rounds of all rows over both arms.
 
-use crate::arm::{Arm, Job, Outcome};
-use crate::host::{drop_cache, read_ahead, Data};
+use crate::arm::{Arm, Inside, Job, Outcome};
+use crate::host::{busy, drop_cache, of_children, read_ahead, Data};
 use crate::limit::Limit;
 use crate::rows::{self, Backing, Pattern, Row};
+use crate::tables::{self, Measured};
 use crate::zram::Zram;
 use crate::Options;
-use comfy_table::{presets, CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-/// Outcomes of a row, a round each. The kernel's arm may be missing.
-struct Measured {
-    name: String,
-    goal: f64,
-    ops: usize,
-    kernel: Vec<Outcome>,
-    pager: Vec<Outcome>,
-}
 
 /// What the cgroup of the kernel's arm gets beyond the budget: page tables and the program are charged
 /// to it.
@@ -43,45 +35,72 @@ pub fn run(o: &Options) -> Result<()> {
     drop(limit);
     let data = Data::new(&dir, o.mib).map_err(|e| format!("a file in {}: {e}", dir.display()))?;
     println!(
-        "{} MiB of data, {} MiB budget, {} operations of 64 bytes, policy {}; kernel {}, memory \
-         cgroup v{} of {} MiB; read-ahead of the device {} (off in both arms where a row does not say \
-         'no advice')",
+        "{} MiB of data, {} MiB budget, {} operations of 64 bytes, policy {}.\n\
+         Kernel {}, {}; memory cgroup v{} of {} MiB.\n\
+         Read-ahead of the device: {}; off in both arms where a row does not say\n\
+         'no advice', 'in order' or 'sort'. zram's memory and the pager's compressed\n\
+         memory are outside of the budget, or inside where a row says so.",
         o.mib,
         o.budget_mib,
         o.ops,
         o.policy,
         rustix::system::uname().release().to_string_lossy(),
+        lists(),
         version.map_or("-".into(), |v| v.to_string()),
         o.budget_mib + extra_mib(o),
         read_ahead(&data.0),
     );
-    let zram = rows.iter().any(|r| r.backing == Backing::Anonymous) && version.is_some();
-    let zram = zram.then(|| Zram::new((o.mib as u64) << 20)).transpose();
+    let zram = rows.iter().any(|r| r.backing.swaps()) && version.is_some();
+    let zram = zram.then(|| Zram::new((o.mib as u64) << 21)).transpose();
     if let Err(e) = &zram {
         println!("the kernel's anonymous arms are skipped: {e}");
     }
     let steps = (rows.len() + usize::from(columns)) * o.rounds;
     let bar = progress(steps as u64);
     let mut all: Vec<Measured> = Vec::new();
+    let start = Instant::now();
+    let mut rounds = 0;
     for round in 0..o.rounds {
+        // As long as a round has taken so far on average, the next will.
+        let ends = start.elapsed().as_secs_f64() * (round + 1) as f64 / round.max(1) as f64;
+        if round > 0 && ends > o.minutes * 60.0 {
+            break;
+        }
+        rounds += 1;
         for (i, row) in rows.iter().enumerate() {
             bar.set_message(row.name);
             if round == 0 {
-                all.push(Measured::new(row.name, row.goal, o.ops_of(row)));
+                all.push(Measured::new(row.name, o.ops_of(row)));
             }
+            let swap = zram.as_ref().ok().and_then(|z| z.as_ref());
             let kernel = version.is_some()
                 && row.backing.beside_kernel()
-                && (row.backing == Backing::File || zram.is_ok());
+                && (!row.backing.swaps() || zram.is_ok());
             // Turn about, so that neither always runs on what the other left behind.
             let mut arms = vec![Arm::Kernel, Arm::Pager];
             if round % 2 == 1 {
                 arms.reverse();
             }
+            let mut pair = Vec::new();
             for arm in arms {
+                let swap = swap.filter(|_| arm == Arm::Kernel);
+                if arm == Arm::Pager || kernel {
+                    match one(o, row, arm, &data.0, swap) {
+                        Ok(outcome) => pair.push((arm, outcome)),
+                        // Reclaim that gives up is a result, if it is the kernel's.
+                        Err(e) if arm == Arm::Kernel => {
+                            println!("round {round}, the kernel's arm: {e}");
+                            pair.clear();
+                            break;
+                        }
+                        Err(e) => return Err(e),
+                    }
+                }
+            }
+            for (arm, outcome) in pair {
                 match arm {
-                    Arm::Kernel if !kernel => {}
-                    Arm::Kernel => all[i].kernel.push(one(o, row, arm, &data.0)?),
-                    Arm::Pager => all[i].pager.push(one(o, row, arm, &data.0)?),
+                    Arm::Kernel => all[i].kernel.push(outcome),
+                    Arm::Pager => all[i].pager.push(outcome),
                 }
             }
             bar.inc(1);
@@ -89,25 +108,24 @@ pub fn run(o: &Options) -> Result<()> {
     }
     if columns {
         bar.set_message(COLUMNS);
-        match column_sums(o, version.is_some(), &bar) {
+        match column_sums(o, rounds, version.is_some(), &bar) {
             Ok(m) => all.push(m),
             Err(e) => println!("{COLUMNS}: skipped: {e}"),
         }
     }
     bar.finish_and_clear();
-    println!("{}", table(&all));
-    println!(
-        "Medians of {} rounds. Pairs: the kernel's, then the pager's. \
-         again: misses of pages that had been in memory before, which a better choice avoids; p99 of a miss: of the \
-         slowest operations, as many as missed. TLB: interrupts that flush translations, a page \
-         taken out. Peak: the most that the pager's cgroup held, without any limit.",
-        o.rounds
-    );
+    if rounds < o.rounds {
+        println!(
+            "{rounds} of {} rounds: {} minutes were over (--minutes).",
+            o.rounds, o.minutes
+        );
+    }
+    tables::print(&all, rounds);
     if rows.iter().any(|r| !r.backing.beside_kernel()) {
         println!("{}", crate::seals::costs()?);
     }
     if let Some(path) = &o.json {
-        std::fs::write(path, json(&all, o))?;
+        std::fs::write(path, tables::json(&all, o))?;
     }
     Ok(())
 }
@@ -117,20 +135,21 @@ impl Options {
     fn ops_of(&self, row: &Row) -> usize {
         match row.pattern {
             Pattern::Resident => self.ops * 20,
+            Pattern::Scan | Pattern::ColdScan => self.mib * 256,
+            Pattern::Cold => self.ops.min(self.mib * 256),
+            Pattern::Start => self.mib * 256 / 100,
+            Pattern::Sort => self.budget_mib * 4 * 256,
             _ => self.ops,
         }
     }
 }
 
-impl Measured {
-    fn new(name: &str, goal: f64, ops: usize) -> Self {
-        Self {
-            name: name.into(),
-            goal,
-            ops,
-            kernel: Vec::new(),
-            pager: Vec::new(),
-        }
+/// Which lists the kernel's arm has.
+fn lists() -> &'static str {
+    match std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled") {
+        Ok(on) if on.trim() != "0x0000" => "multi-gen LRU",
+        Ok(_) => "classic lists (multi-gen LRU off)",
+        Err(_) => "classic lists (built without multi-gen LRU)",
     }
 }
 
@@ -144,7 +163,8 @@ fn limit_for(o: &Options, arm: Arm) -> std::io::Result<Limit> {
     Limit::new((arm == Arm::Kernel).then_some(bytes))
 }
 
-fn one(o: &Options, row: &Row, arm: Arm, file: &Path) -> Result<Outcome> {
+/// `swap`: what the kernel's arm swaps to.
+fn one(o: &Options, row: &Row, arm: Arm, file: &Path, swap: Option<&Zram>) -> Result<Outcome> {
     drop_cache(file)?;
     // Without cgroups the pager's arm runs nevertheless; only its peak is unknown.
     let limit = limit_for(o, arm).ok();
@@ -161,10 +181,22 @@ fn one(o: &Options, row: &Row, arm: Arm, file: &Path) -> Result<Outcome> {
         file: file.into(),
         policy: o.policy.clone(),
         procs: limit.as_ref().map(Limit::procs),
+        inside: swap
+            .filter(|_| row.backing == Backing::Inside)
+            .zip(limit.as_ref())
+            .map(|(zram, limit)| Inside {
+                limit: limit.file(),
+                stat: zram.stat(),
+                together: ((o.budget_mib + extra_mib(o)) as u64) << 20,
+            }),
     };
     let mut c = Command::new(std::env::current_exe()?);
     c.arg("--child").arg(serde_json::to_string(&job)?);
+    let (start, busy_before, ours) = (Instant::now(), busy(), of_children());
     let mut outcome: Outcome = serde_json::from_str(&output(c, row.name)?)?;
+    let others = (busy() - busy_before) - (of_children() - ours);
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    outcome.others = others.max(0.0) / start.elapsed().as_secs_f64() / cpus as f64;
     outcome.peak = limit.as_ref().and_then(Limit::peak).unwrap_or(0);
     Ok(outcome)
 }
@@ -181,15 +213,15 @@ fn output(mut c: Command, name: &str) -> Result<String> {
 const COLUMNS: &str = "numpy column sums, file";
 
 /// The Python example, beside `np.memmap` in a cgroup.
-fn column_sums(o: &Options, kernel: bool, bar: &ProgressBar) -> Result<Measured> {
+fn column_sums(o: &Options, rounds: usize, kernel: bool, bar: &ProgressBar) -> Result<Measured> {
     let python = o.python.as_ref();
     let python = python.ok_or("give a Python with coldset and numpy: --python PATH")?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("a workspace");
     let script = root.join("python/examples/column_sums.py");
-    let mut m = Measured::new(COLUMNS, 1.0, o.mib * 256);
-    for _ in 0..o.rounds {
+    let mut m = Measured::new(COLUMNS, o.mib * 256);
+    for _ in 0..rounds {
         for arm in [Arm::Kernel, Arm::Pager] {
             if arm == Arm::Kernel && !kernel {
                 continue;
@@ -230,76 +262,4 @@ fn column_sums(o: &Options, kernel: bool, bar: &ProgressBar) -> Result<Measured>
         bar.inc(1);
     }
     Ok(m)
-}
-
-/// The median of a figure; none without measurements.
-fn median(all: &[Outcome], f: impl Fn(&Outcome) -> f64) -> Option<f64> {
-    let mut v: Vec<f64> = all.iter().map(f).collect();
-    v.sort_by(f64::total_cmp);
-    v.get(v.len() / 2).copied()
-}
-
-fn table(all: &[Measured]) -> Table {
-    let mut t = Table::new();
-    t.load_preset(presets::ASCII_MARKDOWN);
-    t.set_header([
-        "work",
-        "kernel op/s",
-        "pager op/s",
-        "ratio",
-        "goal",
-        "misses/op",
-        "again/op",
-        "p99 of a miss, us",
-        "CPU s per M op",
-        "TLB/page",
-        "peak MiB",
-    ]);
-    for m in all {
-        let n = m.ops as f64;
-        let text = |v: Option<f64>, digits: usize| match v {
-            Some(v) if v.is_finite() => format!("{v:.digits$}"),
-            _ => "-".to_string(),
-        };
-        let both = |digits: usize, f: &dyn Fn(&Outcome) -> f64| {
-            let (k, p) = (median(&m.kernel, f), median(&m.pager, f));
-            format!("{} / {}", text(k, digits), text(p, digits))
-        };
-        let speed = |c: &[Outcome]| median(c, |c| n / c.wall);
-        let (k, p) = (speed(&m.kernel), speed(&m.pager));
-        t.add_row([
-            m.name.clone(),
-            text(k, 0),
-            text(p, 0),
-            text(p.zip(k).map(|(p, k)| p / k), 2),
-            format!("{:.2}", m.goal),
-            both(3, &|c| c.misses as f64 / n),
-            both(3, &|c| c.again as f64 / n),
-            both(0, &|c| c.miss_p99_us),
-            both(2, &|c| c.cpu / n * 1e6),
-            both(2, &|c| c.shootdowns as f64 / c.evicted as f64),
-            text(median(&m.pager, |c| c.peak as f64 / (1u64 << 20) as f64), 0),
-        ]);
-    }
-    for i in 1..11 {
-        let column = t.column_mut(i).expect("a column");
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    t
-}
-
-fn json(all: &[Measured], o: &Options) -> String {
-    let rows: Vec<_> = all
-        .iter()
-        .map(|m| {
-            serde_json::json!({
-                "name": m.name, "operations": m.ops, "goal": m.goal,
-                "kernel": m.kernel, "pager": m.pager,
-            })
-        })
-        .collect();
-    serde_json::json!({
-        "mib": o.mib, "budget_mib": o.budget_mib, "policy": o.policy, "rows": rows,
-    })
-    .to_string()
 }

@@ -79,13 +79,38 @@ impl Work {
             .collect()
     }
 
+    /// What runs before the clock does: the same kind of work, other draws, half as much.
+    pub fn warm_up(&self) -> Vec<Vec<u32>> {
+        let each = self.ops / self.threads / 2;
+        (0..self.threads)
+            .map(|t| self.sequence(each, t as u64 + 1000))
+            .collect()
+    }
+
     fn sequence(&self, ops: usize, thread: u64) -> Vec<u32> {
         let mut d = Draw::new(7 + thread);
         let hot = self.budget / 2;
         match self.pattern {
             Pattern::Uniform => (0..ops).map(|_| d.below(self.pages) as u32).collect(),
-            Pattern::Scan => (0..ops).map(|i| (i % self.pages) as u32).collect(),
+            Pattern::Scan | Pattern::ColdScan | Pattern::Sort => {
+                (0..ops).map(|i| (i % self.pages) as u32).collect()
+            }
             Pattern::Resident => (0..ops).map(|_| d.below(hot) as u32).collect(),
+            Pattern::Cold | Pattern::Start => {
+                let mut lies = scattered(self.pages, 1);
+                lies.truncate(ops);
+                lies
+            }
+            Pattern::Mixed if thread.is_multiple_of(2) => {
+                let lies = scattered(self.pages, 1);
+                (0..ops).map(|_| lies[d.below(hot)]).collect()
+            }
+            Pattern::Mixed => {
+                let from = d.below(self.pages);
+                (from..from + ops)
+                    .map(|i| (i % self.pages) as u32)
+                    .collect()
+            }
             Pattern::Zipf => {
                 let zipf = Zipf::new(self.pages);
                 let lies = scattered(self.pages, 1);
@@ -100,7 +125,8 @@ impl Work {
             }
             Pattern::HotAndScan => {
                 let lies = scattered(self.pages, 1);
-                let mut scan = 0;
+                // Not where the warm-up began: what that has read would be found again.
+                let mut scan = d.below(self.pages);
                 (0..ops)
                     .map(|i| {
                         if i % 2 == 0 {
@@ -164,12 +190,32 @@ fn one_thread(base: usize, seq: &[u32], stores: u32, timed: bool) -> Vec<u32> {
     took
 }
 
-/// Words of noise between words that repeat: LZ4 makes two thirds to three quarters of it.
+/// Uses one word of every page, in order.
+pub fn sweep(base: usize, pages: usize) {
+    let mut sum = 0u64;
+    for page in 0..pages {
+        // SAFETY: inside the mapping that the caller has at `base`; nobody stores to it yet.
+        sum =
+            sum.wrapping_add(unsafe { ((base + page * PAGE_SIZE) as *const u64).read_volatile() });
+    }
+    std::hint::black_box(sum);
+}
+
+/// Words of noise between words that repeat: of one in two, LZ4 makes two thirds to three quarters.
 pub fn fill(block: &mut [u8], seed: u64) {
+    fill_one_in(block, seed, 2);
+}
+
+/// One word in `n` is noise.
+pub fn fill_one_in(block: &mut [u8], seed: u64, n: usize) {
     let mut d = Draw::new(seed);
     for (i, w) in block.chunks_exact_mut(8).enumerate() {
         let noise = d.next();
-        let v = if i % 2 == 0 { noise } else { i as u64 / 16 };
+        let v = if i.is_multiple_of(n) {
+            noise
+        } else {
+            i as u64 / 16
+        };
         w.copy_from_slice(&v.to_le_bytes());
     }
 }

@@ -4,6 +4,7 @@ use rustix::process::getuid;
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A zram device in use as swap; given back when dropped.
@@ -48,6 +49,11 @@ impl Zram {
         Ok(zram)
     }
 
+    /// Where it says what it takes.
+    pub fn stat(&self) -> PathBuf {
+        format!("/sys/block/zram{}/mm_stat", self.number).into()
+    }
+
     fn device(&self) -> String {
         format!("/dev/zram{}", self.number)
     }
@@ -63,4 +69,11 @@ impl Drop for Zram {
         let _ = fs::write("/sys/class/zram-control/hot_remove", n.to_string());
         let _ = fs::write(CLUSTER, &self.page_cluster);
     }
+}
+
+/// Memory that a device takes in all, bytes: the third number of `stat`.
+pub fn takes(stat: &Path) -> io::Result<u64> {
+    let text = fs::read_to_string(stat)?;
+    let third = text.split_whitespace().nth(2).and_then(|n| n.parse().ok());
+    third.ok_or_else(|| io::Error::other(format!("{}: no third number", stat.display())))
 }
