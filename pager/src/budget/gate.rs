@@ -129,6 +129,18 @@ impl Gate {
         }
     }
 
+    /// Room for `pages`, if there is at this moment. Whoever finds none meanwhile waits for them, so they must
+    /// soon be given back or become something else: by [`Self::exchange`], and [`Self::left`] after it.
+    pub(crate) fn try_enter(&self, pages: u64) -> bool {
+        self.leaving(pages);
+        let room = |now: u64| (now + pages <= self.budget()).then_some(now + pages);
+        let entered = self.used.fetch_update(AcqRel, Acquire, room).is_ok();
+        if !entered {
+            self.left(pages);
+        }
+        entered
+    }
+
     /// Pages are in memory no more.
     pub(crate) fn leave(&self, pages: u64) {
         self.used.fetch_sub(pages, AcqRel);

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// How often it looks for old pages.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Pages of a chunk of compressed memory.
+const CHUNK: u64 = (crate::store::slab::CHUNK / crate::sys::PAGE) as u64;
 /// Pages between two looks at whether the pool still is there.
 const BATCH: usize = 64;
 
@@ -51,11 +53,18 @@ fn batch(res: &Resources, crowded: bool, cold: Duration) -> bool {
             false => cold,
         };
         let before = swap.bytes();
-        let done = swap.recompress(age);
-        if swap.bytes() != before {
-            // What it takes counts to the budget: told at once, so that it never is more than a
-            // chunk off.
-            res.gone(&mut res.core(), 0);
+        // What it takes counts to the budget: room comes first, and is the store's at once.
+        let mut entered = 0;
+        let done = swap.recompress(age, &mut || {
+            let room = res.gate.try_enter(CHUNK);
+            entered += if room { CHUNK } else { 0 };
+            room
+        });
+        if entered > 0 || swap.bytes() != before {
+            res.gone(&mut res.core(), entered);
+        }
+        if entered > 0 {
+            res.gate.left(entered);
         }
         if done != Recompressed::Page {
             return false;

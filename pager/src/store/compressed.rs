@@ -97,6 +97,17 @@ impl Tiers {
     }
 }
 
+/// What a page may take from the system when no chunk has a place for its size.
+pub enum Grow<'a> {
+    /// A chunk for objects of its size.
+    Freely,
+    /// The same, if whoever is asked says so; else a place for larger objects has to do.
+    Asking(&'a mut dyn FnMut() -> bool),
+    /// A chunk of places for whole pages, and only if there is no place for larger objects either: what
+    /// follows finds a place in it, whatever its size.
+    ForAll,
+}
+
 /// What a try to recompress came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recompressed {
@@ -240,23 +251,13 @@ impl Compressed {
     /// Keeps a page, in place of what the slot held.
     ///
     /// # Errors
-    /// `StorageFull` at the limit; the slot is empty then.
-    pub fn put(&self, slot: u32, page: &[u8], scratch: &mut [u8]) -> io::Result<()> {
-        let mut any = u64::MAX;
-        self.put_within(slot, page, scratch, &mut any)
-    }
-
-    /// As [`Self::put`], and takes at most `growth` bytes more from the system, which become less by what
-    /// it takes.
-    ///
-    /// # Errors
-    /// `StorageFull` also if these do not suffice.
-    pub fn put_within(
+    /// `StorageFull` at the limit, or if it may not take what it needs; the slot is empty then.
+    pub fn put(
         &self,
         slot: u32,
         page: &[u8],
         scratch: &mut [u8],
-        growth: &mut u64,
+        grow: Grow<'_>,
     ) -> io::Result<()> {
         self.remove(slot);
         if let Some(word) = same_filled(page) {
@@ -274,7 +275,7 @@ impl Compressed {
         let data = len.map_or(page, |n| &scratch[..n]);
         let mut inner = self.lock();
         let limit = self.limit().saturating_sub(self.reserve);
-        let h = self.insert(&mut inner, slot, data, limit, growth)?;
+        let h = self.insert(&mut inner, slot, data, limit, grow)?;
         let e = match len {
             None => Entry::Raw(h),
             Some(n) if by_zstd => Entry::Zstd(h, n),
@@ -295,19 +296,27 @@ impl Compressed {
         slot: u32,
         data: &[u8],
         limit: u64,
-        growth: &mut u64,
+        grow: Grow<'_>,
     ) -> io::Result<super::slab::Handle> {
         let slab = &mut inner.slab;
-        if slab.must_grow(data.len()) {
-            if slab.bytes() + CHUNK as u64 > limit || *growth < CHUNK as u64 {
-                // A place that is too large is better than none.
-                return slab.insert_here(data, slot).ok_or_else(full);
-            }
-            *growth -= CHUNK as u64;
-        }
-        let h = slab.insert(data, slot);
+        let may = slab.bytes() + CHUNK as u64 <= limit;
+        let (own_size, any_size) = match grow {
+            _ if !slab.must_grow(data.len()) => (true, false),
+            _ if !may => (false, false),
+            Grow::Freely => (true, false),
+            Grow::Asking(ask) => (ask(), false),
+            Grow::ForAll => (false, true),
+        };
+        let h = match own_size {
+            true => slab.insert(data, slot)?,
+            // A place that is too large is better than none.
+            false => match slab.insert_here(data, slot) {
+                None if any_size => slab.insert_for_all(data, slot)?,
+                place => place.ok_or_else(full)?,
+            },
+        };
         self.bytes.store(slab.bytes(), Relaxed);
-        h
+        Ok(h)
     }
 
     /// Brings a page back; the slot keeps it.

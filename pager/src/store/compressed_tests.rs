@@ -73,7 +73,7 @@ fn pages_come_back_as_they_were() {
         let mut scratch = vec![0; SCRATCH];
         let pages = [vec![0; PAGE], vec![0xAB; PAGE], text(5), noise(7), dense(9)];
         for (i, p) in pages.iter().enumerate() {
-            c.put(i as u32, p, &mut scratch).unwrap();
+            c.put(i as u32, p, &mut scratch, Grow::Freely).unwrap();
         }
         let mut back = vec![1; PAGE];
         for (i, p) in pages.iter().enumerate() {
@@ -94,7 +94,10 @@ fn a_full_store_says_so_and_forgets_nothing_else() {
     let c = Compressed::new(64, 2 * CHUNK as u64, Codec::Lz4).unwrap();
     let mut scratch = vec![0; SCRATCH];
     let stored = (0..64)
-        .take_while(|&i| c.put(i, &noise(u64::from(i) + 1), &mut scratch).is_ok())
+        .take_while(|&i| {
+            c.put(i, &noise(u64::from(i) + 1), &mut scratch, Grow::Freely)
+                .is_ok()
+        })
         .count();
     assert_eq!(stored, 32, "two chunks of sixteen raw pages");
     let mut back = vec![0; PAGE];
@@ -110,16 +113,21 @@ fn recompression_saves_memory_and_says_how_much() {
     let c = Compressed::new(1024, 8 << 20, Codec::Lz4ThenZstd(Duration::ZERO)).unwrap();
     let mut scratch = vec![0; SCRATCH];
     for i in 0..600u32 {
-        c.put(i, &page_of((i % 3) as u8, i.into()), &mut scratch)
-            .unwrap();
+        c.put(
+            i,
+            &page_of((i % 3) as u8, i.into()),
+            &mut scratch,
+            Grow::Freely,
+        )
+        .unwrap();
     }
     let (before, memory) = (c.tiers(), c.bytes());
     assert_eq!((before.raw_pages, before.lz4_pages), (200, 400));
     assert_eq!(
-        c.recompress(Duration::from_secs(1000)),
+        c.recompress(Duration::from_secs(1000), &mut || true),
         Recompressed::Nothing
     );
-    while c.recompress(Duration::ZERO) == Recompressed::Page {}
+    while c.recompress(Duration::ZERO, &mut || true) == Recompressed::Page {}
     let after = c.tiers();
     assert_eq!(after.recompressed, 200, "text: {after:?}");
     assert_eq!(after.not_smaller, 400, "noise, all of it or most");
@@ -143,12 +151,12 @@ fn a_crowded_store_makes_room() {
     let mut scratch = vec![0; SCRATCH];
     let fill = |from: u32, scratch: &mut [u8]| {
         (from..4096)
-            .take_while(|&i| c.put(i, &text(i.into()), scratch).is_ok())
+            .take_while(|&i| c.put(i, &text(i.into()), scratch, Grow::Freely).is_ok())
             .count() as u32
     };
     let first = fill(0, &mut scratch);
     assert!(c.crowded() && c.bytes() <= limit - limit / 8);
-    while c.recompress(Duration::ZERO) == Recompressed::Page {
+    while c.recompress(Duration::ZERO, &mut || true) == Recompressed::Page {
         assert!(c.bytes() <= limit);
     }
     assert!(!c.crowded());
@@ -180,7 +188,7 @@ fn contents_survive_concurrent_recompression() {
                         let slot = t * EACH + i as u32;
                         match (x >> 20) % 4 {
                             0 => {
-                                c.put(slot, &page_of((n % 5) as u8, n), &mut scratch)
+                                c.put(slot, &page_of((n % 5) as u8, n), &mut scratch, Grow::Freely)
                                     .unwrap();
                                 held[i] = Some(n);
                             }
@@ -202,7 +210,7 @@ fn contents_survive_concurrent_recompression() {
             .collect();
         s.spawn(move || {
             while !stop.load(Relaxed) {
-                if c.recompress(Duration::ZERO) != Recompressed::Page {
+                if c.recompress(Duration::ZERO, &mut || true) != Recompressed::Page {
                     std::thread::yield_now();
                 }
             }
@@ -237,7 +245,7 @@ proptest! {
             match op {
                 0..=2 => {
                     let page = page_of(kind, seed);
-                    match c.put(slot, &page, &mut scratch) {
+                    match c.put(slot, &page, &mut scratch, Grow::Freely) {
                         Ok(()) => drop(oracle.insert(slot, page)),
                         Err(e) => {
                             prop_assert_eq!(e.raw_os_error(), Some(libc::ENOSPC));
@@ -251,7 +259,7 @@ proptest! {
                     oracle.remove(&slot);
                 }
                 _ => {
-                    let done = c.recompress(Duration::ZERO);
+                    let done = c.recompress(Duration::ZERO, &mut || true);
                     prop_assert!(codec == NEVER || done == Recompressed::Nothing);
                 }
             }
@@ -281,11 +289,14 @@ fn a_batch_takes_no_more_than_it_may() {
     let mut kept = Vec::new();
     let mut slot = 0;
     for batch in 0..64u64 {
-        let (before, mut growth) = (c.bytes(), CHUNK as u64);
+        let (before, mut chunks) = (c.bytes(), 1..=1);
+        let mut chunk = || chunks.next().is_some();
         for i in 0..16u64 {
             let mut page = noise(batch * 16 + i + 1);
             page[..(batch * 7 + i * 11) as usize % 62 * 64].fill(0);
-            if c.put_within(slot, &page, &mut scratch, &mut growth).is_ok() {
+            if c.put(slot, &page, &mut scratch, Grow::Asking(&mut chunk))
+                .is_ok()
+            {
                 kept.push((slot, page));
             }
             slot += 1;

@@ -108,6 +108,12 @@ impl Slab {
         Some(self.insert_at(at, data, owner))
     }
 
+    /// Keeps a copy of `data` in a new chunk, which has places for objects of any size.
+    pub fn insert_for_all(&mut self, data: &[u8], owner: u32) -> io::Result<Handle> {
+        let at = self.grow(CLASSES - 1)?;
+        Ok(self.insert_at(at, data, owner))
+    }
+
     fn insert_at(&mut self, at: u32, data: &[u8], owner: u32) -> Handle {
         let c = self.chunks[at as usize].as_mut().expect("open chunk");
         let object = c.free.pop().unwrap_or_else(|| {

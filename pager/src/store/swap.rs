@@ -1,6 +1,6 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
-use super::compressed::{Codec, Compressed, Recompressed, Tiers, SCRATCH};
+use super::compressed::{Codec, Compressed, Grow, Recompressed, Tiers, SCRATCH};
 use super::room::{is_full, Room};
 use super::seal::Seals;
 use super::slab::CHUNK;
@@ -122,10 +122,10 @@ impl Swap {
         self.memory.as_ref().is_some_and(Compressed::crowded)
     }
 
-    /// One page of that age to the second tier.
-    pub fn recompress(&self, age: Duration) -> Recompressed {
+    /// One page of that age to the second tier; `chunk` says whether that may take one chunk more.
+    pub fn recompress(&self, age: Duration, chunk: &mut dyn FnMut() -> bool) -> Recompressed {
         let m = self.memory.as_ref();
-        m.map_or(Recompressed::Nothing, |m| m.recompress(age))
+        m.map_or(Recompressed::Nothing, |m| m.recompress(age, chunk))
     }
 
     /// Into compressed memory. Without a file for what does not fit, some pages go to the second
@@ -140,22 +140,27 @@ impl Swap {
         let Some(m) = &self.memory else {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         };
-        let mut result = m.put_within(slot, page, scratch, growth);
+        let mut chunk = || {
+            let rest = growth.checked_sub(CHUNK as u64);
+            *growth = rest.unwrap_or(*growth);
+            rest.is_some()
+        };
+        let mut result = m.put(slot, page, scratch, Grow::Asking(&mut chunk));
         if self.file.is_none() && result.is_err() {
-            // There is no other place for it.
-            result = m.put(slot, page, scratch);
+            // There is no other place for it, nor will there be for those after it.
+            result = m.put(slot, page, scratch, Grow::ForAll);
         }
         for _ in 0..ROUNDS {
             if result.is_ok() || self.file.is_some() {
                 break;
             }
-            let batch = (0..BATCH).map(|_| m.recompress(Duration::ZERO));
+            let batch = (0..BATCH).map(|_| m.recompress(Duration::ZERO, &mut chunk));
             let any = batch.take_while(|&r| r == Recompressed::Page).count() > 0;
-            result = m.put(slot, page, scratch);
+            result = m.put(slot, page, scratch, Grow::ForAll);
             if result.is_err() && m.has_tiers() {
                 // There may be room, in places that are too small.
                 m.make_places_for(page, scratch);
-                result = m.put(slot, page, scratch);
+                result = m.put(slot, page, scratch, Grow::ForAll);
             }
             if !any {
                 break;
@@ -175,7 +180,8 @@ impl Swap {
     }
 
     /// Stores pages of `buf`. Compressed memory grows by no more than these pages take, or by 64 KiB;
-    /// what that is not enough for goes to the file, if there is one. `run` gathers pages whose slots follow each other for one write.
+    /// what that is not enough for goes to the file or, if there is none, to one chunk more for each 16
+    /// pages. `run` gathers pages whose slots follow each other for one write.
     pub fn put_all(&self, puts: &mut [Put], buf: &PageBuf, run: &mut PageBuf) {
         let mut to_file: Vec<usize> = Vec::new();
         let mut growth = ((puts.len() * PAGE) as u64).max(CHUNK as u64);

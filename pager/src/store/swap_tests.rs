@@ -61,3 +61,37 @@ fn no_page_is_refused_while_recompression_can_make_room() {
         assert!(buf.page(0) == page, "slot {slot}");
     }
 }
+
+/// Pages of all sizes in batches of 16, with no file for those that find no place: none is refused, and a
+/// batch makes compressed memory grow by what it frees and one chunk more, not by a chunk a size.
+#[test]
+fn a_batch_without_a_file_takes_a_chunk_more_at_most() {
+    const BATCHES: u32 = 64;
+    let memory = Compressed::new(16 * BATCHES, u64::MAX / 2, Codec::Lz4).unwrap();
+    let swap = Swap::new(16 * BATCHES, Some(memory), None, false, Duration::ZERO).unwrap();
+    let mut buf = PageBuf::new(16).unwrap();
+    let mut run = PageBuf::new(16).unwrap();
+    let mut x = 7;
+    for batch in 0..BATCHES {
+        let mut puts = Vec::new();
+        for i in 0..16 {
+            let page = buf.page_mut(i);
+            page.fill(0);
+            // The larger the later in one batch, so that no place before suits it; the smaller in the next.
+            let part = if batch % 2 == 0 { i } else { 15 - i };
+            let noise = &mut page[..64 + part * 256];
+            noise.iter_mut().for_each(|b| *b = below(&mut x, 256) as u8);
+            let (slot, result) = (batch * 16 + i as u32, Ok(()));
+            puts.push(Put {
+                slot,
+                at: i,
+                result,
+            });
+        }
+        let before = swap.bytes();
+        swap.put_all(&mut puts, &buf, &mut run);
+        assert!(puts.iter().all(|p| p.result.is_ok()), "batch {batch}");
+        let grown = swap.bytes() - before;
+        assert!(grown <= 2 * CHUNK as u64, "batch {batch}: {grown} bytes");
+    }
+}

@@ -3,7 +3,7 @@
 
 use super::super::entry::Entry;
 use super::super::slab::class_of;
-use super::{lz4, seconds, unlz4, Bench, Compressed, Inner, Recompressed, PAGE};
+use super::{lz4, seconds, unlz4, Bench, Compressed, Grow, Inner, Recompressed, PAGE};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ struct Moved {
 }
 
 impl Compressed {
-    /// Recompresses the page that has been here longest, if that is at least `age`.
-    pub fn recompress(&self, age: Duration) -> Recompressed {
+    /// Recompresses the page that has been here longest, if that is at least `age`. If no chunk has a place
+    /// for it, `chunk` is asked for one more; without it, the chunk it is in is repacked.
+    pub fn recompress(&self, age: Duration, chunk: &mut dyn FnMut() -> bool) -> Recompressed {
         let mut bench = self.bench.lock().expect("recompression");
         let before = seconds().saturating_sub(age.as_secs() as u32);
         let (slot, old) = {
@@ -45,8 +46,8 @@ impl Compressed {
             inner.tiers.not_smaller += 1;
             return Recompressed::Page;
         };
-        let mut any = u64::MAX;
-        let inserted = self.insert(&mut inner, slot, &bench.out[..n], self.limit(), &mut any);
+        let out = &bench.out[..n];
+        let inserted = self.insert(&mut inner, slot, out, self.limit(), Grow::Asking(chunk));
         let (h, had) = old.object().expect("as above");
         let Ok(new) = inserted else {
             self.repack(&mut inner, &mut bench, h.chunk, class_of(n));
