@@ -66,12 +66,12 @@ fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
 fn trace(stretches: &[Stretch]) -> Trace {
     let (mut ops, mut events) = (Vec::new(), Vec::new());
     for s in stretches {
-        // Files are shared; each task has anonymous memory of its own.
-        let object = u8::from(s.second)
-            + match s.kind.is_anon() {
-                true => ANON + 2 * s.task as u8,
-                false => FILE,
-            };
+        // Files are shared, and so is some anonymous memory; the rest is each task's own.
+        let object = match (s.kind.is_anon(), s.second) {
+            (false, second) => FILE + u8::from(second),
+            (true, true) => ANON,
+            (true, false) => ANON + 1 + s.task as u8,
+        };
         for i in 0..s.accesses {
             ops.push(Op {
                 kind: s.kind,

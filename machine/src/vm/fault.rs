@@ -591,7 +591,12 @@ impl World {
                     }
                 }
                 // Another mapping of the region may not have the page in its entries.
-                if anon && !(shared && self.hand_over(object, page, id, None)) {
+                if anon && shared && self.hand_over(object, page, id, None) {
+                    // What was stored through this one is still wanted, and no other entry may say so.
+                    if pte.contains(Pte::DIRTY) {
+                        self.engine.set_dirty(id);
+                    }
+                } else if anon {
                     self.forget_anon(ctx, object, page);
                 }
                 self.engine.folio_unmap(id);

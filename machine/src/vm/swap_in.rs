@@ -205,6 +205,52 @@ mod tests {
         }
     }
 
+    /// Two tasks share a region; one stores to pages whose copies in the swap are good, and goes.
+    #[test]
+    fn what_a_task_stored_stays_with_those_who_share_it() {
+        let mut cfg = MachineConfig::new(preset("base").unwrap());
+        cfg.swap = disk();
+        cfg.page_cluster = 0;
+        cfg.check = true;
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let m = run.machine.clone();
+        let memcg = m.limited_memcg(LIMIT);
+        let mms = [m.create_mm(memcg), m.create_mm(memcg)];
+        let [one, other] = mms.map(|mm| Ctx::inline(mm, memcg, InlineClock::Running));
+        let region = m.create_anon(PAGES);
+        let [ones, others] = mms.map(|mm| m.mmap(mm, region, 0, PAGES, MappingFlags::empty()));
+        run.run_inline(&one, async {
+            for page in 0..PAGES {
+                m.access(&one, ones, page, true).await.unwrap();
+            }
+            // Those that were stored first have been written to the swap.
+            for page in 0..LIMIT as u32 / 4 {
+                m.access(&one, ones, page, false).await.unwrap();
+            }
+        });
+        run.catch_up(&one);
+        run.run_inline(&other, async {
+            for page in 0..LIMIT as u32 / 4 {
+                m.access(&other, others, page, false).await.unwrap();
+            }
+        });
+        run.catch_up(&other);
+        run.run_inline(&one, async {
+            for page in 0..LIMIT as u32 / 4 {
+                m.access(&one, ones, page, true).await.unwrap();
+            }
+        });
+        m.munmap(&one, ones);
+        run.catch_up(&one);
+        run.run_inline(&other, async {
+            for page in (0..PAGES).rev() {
+                m.access(&other, others, page, false).await.unwrap();
+            }
+        });
+        run.catch_up(&other);
+        run.machine.world().check();
+    }
+
     #[test]
     fn a_synchronous_device_reads_nothing_ahead() {
         let zram = SwapConfig::Zram {
