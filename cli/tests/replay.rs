@@ -445,3 +445,85 @@ fn large_folios_and_a_slow_device() {
     let said = message_of(replay(&format!("--variants v618 {slow}")).as_str(), 2);
     assert!(said.contains("out of memory"), "{said}");
 }
+
+/// Of recordings, with their steps, and of a trace longer than what is in memory of one.
+#[test]
+fn a_trace_that_is_not_held_is_replayed_the_same() {
+    let long = temporary("long.csv");
+    let lines: String = (0..200_000u64)
+        .map(|i| format!("{},{}\n", i * i % 70_001, ["r", "w"][(i % 9 == 0) as usize]))
+        .collect();
+    std::fs::write(&long, lines).expect("written");
+    let long = long.display().to_string();
+    for trace in [
+        sample(),
+        recorded("mix-v3.fio"),
+        recorded("session.perf.zst"),
+        long.clone(),
+    ] {
+        let line = format!("replay {trace} --memory 300pages --variants classic,v5,fifo --json -");
+        let mut held = json_of(line.as_str(), 0);
+        let mut read = json_of((line + " --stream").as_str(), 0);
+        for name in ["lru_misses", "opt_misses"] {
+            assert!(held["bounds"][name].is_u64(), "{trace}: {}", held["bounds"]);
+            assert!(
+                read["bounds"].get(name).is_none(),
+                "{trace}: {}",
+                read["bounds"]
+            );
+        }
+        for json in [&mut held, &mut read] {
+            let json = json.as_object_mut().expect("an object");
+            json.remove("bounds");
+            json.remove("alone");
+        }
+        assert_eq!(held, read, "{trace}");
+    }
+    let line = format!("replay {long} --memory 20% --variants v5 --stream");
+    let said = stdout_of(line.as_str(), 0);
+    assert!(said.contains("left out where it is read again"), "{said}");
+    let said = message_of((line + " --order per-task").as_str(), 2);
+    assert!(said.contains("without --stream"), "{said}");
+    let said = message_of("replay - --stream", 2);
+    assert!(said.contains("cannot be read again"), "{said}");
+}
+
+/// The accesses of a trace that is read again take no memory: five million of them are 40 MB.
+#[test]
+fn a_trace_that_is_not_held_takes_no_memory() {
+    use coldset_lab::traces::{Op, OpKind};
+    use wait4::Wait4;
+    let file = temporary("long.pageops");
+    let op = |i: u32| Op {
+        kind: OpKind::Pread,
+        object: 0,
+        task: 0,
+        page: i % 1000,
+    };
+    // Piece by piece: until it begins, a child counts as large as this process.
+    let mut to = std::io::BufWriter::new(std::fs::File::create(&file).expect("made"));
+    for i in 0..5_000_000 {
+        to.write_all(&op(i).to_bytes()).expect("written");
+    }
+    drop(to);
+    let peak = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coldset"));
+        command.args([
+            "lab",
+            "replay",
+            "--bounds=none",
+            "--variants=v5",
+            "--memory=900pages",
+        ]);
+        command.args(more).arg(&file).stdout(Stdio::null());
+        let done = command
+            .spawn()
+            .expect("started")
+            .wait4()
+            .expect("waited for");
+        assert!(done.status.success());
+        done.rusage.maxrss
+    };
+    let (held, streamed) = (peak(&[]), peak(&["--stream"]));
+    assert!(streamed + 20_000_000 < held, "{streamed} of {held} bytes");
+}

@@ -357,10 +357,8 @@ mod tests {
                 value,
             },
         };
-        let trace = Trace {
-            events: vec![phase(0, 7), phase(30, 8), phase(30, 9), phase(100, 10)],
-            ..Trace::from_ops((0..100).map(access).collect())
-        };
+        let phases = vec![phase(0, 7), phase(30, 8), phase(30, 9), phase(100, 10)];
+        let trace = Trace::from_ops((0..100).map(access).collect()).with_events(phases);
         for order in [Order::Strict, Order::PerTask, Order::Within(8)] {
             let cast = cast(&trace);
             let log = Log::default();

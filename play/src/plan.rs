@@ -206,10 +206,8 @@ mod tests {
                 value: process,
             },
         };
-        let trace = Trace {
-            events: vec![process(0, 5), process(1, 4), process(2, 5)],
-            ..trace([0, 1, 2, 3])
-        };
+        let processes = vec![process(0, 5), process(1, 4), process(2, 5)];
+        let trace = trace([0, 1, 2, 3]).with_events(processes);
         let cast = |tasks, order| Cast::of(&trace, &plan(tasks, order, &[])).unwrap();
         let apart = cast(Tasks::Processes, Order::PerTask);
         assert_eq!(apart.tasks(), [Some(3), Some(1), Some(0), Some(2)]);

@@ -17,6 +17,19 @@ pub enum TraceError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file that is read again has become shorter.
+    #[error(
+        "{name}: it had {accesses} accesses when it was read first and has {now} now; \
+         leave it alone while it is replayed"
+    )]
+    Changed {
+        /// File as given by the user.
+        name: String,
+        /// Accesses it had.
+        accesses: u64,
+        /// Accesses it has.
+        now: u64,
+    },
     /// The path is a folder.
     #[error("{name}: this is a folder, not a trace; name one file in it")]
     Folder {

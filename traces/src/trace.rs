@@ -1,46 +1,40 @@
-//! A whole trace in memory, with what it needs of a machine.
+//! A whole trace in memory.
 
-use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
+use super::about::{About, Totals};
 use super::error::TraceError;
 use super::format::Format;
-use super::op::{Op, MAX_PAGES};
+use super::op::Op;
 use super::options::TraceOptions;
 use super::reader::{open, Reader};
 use super::step::{Event, Record, Step, StepKind};
 
-/// A file or an anonymous region of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ObjectInfo {
-    /// Size in pages: one more than the highest page referenced. 0 for an object number
-    /// that the trace passes over.
-    pub pages: u32,
-    /// Different pages referenced.
-    pub used: u32,
-    /// Anonymous region (otherwise a file).
-    pub is_anon: bool,
-}
-
-/// A trace and its totals.
+/// A trace that is held in memory: its references, and what is known of it as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// The references in order; at least one.
     pub ops: Vec<Op>,
-    /// Steps between them, in order.
-    pub events: Vec<Event>,
-    /// Different pages referenced, of all objects.
-    pub unique_pages: u64,
-    /// Objects by number.
-    pub objects: Vec<ObjectInfo>,
-    /// Number of tasks: one more than the highest task number.
-    pub tasks: u32,
-    /// References that make their page dirty.
-    pub writes: u64,
+    about: About,
+}
+
+impl Deref for Trace {
+    type Target = About;
+
+    fn deref(&self) -> &About {
+        &self.about
+    }
+}
+
+impl DerefMut for Trace {
+    fn deref_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
 }
 
 /// References between two calls of a progress hook.
-const PROGRESS_INTERVAL: usize = 1 << 16;
+const PROGRESS_INTERVAL: u64 = 1 << 16;
 
 /// Reads a whole trace.
 ///
@@ -54,6 +48,37 @@ pub fn load(
     Trace::read(open(path, format, options)?, |_, _| {})
 }
 
+/// Reads an opened trace to its end, and keeps at most `hold` references: none, if there are more. `progress` is called
+/// now and then, and at the end, with the bytes of the file read so far and, if known, the size of the file.
+pub(super) fn read_within(
+    mut reader: Reader,
+    hold: usize,
+    mut progress: impl FnMut(u64, Option<u64>),
+) -> Result<(About, Option<Vec<Op>>), TraceError> {
+    let count = reader.progress();
+    let (mut ops, mut totals, mut held) = (Vec::new(), Totals::default(), true);
+    let mut shown = 0;
+    loop {
+        let before = ops.len();
+        reader.many(&mut ops);
+        let next = reader.next().transpose()?;
+        ops.extend(next);
+        totals.add(&ops[before..]);
+        held &= ops.len() <= hold;
+        if !held {
+            ops = Vec::new();
+        }
+        if totals.accesses() / PROGRESS_INTERVAL > shown || next.is_none() {
+            shown = totals.accesses() / PROGRESS_INTERVAL;
+            progress(count.consumed(), count.total());
+        }
+        if next.is_none() {
+            let about = totals.about().with_events(reader.steps()?);
+            return Ok((about, held.then_some(ops)));
+        }
+    }
+}
+
 impl Trace {
     /// Reads all of an opened trace. `progress` is called now and then, and at the end,
     /// with the bytes of the file read so far and, if known, the size of the file.
@@ -61,32 +86,17 @@ impl Trace {
     /// # Errors
     /// The first error of the reader.
     pub fn read(
-        mut reader: Reader,
-        mut progress: impl FnMut(u64, Option<u64>),
+        reader: Reader,
+        progress: impl FnMut(u64, Option<u64>),
     ) -> Result<Trace, TraceError> {
-        let count = reader.progress();
-        let (mut ops, mut totals) = (Vec::new(), Totals::default());
-        let mut shown = 0;
-        loop {
-            let before = ops.len();
-            reader.many(&mut ops);
-            let next = reader.next().transpose()?;
-            ops.extend(next);
-            totals.add(&ops[before..]);
-            if ops.len() / PROGRESS_INTERVAL > shown || next.is_none() {
-                shown = ops.len() / PROGRESS_INTERVAL;
-                progress(count.consumed(), count.total());
-            }
-            if next.is_none() {
-                return Ok(totals.of(ops).with_events(reader.steps()?));
-            }
-        }
+        let (about, ops) = read_within(reader, usize::MAX, progress)?;
+        let ops = ops.unwrap_or_default();
+        Ok(Trace { ops, about })
     }
 
-    /// It advises how its files are read: it says what programs asked for, and the kernel's read-ahead comes on top.
-    pub fn has_advice(&self) -> bool {
-        let mut steps = self.events.iter().map(|e| e.step.kind);
-        steps.any(|kind| kind == StepKind::Advise)
+    /// Of these references, about which this is known.
+    pub(super) fn of(ops: Vec<Op>, about: About) -> Trace {
+        Trace { ops, about }
     }
 
     /// What it has, in order.
@@ -108,18 +118,6 @@ impl Trace {
         version.into_iter().chain(self.records())
     }
 
-    /// By task: the number of its process, which is the task's own unless a step says otherwise. Threads are told apart
-    /// only where they were asked for ([`TraceOptions::threads`]).
-    pub fn processes(&self) -> Vec<u16> {
-        let mut processes: Vec<u16> = (0..=u16::MAX).take(self.tasks as usize).collect();
-        for Event { step, .. } in &self.events {
-            if step.kind == StepKind::Process {
-                processes[usize::from(step.task)] = step.value as u16;
-            }
-        }
-        processes
-    }
-
     /// The same, done by threads of process 0.
     #[must_use]
     pub fn of_one_process(&self) -> Trace {
@@ -135,123 +133,42 @@ impl Trace {
         let others = self.events.iter().copied();
         let others = others.filter(|e| e.step.kind != StepKind::Process);
         let tasks = (0..=u16::MAX).take(self.tasks as usize);
-        Trace {
-            events: tasks.map(thread).chain(others).collect(),
-            ..self.clone()
-        }
+        self.clone()
+            .with_events(tasks.map(thread).chain(others).collect())
     }
 
     /// The same, done by task 0.
     #[must_use]
     pub fn of_one_task(&self) -> Trace {
         let mut joined = self.clone();
-        joined.tasks = 1;
         joined.ops.iter_mut().for_each(|op| op.task = 0);
-        joined.events.iter_mut().for_each(|e| e.step.task = 0);
+        joined.about.by_one_task();
         joined
     }
 
     /// With these steps, which are in the order of their places.
-    fn with_events(mut self, events: Vec<Event>) -> Trace {
-        for Event { step, .. } in &events {
-            self.tasks = self.tasks.max(u32::from(step.task) + 1);
-            let objects = usize::from(step.object) + 1;
-            if step.kind.is_of_file() && self.objects.len() < objects {
-                self.objects.resize_with(objects, Default::default);
-            }
+    #[must_use]
+    pub fn with_events(self, events: Vec<Event>) -> Trace {
+        Trace {
+            about: self.about.with_events(events),
+            ..self
         }
-        Trace { events, ..self }
     }
 
     /// Totals up references that did not come from a file. Pages must be below
-    /// [`MAX_PAGES`].
+    /// [`crate::MAX_PAGES`].
     pub fn from_ops(ops: Vec<Op>) -> Trace {
         let mut totals = Totals::default();
         totals.add(&ops);
-        totals.of(ops)
-    }
-}
-
-/// What is totalled up of references while they come.
-#[derive(Default)]
-struct Totals {
-    objects: Vec<(ObjectInfo, PageSet)>,
-    tasks: u32,
-    writes: u64,
-}
-
-impl Totals {
-    fn add(&mut self, ops: &[Op]) {
-        for op in ops {
-            let object = usize::from(op.object);
-            if self.objects.len() <= object {
-                self.objects.resize_with(object + 1, Default::default);
-            }
-            let (info, seen) = &mut self.objects[object];
-            info.pages = info.pages.max(op.page + 1);
-            info.is_anon = op.kind.is_anon();
-            info.used += u32::from(seen.insert(op.page));
-            self.tasks = self.tasks.max(u32::from(op.task) + 1);
-            self.writes += u64::from(op.kind.is_write());
-        }
-    }
-
-    /// The trace of all references that were added.
-    fn of(self, ops: Vec<Op>) -> Trace {
-        let objects: Vec<ObjectInfo> = self.objects.into_iter().map(|(info, _)| info).collect();
-        Trace {
-            ops,
-            events: Vec::new(),
-            unique_pages: objects.iter().map(|o| u64::from(o.used)).sum(),
-            objects,
-            tasks: self.tasks,
-            writes: self.writes,
-        }
-    }
-}
-
-/// Pages of one object; memory follows the pages present, not their highest number.
-#[derive(Default)]
-struct PageSet {
-    /// One bit a page, of the first pages in chunks.
-    near: Vec<Option<Box<[u64; PageSet::WORDS]>>>,
-    /// Of the others in words, by number.
-    far: HashMap<usize, u64>,
-}
-
-impl PageSet {
-    const WORDS: usize = 64;
-    const PAGES: usize = Self::WORDS * 64;
-    /// Chunks found by index: 16 GiB of 4 KiB pages.
-    const NEAR: usize = 1024;
-
-    /// Adds a page; true if it is new.
-    fn insert(&mut self, page: u32) -> bool {
-        debug_assert!(u64::from(page) < MAX_PAGES);
-        let page = page as usize;
-        let chunk = page / Self::PAGES;
-        let word = if chunk < Self::NEAR {
-            if self.near.len() <= chunk {
-                self.near.resize_with(chunk + 1, || None);
-            }
-            let words = self.near[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
-            &mut words[page / 64 % Self::WORDS]
-        } else {
-            self.far.entry(page / 64).or_default()
-        };
-        let bit = 1 << (page % 64);
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
+        Trace::of(ops, totals.about())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::about::ObjectInfo;
     use crate::op::OpKind;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn totals_cover_objects_tasks_and_writes() {
@@ -279,16 +196,5 @@ mod tests {
             trace.objects,
             [info(10, 1, false), info(0, 0, false), info(5, 2, true)]
         );
-    }
-
-    proptest! {
-        #[test]
-        fn page_set_is_a_set(pages in prop::collection::vec(prop_oneof![0u32..200, any::<u32>().prop_map(|p| p >> 1)], 0..200)) {
-            let mut set = PageSet::default();
-            let mut model = BTreeSet::new();
-            for page in pages {
-                prop_assert_eq!(set.insert(page), model.insert(page));
-            }
-        }
     }
 }

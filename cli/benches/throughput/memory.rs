@@ -15,15 +15,17 @@ pub struct Memory {
     pub page: f64,
     /// An access of the trace.
     pub access: f64,
+    /// An access of the trace where it is read again for each replay.
+    pub streamed: f64,
 }
 
-/// From the peaks of three processes: next to nothing, all pages once, all pages four times. To be called while
+/// From the peaks of processes: next to nothing, all pages once, all pages four times. To be called while
 /// this process is small: until it has begun its own program, a child counts as large as its parent.
 ///
 /// # Errors
 /// The command fails.
 pub fn measure(folder: &Path) -> Result<Memory, Failure> {
-    let peak = |pages: u32, times: u32| -> Result<f64, Failure> {
+    let peak = |pages: u32, times: u32, more: &[&str]| -> Result<f64, Failure> {
         let file = folder.join("memory.pageops");
         let op = |page| Op {
             kind: OpKind::MappedRead,
@@ -42,14 +44,17 @@ pub fn measure(folder: &Path) -> Result<Memory, Failure> {
             "--jobs=1",
             "--memory=8GiB",
         ];
-        let mut words: Vec<OsString> = options.iter().map(OsString::from).collect();
+        let mut words: Vec<OsString> = options.iter().chain(more).map(OsString::from).collect();
         words.push(file.into());
         Ok(child::lab(&words)?.0.peak as f64)
     };
-    let (none, once, four) = (peak(1, 1)?, peak(PAGES, 1)?, peak(PAGES, 4)?);
-    let access = (four - once) / f64::from(PAGES * 3);
+    let (none, once, four) = (peak(1, 1, &[])?, peak(PAGES, 1, &[])?, peak(PAGES, 4, &[])?);
+    let each = |four: f64, once: f64| (four - once) / f64::from(PAGES * 3);
+    let access = each(four, once);
+    let streamed = ["--stream"];
     Ok(Memory {
         page: (once - none) / f64::from(PAGES) - access,
         access,
+        streamed: each(peak(PAGES, 4, &streamed)?, peak(PAGES, 1, &streamed)?),
     })
 }

@@ -105,8 +105,10 @@ pub fn text(
     }
     let _ = writeln!(
         out,
-        "memory of a replay, mapped, v5: {:.1} bytes a page in memory, and {:.1} bytes an access",
-        memory.page, memory.access
+        "memory of a replay, mapped, v5: {:.1} bytes a page in memory, and {:.1} bytes an access ({:.1} with --stream)",
+        memory.page,
+        memory.access,
+        memory.streamed.max(0.0)
     );
     let _ = writeln!(out, "{}", verdict(noise, &spreads(done)));
     out
@@ -137,6 +139,7 @@ pub fn json(accesses: u32, done: &Rounds, memory: &Memory, noise: Option<&Noise>
         "sixteen_sizes": MANY.iter().zip(&done.many_sizes).map(many).collect::<Vec<_>>(),
         "bytes_a_page": memory.page,
         "bytes_an_access": memory.access,
+        "bytes_an_access_streamed": memory.streamed,
         "noise": noise.map(|n| json!({ "others": n.others, "stolen": n.stolen })),
     })
 }

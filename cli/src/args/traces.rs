@@ -104,6 +104,10 @@ pub struct ReplayArgs {
     /// Trace, plain or packed (gzip, zstd, xz), or journal; "-" reads standard input
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
+    /// Do not hold the trace in memory: its file is read again for each replay, and exact LRU and OPT are left
+    /// out [default: from 134 million accesses on]
+    #[arg(long)]
+    pub stream: bool,
     /// Variants, separated by commas; each may carry switches (NAME+SWITCH=VALUE)
     #[arg(
         long,

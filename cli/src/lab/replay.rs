@@ -4,7 +4,7 @@ use super::assign;
 use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
-use super::trace::{load_journal, load_trace, ReadAs};
+use super::trace::{load_journal, load_within, ReadAs};
 use crate::args::{BoundsArg, DirtyLimitsArg, OnOff, PaceArg, ReplayArgs};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
@@ -17,10 +17,12 @@ use coldset_lab::runner::{
     replays_json, show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size,
     SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{Op, OpKind, PageIds, Trace};
+use coldset_lab::traces::{About, OpKind, PageIds, Playable};
 use coldset_machine::ReadAhead;
 use serde_json::Value;
 
+/// Accesses of a trace that are held in memory: 1 GiB.
+const HOLD: usize = 1 << 27;
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
 
@@ -122,9 +124,8 @@ fn kb(args: &ReplayArgs) -> u32 {
 }
 
 /// A trace of nothing but faults contains read-ahead already.
-fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
-    let pread = |kind| kind == OpKind::Pread;
-    if kb(args) > 0 && !trace.ops.iter().any(|op| pread(op.kind)) {
+fn check_read_ahead(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
+    if kb(args) > 0 && !trace.occurs(OpKind::Pread) {
         return Err(Failure::Usage(format!(
             "--read-ahead-kb: {} has no reads through descriptors, and recorded faults have their read-ahead \
              behind them; leave it out",
@@ -135,12 +136,13 @@ fn check_read_ahead(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
 }
 
 /// Options that change nothing for a trace are refused: what they are for does not occur in it.
-fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
-    let any = |of: fn(&Op) -> bool| trace.ops.iter().any(of);
+fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
     let files = trace.objects.iter().any(|o| !o.is_anon);
     let written = || {
         use OpKind::{MappedWrite, Pwrite, WholeWrite};
-        any(|op| matches!(op.kind, Pwrite | WholeWrite | MappedWrite))
+        [Pwrite, WholeWrite, MappedWrite]
+            .iter()
+            .any(|&kind| trace.occurs(kind))
     };
     let dirty = args.dirty_ratio.or(args.dirty_background_ratio).is_some();
     let large = args.large_folios == OnOff::On;
@@ -151,7 +153,7 @@ fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
             "--dirty-ratio, --dirty-background-ratio",
             "no writes to files",
         )
-    } else if large && kb(args) == 0 && !any(|op| op.kind == OpKind::WholeWrite) {
+    } else if large && kb(args) == 0 && !trace.occurs(OpKind::WholeWrite) {
         (
             "--large-folios",
             "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
@@ -166,7 +168,7 @@ fn check_files(args: &ReplayArgs, trace: &Trace) -> Result<(), Failure> {
 }
 
 /// What the trace holds, and what is not as it is by default.
-fn heading(trace: &Trace, args: &ReplayArgs, plan: &ReplayPlan) -> String {
+fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
     let read_ahead = match plan.read_ahead {
         ReadAhead::Windows { kb } => format!(", read-ahead of {kb} KiB"),
         _ => String::new(),
@@ -177,7 +179,7 @@ fn heading(trace: &Trace, args: &ReplayArgs, plan: &ReplayPlan) -> String {
     };
     format!(
         "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}",
-        human(trace.ops.len() as f64),
+        human(trace.accesses as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
         trace.tasks,
@@ -185,16 +187,17 @@ fn heading(trace: &Trace, args: &ReplayArgs, plan: &ReplayPlan) -> String {
     )
 }
 
-fn text(args: &ReplayArgs, heading: &str, tables: &[ReplayTable]) -> String {
+fn text(args: &ReplayArgs, held: bool, heading: &str, tables: &[ReplayTable]) -> String {
     let mut out = format!("{}: {heading}\n", args.trace.display());
     for table in tables {
         out.push('\n');
         out.push_str(&render_replay(table, style(args.out.form.markdown)));
     }
     if args.bounds == BoundsArg::Exact {
-        out.push_str(match args.order.is_at_once() {
-            true => "\nexact LRU and OPT are those of the trace's order, and left out where tasks are at once.\n",
-            false => "\nexact LRU and OPT have the whole limit: no kernel memory is deducted.\n",
+        out.push_str(match (held, args.order.is_at_once()) {
+            (false, _) => "\nexact LRU and OPT take all of a trace in memory, and are left out where it is read again.\n",
+            (true, true) => "\nexact LRU and OPT are those of the trace's order, and left out where tasks are at once.\n",
+            (true, false) => "\nexact LRU and OPT have the whole limit: no kernel memory is deducted.\n",
         });
     }
     out
@@ -230,7 +233,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let trace = match &journal {
         Some(journal) => {
             as_recorded(&mut plan, args, journal);
-            &journal.trace
+            &journal.trace as &dyn Playable
         }
         None => {
             // Neighbours are read ahead, or in one folio, so pages keep their numbers.
@@ -242,18 +245,30 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
                 page_ids,
                 threads: args.order.is_at_once(),
             };
-            let (trace, how) = load_trace(&args.trace, &args.reading, read_as)?;
+            if args.stream && !args.trace.is_file() {
+                return Err(Failure::Usage(format!(
+                    "--stream: {} cannot be read again; give a file, or leave it out",
+                    args.trace.display()
+                )));
+            }
+            let hold = match (args.stream, args.order.is_at_once()) {
+                (true, _) => 0,
+                (false, true) => usize::MAX,
+                (false, false) => HOLD,
+            };
+            let (trace, how) = load_within(&args.trace, &args.reading, read_as, hold)?;
             reading = Some(how);
             other = trace;
-            &other
+            other.playable()
         }
     };
+    let about = trace.about();
     if args.read_ahead_kb.is_none() && plan.read_ahead == ReadAhead::default() {
-        plan = plan.of_trace(trace);
+        plan = plan.of_trace(about);
     }
-    plan.limits(trace)?;
-    check_read_ahead(args, trace)?;
-    check_files(args, trace)?;
+    plan.limits(about)?;
+    check_read_ahead(args, about)?;
+    check_files(args, about)?;
     let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;
@@ -270,7 +285,13 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     outputs.write(
         || {
             let before = journal.as_ref().map(|j| j.text(&args.trace));
-            before.unwrap_or_default() + &text(args, &heading(trace, args, &plan), &tables)
+            before.unwrap_or_default()
+                + &text(
+                    args,
+                    trace.held().is_some(),
+                    &heading(about, args, &plan),
+                    &tables,
+                )
         },
         || json(args, journal.as_ref(), reading.as_ref(), &tables),
         || replay_values(&tables),
@@ -278,7 +299,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             let title = format!("Replay of {}", args.trace.display());
             pages::replay(
                 &title,
-                &(heading(trace, args, &plan) + "."),
+                &(heading(about, args, &plan) + "."),
                 &plan.variants,
                 &tables,
                 json(args, journal.as_ref(), reading.as_ref(), &tables),

@@ -5,7 +5,9 @@ use super::reading::TraceReading;
 use crate::args::{AccessArg, TraceArgs};
 use crate::error::Failure;
 use coldset_lab::runner::{Progress, RunnerError};
-use coldset_lab::traces::{Access, PageIds, Reader, Source, Trace, TraceOptions};
+use coldset_lab::traces::{
+    Access, Again, Loaded, PageIds, Reader, Source, Trace, TraceError, TraceOptions,
+};
 use std::path::Path;
 
 /// What the use of a trace asks of its reader.
@@ -17,11 +19,8 @@ pub struct ReadAs {
     pub threads: bool,
 }
 
-/// Opens a trace; `-` is standard input.
-///
-/// # Errors
-/// Whatever is wrong with the file or the options.
-fn open(path: &Path, args: &TraceArgs, read_as: ReadAs) -> Result<Reader, Failure> {
+/// How a trace is read.
+fn reading(path: &Path, args: &TraceArgs, read_as: ReadAs) -> Result<Again, RunnerError> {
     let format = args.format.as_deref().map(str::parse);
     let format = format.transpose().map_err(RunnerError::Trace)?;
     let options = TraceOptions {
@@ -38,13 +37,25 @@ fn open(path: &Path, args: &TraceArgs, read_as: ReadAs) -> Result<Reader, Failur
         ..TraceOptions::default()
     };
     options.check().map_err(RunnerError::Trace)?;
-    let source = if path.as_os_str() == "-" {
+    Ok(Again {
+        path: path.to_owned(),
+        format,
+        options,
+    })
+}
+
+/// Opens a trace; `-` is standard input.
+///
+/// # Errors
+/// Whatever is wrong with the file.
+fn open(how: &Again) -> Result<Reader, RunnerError> {
+    let source = if how.path.as_os_str() == "-" {
         Source::from_reader("standard input", std::io::stdin(), None)
     } else {
-        Source::open(path)
+        Source::open(&how.path)
     };
-    let reader = source.and_then(|s| Reader::from_source(s, format, &options));
-    Ok(reader.map_err(RunnerError::Trace)?)
+    let reader = source.and_then(|s| Reader::from_source(s, how.format, &how.options));
+    reader.map_err(RunnerError::Trace)
 }
 
 /// Reads all of a trace, or of what a journal shows, with progress on a terminal.
@@ -83,10 +94,40 @@ pub fn load_trace(
     args: &TraceArgs,
     read_as: ReadAs,
 ) -> Result<(Trace, TraceReading), Failure> {
-    let reader = open(path, args, read_as)?;
+    load_with(&reading(path, args, read_as)?, |reader, progress| {
+        Trace::read(reader, progress)
+    })
+}
+
+/// As [`load_trace`]; a trace of more than `hold` accesses stays in its file, if it is one that can be read again.
+///
+/// # Errors
+/// As [`load_trace`].
+pub fn load_within(
+    path: &Path,
+    args: &TraceArgs,
+    read_as: ReadAs,
+    hold: usize,
+) -> Result<(Loaded, TraceReading), Failure> {
+    let how = reading(path, args, read_as)?;
+    let hold = match path.is_file() {
+        true => hold,
+        false => usize::MAX,
+    };
+    let again = how.clone();
+    load_with(&how, |reader, progress| {
+        Loaded::read(reader, hold, again, progress)
+    })
+}
+
+fn load_with<T>(
+    how: &Again,
+    read: impl FnOnce(Reader, &mut dyn FnMut(u64, Option<u64>)) -> Result<T, TraceError>,
+) -> Result<(T, TraceReading), Failure> {
+    let reader = open(how)?;
     let (name, format, tally) = (reader.name().to_owned(), reader.format(), reader.tally());
     let mut bar: Option<Progress> = None;
-    let trace = Trace::read(reader, |done, total| {
+    let trace = read(reader, &mut |done, total| {
         // The length of a pipe is not known.
         if let Some(total) = total {
             bar.get_or_insert_with(|| Progress::new(total, "reading, bytes"))

@@ -10,7 +10,7 @@ use super::inspect::{self, Command, LruvecDump};
 use super::stage::{Memcgs, Places};
 use super::steps::run_of;
 use super::ReplayOptions;
-use crate::traces::{Op, OpKind, Trace};
+use crate::traces::{About, Op, OpKind, Playable, TraceError, Window};
 use coldset_engine::reclaim::DebugError;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
@@ -139,7 +139,8 @@ pub(super) struct Player<'a> {
     pub(super) machine: Machine,
     pub memcgs: Memcgs,
     pub records: Records,
-    pub(super) trace: &'a Trace,
+    pub(super) trace: &'a About,
+    pub(super) window: Window<'a>,
     pub(super) options: &'a ReplayOptions,
     pub(super) places: Places,
     /// By task of the trace.
@@ -158,6 +159,24 @@ pub(super) struct Player<'a> {
     folds: Folds,
 }
 
+/// References that are looked ahead at: more than those of one call.
+pub(super) const REACH: usize = 1 << 12;
+
+/// Why a replay does not get to the end of its trace.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// This access fails.
+    Op(usize, OpError),
+    /// The file cannot be read.
+    Trace(TraceError),
+}
+
+impl From<TraceError> for Stop {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
 /// Most pages of one call that writes: 1 MiB, as programs do that copy.
 pub(super) const WRITE_CALL_PAGES: usize = 256;
 /// Why every access has a process.
@@ -169,9 +188,10 @@ impl<'a> Player<'a> {
     pub fn new(
         run: MachineRun,
         memcgs: Memcgs,
-        trace: &'a Trace,
+        playable: &'a dyn Playable,
         options: &'a ReplayOptions,
-    ) -> Self {
+    ) -> Result<Self, TraceError> {
+        let (trace, window) = (playable.about(), playable.window()?);
         let machine = run.machine.clone();
         let places = Places::create(&machine, trace);
         let clock = match options.clock {
@@ -184,13 +204,14 @@ impl<'a> Player<'a> {
         let own_pages = options.own_pages;
         let mut points: Vec<u64> = options.clock.iter().flat_map(|c| c.accesses()).collect();
         points.reverse();
-        Self {
+        Ok(Self {
             own: (own_pages > 0).then(|| OwnPages::new(&machine, own, own_pages)),
             run,
             machine,
             memcgs,
             records: Records::default(),
             trace,
+            window,
             options,
             places,
             processes,
@@ -203,27 +224,29 @@ impl<'a> Player<'a> {
                 _ => 0,
             },
             folds: Folds::new(options),
-        }
+        })
     }
 
     /// Plays the whole trace.
     ///
     /// # Errors
     /// The first access that fails, and why.
-    pub fn play(&mut self) -> Result<(), (usize, OpError)> {
+    pub fn play(&mut self) -> Result<(), Stop> {
         if let Some(own) = &self.own {
-            own.fill(&mut self.run).map_err(|e| (0, e))?;
+            own.fill(&mut self.run).map_err(|e| Stop::Op(0, e))?;
         }
         let mut at = 0;
         loop {
+            self.window.reach(at, REACH)?;
             at = self.steps(at)?;
             let until = self.tick(at);
-            if at == self.trace.ops.len() {
+            if at as u64 == self.trace.accesses {
                 return Ok(());
             }
             at = self.hits(at, until);
             if at < until {
-                at += self.miss(at).map_err(|e| (at, e))?;
+                self.window.reach(at, REACH)?;
+                at += self.miss(at).map_err(|e| Stop::Op(at, e))?;
             }
         }
     }
@@ -231,7 +254,7 @@ impl<'a> Player<'a> {
     /// Does what is due before access `at`: samples, and statistics at the points of the clock.
     /// Returns the access before which something is due next, or the end.
     fn tick(&mut self, at: usize) -> usize {
-        let accesses = self.trace.ops.len();
+        let accesses = self.trace.accesses as usize;
         if at >= self.sample_at {
             let row = self.machine.world().sample();
             self.records.samples.push((at as u64, row));
@@ -244,7 +267,8 @@ impl<'a> Player<'a> {
         }
         let point = self.points.last().map_or(usize::MAX, |&p| p as usize);
         let step = self.next_step().unwrap_or(usize::MAX);
-        accesses.min(point).min(self.sample_at).min(step)
+        let end = accesses.min(self.window.end());
+        end.min(point).min(self.sample_at).min(step)
     }
 
     /// The program reads its statistics, which folds them.
@@ -261,7 +285,7 @@ impl<'a> Player<'a> {
     /// Plays accesses that hit, up to `until`. Returns the first that does not.
     fn hits(&mut self, from: usize, until: usize) -> usize {
         // Locals: the machine's state is written to between any two uses of them.
-        let ops = self.trace.ops.as_slice();
+        let (ops, first) = (self.window.ops(), self.window.first());
         let processes = self.processes.as_mut_slice();
         let (machine, places) = (&self.machine, &mut self.places);
         let mut warmed = self.warmed;
@@ -269,12 +293,13 @@ impl<'a> Player<'a> {
         let mut at = from;
         while at < until {
             if at >= warmed {
-                let ahead = &ops[at..ops.len().min(at + World::WARM)];
+                let here = at - first;
+                let ahead = &ops[here..ops.len().min(here + World::WARM)];
                 warmed = at + ahead.len();
                 self.warmed = warmed;
                 warm(&w, ahead, processes, &places.ids);
             }
-            let op = ops[at];
+            let op = ops[at - first];
             let process = processes[usize::from(op.task)].as_mut();
             let process = process.expect(PRESENT);
             let mm = process.mm;
@@ -282,9 +307,11 @@ impl<'a> Player<'a> {
             match op.kind {
                 OpKind::Pread => {
                     // All that follow of the same file, as far as their records are at hand.
-                    let run = ops[at..until.min(warmed)].iter().take_while(|o| {
-                        (o.kind, o.object, o.task) == (op.kind, op.object, op.task)
-                    });
+                    let run = ops[at - first..until.min(warmed) - first]
+                        .iter()
+                        .take_while(|o| {
+                            (o.kind, o.object, o.task) == (op.kind, op.object, op.task)
+                        });
                     match w.read_hits(0, &view.file, run.map(|o| o.page)) {
                         0 => return at,
                         // The one that ended the run is looked at once more: it misses, unless it
@@ -313,7 +340,7 @@ impl<'a> Player<'a> {
     /// Plays one access that needs more than a look-up, or the writes of one call. Returns how many accesses
     /// that were.
     fn miss(&mut self, at: usize) -> Result<usize, OpError> {
-        let op = self.trace.ops[at];
+        let op = self.window.from(at)[0];
         let played = match op.kind {
             OpKind::WholeWrite if self.options.large_folios > 0 => self.write_call(at),
             _ => 1,
@@ -360,7 +387,7 @@ impl<'a> Player<'a> {
     /// Writes of whole pages from `at` on that are one call: a trace has a line for each page, and large
     /// folios depend on how much is written at once.
     fn write_call(&self, at: usize) -> usize {
-        run_of(self.trace.ops[at..].iter().copied(), WRITE_CALL_PAGES)
+        run_of(self.window.from(at).iter().copied(), WRITE_CALL_PAGES)
     }
 
     /// Runs debug commands on the lruvec of every memcg, and returns what all lists hold then.

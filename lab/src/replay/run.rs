@@ -3,10 +3,10 @@
 use super::at_once;
 use super::counters::counters;
 use super::inspect::{self, LruvecDump};
-use super::player::{Player, Records, SeriesPoint};
+use super::player::{Player, Records, SeriesPoint, Stop};
 use super::stage::Memcgs;
 use super::ReplayOptions;
-use crate::traces::Trace;
+use crate::traces::{About, Playable, Trace, TraceError};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::presets;
 use coldset_engine::switches::SwitchError;
@@ -43,9 +43,21 @@ pub enum ReplayError {
         /// The limit.
         memory: u64,
     },
+    /// The file of a trace that is not held in memory.
+    #[error(transparent)]
+    Trace(Box<TraceError>),
+    /// Tasks at once take a trace that is held.
+    #[error("tasks that are at once take all of the trace in memory; replay it with --order strict, or without --stream")]
+    NotHeld,
     /// A task is named that the trace does not have.
     #[error("--low names task {0}, but the trace has {1} tasks")]
     Task(u16, u32),
+}
+
+impl From<TraceError> for ReplayError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(Box::new(error))
+    }
 }
 
 /// What a replay came to.
@@ -93,7 +105,12 @@ pub const TASKS_COUNTED: usize = 16;
 ///
 /// # Errors
 /// Unknown names, settings that cannot work, a device that fails.
-pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay, ReplayError> {
+pub fn replay(
+    playable: &dyn Playable,
+    variant: &str,
+    o: &ReplayOptions,
+) -> Result<Replay, ReplayError> {
+    let trace = playable.about();
     let mut switches = presets::preset(variant)?;
     for s in &o.set {
         switches.assign(s)?;
@@ -110,8 +127,8 @@ pub fn replay(trace: &Trace, variant: &str, o: &ReplayOptions) -> Result<Replay,
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
     let end = match o.order.is_at_once() {
-        true => at_once(run, memcgs, trace, o),
-        false => in_order(run, memcgs, trace, o)?,
+        true => at_once(run, memcgs, playable.held().ok_or(ReplayError::NotHeld)?, o),
+        false => in_order(run, memcgs, playable, o)?,
     };
     let killed = match end.failed {
         None => None,
@@ -146,11 +163,15 @@ struct End {
 fn in_order(
     run: MachineRun,
     memcgs: Memcgs,
-    trace: &Trace,
+    trace: &dyn Playable,
     o: &ReplayOptions,
 ) -> Result<End, ReplayError> {
-    let mut player = Player::new(run, memcgs, trace, o);
-    let failed = player.play().err();
+    let mut player = Player::new(run, memcgs, trace, o)?;
+    let failed = match player.play() {
+        Ok(()) => None,
+        Err(Stop::Op(access, error)) => Some((access, error)),
+        Err(Stop::Trace(error)) => return Err(error.into()),
+    };
     let only_memory = matches!(failed, None | Some((_, OpError::NoMemory)));
     let lruvecs = match o.inspect && only_memory {
         true => player.inspect(&o.commands)?,
@@ -192,12 +213,12 @@ fn at_once(run: MachineRun, memcgs: Memcgs, trace: &Trace, o: &ReplayOptions) ->
 }
 
 /// What a replay that has been played came to.
-fn result(end: End, trace: &Trace, o: &ReplayOptions) -> Replay {
+fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
     let w = end.run.machine.world();
     let memcgs = &end.memcgs;
     let mut samples = end.records.samples;
     if o.sample_points > 0 {
-        let end = trace.ops.len() as u64;
+        let end = trace.accesses;
         samples.retain(|s| s.0 < end);
         samples.push((end, w.sample()));
     }

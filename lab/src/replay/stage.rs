@@ -1,7 +1,7 @@
 //! What a replay plays on: the memcgs of its tasks, the objects of its trace, their mappings.
 
 use super::ReplayOptions;
-use crate::traces::{ObjectInfo, Trace};
+use crate::traces::{About, ObjectInfo};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::{Machine, MappingFlags, MappingId};
@@ -19,7 +19,7 @@ pub(super) struct Memcgs {
 }
 
 impl Memcgs {
-    pub fn create(machine: &Machine, trace: &Trace, o: &ReplayOptions) -> Result<Self, MemcgError> {
+    pub fn create(machine: &Machine, trace: &About, o: &ReplayOptions) -> Result<Self, MemcgError> {
         let mut w = machine.world_mut();
         let w = &mut *w;
         let limited = w.engine.memcg_create(MemcgId::ROOT)?;
@@ -28,7 +28,12 @@ impl Memcgs {
         let named = || o.low.iter().chain(&o.max);
         let present = present(trace, named().map(|&(task, _)| task));
         let processes = trace.processes();
-        let mut busy = trace.records().map(|r| processes[usize::from(r.task())]);
+        let acting = trace.present();
+        let mut busy = acting
+            .iter()
+            .zip(&processes)
+            .filter(|(p, _)| **p)
+            .map(|(_, of)| *of);
         let first = busy.next();
         let apart = named().next().is_some() || busy.any(|p| Some(p) != first);
         let (mut of_task, mut all) = (Vec::new(), vec![limited]);
@@ -79,15 +84,9 @@ impl Memcgs {
 
 /// Which tasks get a memcg and an address space: all up to the highest number, but if nearly none of
 /// them occur only those that do, or are `named`.
-fn present(trace: &Trace, named: impl Iterator<Item = u16>) -> Vec<bool> {
+fn present(trace: &About, named: impl Iterator<Item = u16>) -> Vec<bool> {
     let tasks = trace.tasks.max(1) as usize;
-    let mut present = vec![false; tasks];
-    for op in &trace.ops {
-        present[usize::from(op.task)] = true;
-    }
-    for event in &trace.events {
-        present[usize::from(event.step.task)] = true;
-    }
+    let mut present = trace.present();
     for task in named {
         present[usize::from(task)] = true;
     }
@@ -109,7 +108,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub fn create(machine: &Machine, trace: &Trace) -> Self {
+    pub fn create(machine: &Machine, trace: &About) -> Self {
         let create = |info: &ObjectInfo| match (info.is_anon, is_whole(info)) {
             (true, true) => machine.create_anon(info.pages),
             (true, false) => machine.create_scattered_anon(info.pages),
@@ -119,7 +118,7 @@ impl Places {
         Self {
             objects: trace.objects.clone(),
             ids: trace.objects.iter().map(create).collect(),
-            whole: WHOLE * trace.ops.len() as u64 + (1 << 20),
+            whole: WHOLE * trace.accesses + (1 << 20),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Plays what a trace has between its accesses.
 
-use super::player::{Player, Process, SeriesPoint};
+use super::player::{Player, Process, SeriesPoint, Stop, REACH};
 use crate::traces::{self, Op, OpKind, Step, StepKind};
 use coldset_machine::sim::TimeClass;
 use coldset_machine::{Advice, OpError};
@@ -13,7 +13,7 @@ impl Player<'_> {
     }
 
     /// Plays the steps before access `at`, and the calls that they announce. Returns the next access.
-    pub(super) fn steps(&mut self, mut at: usize) -> Result<usize, (usize, OpError)> {
+    pub(super) fn steps(&mut self, mut at: usize) -> Result<usize, Stop> {
         while let Some(event) = self.trace.events.get(self.stepped) {
             if event.at > at as u64 {
                 break;
@@ -21,10 +21,14 @@ impl Player<'_> {
             self.stepped += 1;
             let step = event.step;
             let done = match step.kind {
-                StepKind::Call => self.call(at, step.value as usize),
+                StepKind::Call => {
+                    let most = step.value as usize;
+                    self.window.reach(at, most.max(REACH))?;
+                    self.call(at, most)
+                }
                 _ => self.step(step, at as u64).map(|()| 0),
             };
-            at += done.map_err(|e| (at, e))?;
+            at += done.map_err(|e| Stop::Op(at, e))?;
         }
         Ok(at)
     }
@@ -85,7 +89,7 @@ impl Player<'_> {
 
     /// The next accesses, `most` at most, as one call: those to pages one after the other. Returns how many.
     fn call(&mut self, at: usize, most: usize) -> Result<usize, OpError> {
-        let ops = &self.trace.ops[at..];
+        let ops = self.window.from(at);
         let Some(&first) = ops.first() else {
             return Ok(0);
         };

@@ -4,7 +4,7 @@ use super::{RunnerError, Variant};
 use crate::bounds::{lru, lru_at, opt, Bound, Count, Sequence};
 use crate::charts::CurveLine;
 use crate::mrc::cache;
-use crate::traces::{OpKind, Trace};
+use crate::traces::{About, OpKind, Trace};
 use coldset_machine::SwapConfig;
 use coldset_report::Number;
 use indexmap::IndexMap;
@@ -20,7 +20,7 @@ pub(super) struct Evictable {
 
 impl Evictable {
     /// Of `trace` beside `swap`.
-    pub fn of(trace: &Trace, swap: &SwapConfig) -> Self {
+    pub fn of(trace: &About, swap: &SwapConfig) -> Self {
         let anon = *swap != SwapConfig::None;
         let anonymous = trace.objects.iter().filter(|o| o.is_anon);
         let anon_pages = anonymous.map(|o| u64::from(o.used)).sum();
@@ -33,8 +33,8 @@ impl Evictable {
     }
 
     /// Miss ratios of the exact policies over the memory, counted as in the tables: over all accesses.
-    pub fn curves(&self, trace: &Trace, sequence: &Sequence, own: u32) -> Vec<CurveLine> {
-        let ratio = |bound: Bound| bound.misses as f64 / (trace.ops.len() as f64).max(1.0);
+    pub fn curves(&self, trace: &About, sequence: &Sequence, own: u32) -> Vec<CurveLine> {
+        let ratio = |bound: Bound| bound.misses as f64 / (trace.accesses as f64).max(1.0);
         let line = |name: &str, sizes: &[u32], bounds: Vec<Bound>| CurveLine {
             name: name.into(),
             points: sizes
@@ -65,7 +65,7 @@ impl Evictable {
     /// not deducted: what OPT reaches is out of reach for any policy under the same limit.
     pub fn bounds(
         &self,
-        trace: &Trace,
+        trace: &About,
         sequence: Option<&Sequence>,
         memory: u64,
         own: u32,
@@ -78,7 +78,7 @@ impl Evictable {
         put("memory_pages", memory);
         let fixed = if self.anon { 0 } else { self.anon_pages };
         put("capacity_pages", frames.saturating_sub(fixed));
-        put("accesses", trace.ops.len() as u64);
+        put("accesses", trace.accesses);
         put("unique_pages", trace.unique_pages);
         let Some(sequence) = sequence else { return out };
         put("evictable_accesses", sequence.len() as u64);
@@ -89,7 +89,7 @@ impl Evictable {
             rayon::join(|| lru(sequence, frames), || opt(sequence, frames));
         // A page that is read to be written in part is a miss, but no refault.
         let calls = [OpKind::Pwrite, OpKind::WholeWrite];
-        let refaults = !trace.ops.iter().any(|op| calls.contains(&op.kind));
+        let refaults = !calls.iter().any(|&kind| trace.occurs(kind));
         let mut put = |name: &str, bound: Bound| {
             out.insert(format!("{name}_misses"), Number::Int(bound.misses));
             if refaults {

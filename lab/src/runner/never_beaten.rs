@@ -94,10 +94,7 @@ fn trace(stretches: &[Stretch]) -> Trace {
     // A step concerns a file only if there is one.
     let has_file = ops.iter().any(|op| op.object == FILE);
     events.retain(|e| has_file || !e.step.kind.is_of_file());
-    Trace {
-        events,
-        ..Trace::from_ops(ops)
-    }
+    Trace::from_ops(ops).with_events(events)
 }
 
 /// Settings that change what is read, or when.

@@ -10,7 +10,7 @@ use crate::replay::{
     SeriesPoint, MEMORY_MIN, READ_AHEAD_KB,
 };
 use crate::runner::Progress;
-use crate::traces::{Order, Trace};
+use crate::traces::{About, Order, Playable};
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::samples::SAMPLED;
 use coldset_machine::{OpError, ReadAhead, SwapConfig};
@@ -143,7 +143,7 @@ impl ReplayPlan {
     /// With the read-ahead that a trace is replayed with unless something else is asked for: if it has advice, it says what
     /// programs asked for, and the kernel's comes on top; others contain it.
     #[must_use]
-    pub fn of_trace(self, trace: &Trace) -> Self {
+    pub fn of_trace(self, trace: &About) -> Self {
         match trace.has_advice() {
             true => Self {
                 read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
@@ -157,7 +157,7 @@ impl ReplayPlan {
     ///
     /// # Errors
     /// A limit that leaves less than [`MEMORY_MIN`] beside the program's own pages.
-    pub fn limits(&self, trace: &Trace) -> Result<Vec<Memory>, RunnerError> {
+    pub fn limits(&self, trace: &About) -> Result<Vec<Memory>, RunnerError> {
         let given = !self.memory.is_empty();
         let sizes: &[Size] = if given { &self.memory } else { &MEMORY_DEFAULT };
         let least = MEMORY_MIN + u64::from(self.own_pages);
@@ -176,7 +176,7 @@ impl ReplayPlan {
         Ok(limits)
     }
 
-    fn swap_config(&self, trace: &Trace) -> Result<SwapConfig, RunnerError> {
+    fn swap_config(&self, trace: &About) -> Result<SwapConfig, RunnerError> {
         match &self.swap {
             Some(spec) => spec.config(trace.unique_pages),
             None if trace.objects.iter().any(|o| o.is_anon) => {
@@ -228,7 +228,7 @@ impl ReplayPlan {
     }
 }
 
-fn too_small(pages: u64, least: u64, trace: &Trace) -> RunnerError {
+fn too_small(pages: u64, least: u64, trace: &About) -> RunnerError {
     RunnerError::value(
         "memory",
         &format!("{pages} pages"),
@@ -251,17 +251,18 @@ fn steps(plan: &ReplayPlan, limits: usize) -> u64 {
 /// # Errors
 /// As [`replay_all`], or a command that is refused.
 pub fn inspect_all(
-    trace: &Trace,
+    playable: &dyn Playable,
     plan: &ReplayPlan,
     commands: &[Command],
 ) -> Result<Vec<Inspection>, RunnerError> {
+    let trace = playable.about();
     let memory = plan.limits(trace)?[0].pages;
     let swap = plan.swap_config(trace)?;
     let one = |variant: &Variant| {
         let mut options = plan.options(memory, &swap, variant, 0);
         options.commands = commands.to_vec();
         options.inspect = true;
-        let done = replay(trace, &variant.preset, &options);
+        let done = replay(playable, &variant.preset, &options);
         let failed = |error| RunnerError::Replay {
             variant: variant.label.clone(),
             error,
@@ -272,7 +273,7 @@ pub fn inspect_all(
         }
         Ok(Inspection {
             variant: variant.label.clone(),
-            accesses: trace.ops.len() as u64,
+            accesses: trace.accesses,
             limit_pages: memory,
             time_ms: done.time / 1_000_000,
             lruvecs: done.lruvecs,
@@ -302,10 +303,11 @@ pub struct Inspection {
 /// # Errors
 /// Limits that are too small, or the first replay that fails, in the order of the tables.
 pub fn replay_all(
-    trace: &Trace,
+    playable: &dyn Playable,
     plan: &ReplayPlan,
     progress: impl FnOnce(u64) -> Progress,
 ) -> Result<Vec<ReplayTable>, RunnerError> {
+    let trace = playable.about();
     let limits = plan.limits(trace)?;
     let swap = plan.swap_config(trace)?;
     let progress = progress(steps(plan, limits.len()));
@@ -320,7 +322,7 @@ pub fn replay_all(
             return Err(RunnerError::Stopped);
         }
         let options = plan.options(memory.pages, &swap, variant, phase);
-        let done = replay(trace, &variant.preset, &options);
+        let done = replay(playable, &variant.preset, &options);
         progress.step();
         done.map(|r| Ran::of(trace, &r))
             .map_err(|error| RunnerError::Replay {
@@ -329,11 +331,13 @@ pub fn replay_all(
             })
     };
     let evictable = Evictable::of(trace, &swap);
-    // They are of the trace's order, which tasks at once do not keep to.
-    let exact = plan.bounds && !plan.order.is_at_once();
+    // They are of the trace's order, which tasks at once do not keep to, and take all of it.
+    let exact = playable
+        .held()
+        .filter(|_| plan.bounds && !plan.order.is_at_once());
     let (done, sequence) = rayon::join(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
-        || exact.then(|| evictable.sequence(trace)).transpose(),
+        || exact.map(|trace| evictable.sequence(trace)).transpose(),
     );
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
@@ -428,8 +432,8 @@ fn number(value: i64) -> Number {
 }
 
 /// Counters by name: those of the trace, of the limited memcg, and of each task's.
-fn counters(trace: &Trace, replay: &Replay) -> IndexMap<String, Number> {
-    let accesses = replay.killed.unwrap_or(trace.ops.len()) as u64;
+fn counters(trace: &About, replay: &Replay) -> IndexMap<String, Number> {
+    let accesses = replay.killed.map_or(trace.accesses, |access| access as u64);
     let mut out = IndexMap::new();
     out.insert("accesses".to_owned(), Number::Int(accesses));
 
@@ -479,7 +483,7 @@ struct Ran {
 }
 
 impl Ran {
-    fn of(trace: &Trace, replay: &Replay) -> Self {
+    fn of(trace: &About, replay: &Replay) -> Self {
         let phase = |(phase, point): &(u32, SeriesPoint)| {
             let counters = point.counters.iter();
             PhaseStart {
@@ -519,7 +523,7 @@ fn summary(runs: &[Ran]) -> IndexMap<String, CounterSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traces::{Op, OpKind};
+    use crate::traces::{Op, OpKind, Trace};
 
     /// `pages` pages in a circle, `rounds` times, of a file or of anonymous memory.
     fn circle(kind: OpKind, pages: u32, rounds: u32) -> Trace {

@@ -190,18 +190,15 @@ mod tests {
             };
             Event { at, step }
         };
-        let trace = Trace {
-            events: vec![
-                step(0, StepKind::Advise, 0, 2),
-                step(0, StepKind::Call, 0, 8),
-                step(9, StepKind::Call, 0, 4),
-                step(13, StepKind::Fsync, 0, 0),
-                step(13, StepKind::Truncate, 0, 7),
-                step(15, StepKind::Unmap, 1, 0),
-                step(16, StepKind::Exit, 0, 0),
-            ],
-            ..Trace::from_ops(ops)
-        };
+        let trace = Trace::from_ops(ops).with_events(vec![
+            step(0, StepKind::Advise, 0, 2),
+            step(0, StepKind::Call, 0, 8),
+            step(9, StepKind::Call, 0, 4),
+            step(13, StepKind::Fsync, 0, 0),
+            step(13, StepKind::Truncate, 0, 7),
+            step(15, StepKind::Unmap, 1, 0),
+            step(16, StepKind::Exit, 0, 0),
+        ]);
         let files = Files::make(dir.path(), &trace).unwrap();
         let input: Vec<u8> = trace.records().flat_map(|r| r.to_bytes()).collect();
         for (seats, holes) in [

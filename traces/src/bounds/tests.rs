@@ -308,10 +308,7 @@ fn anonymous_memory_that_was_given_back_is_new() {
             value: 0,
         },
     };
-    let trace = |events| Trace {
-        events,
-        ..Trace::from_ops(ops.to_vec())
-    };
+    let trace = |events| Trace::from_ops(ops.to_vec()).with_events(events);
     let kept = Sequence::of_trace(&trace(vec![]), Count::Reads, true).expect("short");
     assert_eq!((kept.unique(), opt(&kept, 1).misses), (3, 4));
     for event in [gone(StepKind::Unmap, 1), gone(StepKind::Exit, 0)] {

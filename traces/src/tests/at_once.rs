@@ -27,7 +27,7 @@ fn whole(content: &[u8], options: &TraceOptions) -> Outcome {
     if trace.events.is_empty() {
         assert_eq!(trace, Trace::from_ops(trace.ops.clone()));
     }
-    Ok((trace.ops, trace.events, tally.get()))
+    Ok((trace.ops.clone(), trace.events.clone(), tally.get()))
 }
 
 fn zstd(content: &[u8]) -> Vec<u8> {

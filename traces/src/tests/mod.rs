@@ -10,6 +10,7 @@ mod recorded;
 mod round_trip;
 mod sample;
 mod steps;
+mod streams;
 
 use std::fs;
 use std::path::PathBuf;

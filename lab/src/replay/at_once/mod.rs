@@ -97,7 +97,7 @@ pub(super) fn play(
         folds: RefCell::new(Folds::new(options)),
         sample_every: match options.sample_points {
             0 => 0,
-            points => trace.ops.len().div_ceil(points) as u64,
+            points => trace.accesses.div_ceil(points as u64),
         },
         samples: RefCell::default(),
         phases: RefCell::default(),

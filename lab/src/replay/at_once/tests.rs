@@ -105,10 +105,7 @@ fn threads_share_and_processes_do_not() {
     let threads = |exits: bool| {
         let mut events: Vec<Event> = (0..4).map(|t| step(0, StepKind::Process, t, 0)).collect();
         events.extend(exits.then(|| step(40_000, StepKind::Exit, 3, 0)));
-        let trace = Trace {
-            events,
-            ..Trace::from_ops(ops())
-        };
+        let trace = Trace::from_ops(ops()).with_events(events);
         let played = replayed(&trace, Order::PerTask, 2);
         assert!(played.tasks.is_empty(), "one memcg");
         played.get("kernel_pages")
@@ -121,13 +118,11 @@ fn threads_share_and_processes_do_not() {
 /// A phase has a place, and whoever comes later in the trace begins later.
 #[test]
 fn phases_and_late_tasks_keep_their_places() {
-    let trace = Trace {
-        events: vec![
-            step(0, StepKind::Phase, 0, 1),
-            step(20_002, StepKind::Phase, 2, 2),
-        ],
-        ..Trace::from_ops(ops())
-    };
+    let phases = vec![
+        step(0, StepKind::Phase, 0, 1),
+        step(20_002, StepKind::Phase, 2, 2),
+    ];
+    let trace = Trace::from_ops(ops()).with_events(phases);
     let exact = replayed(&trace, Order::Strict, 1);
     assert_eq!(places(&exact), [(1, 0), (2, 20_002)]);
     let [(_, first), (_, second)] = &exact.phases[..] else {
