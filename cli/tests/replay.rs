@@ -527,3 +527,36 @@ fn a_trace_that_is_not_held_takes_no_memory() {
     let (held, streamed) = (peak(&[]), peak(&["--stream"]));
     assert!(streamed + 20_000_000 < held, "{streamed} of {held} bytes");
 }
+
+/// What a file is called is what is in it, or there is none.
+#[test]
+fn convert_writes_what_the_name_says() {
+    let (from, to) = (temporary("named.txt"), temporary("named.oracleGeneral.zst"));
+    std::fs::write(&from, "0.5 r 4000 200\n0.6 w 4096 8192\n0.7 r 0 1\n").expect("written");
+    let line = format!(
+        "convert {} {} --columns time,op,offset,size",
+        from.display(),
+        to.display()
+    );
+    let said = stdout_of(line.as_str(), 0);
+    assert!(said.contains("5 references to 3 pages"), "{said}");
+    let line = format!(
+        "mrc {} --policies lru --sizes 2pages --count absences --json -",
+        to.display()
+    );
+    // 0 1 1 2 0 in two frames: only the second reference to page 1 hits.
+    let json = json_of(line.as_str(), 0).to_string();
+    assert!(json.contains("\"misses\":4"), "{json}");
+    let wrong = temporary("named.lis");
+    let line = format!(
+        "convert {} {} --columns time,op,offset,size",
+        from.display(),
+        wrong.display()
+    );
+    let said = message_of(line.as_str(), 2);
+    assert!(
+        said.contains("not lis") && said.contains("named.pageops"),
+        "{said}"
+    );
+    assert!(!wrong.exists());
+}

@@ -9,8 +9,8 @@ use super::fields::{blank_separated, comma_separated, parse};
 use super::op::Op;
 use super::step::Step;
 use crate::formats::{
-    is_event, is_header, is_preamble, Blkparse, EventLine, Fio, Ftrace, Lackey, Perf, Style,
-    CLOUDPHYSICS_HEADER, ORACLE_RECORD,
+    is_event, is_header, is_preamble, layout, Blkparse, EventLine, Fio, Ftrace, Lackey, Layout,
+    Perf, Style, CLOUDPHYSICS_HEADER, ORACLE_RECORD,
 };
 use coldset_nearest::did_you_mean;
 
@@ -45,11 +45,21 @@ pub enum Format {
     Fio,
     /// Text of `blkparse`.
     Blkparse,
+    /// MSR Cambridge block requests, CSV.
+    Msr,
+    /// Alibaba block requests, CSV.
+    Alibaba,
+    /// Tencent block requests, CSV.
+    Tencent,
+    /// Twitter's cache commands, CSV.
+    Twitter,
+    /// Wikimedia's requests to its CDN, text.
+    Wikipedia,
 }
 
 impl Format {
     /// Every format, in the order of `coldset lab list --formats`.
-    pub const ALL: [Format; 14] = [
+    pub const ALL: [Format; 19] = [
         Format::PageOps,
         Format::OracleGeneral,
         Format::Arc,
@@ -64,6 +74,11 @@ impl Format {
         Format::Ftrace,
         Format::Fio,
         Format::Blkparse,
+        Format::Msr,
+        Format::Alibaba,
+        Format::Tencent,
+        Format::Twitter,
+        Format::Wikipedia,
     ];
 
     /// Name for options and messages.
@@ -83,6 +98,11 @@ impl Format {
             Format::Ftrace => "ftrace",
             Format::Fio => "fio",
             Format::Blkparse => "blkparse",
+            Format::Msr => "msr",
+            Format::Alibaba => "alibaba-block",
+            Format::Tencent => "tencent-block",
+            Format::Twitter => "twitter",
+            Format::Wikipedia => "wikipedia",
         }
     }
 
@@ -224,6 +244,16 @@ fn by_text(head: &[u8]) -> Option<Format> {
         _ if line == CLOUDPHYSICS_HEADER => return Some(Format::CloudPhysicsCsv),
         _ => {}
     }
+    if line.starts_with(b"relative_unix") {
+        return Some(Format::Wikipedia);
+    }
+    if let Some(layout) = layout(line) {
+        return Some(match layout {
+            Layout::Msr => Format::Msr,
+            Layout::Twitter => Format::Twitter,
+            Layout::Alibaba => Format::Alibaba,
+        });
+    }
     if comma_separated::<5>(line).is_some_and(|[version, time, op, size, lbn]| {
         parse(op, 16).is_some() && [version, time, size, lbn].into_iter().all(number)
     }) {
@@ -333,6 +363,19 @@ mod tests {
             (b"# made by me\n17,w\n", Format::Csv),
             (b"page\n17\n", Format::Csv),
             (b"page,op\n17,w\n", Format::Csv),
+            (
+                b"128166372003061629,hm,1,Read,383496192,32768,413\n",
+                Format::Msr,
+            ),
+            (
+                b"419,W,8792731648,16384,1577808144360767\n",
+                Format::Alibaba,
+            ),
+            (b"0,yDqF:3q:1AofbeF2,17,213,4,get,0\n", Format::Twitter),
+            (
+                b"relative_unix\thashed_path_query\timage_type\n",
+                Format::Wikipedia,
+            ),
             (b"==12== Lackey, an example\n", Format::Lackey),
             (b" S 1fff000758,8\n", Format::Lackey),
             (b"I  0401ab70,3\n", Format::Lackey),

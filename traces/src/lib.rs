@@ -34,7 +34,7 @@ mod trace;
 pub use about::{About, ObjectInfo};
 pub use error::TraceError;
 pub use format::Format;
-pub use formats::{PageOpsWriter, WritePacking};
+pub use formats::{write_oracle_general, PageOpsWriter, WritePacking};
 pub use op::{Op, OpKind, MAX_PAGES};
 pub use options::{Access, ObjectPages, PageIds, TraceOptions};
 pub use order::{NoOrder, Order, BEGINNING};

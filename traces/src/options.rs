@@ -43,7 +43,7 @@ pub struct TraceOptions {
     /// ARC only: blocks in one page: 1 for OLTP (a block is a database page), 8 for P3
     /// and P6 (512-byte blocks in 4 KiB pages).
     pub blocks_per_page: u32,
-    /// oracleGeneral only: pages of an object.
+    /// oracleGeneral and traces of keys: pages of an object.
     pub object_pages: ObjectPages,
     /// Page size as a power of two, in bytes, where the format holds bytes or sectors
     /// (address, lackey, CloudPhysics CSV, oracleGeneral split in pages, perf, ftrace, fio,
@@ -63,6 +63,9 @@ pub struct TraceOptions {
     /// Which events or actions are references, for the formats that have several (`perf`,
     /// `ftrace`, `blkparse`); empty for the usual ones. The format's file says what there is.
     pub events: Vec<String>,
+    /// csv only: what its columns hold, in their order: `page`, `offset` (bytes), `sector` (of 512 bytes), `size`
+    /// (bytes), `sectors`, `op`, `object`, `task`, `key`, `time` and `-` (both passed over). Empty: the format's own.
+    pub columns: Vec<String>,
     /// A bad line is an error in every format. Otherwise the formats that other text gets mixed
     /// into (`perf`, `ftrace`, `fio`, `blkparse`, `lackey`) count bad lines and leave them out.
     pub strict: bool,
@@ -85,6 +88,7 @@ impl Default for TraceOptions {
             collapse: false,
             merge_window: 0,
             events: Vec::new(),
+            columns: Vec::new(),
             strict: false,
             one_task: false,
             threads: false,

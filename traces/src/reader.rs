@@ -64,7 +64,11 @@ impl Reader {
             });
         }
         let guessed = format.is_none();
-        let guess = || Format::guess(source.name(), source.head());
+        let guess = || match options.columns.is_empty() {
+            true => Format::guess(source.name(), source.head()),
+            // Whatever it looks like, its columns have been named.
+            false => Some(Format::Csv),
+        };
         let Some(format) = format.or_else(guess) else {
             let name = source.name().to_string();
             return Err(if source.head().is_empty() {
@@ -220,7 +224,15 @@ fn decoder(
             });
         }
     }
+    if !options.columns.is_empty() && format != Format::Csv {
+        return Err(TraceError::Option {
+            option: "columns",
+            found: options.columns.join(","),
+            expected: "none: only csv has columns to name",
+        });
+    }
     let make = Make(source, options, shared);
+    let columns = |names: &str| Columns::named(names, options);
     let page_shift = options.page_shift;
     Ok(match format {
         Format::PageOps => make.of(PageOps::default()),
@@ -247,7 +259,13 @@ fn decoder(
         }
         Format::Address => make.of(Address { page_shift }),
         Format::Cache2k => make.of(Cache2k),
-        Format::Csv => make.of(Csv::default()),
+        Format::Csv if options.columns.is_empty() => make.of(Csv::default()),
+        Format::Csv => make.of(columns(&options.columns.join(","))?),
+        Format::Msr => make.of(columns(MSR)?),
+        Format::Alibaba => make.of(columns(ALIBABA)?),
+        Format::Tencent => make.of(columns(TENCENT)?),
+        Format::Twitter => make.of(columns(TWITTER)?),
+        Format::Wikipedia => make.of(columns(WIKIPEDIA)?),
         Format::Lackey => {
             let decode = Lackey {
                 page_shift,

@@ -67,6 +67,15 @@ pub struct TraceArgs {
     /// [default: all that can be; blkparse: Q]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub events: Vec<String>,
+    /// What the columns of a CSV hold, in their order: page, offset (bytes), sector (512 bytes), size (bytes),
+    /// sectors, op, object, task, key, time or - (both passed over); separated by commas, semicolons or blanks
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub columns: Vec<String>,
     /// All accesses by one task, and so one memcg: for traces of many short processes
     #[arg(long)]
     pub one_task: bool,

@@ -8,11 +8,33 @@ use crate::error::{Failure, Verdict};
 use crate::output::Outputs;
 use coldset_lab::report::human;
 use coldset_lab::runner::RunnerError;
-use coldset_lab::traces::{PageOpsWriter, WritePacking};
+use coldset_lab::traces::{write_oracle_general, Format, PageOpsWriter, WritePacking};
 use serde_json::json;
+use std::path::Path;
 
 /// Level of zstd: small files, at a speed that is still bearable.
 const LEVEL: i32 = 19;
+
+/// What a file of this name is to be.
+///
+/// # Errors
+/// The name of another format: what is in it would not be what its name says.
+fn format_of(output: &Path) -> Result<Format, Failure> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let plain = name.strip_suffix(".zst").unwrap_or(&name);
+    let plain = plain.strip_suffix(".bin").unwrap_or(plain);
+    let extension = plain.rsplit_once('.').map(|(_, e)| e.to_ascii_lowercase());
+    match extension.as_deref() {
+        None | Some("pageops") => Ok(Format::PageOps),
+        Some("oraclegeneral") => Ok(Format::OracleGeneral),
+        Some(other) => Err(Failure::Usage(format!(
+            "{}: convert writes pageops and oracleGeneral, not {other}; name the file {name}.pageops, .pageops.zst, \
+             .oracleGeneral or .oracleGeneral.zst",
+            output.display(),
+            name = plain.rsplit_once('.').map_or(plain, |(stem, _)| stem),
+        ))),
+    }
+}
 
 /// Runs the command.
 ///
@@ -23,6 +45,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
         threads: true,
         ..ReadAs::default()
     };
+    let format = format_of(&args.output)?;
     // The output may be the input: it is read to its end first.
     let (trace, reading) = load(&args.input, &args.reading, whole)?;
     let outputs = Outputs::open_json(args.json.as_deref())?;
@@ -33,6 +56,10 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
         WritePacking::Plain
     };
     let write = || {
+        if format == Format::OracleGeneral {
+            write_oracle_general(&args.output, packing, &trace.ops)?;
+            return Ok(trace.accesses);
+        }
         let mut writer = PageOpsWriter::create(&args.output, packing)?;
         for record in trace.file_records() {
             writer.push_record(record)?;

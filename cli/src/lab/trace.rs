@@ -32,6 +32,7 @@ fn reading(path: &Path, args: &TraceArgs, read_as: ReadAs) -> Result<Again, Runn
         threads: read_as.threads,
         blocks_per_page: args.blocks_per_page,
         events: args.events.clone(),
+        columns: args.columns.clone(),
         strict: args.strict,
         one_task: args.one_task,
         ..TraceOptions::default()

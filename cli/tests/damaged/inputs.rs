@@ -151,6 +151,41 @@ fn made() -> Vec<Input> {
             }),
         ),
         (
+            Format::Msr,
+            text(&|i, p| {
+                let op = ["Read", "Write"][i % 2];
+                format!(
+                    "128166372003061629,hm,{},{op},{},{},9\n",
+                    i % 3,
+                    p << 12,
+                    4096 << (i % 3)
+                )
+            }),
+        ),
+        (
+            Format::Alibaba,
+            text(&|i, p| {
+                format!(
+                    "7,{},{},{},{i}\n",
+                    ["R", "W"][i % 2],
+                    p << 12,
+                    4096 << (i % 3)
+                )
+            }),
+        ),
+        (
+            Format::Wikipedia,
+            text(&|i, p| format!("{i}\t-{p}\tjpeg\t{}\t1.5E-4\n", 900 + i % 9000)),
+        ),
+        (
+            Format::Tencent,
+            text(&|i, p| format!("1538323200,{},{},{},12\n", p * 8, 8 << (i % 3), i % 2)),
+        ),
+        (
+            Format::Twitter,
+            text(&|i, p| format!("{i},k{p},3,200,4,{},0\n", ["get", "set"][i % 2])),
+        ),
+        (
             Format::CloudPhysics,
             records(&|_, p| (p as u32).to_le_bytes().to_vec()),
         ),

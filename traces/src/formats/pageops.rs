@@ -10,10 +10,10 @@
 //! Version 2 has steps between the accesses, of the kinds of [`StepKind`]; its first record says so. Version 1 has no
 //! header.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
+use super::written::{WritePacking, Written};
 use crate::decode::{Decode, Framing, Request};
 use crate::error::TraceError;
 use crate::numbering::Id;
@@ -109,25 +109,10 @@ fn value([.., v0, v1, v2, v3]: [u8; Op::BYTES]) -> u32 {
     u32::from_le_bytes([v0, v1, v2, v3])
 }
 
-/// How a written trace is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WritePacking {
-    /// Plain text, uncompressed.
-    Plain,
-    /// Zstandard with a checksum, at this level (1 fast to 22 small).
-    Zstd(i32),
-}
-
-enum Out {
-    Plain(BufWriter<Box<dyn Write + Send>>),
-    Zstd(BufWriter<zstd::Encoder<'static, Box<dyn Write + Send>>>),
-}
-
 /// Writes `pageops`. Call [`PageOpsWriter::finish`] at the end: without it the file is
 /// not complete.
 pub struct PageOpsWriter {
-    name: String,
-    out: Out,
+    to: Written,
     written: u64,
 }
 
@@ -137,12 +122,10 @@ impl PageOpsWriter {
     /// # Errors
     /// [`TraceError::Write`] if the file cannot be created.
     pub fn create(path: &Path, packing: WritePacking) -> Result<PageOpsWriter, TraceError> {
-        let name = path.display().to_string();
-        let file = File::create(path).map_err(|source| TraceError::Write {
-            name: name.clone(),
-            source,
-        })?;
-        PageOpsWriter::new(name, Box::new(file), packing)
+        Ok(PageOpsWriter {
+            to: Written::create(path, packing)?,
+            written: 0,
+        })
     }
 
     /// Writes to any byte stream; `name` is for messages.
@@ -154,17 +137,8 @@ impl PageOpsWriter {
         out: Box<dyn Write + Send>,
         packing: WritePacking,
     ) -> Result<PageOpsWriter, TraceError> {
-        let name = name.into();
-        let out = match packing {
-            WritePacking::Plain => Out::Plain(BufWriter::new(out)),
-            WritePacking::Zstd(level) => match zstd_encoder(out, level) {
-                Ok(encoder) => Out::Zstd(BufWriter::new(encoder)),
-                Err(source) => return Err(TraceError::Write { name, source }),
-            },
-        };
         Ok(PageOpsWriter {
-            name,
-            out,
+            to: Written::new(name.into(), out, packing)?,
             written: 0,
         })
     }
@@ -174,7 +148,7 @@ impl PageOpsWriter {
     /// # Errors
     /// [`TraceError::Write`]: for instance the disk is full.
     pub fn push(&mut self, op: Op) -> Result<(), TraceError> {
-        self.write(op.to_bytes())?;
+        self.to.write(&op.to_bytes())?;
         self.written += 1;
         Ok(())
     }
@@ -184,7 +158,7 @@ impl PageOpsWriter {
     /// # Errors
     /// As [`PageOpsWriter::push`].
     pub fn push_step(&mut self, step: Step) -> Result<(), TraceError> {
-        self.write(step.to_bytes())
+        self.to.write(&step.to_bytes())
     }
 
     /// Appends one of [`Trace::file_records`](crate::Trace::file_records).
@@ -198,50 +172,12 @@ impl PageOpsWriter {
         }
     }
 
-    fn write(&mut self, bytes: [u8; Op::BYTES]) -> Result<(), TraceError> {
-        let result = match &mut self.out {
-            Out::Plain(out) => out.write_all(&bytes),
-            Out::Zstd(out) => out.write_all(&bytes),
-        };
-        result.map_err(|source| TraceError::Write {
-            name: self.name.clone(),
-            source,
-        })
-    }
-
     /// Completes the file; returns the number of references written.
     ///
     /// # Errors
     /// [`TraceError::Write`] as for [`PageOpsWriter::push`].
     pub fn finish(self) -> Result<u64, TraceError> {
-        let result = match self.out {
-            Out::Plain(mut out) => out.flush(),
-            Out::Zstd(out) => out
-                .into_inner()
-                .map_err(io::IntoInnerError::into_error)
-                .and_then(zstd::Encoder::finish)
-                .and_then(|mut inner| inner.flush()),
-        };
-        result.map_err(|source| TraceError::Write {
-            name: self.name,
-            source,
-        })?;
+        self.to.finish()?;
         Ok(self.written)
     }
-}
-
-fn zstd_encoder(
-    out: Box<dyn Write + Send>,
-    level: i32,
-) -> io::Result<zstd::Encoder<'static, Box<dyn Write + Send>>> {
-    let levels = zstd::compression_level_range();
-    if !levels.contains(&level) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("there is no zstd level {level}, only 1 to {}", levels.end()),
-        ));
-    }
-    let mut encoder = zstd::Encoder::new(out, level)?;
-    encoder.include_checksum(true)?;
-    Ok(encoder)
 }

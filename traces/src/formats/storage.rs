@@ -2,10 +2,13 @@
 //! forms), oracleGeneral. Each is a list of blocks, pages or keys without a process behind it.
 
 use std::collections::HashMap;
+use std::path::Path;
 
+use super::written::{WritePacking, Written};
 use crate::decode::{Decode, Framing, Request};
+use crate::error::TraceError;
 use crate::fields::{blank_separated, comma_separated, decimal, hex};
-use crate::op::OpKind;
+use crate::op::{Op, OpKind};
 use crate::options::ObjectPages;
 use crate::problem::Problem;
 
@@ -164,4 +167,34 @@ impl Decode for OracleGeneral {
         let first = object << 32;
         Ok(Some(Request::span(OpKind::Pread, first, first + pages - 1)))
     }
+}
+
+/// Writes references as `oracleGeneral`, which has room for neither kinds nor tasks: each is a request of one
+/// page. The time is the number of the request.
+///
+/// # Errors
+/// [`TraceError::Write`].
+pub fn write_oracle_general(
+    path: &Path,
+    packing: WritePacking,
+    ops: &[Op],
+) -> Result<(), TraceError> {
+    const NEVER: i64 = -1;
+    let id = |op: &Op| u64::from(op.object) << 32 | u64::from(op.page);
+    let mut upcoming = HashMap::new();
+    let mut next: Vec<i64> = ops
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(at, op)| upcoming.insert(id(op), at as i64).unwrap_or(NEVER))
+        .collect();
+    next.reverse();
+    let mut to = Written::create(path, packing)?;
+    for (at, (op, next)) in ops.iter().zip(next).enumerate() {
+        to.write(&(at as u64).min(u32::MAX.into()).to_le_bytes()[..4])?;
+        to.write(&id(op).to_le_bytes())?;
+        to.write(&4096u32.to_le_bytes())?;
+        to.write(&next.to_le_bytes())?;
+    }
+    to.finish()
 }

@@ -1,7 +1,7 @@
 //! What a sound file of each format becomes.
 
 use super::*;
-use OpKind::{AnonRead, AnonWrite, MappedRead, Pread, Pwrite};
+use OpKind::{AnonRead, AnonWrite, MappedRead, Pread, Pwrite, WholeWrite};
 
 #[test]
 fn arc_blocks_are_gathered_in_pages() {
@@ -198,4 +198,107 @@ fn csv_columns_by_header() {
     let text = b"time,Task,page,op\n0.5,3,17,w\n0.6,,18,\n";
     let trace = sound(text, Format::Csv, &keep());
     assert_eq!(trace.ops, [op(Pwrite, 0, 3, 17), op(Pread, 0, 0, 18)]);
+}
+
+/// Lines as the descriptions of the traces show them; what they come to by hand.
+#[test]
+fn published_layouts() {
+    let of = |text: &[u8], format| sound(text, format, &TraceOptions::default()).ops;
+    // 32 KiB from byte 383,498,240 on, which is 2,048 into a page: nine pages. Another disk has its own.
+    let msr = b"128166372003061629,hm,1,Read,383498240,32768,413\n\
+        128166372016382155,hm,0,Write,383502336,4096,100\n\
+        128166372026382245,hm,1,Write,383502336,8192,100\n";
+    let expected: Vec<Op> = (0..9)
+        .map(|page| op(Pread, 0, 0, page))
+        .chain([op(Pwrite, 0, 0, 9), op(Pwrite, 0, 0, 10)])
+        .chain([
+            op(Pwrite, 0, 0, 1),
+            op(WholeWrite, 0, 0, 2),
+            op(Pwrite, 0, 0, 3),
+        ])
+        .collect();
+    assert_eq!(of(msr, Format::Msr), expected);
+    let alibaba =
+        b"419,W,8792731648,16384,1577808144360767\n725,R,8792731648,4096,1577808144360767\n";
+    let expected: Vec<Op> = (0..4)
+        .map(|page| op(WholeWrite, 0, 0, page))
+        .chain([op(Pread, 0, 0, 4)])
+        .collect();
+    assert_eq!(of(alibaba, Format::Alibaba), expected);
+    // Sectors of 512 bytes: 16 of them are two pages.
+    let tencent = b"1538323200,12910952,16,0,1283\n1538323200,12910960,8,1,1283\n";
+    let expected = [
+        op(Pread, 0, 0, 0),
+        op(Pread, 0, 0, 1),
+        op(WholeWrite, 0, 0, 1),
+    ];
+    assert_eq!(of(tencent, Format::Tencent), expected);
+    let twitter = b"0,yDqF:3q:1AofbeF2,17,213,4,get,0\n0,q3:1AoFrD,17,27,4,set,600\n\
+        1,q3:1AoFrD,17,0,4,delete,0\n2,yDqF:3q:1AofbeF2,17,213,9,gets,0\n";
+    let expected = [
+        op(Pread, 0, 0, 0),
+        op(WholeWrite, 0, 0, 1),
+        op(Pread, 0, 0, 0),
+    ];
+    assert_eq!(of(twitter, Format::Twitter), expected);
+    let wikipedia = b"relative_unix\thashed_path_query\timage_type\tresponse_size\ttime_firstbyte\n\
+        0\t833946053\tjpeg\t9665\t1.85E-4\n0\t-1679404160\tjpeg\t17635\t2.09E-4\n0\t833946053\tjpeg\t9665\t1E-4\n";
+    assert_eq!(of(wikipedia, Format::Wikipedia), ops(Pread, &[0, 1, 0]));
+    let split = TraceOptions {
+        object_pages: ObjectPages::Split,
+        ..TraceOptions::default()
+    };
+    let pages = [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2];
+    assert_eq!(
+        sound(wikipedia, Format::Wikipedia, &split).ops,
+        ops(Pread, &pages)
+    );
+}
+
+#[test]
+fn columns_are_named_by_the_user() {
+    let of = |columns: &str, text: &[u8]| {
+        let options = TraceOptions {
+            columns: columns.split(',').map(str::to_owned).collect(),
+            ..TraceOptions::default()
+        };
+        let source = Source::from_reader("t", std::io::Cursor::new(text.to_vec()), None);
+        let reader = Reader::from_source(source.expect("bytes"), None, &options);
+        reader
+            .and_then(|reader| Trace::read(reader, |_, _| {}))
+            .map(|trace| trace.ops)
+    };
+    let expected = [op(Pread, 0, 0, 0), op(Pread, 0, 0, 1), op(Pwrite, 0, 1, 1)];
+    for (columns, text) in [
+        (
+            "time,op,offset,size,task",
+            &b"t,op,at,len,pid\n0.1,Read,4000,200,77\n0.2,Write,4096,1,78\n"[..],
+        ),
+        ("task,-,op,size,offset", b"77;x;r;200;4000\n78;x;w;1;4096\n"),
+        (
+            "op,offset,size,task",
+            b"r  4000   200 77\n# a comment\nw 4096 1 78",
+        ),
+        ("op,sector,sectors,task", b"0\t0\t16\t5\n1\t9\t1\t6\n"),
+    ] {
+        assert_eq!(of(columns, text).expect("sound"), expected, "{columns}");
+    }
+    let of_objects = of("object,page,op", b"a,7,r\nb,7,r\na,7,w\n").expect("sound");
+    assert_eq!(
+        of_objects,
+        [op(Pread, 0, 0, 0), op(Pread, 0, 0, 1), op(Pwrite, 0, 0, 0)]
+    );
+    for (columns, text, said) in [
+        ("time,ofset", &b"1,2\n"[..], "offset"),
+        ("time,size", b"1,2\n", "one of page, offset"),
+        ("page,size", b"1,2\n", "neither with page"),
+        ("page,offset", b"1,2\n", "one of page, offset"),
+        ("op,op,page", b"1,2\n", "op twice"),
+        ("page,op", b"1,r\n2,x\n", "line 2: found `x`"),
+        ("offset,size", b"1,1\n5\n", "line 2: found `5`"),
+        ("offset,size", b"1,1\n18446744073709551615,2\n", "line 2"),
+    ] {
+        let error = of(columns, text).expect_err(columns).to_string();
+        assert!(error.contains(said), "{columns}: {error}");
+    }
 }

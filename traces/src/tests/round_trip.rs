@@ -124,3 +124,40 @@ proptest! {
         }
     }
 }
+
+/// Records as libCacheSim's documentation has them: time, object, size, number of the next request.
+#[test]
+fn oracle_general_is_written_as_it_is_read() {
+    let folder = Folder::new();
+    let ops = some_ops();
+    for (name, packing) in [
+        ("a.oracleGeneral", WritePacking::Plain),
+        ("b.oracleGeneral.zst", WritePacking::Zstd(3)),
+    ] {
+        let path = folder.0.join(name);
+        write_oracle_general(&path, packing, &ops).expect("written");
+        let back = load(&path, None, &TraceOptions::default()).expect("sound");
+        let dense = Trace::from_ops(back.ops.clone());
+        assert_eq!(dense.accesses, ops.len() as u64);
+        // Pages are numbered anew, and tasks are gone: who is the same page as who stays.
+        let same = |ops: &[Op]| {
+            let mut last = std::collections::HashMap::new();
+            let pages = ops.iter().map(|op| op.page).enumerate();
+            pages
+                .map(|(at, page)| last.insert(page, at))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(same(&back.ops), same(&ops));
+    }
+    let bytes = fs::read(folder.0.join("a.oracleGeneral")).expect("written");
+    let of = |at: usize| &bytes[at * 24..][..24];
+    let next = |at: usize| i64::from_le_bytes(of(at)[16..].try_into().expect("8 bytes"));
+    for at in 0..ops.len() {
+        assert_eq!(of(at)[..4], (at as u32).to_le_bytes());
+        let later = ops[at + 1..].iter().position(|op| op.page == ops[at].page);
+        let later = later.map_or(-1, |n| (at + 1 + n) as i64);
+        if at % 97 == 0 {
+            assert_eq!(next(at), later, "{at}");
+        }
+    }
+}
