@@ -38,8 +38,9 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	# The Python package is built while tests run, which leave a CPU idle now and then.
 	@log=$${CARGO_TARGET_DIR:-target}/test-python.log; \
 	  scripts/test-python --install-only >$$log 2>&1 & python=$$!; \
-	  $(CARGO) test --workspace --features coldset-pager/remote-tests,coldset-pager/plants || \
-	    { kill $$python 2>/dev/null; exit 1; }; \
+	  timeout --foreground 2400 $(CARGO) test --workspace --features coldset-pager/remote-tests,coldset-pager/plants || \
+	    { [ $$? -ne 124 ] || echo "a test hangs: the last one above that says how long it has been running" >&2; \
+	      kill $$python 2>/dev/null; exit 1; }; \
 	  wait $$python || { cat $$log; exit 1; }
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
 	scripts/check-libcachesim

@@ -113,7 +113,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         arguments,
     };
     // The trace is in memory once packed and once not.
-    let trace_mib = (trace.ops.len() as u64 * 16) >> 20;
+    let trace_mib = (trace.ops().len() as u64 * 16) >> 20;
     let least = GUEST_MIB + mib(memory) + zram_mib + inside + trace_mib;
     let machine = Machine {
         cpus: args.cpus,
@@ -335,7 +335,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let table = &beside.table;
     let heading = format!(
         "{} accesses; memory {}; guests in QEMU ({})",
-        human(trace.ops.len() as f64),
+        human(trace.ops().len() as f64),
         show_pages(table.memory.pages),
         acceleration(args.guest.virtual_time),
     );

@@ -83,7 +83,7 @@ fn column(trace: &Trace, runs: &[Played]) -> (String, IndexMap<String, CounterSu
         ci95: None,
         per_seed: vec![value; runs.len()],
     };
-    let accesses = trace.ops.len() as u64;
+    let accesses = trace.ops().len() as u64;
     counters.insert("accesses".into(), whole(Number::Int(accesses)));
     if let Some(misses) = counters.get("misses") {
         let ratio = misses.mean.as_f64() / accesses as f64;
@@ -107,7 +107,7 @@ fn setting(args: &PlayArgs, m: &Measured) -> Result<Setting, Failure> {
         setting.leave_out("huge pages of anonymous memory");
     }
     match &machine.device {
-        Some((_, kib)) if *kib > 0 && !machine.quiet_faults && m.trace.ops.iter().any(mapped) => {
+        Some((_, kib)) if *kib > 0 && !machine.quiet_faults && m.trace.ops().iter().any(mapped) => {
             setting.leave_out(format!("{kib} KiB read round a fault"));
         }
         _ => {}
@@ -140,7 +140,7 @@ fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value) -> Strin
         out,
         "{}: {} accesses; memory {}; {} run{}\n{}\n",
         args.trace.display(),
-        human(trace.ops.len() as f64),
+        human(trace.ops().len() as f64),
         show_pages(table.memory.pages),
         runs.len(),
         if runs.len() == 1 { "" } else { "s" },
@@ -297,7 +297,10 @@ fn page(args: &PlayArgs, m: &Measured, beside: &mut Beside, played: &Value) -> S
 
 fn heading(trace: &Trace, runs: usize) -> String {
     let s = if runs == 1 { "" } else { "s" };
-    format!("{} accesses, {runs} run{s}.", human(trace.ops.len() as f64))
+    format!(
+        "{} accesses, {runs} run{s}.",
+        human(trace.ops().len() as f64)
+    )
 }
 
 /// Runs the command.

@@ -5,6 +5,7 @@ use crate::plan::Cast;
 use crate::worker::Line;
 use coldset_traces::{Order, Record, StepKind, BEGINNING};
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -83,25 +84,26 @@ impl Feeder<'_> {
         len
     }
 
-    /// Has them done. `reached` is told how many more have been, `points` times, and when a part of the work begins.
+    /// Has them done, and counts them in `all`, which other feeders count theirs in. `reached` is told how many that is,
+    /// `points` times, and when a part of the work begins.
     ///
     /// # Errors
     /// A seat whose worker answers no more.
     fn feed(
         &mut self,
         cast: &Cast,
-        points: usize,
+        (all, points): (&AtomicU64, usize),
         reached: impl Fn(u64, Option<u32>),
     ) -> Result<(), usize> {
         if let (Some(runner), Some(&first)) = (&self.runner, self.places.first()) {
             runner.begin(first);
         }
-        let (mut begun, mut done) = (0, 0);
+        let mut begun = 0;
         for stretch in stretches(&self.work, points) {
             let mut rest = stretch;
             while let Some(first) = rest.first() {
                 if let Some(phase) = phase(first) {
-                    reached(std::mem::take(&mut done), Some(phase));
+                    reached(all.load(SeqCst), Some(phase));
                 }
                 let seat = cast.seat(first);
                 let most = self.run_at(begun, rest, cast);
@@ -111,7 +113,7 @@ impl Feeder<'_> {
                 let (run, after) = rest.split_at(len);
                 self.lines[seat - self.first].run(run).map_err(|_| seat)?;
                 let more = accesses(run);
-                done += more;
+                all.fetch_add(more, SeqCst);
                 if let Some(runner) = &self.runner {
                     runner.did(more);
                 }
@@ -121,13 +123,13 @@ impl Feeder<'_> {
             for (seat, line) in (self.first..).zip(self.lines.iter_mut()) {
                 line.report().map_err(|_| seat)?;
             }
-            reached(std::mem::take(&mut done), None);
+            reached(all.load(SeqCst), None);
         }
         Ok(())
     }
 }
 
-/// Has all accesses done. `reached`: so many more have been; it is called `points` times in each feeder's course, and when
+/// Has all accesses done. `reached`: so many have been; it is called `points` times in each feeder's course, and when
 /// a part of the work begins.
 /// `end` ends the workers but that of one seat, which ends by itself; whoever waits for their answers
 /// is freed by it.
@@ -152,14 +154,14 @@ pub(crate) fn conduct(
             feeders
         }
     };
-    let reached = &reached;
+    let (all, reached) = (&AtomicU64::new(0), &reached);
     let mut stop = Ok(());
     thread::scope(|scope| {
         let (tell, ends) = channel();
         for mut feeder in feeders {
             let tell = tell.clone();
             scope.spawn(move || {
-                let fed = feeder.feed(cast, points, reached);
+                let fed = feeder.feed(cast, (all, points), reached);
                 // The other side is there until all have ended.
                 let _ = tell.send(fed);
             });
@@ -364,8 +366,8 @@ mod tests {
             let log = Log::default();
             let mut lines = crew(&cast, &log, |_| Duration::ZERO);
             let (begun, done) = (Mutex::new(Vec::new()), AtomicU64::new(0));
-            let reach = |accesses, phase: Option<u32>| {
-                let all = done.fetch_add(accesses, SeqCst) + accesses;
+            let reach = |all, phase: Option<u32>| {
+                done.store(all, SeqCst);
                 assert_eq!(log.lock().unwrap().len() as u64, all);
                 begun.lock().unwrap().extend(phase.map(|n| (n, all)));
             };
@@ -387,8 +389,8 @@ mod tests {
         let slow = |seat| Duration::from_micros(if seat == 0 { 200 } else { 0 });
         let mut lines = crew(&cast, &log, slow);
         let (reached, seen) = (AtomicU64::new(0), log.clone());
-        let reach = |accesses, _| {
-            let all = reached.fetch_add(accesses, SeqCst) + accesses;
+        let reach = |all, _| {
+            reached.store(all, SeqCst);
             // Nobody is ahead when the counters are read.
             assert_eq!(seen.lock().unwrap().len() as u64, all);
         };
@@ -398,12 +400,12 @@ mod tests {
         assert_eq!(done, Ok(()));
         let log = log.lock().unwrap();
         let ops: Vec<Op> = log.iter().map(|l| l.1).collect();
-        assert!(ops == trace.ops, "the order is another");
+        assert!(ops == trace.ops(), "the order is another");
         assert!(log
             .iter()
             .all(|&(seat, op)| seat == cast.seat(&Record::Access(op))));
         let all = Answer::of(lines.iter().map(Line::last_report));
-        assert_eq!(all.done, trace.ops.len() as u64);
+        assert_eq!(all.done, trace.ops().len() as u64);
         assert_eq!(reached.into_inner(), all.done);
     }
 
@@ -445,8 +447,8 @@ mod tests {
         let work: Vec<Record> = trace.records().collect();
         let what = (work.as_slice(), &cast, Order::PerTask);
         let reached = AtomicU64::new(0);
-        let reach = |n, _| {
-            reached.fetch_add(n, SeqCst);
+        let reach = |all, _| {
+            reached.fetch_max(all, SeqCst);
         };
         let done = conduct(what, &mut lines, 10, reach, |_| {}, || true);
         assert_eq!((done, reached.into_inner()), (Ok(()), 40_000));
@@ -458,7 +460,7 @@ mod tests {
             let did = log.iter().filter(|l| l.0 == usize::from(task)).map(|l| l.1);
             let (did, wanted) = (
                 own(&mut did.into_iter()),
-                own(&mut trace.ops.iter().copied()),
+                own(&mut trace.ops().iter().copied()),
             );
             assert!(did == wanted, "task {task}: the order is another");
         }

@@ -95,7 +95,7 @@ impl Drop for Files {
 /// The pages of each file that the trace uses.
 fn used(trace: &Trace) -> Vec<BTreeSet<u32>> {
     let mut used = vec![BTreeSet::new(); trace.objects.len()];
-    for op in trace.ops.iter().filter(|op| !op.kind.is_anon()) {
+    for op in trace.ops().iter().filter(|op| !op.kind.is_anon()) {
         used[usize::from(op.object)].insert(op.page);
     }
     used

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(seats, [1, 0, 1, 2]);
         let one = Cast::of(&trace, &plan(Tasks::One, Order::Strict, &[])).unwrap();
         assert_eq!(
-            (one.tasks(), one.seat(&Record::Access(trace.ops[3]))),
+            (one.tasks(), one.seat(&Record::Access(trace.ops()[3]))),
             (&[None][..], 0)
         );
     }
@@ -216,7 +216,7 @@ mod tests {
         let all: Vec<usize> = (0..4).map(|seat| apart.worker(seat)).collect();
         assert_eq!(all, [0, 1, 2, 2]);
         let seats: Vec<usize> = trace
-            .ops
+            .ops()
             .iter()
             .map(|&op| apart.seat(&Record::Access(op)))
             .collect();

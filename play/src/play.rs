@@ -103,9 +103,10 @@ struct Watch<'a, P> {
 }
 
 impl<P: FnMut()> Watch<'_, P> {
-    /// So many more accesses have been done, and a part of the work may begin.
+    /// So many accesses have been done, and a part of the work may begin.
     fn reached(&mut self, accesses: u64, phase: Option<u32>) {
-        self.done += accesses;
+        // Another feeder may have been later to count, and sooner here.
+        self.done = self.done.max(accesses);
         if phase.is_some() {
             return self.point(self.done, phase);
         }
@@ -191,7 +192,7 @@ impl<'a> Stage<'a> {
             pids,
             before: before.clone(),
             started: Instant::now(),
-            course: (self.trace.ops.len() as u64, points as u64),
+            course: (self.trace.ops().len() as u64, points as u64),
             done: 0,
             now: before.clone(),
             points: Vec::new(),

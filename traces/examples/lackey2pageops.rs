@@ -29,7 +29,7 @@ fn convert(output: &Path) -> Result<Trace, TraceError> {
     let reader = Reader::from_source(source, Some(Format::Lackey), &options)?;
     let trace = Trace::read(reader, |_, _| {})?;
     let mut writer = PageOpsWriter::create(output, WritePacking::Zstd(LEVEL))?;
-    for &op in &trace.ops {
+    for &op in trace.ops() {
         writer.push(op)?;
     }
     writer.finish()?;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Ok(trace) => {
             println!(
                 "references {} pages {} stores {}",
-                trace.ops.len(),
+                trace.ops().len(),
                 trace.unique_pages,
                 trace.writes
             );

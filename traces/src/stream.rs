@@ -31,7 +31,7 @@ impl Playable for Trace {
     }
 
     fn window(&self) -> Result<Window<'_>, TraceError> {
-        Ok(Window(Kind::Held(&self.ops)))
+        Ok(Window(Kind::Held(self.ops())))
     }
 
     fn held(&self) -> Option<&Trace> {

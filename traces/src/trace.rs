@@ -1,6 +1,6 @@
 //! A whole trace in memory.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::path::Path;
 
 use super::about::{About, Totals};
@@ -14,8 +14,8 @@ use super::step::{Event, Record, Step, StepKind};
 /// A trace that is held in memory: its references, and what is known of it as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The references in order; at least one.
-    pub ops: Vec<Op>,
+    /// As many as `about` says.
+    ops: Vec<Op>,
     about: About,
 }
 
@@ -24,12 +24,6 @@ impl Deref for Trace {
 
     fn deref(&self) -> &About {
         &self.about
-    }
-}
-
-impl DerefMut for Trace {
-    fn deref_mut(&mut self) -> &mut About {
-        &mut self.about
     }
 }
 
@@ -97,6 +91,25 @@ impl Trace {
     /// Of these references, about which this is known.
     pub(super) fn of(ops: Vec<Op>, about: About) -> Trace {
         Trace { ops, about }
+    }
+
+    /// The references in order; at least one in a trace that was read.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// The references alone.
+    pub fn into_ops(self) -> Vec<Op> {
+        self.ops
+    }
+
+    /// Its first references, as a program does them that has come so far. What it is going to need is still that of
+    /// the whole trace: objects and their sizes, tasks, and the steps at their places.
+    #[must_use]
+    pub fn up_to(mut self, accesses: usize) -> Trace {
+        self.ops.truncate(accesses);
+        self.about.accesses = self.ops.len() as u64;
+        self
     }
 
     /// What it has, in order.
@@ -169,6 +182,24 @@ mod tests {
     use super::*;
     use crate::about::ObjectInfo;
     use crate::op::OpKind;
+
+    #[test]
+    fn a_trace_up_to_a_place_ends_there_wherever_it_is_asked() {
+        use crate::Playable;
+        let op = |page| Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task: 0,
+            page,
+        };
+        for (wanted, left) in [(0, 0), (7, 7), (10, 10), (11, 10)] {
+            let part = Trace::from_ops((0..10).map(op).collect()).up_to(wanted);
+            let ends = (part.ops().len(), part.window().unwrap().end());
+            assert_eq!(ends, (left, left));
+            assert_eq!((part.accesses, part.records().count()), (left as u64, left));
+            assert_eq!(part.objects[0].pages, 10, "what the whole needs");
+        }
+    }
 
     #[test]
     fn totals_cover_objects_tasks_and_writes() {

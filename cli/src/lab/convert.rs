@@ -57,7 +57,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     };
     let write = || {
         if format == Format::OracleGeneral {
-            write_oracle_general(&args.output, packing, &trace.ops)?;
+            write_oracle_general(&args.output, packing, trace.ops())?;
             return Ok(trace.accesses);
         }
         let mut writer = PageOpsWriter::create(&args.output, packing)?;

@@ -44,13 +44,13 @@ pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
     let (mut trace, _) = load(&args.trace, &args.reading, ReadAs::default())?;
     if let Some(at) = args.at {
-        let all = trace.ops.len();
+        let all = trace.ops().len();
         if at > all as u64 {
             return Err(Failure::Usage(format!(
                 "--at {at} is beyond the end; the trace has {all} accesses"
             )));
         }
-        trace.ops.truncate(at as usize);
+        trace = trace.up_to(at as usize);
     }
     let age = std::iter::repeat_n(Command::Age, args.age.into());
     let evict = args.evict.iter();

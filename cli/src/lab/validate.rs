@@ -394,7 +394,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
         let mut out = format!(
             "{}: {} accesses; memory {}; {} run{} a kernel\n",
             args.trace.display(),
-            human(trace.ops.len() as f64),
+            human(trace.ops().len() as f64),
             show_pages(memory.pages_of(trace.unique_pages)),
             guest.repeat,
             if guest.repeat == 1 { "" } else { "s" },

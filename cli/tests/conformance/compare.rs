@@ -61,7 +61,7 @@ fn sample() -> Vec<u32> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/sqlite.pageops.zst");
     let trace = traces::load(path, None, &TraceOptions::default()).unwrap();
     assert_eq!(trace.objects.len(), 1, "one region");
-    trace.ops.iter().map(|op| op.page).collect()
+    trace.ops().iter().map(|op| op.page).collect()
 }
 
 struct Ran {

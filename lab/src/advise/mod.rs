@@ -371,7 +371,7 @@ pub fn advise(
     };
     let curves = tables[0].curves.clone();
     Ok(Advice {
-        accesses: trace.ops.len() as u64,
+        accesses: trace.ops().len() as u64,
         unique_pages: trace.unique_pages,
         today_pages: sizes[0],
         knee_pages: curves.first().and_then(|lru| knee(&lru.points)),

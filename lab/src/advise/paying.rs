@@ -22,7 +22,7 @@ pub fn paying(trace: &Trace, much: u64, little: u64) -> Vec<(&'static str, Vec<R
     for (pages, much) in [(much, true), (little, false)] {
         let frames = u32::try_from(pages).unwrap_or(u32::MAX);
         lru_misses(&sequence, frames, |position| {
-            let op = trace.ops[position];
+            let op = trace.ops()[position];
             let add = |(before, after): &mut (u64, u64)| match much {
                 true => *before += 1,
                 false => *after += 1,

@@ -18,13 +18,13 @@ pub fn heat(trace: &Trace) -> Chart {
         starts.push(pages);
         pages += u64::from(object.pages);
     }
-    let accesses = trace.ops.len();
+    let accesses = trace.ops().len();
     let (columns, rows) = (
         COLUMNS.min(accesses.max(1)),
         ROWS.min(pages.max(1) as usize),
     );
     let mut counts = vec![0u64; columns * rows];
-    for (at, op) in trace.ops.iter().enumerate() {
+    for (at, op) in trace.ops().iter().enumerate() {
         let page = starts[usize::from(op.object)] + u64::from(op.page);
         let row = (u128::from(page) * rows as u128 / u128::from(pages)) as usize;
         counts[(at * columns / accesses) * rows + row] += 1;

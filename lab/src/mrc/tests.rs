@@ -71,7 +71,7 @@ fn what_fits_reads_once_and_replays_need_room() {
     let sizes = [Size::Pages(100), Size::Percent(110.0)];
     let policies = [&LISTS[..], &["classic", "v5", "opt"]].concat();
     // The trace is of anonymous memory: what fits is never read.
-    let as_reads = reads(sqlite.ops.iter().map(|op| op.page));
+    let as_reads = reads(sqlite.ops().iter().map(|op| op.page));
     for (trace, least) in [(&sqlite, 0), (&as_reads, sqlite.unique_pages)] {
         let all = run(trace, &plan(&policies, &sizes, None));
         for curve in &all.curves {
@@ -136,7 +136,7 @@ fn threads_do_not_matter() {
 #[test]
 fn exact_ratios_are_within_the_errors_of_samples() {
     let trace = sqlite();
-    let trace = reads(trace.ops.iter().map(|op| op.page));
+    let trace = reads(trace.ops().iter().map(|op| op.page));
     let policies = [&LISTS[..], &["opt"]].concat();
     let sizes: Vec<Size> = [5.0, 10.0, 20.0, 35.0, 60.0, 100.0]
         .map(Size::Percent)

@@ -625,15 +625,15 @@ mod tests {
 
     #[test]
     fn without_swap_anonymous_pages_take_frames_from_the_bounds() {
-        let mut trace = circle(OpKind::Pread, 400, 3);
+        let trace = circle(OpKind::Pread, 400, 3);
         let anon = |page| Op {
             kind: OpKind::AnonWrite,
             object: 1,
             task: 0,
             page,
         };
-        trace.ops.extend((0..100).chain(0..100).map(anon));
-        let trace = Trace::from_ops(trace.ops);
+        let then = (0..100).chain(0..100).map(anon);
+        let trace = Trace::from_ops(trace.ops().iter().copied().chain(then).collect());
         let p = ReplayPlan {
             swap: Some(SwapSpec::None),
             own_pages: 3,

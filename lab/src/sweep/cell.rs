@@ -73,7 +73,7 @@ pub struct Cell {
 /// Hash of the references of a trace, whatever file they come from.
 pub(super) fn content(trace: &Trace) -> String {
     let mut hash = Sha256::new();
-    for chunk in trace.ops.chunks(1 << 12) {
+    for chunk in trace.ops().chunks(1 << 12) {
         let bytes: Vec<u8> = chunk.iter().flat_map(|op| op.to_bytes()).collect();
         hash.update(&bytes);
     }

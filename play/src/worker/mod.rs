@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn bytes(trace: &Trace) -> Vec<u8> {
-        let mut bytes: Vec<u8> = trace.ops.iter().flat_map(|op| op.to_bytes()).collect();
+        let mut bytes: Vec<u8> = trace.ops().iter().flat_map(|op| op.to_bytes()).collect();
         bytes.splice(800..800, Control::Sync.to_bytes());
         bytes.extend(Control::Report.to_bytes());
         bytes

@@ -213,7 +213,7 @@ pub fn lab_replay(
         let lead = format!(
             "{} accesses to {}, {} writes. Replayed on Coldset's simulated machine; the first variant is \
              \u{201c}before\u{201d}, the last one \u{201c}after\u{201d}.",
-            human(trace.ops.len() as f64),
+            human(trace.ops().len() as f64),
             show_pages(trace.unique_pages),
             human(trace.writes as f64),
         );

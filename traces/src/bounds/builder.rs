@@ -58,9 +58,9 @@ impl<'a> Builder<'a> {
 
     fn run(mut self) -> Result<Self, TooLong> {
         let trace = self.trace;
-        self.sequence.reserve(trace.ops.len());
+        self.sequence.reserve(trace.ops().len());
         let mut events = trace.events.iter().peekable();
-        for (at, op) in trace.ops.iter().enumerate() {
+        for (at, op) in trace.ops().iter().enumerate() {
             while let Some(event) = events.next_if(|e| e.at <= at as u64) {
                 self.step(event.step);
             }
@@ -162,7 +162,7 @@ impl Numbers {
             starts.push(entries as usize);
             entries += u64::from(object.pages);
         }
-        if entries > ENTRIES + ENTRIES_EACH * trace.ops.len() as u64 {
+        if entries > ENTRIES + ENTRIES_EACH * trace.ops().len() as u64 {
             return Numbers::Map(HashMap::default());
         }
         Numbers::Table {

@@ -25,9 +25,9 @@ fn whole(content: &[u8], options: &TraceOptions) -> Outcome {
     let tally = reader.tally();
     let trace = Trace::read(reader, |_, _| {}).map_err(|error| error.to_string())?;
     if trace.events.is_empty() {
-        assert_eq!(trace, Trace::from_ops(trace.ops.clone()));
+        assert_eq!(trace, Trace::from_ops(trace.ops().to_vec()));
     }
-    Ok((trace.ops.clone(), trace.events.clone(), tally.get()))
+    Ok((trace.ops().to_vec(), trace.events.clone(), tally.get()))
 }
 
 fn zstd(content: &[u8]) -> Vec<u8> {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use OpKind::{AnonRead, AnonWrite, MappedRead, Pread, Pwrite, WholeWrite};
 
 fn of(text: &str, format: Format, options: &TraceOptions) -> Vec<Op> {
-    sound(text.as_bytes(), format, options).ops
+    sound(text.as_bytes(), format, options).into_ops()
 }
 
 fn chosen(events: &[&str]) -> TraceOptions {

@@ -13,13 +13,13 @@ fn arc_blocks_are_gathered_in_pages() {
     let trace = sound(text, Format::Arc, &options);
     // Blocks 230027..=230034 lie in two pages, 1842745..=1842808 in nine.
     let pages: Vec<u32> = (28753..=28754).chain(230343..=230351).collect();
-    assert_eq!(trace.ops, ops(Pread, &pages));
+    assert_eq!(trace.ops(), ops(Pread, &pages));
     let native = sound(
         b"1 1 0 0\n9 2 0 1\n1 1 0 2",
         Format::Arc,
         &TraceOptions::default(),
     );
-    assert_eq!(native.ops, ops(Pread, &[0, 1, 2, 0]));
+    assert_eq!(native.ops(), ops(Pread, &[0, 1, 2, 0]));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn lirs_skips_stars_and_empty_lines() {
         Format::Lirs,
         &TraceOptions::default(),
     );
-    assert_eq!(trace.ops, ops(Pread, &[0, 1, 0]));
+    assert_eq!(trace.ops(), ops(Pread, &[0, 1, 0]));
     assert_eq!((trace.unique_pages, trace.writes, trace.tasks), (2, 0, 1));
     assert_eq!(
         trace.objects,
@@ -48,14 +48,14 @@ fn reads_become_mapped_on_request_and_writes_do_not() {
         ..TraceOptions::default()
     };
     assert_eq!(
-        sound(b"5\n", Format::Lirs, &options).ops,
+        sound(b"5\n", Format::Lirs, &options).into_ops(),
         ops(MappedRead, &[0])
     );
     let csv = sound(b"5,r\n6,w\n", Format::Csv, &options);
-    assert_eq!(csv.ops, [op(MappedRead, 0, 0, 0), op(Pwrite, 0, 0, 1)]);
+    assert_eq!(csv.ops(), [op(MappedRead, 0, 0, 0), op(Pwrite, 0, 0, 1)]);
     let pageops = op(Pread, 0, 0, 3).to_bytes();
     assert_eq!(
-        sound(&pageops, Format::PageOps, &options).ops,
+        sound(&pageops, Format::PageOps, &options).into_ops(),
         ops(Pread, &[3])
     );
 }
@@ -64,7 +64,7 @@ fn reads_become_mapped_on_request_and_writes_do_not() {
 fn cloudphysics_blocks_are_little_endian() {
     let bytes = [0xca, 0xce, 0x0d, 0, 1, 0, 0, 0];
     assert_eq!(
-        sound(&bytes, Format::CloudPhysics, &keep()).ops,
+        sound(&bytes, Format::CloudPhysics, &keep()).into_ops(),
         ops(Pread, &[0x0d_ceca, 1])
     );
 }
@@ -73,9 +73,9 @@ fn cloudphysics_blocks_are_little_endian() {
 fn cache2k_keys_are_big_endian_and_may_be_negative() {
     let bytes = [0, 0, 1, 2, 0xff, 0xff, 0xff, 0xff, 0, 0, 1, 2];
     let trace = sound(&bytes, Format::Cache2k, &TraceOptions::default());
-    assert_eq!(trace.ops, ops(Pread, &[0, 1, 0]));
+    assert_eq!(trace.ops(), ops(Pread, &[0, 1, 0]));
     assert_eq!(
-        sound(&bytes[..4], Format::Cache2k, &keep()).ops,
+        sound(&bytes[..4], Format::Cache2k, &keep()).into_ops(),
         ops(Pread, &[0x102])
     );
 }
@@ -86,7 +86,10 @@ fn cloudphysics_requests_touch_every_page_they_overlap() {
         b"version,time,op,size,lbn\n1,5633898,2a,512,17\n1,5633898,28,8192,15\n1,5633899,28,0,99\n";
     let trace = sound(text, Format::CloudPhysicsCsv, &keep());
     let expected = [(Pwrite, 2), (Pread, 1), (Pread, 2), (Pread, 3)];
-    assert_eq!(trace.ops, expected.map(|(kind, page)| op(kind, 0, 0, page)));
+    assert_eq!(
+        trace.ops(),
+        expected.map(|(kind, page)| op(kind, 0, 0, page))
+    );
     assert_eq!(trace.writes, 1);
 }
 
@@ -95,7 +98,10 @@ fn stores_and_loads_by_address_are_anonymous() {
     let text = b"s 0x1fffff50 1\nl 0x1fffe638 0\nl 0x1fffff58 12\n";
     let trace = sound(text, Format::Address, &TraceOptions::default());
     let expected = [(AnonWrite, 0), (AnonRead, 1), (AnonRead, 0)];
-    assert_eq!(trace.ops, expected.map(|(kind, page)| op(kind, 0, 0, page)));
+    assert_eq!(
+        trace.ops(),
+        expected.map(|(kind, page)| op(kind, 0, 0, page))
+    );
     assert_eq!(
         trace.objects,
         [ObjectInfo {
@@ -116,14 +122,14 @@ fn lackey_references_may_cross_a_page() {
         op(AnonRead, 0, 0, 1),
         op(AnonWrite, 0, 0, 2),
     ];
-    assert_eq!(trace.ops, expected);
+    assert_eq!(trace.ops(), expected);
     let with_fetches = TraceOptions {
         instructions: true,
         ..TraceOptions::default()
     };
     let trace = sound(text, Format::Lackey, &with_fetches);
-    assert_eq!(trace.ops[0], op(MappedRead, 1, 0, 0));
-    assert_eq!(trace.ops[1..], expected);
+    assert_eq!(trace.ops()[0], op(MappedRead, 1, 0, 0));
+    assert_eq!(trace.ops()[1..], expected);
     assert_eq!(
         trace.objects[1],
         ObjectInfo {
@@ -143,7 +149,7 @@ fn runs_on_one_page_collapse_and_keep_the_store() {
     };
     let trace = sound(text, Format::Lackey, &options);
     assert_eq!(
-        trace.ops,
+        trace.ops(),
         [
             op(AnonWrite, 0, 0, 0),
             op(AnonRead, 0, 0, 1),
@@ -168,13 +174,13 @@ fn oracle(records: &[(u64, u32)]) -> Vec<u8> {
 fn oracle_general_objects_are_one_page_or_many() {
     let bytes = oracle(&[(u64::MAX - 1, 5000), (7, 1), (u64::MAX - 1, 9000), (7, 0)]);
     let one = sound(&bytes, Format::OracleGeneral, &TraceOptions::default());
-    assert_eq!(one.ops, ops(Pread, &[0, 1, 0, 1]));
+    assert_eq!(one.ops(), ops(Pread, &[0, 1, 0, 1]));
     let split = TraceOptions {
         object_pages: ObjectPages::Split,
         ..TraceOptions::default()
     };
     let split = sound(&bytes, Format::OracleGeneral, &split);
-    assert_eq!(split.ops, ops(Pread, &[0, 1, 2, 0, 1, 3, 2]));
+    assert_eq!(split.ops(), ops(Pread, &[0, 1, 2, 0, 1, 3, 2]));
 }
 
 #[test]
@@ -190,20 +196,20 @@ fn csv_columns_by_position() {
         op(Pread, 0, 0, 2),
         op(AnonWrite, 1, 0, 0),
     ];
-    assert_eq!(trace.ops, expected);
+    assert_eq!(trace.ops(), expected);
 }
 
 #[test]
 fn csv_columns_by_header() {
     let text = b"time,Task,page,op\n0.5,3,17,w\n0.6,,18,\n";
     let trace = sound(text, Format::Csv, &keep());
-    assert_eq!(trace.ops, [op(Pwrite, 0, 3, 17), op(Pread, 0, 0, 18)]);
+    assert_eq!(trace.ops(), [op(Pwrite, 0, 3, 17), op(Pread, 0, 0, 18)]);
 }
 
 /// Lines as the descriptions of the traces show them; what they come to by hand.
 #[test]
 fn published_layouts() {
-    let of = |text: &[u8], format| sound(text, format, &TraceOptions::default()).ops;
+    let of = |text: &[u8], format| sound(text, format, &TraceOptions::default()).into_ops();
     // 32 KiB from byte 383,498,240 on, which is 2,048 into a page: nine pages. Another disk has its own.
     let msr = b"128166372003061629,hm,1,Read,383498240,32768,413\n\
         128166372016382155,hm,0,Write,383502336,4096,100\n\
@@ -250,7 +256,7 @@ fn published_layouts() {
     };
     let pages = [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2];
     assert_eq!(
-        sound(wikipedia, Format::Wikipedia, &split).ops,
+        sound(wikipedia, Format::Wikipedia, &split).into_ops(),
         ops(Pread, &pages)
     );
 }
@@ -266,7 +272,7 @@ fn columns_are_named_by_the_user() {
         let reader = Reader::from_source(source.expect("bytes"), None, &options);
         reader
             .and_then(|reader| Trace::read(reader, |_, _| {}))
-            .map(|trace| trace.ops)
+            .map(Trace::into_ops)
     };
     let expected = [op(Pread, 0, 0, 0), op(Pread, 0, 0, 1), op(Pwrite, 0, 1, 1)];
     for (columns, text) in [

@@ -43,7 +43,7 @@ fn bad_lines_are_counted_with_their_numbers_and_left_out() {
         let text = format!("{good}\n\n{bad}\n{good}\nwhat is this\n{good}\n");
         let (trace, reading) = read_tally(&text, format, &TraceOptions::default());
         let trace = trace.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(trace.ops.len(), 3, "{format}");
+        assert_eq!(trace.ops().len(), 3, "{format}");
         assert_eq!((reading.lines, reading.bad), (5, 2), "{format}");
         let lines: Vec<u64> = reading.first_bad.iter().map(|bad| bad.line).collect();
         assert_eq!(lines, [3, 5], "{format}");
@@ -56,7 +56,7 @@ fn only_the_first_bad_lines_are_kept() {
     for (format, good, bad) in FORMATS {
         let text = format!("{bad}\n").repeat(20) + &format!("{good}\n").repeat(20);
         let (trace, reading) = read_tally(&text, format, &TraceOptions::default());
-        assert_eq!(trace.expect("as many good as bad").ops.len(), 20);
+        assert_eq!(trace.expect("as many good as bad").ops().len(), 20);
         assert_eq!((reading.bad, reading.good()), (20, 20));
         let lines: Vec<u64> = reading.first_bad.iter().map(|bad| bad.line).collect();
         assert_eq!(lines, [1, 2, 3, 4, 5], "{format}");
@@ -112,7 +112,7 @@ fn a_long_line_is_one_bad_line() {
     for (format, good, _) in FORMATS {
         let text = format!("{good}\n{}\n{good}\n", "7".repeat(20_000));
         let (trace, reading) = read_tally(&text, format, &TraceOptions::default());
-        assert_eq!(trace.expect("one of three").ops.len(), 2, "{format}");
+        assert_eq!(trace.expect("one of three").ops().len(), 2, "{format}");
         assert_eq!((reading.lines, reading.bad), (3, 1), "{format}");
         assert!(reading.first_bad[0]
             .problem
@@ -123,7 +123,7 @@ fn a_long_line_is_one_bad_line() {
             format,
             &TraceOptions::default(),
         );
-        assert_eq!(trace.expect("one of two").ops.len(), 1, "{format}");
+        assert_eq!(trace.expect("one of two").ops().len(), 1, "{format}");
         assert_eq!((reading.lines, reading.bad), (2, 1), "{format}");
     }
 }
@@ -158,7 +158,7 @@ fn absurd_requests_are_bad_lines() {
             .1;
         let text = format!("{good}\n{line}\n");
         let (trace, reading) = read_tally(&text, format, &TraceOptions::default());
-        assert_eq!(trace.expect("one of two").ops.len(), 1, "{line}");
+        assert_eq!(trace.expect("one of two").ops().len(), 1, "{line}");
         assert_eq!(reading.bad, 1, "{line}");
     }
 }
@@ -170,7 +170,7 @@ fn lost_events_are_counted() {
         "CPU:0 [LOST 123 EVENTS]\n{ftrace}\nCPU:1 [7 EVENTS DROPPED]\nCPU:1 [EVENTS DROPPED]\n"
     );
     let (trace, reading) = read_tally(&text, Format::Ftrace, &TraceOptions::default());
-    assert_eq!(trace.expect("sound").ops.len(), 1);
+    assert_eq!(trace.expect("sound").ops().len(), 1);
     assert_eq!(
         (reading.lost_events, reading.lost_uncounted, reading.bad),
         (130, 1, 0)

@@ -24,7 +24,7 @@ fn public_as(name: &str, options: &TraceOptions, given: Option<Format>) -> Optio
 }
 
 fn check(name: &str, trace: &Trace, references: usize, unique: u64) {
-    let counts = (trace.ops.len(), trace.unique_pages);
+    let counts = (trace.ops().len(), trace.unique_pages);
     assert_eq!(counts, (references, unique), "{name}");
 }
 
@@ -51,7 +51,7 @@ fn arc_counts() {
         let Some(trace) = public(&format!("arc/{name}.lis.zst"), Format::Arc) else {
             return;
         };
-        assert_eq!(trace.ops.len(), references, "{name}: one page a block");
+        assert_eq!(trace.ops().len(), references, "{name}: one page a block");
     }
 }
 
@@ -93,7 +93,7 @@ fn address_counts() {
             return;
         };
         check(&name, &trace, references, unique);
-        let count = trace.ops.len() as u64;
+        let count = trace.ops().len() as u64;
         assert_eq!((trace.writes * 100 + count / 2) / count, stores, "{name}");
     }
 }

@@ -68,7 +68,7 @@ fn samples_are_as_described() {
         assert_eq!(
             (
                 reading.lines,
-                trace.ops.len(),
+                trace.ops().len(),
                 trace.unique_pages,
                 trace.writes,
                 trace.tasks
@@ -135,7 +135,7 @@ fn each_step_of_a_request_is_the_same_pages() {
         };
         let trace = sample("session.blkparse.zst", &options).1;
         (
-            trace.ops.len(),
+            trace.ops().len(),
             trace.unique_pages,
             trace.writes,
             trace.tasks,
@@ -152,12 +152,12 @@ fn insertions_and_faults_are_told_apart() {
     };
     let (_, trace, _) = sample("session.ftrace.zst", &only("mm_filemap_add_to_page_cache"));
     assert_eq!(
-        (trace.ops.len(), trace.unique_pages, trace.objects.len()),
+        (trace.ops().len(), trace.unique_pages, trace.objects.len()),
         (540, 452, 1)
     );
     let (_, all, _) = sample("session.ftrace.zst", &TraceOptions::default());
     assert_eq!(all.objects.len(), 24, "the files and 23 processes");
     assert!(!all.objects[0].is_anon && all.objects[1..].iter().all(|object| object.is_anon));
     let (_, reads, _) = sample("session.perf.zst", &only("mm_filemap_get_pages"));
-    assert!(reads.ops.iter().all(|op| op.kind == OpKind::Pread));
+    assert!(reads.ops().iter().all(|op| op.kind == OpKind::Pread));
 }

@@ -32,7 +32,7 @@ fn what_is_written_is_read_plain_and_packed() {
         assert_eq!(
             load(&path, None, &TraceOptions::default())
                 .expect("sound")
-                .ops,
+                .into_ops(),
             ops
         );
     }
@@ -63,7 +63,11 @@ fn every_packing_of_a_text_trace_is_read_without_a_format() {
             open(folder.file(name, content), None, &TraceOptions::default()).expect("sound");
         assert_eq!(reader.format(), Format::Lirs);
         let trace = Trace::read(reader, |_, _| {}).expect("sound");
-        assert_eq!((trace.ops.len(), trace.unique_pages), (20_000, 3), "{name}");
+        assert_eq!(
+            (trace.ops().len(), trace.unique_pages),
+            (20_000, 3),
+            "{name}"
+        );
     }
 }
 
@@ -137,7 +141,7 @@ fn oracle_general_is_written_as_it_is_read() {
         let path = folder.0.join(name);
         write_oracle_general(&path, packing, &ops).expect("written");
         let back = load(&path, None, &TraceOptions::default()).expect("sound");
-        let dense = Trace::from_ops(back.ops.clone());
+        let dense = Trace::from_ops(back.ops().to_vec());
         assert_eq!(dense.accesses, ops.len() as u64);
         // Pages are numbered anew, and tasks are gone: who is the same page as who stays.
         let same = |ops: &[Op]| {
@@ -147,7 +151,7 @@ fn oracle_general_is_written_as_it_is_read() {
                 .map(|(at, page)| last.insert(page, at))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(same(&back.ops), same(&ops));
+        assert_eq!(same(back.ops()), same(&ops));
     }
     let bytes = fs::read(folder.0.join("a.oracleGeneral")).expect("written");
     let of = |at: usize| &bytes[at * 24..][..24];

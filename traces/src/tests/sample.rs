@@ -10,7 +10,7 @@ fn sample_trace_is_as_described() {
     let trace =
         load(&path, None, &TraceOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(
-        (trace.ops.len(), trace.unique_pages, trace.writes),
+        (trace.ops().len(), trace.unique_pages, trace.writes),
         (693_790, 2213, 263_512)
     );
     assert_eq!(

@@ -40,7 +40,7 @@ fn steps_keep_their_places_and_threads_are_one_task() {
     assert_eq!(Format::guess("x", &content), Some(Format::PageOps));
     let trace = sound(&content, Format::PageOps, &TraceOptions::default());
     assert_eq!(
-        trace.ops,
+        trace.ops(),
         [Op { task: 2, ..first }, Op { task: 2, ..second }]
     );
     let event = |at, step| Event { at, step };
@@ -56,7 +56,7 @@ fn steps_keep_their_places_and_threads_are_one_task() {
         ..TraceOptions::default()
     };
     let threads = sound(&content, Format::PageOps, &apart);
-    assert_eq!(threads.ops, [first, second]);
+    assert_eq!(threads.ops(), [first, second]);
     assert_eq!(threads.events.len(), 5);
     let mut processes: Vec<u16> = (0..10).collect();
     (processes[7], processes[8]) = (2, 2);

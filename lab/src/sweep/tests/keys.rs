@@ -112,7 +112,7 @@ fn a_key_changes_with_nothing_else() {
         &crate::traces::TraceOptions::default(),
     )
     .unwrap();
-    let bytes: Vec<u8> = trace.ops.iter().flat_map(|op| op.to_bytes()).collect();
+    let bytes: Vec<u8> = trace.ops().iter().flat_map(|op| op.to_bytes()).collect();
     let text = "traces = ['x']\nmemory = '25%'\nvariants = 'v5'";
     let at = |path: &std::path::Path| {
         let text = text.replace("x", path.to_str().unwrap());
