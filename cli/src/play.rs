@@ -207,8 +207,9 @@ fn played_json(runs: &[Played]) -> Value {
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
             "own_bytes": r.own_bytes,
             "tasks": tasks::json_of(r),
-            "killed_after": r.killed.map(|k| k.after),
-            "killed_task": r.killed.and_then(|k| k.task),
+            "killed_after": r.killed.as_ref().map(|k| k.after),
+            "killed_task": r.killed.as_ref().and_then(|k| k.task),
+            "killed_tasks": r.killed.as_ref().map(|k| &k.tasks),
             "disturbed": r.disturbed.iter().map(disturbance).collect::<Vec<_>>(),
         })
     };

@@ -50,8 +50,13 @@ pub fn remarks(played: &Value) -> Vec<String> {
 fn killed(run: &Value) -> Option<String> {
     let after = run["killed_after"].as_u64()?;
     let several = run["tasks"].as_array().is_some_and(|t| t.len() > 1);
-    let who = match run["killed_task"].as_u64() {
-        Some(task) if several => format!("task {task} was killed"),
+    let all = run["killed_tasks"].as_array().map_or(&[][..], Vec::as_slice);
+    let who = match (run["killed_task"].as_u64(), all) {
+        (_, [_, _, ..]) => {
+            let numbers: Vec<String> = all.iter().map(Value::to_string).collect();
+            format!("tasks {} were killed", numbers.join(", "))
+        }
+        (Some(task), _) if several => format!("task {task} was killed"),
         _ => "killed".into(),
     };
     let of = if several { " of all tasks" } else { "" };

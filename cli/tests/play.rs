@@ -442,11 +442,21 @@ fn of_two_tasks_the_killed_one_is_named() {
         let run = &v["played"]["runs"][0];
         let after = run["killed_after"].as_u64().expect("killed");
         assert!((1400..60_000).contains(&after), "after {after} accesses");
-        assert_eq!(run["killed_task"], who, "{order} {tasks}");
+        // While the memory of the killed one is being freed, the other may ask for some and be killed, too: seen in one
+        // of ten runs on a busy machine.
+        let kills = mean(&v, 0, "events_oom_kill");
+        let killed = run["killed_tasks"].as_array().unwrap();
+        if killed.len() == 2 {
+            assert_eq!(kills, 2.0, "{order} {tasks}");
+        } else {
+            assert_eq!(kills, 1.0, "{order} {tasks}");
+            assert_eq!(run["killed_task"], who, "{order} {tasks}");
+            let named = killed.first().cloned().unwrap_or_default();
+            assert_eq!(named, who, "{order} {tasks}");
+        }
         // At least a store for each page of the limit, and not all of them.
         let did = run["tasks"][1]["accesses"].as_u64().unwrap();
         assert!((1400..15_000).contains(&did), "{order} {tasks}: {did}");
-        assert_eq!(mean(&v, 0, "events_oom_kill"), 1.0);
     }
 }
 

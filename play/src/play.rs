@@ -44,10 +44,13 @@ pub struct TaskPlayed {
 }
 
 /// The kernel killed a worker for want of memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Killed {
     /// Its task; none: the worker does all of them.
     pub task: Option<u16>,
+    /// All tasks that were killed, where they have groups of their own: until the memory of the first is
+    /// free, the kernel may kill another one that asks for some.
+    pub tasks: Vec<u16>,
     /// Accesses of all tasks until then, about.
     pub after: u64,
 }
@@ -278,8 +281,13 @@ impl<'a> Stage<'a> {
         let task = self.cast.workers()[worker].0;
         let by_memory = tree.whole().kills() > before.whole.group["events_oom_kill"];
         if by_memory && crew.process(worker).was_killed() {
-            let after = crew.lines.iter().map(Line::done).sum();
-            return Ok(Killed { task, after });
+            let groups = self.cast.workers().iter().zip(tree.workers());
+            let killed = groups.filter(|(_, group)| group.kills() > 0);
+            return Ok(Killed {
+                task,
+                tasks: killed.filter_map(|((task, _), _)| *task).collect(),
+                after: crew.lines.iter().map(Line::done).sum(),
+            });
         }
         let words = crew.process(worker).last_words();
         Err(PlayError::Worker(match task {
