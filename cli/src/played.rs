@@ -50,7 +50,9 @@ pub fn remarks(played: &Value) -> Vec<String> {
 fn killed(run: &Value) -> Option<String> {
     let after = run["killed_after"].as_u64()?;
     let several = run["tasks"].as_array().is_some_and(|t| t.len() > 1);
-    let all = run["killed_tasks"].as_array().map_or(&[][..], Vec::as_slice);
+    let all = run["killed_tasks"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let who = match (run["killed_task"].as_u64(), all) {
         (_, [_, _, ..]) => {
             let numbers: Vec<String> = all.iter().map(Value::to_string).collect();
