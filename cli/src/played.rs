@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(at("gen0_file"), [(10, 8.0), (20, 8.0)]);
         assert_eq!(at("gen1_file"), [(10, 30.0), (20, 30.0)]);
         assert_eq!(at("gen0_anon"), [(10, 4.0), (20, 4.0)]);
-        let text = latencies(&played).text(coldset_lab::report::Style::Plain);
+        let text = latencies(&played).text(crate::lab::style(false));
         assert!(
             text.contains("pread") && text.contains("2.00") && text.contains("5.50"),
             "{text}"

@@ -31,6 +31,7 @@ from ._errors import (
     MissingFeature,
     OutOfMemory,
     ReadOnlyError,
+    PolicyError,
     SettingError,
 )
 from ._pool import Group, Pool
@@ -49,6 +50,7 @@ __all__ = [
     "OutOfMemory",
     "Pool",
     "ReadOnlyError",
+    "PolicyError",
     "SettingError",
     "Stats",
     "__version__",

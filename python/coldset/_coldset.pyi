@@ -21,6 +21,7 @@ __all__ = [
     "lab_mrc",
     "lab_replay",
     "lab_run",
+    "lab_sequence",
     "lab_supervise",
     "lab_version",
     "lab_work",
@@ -160,6 +161,12 @@ def lab_mrc(
 ) -> LabJob:
     """Starts miss-ratio curves of a trace."""
 
+def lab_sequence(
+    path: str | None, records: bytes | None, *, count: str, format: str | None
+) -> tuple[bytes, bytes]:
+    """The references of a trace: numbers of pages as little-endian 32-bit integers, and a byte each, 1 if a
+    miss costs nothing."""
+
 def lab_cells(name: str, text: str, toml: bool, base: str) -> list[LabCell]:
     """All cells of a grid in TOML or JSON. Traces are looked for from `base`."""
 
@@ -194,6 +201,8 @@ class LabResult:
     def text(self) -> str: ...
     def html(self, command: str) -> str | None: ...
     def curves(self) -> dict[str, list[Any]]: ...
+    def with_curve(self, policy: str, misses: list[int]) -> LabResult: ...
+    def sizes(self) -> list[int]: ...
     def values(self) -> dict[str, list[Any]]: ...
     def means(self) -> dict[str, list[Any]]: ...
     def series(self) -> dict[str, list[Any]]: ...

@@ -17,6 +17,11 @@ class SettingError(Error, ValueError):
     """A setting, size, policy, limit or range is wrong."""
 
 
+class PolicyError(Error):
+    """A policy written in Python raised an exception, or named a victim that is not in memory; the message
+    names the class and the method."""
+
+
 class FileInUseError(SettingError):
     """A file is mapped already, here or by another process, or is swap or a journal; the message says by
     whom, as far as that is known."""

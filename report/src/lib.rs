@@ -32,7 +32,7 @@ pub use model::{
 pub use number::Number;
 pub use shown::{human, wrap};
 pub use table::{Align, Cell, Style, Table};
-pub use text::render_text;
+pub use text::{render_short, render_text};
 
 /// Why runs or claims make no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,6 +2,10 @@
 
 use crate::{Band, ClaimResult, Direction, Published, Side, Subject};
 
+/// Runs from which half a confidence interval is shown: that of two is 12.7 times their spread, which tells
+/// nobody anything.
+pub(crate) const SPREAD_FROM: usize = 3;
+
 /// A number with thousands separators and about four significant digits; whole numbers
 /// in full.
 #[must_use]
@@ -130,7 +134,7 @@ impl ClaimResult {
         let show = if self.is_ratio() { ratio } else { human };
         let figure = match (self.value, self.ci95) {
             (None, _) => "n/a".into(),
-            (Some(x), Some(ci)) if ci.half_width() > 0.0 => {
+            (Some(x), Some(ci)) if ci.half_width() > 0.0 && self.per_seed.len() >= SPREAD_FROM => {
                 format!("{} \u{b1}{}", show(x), show(ci.half_width()))
             }
             (Some(x), _) => show(x),

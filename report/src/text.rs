@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::html::telling;
 use crate::shown::{human, ratio, seeds};
 use crate::table::{Align, Style, Table};
 use crate::tables::{counter_names, Counters, ABREAST};
@@ -14,12 +15,22 @@ const INTERVALS_UP_TO: usize = 3;
 /// Heading of the claims that cannot be in.
 const CANNOT: &str = "What the workload cannot give: counted in no total";
 
+/// As [`render_text`], with the counters that claims and the summary of a page are about in place of all.
+#[must_use]
+pub fn render_short(result: &ExperimentResult, style: Style) -> String {
+    render(result, style, false)
+}
+
 /// All tables of a result.
 ///
 /// Two variants stand side by side as before and after; with another number, every
 /// variant is a column and each ratio says what it compares.
 #[must_use]
 pub fn render_text(result: &ExperimentResult, style: Style) -> String {
+    render(result, style, true)
+}
+
+fn render(result: &ExperimentResult, style: Style, every: bool) -> String {
     let mut out = String::new();
     title(&mut out, result);
     let pair = pair(result);
@@ -40,12 +51,25 @@ pub fn render_text(result: &ExperimentResult, style: Style) -> String {
     section("Published figures", published_pairs(result));
     section("Conditions", conditions(result));
     let all = counter_names(&result.variants);
+    let shown = if every {
+        all.clone()
+    } else {
+        telling_ones(result, &all)
+    };
+    let left = all.len() - shown.len();
     let mechanism = match pair {
-        Some(pair) => vec![side_by_side(result, all, pair)],
-        None => counters(result, all),
+        Some(pair) => vec![side_by_side(result, shown, pair)],
+        None => counters(result, shown),
+    };
+    let heading = match every {
+        true => "Mechanism: all counters (mean over the seeds)",
+        false => "Mechanism (mean over the seeds)",
     };
     for table in mechanism {
-        section("Mechanism: all counters (mean over the seeds)", table);
+        section(heading, table);
+    }
+    if left > 0 {
+        line(&mut out, &format!("{left} more counters: --all"));
     }
     verdicts(&mut out, result);
     out
@@ -265,6 +289,26 @@ fn claimed(result: &ExperimentResult) -> Vec<&str> {
         }
     }
     counters
+}
+
+/// Counters of claims first, then those that the summary of a page knows; without those that are 0.
+fn telling_ones<'a>(result: &'a ExperimentResult, all: &[&'a str]) -> Vec<&'a str> {
+    let counted = |name: &&str| {
+        let mut of = result
+            .variants
+            .values()
+            .filter_map(|counters| counters.get(*name));
+        of.any(|summary| summary.mean.as_f64() != 0.0)
+    };
+    let mut shown = claimed(result);
+    shown.retain(|name| all.contains(name));
+    let more = telling(all);
+    shown.extend(
+        more.into_iter()
+            .filter(counted)
+            .filter(|n| !claimed(result).contains(n)),
+    );
+    shown
 }
 
 /// What the columns mean, and every claim that is out with the reason.

@@ -63,6 +63,9 @@ pub struct RunArgs {
     /// What is run.
     #[command(flatten)]
     pub what: PlanArgs,
+    /// Print every counter, not only those that claims and explanations are about
+    #[arg(long)]
+    pub all: bool,
     /// Also write the series over time as CSV
     #[arg(long, value_name = "FILE")]
     pub series: Option<String>,

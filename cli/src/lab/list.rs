@@ -10,7 +10,7 @@ use coldset_lab::experiment::Experiment;
 use coldset_lab::experiments::EXPERIMENTS;
 use coldset_lab::fidelity::Case;
 use coldset_lab::replay;
-use coldset_lab::report::{Style, Table};
+use coldset_lab::report::Table;
 use coldset_lab::runner::{deviations, show_scale, RunnerError, Variant};
 use coldset_lab::traces::Format;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
@@ -101,7 +101,7 @@ fn text(args: &ListArgs) -> Result<String, RunnerError> {
         }
         out.push_str(heading);
         out.push_str("\n\n");
-        out.push_str(&table.text(Style::Plain));
+        out.push_str(&table.text(super::style(false)));
     };
     let mut table = Table::of_words(["experiment", "scale", "before", "after", "what"]);
     for e in EXPERIMENTS {

@@ -29,6 +29,7 @@ use crate::args::{PlanArgs, SizeArgs};
 use coldset_lab::experiment::{Costs, Experiment};
 use coldset_lab::report::Style;
 use coldset_lab::runner::{parse_effort, parse_scale, Plan, RunnerError, Variant};
+use std::io::IsTerminal as _;
 
 /// What `run` and `ablate` run.
 fn plan(
@@ -66,11 +67,19 @@ fn sized(
     })
 }
 
+/// Columns of the terminal that standard output is; none: it is no terminal.
+fn columns() -> Option<u16> {
+    let size = std::io::stdout()
+        .is_terminal()
+        .then(ratatui::crossterm::terminal::size)?;
+    size.ok().map(|(columns, _)| columns)
+}
+
 /// How tables look.
 pub(crate) fn style(markdown: bool) -> Style {
     if markdown {
         Style::Markdown
     } else {
-        Style::Plain
+        columns().map_or(Style::Plain, Style::Columns)
     }
 }

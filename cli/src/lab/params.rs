@@ -5,7 +5,7 @@ use crate::args::ParamsArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::print;
 use coldset_engine::switches::SwitchInfo;
-use coldset_lab::report::{human, Align, Cell, Number, Style, Table};
+use coldset_lab::report::{human, Align, Cell, Number, Table};
 use coldset_lab::runner::{RunnerError, Variant};
 use coldset_machine::params::ParamInfo;
 use coldset_machine::Params;
@@ -83,7 +83,7 @@ fn switches_text(variants: &[Variant], rows: &[(SwitchInfo, Vec<String>)]) -> St
     if table.is_empty() {
         return "no difference\n".into();
     }
-    table.text(Style::Plain)
+    table.text(super::style(false))
 }
 
 fn switches_json(variants: &[Variant], rows: &[(SwitchInfo, Vec<String>)]) -> Value {
@@ -109,7 +109,7 @@ pub fn run(args: &ParamsArgs) -> Result<Verdict, Failure> {
         if args.json {
             pretty(&json!({"costs": costs.json()}))
         } else {
-            costs.text(Style::Plain)
+            costs.text(super::style(false))
                 + "\nmark: P published, A assumed, S setting of the model. Change: --cost NAME=VALUE.\n"
         }
     } else {

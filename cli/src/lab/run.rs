@@ -5,7 +5,7 @@ use crate::args::RunArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs, Wanted};
 use coldset_lab::pages;
-use coldset_lab::report::{experiment_json, render_text, series_table, values_table};
+use coldset_lab::report::{experiment_json, render_short, render_text, series_table, values_table};
 use coldset_lab::runner::{
     experiment, in_band, run as run_plan, with_jobs, Progress, Variant, SAMPLE_POINTS,
 };
@@ -51,7 +51,10 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         series.write_csv_only(|| series_table(&outcome.runs))?;
     }
     outputs.write(
-        || render_text(result, style(args.out.form.markdown)),
+        || {
+            let render = if args.all { render_text } else { render_short };
+            render(result, style(args.out.form.markdown))
+        },
         || experiment_json(result),
         || values_table(result),
         || pages::experiment(experiment, &plan, &outcome, &command_line()),

@@ -11,7 +11,9 @@
 //!   their ancestors and of the machine, and they are shared with other lists. A policy that needs a
 //!   capacity (2Q, ARC, S3-FIFO, SLRU) is told what its lists hold when reclaim asks for a victim:
 //!   memory is short then, so that is what fits. With a fixed budget and one victim at a time, it is
-//!   the budget; under a limit, the limit less what else is charged to it.
+//!   the budget; under a limit, the limit less what else is charged to it. One that divides memory
+//!   before it is full (LIRS, CLOCK-Pro, W-TinyLFU) goes by the limit of the memcg until then
+//!   ([`Pages::limit`]).
 //! - **Uses.** The first read of a folio is the one that brought it in and is no hit
 //!   ([`Engine::mark_accessed`](crate::Engine::mark_accessed) marks it `REFERENCED`), as in the
 //!   papers. Folios that are mapped are used without anybody being told: when one becomes a victim its
@@ -33,12 +35,15 @@ pub(crate) mod verbs;
 
 pub mod arc;
 pub mod clock;
+pub mod clockpro;
 pub mod fifo;
+pub mod lirs;
 pub mod lru;
 pub mod s3fifo;
 pub mod sieve;
 pub mod slru;
 pub mod twoq;
+pub mod wtinylfu;
 
 pub use ghosts::Ghosts;
 pub use pages::{Pages, Queue};
@@ -102,9 +107,19 @@ pub trait ListPolicy {
         false
     }
 
-    /// What is remembered of evicted folios; with any, shadows carry eviction numbers.
+    /// What is remembered of evicted folios as [`Ghosts`].
     fn ghosts(&self) -> Vec<&Ghosts> {
         Vec::new()
+    }
+
+    /// Whether anything is remembered of evicted folios: shadows carry eviction numbers then.
+    fn remembers(&self) -> bool {
+        !self.ghosts().is_empty()
+    }
+
+    /// Whether [`Pages::limit`] is needed: the policy divides memory before it is full.
+    fn wants_limit(&self) -> bool {
+        false
     }
 
     /// Whether uses matter. If not, none are told, and no page table is looked at.

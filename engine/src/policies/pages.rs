@@ -9,6 +9,7 @@ pub struct Pages<'a> {
     pub(super) folios: &'a mut FolioTable,
     pub(super) capacity: u64,
     pub(super) eviction: u64,
+    pub(super) limit: u64,
     pub(super) list_ops: u64,
 }
 
@@ -60,6 +61,20 @@ impl Pages<'_> {
     #[inline]
     pub fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// In `insert`, if the policy wants it ([`super::ListPolicy::wants_limit`]): the lowest hard limit of the
+    /// memcg and those above it, [`u64::MAX`] if there is none. Elsewhere 0.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Object and index of the first page: the same when the folio comes back.
+    #[inline]
+    pub fn name(&self, id: FolioId) -> u64 {
+        let (object, index) = self.folios[id].owner();
+        u64::from(object.0) << 32 | u64::from(index)
     }
 
     /// In `evicted` and `refault`: number of the eviction, larger for later ones. Elsewhere 0.

@@ -17,8 +17,14 @@ macro_rules! list_policies {
                 "Johnson, Shasha, VLDB 1994";
             slru Slru "slru" "a hit moves to a protected segment"
                 "Karedla, Love, Wherry, IEEE Computer 1994";
+            lirs Lirs "lirs" "folios whose last two uses were close stay, the others pass through a short queue"
+                "Jiang, Zhang, SIGMETRICS 2002";
             arc Arc "arc" "recency and frequency lists, balanced by their ghosts"
                 "Megiddo, Modha, FAST 2003";
+            clockpro ClockPro "clock-pro" "LIRS as a clock with three hands, cold pages on probation"
+                "Jiang, Chen, Zhang, USENIX ATC 2005";
+            wtinylfu WTinyLfu "w-tinylfu" "a window, and admission to the rest by frequency"
+                "Einziger, Friedman, Manes, ACM TOS 2017";
             s3fifo S3Fifo "s3fifo" "small and main FIFO queues with ghosts"
                 "Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023";
             sieve Sieve "sieve" "a hand over a FIFO list, survivors stay in place"

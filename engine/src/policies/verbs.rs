@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId, ObjectId};
 use crate::lruvec::{LruList, LruvecLists};
+use crate::memcg::UNLIMITED;
 use crate::switches::RefaultKind;
 use crate::workingset::shadow::{Unpacked, VALUE_MASK};
 use crate::workingset::Shadow;
@@ -41,7 +42,7 @@ impl Engine {
         &mut self,
         lruvec: LruvecId,
         t: LruType,
-        (capacity, eviction): (u64, u64),
+        (capacity, eviction, limit): (u64, u64, u64),
         f: impl FnOnce(&mut dyn ListPolicy, &mut Pages<'_>) -> R,
     ) -> R {
         let LruvecLists::List(state) = &mut self.lruvecs[lruvec].lists else {
@@ -51,6 +52,7 @@ impl Engine {
             folios: &mut self.folios,
             capacity,
             eviction,
+            limit,
             list_ops: 0,
         };
         let result = f(state.lists.of_mut(t), &mut p);
@@ -65,7 +67,11 @@ impl Engine {
 
     pub(crate) fn list_add(&mut self, id: FolioId, entry: ListEntry) {
         let (lruvec, t, zone, n) = self.list_place(id);
-        self.with_lists(lruvec, t, (0, 0), |lists, p| match entry {
+        let limit = match entry {
+            ListEntry::New if self.lists(lruvec, t).wants_limit() => self.lowest_limit(lruvec),
+            _ => 0,
+        };
+        self.with_lists(lruvec, t, (0, 0, limit), |lists, p| match entry {
             ListEntry::New => lists.insert(p, id),
             ListEntry::Oldest => lists.insert_oldest(p, id),
             ListEntry::Back => lists.put_back(p, id),
@@ -73,9 +79,24 @@ impl Engine {
         self.resize_list(lruvec, zone, LruList::of(t, false), n);
     }
 
+    /// The lowest hard limit of the memcg and those above it, pages; [`u64::MAX`]: none.
+    fn lowest_limit(&self, lruvec: LruvecId) -> u64 {
+        let mut lowest = UNLIMITED;
+        let mut at = Some(self.memcg_of(lruvec));
+        while let Some(id) = at {
+            lowest = lowest.min(self.memcgs[id].memory().max());
+            at = self.memcgs[id].parent();
+        }
+        if lowest < UNLIMITED {
+            lowest
+        } else {
+            u64::MAX
+        }
+    }
+
     pub(crate) fn list_del(&mut self, id: FolioId) {
         let (lruvec, t, zone, n) = self.list_place(id);
-        self.with_lists(lruvec, t, (0, 0), |lists, p| lists.remove(p, id));
+        self.with_lists(lruvec, t, (0, 0, 0), |lists, p| lists.remove(p, id));
         self.resize_list(lruvec, zone, LruList::of(t, false), -n);
     }
 
@@ -91,7 +112,7 @@ impl Engine {
             return;
         }
         let before = self.meter.list_ops;
-        self.with_lists(lruvec, t, (0, 0), |lists, p| lists.accessed(p, id));
+        self.with_lists(lruvec, t, (0, 0, 0), |lists, p| lists.accessed(p, id));
         if self.meter.list_ops > before {
             self.meter.lock(lruvec);
             let memcg = self.memcg_of(lruvec);
@@ -102,7 +123,7 @@ impl Engine {
     /// An isolated victim that is mapped turns out to be in use.
     pub(crate) fn list_referenced(&mut self, id: FolioId) {
         let (lruvec, t, ..) = self.list_place(id);
-        self.with_lists(lruvec, t, (0, 0), |lists, p| lists.referenced(p, id));
+        self.with_lists(lruvec, t, (0, 0, 0), |lists, p| lists.referenced(p, id));
     }
 
     /// The next victim. `capacity`: what the lists of the type hold, or held when the reclaimer began.
@@ -112,7 +133,7 @@ impl Engine {
         t: LruType,
         capacity: u64,
     ) -> Option<FolioId> {
-        self.with_lists(lruvec, t, (capacity, 0), |lists, p| lists.victim(p))
+        self.with_lists(lruvec, t, (capacity, 0, 0), |lists, p| lists.victim(p))
     }
 
     /// The lists of a type. Panics under another policy.
@@ -127,7 +148,7 @@ impl Engine {
     /// The list policy of the folio remembers evictions.
     pub(crate) fn has_ghosts(&self, id: FolioId) -> bool {
         let (lruvec, t, ..) = self.list_place(id);
-        !self.lists(lruvec, t).ghosts().is_empty()
+        self.lists(lruvec, t).remembers()
     }
 
     /// An eviction that the policy remembers by its number; none if it has no ghosts.
@@ -142,7 +163,7 @@ impl Engine {
         };
         state.evictions += 1;
         let (eviction, memcg, node) = (state.evictions, lv.memcg, lv.node);
-        self.with_lists(lruvec, t, (0, eviction), |lists, p| lists.evicted(p, id));
+        self.with_lists(lruvec, t, (0, eviction, 0), |lists, p| lists.evicted(p, id));
         Some(Shadow::pack(Unpacked {
             value: eviction,
             memcg: self.memcgs[memcg].css_id(),
@@ -169,7 +190,7 @@ impl Engine {
         let Some(eviction) = now.checked_sub(age).filter(|&e| e > 0) else {
             return;
         };
-        if self.with_lists(lruvec, t, (0, eviction), |lists, p| lists.refault(p, id)) {
+        if self.with_lists(lruvec, t, (0, eviction, 0), |lists, p| lists.refault(p, id)) {
             self.count_refault(lruvec, RefaultKind::Activate, t, n as u64);
         }
     }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::folio::table::NewFolio;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId, ObjectId};
+use crate::memcg::CounterKind;
 use crate::policies::ListKind;
 use crate::switches::PolicyKind;
 use crate::workingset::refault::RefaultSite;
@@ -29,9 +30,14 @@ impl Cache {
         };
         let mut sw = crate::presets::preset("base").unwrap();
         sw.policy = PolicyKind::List(kind);
-        let eng = Engine::new(cfg, sw).unwrap();
+        let mut eng = Engine::new(cfg, sw).unwrap();
+        let memcg = eng.memcg_create(MemcgId::ROOT).unwrap();
+        let max = eng
+            .memcgs
+            .set_max(memcg, CounterKind::Memory, capacity as u64);
+        max.expect("not the root");
         Self {
-            lruvec: eng.lruvec_id(MemcgId::ROOT, NodeId(0)),
+            lruvec: eng.lruvec_id(memcg, NodeId(0)),
             eng,
             capacity,
             resident: BTreeMap::new(),
@@ -48,6 +54,8 @@ impl Cache {
     }
 
     fn bring_in(&mut self, page: u32) -> FolioId {
+        let memcg = self.eng.memcg_of(self.lruvec);
+        self.eng.memcgs.charge_forced(memcg, CounterKind::Memory, 1);
         let id = self.eng.folio_alloc(NewFolio::page(
             self.lruvec,
             ObjectId(0),

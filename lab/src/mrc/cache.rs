@@ -37,11 +37,14 @@ impl Cache {
         };
         let mut engine = Engine::new(config, switches.clone()).expect("default sizes");
         let memcg = engine.memcg_create(MemcgId::ROOT).expect("the first one");
+        let frames = frames.max(1);
+        let limit = engine.memcgs.set_max(memcg, CounterKind::Memory, frames);
+        limit.expect("it is not the root");
         Self {
             lruvec: engine.lruvec_id(memcg, NodeId(0)),
             engine,
             memcg,
-            frames: frames.max(1),
+            frames,
             resident: 0,
             slots: vec![EMPTY; pages as usize],
         }

@@ -45,8 +45,18 @@ fn run(trace: &Trace, plan: &MrcPlan) -> Curves {
     curves(trace, plan, |_| Progress::silent()).unwrap()
 }
 
-const LISTS: [&str; 8] = [
-    "fifo", "lru", "clock", "2q", "slru", "arc", "s3fifo", "sieve",
+const LISTS: [&str; 11] = [
+    "fifo",
+    "lru",
+    "clock",
+    "2q",
+    "slru",
+    "lirs",
+    "arc",
+    "clock-pro",
+    "w-tinylfu",
+    "s3fifo",
+    "sieve",
 ];
 
 #[test]

@@ -9,8 +9,18 @@ use coldset_machine::ReadAhead;
 use proptest::prelude::*;
 
 const KERNELS: [&str; 6] = ["classic", "base", "v5", "v612", "v72", "v73"];
-const LISTS: [&str; 8] = [
-    "fifo", "lru", "clock", "2q", "slru", "arc", "s3fifo", "sieve",
+const LISTS: [&str; 11] = [
+    "fifo",
+    "lru",
+    "clock",
+    "2q",
+    "slru",
+    "lirs",
+    "arc",
+    "clock-pro",
+    "w-tinylfu",
+    "s3fifo",
+    "sieve",
 ];
 const FILE: u8 = 0;
 const ANON: u8 = 2;

@@ -23,7 +23,8 @@ pub enum Size {
 }
 
 impl Size {
-    /// Reads `64MiB`, `512KiB`, `1.5GiB`, `300pages`, `25%` or `0`. Parts of a page do not count.
+    /// Reads `64MiB`, `512KiB`, `1.5GiB`, `300pages`, `25%` or `0`. K, M, G and T alone are binary, as KiB to
+    /// TiB; KB to TB are powers of ten. Parts of a page do not count.
     ///
     /// # Errors
     /// [`RunnerError::Value`] with the forms that can be read.
@@ -43,17 +44,17 @@ impl Size {
         let pages = match unit.trim().to_ascii_lowercase().as_str() {
             "%" => return Ok(Self::Percent(value)),
             "" if value == 0.0 => 0.0,
-            "" => {
-                return Err(wrong(format!(
-                    "a unit behind it: {number}pages, {number}KiB, {number}MiB or {number}GiB"
-                )))
-            }
+            "" => return Err(wrong(with_unit(number, value))),
             "page" | "pages" => value,
             "b" | "bytes" => bytes(0) / PAGE as f64,
             "k" | "kib" => bytes(10) / PAGE as f64,
             "m" | "mib" => bytes(20) / PAGE as f64,
             "g" | "gib" => bytes(30) / PAGE as f64,
             "t" | "tib" => bytes(40) / PAGE as f64,
+            "kb" => value * 1e3 / PAGE as f64,
+            "mb" => value * 1e6 / PAGE as f64,
+            "gb" => value * 1e9 / PAGE as f64,
+            "tb" => value * 1e12 / PAGE as f64,
             _ => return Err(wrong(SIZE_FORMS.into())),
         };
         if pages > (1u64 << 40) as f64 {
@@ -70,6 +71,24 @@ impl Size {
             Self::Percent(percent) => (whole as f64 * percent / 100.0) as u64,
         }
     }
+}
+
+/// What a number without a unit could mean. From a mebibyte on it is most likely bytes.
+fn with_unit(number: &str, value: f64) -> String {
+    const MIB: f64 = 1048576.0;
+    if value < MIB {
+        return format!("a unit: {number}MiB, {number}KiB, {number}GiB or {number}pages");
+    }
+    let (size, unit) = match value / MIB {
+        mib if mib >= 1024.0 => (mib / 1024.0, "GiB"),
+        mib => (mib, "MiB"),
+    };
+    let tenths = (size * 10.0).floor() / 10.0;
+    let about = if size.fract() == 0.0 { "" } else { "about " };
+    format!(
+        "a unit: {number}B is {about}{tenths}{unit}; {number}pages would be {:.0}GiB",
+        value / 262_144.0
+    )
 }
 
 /// Pages as a size for people: `16,384 pages (64 MiB)`.
@@ -328,11 +347,21 @@ mod tests {
         assert_eq!(pages("300pages"), 300);
         assert_eq!(pages("10%"), 221);
         assert_eq!(pages("0"), 0);
+        assert_eq!(pages("40MB"), 9765);
+        assert_eq!(pages("40M"), 10_240);
+        let offers = |t| Size::parse("size", t).unwrap_err().to_string();
+        for (typed, meant) in [
+            ("64", "64MiB, 64KiB, 64GiB or 64pages"),
+            ("409600000", "409600000B is about 390.6MiB"),
+            ("67108864", "67108864B is 64MiB"),
+        ] {
+            assert!(offers(typed).contains(meant), "{}", offers(typed));
+        }
         for bad in [
             "",
             "MiB",
             "64",
-            "64MB",
+            "64mbit",
             "-1MiB",
             "1e3MiB",
             "inf",

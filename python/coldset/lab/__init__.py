@@ -14,6 +14,7 @@ show themselves in Jupyter. Figures are those of the command `coldset lab`, to t
 from __future__ import annotations
 
 from ._lists import costs, deviations, experiments, params, switches, variants
+from ._policy import Policy
 from ._result import Chart, Charts, Result
 from ._run import mrc, replay, run
 from ._sweep import Cell, Failed, Sweep, cells, sweep
@@ -25,6 +26,7 @@ __all__ = [
     "Chart",
     "Charts",
     "Failed",
+    "Policy",
     "Result",
     "Sweep",
     "cells",

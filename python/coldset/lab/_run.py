@@ -8,7 +8,7 @@ from typing import Any
 
 from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
 from .._errors import SettingError
-from . import _settings
+from . import _policy, _settings
 from ._frames import Backend, check
 from ._progress import Progress
 from ._result import Result
@@ -135,6 +135,7 @@ def replay(
     (10000, 10000)
     """
     check(backend)
+    _policy.refuse(variants)
     path, data, label = _source(
         trace, writes=writes, objects=objects, tasks=tasks, anon=anon
     )
@@ -161,7 +162,7 @@ def replay(
 def mrc(
     trace: Any,
     *,
-    policies: str | Iterable[str] | None = None,
+    policies: str | type | Iterable[str | type] | None = None,
     points: int = 12,
     sizes: str | Iterable[str | int] | int | None = None,
     sample: float | str | None = None,
@@ -182,6 +183,9 @@ def mrc(
     A miss is a reference for which something is read, as in `replay`; with `count="absences"`, every reference
     to an absent page, as in the literature. Kernel policies are replayed, with or without `kernel_memory`.
 
+    A policy may be a class of your own: see `Policy`. It runs in Python, for each size one after the other, some
+    hundred times slower.
+
     >>> import coldset.lab, numpy
     >>> circle = numpy.arange(10_000) % 1000
     >>> curves = coldset.lab.mrc(circle, policies=["lru", "opt"], sizes=["50%", "100%"])
@@ -189,11 +193,14 @@ def mrc(
     [1.0, 0.1]
     """
     check(backend)
+    names, own = _policy.split(policies)
+    if own and sample is not None:
+        raise SettingError(f"{own[0].__name__} is written in Python and takes all pages; leave sample away")
     path, data, label = _source(trace, objects=objects)
     job = lab_mrc(
         path,
         data,
-        policies=_settings.several(policies) or [],
+        policies=names or [],
         sizes=_sizes(sizes),
         points=_settings.count("points", points, 1, 1000),
         sample=None if sample is None else str(sample),
@@ -206,4 +213,5 @@ def mrc(
         "mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample, count=count,
         kernel_memory=kernel_memory,
     )
-    return Result(_finish(job, label, progress), backend, call)
+    done = _policy.add(_finish(job, label, progress), own, (path, data), count, format, progress)
+    return Result(done, backend, call)

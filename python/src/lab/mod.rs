@@ -3,6 +3,7 @@
 mod errors;
 mod job;
 mod lists;
+mod policies;
 mod result;
 mod start;
 mod sweep;
@@ -20,6 +21,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(start::lab_run, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_replay, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_mrc, m)?)?;
+    m.add_function(wrap_pyfunction!(policies::lab_sequence, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_cells, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_work, m)?)?;
     m.add_function(wrap_pyfunction!(sweep::lab_compute, m)?)?;

@@ -2,12 +2,13 @@
 
 use coldset_lab::charts::{self, Chart};
 use coldset_lab::experiment::Experiment;
-use coldset_lab::mrc::{mrc_json, render_mrc, Curves};
+use coldset_lab::mrc::{mrc_json, render_mrc, Curve, Curves, Point};
 use coldset_lab::pages;
 use coldset_lab::report::{experiment_json, render_text, Style};
 use coldset_lab::runner::{
     render_replay, replays_json, Outcome as Runs, Plan, ReplayTable, Variant,
 };
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -131,6 +132,32 @@ impl LabResult {
         columns.put("miss_ratio", ratio)?;
         columns.put("error", error)?;
         Ok(columns.0)
+    }
+
+    /// The curves with another one, of a policy that counted its misses for each size itself.
+    fn with_curve(&self, policy: String, misses: Vec<u64>) -> PyResult<Self> {
+        let Outcome::Curves(curves) = &self.outcome else {
+            return Err(PyValueError::new_err("it has no curves"));
+        };
+        let mut curves = curves.clone();
+        let references = curves.references.max(1) as f64;
+        let point = |(&pages, misses): (&u64, u64)| Point {
+            pages,
+            misses,
+            miss_ratio: misses as f64 / references,
+            error: None,
+        };
+        let points = curves.sizes.iter().zip(misses).map(point).collect();
+        curves.curves.push(Curve { policy, points });
+        Ok(Self::new(Outcome::Curves(curves)))
+    }
+
+    /// The sizes of curves, pages.
+    fn sizes(&self) -> Vec<u64> {
+        match &self.outcome {
+            Outcome::Curves(curves) => curves.sizes.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// Every value of every run, in long form.

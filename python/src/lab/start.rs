@@ -89,13 +89,13 @@ pub fn lab_run(
 }
 
 /// Where a trace comes from.
-enum Source {
+pub(super) enum Source {
     File(PathBuf, Option<Format>),
     Ops(Vec<Op>),
 }
 
 impl Source {
-    fn of(
+    pub(super) fn of(
         py: Python<'_>,
         path: Option<PathBuf>,
         records: Option<&[u8]>,
@@ -112,7 +112,7 @@ impl Source {
     }
 
     /// Its name and its references.
-    fn load(self) -> Result<(String, Trace), RunnerError> {
+    pub(super) fn load(self) -> Result<(String, Trace), RunnerError> {
         match self {
             Self::Ops(ops) => Ok(("array of pages".into(), Trace::from_ops(ops))),
             Self::File(path, format) => {

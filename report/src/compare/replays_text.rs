@@ -56,7 +56,10 @@ pub(crate) const HOW: &str =
      noise: the runs of the two overlap.";
 
 fn percent(x: f64) -> String {
-    format!("{:+.1} %", x * 100.0)
+    match x * 100.0 {
+        x if x.abs() < 0.05 => "0.0 %".into(),
+        x => format!("{x:+.1} %"),
+    }
 }
 
 impl ComparedColumns {

@@ -313,6 +313,23 @@ fn one(before: &[f64], after: &[f64], order: usize, q: &Quantity, part: &str) ->
     })
 }
 
+/// Of these counters those that a sentence is about, in the order from effect to mechanism.
+pub(crate) fn telling<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let known = QUANTITIES
+        .iter()
+        .flat_map(|q| q.counters.iter().chain(q.per));
+    let mut found: Vec<&str> = Vec::new();
+    for known in known {
+        for &name in names {
+            let part = name.strip_suffix(*known);
+            if part.is_some_and(|p| p.is_empty() || p.ends_with('.')) && !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
 /// Parts of the experiment by the prefixes of known counters: `""`, `zipf.`.
 fn parts(counters: &Counters) -> Vec<String> {
     let known = || QUANTITIES.iter().flat_map(|q| q.counters);

@@ -9,6 +9,7 @@ mod compare_replays;
 mod page;
 mod summary;
 
+pub(crate) use causes::telling;
 pub use causes::{causes, change, reasons};
 pub use compare::compare;
 pub use compare_replays::compare_replays;

@@ -12,7 +12,7 @@ mod plain;
 
 pub use plain::Style;
 
-use crate::shown::human;
+use crate::shown::{human, SPREAD_FROM};
 use crate::{CounterSummary, Number};
 
 /// Alignment of a column.
@@ -92,14 +92,17 @@ impl Cell {
         }
     }
 
-    /// A mean, with half its 95 % confidence interval or without; `pointer` leads to the counter.
+    /// A mean, with half its 95 % confidence interval or without, which two runs do not have; `pointer` leads to the counter.
     #[must_use]
     pub fn mean(summary: Option<&CounterSummary>, interval: bool, pointer: &str) -> Self {
         let Some(summary) = summary else {
             return Self::missing();
         };
         let shown = human(summary.mean.as_f64());
-        let half = summary.ci95.map(|ci| ci.half_width());
+        let half = match summary.per_seed.len() {
+            runs if runs >= SPREAD_FROM => summary.ci95.map(|ci| ci.half_width()),
+            _ => None,
+        };
         Self {
             half: half.filter(|half| interval && *half > 0.0),
             ..Self::number(shown, summary.mean, format!("{pointer}/mean"))

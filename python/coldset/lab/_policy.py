@@ -1,0 +1,180 @@
+"""Policies written in Python."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .._coldset import LabResult, lab_sequence
+from .._errors import PolicyError, SettingError
+from . import _settings
+from ._progress import Progress
+
+#: What a policy has to answer.
+_METHODS = ("insert", "hit", "evict")
+#: References between two looks at the progress bar.
+_STEP = 1 << 16
+
+
+class Policy:
+    """A cache policy of your own, for `coldset.lab.mrc`. It is made anew for each size of memory.
+
+    Pages are numbers from 0, in the order of their first use. Any class with these methods will do; this one
+    says what they are given.
+
+    >>> import coldset.lab
+    >>> class Fifo(coldset.lab.Policy):
+    ...     def __init__(self, frames):
+    ...         self.queue = []
+    ...     def insert(self, page):
+    ...         self.queue.append(page)
+    ...     def evict(self):
+    ...         return self.queue.pop(0)
+    >>> curves = coldset.lab.mrc([1, 2, 3, 1, 2, 3], policies=["fifo", Fifo], sizes=[2, 3], count="absences")
+    >>> [int(n) for n in curves.curves["misses"]]
+    [6, 3, 6, 3]
+    """
+
+    def __init__(self, frames: int) -> None:
+        """Memory has room for so many pages."""
+
+    def insert(self, page: int) -> None:
+        """A page comes into memory. There is room for it: `evict` has been asked before if there was none."""
+        raise NotImplementedError
+
+    def hit(self, page: int) -> None:
+        """A page in memory is used."""
+
+    def evict(self) -> int:
+        """The page that goes, one of those in memory. It is gone when this returns."""
+        raise NotImplementedError
+
+
+def split(policies: object) -> tuple[list[str] | None, list[type]]:
+    """Names, and classes."""
+    if inspect.isclass(policies):
+        policies = [policies]
+    if policies is None or isinstance(policies, str) or not isinstance(policies, Iterable):
+        return _settings.several(policies), []  # type: ignore[arg-type]
+    given = list(policies)
+    classes = [p for p in given if inspect.isclass(p)]
+    names = [str(p) for p in given if not inspect.isclass(p)]
+    if not classes:
+        return names, []
+    known = set(names)
+    for c in classes:
+        missing = [m for m in _METHODS if not callable(getattr(c, m, None))]
+        if missing:
+            raise SettingError(
+                f"the policy {c.__name__} has no method {missing[0]}; it needs insert(page), hit(page) and evict()"
+            )
+        if c.__name__ in known:
+            raise SettingError(f"two policies are called {c.__name__!r}; rename the class")
+        known.add(c.__name__)
+    # Curves have a policy of the lab beside them, which says what the sizes are.
+    return names or ["lru"], classes
+
+
+def refuse(variants: object) -> None:
+    """Classes where only the engine's own policies can run."""
+    _, classes = split(variants)
+    if classes:
+        raise SettingError(
+            f"replay cannot run {classes[0].__name__}: a policy written in Python decides for a cache of pages, "
+            f"not for a machine; write coldset.lab.mrc(trace, policies=[{classes[0].__name__}], sizes=...)"
+        )
+
+
+class _Cache:
+    """Memory of so many pages under a policy."""
+
+    def __init__(self, policy: type, frames: int, pages: int) -> None:
+        self.name, self.frames = policy.__name__, frames
+        self.resident = bytearray(pages)
+        self.held = 0
+        try:
+            self.policy = policy(frames)
+        except Exception as error:
+            self.failed("__init__", error)
+
+    def failed(self, method: str, error: Exception, at: int | None = None) -> NoReturn:
+        where = "" if at is None else f", at reference {at:,}"
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise PolicyError(
+            f"{self.name}.{method} raised {what} (memory of {self.frames:,} pages{where})"
+        ) from error
+
+    def misses(self, keys: list[int], free: bytes, begin: int) -> int:
+        """References from number `begin` on; those that missed."""
+        resident, policy, misses = self.resident, self.policy, 0
+        method, at = "hit", begin
+        try:
+            insert, hit, evict = policy.insert, policy.hit, policy.evict
+            for at, page in enumerate(keys, begin):
+                if resident[page]:
+                    method = "hit"
+                    hit(page)
+                    continue
+                misses += not free[at]
+                if self.held == self.frames:
+                    method = "evict"
+                    victim = evict()
+                    method = ""
+                    self.gone(victim, at)
+                method = "insert"
+                insert(page)
+                resident[page] = 1
+                self.held += 1
+        except Exception as error:
+            if not method:
+                raise
+            self.failed(method, error, at)
+        return misses
+
+    def gone(self, victim: Any, at: int) -> None:
+        try:
+            there = 0 <= victim < len(self.resident) and self.resident[victim]
+        except TypeError:
+            there = False
+        if not there:
+            raise PolicyError(
+                f"{self.name}.evict returned {victim!r}, which is not a page in memory (memory of "
+                f"{self.frames:,} pages, at reference {at:,})"
+            )
+        self.resident[victim] = 0
+        self.held -= 1
+
+
+def add(
+    native: LabResult,
+    policies: list[type],
+    source: tuple[str | None, bytes | None],
+    count: str,
+    format: str | None,
+    progress: bool | None,
+) -> LabResult:
+    """Curves with those of policies written in Python."""
+    if not policies:
+        return native
+    keys, free = lab_sequence(*source, count=count, format=format)
+    numbers = np.frombuffer(keys, "<u4")
+    pages = int(numbers.max()) + 1 if len(numbers) else 0
+    sizes = native.sizes()
+    steps = len(policies) * len(sizes) * len(numbers)
+    with Progress("policies in Python", progress) as bar:
+        done = 0
+        for policy in policies:
+            of_sizes = []
+            for size in sizes:
+                cache, misses = _Cache(policy, size, pages), 0
+                for begin in range(0, len(numbers), _STEP):
+                    part = numbers[begin : begin + _STEP].tolist()
+                    misses += cache.misses(part, free, begin)
+                    done += len(part)
+                    bar.set(done, steps)
+                of_sizes.append(misses)
+            native = native.with_curve(policy.__name__, of_sizes)
+    return native
