@@ -18,6 +18,7 @@ pub mod rig;
 pub mod runner;
 pub mod sweep;
 pub mod verify;
+pub mod workload;
 
 pub use coldset_report as report;
 pub use coldset_report::{compare, stats};

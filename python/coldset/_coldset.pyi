@@ -118,6 +118,7 @@ def lab_version() -> str:
 
 def lab_run(
     name: str,
+    workload: str | None,
     *,
     variants: list[str] | None,
     seeds: int,
@@ -128,7 +129,7 @@ def lab_run(
     params: list[tuple[str, str]],
     jobs: int | None,
 ) -> LabJob:
-    """Starts an experiment over variants and seeds 1 to `seeds`."""
+    """Starts an experiment, or a workload in a file or in JSON, over variants and seeds 1 to `seeds`."""
 
 def lab_replay(
     path: str | None,

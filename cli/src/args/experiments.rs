@@ -47,11 +47,31 @@ Examples:
   coldset lab run mongodb --seeds 3 --scale 1/256 --effort 0.25
   coldset lab run mongodb --variants base,base+smaller_batch=on,v5 --json result.json
   coldset lab run mongodb --cost nvme_read_lat_ns=20000
+  coldset lab run examples/throttling-oom.toml
+
+A workload of your own is a file in TOML whose name ends in .toml (docs/how-to/own-workload.md):
+
+  [[files]]
+  name = \"table\"
+  size = \"512MiB\"
+
+  [[cgroups]]
+  name = \"server\"
+  limit = \"128MiB\"
+
+  [[tasks]]
+  name = \"client\"
+  count = 8
+  cgroup = \"server\"
+
+  [[tasks.phases]]
+  time = \"1s\"
+  steps = [{ pread = \"table\", at = { zipf = 1.1 }, cpu = \"20us\" }]
 
 The first variant is \"before\", the last one \"after\". A variant may carry switches of its own:
 NAME+SWITCH=VALUE+... Exit code 1: a claim of class A, B or N is out of its band.")]
 pub struct RunArgs {
-    /// Experiment (see: coldset lab list)
+    /// Experiment (see: coldset lab list), or the file of a workload
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: String,
     /// Variants, separated by commas [default: the experiment's before and after]
@@ -128,6 +148,7 @@ Examples:
   coldset lab ablate mongodb
   coldset lab ablate mongodb --seeds 3 --scale 1/256
   coldset lab ablate aging-oom --variants base,v2 --json ablation.json
+  coldset lab ablate examples/fio-mmap.toml --seeds 1
   coldset lab ablate data/sqlite.pageops.zst --memory 25%
   coldset lab ablate trace.pageops --memory 64MiB --variants v618,v72
 
@@ -137,7 +158,7 @@ take the place of seeds. --param, --scale, --effort and --seeds are of experimen
 A change is a patch of the series (all its switches), or a switch that belongs to none. Exit code 0:
 a table, whatever it says.")]
 pub struct AblateArgs {
-    /// Experiment (see: coldset lab list), or a trace
+    /// Experiment (see: coldset lab list), the file of a workload (FILE.toml), or a trace
     #[arg(value_name = "EXPERIMENT|TRACE")]
     pub experiment: String,
     /// Limit of a trace: a size or a share of its pages [default: 50%]

@@ -11,7 +11,9 @@ use coldset_lab::ablate::{
 };
 use coldset_lab::pages;
 use coldset_lab::report::Table;
-use coldset_lab::runner::{experiment, show_pages, with_jobs, Progress, ReplayPlan, Size, Variant};
+use coldset_lab::runner::{
+    experiment, is_workload, show_pages, with_jobs, Progress, ReplayPlan, Size, Variant,
+};
 use std::path::Path;
 
 /// Of experiments, unless others are asked for.
@@ -88,7 +90,10 @@ fn of_trace(args: &AblateArgs) -> Result<Verdict, Failure> {
 pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
     let experiment = match experiment(&args.experiment) {
         // What is no experiment is a trace if there is such a file.
-        Err(_) if args.experiment == "-" || Path::new(&args.experiment).exists() => {
+        Err(_)
+            if !is_workload(&args.experiment)
+                && (args.experiment == "-" || Path::new(&args.experiment).exists()) =>
+        {
             return of_trace(args)
         }
         other => other?,

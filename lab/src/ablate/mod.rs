@@ -270,9 +270,9 @@ mod tests {
         effort: crate::experiment::Effort::Own("counting"),
         costs: &[],
         deviations: &[],
-        hosts: |_| Ok(Vec::new()),
-        run: run_once,
-        claims,
+        hosts: &|_| Ok(Vec::new()),
+        run: &run_once,
+        claims: &claims,
         mechanism: &[],
     };
 

@@ -4,7 +4,6 @@ mod ablation;
 mod heat;
 mod replay;
 
-use crate::experiments::EXPERIMENTS;
 use coldset_report::{ExperimentResult, RunResult};
 
 pub use ablation::ablation;
@@ -12,11 +11,8 @@ pub use coldset_report::charts::{curves, id, Chart, CurveLine};
 pub use heat::heat;
 pub use replay::replay;
 
-/// Charts of an experiment, with or without the runs it is made of.
+/// Charts of an experiment, with or without the runs it is made of; counters of its `mechanism` first.
 #[must_use]
-pub fn experiment(result: &ExperimentResult, runs: &[RunResult]) -> Vec<Chart> {
-    let known = EXPERIMENTS
-        .iter()
-        .find(|e| e.name == result.header.experiment);
-    coldset_report::charts::experiment(result, runs, known.map_or(&[], |e| e.mechanism))
+pub fn experiment(result: &ExperimentResult, runs: &[RunResult], mechanism: &[&str]) -> Vec<Chart> {
+    coldset_report::charts::experiment(result, runs, mechanism)
 }

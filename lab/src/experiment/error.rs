@@ -1,6 +1,7 @@
 //! What can go wrong in a run.
 
 use crate::draw::DrawError;
+use crate::workload::WorkloadError;
 use coldset_engine::memcg::MemcgError;
 use coldset_machine::{MachineError, OpError};
 
@@ -16,6 +17,12 @@ pub enum ExperimentError {
     /// A draw cannot be built.
     #[error(transparent)]
     Draw(#[from] DrawError),
+    /// A workload that cannot be used at this scale, or with these parameters.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A workload that does not end.
+    #[error("{0}")]
+    Stuck(String),
     /// An operation of the workload failed.
     #[error("{what}: {error}")]
     Op {

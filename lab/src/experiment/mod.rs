@@ -17,6 +17,13 @@ pub use input::{Asked, ParamDoc, RunInput, REGION_MIN};
 use coldset_engine::Switches;
 use coldset_report::{Claim, RunResult};
 
+/// What gives the machines of a run.
+pub type Hosts = dyn Fn(&RunInput) -> Result<Vec<Host>, ExperimentError> + Send + Sync;
+/// What runs an experiment once.
+pub type Run = dyn Fn(&RunInput) -> Result<RunResult, ExperimentError> + Send + Sync;
+/// What gives the acceptance rows for a pair of variants: before, after.
+pub type Claims = dyn Fn(&str, &str) -> Vec<Claim> + Send + Sync;
+
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
@@ -43,11 +50,11 @@ pub struct Experiment {
     /// Rows of the table that are different here.
     pub deviations: &'static [Deviation],
     /// The machines of a run.
-    pub hosts: fn(&RunInput) -> Result<Vec<Host>, ExperimentError>,
+    pub hosts: &'static Hosts,
     /// Runs it once.
-    pub run: fn(&RunInput) -> Result<RunResult, ExperimentError>,
+    pub run: &'static Run,
     /// Its acceptance rows for a pair of variants.
-    pub claims: fn(before: &str, after: &str) -> Vec<Claim>,
+    pub claims: &'static Claims,
     /// Counters of the mechanism table, in order.
     pub mechanism: &'static [&'static str],
 }

@@ -26,9 +26,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &["script_touch_page_ns", "timer_slack_ns"],
     deviations: &[],
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "16g.zero_progress",
         "16g.abort_after_aging",

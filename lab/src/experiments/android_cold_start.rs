@@ -33,9 +33,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: phone::COSTS,
     deviations: &[],
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "pgscan",
         "pgsteal",

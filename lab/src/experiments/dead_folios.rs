@@ -30,9 +30,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &[],
     deviations: &[],
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "lru_add_drained",
         "dead_at_add",

@@ -25,9 +25,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &["buffered_io_page_ns"],
     deviations: &[],
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "uniform.hit_percent",
         "uniform.pgmajfault",

@@ -19,9 +19,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: browser::COSTS,
     deviations: &[],
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "pgscan",
         "pgsteal",

@@ -18,9 +18,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: mongodb::COSTS,
     deviations: mongodb::DEVIATIONS,
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "hdd.20M.u5.blocks_per_op",
         "hdd.20M.u5.dirty_moved_up",

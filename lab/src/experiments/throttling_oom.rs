@@ -27,9 +27,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &[],
     deviations: DEVIATIONS,
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "written_mib",
         "scanned_per_freed",

@@ -28,9 +28,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &["stress_sweep_page_ns", "fork_ns"],
     deviations: DEVIATIONS,
-    hosts,
-    run,
-    claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims,
     mechanism: &[
         "unmap_pending",
         "unmap_flush_dirty",

@@ -65,7 +65,7 @@ pub fn experiment(
     };
     let mut lines = vec![("variants".into(), names.join(", "))];
     lines.extend(facts(result));
-    let mut measures = charts::experiment(result, &outcome.runs);
+    let mut measures = charts::experiment(result, &outcome.runs, experiment.mechanism);
     let first = measures
         .iter()
         .position(|c| !c.id.starts_with("measures"))

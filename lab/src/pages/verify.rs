@@ -114,7 +114,7 @@ pub fn verify(
         let place = format!("/experiments/{i}");
         claims.push(acceptance(experiment.name, result, &place));
         declared.push(tables::deviations(result).caption(experiment.name));
-        for mut chart in charts::experiment(result, &[]) {
+        for mut chart in charts::experiment(result, &[], experiment.mechanism) {
             chart.id = format!("{}-{}", experiment.name, chart.id);
             chart.title = format!("{}: {}", experiment.name, chart.title.to_lowercase());
             pictures.push(chart);

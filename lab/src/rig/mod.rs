@@ -61,8 +61,29 @@ impl Rig {
     /// # Errors
     /// If there are too many.
     pub fn memcg(&self) -> Result<MemcgId, ExperimentError> {
+        self.memcg_below(MemcgId::ROOT)
+    }
+
+    /// A new memcg below another one.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn memcg_below(&self, parent: MemcgId) -> Result<MemcgId, ExperimentError> {
         let mut w = self.run.machine.world_mut();
-        Ok(w.engine.memcg_create(MemcgId::ROOT)?)
+        Ok(w.engine.memcg_create(parent)?)
+    }
+
+    /// Sets memory.max of a memcg that has no pages yet.
+    ///
+    /// # Errors
+    /// The limit is refused.
+    pub fn limit(&self, memcg: MemcgId, pages: u64) -> Result<(), ExperimentError> {
+        let tree = &mut self.run.machine.world_mut().engine.memcgs;
+        tree.set_max(memcg, CounterKind::Memory, pages)?;
+        if let Some((recording, machine)) = &self.recording {
+            recording.limit(machine, pages);
+        }
+        Ok(())
     }
 
     /// A new memcg below the root with memory.max of `pages`.
@@ -71,11 +92,7 @@ impl Rig {
     /// If there are too many, or the limit is refused.
     pub fn limited(&self, pages: u64) -> Result<MemcgId, ExperimentError> {
         let memcg = self.memcg()?;
-        let tree = &mut self.run.machine.world_mut().engine.memcgs;
-        tree.set_max(memcg, CounterKind::Memory, pages)?;
-        if let Some((recording, machine)) = &self.recording {
-            recording.limit(machine, pages);
-        }
+        self.limit(memcg, pages)?;
         Ok(memcg)
     }
 

@@ -7,6 +7,7 @@ use crate::recording::ExportError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
 use crate::traces::TraceError;
+use crate::workload::WorkloadError;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;
 use coldset_machine::OpError;
@@ -68,6 +69,9 @@ pub enum RunnerError {
     /// A parameter that no run has asked for.
     #[error("--param {0} has no effect as the other parameters are: no run has asked for it; leave it out")]
     Unasked(String),
+    /// A workload that cannot be used.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
     /// A trace that cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),

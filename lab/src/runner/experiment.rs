@@ -7,10 +7,12 @@ use crate::experiment::{Asked, Costs, Experiment, RunInput};
 use crate::experiments::EXPERIMENTS;
 use crate::replay;
 use crate::runner::Progress;
+use crate::workload;
 use coldset_machine::Params;
 use coldset_report::{Claim, Class, Deviation, ExperimentResult, Header, RunResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
+use std::path::Path;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -76,15 +78,24 @@ pub struct Outcome {
     pub costs: Params,
 }
 
-/// The experiment called `name`.
+/// The experiment called `name`, or the one that the file of that name describes, if it ends in `.toml`.
 ///
 /// # Errors
-/// [`RunnerError::Name`] with the nearest name.
+/// [`RunnerError::Name`] with the nearest name, [`RunnerError::Workload`] with the mistake in the file.
 pub fn experiment(name: &str) -> Result<&'static Experiment, RunnerError> {
+    if is_workload(name) {
+        return Ok(workload::read(Path::new(name))?);
+    }
     EXPERIMENTS.iter().find(|e| e.name == name).ok_or_else(|| {
         let names = EXPERIMENTS.iter().map(|e| e.name);
         RunnerError::name("experiment", name, names, "see: coldset lab list")
     })
+}
+
+/// That a name is one of a file with a workload, not of a built-in experiment.
+#[must_use]
+pub fn is_workload(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == "toml")
 }
 
 /// Every deviation from the table of costs, with what declares it: an experiment, or `lab replay`.
@@ -275,9 +286,9 @@ mod tests {
         effort: Effort::Own("counting"),
         costs: &[],
         deviations: &[],
-        hosts: |_| Ok(vec![Host::default()]),
-        run: count,
-        claims,
+        hosts: &|_| Ok(vec![Host::default()]),
+        run: &count,
+        claims: &claims,
         mechanism: &["pgscan"],
     };
     static EXPERIMENT: Experiment = COUNT;

@@ -23,8 +23,8 @@ pub use check::{
 };
 pub use error::RunnerError;
 pub use experiment::{
-    check_asked, check_params, claims_of, deviations, experiment, in_band, run, Outcome, Plan,
-    SAMPLE_POINTS,
+    check_asked, check_params, claims_of, deviations, experiment, in_band, is_workload, run,
+    Outcome, Plan, SAMPLE_POINTS,
 };
 pub use pool::with_jobs;
 pub use progress::Progress;

@@ -1,9 +1,10 @@
 //! One configuration under one seed, and its key.
 
 use super::version::{hex, version};
-use crate::experiment::Costs;
+use crate::experiment::{Costs, Experiment};
 use crate::runner::{experiment, show_effort, show_scale, RunnerError, Variant};
 use crate::traces::Trace;
+use crate::workload;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
@@ -19,14 +20,26 @@ pub struct Memory {
     pub pages: u64,
 }
 
+/// A file with a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadFile {
+    /// The file from the root.
+    pub path: PathBuf,
+    /// Hash of what it says.
+    pub content: String,
+}
+
 /// What is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     /// An experiment.
     Experiment {
-        /// Which one, as in `lab list`.
+        /// Which one, as in `lab list`; or the file of a workload as it was written.
         name: String,
+        /// The workload, if it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workload: Option<WorkloadFile>,
         /// Denominator of the scale.
         scale: u64,
         /// Effort in thousandths.
@@ -85,6 +98,29 @@ fn object<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     Value::Object(map)
 }
 
+impl What {
+    /// The experiment; none of a replay.
+    ///
+    /// # Errors
+    /// Unknown names, a workload that cannot be read any more, or says something else by now.
+    pub(super) fn experiment(&self) -> Result<Option<&'static Experiment>, RunnerError> {
+        let Self::Experiment { name, workload, .. } = self else {
+            return Ok(None);
+        };
+        let Some(file) = workload else {
+            return experiment(name).map(Some);
+        };
+        match workload::fingerprint(&file.path)? {
+            same if same == file.content => Ok(Some(workload::read(&file.path)?)),
+            _ => Err(RunnerError::value(
+                "workload",
+                name,
+                "it as it was when the sweep began: it has changed since; start the sweep again",
+            )),
+        }
+    }
+}
+
 impl Cell {
     pub(super) fn new(what: &What, variant: &str, set: &[String], seed: u64) -> Self {
         Self {
@@ -122,13 +158,21 @@ impl Cell {
         let what = match &self.what {
             What::Experiment {
                 name,
+                workload,
                 scale,
                 effort_permille,
                 params,
                 ..
             } => {
                 let given = |name: &str| params.iter().rev().find(|(n, _)| n == name);
-                let experiment = experiment(name)?;
+                let experiment = match workload {
+                    Some(file) => workload::read(&file.path)?,
+                    None => experiment(name)?,
+                };
+                let name = match workload {
+                    Some(file) => json!({"workload": file.content}),
+                    None => json!(name),
+                };
                 let params = experiment.params.iter().map(|p| {
                     let value = given(p.name).map_or(p.default, |(_, v)| v.as_str());
                     (p.name, json!(value))
@@ -186,9 +230,10 @@ impl Cell {
     #[must_use]
     pub fn headline(&self) -> Vec<String> {
         match &self.what {
-            What::Experiment { name, .. } => {
-                experiment(name).map_or_else(|_| Vec::new(), super::table::headline)
-            }
+            What::Experiment { .. } => match self.what.experiment() {
+                Ok(Some(experiment)) => super::table::headline(experiment),
+                _ => Vec::new(),
+            },
             What::Replay { .. } => ["misses", "miss_ratio", "pgscan", "pgsteal"]
                 .map(String::from)
                 .to_vec(),

@@ -1,15 +1,16 @@
 //! What to sweep over.
 
-use super::cell::{Cell, Memory, What};
+use super::cell::{Cell, Memory, What, WorkloadFile};
 use super::settings::{normal, products, seeds, texts, Place, KEYS, TABLES};
 use super::SweepError;
 use crate::experiment::{Experiment, RunInput};
 use crate::replay::MEMORY_MIN;
 use crate::runner::{
-    check_costs, check_params, experiment, parse_effort, parse_scale, show_effort, show_scale,
-    Size, SwapSpec, Variant, MEMORY_DEFAULT,
+    check_costs, check_params, experiment, is_workload, parse_effort, parse_scale, show_effort,
+    show_scale, Size, SwapSpec, Variant, MEMORY_DEFAULT,
 };
 use crate::traces::{load, Trace, TraceOptions};
+use crate::workload;
 use coldset_machine::Params;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ impl Grid {
             };
             let count = cells.len();
             if part.contains_key("experiments") {
-                experiments(part, &mut cells).map_err(at)?;
+                experiments(part, &self.base, &mut cells).map_err(at)?;
             } else {
                 replays(part, &self.base, &mut cells).map_err(at)?;
             }
@@ -223,7 +224,21 @@ fn push(cells: &mut Vec<Cell>, cell: Cell) -> Result<(), String> {
     Ok(())
 }
 
-fn experiments(part: &Map<String, Value>, cells: &mut Vec<Cell>) -> Result<(), String> {
+/// The file of a workload, from the folder of the grid.
+fn workload_file(name: &str, base: &Path) -> Result<Option<WorkloadFile>, String> {
+    if !is_workload(name) {
+        return Ok(None);
+    }
+    let path = std::path::absolute(base.join(name)).map_err(said)?;
+    let content = workload::fingerprint(&path).map_err(said)?;
+    Ok(Some(WorkloadFile { path, content }))
+}
+
+fn experiments(
+    part: &Map<String, Value>,
+    base: &Path,
+    cells: &mut Vec<Cell>,
+) -> Result<(), String> {
     let names = list(part, "experiments")?.unwrap_or_default();
     let sets = switches(part)?;
     let efforts = list(part, "effort")?.unwrap_or_else(|| vec![show_effort(1000)]);
@@ -237,7 +252,11 @@ fn experiments(part: &Map<String, Value>, cells: &mut Vec<Cell>) -> Result<(), S
         .collect::<Result<_, _>>()?;
     let seeds = part.get("seeds").map_or(Ok(vec![1]), seeds)?;
     for name in &names {
-        let experiment = experiment(name).map_err(said)?;
+        let file = workload_file(name, base)?;
+        let experiment = match &file {
+            Some(file) => workload::read(&file.path).map_err(said)?,
+            None => experiment(name).map_err(said)?,
+        };
         let scales = list(part, "scales")?.unwrap_or_else(|| vec![show_scale(experiment.scale)]);
         let scales: Vec<u64> = scales
             .iter()
@@ -254,6 +273,7 @@ fn experiments(part: &Map<String, Value>, cells: &mut Vec<Cell>) -> Result<(), S
                     for &effort_permille in &efforts {
                         let what = What::Experiment {
                             name: name.clone(),
+                            workload: file.clone(),
                             scale,
                             effort_permille,
                             params: params.clone(),

@@ -21,7 +21,7 @@ mod table;
 mod version;
 mod worker;
 
-pub use cell::{Cell, Memory, What};
+pub use cell::{Cell, Memory, What, WorkloadFile};
 pub use error::SweepError;
 pub use grid::Grid;
 pub use runner::{work, Done, Runner};

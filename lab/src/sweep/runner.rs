@@ -5,8 +5,8 @@ use super::store::{Row, Store};
 use super::{Cell, SweepError};
 use crate::experiment::RunInput;
 use crate::runner::{
-    check_asked, check_survivors, experiment, replay_all, show_effort, show_scale, Progress,
-    ReplayPlan, RunnerError, Size, SwapSpec, Variant,
+    check_asked, check_survivors, replay_all, show_effort, show_scale, Progress, ReplayPlan,
+    RunnerError, Size, SwapSpec, Variant,
 };
 use crate::traces::{load, Trace, TraceOptions};
 use coldset_engine::presets;
@@ -135,7 +135,6 @@ type Counters = Vec<(String, f64)>;
 
 fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError> {
     let What::Experiment {
-        name,
         scale,
         effort_permille,
         params,
@@ -144,7 +143,9 @@ fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError
     else {
         return Ok(Vec::new());
     };
-    let experiment = experiment(name)?;
+    let Some(experiment) = cell.what.experiment()? else {
+        return Ok(Vec::new());
+    };
     let input = RunInput {
         seed: cell.seed,
         scale: *scale,

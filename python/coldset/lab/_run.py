@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
@@ -30,10 +31,20 @@ def _finish(job: LabJob, label: str, progress: bool | None) -> LabResult:
     return job.result()
 
 
+class _Shown:
+    """What stands for a long argument."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def _call(name: str, trace: object, **settings: object) -> str:
     """How a result was made, for its page."""
     given = [f"{k}={v!r}" for k, v in settings.items() if v is not None]
-    first = repr(trace) if isinstance(trace, (str, os.PathLike)) else "pages"
+    first = repr(trace) if isinstance(trace, (str, os.PathLike, _Shown)) else "pages"
     return f"coldset.lab.{name}({', '.join([first, *given])})"
 
 
@@ -54,8 +65,30 @@ def _sizes(given: str | Iterable[str | int] | int | None) -> list[str]:
     return [f"{m}pages" if m.isdigit() else m for m in _settings.several(given) or []]
 
 
+#: Of a workload without one.
+_NAME = "workload"
+
+
+def _experiment(given: Any) -> tuple[str, str | None]:
+    """Name, or file of a workload; and the workload in JSON."""
+    if isinstance(given, Mapping):
+        try:
+            return _NAME, json.dumps(given)
+        except (TypeError, ValueError) as e:
+            raise SettingError(
+                f"the workload cannot be used ({e}); it has texts, numbers, True and False, lists and dicts"
+            ) from None
+    if isinstance(given, os.PathLike):
+        return os.fspath(given), None
+    if not isinstance(given, str):
+        raise TypeError(
+            f"experiment is {given!r}; give the name of one, a file ending in .toml, or a dict"
+        )
+    return given, None
+
+
 def run(
-    experiment: str,
+    experiment: str | os.PathLike[str] | Mapping[str, object],
     *,
     variants: str | Iterable[str] | None = None,
     seeds: int = 5,
@@ -70,6 +103,8 @@ def run(
 ) -> Result:
     """Runs an experiment over variants and seeds 1 to `seeds`, and judges its claims.
 
+    `experiment` is the name of a built-in one, or a workload of your own: a file in TOML whose name ends in
+    `.toml`, or a dict with the same keys (`docs/how-to/own-workload.md`).
     The first variant is "before", the last one "after"; one may carry switches of its own
     ("base+smaller_batch=on"). `scale` is the share of the original's memory and data ("1/64"), `effort` a
     factor on the operations. `set` changes switches in all variants, `cost` costs of the machine,
@@ -81,10 +116,21 @@ def run(
     >>> result = coldset.lab.run("tlb-stress", seeds=2, scale="1/512", effort=0.05)
     >>> sorted(result.frame().columns)
     ['counter', 'seed', 'value', 'variant']
+    >>> step = {"load": "f", "at": "cyclic", "cpu": "1us"}
+    >>> mine = {
+    ...     "files": [{"name": "f", "size": "8MiB"}],
+    ...     "tasks": [{"name": "reader", "phases": [{"count": 5000, "steps": [step]}]}],
+    ...     "results": ["ops", "pgmajfault"],
+    ... }
+    >>> frame = coldset.lab.run(mine, seeds=1, variants="v5").frame()
+    >>> [int(n) for n in frame["value"]]
+    [5000, 2048]
     """
     check(backend)
+    name, workload = _experiment(experiment)
     job = lab_run(
-        experiment,
+        name,
+        workload,
         variants=_settings.several(variants),
         seeds=_settings.count("seeds", seeds, 1, 10_000),
         scale=_settings.scale(scale),
@@ -95,10 +141,10 @@ def run(
         jobs=_settings.jobs(jobs),
     )
     call = _call(
-        "run", experiment, variants=variants, seeds=seeds, scale=scale, effort=effort, set=set,
+        "run", name if workload is None else _Shown("{...}"), variants=variants, seeds=seeds, scale=scale, effort=effort, set=set,
         cost=cost, params=params,
     )
-    return Result(_finish(job, experiment, progress), backend, call)
+    return Result(_finish(job, os.path.basename(name), progress), backend, call)
 
 
 def replay(

@@ -309,7 +309,9 @@ impl LabResult {
         let text = |c: Chart| (c.id, c.title, c.about, c.spec.to_string());
         py.detach(|| {
             let charts = match &self.outcome {
-                Outcome::Experiment { runs, .. } => charts::experiment(&runs.result, &runs.runs),
+                Outcome::Experiment {
+                    experiment, runs, ..
+                } => charts::experiment(&runs.result, &runs.runs, experiment.mechanism),
                 Outcome::Replay { tables, .. } => charts::replay(tables),
                 Outcome::Curves(curves) => vec![charts::curves(&curves.lines())],
             };

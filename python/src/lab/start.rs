@@ -13,6 +13,7 @@ use coldset_lab::runner::{
     ReplayPlan, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{load, Format, Op, Trace, TraceOptions};
+use coldset_lab::workload::of_json;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -25,13 +26,14 @@ fn costs(given: Vec<(String, u64)>) -> Result<Costs, RunnerError> {
     Ok(costs)
 }
 
-/// Starts an experiment over variants and seeds 1 to `seeds`.
+/// Starts an experiment, or a workload in a file or in JSON, over variants and seeds 1 to `seeds`.
 #[pyfunction]
-#[pyo3(signature = (name, *, variants, seeds, scale, effort, switches, costs, params, jobs))]
+#[pyo3(signature = (name, workload, *, variants, seeds, scale, effort, switches, costs, params, jobs))]
 #[allow(clippy::too_many_arguments, reason = "named in Python")]
 pub fn lab_run(
     py: Python<'_>,
     name: &str,
+    workload: Option<&str>,
     variants: Option<Vec<String>>,
     seeds: u64,
     scale: Option<&str>,
@@ -42,7 +44,10 @@ pub fn lab_run(
     jobs: Option<usize>,
 ) -> PyResult<LabJob> {
     let plan = || -> Result<_, RunnerError> {
-        let experiment = experiment(name)?;
+        let experiment = match workload {
+            Some(json) => of_json("the workload", name, json)?,
+            None => experiment(name)?,
+        };
         for (name, _) in &params {
             if !experiment.params.iter().any(|p| p.name == name) {
                 let names = experiment.params.iter().map(|p| p.name);

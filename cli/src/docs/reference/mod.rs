@@ -5,6 +5,7 @@ mod lab;
 mod markdown;
 mod pager;
 mod policies;
+mod workloads;
 
 use super::write_all;
 use crate::args::ReferenceArgs;
@@ -43,6 +44,7 @@ fn files() -> Result<Vec<(String, String)>, Failure> {
     let mut pages = vec![
         cli::page(),
         lab::experiments(),
+        workloads::page(),
         policies::variants()?,
         policies::switches()?,
         lab::parameters(),

@@ -33,9 +33,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: COSTS,
     deviations: &[],
-    hosts,
-    run,
-    claims: claims::claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims::claims,
     mechanism: &[
         "pgscan",
         "pgsteal",

@@ -21,9 +21,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &["exec_ns", "open_ns"],
     deviations: &[],
-    hosts: build::hosts,
-    run: build::run,
-    claims,
+    hosts: &build::hosts,
+    run: &build::run,
+    claims: &claims,
     mechanism: &[
         "system_share",
         "pgmajfault",

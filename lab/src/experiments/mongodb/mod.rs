@@ -27,9 +27,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: COSTS,
     deviations: DEVIATIONS,
-    hosts,
-    run,
-    claims: claims::claims,
+    hosts: &hosts,
+    run: &run,
+    claims: &claims::claims,
     mechanism: &[
         "blocks_per_op",
         "async_windows",

@@ -22,9 +22,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     params: PARAMS,
     costs: &["sql_statement_ns"],
     deviations: &[],
-    hosts: server::hosts,
-    run: server::run,
-    claims: claims::claims,
+    hosts: &server::hosts,
+    run: &server::run,
+    claims: &claims::claims,
     mechanism: &[
         "swap_ins_per_transaction",
         "pgmajfault",
