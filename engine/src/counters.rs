@@ -156,6 +156,8 @@ counters! {
     RestoreAnon = "workingset_restore_anon",
     /// Recent file refaults of former workingset folios.
     RestoreFile = "workingset_restore_file",
+    /// Index nodes with shadows only that the shrinker has dropped.
+    WorkingsetNodereclaim = "workingset_nodereclaim",
     // --- I/O and swap ---
     /// KiB read from block devices.
     Pgpgin = "pgpgin",

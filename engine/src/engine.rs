@@ -16,6 +16,7 @@ use crate::mglru::mms::MmRegistry;
 use crate::node::Node;
 use crate::rules::Rules;
 use crate::switches::Switches;
+use crate::workingset::ShadowNodes;
 use crate::zone::Zones;
 
 /// Everything reclaim knows. Plain data: no I/O, no clock, no threads.
@@ -57,6 +58,8 @@ pub struct Engine {
     swap_total: u64,
     /// Newly dirty files since the host last looked: the host queues them for writeback.
     newly_dirty: Vec<FolioId>,
+    /// Index nodes of the host that hold shadows only.
+    pub(crate) shadow_nodes: ShadowNodes,
 }
 
 impl Engine {
@@ -69,6 +72,9 @@ impl Engine {
             nr_nodes: cfg.nr_nodes,
             nr_cpus: cfg.nr_cpus,
             recursive_protection: cfg.recursive_protection,
+            stocks_per_cpu: u32::try_from(sw.charge_stocks)
+                .unwrap_or(u32::MAX)
+                .clamp(1, 64),
             fold_interval: cfg.fold_interval,
             fold_phase: cfg.fold_phase,
             ..MemcgConfig::default()
@@ -90,6 +96,7 @@ impl Engine {
             swap_free: 0,
             swap_total: 0,
             newly_dirty: Vec::new(),
+            shadow_nodes: ShadowNodes::default(),
             heat,
             cfg,
             rules: Rules::new(sw),

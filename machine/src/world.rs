@@ -100,7 +100,7 @@ pub struct World {
     pub(crate) device_end: Vec<u64>,
 }
 
-/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes, never given back;
+/// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes, whose room stays with the memcg;
 /// page tables, as long as their mapping; what goes with written pages.
 #[derive(Debug)]
 pub(crate) struct KernelMemory {
@@ -224,6 +224,7 @@ impl World {
         let new = NewFolio::page(lruvec, object, page, flags);
         let id = self.engine.folio_alloc(new);
         self.objects[object.idx()].set_slot(page, Slot::Folio(id));
+        self.node_used(object, page);
         id
     }
 

@@ -44,7 +44,16 @@ impl Default for SharedIter {
     }
 }
 
-/// The stock of one CPU.
+/// The stocks of one CPU.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Stocks {
+    pub(super) slots: Vec<Stock>,
+    /// The slot that makes room next if all are taken.
+    next: usize,
+}
+
+/// What a CPU has charged ahead for one memcg.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Stock {
@@ -58,5 +67,25 @@ impl Default for Stock {
             memcg: MemcgId::NONE,
             pages: 0,
         }
+    }
+}
+
+impl Stocks {
+    /// For so many memcgs at a time.
+    pub(super) fn new(memcgs: u32) -> Self {
+        Self {
+            slots: vec![Stock::default(); memcgs.max(1) as usize],
+            next: 0,
+        }
+    }
+
+    /// Where the pages of a memcg are, or could be: its own slot, a free one, or the one whose turn it is.
+    pub(super) fn place(&mut self, id: MemcgId) -> usize {
+        let of = |memcg| self.slots.iter().position(|s| s.memcg == memcg);
+        of(id).or_else(|| of(MemcgId::NONE)).unwrap_or_else(|| {
+            let at = self.next;
+            self.next = (at + 1) % self.slots.len();
+            at
+        })
     }
 }

@@ -3,7 +3,7 @@
 use super::counter::PageCounter;
 use super::css_id::{CssIds, CSS_ID_NONE};
 use super::error::MemcgError;
-use super::record::{LocalStat, SharedIter, Stock};
+use super::record::{LocalStat, SharedIter, Stocks};
 use crate::counters::CounterSet;
 use crate::ids::{MemcgId, Nanos};
 
@@ -22,6 +22,8 @@ pub struct MemcgConfig {
     pub v2: bool,
     /// Mount option memory_recursiveprot.
     pub recursive_protection: bool,
+    /// Memcgs for which a CPU keeps a stock at a time, at least 1.
+    pub stocks_per_cpu: u32,
     /// Time between two folds of the statistics (`docs/rules/memcg.md#statistics-that-lag`). At least 1.
     pub fold_interval: Nanos,
     /// Time of the first fold, modulo the interval: the natural spread between runs.
@@ -35,6 +37,7 @@ impl Default for MemcgConfig {
             nr_cpus: 1,
             v2: true,
             recursive_protection: true,
+            stocks_per_cpu: 1,
             fold_interval: 2_000_000_000,
             fold_phase: 0,
         }
@@ -143,7 +146,7 @@ pub struct MemcgTree {
     pub(super) local: Vec<LocalStat>,
     pub(super) folded: Vec<CounterSet>,
     pub(super) next_fold: Nanos,
-    pub(super) stocks: Vec<Stock>,
+    pub(super) stocks: Vec<Stocks>,
     /// Shared walk positions, `memcg * nr_nodes + node`.
     pub(super) iters: Vec<SharedIter>,
     pub(super) css_ids: CssIds,
@@ -189,7 +192,7 @@ impl MemcgTree {
             local: vec![LocalStat::default()],
             folded: vec![CounterSet::default()],
             next_fold: if phase == 0 { cfg.fold_interval } else { phase },
-            stocks: vec![Stock::default(); cfg.nr_cpus as usize],
+            stocks: vec![Stocks::new(cfg.stocks_per_cpu); cfg.nr_cpus as usize],
             iters: vec![SharedIter::default(); cfg.nr_nodes as usize],
             css_ids,
             free: Vec::new(),

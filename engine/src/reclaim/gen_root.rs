@@ -107,6 +107,8 @@ impl GenRootVisit {
                     if let Some(work) = l.step(eng, cx) {
                         return Some(work);
                     }
+                    let lruvec = eng.lruvec_id(self.memcg, self.node);
+                    eng.shrink_shadow_nodes(lruvec, cx.sc.priority);
                     let stats = VisitStats {
                         scanned: cx.sc.nr_scanned - self.before.0,
                         reclaimed: cx.sc.nr_reclaimed - self.before.1,

@@ -115,6 +115,8 @@ impl WalkVisit {
                     if let Some(work) = l.step(eng, cx) {
                         return Some(work);
                     }
+                    let lruvec = eng.lruvec_id(self.memcg, self.node);
+                    eng.shrink_shadow_nodes(lruvec, cx.sc.priority);
                     let rotate = l.rotate();
                     let stats = VisitStats {
                         scanned: cx.sc.nr_scanned - self.before.0,

@@ -10,6 +10,7 @@
 //! | `v614.rs` | generations since 6.14, before and after the series |
 //! | `series.rs` | the reclaim-loop series, a function or two for each patch, and as it was merged |
 //! | `v72.rs` | what 7.2 and 7.3 changed about generations besides the series |
+//! | `shadow_nodes.rs` | how many index nodes with shadows only are kept |
 //! | `faults.rs` | the faults of a backport, put in from outside |
 //!
 //! - A kernel generation is a constant [`Kernel`]: its file has a function for each rule and the table of
@@ -21,11 +22,13 @@
 mod faults;
 pub(crate) mod kernel;
 mod series;
+mod shadow_nodes;
 pub(crate) mod v612;
 pub(crate) mod v614;
 mod v72;
 
 pub(crate) use kernel::{Fate, Kernel, ProtectedBy, Survivor};
+pub(crate) use shadow_nodes::OfMemcg;
 
 use crate::ids::LruType;
 use crate::mglru::MultiGen;
@@ -43,6 +46,8 @@ pub struct Rules {
     pub(crate) recent: fn(&MultiGen, LruType, u64) -> bool,
     /// How the reclaim loop works.
     pub(crate) series: Series,
+    /// Index nodes with shadows only that a lruvec may have before the shrinker takes some; none: any number.
+    pub(crate) shadow_nodes_kept: Option<shadow_nodes::Kept>,
 }
 
 impl Rules {
@@ -57,12 +62,14 @@ impl Rules {
             RecentTest::MinSeq => v612::recent,
             RecentTest::Window => v614::recent,
         };
+        let shadow_nodes_kept = shadow_nodes::kept(sw.shadow_nodes);
         let mut series = Series::new(sw);
         faults::put_in(&mut series);
         Self {
             kernel,
             recent,
             series,
+            shadow_nodes_kept,
         }
     }
 

@@ -196,6 +196,18 @@ pub enum HeatLevelsBy {
     Quantile,
 }
 
+/// How many index nodes with nothing but shadows a memcg may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub enum ShadowNodeLimit {
+    /// Any number.
+    None,
+    /// An eighth of the pages on its lists and in slab.
+    Lists,
+    /// The same, but lists with generations do not count.
+    Slab,
+}
+
 /// Text form of a switch value.
 pub trait SwitchValue: Sized + Copy {
     /// Reads the value; `None` if it is not one of [`Self::accepts`].
@@ -284,6 +296,8 @@ switch_enum!(MinSeqFlush, "after, before, both",
     "after" => MinSeqFlush::After, "before" => MinSeqFlush::Before, "both" => MinSeqFlush::Both);
 switch_enum!(RecentTest, "min-seq, window",
     "min-seq" => RecentTest::MinSeq, "window" => RecentTest::Window);
+switch_enum!(ShadowNodeLimit, "none, lists, slab",
+    "none" => ShadowNodeLimit::None, "lists" => ShadowNodeLimit::Lists, "slab" => ShadowNodeLimit::Slab);
 switch_enum!(SwapCheck, "never, dirty-anon, dirty-or-anon",
     "never" => SwapCheck::Never, "dirty-anon" => SwapCheck::DirtyAnon,
     "dirty-or-anon" => SwapCheck::DirtyOrAnon);
@@ -451,6 +465,10 @@ switches! {
     retry_skips_writeback: bool,
     /// When a multi-gen refault counts as recent.
     recent_test: RecentTest,
+    /// Memcgs for which a CPU keeps pages that are charged ahead, at a time, 1 to 64 (6.16: 7).
+    charge_stocks: u64,
+    /// How many index nodes with nothing but shadows are kept (`docs/rules/workingset.md#shadow-nodes`; 7.2: slab).
+    shadow_nodes: ShadowNodeLimit,
     /// Aging walks page tables (lru_gen feature bit 2); off: only look-around.
     page_table_walk: bool,
     /// Reclaim may write single dirty file folios (before 6.19).

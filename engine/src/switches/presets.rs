@@ -3,7 +3,8 @@
 use super::patches::{up_to, STEPS};
 use super::{
     BudgetFloor, DirtyFlush, ExecutableJoins, HeatLevelsBy, HeatRule, MemcgHeat, MinSeqFlush,
-    PolicyKind, RecentTest, RefaultKind, RefsModel, SwapCheck, SwitchError, Switches,
+    PolicyKind, RecentTest, RefaultKind, RefsModel, ShadowNodeLimit, SwapCheck, SwitchError,
+    Switches,
 };
 use crate::policies::{list_policies, ListKind};
 use coldset_nearest::did_you_mean;
@@ -236,6 +237,8 @@ fn base() -> Switches {
         memcg_abort_on_target: false,
         retry_skips_writeback: false,
         recent_test: RecentTest::Window,
+        charge_stocks: 1,
+        shadow_nodes: ShadowNodeLimit::None,
         page_table_walk: true,
         file_writeback_from_reclaim: false,
         swap_cache_always: true,
@@ -270,10 +273,14 @@ fn list(kind: ListKind) -> Switches {
     }
 }
 
+/// Since 6.16 (`docs/rules/memcg.md#charging`).
+const CHARGE_STOCKS: u64 = 7;
+
 /// 6.14 to 6.19.
 fn v618() -> Switches {
     Switches {
         swap_cache_always: false,
+        charge_stocks: CHARGE_STOCKS,
         ..base()
     }
 }
@@ -284,6 +291,7 @@ fn v612_early() -> Switches {
         recent_test: RecentTest::MinSeq,
         proportional_protection: false,
         file_writeback_from_reclaim: true,
+        charge_stocks: 1,
         ..v618()
     }
 }
@@ -345,6 +353,8 @@ fn v72() -> Switches {
         fault_marks_accessed: true,
         second_use_activates: true,
         restore_only_activate: true,
+        charge_stocks: CHARGE_STOCKS,
+        shadow_nodes: ShadowNodeLimit::Slab,
         ..merged()
     }
 }
@@ -355,6 +365,8 @@ fn v73() -> Switches {
         anon_only_strict: true,
         // Measured (`docs/rules/kernels.md`): stores that swap in come to what loads come to.
         swap_cache_always: false,
+        // Measured: none is dropped.
+        shadow_nodes: ShadowNodeLimit::None,
         ..v72()
     }
 }

@@ -92,6 +92,7 @@ pub fn options_of(case: Case, run: &Run, policy: Policy, phase_ns: u64) -> Repla
     } else {
         OWN_PAGES
     };
+    o.groups_charged = true;
     o.swappiness = case.swappiness();
     if case.swaps() {
         o.swap = SwapConfig::Zram {
@@ -190,4 +191,43 @@ fn points_of(ours: Replay, run: &Run) -> Vec<(SeriesPoint, Point)> {
         Some((p, theirs.clone()))
     };
     ours.series.into_iter().filter_map(beside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fidelity::KERNELS;
+
+    /// Index nodes with shadows only that the kernel dropped, point by point, beside ours: none on 6.18, a batch for
+    /// each that a scan empties on 7.2.
+    #[test]
+    fn a_scan_loses_its_shadows_on_7_2_only() {
+        const DROPPED: &str = "workingset_nodereclaim";
+        for (name, in_all) in [("6.18", 0), ("7.2", 640)] {
+            let kernel = KERNELS.into_iter().find(|k| k.name == name).unwrap();
+            let policy = kernel.policy("mglru-0x7").unwrap();
+            let reference = kernel.reference().unwrap();
+            for case in [Case::HotPreadScan, Case::LargeHotPreadScan] {
+                let trace = trace_of(case.sequence());
+                let result = compare(&reference, case, &trace, policy, 1).unwrap();
+                let points = result.unwrap().points;
+                let ours = |p: &SeriesPoint| {
+                    let counter = p.counters.iter().find(|(n, _)| *n == DROPPED);
+                    counter.map_or(0, |&(_, v)| v)
+                };
+                let theirs = |p: &Point| p.get(DROPPED).unwrap_or(0) as i64;
+                for (p, k) in &points {
+                    let apart = (ours(p) - theirs(k)).abs();
+                    assert!(apart <= 128, "{name} {} {}", case.name(), p.access);
+                }
+                let (p, k) = points.last().unwrap();
+                assert_eq!(
+                    (ours(p), theirs(k)),
+                    (in_all, in_all),
+                    "{name} {}",
+                    case.name()
+                );
+            }
+        }
+    }
 }

@@ -79,6 +79,9 @@ pub struct ReplayOptions {
     pub fold_first: u64,
     /// memory.low of the memcg of a task, pages. With any, every task has a memcg of its own.
     pub low: Vec<(u16, u64)>,
+    /// Where tasks have memcgs of their own, making those charges the limited one, and what the CPU keeps of that
+    /// charge is not given back before the tasks begin (`docs/rules/memcg.md#charging`).
+    pub groups_charged: bool,
     /// memory.max of the memcg of a task, pages; likewise.
     pub max: Vec<(u16, u64)>,
     /// Tasks take the time that the trace has between their accesses.
@@ -125,6 +128,7 @@ impl ReplayOptions {
             fold_phase: 2_000_000_000,
             fold_every: memory / FOLD_SHARE,
             fold_first: memory / FOLD_SHARE,
+            groups_charged: false,
             low: Vec::new(),
             max: Vec::new(),
             pace: false,

@@ -60,6 +60,9 @@ impl Memcgs {
         for &(task, pages) in &o.max {
             tree.set_max(of(task), CounterKind::Memory, pages)?;
         }
+        if apart && o.groups_charged {
+            w.charge_kernel_base(limited);
+        }
         Ok(Self {
             limited,
             of_task,

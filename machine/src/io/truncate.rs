@@ -49,6 +49,7 @@ impl World {
             let Slot::Folio(id) = self.objects[object.idx()].slot(page) else {
                 self.objects[object.idx()].set_slot(page, Slot::Empty);
                 self.objects[object.idx()].zero(page..page + 1);
+                self.node_used_up(object, page);
                 continue;
             };
             let f = self.engine.folio(id);

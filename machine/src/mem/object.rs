@@ -63,7 +63,7 @@ pub struct Object {
     pub error: Option<DeviceError>,
     /// The last error of a write, and how many there have been.
     pub last_error: (Option<DeviceError>, u64),
-    /// Index nodes that exist, one bit each: they are charged and never given back.
+    /// Index nodes that exist, one bit each: they are charged.
     nodes: Bits,
     /// Blocks of 4096 pages that have a node above.
     upper: Bits,
@@ -218,6 +218,11 @@ impl Object {
     #[inline]
     pub fn has_nodes(&self, page: u32) -> bool {
         self.nodes.has(page / NODE_PAGES)
+    }
+
+    /// An index node goes. True if it was there.
+    pub fn drop_node(&mut self, node: u32) -> bool {
+        self.nodes.clear(node)
     }
 
     /// A cached page is written: true if it was not before.

@@ -311,6 +311,27 @@ impl World {
         }
     }
 
+    /// Charges a memcg with the kernel memory of one that has done nothing, as far as that fits. The CPU keeps what
+    /// the charge has left.
+    pub fn charge_kernel_base(&mut self, memcg: MemcgId) {
+        self.owe_kernel_memory(memcg, 0, 0, 0);
+        let mut high = coldset_engine::memcg::TaskMemcg::default();
+        let node = NodeId(0);
+        while self.kernel_page_due(memcg)
+            && self
+                .engine
+                .memcgs
+                .try_charge_fast(memcg, 1, 0, &mut high)
+                .is_ok()
+        {
+            if !self.take_pages_fast(node, 1) {
+                self.engine.memcgs.uncharge(memcg, 1);
+                break;
+            }
+            self.pay_kernel_page(memcg, node);
+        }
+    }
+
     /// Notes kernel memory that becomes due.
     fn owe_kernel_memory(&mut self, memcg: MemcgId, nodes: u64, tables: u64, written: u64) {
         let p = &self.params;
@@ -370,6 +391,18 @@ impl World {
                     z.give(here);
                 }
             }
+        }
+    }
+
+    /// An index node has gone. The next one takes its place in memory that has been charged.
+    pub(crate) fn index_node_dropped(&mut self, memcg: MemcgId) {
+        let ppm = self.params.index_node_page_ppm;
+        if let Some((owed, _)) = self
+            .kernel
+            .as_mut()
+            .and_then(|k| k.owed.get_mut(memcg.idx()))
+        {
+            *owed = owed.saturating_sub(ppm);
         }
     }
 

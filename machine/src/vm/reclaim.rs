@@ -113,6 +113,9 @@ impl World {
             self.engine.set_now(ctx.now());
             let work = task.step(&mut self.engine);
             self.pay(ctx);
+            if self.engine.has_dropped_shadow_nodes() {
+                self.empty_dropped_nodes();
+            }
             if self.engine.has_newly_dirty() {
                 // Folios that must be written once more.
                 self.note_dirty(ctx);
@@ -257,6 +260,9 @@ impl World {
                 let l = self.engine.lruvec(f.lruvec);
                 let (memcg, node) = (l.memcg, l.node);
                 self.kernel_pages_released(memcg, node, written);
+            }
+            if f.shadow.is_some() && f.swap.is_none() {
+                self.note_shadow_node(f.object, f.index, f.lruvec);
             }
         }
         self.pay(ctx);

@@ -9,7 +9,7 @@ fn check(t: &MemcgTree, own: &BTreeMap<MemcgId, u64>) {
     for id in t.preorder(ROOT) {
         let m = t[id].memory();
         let stocked: u64 = (0..t.config().nr_cpus as usize)
-            .filter_map(|cpu| t.stock(cpu))
+            .flat_map(|cpu| t.stock(cpu))
             .filter(|s| s.0 == id)
             .map(|s| s.1)
             .sum();

@@ -68,6 +68,7 @@ impl World {
         self.engine.folio_get(id, pages.len() as u32 - 1);
         for page in pages {
             self.objects[object.idx()].set_slot(page, Slot::Folio(id));
+            self.node_used(object, page);
         }
         id
     }
