@@ -21,6 +21,10 @@ fn extra_mib(o: &Options) -> usize {
     4 + o.mib / 256
 }
 
+/// How often the kernel's arm is tried in a round: its memory cgroup kills it now and then, with all pages
+/// active.
+const ATTEMPTS: u32 = 4;
+
 /// Runs everything and prints the table.
 pub fn run(o: &Options) -> Result<()> {
     let dir = o.dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -85,15 +89,27 @@ pub fn run(o: &Options) -> Result<()> {
             for arm in arms {
                 let swap = swap.filter(|_| arm == Arm::Kernel);
                 if arm == Arm::Pager || kernel {
-                    match one(o, row, arm, &data.0, swap) {
-                        Ok(outcome) => pair.push((arm, outcome)),
-                        // Reclaim that gives up is a result, if it is the kernel's.
-                        Err(e) if arm == Arm::Kernel => {
-                            println!("round {round}, the kernel's arm: {e}");
+                    let mut tried = 1;
+                    let done = loop {
+                        match one(o, row, arm, &data.0, swap) {
+                            // Reclaim that gives up is a result, if it is the kernel's: it is told, and tried
+                            // again for the pair's sake.
+                            Err(e) if arm == Arm::Kernel => {
+                                println!("round {round}, the kernel's arm: {e}");
+                                if tried == ATTEMPTS {
+                                    break None;
+                                }
+                                tried += 1;
+                            }
+                            done => break Some(done?),
+                        }
+                    };
+                    match done {
+                        Some(outcome) => pair.push((arm, outcome)),
+                        None => {
                             pair.clear();
                             break;
                         }
-                        Err(e) => return Err(e),
                     }
                 }
             }

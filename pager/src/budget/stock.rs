@@ -10,8 +10,15 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 /// Things of one kind.
 #[derive(Debug)]
 pub(crate) struct Stock<T> {
-    idle: Mutex<Vec<T>>,
+    shelf: Mutex<Shelf<T>>,
     back: Condvar,
+}
+
+#[derive(Debug)]
+struct Shelf<T> {
+    idle: Vec<T>,
+    /// Threads that wait for one to be given back: without them, giving back is no system call.
+    waiting: usize,
 }
 
 /// One of them. Goes back when dropped.
@@ -25,26 +32,32 @@ pub(crate) struct Lent<'a, T> {
 impl<T> Stock<T> {
     /// As many as `make` makes.
     pub(crate) fn new<E>(count: usize, make: impl FnMut(usize) -> Result<T, E>) -> Result<Self, E> {
+        let shelf = Shelf {
+            idle: (0..count).map(make).collect::<Result<_, E>>()?,
+            waiting: 0,
+        };
         Ok(Self {
-            idle: Mutex::new((0..count).map(make).collect::<Result<_, E>>()?),
+            shelf: Mutex::new(shelf),
             back: Condvar::new(),
         })
     }
 
     /// One of them; waits for it.
     pub(crate) fn take(&self) -> Lent<'_, T> {
-        let mut idle = self.idle();
+        let mut shelf = self.shelf();
         loop {
-            match idle.pop() {
-                Some(thing) => return self.lend(thing),
-                None => idle = self.back.wait(idle).unwrap_or_else(|e| e.into_inner()),
+            if let Some(thing) = shelf.idle.pop() {
+                return self.lend(thing);
             }
+            shelf.waiting += 1;
+            shelf = self.back.wait(shelf).unwrap_or_else(|e| e.into_inner());
+            shelf.waiting -= 1;
         }
     }
 
     /// One of them, or one more; waits only if no more can be made.
     pub(crate) fn take_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Lent<'_, T> {
-        let kept = self.idle().pop();
+        let kept = self.shelf().idle.pop();
         match kept.map_or_else(make, Ok) {
             Ok(thing) => self.lend(thing),
             Err(_) => self.take(),
@@ -58,8 +71,8 @@ impl<T> Stock<T> {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<T>> {
-        self.idle.lock().unwrap_or_else(|e| e.into_inner())
+    fn shelf(&self) -> MutexGuard<'_, Shelf<T>> {
+        self.shelf.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -79,8 +92,13 @@ impl<T> DerefMut for Lent<'_, T> {
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
         if let Some(thing) = self.thing.take() {
-            self.stock.idle().push(thing);
-            self.stock.back.notify_one();
+            let mut shelf = self.stock.shelf();
+            shelf.idle.push(thing);
+            let wanted = shelf.waiting > 0;
+            drop(shelf);
+            if wanted {
+                self.stock.back.notify_one();
+            }
         }
     }
 }
@@ -111,7 +129,7 @@ mod tests {
             }
         });
         assert_eq!((out.load(SeqCst), most.load(SeqCst)), (0, 2));
-        let mut all = stock.idle.into_inner().unwrap();
+        let mut all = stock.shelf.into_inner().unwrap().idle;
         all.sort_unstable();
         assert_eq!(all, [0, 1]);
     }

@@ -45,6 +45,11 @@ impl Windows {
         if !stays() {
             return (unknown, core);
         }
+        let word = area.words().get(page);
+        if word.seen() && !word.young() {
+            // Told since the last zap: whatever a look at it says, it is not news.
+            return (References::default(), core);
+        }
         let window = page / WINDOW;
         let known = self.0.iter().find(|k| k.0 == object.0 && k.1 == window);
         let (mask, mut core) = match known {

@@ -95,7 +95,7 @@ impl FileStorage {
             had: AtomicU64::new(plain.metadata()?.len()),
             plain: Kept::new(plain)?,
             // Without: through the page cache, whose copies are dropped.
-            direct: direct.and_then(|f| Kept::new(f.ok()?).ok()),
+            direct: direct.and_then(|f| Kept::new_alone(f.ok()?).ok()),
             refused: AtomicBool::new(false),
             options,
             no_ring,

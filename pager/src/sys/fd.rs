@@ -8,11 +8,13 @@
 //!
 //! Closing those too takes memory away that the program uses. That cannot be mended, and must
 //! not end in zeroes, or in a file of the program's that has got the number: before a descriptor is
-//! used, it is compared with what it was, and the process ends if it differs.
+//! used, it is compared with what it was, and the process ends if it differs. An open file that is the
+//! pager's alone, and used by offsets only, is recognized by its position, which is drawn at random and
+//! which the kernel tells in half of the time that device and inode take.
 
 use crate::sys::exit::end;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{statx, AtFlags, StatxFlags};
+use rustix::fs::{seek, statx, AtFlags, SeekFrom, StatxFlags};
 use rustix::io::{self, fcntl_dupfd_cloexec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::mem::ManuallyDrop;
@@ -89,7 +91,12 @@ impl Identity {
 pub struct Kept<T: AsFd = OwnedFd> {
     fd: ManuallyDrop<T>,
     identity: Identity,
+    /// The position of the open file, if it has been drawn.
+    position: Option<u64>,
 }
+
+/// How many positions there are to draw from. Files of ext4 with blocks of 4 KiB can be four times as long.
+const POSITIONS: u64 = 1 << 42;
 
 impl<T: AsFd + From<OwnedFd> + Into<OwnedFd>> Kept<T> {
     /// Moves a descriptor up.
@@ -101,17 +108,37 @@ impl<T: AsFd + From<OwnedFd> + Into<OwnedFd>> Kept<T> {
         Ok(Self {
             identity: Identity::of(fd.as_fd())?,
             fd: ManuallyDrop::new(fd.into()),
+            position: None,
         })
+    }
+
+    /// As [`Self::new`], of an open file that nobody else has and whose position nobody uses: looking at it
+    /// takes half of the time.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn new_alone(fd: T) -> io::Result<Self> {
+        let mut kept = Self::new(fd)?;
+        let mut drawn = [0; 8];
+        if getrandom::fill(&mut drawn).is_ok() {
+            // Not a small number, as those of files that are read in order.
+            let position = POSITIONS + u64::from_ne_bytes(drawn) % POSITIONS;
+            // Refused where files cannot be that long: then device and inode have to do.
+            kept.position = seek(kept.as_fd(), SeekFrom::Start(position)).ok();
+        }
+        Ok(kept)
     }
 }
 
 impl<T: AsFd> Kept<T> {
     /// True if the number still means what it meant.
     pub fn is_ours(&self) -> bool {
-        Identity::of(self.fd.as_fd()) == Ok(self.identity)
+        let here = |position| seek(self.fd.as_fd(), SeekFrom::Current(0)) == Ok(position);
+        self.position.is_some_and(here) || Identity::of(self.fd.as_fd()) == Ok(self.identity)
     }
 
-    /// Ends the process if the descriptor has been closed, or is something else by now. About 0.5 us.
+    /// Ends the process if the descriptor has been closed, or is something else by now. About 0.2 us with a
+    /// drawn position, 0.5 us without.
     pub fn check(&self) {
         if !self.is_ours() {
             lost(self.as_fd().as_raw_fd());
@@ -191,7 +218,25 @@ mod tests {
 
     #[test]
     fn another_file_under_the_number_is_noticed_and_left_alone() {
-        let kept = Kept::new(file()).unwrap();
+        for alone in [false, true] {
+            noticed_and_left_alone(match alone {
+                true => Kept::new_alone(file()).unwrap(),
+                false => Kept::new(file()).unwrap(),
+            });
+        }
+    }
+
+    /// One that somebody has moved, which nobody should, still is what it was.
+    #[test]
+    fn a_position_is_drawn_and_is_not_all_that_counts() {
+        let [a, b] = [0, 1].map(|_| Kept::new_alone(file()).unwrap());
+        assert!(a.position.is_some() && a.position != b.position);
+        assert!(a.is_ours());
+        seek(a.as_fd(), SeekFrom::Start(0)).unwrap();
+        assert!(a.is_ours());
+    }
+
+    fn noticed_and_left_alone(kept: Kept) {
         assert!(kept.is_ours());
         let theirs = file();
         let number = kept.as_fd().as_raw_fd();

@@ -31,7 +31,7 @@ impl Memfd {
     /// A file of holes.
     pub fn new() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = Kept::new(memfd_create("coldset", flags)?)?;
+        let fd = Kept::new_alone(memfd_create("coldset", flags)?)?;
         // A limit on the sizes of files is one on this file, too; exceeding it would be a signal.
         let limit = getrlimit(Resource::Fsize).current;
         let pages = PAGES.min(limit.unwrap_or(u64::MAX) / PAGE as u64);

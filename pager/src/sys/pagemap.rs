@@ -77,7 +77,7 @@ impl Pagemap {
     pub fn open() -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd = open("/proc/self/pagemap", flags, Mode::empty())?;
-        Kept::new(fd).map(Self)
+        Kept::new_alone(fd).map(Self)
     }
 
     /// Ends the process if the descriptor is not the pager's any more.
