@@ -215,7 +215,7 @@ impl<'a> Stage<'a> {
             Err(Stop::Interrupted) => return Err(PlayError::Interrupted),
             Err(Stop::Lost(seat)) => Some(self.killed(seat, &mut crew, &tree, &before)?),
         };
-        if let Some(killed) = killed {
+        if let Some(killed) = &killed {
             watch.point(killed.after, None);
         }
         let (mut counters, machine_wide) = watch.now.since(&before);
