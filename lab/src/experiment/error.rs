@@ -19,7 +19,7 @@ pub enum ExperimentError {
     Draw(#[from] DrawError),
     /// A workload that cannot be used at this scale, or with these parameters.
     #[error(transparent)]
-    Workload(#[from] WorkloadError),
+    Workload(Box<WorkloadError>),
     /// A workload that does not end.
     #[error("{0}")]
     Stuck(String),
@@ -61,4 +61,10 @@ pub enum ExperimentError {
         /// Greatest usable denominator.
         max: u64,
     },
+}
+
+impl From<WorkloadError> for ExperimentError {
+    fn from(error: WorkloadError) -> Self {
+        Self::Workload(Box::new(error))
+    }
 }

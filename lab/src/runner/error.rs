@@ -71,7 +71,7 @@ pub enum RunnerError {
     Unasked(String),
     /// A workload that cannot be used.
     #[error(transparent)]
-    Workload(#[from] WorkloadError),
+    Workload(Box<WorkloadError>),
     /// A trace that cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -192,5 +192,11 @@ impl RunnerError {
             }
             _ => false,
         }
+    }
+}
+
+impl From<WorkloadError> for RunnerError {
+    fn from(error: WorkloadError) -> Self {
+        Self::Workload(Box::new(error))
     }
 }
