@@ -57,7 +57,7 @@ impl From<OpError> for Stop {
 }
 
 impl Body {
-    /// Prepares a task. Its draws: when it starts, then where its own hot blocks are, then the operations.
+    /// Prepares a task: the number of its group, and its own in the group. Its draws: when it starts, then where its own hot blocks are, then the operations.
     ///
     /// # Errors
     /// A distribution that cannot be built.
@@ -65,8 +65,7 @@ impl Body {
         input: &RunInput,
         group: &Rc<Group>,
         mut tables: Tables,
-        number: usize,
-        index: u64,
+        (number, index): (usize, u64),
         process: Rc<Process>,
         meter: &Rc<Meter>,
         mut draw: Stream,
