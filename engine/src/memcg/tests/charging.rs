@@ -231,7 +231,7 @@ fn at_the_limit_pages_go_one_by_one_between_max_minus_63_and_max() {
 }
 
 /// The stocks of the first CPU.
-fn stock(t: &MemcgTree) -> Vec<(MemcgId, Pages)> {
+fn stock(t: &MemcgTree) -> Vec<(MemcgId, crate::Pages)> {
     t.stock(0).collect()
 }
 
