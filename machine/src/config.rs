@@ -62,6 +62,8 @@ pub struct MachineConfig {
     /// Pages that a fault reads from a swap device at most, as a power of two (`vm.page-cluster`, 3
     /// in Linux): neighbours in the mapping that are in swap, too. 0 = none are read ahead.
     pub page_cluster: u32,
+    /// Distance of the watermarks in ten-thousandths of a zone (`vm.watermark_scale_factor`, 10 in Linux).
+    pub watermark_scale_factor: u64,
     /// Neighbours that a fault maps count as hits, which lets faults read round them for longer (up to
     /// 7.1; `docs/rules/read-ahead.md`).
     pub neighbours_are_hits: bool,
@@ -105,6 +107,7 @@ impl MachineConfig {
             fault_around: 16,
             read_ahead: ReadAhead::default(),
             page_cluster: 3,
+            watermark_scale_factor: 10,
             large_folios: 0,
             kernel_memory: false,
             seed: 1,

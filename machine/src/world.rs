@@ -15,7 +15,7 @@ use crate::vm::pcp::PageLists;
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::writeback::{DirtyParams, Writeback};
-use coldset_engine::zone::{set_watermarks, WatermarkConfig, Zone, ZoneClass};
+use coldset_engine::zone::{set_watermarks, WatermarkConfig, WatermarkError, Zone, ZoneClass};
 use coldset_engine::{Engine, Flags, FolioId, MemcgId, MmId, NewFolio, NodeId, ObjectId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -138,12 +138,21 @@ impl World {
             let mut zones: Vec<Zone> = (0..nodes)
                 .map(|n| Zone::new(NodeId(n), ZoneClass::Normal, ram / u64::from(nodes)))
                 .collect();
-            set_watermarks(&mut zones, &WatermarkConfig::default()).map_err(|e| {
-                MachineError::Range {
+            let marks = WatermarkConfig {
+                scale_factor: cfg.watermark_scale_factor,
+                ..WatermarkConfig::default()
+            };
+            set_watermarks(&mut zones, &marks).map_err(|e| match e {
+                WatermarkError::Scale(value) => MachineError::Range {
+                    what: "watermark_scale_factor",
+                    value: value.to_string(),
+                    range: "1 to 3000 ten-thousandths",
+                },
+                e => MachineError::Range {
                     what: "RAM",
                     value: format!("{ram} pages ({e})"),
                     range: "more memory",
-                }
+                },
             })?;
             for z in &mut zones {
                 z.free = z.managed;

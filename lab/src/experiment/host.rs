@@ -55,6 +55,8 @@ pub struct Host {
     pub swappiness: u16,
     /// vm.page-cluster: a fault reads up to 2^this pages from a swap device.
     pub page_cluster: u32,
+    /// vm.watermark_scale_factor: distance of the watermarks, ten-thousandths of a zone.
+    pub watermark_scale_factor: u64,
     /// What reads and faults of files read ahead.
     pub read_ahead: ReadAhead,
     /// Folios of an add batch, kept within 1 and 31.
@@ -89,6 +91,7 @@ impl Default for Host {
             devices: vec![DeviceKind::Nvme],
             swappiness: 60,
             page_cluster: 3,
+            watermark_scale_factor: 10,
             read_ahead: ReadAhead::default(),
             batch: BATCH_MAX as u64,
             cgroup_v2: true,

@@ -58,14 +58,19 @@ pub(super) const PARAMS: &[ParamDoc] = &[
     params::APPS,
     ParamDoc::new("rounds", "100", "rounds over all apps, before effort"),
     params::CPUS,
+    ParamDoc::new(
+        "files_percent",
+        "120",
+        "all files of the experiment, per cent of what the page cache can hold",
+    ),
     params::SWAPPINESS,
+    params::WATERMARKS,
     params::DEVICE,
+    params::READ_AHEAD,
     params::TOUCHED,
     params::MEMCGS,
 ];
 
-/// File working set against what the page cache can hold, per cent.
-const PRESSURE_PERCENT: u64 = 120;
 /// Use after a start, tenths of a second.
 const USE_TICKS: u32 = 30;
 /// Share of the files used again, per cent.
@@ -75,13 +80,13 @@ const SIZES: AppSizes = AppSizes {
     anon: (120, 420),
 };
 
-/// Sizes of the apps: all files together are a fifth more than the page cache can hold beside the
+/// Sizes of the apps: all files together are `percent` of what the page cache can hold beside the
 /// anonymous memory of one app and of everything that stays.
-fn app_sizes(seed: u64, apps: u64, hardware: &Hardware) -> Vec<(u64, u64)> {
+fn app_sizes(seed: u64, apps: u64, percent: u64, hardware: &Hardware) -> Vec<(u64, u64)> {
     let mut list = sizes(seed, apps, SIZES);
     let anon = list.iter().map(|s| s.1).sum::<u64>() / apps.max(1) + ANON_MIB;
     let user = hardware.ram_mib.saturating_sub(hardware.firmware_mib);
-    let target = user.saturating_sub(anon) * PRESSURE_PERCENT / 100;
+    let target = user.saturating_sub(anon) * percent / 100;
     let files: u64 = list.iter().map(|s| s.0).sum();
     for s in &mut list {
         s.0 = s.0 * target.saturating_sub(FILES_MIB) / files.max(1);
@@ -94,8 +99,12 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let n = |name| input.number(name);
     let (mut rig, phone) = build(input, &hardware)?;
     let cpu = cpu_ms(input);
+    let percent = n("files_percent")?;
+    if !(1..=1000).contains(&percent) {
+        return Err(input.wrong("files_percent", "1 to 1000 per cent"));
+    }
     let mut apps = Vec::new();
-    for (i, size) in (0..).zip(app_sizes(input.seed, n("apps")?.max(1), &hardware)) {
+    for (i, size) in (0..).zip(app_sizes(input.seed, n("apps")?.max(1), percent, &hardware)) {
         apps.push(App::install(&phone, i, size, phone.memcg()?, cpu));
     }
     let resident = (phone.memcg()?, [phone.memcg()?, phone.memcg()?]);
@@ -281,11 +290,13 @@ mod tests {
             zram_mib: 8192,
             cpus: 8,
             swappiness: 60,
+            watermark_scale_factor: 10,
+            read_ahead_kb: 0,
             device: coldset_machine::device::DeviceKind::Ufs,
             memcgs: false,
             touched_hot: false,
         };
-        let list = app_sizes(7, 20, &hardware);
+        let list = app_sizes(7, 20, 120, &hardware);
         let files = list.iter().map(|s| s.0).sum::<u64>() + FILES_MIB;
         let anon = list.iter().map(|s| s.1).sum::<u64>() / 20 + ANON_MIB;
         let percent = files * 100 / (8192 - 1638 - anon);

@@ -178,6 +178,7 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.dirty_balance = host.dirty_balance;
     cfg.memcg_writeback = host.memcg_writeback;
     cfg.page_cluster = host.page_cluster;
+    cfg.watermark_scale_factor = host.watermark_scale_factor;
     cfg.read_ahead = host.read_ahead;
     cfg.fault_around = params.fault_around_max_ptes as u32;
     cfg.kernel_memory = params.kernel_memory_enabled == 1;

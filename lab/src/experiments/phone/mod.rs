@@ -15,7 +15,9 @@ use crate::rig::{Failure, Rig};
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
-use coldset_machine::{Ctx, Inherited, Machine, MappingFlags, MappingId, OpError, SwapConfig};
+use coldset_machine::{
+    Ctx, Inherited, Machine, MappingFlags, MappingId, OpError, ReadAhead, SwapConfig,
+};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -42,6 +44,10 @@ pub struct Hardware {
     pub cpus: u64,
     /// vm.swappiness.
     pub swappiness: u64,
+    /// vm.watermark_scale_factor.
+    pub watermark_scale_factor: u64,
+    /// Largest window of read-ahead, KiB.
+    pub read_ahead_kb: u32,
     /// Storage.
     pub device: DeviceKind,
     /// Every app has a memcg of its own.
@@ -95,6 +101,11 @@ impl Hardware {
             },
             devices: vec![self.device],
             swappiness: self.swappiness.min(200) as u16,
+            watermark_scale_factor: self.watermark_scale_factor,
+            read_ahead: match self.read_ahead_kb {
+                0 => ReadAhead::Fixed(0),
+                kb => ReadAhead::Windows { kb },
+            },
             ..Host::default()
         }
     }

@@ -16,6 +16,16 @@ pub(in crate::experiments) const CPUS: ParamDoc = ParamDoc::new("cpus", "8", "CP
 pub(in crate::experiments) const SWAPPINESS: ParamDoc =
     ParamDoc::new("swappiness", "60", "vm.swappiness");
 pub(in crate::experiments) const DEVICE: ParamDoc = ParamDoc::new("device", "ufs", "storage");
+pub(in crate::experiments) const WATERMARKS: ParamDoc = ParamDoc::new(
+    "watermark_scale_factor",
+    "10",
+    "vm.watermark_scale_factor: distance of the watermarks, ten-thousandths of the memory",
+);
+pub(in crate::experiments) const READ_AHEAD: ParamDoc = ParamDoc::new(
+    "read_ahead_kb",
+    "0",
+    "largest window of read-ahead, KiB (the kernel's default is 128); 0: what is asked for is read, and nothing more",
+);
 pub(in crate::experiments) const TOUCHED: ParamDoc = ParamDoc::new("touched", "hot", "how \"40 % touched per second\" is read: pages drawn anew each second (rate), or always the same ones (hot)");
 pub(in crate::experiments) const MEMCGS: ParamDoc =
     ParamDoc::new("memcgs", "off", "a memcg for every app (on, off)");
@@ -31,6 +41,9 @@ pub(in crate::experiments) fn hardware(input: &RunInput) -> Result<Hardware, Exp
         zram_mib: n("zram_mib")?,
         cpus: n("cpus")?,
         swappiness: n("swappiness")?,
+        watermark_scale_factor: n("watermark_scale_factor")?,
+        read_ahead_kb: u32::try_from(n("read_ahead_kb")?)
+            .map_err(|_| input.wrong("read_ahead_kb", "KiB of a window, below 2^32"))?,
         device: input.device("device")?,
         memcgs: input.word("memcgs", &switch, "on or off")?,
         touched_hot: input.word("touched", &reading, "rate or hot")?,
