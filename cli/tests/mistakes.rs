@@ -74,7 +74,7 @@ fn values_are_explained() {
             ("replay no-such-file", "no-such-file"),
             ("replay /", "folder"),
             ("replay SAMPLE --memory 64", "64MiB"),
-            ("replay SAMPLE --memory 64MB", "64MiB"),
+            ("replay SAMPLE --memory 64QB", "64MiB"),
             ("replay SAMPLE --memory -1MiB", "64MiB"),
             ("replay SAMPLE --memory 508KiB", "128 pages"),
             ("replay SAMPLE --memory 5%", "128 pages"),
