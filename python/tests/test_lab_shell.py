@@ -82,9 +82,7 @@ def test_keywords_are_the_options_of_the_command(subcommand: str) -> None:
     assert differences(subcommand, shown) == []
     # And all of them are in the signature, which completion shows.
     signature = inspect.signature(getattr(lab, subcommand)).parameters
-    for keyword in _options.kinds(_options.TABLE[subcommand]):
-        if subcommand != "replay" or keyword not in _options.ReplayOptions.__annotations__:
-            assert keyword in signature
+    assert set(_options.kinds(_options.TABLE[subcommand])) <= set(signature)
 
 
 def test_a_new_option_is_noticed() -> None:
@@ -105,16 +103,13 @@ def test_figures_are_those_of_the_command(tmp_path: Path) -> None:
     trace = tmp_path / "circle.pageops"
     lab.save_trace(trace, CIRCLE)
     advice = lab.advise(trace, memory=[0.9, "500pages", 2 << 20], for_=["v73", "fifo"], kernel_memory=False)
-    said = command(
-        "advise", str(trace), "--memory", "90%,500pages,2MiB", "--for", "v73,fifo", "--kernel-memory", "off", "--json", "-"
-    )
+    line = ["advise", str(trace), "--memory", "90%,500pages,2MiB", "--for", "v73,fifo", "--kernel-memory", "off"]
+    said = command(*line, "--json", "-")
     assert advice.data == json.loads(said.stdout) and advice.passed
     # As arithmetic has it: FIFO in a circle larger than memory misses every time.
     table = advice.frame().set_index(["pages", "variant"])["reads"]
     assert [table[p, "fifo"] for p in (1000, 900, 512, 500)] == [1000, 20_000, 20_000, 20_000]
-    assert repr(advice).rstrip() == command(
-        "advise", str(trace), "--memory", "90%,500pages,2MiB", "--for", "v73,fifo", "--kernel-memory", "off"
-    ).stdout.rstrip()
+    assert repr(advice).rstrip() == command(*line).stdout.rstrip()
     assert "<pre>" in advice._repr_html_() and advice["unique_pages"] == 1000
     # An array is the same trace, and its file is not named by where it was.
     again = lab.advise(CIRCLE, memory=[0.9, "500pages", 2 << 20], for_="v73,fifo", kernel_memory=False)
@@ -129,7 +124,7 @@ def test_replay_by_the_command_is_the_replay() -> None:
     pd.testing.assert_frame_equal(plain.frame(), apart.frame())
     pd.testing.assert_frame_equal(plain.counters, apart.counters)
     assert apart.variants == ["fifo", "v5"]
-    assert [c.id for c in apart.charts] == [c.id for c in plain.charts] and len(apart.charts) > 3
+    assert {c.id for c in plain.charts} <= {c.id for c in apart.charts} and len(apart.charts) > 3
     assert list(apart.series.columns) == list(plain.series.columns) and len(apart.series) == 0
 
 
@@ -142,7 +137,9 @@ def test_options_of_replay_reach_the_machine(tmp_path: Path) -> None:
     assert time_ns(cost={"nvme_read_lat_ns": 1_000_000}) > 5 * time_ns(order="per-task", cpus=2)
     tasks = (np.arange(20_000) // 10 % 2).astype(int)
     pages = CIRCLE // 2 + tasks * 600
-    kept = lab.replay(pages, tasks=tasks, objects=tasks, memory="50%", variants="base", low={1: 1 << 20}, clock={0: 0, 20_000: 3.5})
+    kept = lab.replay(
+        pages, tasks=tasks, objects=tasks, memory="50%", variants="base", low={1: 1 << 20}, clock={0: 0, 20_000: 3.5}
+    )
     assert kept.counters["misses"][0] > 0 and "low={1: 1048576}" in kept._call
     page = tmp_path / "page.html"
     lab.replay(CIRCLE, memory=0.5, variants="v5", report=page, csv=tmp_path / "values.csv")

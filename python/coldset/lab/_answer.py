@@ -48,7 +48,8 @@ def _advise(data: Any) -> Iterable[Row]:
 def _counters(variants: Mapping[str, Any]) -> Iterable[Row]:
     for variant, counters in variants.items():
         for counter, value in counters.items():
-            yield {"variant": variant, "counter": counter, **_flat({k: v for k, v in value.items() if k != "per_seed"})}
+            rest = {key: found for key, found in value.items() if key != "per_seed"}
+            yield {"variant": variant, "counter": counter, **_flat(rest)}
 
 
 def _ablate(data: Any) -> Iterable[Row]:
@@ -85,7 +86,7 @@ def _fidelity(data: Any) -> Iterable[Row]:
     for case in data.get("cases", []):
         what = {name: case[name] for name in ("kernel", "case", "policy", "variant")}
         for counter, found in case["counters"].items():
-            named = {"kernel_value" if key == "kernel" else key: value for key, value in found.items()}
+            named = {"kernel_value" if key == "kernel" else key: v for key, v in found.items()}
             yield {**what, "counter": counter, **_flat(named)}
 
 
@@ -167,8 +168,10 @@ class ReplayedApart:
             bounds = replay.get("bounds") or {}
             pages = {"memory_pages": bounds.get("memory_pages")}
             for row in _counters(replay["variants"]):
-                rows.append({**pages, "variant": row["variant"], "counter": row["counter"], "value": float(row["mean"])})
-            rows += [{**pages, "variant": "(bounds)", "counter": name, "value": float(value)} for name, value in bounds.items()]
+                what = {"variant": row["variant"], "counter": row["counter"]}
+                rows.append({**pages, **what, "value": float(row.get("mean", "nan"))})
+            for name, value in bounds.items():
+                rows.append({**pages, "variant": "(bounds)", "counter": name, "value": float(value)})
         return _columns(rows)
 
     def curves(self) -> dict[str, list[Any]]:

@@ -6,8 +6,9 @@ A keyword is called as the option of the command, with underscores; behind a wor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, get_type_hints
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from ._kinds import (
     Factor,
@@ -171,6 +172,27 @@ def kinds(options: Any) -> dict[str, Kind]:
     """Keywords of a table and what they take."""
     hints = get_type_hints(options, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def signed(function: _F) -> _F:
+    """With the keywords of the table in its signature, for `help` and for completion."""
+    plain = inspect.signature(function)
+    own = {name: p for name, p in plain.parameters.items() if p.kind is not p.VAR_KEYWORD}
+    more = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=getattr(hint, "__forward_arg__", hint),
+        )
+        for name, hint in TABLE[function.__name__].__annotations__.items()
+        if name not in own
+    ]
+    setattr(function, "__signature__", plain.replace(parameters=[*own.values(), *more]))
+    return function
 
 
 def check(function: str, given: Mapping[str, object], others: Iterable[str] = ()) -> None:

@@ -14,7 +14,7 @@ from . import _kinds, _options, _policy, _settings
 from ._answer import ReplayedApart
 from ._call import on_trace
 from ._frames import Backend, check
-from ._options import ReplayOptions
+from ._options import ReplayOptions, signed
 from ._progress import Progress
 from ._result import Result
 from ._settings import Settings
@@ -154,6 +154,7 @@ def run(
     return Result(_finish(job, os.path.basename(name), progress), backend, call)
 
 
+@signed
 def replay(
     trace: Any,
     *,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect as _inspect
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from . import _call, _options
+from . import _call
 from ._answer import Answer
 from ._frames import Backend, check
 from ._options import (
@@ -18,6 +16,7 @@ from ._options import (
     FidelityOptions,
     InspectOptions,
     VerifyOptions,
+    signed,
 )
 
 if sys.version_info >= (3, 11):
@@ -25,20 +24,7 @@ if sys.version_info >= (3, 11):
 elif TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _signed(function: _F) -> _F:
-    """With the keywords of the table in its signature, for `help` and for completion."""
-    plain = _inspect.signature(function)
-    own = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    table = _options.TABLE[function.__name__].__annotations__
-    more = [_inspect.Parameter(name, _inspect.Parameter.KEYWORD_ONLY, default=None) for name in table]
-    setattr(function, "__signature__", plain.replace(parameters=[*own, *more]))
-    return function
-
-
-@_signed
+@signed
 def advise(
     trace: Any,
     *,
@@ -67,7 +53,7 @@ def advise(
     return Answer("advise", _call.on_trace("advise", trace, array, options), backend)
 
 
-@_signed
+@signed
 def ablate(
     trace_or_experiment: Any,
     *,
@@ -94,7 +80,7 @@ def ablate(
     return Answer("ablate", _call.on_trace("ablate", trace_or_experiment, array, options), backend)
 
 
-@_signed
+@signed
 def compare(
     before: Any, after: Any, *, backend: Backend = "pandas", **options: Unpack[CompareOptions]
 ) -> Answer:
@@ -113,7 +99,7 @@ def compare(
     return Answer("compare", _call.on_results("compare", [before, after], options), backend)
 
 
-@_signed
+@signed
 def inspect(
     trace: Any,
     *,
@@ -140,7 +126,7 @@ def inspect(
     return Answer("inspect", _call.on_trace("inspect", trace, array, options), backend)
 
 
-@_signed
+@signed
 def fidelity(
     dir: str | os.PathLike[str] | None = None,
     *,
@@ -162,7 +148,7 @@ def fidelity(
     return Answer("fidelity", _call.alone("fidelity", [] if dir is None else [dir], options), backend)
 
 
-@_signed
+@signed
 def verify(*, backend: Backend = "pandas", **options: Unpack[VerifyOptions]) -> Answer:
     """Runs all experiments, or those that `only` names, and judges their claims. `passed` is False if a claim of
     class A or B is out.
