@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
 from .._errors import SettingError
-from . import _policy, _settings
+from . import _kinds, _options, _policy, _settings
+from ._answer import ReplayedApart
+from ._call import on_trace
 from ._frames import Backend, check
+from ._options import ReplayOptions, signed
 from ._progress import Progress
 from ._result import Result
 from ._settings import Settings
 from ._trace import records
 
+if sys.version_info >= (3, 11):
+    from typing import Unpack
+elif TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: Sizes of memory: text, numbers of pages, shares.
+Sizes = Union[str, int, float, Iterable[Union[str, int, float]]]
 #: How often progress is shown and Ctrl-C is looked for, ms.
 _PAUSE = 100
 
@@ -59,10 +70,6 @@ def _source(trace: Any, **array: Any) -> tuple[str | None, bytes | None, str]:
             )
     path = os.fspath(trace)
     return path, None, os.path.basename(path)
-
-
-def _sizes(given: str | Iterable[str | int] | int | None) -> list[str]:
-    return [f"{m}pages" if m.isdigit() else m for m in _settings.several(given) or []]
 
 
 #: Of a workload without one.
@@ -147,10 +154,11 @@ def run(
     return Result(_finish(job, os.path.basename(name), progress), backend, call)
 
 
+@signed
 def replay(
     trace: Any,
     *,
-    memory: str | Iterable[str | int] | int | None = None,
+    memory: Sizes | None = None,
     variants: str | Iterable[str] = ("classic", "base", "v5"),
     writes: Any = None,
     objects: Any = None,
@@ -165,13 +173,18 @@ def replay(
     jobs: int | None = None,
     progress: bool | None = None,
     backend: Backend = "pandas",
+    **options: Unpack[ReplayOptions],
 ) -> Result:
     """Replays a trace over variants and memory limits, beside exact LRU and OPT.
 
     `trace` is a file of any format that `coldset lab list` names, or an array of page numbers in the
     order of the accesses (then `writes`, `objects`, `tasks` and `anon` are as in `save_trace`).
-    `memory` are limits: sizes ("64MiB"), shares of the different pages of the trace ("25%"), or numbers of
-    pages. `swap`, `swappiness` and `kernel_memory` are as on the command line.
+    `memory` are limits: sizes ("64MiB"), shares of the different pages of the trace (0.25 or "25%"), or whole
+    numbers of pages. `swap`, `swappiness` and `kernel_memory` are as on the command line.
+
+    All other options of `coldset lab replay` are keywords too, with underscores: `one_task=True`,
+    `device="hdd"`, `large_folios=True`, `low={1: "16MiB"}`, `clock={0: 0, 32768: 6.58}`. With one of them the command
+    replays in a process of its own: the same figures, but no progress, and `series` is empty.
 
     >>> import coldset.lab, numpy
     >>> circle = numpy.arange(10_000) % 1000
@@ -182,14 +195,25 @@ def replay(
     """
     check(backend)
     _policy.refuse(variants)
-    path, data, label = _source(
-        trace, writes=writes, objects=objects, tasks=tasks, anon=anon
-    )
+    array = {"writes": writes, "objects": objects, "tasks": tasks, "anon": anon}
+    named = {
+        "memory": memory, "variants": variants, "set": set, "swap": swap, "swappiness": swappiness,
+        "kernel_memory": kernel_memory,
+    }
+    call = _call("replay", trace, **named, **options)
+    _options.check("replay", options, [*named, *array, "backend", "progress"])
+    more = {name: value for name, value in options.items() if value is not None}
+    if more:
+        limits = _kinds.pages("memory", memory) or None
+        named.update(memory=limits, bounds=None if bounds else "none", format=format, jobs=jobs)
+        told = on_trace("replay", trace, array, {**named, **more}, page=True)
+        return Result(ReplayedApart(told), backend, call)
+    path, data, label = _source(trace, **array)
     job = lab_replay(
         path,
         data,
         variants=_settings.several(variants) or [],
-        memory=_sizes(memory),
+        memory=_kinds.pages("memory", memory),
         switches=_settings.assignments(set),
         swap=swap,
         swappiness=_settings.count("swappiness", swappiness, 0, 200),
@@ -197,10 +221,6 @@ def replay(
         bounds=bounds,
         format=format,
         jobs=_settings.jobs(jobs),
-    )
-    call = _call(
-        "replay", trace, memory=memory, variants=variants, set=set, swap=swap,
-        swappiness=swappiness, kernel_memory=kernel_memory,
     )
     return Result(_finish(job, label, progress), backend, call)
 
@@ -210,7 +230,7 @@ def mrc(
     *,
     policies: str | type | Iterable[str | type] | None = None,
     points: int = 12,
-    sizes: str | Iterable[str | int] | int | None = None,
+    sizes: Sizes | None = None,
     sample: float | str | None = None,
     count: str = "reads",
     kernel_memory: bool = True,
@@ -247,7 +267,7 @@ def mrc(
         path,
         data,
         policies=names or [],
-        sizes=_sizes(sizes),
+        sizes=_kinds.pages("sizes", sizes),
         points=_settings.count("points", points, 1, 1000),
         sample=None if sample is None else str(sample),
         count=count,
