@@ -83,7 +83,7 @@ fn mistakes_take_one_line_and_exit_2() {
     for arguments in [
         vec!["run", &wrong],
         vec!["ablate", &wrong],
-        vec!["export", &wrong, "out.pageops"],
+        vec!["export", &wrong, "--out", "out.pageops"],
     ] {
         let said = message_of(&arguments, 2);
         assert!(said.contains("line 10: cgroups[1].limti"), "{said}");
@@ -94,7 +94,7 @@ fn mistakes_take_one_line_and_exit_2() {
     assert!(said.contains("did you mean 'count'?"), "{said}");
     let said = message_of(&["run", &path, "--param", "count=many"], 2);
     assert!(
-        said.contains("'many' cannot be used") && said.contains("line 22"),
+        said.contains("'many' cannot be used") && said.contains("line 21"),
         "{said}"
     );
     let said = message_of(&["run", "none.toml"], 2);
@@ -106,7 +106,7 @@ fn export_ablate_and_sweep_take_it() {
     let path = file("swept.toml", MINE);
     let trace = temporary("swept.pageops");
     let out = json(
-        &["export", &path, trace.to_str().unwrap(), "--json", "-"],
+        &["export", &path, "--out", trace.to_str().unwrap(), "--json", "-"],
         0,
     );
     assert_eq!(out["accesses"], 3050);
