@@ -93,6 +93,10 @@ impl ListPolicy for WTinyLfu {
     }
 
     fn insert(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        if p.list(id) != WINDOW {
+            // It has been off its list for a while, and is not new.
+            return self.put_back(p, id);
+        }
         if !self.evicting {
             self.capacity = p.limit();
         }

@@ -14,8 +14,10 @@ fn every_preset_frees_clean_file_folios() {
         assert_eq!(h.seen.freed_pages(), out.reclaimed, "{}", p.names[0]);
         // A budget that is never reduced drains the group.
         let drains = h.eng.switches().mut_no_decrement;
+        // Where frequency decides and nobody has been asked for twice, the first to come stay.
+        let by_frequency = p.names[0] == "w-tinylfu";
         assert!(
-            h.gone(ids[0]) && h.gone(ids[199]) == drains,
+            h.gone(ids[0]) != by_frequency && h.gone(ids[199]) == drains,
             "{}",
             p.names[0]
         );
