@@ -23,7 +23,7 @@ from coldset.lab import _child, _kinds, _options
 pd = pytest.importorskip("pandas")
 CIRCLE = np.arange(20_000) % 1000
 #: Options that are methods of results, or nothing for a function.
-NOT_HERE = {"help", "version", "json", "markdown"}
+NOT_HERE = {"help", "version", "json", "markdown", "no-plot"}
 #: Placeholders of the help by what must take them.
 PLACES = {
     "N": "Number",
@@ -40,6 +40,7 @@ PLACES = {
     "KERNEL_MEMORY": "OnOff",
     "LARGE_FOLIOS": "OnOff",
     "FACTOR": "Factor",
+    "RATE": "Factor",
     "1/N": "Factor",
     "PERCENT": "Percent",
     "FILE": "PathName",
@@ -128,6 +129,20 @@ def test_replay_by_the_command_is_the_replay() -> None:
     assert list(apart.series.columns) == list(plain.series.columns) and len(apart.series) == 0
 
 
+def test_curves_by_the_command(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"policies": ["lru", "opt"], "sizes": ["50%", 1000]}
+    apart = lab.mrc(CIRCLE, one_task=True, report=tmp_path / "curves.html", **given)
+    table = apart.curves.set_index(["policy", "pages"])["misses"]
+    # LRU misses every time until all of the circle fits.
+    assert table["lru", 500] == 20_000 and table["lru", 1000] == table["opt", 1000] == 1000
+    plain = lab.mrc(CIRCLE, **given)
+    assert json.loads(plain.to_json()) == json.loads(apart.to_json())
+    assert list(plain.curves.columns) == list(apart.curves.columns)
+    assert plain.curves["misses"].tolist() == apart.curves["misses"].tolist()
+    assert "<html" in (tmp_path / "curves.html").read_text() and apart.variants == ["lru", "opt"]
+    assert "lru" in repr(apart) and "lru" in apart._repr_html_()
+
+
 def test_options_of_replay_reach_the_machine(tmp_path: Path) -> None:
     def time_ns(**more: Any) -> float:
         counters = lab.replay(CIRCLE, memory=0.5, variants="v5", bounds=False, **more).counters
@@ -186,6 +201,8 @@ MISUSE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: lab.advise(CIRCLE, memroy=1), TypeError, r"advise\(\) has no keyword 'memroy'; did you mean 'memory'"),
     (lambda: lab.advise(CIRCLE, **{"for": "v73"}), TypeError, "did you mean 'for_'"),
     (lambda: lab.replay(CIRCLE, fault_arund=1), TypeError, r"replay\(\) has no keyword .* 'fault_around'"),
+    (lambda: lab.mrc(CIRCLE, one_tsk=True), TypeError, r"mrc\(\) has no keyword 'one_tsk'; did you mean 'one_task'"),
+    (lambda: lab.mrc(CIRCLE, policies=lab.Policy, strict=True), coldset.SettingError, "Policy is written in Python"),
     (lambda: lab.replay(CIRCLE, memry=1), TypeError, "did you mean 'memory'"),
     (lambda: lab.replay(CIRCLE, one_tsk=None), TypeError, "did you mean 'one_task'"),
     (lambda: lab.verify(report="/nowhere/verify.html"), FileNotFoundError, "/nowhere/verify.html"),

@@ -144,12 +144,11 @@ class Answer:
         return self._told.text
 
 
-class ReplayedApart:
-    """A replay by the command, with what `LabResult` has."""
+class Apart:
+    """A replay or curves of the command, with what `LabResult` has."""
 
-    kind = "replay"
-
-    def __init__(self, told: Told) -> None:
+    def __init__(self, kind: str, told: Told) -> None:
+        self.kind = kind
         self._told = told
 
     def json(self) -> str:
@@ -175,7 +174,11 @@ class ReplayedApart:
         return _columns(rows)
 
     def curves(self) -> dict[str, list[Any]]:
-        return {}
+        rows: list[Row] = []
+        for curve in json.loads(self._told.json).get("curves", []):
+            for point in curve["points"]:
+                rows.append({"policy": curve["policy"], **point, "error": point.get("error")})
+        return _columns(rows)
 
     def means(self) -> dict[str, list[Any]]:
         return {}

@@ -1,7 +1,7 @@
 """The options of the commands that `_shell` runs: one table, by which they are typed, checked and written.
 
 A keyword is called as the option of the command, with underscores; behind a word of Python is one more
-(`for_`). `json` and `markdown` are left out: results have both forms, and what is neither is `report` and `csv`.
+(`for_`). `json` and `markdown` are left out: results have both forms; and `no_plot`.
 """
 
 from __future__ import annotations
@@ -156,6 +156,26 @@ class AllReplayOptions(ReplayOptions, total=False):
     jobs: Number
 
 
+class MrcOptions(Reading, total=False):
+    """Of `mrc`, but for those that its signature names."""
+
+    csv: PathName
+    report: PathName
+
+
+class AllMrcOptions(MrcOptions, total=False):
+    """Of `mrc`."""
+
+    policies: Names
+    format: Text
+    points: Number
+    sizes: Sizes
+    count: Text
+    kernel_memory: OnOff
+    sample: Factor
+    jobs: Number
+
+
 #: By command.
 TABLE: dict[str, Any] = {
     "ablate": AblateOptions,
@@ -163,6 +183,7 @@ TABLE: dict[str, Any] = {
     "compare": CompareOptions,
     "fidelity": FidelityOptions,
     "inspect": InspectOptions,
+    "mrc": AllMrcOptions,
     "replay": AllReplayOptions,
     "verify": VerifyOptions,
 }

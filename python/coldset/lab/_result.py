@@ -12,7 +12,7 @@ from typing import Any, overload
 from .._coldset import LabResult
 from .._errors import SettingError
 from . import _display
-from ._answer import ReplayedApart
+from ._answer import Apart
 from ._frames import Backend, columns, frame
 
 
@@ -79,7 +79,7 @@ class Result:
     At the end of a cell of Jupyter it shows its table and its charts.
     """
 
-    def __init__(self, native: LabResult | ReplayedApart, backend: Backend, call: str) -> None:
+    def __init__(self, native: LabResult | Apart, backend: Backend, call: str) -> None:
         self._native = native
         self._backend = backend
         self._call = call

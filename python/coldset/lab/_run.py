@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Union
 from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
 from .._errors import SettingError
 from . import _kinds, _options, _policy, _settings
-from ._answer import ReplayedApart
+from ._answer import Apart
 from ._call import on_trace
 from ._frames import Backend, check
-from ._options import ReplayOptions, signed
+from ._options import MrcOptions, ReplayOptions, signed
 from ._progress import Progress
 from ._result import Result
 from ._settings import Settings
@@ -207,7 +207,7 @@ def replay(
         limits = _kinds.pages("memory", memory) or None
         named.update(memory=limits, bounds=None if bounds else "none", format=format, jobs=jobs)
         told = on_trace("replay", trace, array, {**named, **more}, page=True)
-        return Result(ReplayedApart(told), backend, call)
+        return Result(Apart("replay", told), backend, call)
     path, data, label = _source(trace, **array)
     job = lab_replay(
         path,
@@ -225,6 +225,7 @@ def replay(
     return Result(_finish(job, label, progress), backend, call)
 
 
+@signed
 def mrc(
     trace: Any,
     *,
@@ -239,6 +240,7 @@ def mrc(
     jobs: int | None = None,
     progress: bool | None = None,
     backend: Backend = "pandas",
+    **options: Unpack[MrcOptions],
 ) -> Result:
     """Miss-ratio curves of a trace: the share of misses over the size of memory, for each policy.
 
@@ -248,6 +250,9 @@ def mrc(
 
     A miss is a reference for which something is read, as in `replay`; with `count="absences"`, every reference
     to an absent page, as in the literature. Kernel policies are replayed, with or without `kernel_memory`.
+
+    How a trace is read (`one_task`, `events`, `access`, ...), `report` and `csv` are keywords as the command has
+    options; then the command computes in a process of its own.
 
     A policy may be a class of your own: see `Policy`. It runs in Python, for each size one after the other, some
     hundred times slower.
@@ -262,6 +267,23 @@ def mrc(
     names, own = _policy.split(policies)
     if own and sample is not None:
         raise SettingError(f"{own[0].__name__} is written in Python and takes all pages; leave sample away")
+    call = _call(
+        "mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample, count=count,
+        kernel_memory=kernel_memory, **options,
+    )
+    named = {"objects": objects, "format": format, "jobs": jobs, "backend": backend, "progress": progress}
+    _options.check("mrc", options, named)
+    more = {name: value for name, value in options.items() if value is not None}
+    if more:
+        if own:
+            raise SettingError(f"{own[0].__name__} is written in Python; leave {', '.join(more)} away")
+        given = {
+            "policies": names or None, "sizes": _kinds.pages("sizes", sizes) or None,
+            "points": None if sizes is not None else points, "sample": sample, "count": count,
+            "kernel_memory": kernel_memory, "format": format, "jobs": jobs,
+        }
+        told = on_trace("mrc", trace, {"objects": objects}, {**given, **more})
+        return Result(Apart("curves", told), backend, call)
     path, data, label = _source(trace, objects=objects)
     job = lab_mrc(
         path,
@@ -274,10 +296,6 @@ def mrc(
         kernel_memory=kernel_memory,
         format=format,
         jobs=_settings.jobs(jobs),
-    )
-    call = _call(
-        "mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample, count=count,
-        kernel_memory=kernel_memory,
     )
     done = _policy.add(_finish(job, label, progress), own, (path, data), count, format, progress)
     return Result(done, backend, call)
