@@ -106,7 +106,14 @@ fn export_ablate_and_sweep_take_it() {
     let path = file("swept.toml", MINE);
     let trace = temporary("swept.pageops");
     let out = json(
-        &["export", &path, "--out", trace.to_str().unwrap(), "--json", "-"],
+        &[
+            "export",
+            &path,
+            "--out",
+            trace.to_str().unwrap(),
+            "--json",
+            "-",
+        ],
         0,
     );
     assert_eq!(out["accesses"], 3050);

@@ -64,17 +64,16 @@ impl GroupMeter {
         self.arrived[phase].get() + self.gone.get() >= self.count
     }
 
-    /// Waits until all tasks of the group have got to a phase, or until the task is killed.
-    pub async fn together(&self, ctx: &Ctx, phase: usize) {
+    /// Waits until all tasks of the group that are left have got to a phase.
+    pub async fn together(&self, phase: usize) {
         add(&self.arrived[phase], 1);
         match self.is_open(phase) {
             true => {
                 self.gate[phase].wake_all();
             }
             false => {
-                while !self.is_open(phase) && !ctx.killed() {
-                    let gate = &self.gate[phase];
-                    gate.wait_timeout_as(TimeClass::Idle, LOOK).await;
+                while !self.is_open(phase) {
+                    self.gate[phase].wait_as(TimeClass::Idle).await;
                 }
             }
         }
@@ -103,9 +102,6 @@ impl GroupMeter {
         }
     }
 }
-
-/// A task that waits for others looks so often whether it has been killed, ns.
-const LOOK: u64 = 10_000_000;
 
 fn add(cell: &Cell<u64>, n: u64) {
     cell.set(cell.get() + n);

@@ -124,26 +124,58 @@ pub(super) async fn task(m: Machine, ctx: Ctx, mut body: Body) {
     if let Some(start) = body.start {
         ctx.sleep_until(TimeClass::Idle, start).await;
     }
-    body.meter.begin(ctx.now());
+    let meter = Rc::clone(&body.meter);
+    let mut leaving = Leaving {
+        m: &m,
+        ctx: &ctx,
+        meter: &meter,
+        number: body.number,
+        told: false,
+    };
+    meter.begin(ctx.now());
     let done = work(&m, &ctx, &mut body).await;
-    let own = &body.meter.groups[body.number];
+    leaving.told = true;
+    let own = &meter.groups[body.number];
     match done {
         Ok(()) => own.finished(),
         Err(Stop::Op(error)) => {
             own.failed(error == OpError::NoMemory);
-            body.meter.failure.note(error);
+            meter.failure.note(error);
         }
         Err(Stop::Stuck(why)) => {
             own.failed(false);
-            body.meter.stick(why);
+            meter.stick(why);
             m.sim.stop();
         }
     }
     if let Some(t) = ctx.task() {
         t.settle().await;
     }
-    if body.meter.ended(body.number) {
-        m.sim.stop();
+}
+
+/// A task leaves: it has come to its end, or the OOM killer has ended it wherever it was. Nobody must wait for it.
+struct Leaving<'a> {
+    m: &'a Machine,
+    ctx: &'a Ctx,
+    meter: &'a Meter,
+    number: usize,
+    /// What became of it has been counted.
+    told: bool,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if !self.told {
+            if !self.ctx.killed() {
+                // The run is over, and this one was not waited for.
+                return;
+            }
+            self.meter.groups[self.number].failed(true);
+            self.meter.failure.note(OpError::NoMemory);
+        }
+        if self.meter.ended(self.number) {
+            self.m.sim.stop();
+        }
     }
 }
 
@@ -167,7 +199,7 @@ async fn work(m: &Machine, ctx: &Ctx, body: &mut Body) -> Result<(), Stop> {
     let mut since = Some(ctx.now());
     for (number, phase) in group.phases.iter().enumerate() {
         if phase.together {
-            own.together(ctx, number).await;
+            own.together(number).await;
             since = Some(ctx.now());
         }
         let deadline = match phase.end {
