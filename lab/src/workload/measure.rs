@@ -67,16 +67,15 @@ impl GroupMeter {
     /// Waits until all tasks of the group that are left have got to a phase.
     pub async fn together(&self, phase: usize) {
         add(&self.arrived[phase], 1);
-        match self.is_open(phase) {
-            true => {
-                self.gate[phase].wake_all();
-            }
-            false => {
-                while !self.is_open(phase) {
-                    self.gate[phase].wait_as(TimeClass::Idle).await;
-                }
-            }
+        if self.is_open(phase) {
+            self.gate[phase].wake_all();
+            return;
         }
+        let mut here = Here(Some(&self.arrived[phase]));
+        while !self.is_open(phase) {
+            self.gate[phase].wait_as(TimeClass::Idle).await;
+        }
+        here.0 = None;
     }
 
     /// An operation of a measured phase is over.
@@ -99,6 +98,17 @@ impl GroupMeter {
             if self.is_open(phase) {
                 self.gate[phase].wake_all();
             }
+        }
+    }
+}
+
+/// A task waits at a gate. If it is killed there it is gone, and has not arrived.
+struct Here<'a>(Option<&'a Cell<u64>>);
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        if let Some(arrived) = self.0 {
+            arrived.set(arrived.get() - 1);
         }
     }
 }
