@@ -136,7 +136,7 @@ fn export_ablate_and_sweep_take_it() {
         let done = lab(&sweep);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(code), "{said}");
-        said
+        String::from_utf8(done.stdout).unwrap()
     };
     assert!(text(0).contains("4 computed"), "first");
     assert!(text(0).contains("4 found"), "again");
