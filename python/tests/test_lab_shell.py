@@ -49,6 +49,8 @@ PLACES = {
     "HOW": "How",
     None: "Flag",
 }
+#: Options that are amounts of a trace's memory: a whole number is a number of pages there.
+OF_THE_TRACE = {"memory", "today", "sizes"}
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -71,9 +73,24 @@ def differences(subcommand: str, help_text: str) -> list[str]:
     wrong += [f"{n} is not in the command" for n in names if n not in said]
     for name, place in said.items():
         kind = PLACES.get(place, "Text")
+        if name in OF_THE_TRACE:
+            kind = {"Sizes": "Memories"}.get(kind, "Memory")
         if name in names and names[name] is not getattr(_kinds, kind).__metadata__[0]:
             wrong.append(f"{name} takes {place}, which is {kind}, not {names[name].takes}")
     return wrong
+
+
+@pytest.mark.parametrize("given", [500, "500pages", 0.5, "2000KiB"])
+def test_memory_means_the_same_everywhere(given: object) -> None:
+    options = {"kernel_memory": False}
+    advice = lab.advise(CIRCLE, memory=given, for_="fifo", **options).frame()
+    replay = lab.replay(CIRCLE, memory=given, variants="fifo", **options)
+    curve = lab.mrc(CIRCLE, sizes=given, policies="fifo", **options)
+    lists = lab.inspect(CIRCLE, memory=given, variants="classic", at=20_000).frame()
+    assert advice["pages"].tolist()[-1] == 500
+    assert replay.frame()["memory_pages"].unique().tolist() == [500]
+    assert curve.frame()["pages"].unique().tolist() == [500]
+    assert 400 < lists["pages"].sum() <= 500
 
 
 @pytest.mark.parametrize("subcommand", sorted(_options.TABLE))
@@ -215,7 +232,7 @@ MISUSE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: lab.replay(CIRCLE, memory=True), TypeError, "memory is True .* number of pages"),
     (lambda: lab.replay(CIRCLE, memory=1.5), coldset.SettingError, "a share is a float"),
     (lambda: lab.mrc(CIRCLE, sizes={"a": 1}), TypeError, "sizes is {'a': 1}"),
-    (lambda: lab.advise(CIRCLE, memory=500), coldset.SettingError, "memory: 500 bytes .* '500pages'"),
+    (lambda: lab.replay(CIRCLE, fault_around=500), coldset.SettingError, "fault_around: 500 bytes .* '500pages'"),
     (lambda: lab.advise(CIRCLE, memory=30.0), coldset.SettingError, "memory: a share is a float"),
     (lambda: lab.advise(CIRCLE, memory=float("nan")), coldset.SettingError, "memory: a share"),
     (lambda: lab.advise(CIRCLE, one_task="yes"), TypeError, r"one_task is 'yes' \(str\); it takes True or False"),
@@ -285,3 +302,10 @@ def _children(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
+
+
+def test_the_package_runs_as_the_command() -> None:
+    asked = [sys.executable, "-m", "coldset", "lab", "list", "--switches"]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout == command("list", "--switches").stdout

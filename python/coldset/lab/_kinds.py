@@ -119,7 +119,7 @@ def share(value: float) -> str:
 
 
 def pages(name: str, value: object) -> list[str]:
-    """Sizes in which whole numbers are pages."""
+    """Sizes of memory for a trace: whole numbers are pages, as those of the trace are."""
     if value is None:
         return []
     parts = value.split(",") if isinstance(value, str) else _list(value)
@@ -137,19 +137,22 @@ def pages(name: str, value: object) -> list[str]:
     return found
 
 
+def _memory(value: object) -> list[str] | None:
+    if not isinstance(value, (str, numbers.Real)) or isinstance(value, bool):
+        return None
+    return pages("", value)
+
+
+def _memories(value: object) -> list[str] | None:
+    parts = [value] if isinstance(value, (str, numbers.Real)) else _list(value)
+    if not parts or not all(isinstance(part, (str, numbers.Real)) and not isinstance(part, bool) for part in parts):
+        return None
+    return [",".join(pages("", parts))]
+
+
 def _size(value: object) -> list[str] | None:
     written = size(value)
     return None if written is None else [written]
-
-
-def _sizes(value: object) -> list[str] | None:
-    one = size(value)
-    if one is not None:
-        return [one]
-    parts = [size(part) for part in _list(value) or []]
-    if not parts or None in parts:
-        return None
-    return [",".join(str(part) for part in parts)]
 
 
 def _flag(value: object) -> list[None] | None:
@@ -219,9 +222,13 @@ Size = Annotated[
     Union[str, int, float],
     Kind("a size ('64MiB', '300pages'), a number of bytes, or a share (0.3 or '30%')", _size),
 ]
-Sizes = Annotated[
+Memory = Annotated[
+    Union[str, int, float],
+    Kind("a size ('64MiB'), a number of pages, or a share (0.3 or '30%')", _memory),
+]
+Memories = Annotated[
     Union[str, int, float, Iterable[Union[str, int, float]]],
-    Kind("a size ('64MiB', '300pages'), a number of bytes, a share (0.3 or '30%'), or a list of them", _sizes),
+    Kind("a size ('64MiB'), a number of pages, a share (0.3 or '30%'), or a list of them", _memories),
 ]
 Flag = Annotated[bool, Kind("True or False", _flag)]
 How = Annotated[Union[bool, str], Kind("True, False or a text", _how)]

@@ -16,6 +16,8 @@ from ._kinds import (
     How,
     Kind,
     Limits,
+    Memories,
+    Memory,
     Names,
     Number,
     OnOff,
@@ -24,7 +26,6 @@ from ._kinds import (
     Percent,
     Points,
     Size,
-    Sizes,
     Text,
     unknown,
 )
@@ -45,8 +46,8 @@ class AdviseOptions(Reading, total=False):
     """Of `advise`."""
 
     format: Text
-    memory: Sizes
-    today: Size
+    memory: Memories
+    today: Memory
     for_: Names
     swap: Text
     swappiness: Number
@@ -60,7 +61,7 @@ class AblateOptions(Reading, total=False):
     """Of `ablate`."""
 
     format: Text
-    memory: Size
+    memory: Memory
     variants: Names
     param: Pairs
     scale: Factor
@@ -83,7 +84,7 @@ class InspectOptions(Reading, total=False):
     format: Text
     variants: Names
     set: Pairs
-    memory: Size
+    memory: Memory
     swap: Text
     swappiness: Number
     at: Number
@@ -148,7 +149,7 @@ class AllReplayOptions(ReplayOptions, total=False):
     variants: Names
     set: Pairs
     format: Text
-    memory: Sizes
+    memory: Memories
     kernel_memory: OnOff
     swap: Text
     swappiness: Number
@@ -169,7 +170,7 @@ class AllMrcOptions(MrcOptions, total=False):
     policies: Names
     format: Text
     points: Number
-    sizes: Sizes
+    sizes: Memories
     count: Text
     kernel_memory: OnOff
     sample: Factor

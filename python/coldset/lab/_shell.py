@@ -39,12 +39,12 @@ def advise(
 
     `trace` is a file of any format that `coldset lab list` names, or an array of page numbers (then `writes`,
     `objects`, `tasks` and `anon` are as in `save_trace`). Keywords are the options of `coldset lab advise`,
-    with underscores; `for_` names the kernels and policies. `memory` are sizes ("64MiB", "300pages"), numbers of
-    bytes, or shares of today's memory (0.3 or "30%").
+    with underscores; `for_` names the kernels and policies. `memory` are sizes ("64MiB"), whole numbers of
+    pages, or shares of today's memory (0.3 or "30%").
 
     >>> import coldset.lab, numpy
     >>> circle = numpy.arange(20_000) % 1000
-    >>> advice = coldset.lab.advise(circle, memory=[0.9, "500pages"], for_="fifo", kernel_memory=False)
+    >>> advice = coldset.lab.advise(circle, memory=[0.9, 500], for_="fifo", kernel_memory=False)
     >>> advice.frame()[["pages", "variant", "reads"]].values.tolist()
     [[1000, 'fifo', 1000.0], [900, 'fifo', 20000.0], [500, 'fifo', 20000.0]]
     """
@@ -116,7 +116,7 @@ def inspect(
     accesses after which it looks, `memory` the limit.
 
     >>> import coldset.lab, numpy
-    >>> lists = coldset.lab.inspect(numpy.arange(5000) % 1000, variants="classic", memory="2000pages", at=800)
+    >>> lists = coldset.lab.inspect(numpy.arange(5000) % 1000, variants="classic", memory=2000, at=800)
     >>> table = lists.frame()
     >>> int(table[table["list"] == "inactive_file"]["pages"].sum())    # and 25 in a batch of 31, not full yet
     775
