@@ -13,15 +13,18 @@ fn refused(experiment: &Value) -> bool {
         .any(|c| c["pass"] == false && (c["class"] == "A" || c["class"] == "B"))
 }
 
+/// The quickest of all.
+const EXPERIMENT: &str = "throttling-oom";
+
 #[test]
 fn the_acceptance_table_and_its_json_agree() {
-    let arguments = "verify --only mongodb --quick";
-    let run = common::lab(arguments);
+    let arguments = format!("verify --only {EXPERIMENT} --quick");
+    let run = common::lab(&arguments[..]);
     let text = String::from_utf8(run.stdout).expect("UTF-8");
     let out = common::lab(&format!("{arguments} --json -")[..]);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let experiment = &json["experiments"][0];
-    assert_eq!(experiment["experiment"], "mongodb");
+    assert_eq!(experiment["experiment"], EXPERIMENT);
     assert_eq!(json["failed"].as_array().map(Vec::len), Some(0));
     let code = i32::from(refused(experiment));
     assert_eq!(run.status.code(), Some(code));
@@ -44,15 +47,18 @@ fn the_acceptance_table_and_its_json_agree() {
     for claim in experiment["claims"].as_array().expect("claims") {
         assert!(text.contains(&first_word(claim)), "{claim}: {text}");
     }
-    assert!(text.contains("Mechanism of mongodb"), "{text}");
-    let alone = json_of("run mongodb --seeds 1 --json -", code);
+    assert!(
+        text.contains(&format!("Mechanism of {EXPERIMENT}")),
+        "{text}"
+    );
+    let alone = json_of(&format!("run {EXPERIMENT} --seeds 1 --json -")[..], code);
     assert_eq!(*experiment, alone);
 }
 
 #[test]
 fn sensitivity_is_part_of_the_result() {
-    let arguments = "verify --only mongodb --quick --sensitivity --json -";
-    let out = common::lab(arguments);
+    let arguments = format!("verify --only {EXPERIMENT} --quick --sensitivity --json -");
+    let out = common::lab(&arguments[..]);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let costings = json["sensitivity"]["costings"]
         .as_array()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,21 @@ def first_table(notebook: Any, tag: str) -> str:
     return str(tables[0])
 
 
-def test_it_is_committed_without_outputs() -> None:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    assert all(not cell.get("outputs") for cell in cells)
+def shown(notebook: Any) -> list[list[str]]:
+    """What each cell shows, in characters. Temporary folders have another name each time."""
+    cells = [c for c in notebook["cells"] if c["cell_type"] == "code"]
+    texts = [
+        ["".join(o.get("text") or o["data"]["text/plain"]) for o in c["outputs"] if o.get("name") != "stderr"]
+        for c in cells
+    ]
+    return [[re.sub(r"/tmp/\w+", "/tmp/results", text) for text in cell] for cell in texts]
+
+
+def test_it_is_stored_with_what_it_shows(executed: Any) -> None:
+    stored = json.loads(NOTEBOOK.read_text())
+    assert shown(stored) == shown(executed), "renew it: target/venv/bin/python scripts/notebook"
+    pictures = [o for c in stored["cells"] for o in c.get("outputs", []) if "image/svg+xml" in o.get("data", {})]
+    assert len(pictures) > 10
 
 
 def test_tables_and_charts(executed: Any) -> None:
@@ -53,6 +66,11 @@ def test_tables_and_charts(executed: Any) -> None:
         shown = kinds(executed, tag)
         charts = [kind for kind in shown if VEGA in kind]
         assert len(charts) >= 1, tag
+    for cell in executed.cells:
+        for output in cell.get("outputs", []):
+            spec = output.get("data", {}).get(VEGA)
+            if spec is not None:
+                assert output["data"]["text/plain"] == f"[chart: {spec['title']['text']}]"
     table = first_table(executed, "run")
     assert "verdict" in table and "TLB shootdowns" in table
     assert "OPT" in first_table(executed, "replay")

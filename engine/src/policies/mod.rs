@@ -12,7 +12,7 @@
 //!   capacity (2Q, ARC, S3-FIFO, SLRU) is told what its lists hold when reclaim asks for a victim:
 //!   memory is short then, so that is what fits. With a fixed budget and one victim at a time, it is
 //!   the budget; under a limit, the limit less what else is charged to it. One that divides memory
-//!   before it is full (LIRS, CLOCK-Pro, W-TinyLFU) goes by the limit of the memcg until then
+//!   before it is full (LIRS, CLOCK-Pro, W-TinyLFU, LHD) goes by the limit of the memcg until then
 //!   ([`Pages::limit`]).
 //! - **Uses.** The first read of a folio is the one that brought it in and is no hit
 //!   ([`Engine::mark_accessed`](crate::Engine::mark_accessed) marks it `REFERENCED`), as in the
@@ -37,6 +37,7 @@ pub mod arc;
 pub mod clock;
 pub mod clockpro;
 pub mod fifo;
+pub mod lhd;
 pub mod lirs;
 pub mod lru;
 pub mod s3fifo;

@@ -25,6 +25,8 @@ macro_rules! list_policies {
                 "Jiang, Chen, Zhang, USENIX ATC 2005";
             wtinylfu WTinyLfu "w-tinylfu" "a window, and admission to the rest by frequency"
                 "Einziger, Friedman, Manes, ACM TOS 2017";
+            lhd Lhd "lhd" "the worst of a sample by hits expected for room and time"
+                "Beckmann, Chen, Cidon, NSDI 2018";
             s3fifo S3Fifo "s3fifo" "small and main FIFO queues with ghosts"
                 "Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023";
             sieve Sieve "sieve" "a hand over a FIFO list, survivors stay in place"

@@ -151,12 +151,10 @@ impl Engine {
         self.lists(lruvec, t).remembers()
     }
 
-    /// An eviction that the policy remembers by its number; none if it has no ghosts.
+    /// The policy is told of an eviction. Its shadow, if the policy remembers it by its number.
     pub(crate) fn list_evicted(&mut self, id: FolioId) -> Option<Shadow> {
-        if !self.has_ghosts(id) {
-            return None;
-        }
         let (lruvec, t, ..) = self.list_place(id);
+        let remembers = self.lists(lruvec, t).remembers();
         let lv = &mut self.lruvecs[lruvec];
         let LruvecLists::List(state) = &mut lv.lists else {
             unreachable!("looked at above");
@@ -164,12 +162,14 @@ impl Engine {
         state.evictions += 1;
         let (eviction, memcg, node) = (state.evictions, lv.memcg, lv.node);
         self.with_lists(lruvec, t, (0, eviction, 0), |lists, p| lists.evicted(p, id));
-        Some(Shadow::pack(Unpacked {
-            value: eviction,
-            memcg: self.memcgs[memcg].css_id(),
-            node: node.0,
-            workingset: false,
-        }))
+        remembers.then(|| {
+            Shadow::pack(Unpacked {
+                value: eviction,
+                memcg: self.memcgs[memcg].css_id(),
+                node: node.0,
+                workingset: false,
+            })
+        })
     }
 
     /// A refault under a policy with ghosts. Only its own lruvec knows an eviction.

@@ -414,17 +414,20 @@ const COUNTED: &[Counter] = &[
     Counter::LimitReclaim,
 ];
 
+/// Where a kernel is shown that does not finish at this scale either.
+const READERS: &str = "docs/acceptance.md#aging-oom-readers";
+
 /// Acceptance rows (`docs/reference/experiments.md#aging-oom`).
 fn claims(before: &str, after: &str) -> Vec<Claim> {
     let mut rows = Vec::new();
     for size in ["16g", "48g"] {
         for v in [CLASSIC, after] {
             let key = format!("{size}.finished");
-            rows.push(
-                Claim::value(format!("{size}: {v} finishes all rounds"), &key, v)
-                    .always(Band::exactly(1.0))
-                    .published("finished 128 rounds"),
-            );
+            let row = Claim::value(format!("{size}: {v} finishes all rounds"), &key, v)
+                .always(Band::exactly(1.0))
+                .published("finished 128 rounds");
+            let shown = size == "48g" && v == after;
+            rows.push(if shown { row.cannot(READERS) } else { row });
         }
         let b = before.to_string();
         rows.push(

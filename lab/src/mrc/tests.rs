@@ -4,6 +4,7 @@ use super::*;
 use crate::bounds::{lru, opt, Count, Sequence};
 use crate::runner::{replay_all, with_jobs, Progress, ReplayPlan, Size, Variant};
 use crate::traces::{load, Op, OpKind, Trace, TraceOptions};
+use coldset_engine::policies::ListKind;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -45,19 +46,10 @@ fn run(trace: &Trace, plan: &MrcPlan) -> Curves {
     curves(trace, plan, |_| Progress::silent()).unwrap()
 }
 
-const LISTS: [&str; 11] = [
-    "fifo",
-    "lru",
-    "clock",
-    "2q",
-    "slru",
-    "lirs",
-    "arc",
-    "clock-pro",
-    "w-tinylfu",
-    "s3fifo",
-    "sieve",
-];
+/// Every policy of the literature.
+fn lists() -> Vec<&'static str> {
+    ListKind::ALL.iter().map(|kind| kind.name()).collect()
+}
 
 #[test]
 fn the_engines_lru_is_lru() {
@@ -79,7 +71,7 @@ fn the_engines_lru_is_lru() {
 fn what_fits_reads_once_and_replays_need_room() {
     let sqlite = sqlite();
     let sizes = [Size::Pages(100), Size::Percent(110.0)];
-    let policies = [&LISTS[..], &["classic", "v5", "opt"]].concat();
+    let policies = [&lists()[..], &["classic", "v5", "opt"]].concat();
     // The trace is of anonymous memory: what fits is never read.
     let as_reads = reads(sqlite.ops().iter().map(|op| op.page));
     for (trace, least) in [(&sqlite, 0), (&as_reads, sqlite.unique_pages)] {
@@ -94,7 +86,7 @@ fn what_fits_reads_once_and_replays_need_room() {
     }
     let absences = MrcPlan {
         count: Count::Absences,
-        ..plan(&LISTS, &[Size::Percent(100.0)], None)
+        ..plan(&lists(), &[Size::Percent(100.0)], None)
     };
     let all = run(&sqlite, &absences);
     for curve in &all.curves {
@@ -147,7 +139,7 @@ fn threads_do_not_matter() {
 fn exact_ratios_are_within_the_errors_of_samples() {
     let trace = sqlite();
     let trace = reads(trace.ops().iter().map(|op| op.page));
-    let policies = [&LISTS[..], &["opt"]].concat();
+    let policies = [&lists()[..], &["opt"]].concat();
     let sizes: Vec<Size> = [5.0, 10.0, 20.0, 35.0, 60.0, 100.0]
         .map(Size::Percent)
         .into();
@@ -196,7 +188,7 @@ fn public_traces_are_within_the_errors_of_samples() {
             &TraceOptions::default(),
         )
         .unwrap();
-        let policies = [&LISTS[..], &["opt"]].concat();
+        let policies = [&lists()[..], &["opt"]].concat();
         let exact = run(&trace, &plan(&policies, &[], None));
         let sampled = run(&trace, &plan(&policies, &[], Some("5%")));
         for (e, s) in exact.curves.iter().zip(&sampled.curves) {
@@ -278,7 +270,7 @@ proptest! {
     ) {
         let sequence = Sequence::new(ids).unwrap();
         let best = opt(&sequence, frames).misses;
-        for name in LISTS {
+        for name in lists() {
             let misses = cache::misses(&switches(name), &sequence, frames.into());
             prop_assert!(misses >= best, "{}", name);
             if name == "lru" {

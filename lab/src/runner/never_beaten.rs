@@ -4,24 +4,17 @@ use super::{killed_after, replay_all, Progress, ReplayPlan, Size, SwapSpec, Vari
 use crate::bounds::Count;
 use crate::mrc::{curves, MrcPlan};
 use crate::traces::{Event, Op, OpKind, Step, StepKind, Trace};
+use coldset_engine::policies::ListKind;
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::ReadAhead;
 use proptest::prelude::*;
 
 const KERNELS: [&str; 6] = ["classic", "base", "v5", "v612", "v72", "v73"];
-const LISTS: [&str; 11] = [
-    "fifo",
-    "lru",
-    "clock",
-    "2q",
-    "slru",
-    "lirs",
-    "arc",
-    "clock-pro",
-    "w-tinylfu",
-    "s3fifo",
-    "sieve",
-];
+/// Every policy of the literature.
+fn lists() -> Vec<&'static str> {
+    ListKind::ALL.iter().map(|kind| kind.name()).collect()
+}
+
 const FILE: u8 = 0;
 const ANON: u8 = 2;
 /// Pages of each object.
@@ -187,7 +180,7 @@ proptest! {
             swappiness: s.swappiness,
             fault_around: s.fault_around,
             bounds: true,
-            ..ReplayPlan::new(variants(&[&KERNELS[..], &LISTS].concat()), Size::Pages(s.memory))
+            ..ReplayPlan::new(variants(&[&KERNELS[..], &lists()].concat()), Size::Pages(s.memory))
         };
         let tables = replay_all(&trace, &plan, |_| Progress::silent()).unwrap();
         let table = &tables[0];
@@ -212,7 +205,7 @@ proptest! {
     #[test]
     fn curves_and_replays_agree(stretches in stretches(), memory in 128u64..500, kernel_memory: bool) {
         let trace = trace(&stretches);
-        let names: Vec<String> = [&KERNELS[..2], &LISTS, &["opt"]].concat().iter().map(|n| (*n).to_owned()).collect();
+        let names: Vec<String> = [&KERNELS[..2], &lists(), &["opt"]].concat().iter().map(|n| (*n).to_owned()).collect();
         let plan = MrcPlan {
             policies: MrcPlan::policies(&names, None, Count::Reads).unwrap(),
             sizes: vec![Size::Pages(memory)],
@@ -226,7 +219,7 @@ proptest! {
             kernel_memory,
             bounds: true,
             // In a curve anonymous pages can leave in any case.
-            ..ReplayPlan::new(variants(&[&KERNELS[..2], &LISTS].concat()), Size::Pages(memory))
+            ..ReplayPlan::new(variants(&[&KERNELS[..2], &lists()].concat()), Size::Pages(memory))
         };
         let tables = replay_all(&trace, &replays, |_| Progress::silent()).unwrap();
         let table = &tables[0];

@@ -361,7 +361,12 @@ fn replays(part: &Map<String, Value>, base: &Path, cells: &mut Vec<Cell>) -> Res
         "off" => Ok(false),
         _ => Err(format!("'kernel_memory' is true or false, not '{t}'")),
     })?;
-    for file in list(part, "traces")?.unwrap_or_default() {
+    let named = list(part, "traces")?.unwrap_or_default();
+    let mut files = Vec::new();
+    for name in &named {
+        files.extend(files_of(base, name)?);
+    }
+    for file in files {
         let path = std::path::absolute(base.join(&file)).map_err(said)?;
         let trace = load(&path, None, &TraceOptions::default()).map_err(said)?;
         let content = super::cell::content(&trace);
@@ -389,6 +394,31 @@ fn replays(part: &Map<String, Value>, base: &Path, cells: &mut Vec<Cell>) -> Res
         }
     }
     Ok(())
+}
+
+/// The files that a name in `traces` stands for: itself or, of a folder, all in it in the order of their names.
+fn files_of(base: &Path, name: &str) -> Result<Vec<String>, String> {
+    let folder = base.join(name);
+    if !folder.is_dir() {
+        return Ok(vec![name.into()]);
+    }
+    let failed = |e: std::io::Error| format!("cannot read the folder {}: {e}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_file() && !file.starts_with('.') {
+            files.push(Path::new(name).join(file).to_string_lossy().into_owned());
+        }
+    }
+    if files.is_empty() {
+        return Err(format!(
+            "there is no trace in the folder {}",
+            folder.display()
+        ));
+    }
+    files.sort();
+    Ok(files)
 }
 
 fn limits(part: &Map<String, Value>, trace: &Trace) -> Result<Vec<Memory>, String> {

@@ -23,6 +23,7 @@ _REPLAY = [
 def chart(title: str, spec: dict[str, Any]) -> dict[str, Any]:
     """Mime bundle of a chart: the specification, for JupyterLab; with vl-convert-python also a picture,
     for whatever draws none itself (nbconvert, GitHub)."""
+    spec = {**spec, "title": {"text": title, "anchor": "start"}}
     bundle: dict[str, Any] = {VEGA_LITE: spec, "text/plain": f"[chart: {title}]"}
     try:
         convert = importlib.import_module("vl_convert")

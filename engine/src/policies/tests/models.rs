@@ -509,6 +509,68 @@ fn wtinylfu(pages: &[u32], c: usize) -> Vec<bool> {
     })
 }
 
+/// All pages are looked at for a victim, as where there are at most 64; explorers are for a hundred pages and
+/// more. What has been seen is a map of class and age to hits and evictions.
+fn lhd(pages: &[u32], c: usize) -> Vec<bool> {
+    let unit_uses = (c as u64 * 10).div_ceil(256).next_power_of_two();
+    let unit = |age: u64| (age / unit_uses).min(255);
+    let class_of = |age: u64| {
+        let halves = (1..).take_while(|&n| (age + 1) << n <= 256 * unit_uses);
+        (1 + halves.count() as u64).min(15)
+    };
+    let mut here = BTreeMap::<u32, (u64, u64)>::new(); // page: time of last use, class
+    let mut seen = BTreeMap::<(u64, u64), [u64; 2]>::new();
+    let mut expected: Option<BTreeMap<(u64, u64), u64>> = None;
+    let (mut now, mut due) = (0, None);
+    run(pages, |p| {
+        if here.len() == c && !here.contains_key(&p) {
+            let value = |&(used, class): &(u64, u64)| {
+                let age = unit(now - used);
+                match &expected {
+                    None => ((class + 1) << 32) / (age + 1),
+                    Some(expected) => expected[&(class, age)],
+                }
+            };
+            let worst = here.iter().min_by_key(|(_, k)| (value(k), k.0));
+            let (&victim, &(used, class)) = worst.unwrap();
+            here.remove(&victim);
+            seen.entry((class, unit(now - used))).or_default()[1] += 1 << 16;
+        }
+        now += 1;
+        match due {
+            None => due = Some(now + 64.max(c as u64)),
+            Some(at) if now >= at => {
+                due = Some(now + 64.max(c as u64));
+                let mut all = BTreeMap::new();
+                for class in 0..16 {
+                    for age in 0..256 {
+                        let later = seen.range((class, age)..(class + 1, 0));
+                        let (mut hits, mut time) = (0, 0);
+                        for (&(_, a), &[h, e]) in later {
+                            hits += h;
+                            time += (h + e) * (a - age + 1);
+                        }
+                        let value = (u128::from(hits) << 32) / u128::from(time.max(1));
+                        all.insert((class, age), value as u64);
+                    }
+                }
+                expected = Some(all);
+                for counts in seen.values_mut() {
+                    *counts = counts.map(|n| n - n / 10);
+                }
+            }
+            Some(_) => {}
+        }
+        let Some(&(used, class)) = here.get(&p) else {
+            here.insert(p, (now, 0));
+            return false;
+        };
+        seen.entry((class, unit(now - used))).or_default()[0] += 1 << 16;
+        here.insert(p, (now, class_of(now - used)));
+        true
+    })
+}
+
 /// Which reads miss in a cache of so many pages.
 type Model = fn(&[u32], usize) -> Vec<bool>;
 
@@ -523,6 +585,7 @@ const MODELS: &[(ListKind, Model)] = &[
     (ListKind::Arc, arc),
     (ListKind::ClockPro, clockpro),
     (ListKind::WTinyLfu, wtinylfu),
+    (ListKind::Lhd, lhd),
     (ListKind::S3Fifo, s3fifo),
     (ListKind::Sieve, sieve),
 ];

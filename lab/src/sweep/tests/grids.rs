@@ -75,6 +75,36 @@ fn traces_have_limits() {
 }
 
 #[test]
+fn a_folder_is_all_traces_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = Path::new(data()).join("sqlite.pageops.zst");
+    let grid = || {
+        let text = "traces = 'traces'\nmemory = '25%'\nvariants = 'v5'";
+        Grid::from_toml("grid.toml", text, folder.path()).and_then(|g| g.cells())
+    };
+    let traces = folder.path().join("traces");
+    std::fs::create_dir(&traces).unwrap();
+    let message = grid().unwrap_err().to_string();
+    assert!(message.contains("no trace in the folder"), "{message}");
+    for name in ["b.pageops.zst", "a.pageops.zst", ".hidden"] {
+        std::fs::copy(&sample, traces.join(name)).unwrap();
+    }
+    std::fs::create_dir(traces.join("more")).unwrap();
+    let names: Vec<_> = grid()
+        .unwrap()
+        .iter()
+        .map(|c| match &c.what {
+            What::Replay { trace, .. } => trace.clone(),
+            What::Experiment { .. } => String::new(),
+        })
+        .collect();
+    assert_eq!(names, ["traces/a.pageops.zst", "traces/b.pageops.zst"]);
+    std::fs::write(traces.join("notes"), "not a trace").unwrap();
+    let message = grid().unwrap_err().to_string();
+    assert!(message.contains("notes"), "{message}");
+}
+
+#[test]
 fn a_dictionary_is_the_same_grid() {
     let json = r#"{"experiments": "mongodb", "set": {"smaller_batch": [true, false]}, "seeds": 2}"#;
     let json = Grid::from_json("grid", json, Path::new(data())).unwrap();

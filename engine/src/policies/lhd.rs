@@ -1,0 +1,379 @@
+//! LHD: the folio that promises the fewest hits for the room and the time it takes goes.
+//!
+//! N. Beckmann, H. Chen, A. Cidon, "LHD: improving cache hit rate by maximizing hit density", NSDI 2018. The
+//! hit density of a folio is what is to be expected of one of its age and class: hits over the time spent in
+//! memory. Classes go by the time between the last two uses; the victim is the worst of a sample; statistics are
+//! averages that fade; one newcomer in 32 is kept to the end of the ages whatever is expected of it, so that
+//! late hits are seen at all. Ages reach ten times the capacity, as there; the rest of the time's unit is
+//! a use, not a second.
+
+use super::{ListPolicy, Pages, Queue};
+use crate::folio::FolioTable;
+use crate::ids::FolioId;
+
+/// Folios to choose from.
+const SAMPLED: usize = 0;
+/// Folios that have been written and go first.
+const DUE: usize = 1;
+/// In the bits of the folio: it has been on a list before.
+const KNOWN: u32 = 1;
+/// It stays to the end of the ages.
+const EXPLORER: u32 = 2;
+
+/// Folios looked at for a victim; all of them if there are no more.
+const SAMPLE: usize = 64;
+/// Ages that are told apart.
+const AGES: usize = 256;
+/// Time that ages reach to, in capacities.
+const REACH: u64 = 10;
+/// Classes by the time between the last two uses, one of them for folios used once.
+const CLASSES: usize = 16;
+/// One newcomer in so many explores, as long as explorers have at most a hundredth of the capacity.
+const EXPLORERS: u64 = 32;
+/// A hit or an eviction in the statistics, of which nine tenths are left when densities are computed anew.
+const ONE: u64 = 1 << 16;
+/// A hit for each unit of time.
+const CERTAIN: u64 = 1 << 32;
+
+/// Resident folios in no order, what is known of each, and what is expected of its like.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+pub struct Lhd {
+    lists: [Queue; 2],
+    /// Those on the first list.
+    here: Vec<FolioId>,
+    /// By number of the folio. It stays while a folio is off its list.
+    known: Vec<Known>,
+    statistics: Statistics,
+    /// Uses so far.
+    now: u64,
+    newcomers: u64,
+    /// Pages of explorers in memory.
+    exploring: u64,
+    /// Random numbers drawn.
+    drawn: u64,
+    /// Pages that fit, as of the last eviction; before, what the limits allow.
+    capacity: u64,
+    evicting: bool,
+}
+
+/// What is known of a folio.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+struct Known {
+    /// Index among those on the first list.
+    place: u32,
+    class: u8,
+    /// Time of last use.
+    used: u64,
+}
+
+impl Lhd {
+    fn known(&mut self, id: FolioId) -> &mut Known {
+        let at = id.0 as usize;
+        if at >= self.known.len() {
+            self.known.resize(at + 1, Known::default());
+        }
+        &mut self.known[at]
+    }
+
+    fn age(&self, id: FolioId) -> u64 {
+        self.now - self.known[id.0 as usize].used
+    }
+
+    /// Hits to be expected for a page and a unit of time.
+    fn density(&self, p: &Pages<'_>, id: FolioId) -> u64 {
+        let class = self.known[id.0 as usize].class.into();
+        let age = self.age(id);
+        if p.refs(id) & EXPLORER != 0 && !self.statistics.is_last(age) {
+            return u64::MAX;
+        }
+        self.statistics.density(class, age) / p.size(id)
+    }
+
+    /// The worse of two: among equals the one not used for longer.
+    fn worse(&self, p: &Pages<'_>, a: FolioId, b: FolioId) -> FolioId {
+        let [x, y] = [a, b].map(|id| self.density(p, id));
+        if x < y || (x == y && self.age(a) >= self.age(b)) {
+            a
+        } else {
+            b
+        }
+    }
+
+    /// The finaliser of SplitMix64 over a counter.
+    fn random(&mut self, below: usize) -> usize {
+        self.drawn += 1;
+        let mut h = self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((u128::from(h ^ (h >> 31)) * below as u128) >> 64) as usize
+    }
+
+    /// A use: time goes on, and densities follow now and then.
+    fn tick(&mut self) {
+        self.now += 1;
+        if self.capacity < u64::MAX && self.now >= self.statistics.due {
+            self.statistics.update(self.now, self.capacity);
+        }
+    }
+
+    fn enter(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        let list = p.list(id);
+        self.lists[list].push_head(p, id);
+        if list == SAMPLED {
+            self.known(id).place = self.here.len() as u32;
+            self.here.push(id);
+        }
+    }
+}
+
+impl ListPolicy for Lhd {
+    fn queues(&self) -> &[Queue] {
+        &self.lists
+    }
+
+    fn queues_mut(&mut self) -> &mut [Queue] {
+        &mut self.lists
+    }
+
+    fn victim(&mut self, p: &mut Pages<'_>) -> Option<FolioId> {
+        self.capacity = p.capacity();
+        self.evicting = true;
+        if let Some(id) = self.lists[DUE].tail() {
+            return Some(id);
+        }
+        if self.here.len() <= SAMPLE {
+            let all = self.here.iter().copied();
+            return all.reduce(|worst, id| self.worse(p, worst, id));
+        }
+        let mut worst = None;
+        for _ in 0..SAMPLE {
+            let at = self.random(self.here.len());
+            let id = self.here[at];
+            worst = Some(worst.map_or(id, |worst| self.worse(p, worst, id)));
+        }
+        worst
+    }
+
+    fn insert(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        if p.refs(id) & KNOWN != 0 {
+            return self.enter(p, id);
+        }
+        if !self.evicting {
+            self.capacity = p.limit();
+        }
+        self.tick();
+        let now = self.now;
+        *self.known(id) = Known {
+            used: now,
+            ..Known::default()
+        };
+        self.newcomers += 1;
+        let explores = self.newcomers.is_multiple_of(EXPLORERS)
+            && self.exploring + p.size(id) <= self.capacity / 100;
+        p.set_refs(id, KNOWN | if explores { EXPLORER } else { 0 });
+        if explores {
+            self.exploring += p.size(id);
+        }
+        self.enter(p, id);
+    }
+
+    fn insert_oldest(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        if p.refs(id) & KNOWN == 0 {
+            self.insert(p, id);
+            self.remove(p, id);
+        }
+        p.set_list(id, DUE);
+        self.enter(p, id);
+    }
+
+    fn remove(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        let list = p.list(id);
+        self.lists[list].remove(p, id);
+        if list == SAMPLED {
+            let at = self.known(id).place;
+            self.here.swap_remove(at as usize);
+            if let Some(&moved) = self.here.get(at as usize) {
+                self.known(moved).place = at;
+            }
+        }
+    }
+
+    fn accessed(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        if p.refs(id) & KNOWN == 0 {
+            return; // Not inserted yet.
+        }
+        self.tick();
+        let age = self.age(id);
+        let class = self.known(id).class;
+        self.statistics.hit(class.into(), age);
+        let (now, class) = (self.now, self.statistics.class(age));
+        let known = self.known(id);
+        known.used = now;
+        known.class = class;
+        if p.refs(id) & EXPLORER != 0 {
+            self.exploring -= p.size(id).min(self.exploring);
+            p.set_refs(id, KNOWN);
+        }
+        if p.list(id) == DUE {
+            if p.listed(id) {
+                self.remove(p, id);
+                p.set_list(id, SAMPLED);
+                self.enter(p, id);
+            } else {
+                p.set_list(id, SAMPLED);
+            }
+        }
+    }
+
+    fn evicted(&mut self, p: &mut Pages<'_>, id: FolioId) {
+        let class = self.known(id).class;
+        self.statistics.eviction(class.into(), self.age(id));
+        if p.refs(id) & EXPLORER != 0 {
+            self.exploring -= p.size(id).min(self.exploring);
+        }
+    }
+
+    fn wants_limit(&self) -> bool {
+        !self.evicting
+    }
+
+    fn check(&self, folios: &FolioTable) {
+        let mut pages = 0;
+        for (at, &id) in self.here.iter().enumerate() {
+            assert_eq!(self.known[id.0 as usize].place as usize, at, "{id:?}");
+            pages += folios[id].nr_pages();
+        }
+        assert_eq!(pages, self.lists[SAMPLED].pages(), "pages to choose from");
+    }
+}
+
+/// Hits and evictions by class and age, and the densities that follow.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+struct Statistics {
+    /// A unit of age is this power of two of uses.
+    shift: u32,
+    /// Time of the next update.
+    due: u64,
+    hits: Vec<u64>,
+    evictions: Vec<u64>,
+    /// Empty: not computed yet.
+    densities: Vec<u64>,
+}
+
+impl Statistics {
+    fn unit(&self, age: u64) -> usize {
+        ((age >> self.shift) as usize).min(AGES - 1)
+    }
+
+    fn is_last(&self, age: u64) -> bool {
+        self.unit(age) == AGES - 1
+    }
+
+    /// The class of a folio hit at this age: 1 for those of the last half of the ages, one more for each half
+    /// of that.
+    fn class(&self, age: u64) -> u8 {
+        let ages = (AGES as u64) << self.shift;
+        let halves = (ages / (age + 1)).max(1).ilog2() as usize;
+        (1 + halves).min(CLASSES - 1) as u8
+    }
+
+    fn density(&self, class: usize, age: u64) -> u64 {
+        let unit = self.unit(age);
+        // As long as nothing is known, more for folios hit soon, less with age.
+        let before = || CERTAIN * (class as u64 + 1) / (unit as u64 + 1);
+        let computed = self.densities.get(class * AGES + unit);
+        computed.copied().unwrap_or_else(before)
+    }
+
+    fn hit(&mut self, class: usize, age: u64) {
+        let at = class * AGES + self.unit(age);
+        if let Some(hits) = self.hits.get_mut(at) {
+            *hits += ONE;
+        }
+    }
+
+    fn eviction(&mut self, class: usize, age: u64) {
+        let at = class * AGES + self.unit(age);
+        if let Some(evictions) = self.evictions.get_mut(at) {
+            *evictions += ONE;
+        }
+    }
+
+    /// What has been seen becomes what is expected.
+    fn update(&mut self, now: u64, capacity: u64) {
+        self.due = now + capacity.max(SAMPLE as u64);
+        if self.hits.is_empty() {
+            self.hits = vec![0; CLASSES * AGES];
+            self.evictions = self.hits.clone();
+            self.fit(capacity);
+            return;
+        }
+        self.densities.resize(CLASSES * AGES, 0);
+        for class in 0..CLASSES {
+            let (mut hits, mut events, mut time) = (0, 0, 0);
+            for at in (class * AGES..(class + 1) * AGES).rev() {
+                hits += self.hits[at];
+                events += self.hits[at] + self.evictions[at];
+                time += events;
+                let density = u128::from(hits) * u128::from(CERTAIN) / u128::from(time.max(1));
+                self.densities[at] = density as u64;
+                for counts in [&mut self.hits, &mut self.evictions] {
+                    counts[at] -= counts[at] / 10;
+                }
+            }
+        }
+        self.fit(capacity);
+    }
+
+    /// The unit of age for a capacity.
+    fn fit(&mut self, capacity: u64) {
+        let unit = capacity.saturating_mul(REACH).div_ceil(AGES as u64).max(1);
+        let shift = unit.next_power_of_two().ilog2();
+        if shift == self.shift {
+            return;
+        }
+        let grows = shift > self.shift;
+        while self.shift != shift {
+            for counts in [&mut self.hits, &mut self.evictions] {
+                for ages in counts.chunks_mut(AGES) {
+                    if grows {
+                        coarser(ages);
+                    } else {
+                        finer(ages);
+                    }
+                }
+            }
+            self.shift = if grows {
+                self.shift + 1
+            } else {
+                self.shift - 1
+            };
+        }
+        self.densities.clear();
+    }
+}
+
+/// Two ages become one.
+fn coarser(ages: &mut [u64]) {
+    let half = ages.len() / 2;
+    for to in 0..half {
+        ages[to] = ages[2 * to] + ages[2 * to + 1];
+    }
+    ages[half..].fill(0);
+}
+
+/// An age becomes two; what is beyond counts as the last.
+fn finer(ages: &mut [u64]) {
+    let half = ages.len() / 2;
+    let beyond: u64 = ages[half..].iter().sum();
+    for from in (0..half).rev() {
+        let half = ages[from] / 2;
+        (ages[2 * from], ages[2 * from + 1]) = (ages[from] - half, half);
+    }
+    if let Some(last) = ages.last_mut() {
+        *last += beyond;
+    }
+}
