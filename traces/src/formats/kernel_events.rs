@@ -9,6 +9,7 @@
 //! | `mm_filemap_map_pages` | none: the pages round a fault are mapped without being accessed |
 //! | `page_fault_user`, `page_fault_kernel` | load or store of the process's memory, by the error code of x86 |
 //! | `page-faults`, `minor-faults`, `major-faults` | store: these do not tell, and a first touch is mostly one |
+//! | `damon_aggregated` | load of each page of the region, once, if DAMON has found it accessed in the interval |
 //!
 //! Files, by device and inode, are object 0 all together: a folio's page is numbered where it first
 //! appears, so that thousands of files fit. The memory of a process is an object of its own, 1 and
@@ -53,10 +54,11 @@ enum Event {
     Faults,
     MinorFaults,
     MajorFaults,
+    Aggregated,
 }
 
 /// Names, and whether the event can be a reference.
-const EVENTS: [(&str, Event, bool); 11] = [
+const EVENTS: [(&str, Event, bool); 12] = [
     ("mm_filemap_add_to_page_cache", Event::Add, true),
     ("mm_filemap_delete_from_page_cache", Event::Delete, false),
     ("mm_filemap_get_pages", Event::GetPages, true),
@@ -68,11 +70,13 @@ const EVENTS: [(&str, Event, bool); 11] = [
     ("faults", Event::Faults, true),
     ("minor-faults", Event::MinorFaults, true),
     ("major-faults", Event::MajorFaults, true),
+    ("damon_aggregated", Event::Aggregated, true),
 ];
 
 /// What `events` may name.
 pub(crate) const CHOICE: &str = "mm_filemap_add_to_page_cache, mm_filemap_get_pages, \
-     mm_filemap_fault, page_fault_user, page_fault_kernel, page-faults, minor-faults, major-faults";
+     mm_filemap_fault, page_fault_user, page_fault_kernel, page-faults, minor-faults, major-faults, \
+     damon_aggregated";
 
 /// An event by its name; perf puts the subsystem before it and modifiers behind.
 fn event_of(name: &[u8]) -> Option<(Event, bool)> {
@@ -156,6 +160,7 @@ impl KernelEvents {
             Event::Add | Event::GetPages | Event::FileFault => self.file(event, line),
             Event::UserFault | Event::KernelFault => self.trap(event, line),
             Event::Faults | Event::MinorFaults | Event::MajorFaults => self.sample(event, line),
+            Event::Aggregated => self.region(line),
             Event::Delete | Event::MapPages => Ok(()),
         }
     }
@@ -255,6 +260,48 @@ impl KernelEvents {
             return Err(no_address());
         }
         self.fault(event, line, address, true, false)
+    }
+
+    /// A region of DAMON's and in how many of an interval's samples it was accessed. DAMON takes it that all pages of a
+    /// region are used alike, so each is used in the interval, or none is. Several uses in an interval are one.
+    fn region(&mut self, line: &EventLine<'_>) -> Result<(), Problem> {
+        const EXPECTED: &str = "target_id=N nr_regions=N START-END: ACCESSES AGE, bytes in decimal";
+        let bad = || Problem::text(line.fields, EXPECTED);
+        let mut words = words_of(line.fields);
+        let mut field = |name: &[u8]| {
+            let value = words.next()?.strip_prefix(name)?.strip_prefix(b"=")?;
+            parse(value, 10)
+        };
+        let target = field(b"target_id").ok_or_else(bad)?;
+        field(b"nr_regions").ok_or_else(bad)?;
+        let range = words.next().and_then(|word| word.strip_suffix(b":"));
+        let range = range.ok_or_else(bad)?;
+        let dash = range.iter().position(|&b| b == b'-').ok_or_else(bad)?;
+        let start = parse(&range[..dash], 10).ok_or_else(bad)?;
+        let end = parse(&range[dash + 1..], 10).ok_or_else(bad)?;
+        let accesses = words.next().and_then(|word| parse(word, 10));
+        let accesses = accesses.ok_or_else(bad)?;
+        if start >= end {
+            return Err(bad());
+        }
+        if accesses == 0 {
+            return Ok(());
+        }
+        let number = self.processes.number(&target);
+        let last = (end - 1) >> self.page_shift;
+        let mut first = start >> self.page_shift;
+        while first <= last {
+            // As much at a time as a request may have.
+            let until = last.min(first + (1 << ORDER_MAX) - 1);
+            let keys = (page_key(number, first)?, page_key(number, until)?);
+            self.out.push_back(Request {
+                object: u8::try_from(number + 1).unwrap_or(u8::MAX),
+                task: self.tasks.task(target),
+                ..Request::span(OpKind::AnonRead, keys.0, keys.1)
+            });
+            first = until + 1;
+        }
+        Ok(())
     }
 
     fn fault(

@@ -107,6 +107,62 @@ fn a_read_after_its_insertion_counts_once() {
 }
 
 #[test]
+fn regions_in_use_are_loads_of_all_their_pages() {
+    // As Linux 6.18 prints them, of physical memory; then of a second target.
+    let lines = [
+        (
+            71,
+            "damon_aggregated: target_id=0 nr_regions=1445 4294967296-4314333184: 0 13",
+        ),
+        (
+            71,
+            "damon_aggregated: target_id=0 nr_regions=1445 4324622336-4324634624: 6 286",
+        ),
+        (
+            71,
+            "damon_aggregated: target_id=0 nr_regions=1445 4324634624-4324642816: 1 0",
+        ),
+        (
+            71,
+            "damon_aggregated: target_id=0 nr_regions=1447 4324622336-4324626432: 20 3",
+        ),
+        (
+            71,
+            "damon_aggregated: target_id=1 nr_regions=3 4324622336-4324626432: 2 0",
+        ),
+    ];
+    let expected = [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 0), (2, 0)];
+    let found = both(&lines, &TraceOptions::default());
+    let found: Vec<_> = found
+        .iter()
+        .map(|op| (op.kind, op.object, op.page))
+        .collect();
+    assert_eq!(
+        found,
+        expected.map(|(object, page)| (AnonRead, object, page))
+    );
+    let only = [lines[1], (9, "page-faults: 7fff00")];
+    assert_eq!(both(&only, &chosen(&["damon_aggregated"])).len(), 3);
+    for wrong in [
+        "nr_regions=3 4096-8192: 1 0",
+        "target_id=0 nr_regions=3 8192-8192: 1 0",
+        "target_id=0 nr_regions=3 4096: 1 0",
+        "target_id=0 nr_regions=3 4096-8192:",
+    ] {
+        let line = format!("  kdamond.0-71 [000] ..... 1.5: damon_aggregated: {wrong}\n");
+        let strict = TraceOptions {
+            strict: true,
+            ..TraceOptions::default()
+        };
+        let message = read(line.as_bytes(), Format::Ftrace, &strict).unwrap_err();
+        assert!(
+            message.to_string().contains("START-END: ACCESSES AGE"),
+            "{wrong}: {message}"
+        );
+    }
+}
+
+#[test]
 fn faults_are_memory_of_their_process() {
     let lines = [
         (
