@@ -2,10 +2,10 @@
 //!
 //! N. Beckmann, H. Chen, A. Cidon, "LHD: improving cache hit rate by maximizing hit density", NSDI 2018. The
 //! hit density of a folio is what is to be expected of one of its age and class: hits over the time spent in
-//! memory. Classes go by the time between the last two uses; the victim is the worst of a sample; statistics are
-//! averages that fade; one newcomer in 32 is kept to the end of the ages whatever is expected of it, so that
-//! late hits are seen at all. Ages reach ten times the capacity, as there; the rest of the time's unit is
-//! a use, not a second.
+//! memory. Classes go by the time between the last three uses; the victim is the worst of a sample; statistics are
+//! averages that fade; one newcomer in 32 is kept for ten capacities whatever is expected of it, so that
+//! late hits are seen at all. Time is counted in uses. Ages are told apart on a logarithmic scale, so that no
+//! length of time needs to be chosen for them.
 
 use super::{ListPolicy, Pages, Queue};
 use crate::folio::FolioTable;
@@ -22,18 +22,22 @@ const EXPLORER: u32 = 2;
 
 /// Folios looked at for a victim; all of them if there are no more.
 const SAMPLE: usize = 64;
-/// Ages that are told apart.
+/// Ages that are told apart: eight in each power of two.
 const AGES: usize = 256;
-/// Time that ages reach to, in capacities.
+/// Ages below are told apart one by one.
+const EXACT: u64 = 8;
+/// Statistics are of this time, and explorers stay so long; in capacities.
 const REACH: u64 = 10;
-/// Classes by the time between the last two uses, one of them for folios used once.
+/// Classes by the time between the last three uses, one of them for folios used once.
 const CLASSES: usize = 16;
+/// Least time of statistics.
+const LEAST: u64 = 64;
 /// One newcomer in so many explores, as long as explorers have at most a hundredth of the capacity.
 const EXPLORERS: u64 = 32;
 /// A hit or an eviction in the statistics, of which nine tenths are left when densities are computed anew.
 const ONE: u64 = 1 << 16;
 /// A hit for each unit of time.
-const CERTAIN: u64 = 1 << 32;
+const CERTAIN: u64 = 1 << 48;
 
 /// Resident folios in no order, what is known of each, and what is expected of its like.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +70,8 @@ struct Known {
     class: u8,
     /// Time of last use.
     used: u64,
+    /// Time between the last two uses; 0: there was one.
+    gap: u64,
 }
 
 impl Lhd {
@@ -81,11 +87,21 @@ impl Lhd {
         self.now - self.known[id.0 as usize].used
     }
 
+    fn reach(&self) -> u64 {
+        self.capacity.saturating_mul(REACH)
+    }
+
+    /// The class of a folio with so much time between its last three uses: one more for each half of the reach.
+    fn class(&self, time: u64) -> u8 {
+        let halves = (self.reach() / (time + 1)).max(1).ilog2() as usize;
+        (1 + halves).min(CLASSES - 1) as u8
+    }
+
     /// Hits to be expected for a page and a unit of time.
     fn density(&self, p: &Pages<'_>, id: FolioId) -> u64 {
         let class = self.known[id.0 as usize].class.into();
         let age = self.age(id);
-        if p.refs(id) & EXPLORER != 0 && !self.statistics.is_last(age) {
+        if p.refs(id) & EXPLORER != 0 && age < self.reach() {
             return u64::MAX;
         }
         self.statistics.density(class, age) / p.size(id)
@@ -114,7 +130,8 @@ impl Lhd {
     fn tick(&mut self) {
         self.now += 1;
         if self.capacity < u64::MAX && self.now >= self.statistics.due {
-            self.statistics.update(self.now, self.capacity);
+            self.statistics.update();
+            self.statistics.due = self.now + self.reach().max(LEAST);
         }
     }
 
@@ -206,12 +223,14 @@ impl ListPolicy for Lhd {
         }
         self.tick();
         let age = self.age(id);
-        let class = self.known(id).class;
-        self.statistics.hit(class.into(), age);
-        let (now, class) = (self.now, self.statistics.class(age));
-        let known = self.known(id);
-        known.used = now;
-        known.class = class;
+        let known = *self.known(id);
+        self.statistics.hit(known.class.into(), age);
+        *self.known(id) = Known {
+            class: self.class(known.gap + age),
+            used: self.now,
+            gap: age,
+            ..known
+        };
         if p.refs(id) & EXPLORER != 0 {
             self.exploring -= p.size(id).min(self.exploring);
             p.set_refs(id, KNOWN);
@@ -253,8 +272,6 @@ impl ListPolicy for Lhd {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct Statistics {
-    /// A unit of age is this power of two of uses.
-    shift: u32,
     /// Time of the next update.
     due: u64,
     hits: Vec<u64>,
@@ -264,116 +281,64 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn unit(&self, age: u64) -> usize {
-        ((age >> self.shift) as usize).min(AGES - 1)
+    /// Index of an age. The last has all that are beyond.
+    fn index(age: u64) -> usize {
+        if age < EXACT {
+            return age as usize;
+        }
+        let octave = age.ilog2() - EXACT.ilog2();
+        let part = (age >> octave) - EXACT;
+        ((u64::from(octave) + 1) * EXACT + part).min(AGES as u64 - 1) as usize
     }
 
-    fn is_last(&self, age: u64) -> bool {
-        self.unit(age) == AGES - 1
-    }
-
-    /// The class of a folio hit at this age: 1 for those of the last half of the ages, one more for each half
-    /// of that.
-    fn class(&self, age: u64) -> u8 {
-        let ages = (AGES as u64) << self.shift;
-        let halves = (ages / (age + 1)).max(1).ilog2() as usize;
-        (1 + halves).min(CLASSES - 1) as u8
+    /// Ages that have an index in common.
+    fn width(index: usize) -> u64 {
+        1 << (index as u64 / EXACT).saturating_sub(1)
     }
 
     fn density(&self, class: usize, age: u64) -> u64 {
-        let unit = self.unit(age);
         // As long as nothing is known, more for folios hit soon, less with age.
-        let before = || CERTAIN * (class as u64 + 1) / (unit as u64 + 1);
-        let computed = self.densities.get(class * AGES + unit);
+        let before = || CERTAIN * (class as u64 + 1) / (age + 1);
+        let computed = self.densities.get(class * AGES + Self::index(age));
         computed.copied().unwrap_or_else(before)
     }
 
     fn hit(&mut self, class: usize, age: u64) {
-        let at = class * AGES + self.unit(age);
-        if let Some(hits) = self.hits.get_mut(at) {
+        if let Some(hits) = self.hits.get_mut(class * AGES + Self::index(age)) {
             *hits += ONE;
         }
     }
 
     fn eviction(&mut self, class: usize, age: u64) {
-        let at = class * AGES + self.unit(age);
+        let at = class * AGES + Self::index(age);
         if let Some(evictions) = self.evictions.get_mut(at) {
             *evictions += ONE;
         }
     }
 
     /// What has been seen becomes what is expected.
-    fn update(&mut self, now: u64, capacity: u64) {
-        self.due = now + capacity.max(SAMPLE as u64);
+    fn update(&mut self) {
         if self.hits.is_empty() {
             self.hits = vec![0; CLASSES * AGES];
             self.evictions = self.hits.clone();
-            self.fit(capacity);
             return;
         }
         self.densities.resize(CLASSES * AGES, 0);
         for class in 0..CLASSES {
-            let (mut hits, mut events, mut time) = (0, 0, 0);
-            for at in (class * AGES..(class + 1) * AGES).rev() {
-                hits += self.hits[at];
-                events += self.hits[at] + self.evictions[at];
-                time += events;
-                let density = u128::from(hits) * u128::from(CERTAIN) / u128::from(time.max(1));
-                self.densities[at] = density as u64;
+            // Time is in halves: what happens at an index happens in the middle of its width.
+            let (mut hits, mut later, mut time) = (0, 0, 0);
+            for index in (0..AGES).rev() {
+                let at = class * AGES + index;
+                let width = u128::from(Self::width(index));
+                let events = u128::from(self.hits[at] + self.evictions[at]);
+                hits += u128::from(self.hits[at]);
+                time += 2 * later * width + events * (width + 1);
+                later += events;
+                self.densities[at] = (2 * hits * u128::from(CERTAIN) / time.max(1)) as u64;
                 for counts in [&mut self.hits, &mut self.evictions] {
                     counts[at] -= counts[at] / 10;
                 }
             }
         }
-        self.fit(capacity);
-    }
-
-    /// The unit of age for a capacity.
-    fn fit(&mut self, capacity: u64) {
-        let unit = capacity.saturating_mul(REACH).div_ceil(AGES as u64).max(1);
-        let shift = unit.next_power_of_two().ilog2();
-        if shift == self.shift {
-            return;
-        }
-        let grows = shift > self.shift;
-        while self.shift != shift {
-            for counts in [&mut self.hits, &mut self.evictions] {
-                for ages in counts.chunks_mut(AGES) {
-                    if grows {
-                        coarser(ages);
-                    } else {
-                        finer(ages);
-                    }
-                }
-            }
-            self.shift = if grows {
-                self.shift + 1
-            } else {
-                self.shift - 1
-            };
-        }
-        self.densities.clear();
-    }
-}
-
-/// Two ages become one.
-fn coarser(ages: &mut [u64]) {
-    let half = ages.len() / 2;
-    for to in 0..half {
-        ages[to] = ages[2 * to] + ages[2 * to + 1];
-    }
-    ages[half..].fill(0);
-}
-
-/// An age becomes two; what is beyond counts as the last.
-fn finer(ages: &mut [u64]) {
-    let half = ages.len() / 2;
-    let beyond: u64 = ages[half..].iter().sum();
-    for from in (0..half).rev() {
-        let half = ages[from] / 2;
-        (ages[2 * from], ages[2 * from + 1]) = (ages[from] - half, half);
-    }
-    if let Some(last) = ages.last_mut() {
-        *last += beyond;
     }
 }

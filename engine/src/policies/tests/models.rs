@@ -510,63 +510,63 @@ fn wtinylfu(pages: &[u32], c: usize) -> Vec<bool> {
 }
 
 /// All pages are looked at for a victim, as where there are at most 64; explorers are for a hundred pages and
-/// more. What has been seen is a map of class and age to hits and evictions.
+/// more. What has been seen is a map of class and youngest age of a step of the scale to hits and evictions.
 fn lhd(pages: &[u32], c: usize) -> Vec<bool> {
-    let unit_uses = (c as u64 * 10).div_ceil(256).next_power_of_two();
-    let unit = |age: u64| (age / unit_uses).min(255);
-    let class_of = |age: u64| {
-        let halves = (1..).take_while(|&n| (age + 1) << n <= 256 * unit_uses);
+    let reach = c as u64 * 10;
+    // Four binary digits of an age are looked at.
+    let step = |age: u64| {
+        let dropped = (64 - age.leading_zeros()).saturating_sub(4);
+        age >> dropped << dropped
+    };
+    let width = |age: u64| 1u64 << (64 - age.leading_zeros()).saturating_sub(4);
+    let class_of = |time: u64| {
+        let halves = (1..).take_while(|&n| (time + 1) << n <= reach);
         (1 + halves.count() as u64).min(15)
     };
-    let mut here = BTreeMap::<u32, (u64, u64)>::new(); // page: time of last use, class
+    // Page: time of last use, class, time between the last two.
+    let mut here = BTreeMap::<u32, (u64, u64, u64)>::new();
     let mut seen = BTreeMap::<(u64, u64), [u64; 2]>::new();
-    let mut expected: Option<BTreeMap<(u64, u64), u64>> = None;
+    let mut before: Option<BTreeMap<(u64, u64), [u64; 2]>> = None;
     let (mut now, mut due) = (0, None);
     run(pages, |p| {
         if here.len() == c && !here.contains_key(&p) {
-            let value = |&(used, class): &(u64, u64)| {
-                let age = unit(now - used);
-                match &expected {
-                    None => ((class + 1) << 32) / (age + 1),
-                    Some(expected) => expected[&(class, age)],
+            let value = |&(used, class, _): &(u64, u64, u64)| {
+                let Some(before) = &before else {
+                    return ((class + 1) << 48) / (now - used + 1);
+                };
+                // Hits of its class from this age on, and the time until they or evictions come.
+                let age = step(now - used);
+                let (mut hits, mut halves) = (0, 0);
+                for (&(_, at), &[h, e]) in before.range((class, age)..(class + 1, 0)) {
+                    hits += u128::from(h);
+                    halves += u128::from(h + e) * u128::from(2 * (at - age) + width(at) + 1);
                 }
+                ((hits << 49) / halves.max(1)) as u64
             };
             let worst = here.iter().min_by_key(|(_, k)| (value(k), k.0));
-            let (&victim, &(used, class)) = worst.unwrap();
+            let (&victim, &(used, class, _)) = worst.unwrap();
             here.remove(&victim);
-            seen.entry((class, unit(now - used))).or_default()[1] += 1 << 16;
+            seen.entry((class, step(now - used))).or_default()[1] += 1 << 16;
         }
         now += 1;
         match due {
-            None => due = Some(now + 64.max(c as u64)),
+            None => due = Some(now + reach.max(64)),
             Some(at) if now >= at => {
-                due = Some(now + 64.max(c as u64));
-                let mut all = BTreeMap::new();
-                for class in 0..16 {
-                    for age in 0..256 {
-                        let later = seen.range((class, age)..(class + 1, 0));
-                        let (mut hits, mut time) = (0, 0);
-                        for (&(_, a), &[h, e]) in later {
-                            hits += h;
-                            time += (h + e) * (a - age + 1);
-                        }
-                        let value = (u128::from(hits) << 32) / u128::from(time.max(1));
-                        all.insert((class, age), value as u64);
-                    }
-                }
-                expected = Some(all);
+                due = Some(now + reach.max(64));
+                before = Some(seen.clone());
                 for counts in seen.values_mut() {
                     *counts = counts.map(|n| n - n / 10);
                 }
             }
             Some(_) => {}
         }
-        let Some(&(used, class)) = here.get(&p) else {
-            here.insert(p, (now, 0));
+        let Some(&(used, class, gap)) = here.get(&p) else {
+            here.insert(p, (now, 0, 0));
             return false;
         };
-        seen.entry((class, unit(now - used))).or_default()[0] += 1 << 16;
-        here.insert(p, (now, class_of(now - used)));
+        let age = now - used;
+        seen.entry((class, step(age))).or_default()[0] += 1 << 16;
+        here.insert(p, (now, class_of(gap + age), age));
         true
     })
 }
