@@ -49,6 +49,8 @@ counters! {
     FilePages = "file_pages",
     /// Kernel memory charged to the memcg (index nodes, page tables).
     KernelPages = "kernel_pages",
+    /// Those of them that are not slab: page tables, and what a memcg has from the start.
+    KernelOther = "kernel_other_pages",
     /// Dirty page-cache pages.
     FileDirty = "file_dirty",
     /// Pages under writeback (swap cache included).

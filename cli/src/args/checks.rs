@@ -15,7 +15,8 @@ Examples:
 Judged are refaults, misses, pgscan and pgsteal. A counter is in if it differs from the mean of the
 kernel's repeats by at most the largest of: 0.5 % (6.12), 3 % (6.18 and 7.2, recorded on a loaded host) or
 2 % (classic, averaged over the phases of the statistics fold); the kernel's own spread, the distance from that mean of the repeat farthest
-from it; 32 pages, one batch of reclaim. The table says what each counter needed, and why some are
+from it; 32 pages, one batch of reclaim. mglru-0x7-nodamon is mglru-0x7 without the kernel's own monitor of
+accesses, which no replay has. The table says what each counter needed, and why some are
 exempt. Exit code 1: a case is out that is not known to be (known ones say what is known).")]
 pub struct FidelityArgs {
     /// Reference tables: a file, or a folder with golden.json [default: the built-in ones]
@@ -32,7 +33,7 @@ pub struct FidelityArgs {
         conflicts_with = "dir"
     )]
     pub kernels: Vec<String>,
-    /// Recorded policies, separated by commas: mglru-0x7, mglru-0x1, classic [default: all]
+    /// Recorded policies, separated by commas: mglru-0x7, mglru-0x7-nodamon, mglru-0x1, classic [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub policies: Vec<String>,
     /// Phases of the statistics fold over which classic results are averaged

@@ -92,7 +92,7 @@ fn write_traces(folder: &Path, cases: &[Case]) -> Result<(), RunnerError> {
 pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
     let names = KERNELS.map(|k| k.name);
     let kernels = chosen("kernel", &names, |n| n, &args.kernels)?;
-    let recorded: Vec<&'static str> = KERNELS[0].policies.iter().map(|p| p.recorded).collect();
+    let recorded = RecordedKernel::all_policies();
     let options = CheckOptions {
         cases: chosen("case", &Case::ALL, Case::name, &args.cases)?,
         policies: chosen("policy", &recorded, |n| n, &args.policies)?,

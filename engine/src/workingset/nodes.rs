@@ -134,6 +134,33 @@ mod tests {
         assert_eq!(list(600).shrink(LruvecId(0), 88, 12), 256);
     }
 
+    /// `mm_shrink_slab_start` and `mm_shrink_slab_end` of 7.2.12 in `i_anonfile_zram_sw10`, the calls of the reclaim that
+    /// dropped all nodes.
+    #[test]
+    fn the_shrinker_reckons_as_traced() {
+        // Priority, nodes that may go, deferred before, dropped, deferred after.
+        let calls = [
+            (12, 189, 422, 0, 378),
+            (11, 195, 376, 0, 390),
+            (10, 205, 386, 0, 410),
+            (9, 211, 410, 0, 422),
+            (8, 211, 422, 0, 422),
+            (5, 211, 422, 0, 422),
+            (4, 211, 422, 128, 399),
+            // As many as 90, of the 87 that there are.
+            (3, 83, 399, 90, 166),
+        ];
+        for (priority, can_go, deferred, taken, after) in calls {
+            let keep = 4;
+            let mut list = NodeList {
+                order: (0..can_go + keep).map(|key| (key, key)).collect(),
+                deferred,
+            };
+            let due = list.due(keep, priority);
+            assert_eq!((due, list.deferred), (taken, after), "priority {priority}");
+        }
+    }
+
     #[test]
     fn when_memory_is_very_short_all_shadow_nodes_go() {
         let mut nodes = list(100);

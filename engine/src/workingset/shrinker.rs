@@ -61,7 +61,7 @@ impl Engine {
         };
         let keep = kept(OfMemcg {
             lists: pages(&LISTS),
-            slab: pages(&[Counter::KernelPages]),
+            slab: pages(&[Counter::KernelPages]).saturating_sub(pages(&[Counter::KernelOther])),
             generations: matches!(self.lruvecs[lruvec].lists, LruvecLists::MultiGen(_)),
         });
         let gone = self.shadow_nodes.shrink(lruvec, keep, priority);

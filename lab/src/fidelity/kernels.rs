@@ -18,7 +18,8 @@ pub struct RecordedKernel {
 /// The lab variant of a recorded policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Name in the reference: `classic`, or `mglru-` and the feature bits of `lru_gen`.
+    /// Name in the reference: `classic`, or `mglru-` and the feature bits of `lru_gen`, with `-nodamon` if the
+    /// kernel's monitor of accesses was off.
     pub recorded: &'static str,
     /// Lab variant.
     pub variant: &'static str,
@@ -27,6 +28,10 @@ pub struct Policy {
     /// How far a counter may be off, thousandths of the kernel's.
     pub tolerance_permille: u64,
 }
+
+/// `mglru-0x7` without the kernel's own monitor of accesses (DAMON), which clears accessed bits of pages that it
+/// samples. It is on by default in these builds, and a replay has none.
+pub const UNMONITORED: &str = "mglru-0x7-nodamon";
 
 /// Every recorded kernel, oldest first.
 pub const KERNELS: [RecordedKernel; 3] = [
@@ -48,7 +53,10 @@ pub const KERNELS: [RecordedKernel; 3] = [
     RecordedKernel {
         name: "6.18",
         release: "6.18.15",
-        policies: &[policy("mglru-0x7", "v618", &[], 30)],
+        policies: &[
+            policy("mglru-0x7", "v618", &[], 30),
+            policy(UNMONITORED, "v618", &[], 30),
+        ],
         table: include_bytes!("../../data/reference/linux-6.18.json.zst"),
     },
     RecordedKernel {
@@ -56,6 +64,7 @@ pub const KERNELS: [RecordedKernel; 3] = [
         release: "7.2.12",
         policies: &[
             policy("mglru-0x7", "v72", &[], 30),
+            policy(UNMONITORED, "v72", &[], 30),
             policy("classic", "classic", &[], 20),
         ],
         table: include_bytes!("../../data/reference/linux-7.2.json.zst"),
@@ -77,6 +86,11 @@ const fn policy(
 }
 
 impl Policy {
+    /// The same setting without the kernel's own monitor of accesses, where it was recorded.
+    pub(crate) fn unmonitored(&self) -> Option<&'static str> {
+        (self.recorded == "mglru-0x7").then_some(UNMONITORED)
+    }
+
     /// Multi-gen results do not depend on the phase of the statistics fold; classic ones are averaged over `wanted`.
     #[must_use]
     pub fn phases(&self, wanted: u64) -> u64 {
@@ -108,6 +122,18 @@ impl RecordedKernel {
             .iter()
             .copied()
             .find(|p| p.recorded == recorded)
+    }
+
+    /// The recorded policies of all kernels, each once.
+    #[must_use]
+    pub fn all_policies() -> Vec<&'static str> {
+        let mut all = Vec::new();
+        for policy in KERNELS.iter().flat_map(|k| k.policies) {
+            if !all.contains(&policy.recorded) {
+                all.push(policy.recorded);
+            }
+        }
+        all
     }
 
     /// What it showed, as built in.

@@ -10,7 +10,7 @@ pub mod sequences;
 pub mod writers;
 mod zipf;
 
-pub use kernels::{Policy, RecordedKernel, KERNELS};
+pub use kernels::{Policy, RecordedKernel, KERNELS, UNMONITORED};
 pub use reference::{Bounds, Cgroup, Point, Reference, ReferenceError, Run};
 pub use sequences::{trace_fnv1a64, Access, Case, Kind, Sequence};
 pub use zipf::ZipfPages;

@@ -344,10 +344,22 @@ impl World {
             k.owed.resize(memcg.idx() + 1, (0, 0));
         }
         let (owed, _) = &mut k.owed[memcg.idx()];
-        if *owed == 0 {
+        let first = *owed == 0;
+        if first {
             *owed = base;
         }
         *owed += owed_new;
+        let other = tables + if first { base / 1_000_000 } else { 0 };
+        self.count_not_slab(memcg, other as i64);
+    }
+
+    /// Kernel memory that is not slab has come, or gone.
+    fn count_not_slab(&mut self, memcg: MemcgId, pages: i64) {
+        if pages != 0 {
+            self.engine
+                .memcgs
+                .count(memcg, coldset_engine::Counter::KernelOther, pages);
+        }
     }
 
     /// Written pages have left the cache: what the file system kept for them is given back.
@@ -363,6 +375,9 @@ impl World {
         mm.tables -= n;
         let memcg = mm.memcg;
         if n > 0 {
+            if self.kernel.is_some() {
+                self.count_not_slab(memcg, -(n as i64));
+            }
             self.kernel_memory_released(memcg, ctx.node, n * 1_000_000);
         }
     }

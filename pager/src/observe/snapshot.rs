@@ -166,6 +166,7 @@ pub(crate) fn is_level(c: Counter) -> bool {
             | AnonPages
             | FilePages
             | KernelPages
+            | KernelOther
             | FileDirty
             | Writeback
             | SwapCached

@@ -68,7 +68,7 @@ impl Checked {
         if self.pass() {
             return None;
         }
-        known_gap(self.kernel, self.case)
+        known_gap(self.kernel, self.case, self.policy)
     }
 
     /// The counter of that name.

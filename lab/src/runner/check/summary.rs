@@ -52,7 +52,8 @@ pub struct Summary {
     pub worst_case: &'static str,
 }
 
-/// A line a kernel, classic lists apart: its name, and a summary of each of [`FIGURES`].
+/// A line a kernel, classic lists apart: its name, and a summary of each of [`FIGURES`]. A case that a kernel ran
+/// with and without its monitor of accesses counts as it ran without: a replay has no monitor.
 #[must_use]
 pub fn summaries(checked: &[Checked]) -> Vec<(&'static str, [Option<Summary>; FIGURES.len()])> {
     let line = |c: &Checked| match c.policy.recorded {
@@ -68,7 +69,13 @@ pub fn summaries(checked: &[Checked]) -> Vec<(&'static str, [Option<Summary>; FI
     // Classic last, whichever kernel ran it first.
     lines.sort_by_key(|&name| name == "classic");
     let of = |name| {
-        let cases: Vec<&Checked> = checked.iter().filter(|c| line(c) == name).collect();
+        let again = |c: &Checked| {
+            let unmonitored = c.policy.unmonitored();
+            let same = |o: &&Checked| o.kernel.name == c.kernel.name && o.case == c.case;
+            unmonitored.is_some_and(|p| checked.iter().filter(same).any(|o| o.policy.recorded == p))
+        };
+        let counts = |c: &&Checked| line(c) == name && !again(c);
+        let cases: Vec<&Checked> = checked.iter().filter(counts).collect();
         (name, FIGURES.each_ref().map(|figure| figure.over(&cases)))
     };
     lines.into_iter().map(of).collect()

@@ -112,7 +112,11 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
                 human((k.ours * 10.0).round() / 10.0),
                 human(k.kernel),
                 percent(k.error),
-                format!("\u{b1}{:.2} %", k.kernel_spread * 100.0),
+                format!(
+                    "\u{b1}{:.2} % of {}",
+                    k.kernel_spread * 100.0,
+                    k.repeats.len()
+                ),
                 j.verdict.text().into(),
             ]);
         }
@@ -156,7 +160,7 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
     };
     let _ = writeln!(
         out,
-        "\nError over the cases of a kernel, median and worst:\n\n{}",
+        "\nError over the cases of a kernel, median and worst (a case recorded without DAMON as well counts as recorded without):\n\n{}",
         summary::render(checked, style)
     );
     let _ = writeln!(
@@ -177,7 +181,7 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
 }
 
 /// `{"cases": [{"kernel", "case", "policy", "variant", "tolerance", "pass", "known_gap", "counters": {NAME: {"ours",
-/// "kernel", "error", "kernel_spread", "verdict", "reason"}}}], "summary": {KERNEL: {FIGURE: {"cases", "median", "worst",
+/// "kernel", "error", "kernel_spread", "repeats", "verdict", "reason"}}}], "summary": {KERNEL: {FIGURE: {"cases", "median", "worst",
 /// "worst_case"}}}, "rule", "in", "of"}`.
 #[must_use]
 pub fn fidelity_json(checked: &[Checked]) -> String {
@@ -192,6 +196,7 @@ pub fn fidelity_json(checked: &[Checked]) -> String {
                     "kernel": real(j.counter.kernel),
                     "error": j.counter.error.map_or(Value::Null, real),
                     "kernel_spread": real(j.counter.kernel_spread),
+                    "repeats": j.counter.repeats.len(),
                     "verdict": match j.verdict {
                         Verdict::Shown => Value::Null,
                         v => v.name().to_lowercase().into(),
