@@ -446,6 +446,35 @@ fn large_folios_and_a_slow_device() {
     assert!(said.contains("out of memory"), "{said}");
 }
 
+/// A program's memory comes in huge pages if that is asked for, and not a byte is different if it is not.
+#[test]
+fn huge_pages_are_an_option() {
+    let plain = "replay SAMPLE --memory 50% --bounds none --variants v618 --json -";
+    let single = json_of(plain, 0);
+    let never = json_of(format!("{plain} --thp never").as_str(), 0);
+    assert_eq!(single["variants"], never["variants"]);
+    assert!(single["variants"]["v618"]["thp_fault_alloc"].is_null());
+    let huge = json_of(format!("{plain} --thp always").as_str(), 0);
+    assert!(mean(&huge, "v618", "thp_fault_alloc") > 0.0);
+    let faults = |json: &Value| mean(json, "v618", "pgfault");
+    assert!(
+        faults(&huge) < faults(&single),
+        "{} of {}",
+        faults(&huge),
+        faults(&single)
+    );
+    let folder = temporary("thp");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let made = format!("fidelity --cases k_seqwrite --traces {folder}");
+    assert!(lab(made.as_str()).status.success());
+    let line = format!("replay {folder}/k_seqwrite.pageops --memory 128MiB --thp always");
+    let said = message_of(line.as_str(), 2);
+    assert!(
+        said.contains("--thp") && said.contains("no anonymous memory"),
+        "{said}"
+    );
+}
+
 /// Of recordings, with their steps, and of a trace longer than what is in memory of one.
 #[test]
 fn a_trace_that_is_not_held_is_replayed_the_same() {

@@ -175,6 +175,20 @@ counters! {
     Pswpout = "pswpout",
     /// Huge folios that had to be split for swap (folios).
     ThpSwpoutFallback = "thp_swpout_fallback",
+    /// Huge folios written to swap whole (folios).
+    ThpSwpout = "thp_swpout",
+    /// Faults that got a huge folio.
+    ThpFaultAlloc = "thp_fault_alloc",
+    /// Faults that could have got a huge folio and got a page.
+    ThpFaultFallback = "thp_fault_fallback",
+    /// Of these, because the memcg had no room for a huge folio.
+    ThpFaultFallbackCharge = "thp_fault_fallback_charge",
+    /// Huge folios that became single pages (folios).
+    ThpSplitPage = "thp_split_page",
+    /// Huge entries of page tables that became tables of single ones.
+    ThpSplitPmd = "thp_split_pmd",
+    /// Huge folios of which a part was no longer mapped (folios).
+    ThpDeferredSplitPage = "thp_deferred_split_page",
     /// Swap read-ahead pages read.
     SwapRa = "swap_ra",
     /// Swap read-ahead pages later hit.
@@ -296,6 +310,22 @@ pub struct CounterSet(
 impl Default for CounterSet {
     fn default() -> Self {
         Self([0; NR_COUNTERS])
+    }
+}
+
+impl Counter {
+    /// True if it stays 0 unless anonymous memory has huge pages.
+    pub const fn needs_huge_pages(self) -> bool {
+        matches!(
+            self,
+            Self::ThpSwpout
+                | Self::ThpFaultAlloc
+                | Self::ThpFaultFallback
+                | Self::ThpFaultFallbackCharge
+                | Self::ThpSplitPage
+                | Self::ThpSplitPmd
+                | Self::ThpDeferredSplitPage
+        )
     }
 }
 

@@ -1,7 +1,8 @@
 //! Self-check of the machine: slots, page tables, dirty marks, swap slots and contents agree.
 
-use crate::mem::folio::pages_of;
-use crate::mem::{Object, Pte, Slot};
+use crate::mem::folio::{pages_of, MAX_ORDER};
+use crate::mem::mapping::TABLE;
+use crate::mem::{Mapping, Object, Pte, Slot};
 use crate::world::World;
 use coldset_engine::Flags;
 
@@ -24,9 +25,7 @@ impl World {
             for page in 0..o.pages() {
                 match o.slot(page) {
                     Slot::Folio(_) => {
-                        let (wb, slot) = self.check_resident(i, o, page);
-                        writeback += u64::from(wb);
-                        slots_used += u64::from(slot);
+                        writeback += u64::from(self.check_resident(i, o, page));
                     }
                     Slot::Swap(slot) => {
                         slots_used += 1;
@@ -50,6 +49,10 @@ impl World {
                     "pages of object {i} under writeback"
                 );
             }
+        }
+        // A large folio keeps those of pages that have been dropped.
+        for (_, f) in self.engine.folios() {
+            slots_used += f.swap_slot().map_or(0, |_| f.nr_pages());
         }
         if let Some(s) = &self.swap {
             assert_eq!(
@@ -95,8 +98,8 @@ impl World {
         }
     }
 
-    /// A page with a folio. (it is under writeback, it has a swap slot).
-    fn check_resident(&self, i: usize, o: &Object, page: u32) -> (bool, bool) {
+    /// A page with a folio. True if it is under writeback.
+    fn check_resident(&self, i: usize, o: &Object, page: u32) -> bool {
         let id = o.word(page).folio().expect("resident");
         let f = self.engine.folio(id);
         assert!(
@@ -106,7 +109,7 @@ impl World {
         let (owner, index) = f.owner();
         if f.order() > 0 {
             assert!(
-                o.is_file() && index.is_multiple_of(f.nr_pages() as u32),
+                !o.is_tmpfs() && index.is_multiple_of(f.nr_pages() as u32),
                 "a large folio of object {i} begins at page {index}: {f:?}"
             );
         }
@@ -137,15 +140,15 @@ impl World {
                 c.disk[at]
             );
         }
-        let slot = f.swap_slot();
-        if let Some(slot) = slot {
+        if let Some(first) = f.swap_slot() {
+            let slot = first + page - index;
             let used = self.swap.as_ref().is_some_and(|s| s.is_used(slot));
             assert!(
                 used,
                 "page {page} of object {i} has swap slot {slot}, which is free"
             );
         }
-        (f.has(Flags::WRITEBACK), slot.is_some())
+        f.has(Flags::WRITEBACK)
     }
 
     fn check_swapped(&self, i: usize, o: &Object, page: u32, slot: u32) {
@@ -173,12 +176,33 @@ impl World {
         }
     }
 
+    /// Huge entries: each maps a huge folio from its first page to its last.
+    fn check_huge(&self, i: usize, m: &Mapping) {
+        for table in (0..m.len().div_ceil(TABLE)).filter(|t| m.is_huge(t * TABLE)) {
+            let first = m.start + table * TABLE;
+            let page = self.objects[m.object.idx()].word(first);
+            let f = page.folio().map(|id| self.engine.folio(id));
+            assert!(
+                f.is_some_and(|f| f.order() == MAX_ORDER && f.owner().1 == first),
+                "huge entry {table} of mapping {i} maps {f:?}"
+            );
+            let range = m.table_range(table);
+            assert!(
+                range
+                    .into_iter()
+                    .all(|e| m.ptes[e as usize].contains(Pte::PRESENT)),
+                "huge entry {table} of mapping {i} has holes"
+            );
+        }
+    }
+
     /// Page-table entries against folios and the counts of address spaces.
     fn check_entries(&self) {
         let mut maps = vec![0u32; self.engine.folio_records()];
         let mut rss = vec![[0u64; 2]; self.mms.len()];
         for (i, m) in self.mappings.iter().enumerate().filter(|(_, m)| m.alive) {
             let mut present = 0;
+            self.check_huge(i, m);
             for e in 0..m.ptes.len() {
                 let pte = m.ptes[e];
                 if !pte.contains(Pte::PRESENT) {

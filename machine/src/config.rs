@@ -30,6 +30,16 @@ pub enum SwapConfig {
     },
 }
 
+/// Transparent huge pages of anonymous memory, as `/sys/kernel/mm/transparent_hugepage/enabled` has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Thp {
+    /// Single pages.
+    #[default]
+    Never,
+    /// Wherever a fault finds 2 MiB empty, and memory for them without reclaim.
+    Always,
+}
+
 /// What a machine is made of.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
@@ -72,6 +82,8 @@ pub struct MachineConfig {
     /// Greatest order of a folio that the file systems of all devices make, up to 9; 0 = single pages
     /// ([`crate::World::set_large_folios`]: of one; `docs/rules/large-folios.md`).
     pub large_folios: u8,
+    /// Faults in anonymous memory get huge pages (`docs/rules/huge-pages.md`).
+    pub thp: Thp,
     /// Index nodes and page tables are charged to the memcg.
     pub kernel_memory: bool,
     /// A CPU that leaves an address space stays in its mask until a flush trims it (6.14 and later);
@@ -109,6 +121,7 @@ impl MachineConfig {
             page_cluster: 3,
             watermark_scale_factor: 10,
             large_folios: 0,
+            thp: Thp::Never,
             kernel_memory: false,
             seed: 1,
             stop_at_oom: false,

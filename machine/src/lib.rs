@@ -33,7 +33,7 @@ mod tlb;
 pub mod vm;
 pub mod world;
 
-pub use config::{MachineConfig, MachineError, OpError, SwapConfig};
+pub use config::{MachineConfig, MachineError, OpError, SwapConfig, Thp};
 pub use ctx::{Ctx, InlineClock};
 pub use io::read::OpenFile;
 pub use io::read_ahead::{Advice, ReadAhead};

@@ -1,6 +1,6 @@
 //! The state of the machine: the engine and everything around it.
 
-use crate::config::{MachineConfig, MachineError, SwapConfig};
+use crate::config::{MachineConfig, MachineError, SwapConfig, Thp};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
 use crate::io::read_ahead::ReadAhead;
@@ -60,6 +60,7 @@ pub struct World {
     pub(crate) read_ahead: Vec<ReadAhead>,
     /// Greatest order of a file's folio, by device.
     pub(crate) large_folios: Vec<u8>,
+    pub(crate) thp: Thp,
     pub(crate) page_cluster: u32,
     pub(crate) neighbours_are_hits: bool,
     pub(crate) swap_cache_always: bool,
@@ -189,6 +190,7 @@ impl World {
             dirty_balance: cfg.dirty_balance,
             memcg_writeback: cfg.memcg_writeback && cfg.engine.cgroup_v2,
             fault_around: cfg.fault_around,
+            thp: cfg.thp,
             page_cluster: cfg.page_cluster,
             neighbours_are_hits: cfg.neighbours_are_hits,
             swap_cache_always: cfg.swap_cache_always,
@@ -295,6 +297,11 @@ impl World {
     /// From now on the file system of a device makes folios up to this order.
     pub fn set_large_folios(&mut self, device: usize, order: u8) {
         self.large_folios[device] = order.min(MAX_ORDER);
+    }
+
+    /// True if faults in anonymous memory may get huge pages.
+    pub fn has_huge_pages(&self) -> bool {
+        self.thp != Thp::Never
     }
 
     /// From now on things go wrong with a device as planned.

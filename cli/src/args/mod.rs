@@ -28,7 +28,7 @@ pub use tasks::{TaskArgs, TasksArg};
 pub use top::TopArgs;
 pub use traces::{
     AccessArg, BoundsArg, ConvertArgs, DirtyLimitsArg, InspectArgs, MrcArgs, OnOff, PaceArg,
-    ReplayArgs, TraceArgs,
+    ReplayArgs, ThpArg, TraceArgs,
 };
 
 pub use advise::AdviseArgs;

@@ -15,6 +15,15 @@ pub enum OnOff {
     Off,
 }
 
+/// Huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ThpArg {
+    /// Wherever they fit.
+    Always,
+    /// None.
+    Never,
+}
+
 /// Time between accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PaceArg {
@@ -180,6 +189,10 @@ pub struct ReplayArgs {
     /// neighbouring whole pages are one call of up to 1 MiB
     #[arg(long, value_enum, default_value = "off")]
     pub large_folios: OnOff,
+    /// Huge pages of anonymous memory: always, a fault gets 2 MiB where all of that is empty and there is
+    /// memory for it without reclaim; never, single pages
+    #[arg(long, value_enum, default_value = "never")]
+    pub thp: ThpArg,
     /// Where writers are throttled: percent of the memory that a memcg has for dirty pages, its page cache
     /// and what it may still charge [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]

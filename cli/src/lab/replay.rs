@@ -5,7 +5,7 @@ use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
 use super::trace::{load_journal, load_within, ReadAs};
-use crate::args::{BoundsArg, DirtyLimitsArg, OnOff, PaceArg, ReplayArgs};
+use crate::args::{BoundsArg, DirtyLimitsArg, OnOff, PaceArg, ReplayArgs, ThpArg};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
@@ -18,7 +18,7 @@ use coldset_lab::runner::{
     SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{About, OpKind, PageIds, Playable};
-use coldset_machine::ReadAhead;
+use coldset_machine::{ReadAhead, Thp};
 use serde_json::Value;
 
 /// Accesses of a trace that are held in memory: 1 GiB.
@@ -74,6 +74,10 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         large_folios: match args.large_folios {
             OnOff::On => LARGE_FOLIO_ORDER,
             OnOff::Off => 0,
+        },
+        thp: match args.thp {
+            ThpArg::Always => Thp::Always,
+            ThpArg::Never => Thp::Never,
         },
         dirty: DirtySettings {
             ratio: args.dirty_ratio,
@@ -146,6 +150,7 @@ fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
     };
     let dirty = args.dirty_ratio.or(args.dirty_background_ratio).is_some();
     let large = args.large_folios == OnOff::On;
+    let anon = trace.objects.iter().any(|o| o.is_anon);
     let (option, lacks) = if args.device.is_some() && !files {
         ("--device", "no pages of files")
     } else if dirty && !written() {
@@ -158,6 +163,8 @@ fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
             "--large-folios",
             "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
         )
+    } else if args.thp == ThpArg::Always && !anon {
+        ("--thp", "no anonymous memory")
     } else {
         return Ok(());
     };
@@ -177,8 +184,12 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         OnOff::On => ", large folios",
         OnOff::Off => "",
     };
+    let huge = match args.thp {
+        ThpArg::Always => ", huge pages",
+        ThpArg::Never => "",
+    };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}",
+        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}{huge}",
         human(trace.accesses as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
@@ -237,8 +248,8 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         }
         None => {
             // Neighbours are read ahead, or in one folio, so pages keep their numbers.
-            let page_ids = match (kb(args), args.large_folios) {
-                (0, OnOff::Off) => PageIds::default(),
+            let page_ids = match (kb(args), args.large_folios, args.thp) {
+                (0, OnOff::Off, ThpArg::Never) => PageIds::default(),
                 _ => PageIds::Keep,
             };
             let read_as = ReadAs {

@@ -417,7 +417,9 @@ impl ShrinkList {
                 .swap_full(memcg, eng.swap_free(), eng.swap_total());
             // A slot under I/O cannot be taken back, nor one that page tables refer to since the
             // unmap.
-            if (full || mlocked) && f.mapped() && !f.has(Flags::WRITEBACK) {
+            // Those of a large folio stay: page tables may refer to some of them.
+            let whole = f.order() == 0 && f.mapped();
+            if (full || mlocked) && whole && !f.has(Flags::WRITEBACK) {
                 eng.leave_swap_cache(self.folio);
                 eng.folios[self.folio].set(Flags::DIRTY);
                 self.free_slot = Some((self.folio, slot));

@@ -34,6 +34,18 @@ impl ShrinkList {
         Some(Work::Split { folio: self.folio })
     }
 
+    /// Pieces that nobody has but this list are free: the split has freed them, and they count neither as scanned nor
+    /// as reclaimed.
+    fn drop_unmapped(&mut self, eng: &mut Engine) {
+        self.pieces.retain(|&piece| {
+            let wanted = eng.folios[piece].refcount() > 1;
+            if !wanted {
+                eng.folio_put(piece, 1);
+            }
+            wanted
+        });
+    }
+
     /// The host has answered.
     pub(super) fn split_over(
         &mut self,
@@ -50,6 +62,9 @@ impl ShrinkList {
             eng.files_dirtied(&self.pieces);
         }
         let n = self.pieces.len() as u64 + 1;
+        if why == SplitFor::Unmapped {
+            self.drop_unmapped(eng);
+        }
         // 11
         sc.nr_scanned -= n - 1;
         if self.batch.last {
@@ -59,6 +74,12 @@ impl ShrinkList {
             self.input.splice(next..next, self.pieces.drain(..));
         }
         match why {
+            SplitFor::Unmapped if eng.folios[self.folio].refcount() == 1 => {
+                eng.folios[self.folio].clear(Flags::LOCKED);
+                eng.folio_put(self.folio, 1);
+                self.at = FolioStep::Next;
+                None
+            }
             SplitFor::Unmapped => self.take_slot(eng, sc),
             SplitFor::Slots => {
                 if n >= 1 << HUGE_ORDER {

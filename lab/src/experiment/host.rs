@@ -3,7 +3,7 @@
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::writeback::{DirtyParams, Threshold};
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{ReadAhead, SwapConfig};
+use coldset_machine::{ReadAhead, SwapConfig, Thp};
 
 /// Settings of dirty pages, where they are not the kernel's defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,6 +65,8 @@ pub struct Host {
     pub cgroup_v2: bool,
     /// Greatest order of a folio that its file systems make; 0: single pages.
     pub large_folios: u8,
+    /// Huge pages of anonymous memory.
+    pub thp: Thp,
     /// Dirty limits and flushers.
     pub dirty: DirtySettings,
     /// Writers are throttled at the dirty limits.
@@ -96,6 +98,7 @@ impl Default for Host {
             batch: BATCH_MAX as u64,
             cgroup_v2: true,
             large_folios: 0,
+            thp: Thp::Never,
             dirty: DirtySettings::default(),
             dirty_balance: true,
             memcg_writeback: true,

@@ -4,6 +4,7 @@
 //! unmodified kernels ([`kernels`]) reported for it.
 
 pub mod compare;
+pub mod huge;
 pub mod kernels;
 pub mod reference;
 pub mod sequences;

@@ -6,8 +6,10 @@ use coldset_machine::{SwapConfig, World};
 /// Counters of a memcg with everything below it; events that have no memcg form are global.
 pub(super) fn counters(w: &World, memcg: MemcgId, swap: &SwapConfig) -> Vec<(&'static str, i64)> {
     let t = &w.engine.memcgs;
+    let huge = w.has_huge_pages();
     let mut out: Vec<(&'static str, i64)> = Counter::ALL
         .iter()
+        .filter(|c| huge || !c.needs_huge_pages())
         .map(|&c| (c.name(), t.live(memcg, c)))
         .collect();
     let sum = |names: &[Counter]| names.iter().map(|&c| t.live(memcg, c)).sum();

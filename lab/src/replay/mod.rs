@@ -21,7 +21,7 @@ use crate::rig::Rig;
 use crate::traces::Order;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{MachineError, ReadAhead, SwapConfig};
+use coldset_machine::{MachineError, ReadAhead, SwapConfig, Thp};
 
 /// The device of the files of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +66,8 @@ pub struct ReplayOptions {
     pub device: FileDevice,
     /// Greatest order of a folio that its file system makes; 0: single pages.
     pub large_folios: u8,
+    /// Huge pages of anonymous memory.
+    pub thp: Thp,
     /// Dirty limits and flushers.
     pub dirty: DirtySettings,
     /// Time by access index; none: the machine's own time.
@@ -123,6 +125,7 @@ impl ReplayOptions {
             loads_first: false,
             device: FileDevice::default(),
             large_folios: 0,
+            thp: Thp::Never,
             dirty: DirtySettings::default(),
             clock: None,
             fold_phase: 2_000_000_000,
@@ -172,6 +175,7 @@ impl ReplayOptions {
             read_ahead: self.read_ahead,
             devices: vec![self.device.kind],
             large_folios: self.large_folios,
+            thp: self.thp,
             dirty: self.dirty,
             memcg_writeback: !self.dirty.of_host,
             fold_phase: Some(self.fold_phase),

@@ -54,9 +54,10 @@ impl Counts {
         self.get(Counter::PgstealDirect) + self.get(Counter::PgstealKswapd)
     }
 
-    /// Puts some counters into a result, each name after `prefix`, then `pgscan` and `pgsteal`.
+    /// Puts some counters into a result, each name after `prefix`, then `pgscan` and `pgsteal`. Those of huge pages,
+    /// which no experiment has, are left out.
     pub fn put(&self, prefix: &str, counters: &[Counter], r: &mut RunResult) {
-        for &c in counters {
+        for &c in counters.iter().filter(|c| !c.needs_huge_pages()) {
             r.set(format!("{prefix}{}", c.name()), self.get(c));
         }
         r.set(format!("{prefix}pgscan"), self.scanned());

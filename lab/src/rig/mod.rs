@@ -174,6 +174,7 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.swap = host.swap;
     cfg.devices = host.devices;
     cfg.large_folios = host.large_folios;
+    cfg.thp = host.thp;
     cfg.dirty = host.dirty.over(cfg.dirty);
     cfg.dirty_balance = host.dirty_balance;
     cfg.memcg_writeback = host.memcg_writeback;

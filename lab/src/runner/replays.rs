@@ -13,7 +13,7 @@ use crate::runner::Progress;
 use crate::traces::{About, Order, Playable};
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::samples::SAMPLED;
-use coldset_machine::{OpError, ReadAhead, SwapConfig};
+use coldset_machine::{OpError, ReadAhead, SwapConfig, Thp};
 use coldset_report::{CounterSummary, Number, PhaseStart, ReplayResult};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -51,6 +51,8 @@ pub struct ReplayPlan {
     pub device: FileDevice,
     /// Greatest order of a folio that its file system makes; 0: single pages.
     pub large_folios: u8,
+    /// Huge pages of anonymous memory.
+    pub thp: Thp,
     /// Dirty limits and flushers.
     pub dirty: DirtySettings,
     /// Time by access.
@@ -123,6 +125,7 @@ impl ReplayPlan {
             read_ahead: ReadAhead::default(),
             device: FileDevice::default(),
             large_folios: 0,
+            thp: Thp::Never,
             dirty: DirtySettings::default(),
             clock: None,
             fold_phases: 1,
@@ -202,6 +205,7 @@ impl ReplayPlan {
         o.read_ahead = self.read_ahead;
         o.device = self.device;
         o.large_folios = self.large_folios;
+        o.thp = self.thp;
         o.dirty = self.dirty;
         o.clock.clone_from(&self.clock);
         o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1)

@@ -85,7 +85,8 @@ pub(super) struct ResultSpec {
 
 /// Names of counters and their sums.
 fn counted() -> impl Iterator<Item = &'static str> {
-    let counters = Counter::ALL.iter().map(|c| c.name());
+    let all = Counter::ALL.iter().filter(|c| !c.needs_huge_pages());
+    let counters = all.map(|c| c.name());
     counters.chain(SUMS.iter().map(|(name, _)| *name))
 }
 

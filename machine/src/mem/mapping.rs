@@ -45,6 +45,8 @@ bitflags! {
         const LOCKED = 4;
         /// With `NO_RECENCY`: the advice is sequential, and faults read ahead.
         const SEQUENTIAL = 8;
+        /// No huge pages.
+        const NO_HUGE = 16;
     }
 }
 
@@ -61,7 +63,8 @@ pub struct Mapping {
     pub flags: MappingFlags,
     /// Page-table entries, one for each page.
     pub ptes: PerPage<Pte>,
-    /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists.
+    /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists, bit 2 = the
+    /// upper entry is a huge one.
     pub tables: PerPage<u8>,
     /// Number of entries that are present.
     pub present: u32,
@@ -88,6 +91,10 @@ impl MappingFlags {
 pub const TABLE_YOUNG: u8 = 1;
 /// The leaf table exists (and is charged).
 pub const TABLE_EXISTS: u8 = 2;
+/// The upper entry maps a huge folio itself (a table for later is there, and charged). It is accessed, or
+/// written, if any of the entries below says so: a touch marks the one it goes through, whoever clears the
+/// marks clears all of them.
+pub const TABLE_HUGE: u8 = 4;
 
 impl Mapping {
     /// A mapping of `pages` pages from `start` on, nothing present.
@@ -239,6 +246,57 @@ impl Mapping {
         let new = *t & TABLE_EXISTS == 0;
         *t |= TABLE_EXISTS | TABLE_YOUNG;
         new
+    }
+
+    /// True if the entry is part of a huge one.
+    #[inline]
+    pub fn is_huge(&self, e: u32) -> bool {
+        self.tables.get((e / TABLE) as usize) & TABLE_HUGE != 0
+    }
+
+    /// The upper entry of an empty table's place becomes a huge one. True if the table had to be created.
+    pub fn set_huge(&mut self, table: u32, bits: Pte) -> bool {
+        let mut new = false;
+        for e in self.table_range(table) {
+            new |= self.set(e, bits);
+        }
+        self.tables[table as usize] |= TABLE_HUGE;
+        new
+    }
+
+    /// A huge entry becomes a table of single ones, all of them accessed, and written, if it was. False if it
+    /// is none.
+    pub fn split_huge(&mut self, table: u32) -> bool {
+        if self.tables.get(table as usize) & TABLE_HUGE == 0 {
+            return false;
+        }
+        self.leave_huge(table * TABLE);
+        let range = self.table_range(table);
+        let marks = self.marks(range.clone());
+        for e in range {
+            self.ptes[e as usize] |= marks;
+        }
+        true
+    }
+
+    /// The entry is about to be cleared, and with it all others of its table, if it is part of a huge one.
+    #[inline]
+    pub fn leave_huge(&mut self, e: u32) {
+        if let Some(t) = self.tables.get_mut((e / TABLE) as usize) {
+            *t &= !TABLE_HUGE;
+        }
+    }
+
+    /// Accessed and dirty bits of any of the entries.
+    pub fn marks(&self, entries: Range<u32>) -> Pte {
+        let all = entries.map(|e| self.ptes.get(e as usize));
+        all.fold(Pte::empty(), Pte::union) & (Pte::YOUNG | Pte::DIRTY)
+    }
+
+    /// A leaf table that maps nothing is given back. True if there was one.
+    pub fn drop_table(&mut self, table: u32) -> bool {
+        let t = &mut self.tables[table as usize];
+        std::mem::take(t) & TABLE_EXISTS != 0
     }
 
     /// Clears an entry and returns what it was.

@@ -128,7 +128,7 @@ impl Machine {
     }
 
     /// memory.high: reclaim, then a penalty sleep (`docs/rules/memcg.md`).
-    async fn handle_high(&self, ctx: &Ctx, memcg: MemcgId) {
+    pub(super) async fn handle_high(&self, ctx: &Ctx, memcg: MemcgId) {
         let hz = u64::from(self.w.borrow().engine.config().hz);
         let mut task = HighTask::new(memcg, &mut ctx.over_high.borrow_mut(), hz);
         loop {
@@ -375,11 +375,16 @@ impl World {
         mm.tables -= n;
         let memcg = mm.memcg;
         if n > 0 {
-            if self.kernel.is_some() {
-                self.count_not_slab(memcg, -(n as i64));
-            }
-            self.kernel_memory_released(memcg, ctx.node, n * 1_000_000);
+            self.leaf_tables_released(memcg, ctx.node, n);
         }
+    }
+
+    /// Leaf tables of an address space of the memcg have been given back.
+    pub(super) fn leaf_tables_released(&mut self, memcg: MemcgId, node: NodeId, tables: u64) {
+        if self.kernel.is_some() {
+            self.count_not_slab(memcg, -(tables as i64));
+        }
+        self.kernel_memory_released(memcg, node, tables * 1_000_000);
     }
 
     /// Kernel memory is given back, in millionths of a page.

@@ -8,6 +8,7 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
+use crate::mem::mapping::TABLE;
 use crate::mem::{MappingFlags, MappingId, Pte, Slot};
 use crate::sim::TimeClass;
 use crate::world::World;
@@ -40,7 +41,9 @@ impl Machine {
         };
         let flags = MappingFlags::empty();
         let shared = self.mmap(child, object, start, pages, flags);
-        let own = self.mmap(child, self.create_anon(pages), 0, pages, flags);
+        // What the child writes is copied page by page.
+        let single = MappingFlags::NO_HUGE;
+        let own = self.mmap(child, self.create_anon(pages), 0, pages, single);
         self.world_mut().copy_entries(ctx, parent, shared);
         Inherited { shared, own }
     }
@@ -88,8 +91,17 @@ impl World {
     /// Copies the present entries of one mapping of an object to another.
     fn copy_entries(&mut self, ctx: &Ctx, from: MappingId, to: MappingId) {
         let mut copied = 0;
-        for e in 0..self.mappings[to.0 as usize].len() {
-            let m = &self.mappings[from.0 as usize];
+        let mut next = 0;
+        while next < self.mappings[to.0 as usize].len() {
+            let (e, m) = (next, &self.mappings[from.0 as usize]);
+            next += 1;
+            if m.is_huge(e) {
+                let folio = self.objects[m.object.idx()].word(m.start + e).folio();
+                self.map_huge(to, e / TABLE, folio.expect("mapped"), Pte::empty());
+                next = e + TABLE;
+                copied += 1;
+                continue;
+            }
             if !m.ptes[e as usize].contains(Pte::PRESENT) {
                 continue;
             }
@@ -113,7 +125,13 @@ impl World {
         folio: FolioId,
         left: Option<MappingId>,
     ) -> bool {
-        if self.engine.folio(folio).mapcount() > 1 {
+        let f = self.engine.folio(folio);
+        // The page itself, of a large folio: the others say nothing about it.
+        let elsewhere = match f.order() {
+            0 => f.mapcount() > 1,
+            _ => self.is_page_mapped(object, page),
+        };
+        if elsewhere {
             return true;
         }
         let heir = self.objects[object.idx()].mappings.iter().find_map(|&id| {
@@ -137,6 +155,8 @@ impl World {
         if !m.alive || !m.ptes[entry as usize].contains(Pte::PRESENT) {
             return;
         }
+        self.split_entry(shared, entry);
+        let m = &mut self.mappings[shared.0 as usize];
         m.clear(entry);
         let (object, page, mm) = (m.object, m.start + entry, m.mm);
         let folio = self.objects[object.idx()].word(page).folio();
@@ -146,6 +166,7 @@ impl World {
         let memcg = mm.memcg;
         if !self.hand_over(object, page, folio, Some(shared)) {
             self.forget_anon(ctx, object, page);
+            self.note_partial(folio);
         }
         self.engine.folio_unmap(folio);
         self.engine.count(memcg, Counter::TlbLocalFlushOne, 1);

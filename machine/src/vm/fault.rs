@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::io::page_in::Purpose;
 use crate::io::read_ahead::Window;
 use crate::machine::Machine;
+use crate::mem::mapping::TABLE;
 use crate::mem::{MappingId, Pte, Slot};
 use crate::record::Deed;
 use crate::sim::TimeClass;
@@ -12,6 +13,7 @@ use crate::vm::held::FolioRef;
 use crate::vm::tmpfs::Use;
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, ObjectId};
+use std::ops::Range;
 
 /// Entries whose pages are given back in one hold of the lock: a batch (`docs/rules/batches.md`).
 const ZAP_BATCH: u32 = 31;
@@ -357,6 +359,10 @@ impl Machine {
                 }
             }
             Slot::Empty | Slot::Shadow(_) => {
+                if let Some(tables) = self.huge_fault(ctx, mapping, entry).await {
+                    self.w.borrow_mut().pay(ctx);
+                    return Ok(tables);
+                }
                 let charge = self.get_pages(ctx, ctx.memcg, 1).await?;
                 let mut w = self.w.borrow_mut();
                 // Another thread may have been faster, or has unmapped it.
@@ -561,17 +567,29 @@ impl World {
     }
 
     /// Clears a batch of entries. Pages are given back a batch at a time, so that nobody waits for
-    /// the lock until all are.
+    /// the lock until all are. A huge entry goes at once.
     fn unmap_batch(&mut self, ctx: &Ctx, mapping: MappingId, from: u32) {
+        let m = &self.mappings[mapping.0 as usize];
+        let mut to = (from + ZAP_BATCH).min(m.len());
+        if to > from && m.is_huge(to - 1) {
+            to = m.table_range((to - 1) / TABLE).end;
+        }
+        self.unmap_entries(ctx, mapping, from..to);
+    }
+
+    /// Clears entries. A huge one is to be cleared to its end.
+    pub(super) fn unmap_entries(&mut self, ctx: &Ctx, mapping: MappingId, entries: Range<u32>) {
         let m = &self.mappings[mapping.0 as usize];
         let (object, start, mm) = (m.object, m.start, m.mm);
         let recency = !m.flags.contains(crate::mem::MappingFlags::NO_RECENCY);
-        let to = (from + ZAP_BATCH).min(m.len());
         let anon = self.objects[object.idx()].is_anon();
         let shared = self.objects[object.idx()].mappings.len() > 1;
         // However many pages of a folio are mapped, they count as one access.
         let mut accessed = None;
-        for e in from..to {
+        // A large folio that has lost entries.
+        let mut partial = None;
+        for e in entries.clone() {
+            self.mappings[mapping.0 as usize].leave_huge(e);
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
             if pte.contains(Pte::PRESENT) {
@@ -591,21 +609,33 @@ impl World {
                     }
                 }
                 // Another mapping of the region may not have the page in its entries.
-                if anon && shared && self.hand_over(object, page, id, None) {
+                if anon && shared && self.hand_over(object, page, id, Some(mapping)) {
                     // What was stored through this one is still wanted, and no other entry may say so.
                     if pte.contains(Pte::DIRTY) {
                         self.engine.set_dirty(id);
                     }
                 } else if anon {
                     self.forget_anon(ctx, object, page);
+                    let large = self.engine.folio(id).order() > 0;
+                    partial = large.then_some(id).or(partial);
                 }
-                self.engine.folio_unmap(id);
+                if self.engine.folio_unmap(id) && partial == Some(id) {
+                    partial = None;
+                }
             } else if anon && !shared {
                 self.forget_anon(ctx, object, page);
             }
+            // It lies in one table.
+            if partial.is_some() && (e + 1) % TABLE == 0 {
+                partial
+                    .take()
+                    .into_iter()
+                    .for_each(|id| self.note_partial(id));
+            }
         }
+        partial.into_iter().for_each(|id| self.note_partial(id));
         self.note_dirty(ctx);
-        let entries = u64::from(to.saturating_sub(from));
+        let entries = u64::from(entries.end.saturating_sub(entries.start));
         ctx.charge(TimeClass::Fault, entries * self.params.walk_pte_ns);
         self.pay(ctx);
     }
@@ -625,10 +655,14 @@ impl World {
         match self.objects[object.idx()].slot(page) {
             Slot::Swap(slot) => self.release_swap(ctx, slot),
             Slot::Folio(id) => {
-                if let Some(slot) = self.engine.folio(id).swap_slot() {
+                let f = self.engine.folio(id);
+                let pages = f.nr_pages() as u32;
+                // A large folio keeps its slots until its last page is forgotten.
+                let last = pages == 1 || f.swap_slot().is_some() && self.pages_left(id) == 1;
+                if let Some(slot) = self.engine.folio(id).swap_slot().filter(|_| last) {
                     self.engine.folio_get(id, 1);
                     self.engine.leave_swap_cache(id);
-                    self.release_swap(ctx, slot);
+                    (slot..slot + pages).for_each(|slot| self.release_swap(ctx, slot));
                     self.objects[object.idx()].set_slot(page, Slot::Empty);
                     self.engine.folio_put(id, 1);
                 }

@@ -6,6 +6,7 @@ pub mod control;
 pub mod cow;
 pub mod fault;
 pub(crate) mod held;
+mod huge;
 mod index_nodes;
 mod load;
 pub(crate) mod offline;

@@ -232,14 +232,26 @@ impl World {
 
     /// Empties the slots of reclaimed folios and leaves their shadows.
     fn drop_freed(&mut self, ctx: &Ctx, task: &ReclaimTask) {
+        let mut unwanted = Vec::new();
         for f in task.freed() {
             if !f.owned {
                 continue;
             }
             let object = &mut self.objects[f.object.idx()];
             let mut written = 0;
-            for page in f.index..f.index + (1 << f.order) {
-                match f.swap {
+            for (i, page) in (f.index..f.index + (1 << f.order)).enumerate() {
+                let slot = f.swap.map(|first| first + i as u32);
+                let held = object.word(page).folio();
+                let is_it = |id: FolioId| {
+                    let held = self.engine.folio(id);
+                    held.refcount() == 0 && held.order() == f.order && held.owner().1 == f.index
+                };
+                if f.order > 0 && !held.is_some_and(is_it) {
+                    // Dropped while the folio was on its way out.
+                    unwanted.extend(slot);
+                    continue;
+                }
+                match slot {
                     Some(slot) => {
                         object.set_slot(page, Slot::Swap(slot));
                         let shadow = f.shadow.map_or(0, |s| s.0 << 1 | 1);
@@ -255,6 +267,9 @@ impl World {
                     // The copy in memory is gone: what comes back is what was written.
                     c.memory[page as usize] = c.disk[page as usize];
                 }
+            }
+            for slot in unwanted.drain(..) {
+                self.release_swap(ctx, slot);
             }
             if written > 0 {
                 let l = self.engine.lruvec(f.lruvec);

@@ -8,7 +8,7 @@ use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::look_around::{window, LookAround};
 use coldset_engine::reclaim::References;
-use coldset_engine::{Flags, FolioId, MemcgId, ObjectId};
+use coldset_engine::{Flags, Folio, FolioId, MemcgId, ObjectId};
 use std::ops::Range;
 
 /// Pages of a window that look-around does not want, whatever mapping shows them: found once for all
@@ -32,6 +32,12 @@ impl Unwanted {
     }
 }
 
+/// Entries for the folio's pages may show other folios: in the place of a page of a large anonymous one that was given
+/// back there may be a new one.
+fn may_be_mixed(f: &Folio) -> bool {
+    f.order() > 0 && f.has(Flags::ANON)
+}
+
 impl World {
     /// Tests and clears the accessed bits of a folio's entries (`docs/rules/shrink-list.md`).
     pub(crate) fn test_references(
@@ -41,8 +47,9 @@ impl World {
         target: Option<MemcgId>,
         look_around: Option<LookAround>,
     ) -> References {
-        let (object, _) = self.engine.folio(folio).owner();
-        let pages = pages_of(self.engine.folio(folio));
+        let f = self.engine.folio(folio);
+        let (object, _) = f.owner();
+        let (pages, mixed) = (pages_of(f), may_be_mixed(f));
         let mut r = References::default();
         let p = &self.params;
         let mut ns = p.rmap_lock_ns + p.rmap_first_ns;
@@ -56,11 +63,13 @@ impl World {
             }
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
+            let o = &self.objects[object.idx()];
+            let others = |page| mixed && o.word(page).folio() != Some(folio);
             // Entries that show pages of the folio, and the first of them that has been used.
             let (mut present, mut accessed) = (0, None);
             for e in m.entries_of(&pages) {
                 let pte = m.ptes[e as usize];
-                if !pte.contains(Pte::PRESENT) {
+                if !pte.contains(Pte::PRESENT) || others(m.start + e) {
                     continue;
                 }
                 present += 1;
@@ -75,7 +84,8 @@ impl World {
                 continue;
             }
             left -= present as u32;
-            ns += present * rmap_next;
+            let huge = m.is_huge(m.entries_of(&pages).start);
+            ns += if huge { 1 } else { present } * rmap_next;
             if m.flags.contains(MappingFlags::LOCKED) {
                 r.locked = true;
                 break;
@@ -86,14 +96,17 @@ impl World {
             }
             r.exec |= m.flags.contains(MappingFlags::EXEC);
             for e in m.entries_of(&pages) {
-                m.clear_bits(e, Pte::YOUNG);
+                if !others(m.start + e) {
+                    m.clear_bits(e, Pte::YOUNG);
+                }
             }
             let Some(e) = accessed else { continue };
             if m.flags.contains(MappingFlags::NO_RECENCY) {
                 continue;
             }
             r.accessed += 1;
-            if let Some(la) = look_around {
+            // A huge entry has its table to itself.
+            if let Some(la) = look_around.filter(|_| !huge) {
                 ns += self.look_around(ctx, &la, (id, e), folio, &mut unwanted);
             }
         }
@@ -167,7 +180,7 @@ impl World {
     pub(crate) fn unmap_folio(&mut self, ctx: &Ctx, folio: FolioId) -> (bool, bool) {
         let f = self.engine.folio(folio);
         let (object, _) = f.owner();
-        let pages = pages_of(f);
+        let (pages, mixed) = (pages_of(f), may_be_mixed(f));
         let lazyfree = f.has(Flags::ANON) && !f.has(Flags::SWAPBACKED);
         let anon = f.has(Flags::ANON);
         let (mut deferred, mut writable) = (false, false);
@@ -180,10 +193,16 @@ impl World {
             }
             let id = self.objects[object.idx()].mappings[i];
             for e in self.mappings[id.0 as usize].entries_of(&pages) {
-                let m = &mut self.mappings[id.0 as usize];
-                if !m.ptes[e as usize].contains(Pte::PRESENT) {
+                let m = &self.mappings[id.0 as usize];
+                let others = || {
+                    let shown = self.objects[object.idx()].word(m.start + e).folio();
+                    mixed && shown != Some(folio)
+                };
+                if !m.ptes[e as usize].contains(Pte::PRESENT) || others() {
                     continue;
                 }
+                self.split_entry(id, e);
+                let m = &mut self.mappings[id.0 as usize];
                 ns += rmap_next;
                 let pte = m.clear(e);
                 let mm = m.mm;

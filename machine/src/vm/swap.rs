@@ -1,30 +1,35 @@
 //! Moving pages out to swap and back in.
 
+use super::huge::HUGE;
 use super::swap_area::{Held, Store, Swap};
 use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
+use crate::mem::folio::pages_of;
 use crate::mem::Fill;
 use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::reclaim::Written;
-use coldset_engine::swap::slots::SwapSlot;
+use coldset_engine::swap::slots::{Allocation, SwapSlot};
 use coldset_engine::swap::zram::PageClass;
 use coldset_engine::swap::{bypasses_cache, frees_slot_at_swap_in};
 use coldset_engine::workingset::refault::RefaultSite;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, NodeId, ObjectId};
 
 impl World {
-    /// A slot for an anonymous folio, charged to its memcg.
+    /// A slot for an anonymous folio, of a large one the first of a run, charged to its memcg.
     pub(crate) fn alloc_swap(&mut self, ctx: &Ctx, folio: FolioId) -> Option<u32> {
         let lruvec = self.engine.folio(folio).lruvec();
         let memcg = self.engine.lruvec(lruvec).memcg;
-        let order = self.engine.folio(folio).nr_pages();
+        let pages = self.engine.folio(folio).nr_pages();
         let swap = self.swap.as_mut()?;
-        if order > 1 {
-            // The machine's folios of anonymous memory are single pages.
-            return None;
-        }
-        let Some(got) = swap.slots.allocate(ctx.cpu().into()) else {
+        let found = match pages {
+            1 => swap.slots.allocate(ctx.cpu().into()),
+            _ => swap
+                .slots
+                .allocate_huge(pages as u32)
+                .map(|slot| Allocation { slot, scanned: 0 }),
+        };
+        let Some(got) = found else {
             self.engine.memcgs.event(memcg, Counter::EventsSwapFail);
             return None;
         };
@@ -33,15 +38,22 @@ impl World {
             got.scanned * self.params.swap_slot_scan_ns,
         );
         let slot = got.slot.offset;
-        match self.engine.memcgs.charge_swap(memcg, 1) {
+        let slots = slot..slot + pages as u32;
+        match self.engine.memcgs.charge_swap(memcg, pages as u32) {
             Ok(owner) => {
-                swap.held[slot as usize] = Held {
-                    owner: self.engine.memcgs[owner].css_id(),
-                    ..Held::default()
-                };
+                let owner = self.engine.memcgs[owner].css_id();
+                for slot in slots {
+                    swap.held[slot as usize] = Held {
+                        owner,
+                        ..Held::default()
+                    };
+                }
             }
             Err(_) => {
-                swap.slots.release(ctx.cpu().into(), got.slot);
+                for offset in slots {
+                    let slot = SwapSlot { offset, ..got.slot };
+                    swap.slots.release(ctx.cpu().into(), slot);
+                }
                 return None;
             }
         }
@@ -127,7 +139,7 @@ impl World {
     /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot.
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
-        let (object, page) = f.owner();
+        let (object, _) = f.owner();
         let memcg = self.engine.lruvec(f.lruvec()).memcg;
         let slot = match f.swap_slot() {
             Some(slot) => slot,
@@ -140,57 +152,88 @@ impl World {
             None => return self.write_file_folio(ctx, folio),
         };
         self.assert_not_written_through(folio);
-        let version = self.objects[object.idx()]
-            .contents
-            .as_ref()
-            .map_or(0, |c| c.memory[page as usize]);
-        let swap = self.swap.as_mut().expect("folio with a swap slot");
-        match &mut swap.store {
-            Store::Zram { pool, timing } => {
-                let key = u64::from(object.0) << 32 | u64::from(page);
-                let known = match self.objects[object.idx()].fill {
-                    Fill::Ordinary => None,
-                    Fill::Same => Some(PageClass::SameFilled),
-                    Fill::Random => Some(PageClass::Incompressible),
-                };
-                let stored = match known {
-                    Some(class) => pool.store_as(slot, class).map(|()| class),
-                    None => pool.store(slot, key),
-                };
-                let Ok(class) = stored else {
-                    return Written::Failed;
-                };
-                let ns = if class == PageClass::SameFilled {
-                    timing.read_mean_ns / 4
-                } else {
-                    timing.compress_ns
-                };
-                ctx.charge(TimeClass::AllocStall, ns);
-                if !self.resize_pool(ctx.node) {
-                    let swap = self.swap.as_mut().expect("folio with a swap slot");
-                    swap.drop_compressed(slot);
-                    self.resize_pool(ctx.node);
-                    return Written::Failed;
-                }
+        let pages = pages_of(self.engine.folio(folio));
+        let sent = match self.swap.as_ref().is_some_and(Swap::synchronous) {
+            true => {
+                let mut each = pages.clone().zip(slot..);
+                each.all(|(page, slot)| self.compress(ctx, object, page, slot))
             }
-            Store::Disk(device) => {
-                let done = device.submit(ctx.now(), Request::write(u64::from(slot) * 4096, 4096));
-                if done.result.is_err() {
-                    return Written::Failed;
-                }
-                swap.writes.push_back(done.end);
-                self.engine.writeback_start(folio);
-                self.complete_at(done.end, vec![folio], None);
-                self.engine.count(memcg, Counter::Pgpgout, 4);
+            false => self.send_to_swap(ctx, folio, slot),
+        };
+        if !sent {
+            return Written::Failed;
+        }
+        for (page, slot) in pages.clone().zip(slot..) {
+            let swap = self.swap.as_mut().expect("folio with a swap slot");
+            if let Some(c) = &mut self.objects[object.idx()].contents {
+                let version = c.memory[page as usize];
+                swap.held[slot as usize].version = version;
+                c.disk[page as usize] = version;
+            } else {
+                swap.held[slot as usize].version = 0;
             }
         }
-        let swap = self.swap.as_mut().expect("folio with a swap slot");
-        swap.held[slot as usize].version = version;
-        if let Some(c) = &mut self.objects[object.idx()].contents {
-            c.disk[page as usize] = version;
+        let n = pages.len() as i64;
+        self.engine.count(memcg, Counter::Pswpout, n);
+        if n == i64::from(HUGE) {
+            self.engine.count(memcg, Counter::ThpSwpout, 1);
         }
-        self.engine.count(memcg, Counter::Pswpout, 1);
         Written::Submitted
+    }
+
+    /// Compresses a page into a slot of zram. False if it cannot be stored.
+    fn compress(&mut self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32) -> bool {
+        let swap = self.swap.as_mut().expect("folio with a swap slot");
+        let Store::Zram { pool, timing } = &mut swap.store else {
+            unreachable!("compressed memory on a disk")
+        };
+        let key = u64::from(object.0) << 32 | u64::from(page);
+        let known = match self.objects[object.idx()].fill {
+            Fill::Ordinary => None,
+            Fill::Same => Some(PageClass::SameFilled),
+            Fill::Random => Some(PageClass::Incompressible),
+        };
+        let stored = match known {
+            Some(class) => pool.store_as(slot, class).map(|()| class),
+            None => pool.store(slot, key),
+        };
+        let Ok(class) = stored else {
+            return false;
+        };
+        let ns = if class == PageClass::SameFilled {
+            timing.read_mean_ns / 4
+        } else {
+            timing.compress_ns
+        };
+        ctx.charge(TimeClass::AllocStall, ns);
+        let fits = self.resize_pool(ctx.node);
+        if !fits {
+            let swap = self.swap.as_mut().expect("folio with a swap slot");
+            swap.drop_compressed(slot);
+            self.resize_pool(ctx.node);
+        }
+        fits
+    }
+
+    /// Writes a folio to a swap device, from this slot on. False if the device refuses.
+    fn send_to_swap(&mut self, ctx: &Ctx, folio: FolioId, slot: u32) -> bool {
+        let f = self.engine.folio(folio);
+        let bytes = f.nr_pages() * 4096;
+        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        let swap = self.swap.as_mut().expect("folio with a swap slot");
+        let Store::Disk(device) = &mut swap.store else {
+            unreachable!("a request to compressed memory")
+        };
+        let done = device.submit(ctx.now(), Request::write(u64::from(slot) * 4096, bytes));
+        if done.result.is_err() {
+            return false;
+        }
+        swap.writes.push_back(done.end);
+        self.engine.writeback_start(folio);
+        self.complete_at(done.end, vec![folio], None);
+        let kib = (bytes / 1024) as i64;
+        self.engine.count(memcg, Counter::Pgpgout, kib);
+        true
     }
 }
 
@@ -247,6 +290,10 @@ impl World {
         }
         let f = self.engine.folio(id);
         let Some(slot) = f.swap_slot() else { return };
+        if f.order() > 0 {
+            // Entries of other pages may refer to theirs.
+            return;
+        }
         // References: this fault's and the swap cache's.
         let exclusive = f.refcount() == 2;
         let memcg = self.engine.lruvec(f.lruvec()).memcg;

@@ -5,7 +5,7 @@
 //! one go.
 
 use crate::ctx::Ctx;
-use crate::mem::mapping::{table_key, TABLE_EXISTS, TABLE_YOUNG};
+use crate::mem::mapping::{table_key, TABLE_EXISTS, TABLE_HUGE, TABLE_YOUNG};
 use crate::mem::{MappingFlags, MappingId, Pte};
 use crate::sim::TimeClass;
 use crate::world::World;
@@ -85,6 +85,9 @@ impl World {
         if *upper & TABLE_EXISTS == 0 {
             return 0;
         }
+        if *upper & TABLE_HUGE != 0 {
+            return self.walk_huge(ctx, walk, id, table);
+        }
         let enter = self.params.walk_table_ns;
         let key = table_key(id, table);
         if !walk.force {
@@ -127,5 +130,27 @@ impl World {
         let ns = enter + len * p.walk_pte_ns + young * p.walk_clear_young_ns;
         ctx.charge(TimeClass::AllocStall, ns);
         young
+    }
+
+    /// Looks at a huge entry, which no filter leaves out. Returns young entries found: one at most.
+    fn walk_huge(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> u64 {
+        ctx.charge(TimeClass::AllocStall, self.params.walk_pte_ns);
+        let m = &mut self.mappings[id.0 as usize];
+        let range = m.table_range(table);
+        let marks = m.marks(range.clone());
+        let page = self.objects[m.object.idx()].word(m.start + range.start);
+        let folio = page.folio().expect("mapped");
+        if !marks.contains(Pte::YOUNG) || !self.engine.walk_wants_folio(walk, folio) {
+            return 0;
+        }
+        for e in range {
+            m.clear_bits(e, Pte::YOUNG);
+        }
+        let exec = m.flags.contains(MappingFlags::EXEC);
+        let dirty = marks.contains(Pte::DIRTY);
+        self.engine
+            .walk_young(walk, folio, YoungEntry { dirty, exec });
+        ctx.charge(TimeClass::AllocStall, self.params.walk_clear_young_ns);
+        1
     }
 }

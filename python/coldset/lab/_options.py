@@ -127,6 +127,7 @@ class ReplayOptions(Reading, total=False):
     read_ahead_kb: Number
     device: Text
     large_folios: OnOff
+    thp: Text
     dirty_ratio: Number
     dirty_background_ratio: Number
     dirty_limits: Text

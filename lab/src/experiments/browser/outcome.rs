@@ -86,7 +86,8 @@ impl Outcome {
             let counts = if global.contains(&c) { &vm } else { &all };
             (c.name(), counts.get(c))
         };
-        self.counters = Counter::ALL.iter().map(of).collect();
+        let counted = Counter::ALL.iter().filter(|c| !c.needs_huge_pages());
+        self.counters = counted.map(of).collect();
         self.counters.push(("pgscan", all.scanned()));
         self.counters.push(("pgsteal", all.stolen()));
     }

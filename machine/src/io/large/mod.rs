@@ -5,7 +5,7 @@ use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::io::page_in::Purpose;
 use crate::machine::Machine;
-use crate::mem::folio::pages_of;
+use crate::mem::folio::{pages_of, MAX_ORDER};
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
 use crate::world::World;
@@ -64,13 +64,37 @@ impl World {
             ..NewFolio::page(self.engine.lruvec_id(memcg, ctx.node), object, page, flags)
         };
         let id = self.engine.folio_alloc(new);
-        let pages = pages_of(self.engine.folio(id));
-        self.engine.folio_get(id, pages.len() as u32 - 1);
-        for page in pages {
+        self.engine.folio_get(id, (1 << order) - 1);
+        self.fill_slots(id);
+        id
+    }
+
+    /// A new huge folio of anonymous memory, in all of its slots. They hold none of its references: the one
+    /// there is is the caller's. It has been charged.
+    pub(crate) fn insert_large_anon(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        page: u32,
+        flags: Flags,
+    ) -> FolioId {
+        let lruvec = self.engine.lruvec_id(ctx.memcg, ctx.node);
+        let new = NewFolio {
+            order: MAX_ORDER,
+            ..NewFolio::page(lruvec, object, page, flags)
+        };
+        let id = self.engine.folio_alloc(new);
+        self.fill_slots(id);
+        id
+    }
+
+    fn fill_slots(&mut self, id: FolioId) {
+        let f = self.engine.folio(id);
+        let (object, _) = f.owner();
+        for page in pages_of(f) {
             self.objects[object.idx()].set_slot(page, Slot::Folio(id));
             self.node_used(object, page);
         }
-        id
     }
 
     /// As [`Self::insert_large_folio`], locked, for a read.
@@ -103,8 +127,16 @@ impl World {
     /// A large folio has become single pages: its slots and its mappings go to the `pieces`, the folios of
     /// the pages after the first.
     pub(crate) fn move_to_pieces(&mut self, folio: FolioId, pieces: &[FolioId]) {
-        let (object, first) = self.engine.folio(folio).owner();
+        let f = self.engine.folio(folio);
+        let (object, first) = f.owner();
+        if f.has(Flags::ANON) {
+            self.split_entries(folio, pieces);
+        }
         for (piece, page) in pieces.iter().zip(first + 1..) {
+            // A page that was dropped is nobody's; another folio may be in its place.
+            if self.objects[object.idx()].word(page).folio() != Some(folio) {
+                continue;
+            }
             self.objects[object.idx()].set_slot(page, Slot::Folio(*piece));
             for i in 0..self.objects[object.idx()].mappings.len() {
                 let id = self.objects[object.idx()].mappings[i];
