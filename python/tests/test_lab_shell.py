@@ -120,7 +120,7 @@ def test_every_function_of_the_table_is_exported() -> None:
 def test_figures_are_those_of_the_command(tmp_path: Path) -> None:
     trace = tmp_path / "circle.pageops"
     lab.save_trace(trace, CIRCLE)
-    advice = lab.advise(trace, memory=[0.9, "500pages", 2 << 20], for_=["v73", "fifo"], kernel_memory=False)
+    advice = lab.advise(trace, memory=[0.9, "500pages", 512], for_=["v73", "fifo"], kernel_memory=False)
     line = ["advise", str(trace), "--memory", "90%,500pages,2MiB", "--for", "v73,fifo", "--kernel-memory", "off"]
     said = command(*line, "--json", "-")
     assert advice.data == json.loads(said.stdout) and advice.passed
@@ -130,7 +130,7 @@ def test_figures_are_those_of_the_command(tmp_path: Path) -> None:
     assert repr(advice).rstrip() == command(*line).stdout.rstrip()
     assert "<pre>" in advice._repr_html_() and advice["unique_pages"] == 1000
     # An array is the same trace, and its file is not named by where it was.
-    again = lab.advise(CIRCLE, memory=[0.9, "500pages", 2 << 20], for_="v73,fifo", kernel_memory=False)
+    again = lab.advise(CIRCLE, memory=[0.9, "500pages", 512], for_="v73,fifo", kernel_memory=False)
     assert again.data == advice.data and "coldset-" not in repr(again)
 
 
