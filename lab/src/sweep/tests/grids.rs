@@ -86,7 +86,9 @@ fn a_folder_is_all_traces_in_it() {
     std::fs::create_dir(&traces).unwrap();
     let message = grid().unwrap_err().to_string();
     assert!(message.contains("no trace in the folder"), "{message}");
-    for name in ["b.pageops.zst", "a.pageops.zst", ".hidden"] {
+    let pages: String = (0..1000).map(|page| format!("{page}\n")).collect();
+    std::fs::write(traces.join("b.csv"), format!("page\n{pages}")).unwrap();
+    for name in ["a.pageops.zst", ".hidden"] {
         std::fs::copy(&sample, traces.join(name)).unwrap();
     }
     std::fs::create_dir(traces.join("more")).unwrap();
@@ -98,7 +100,7 @@ fn a_folder_is_all_traces_in_it() {
             What::Experiment { .. } => String::new(),
         })
         .collect();
-    assert_eq!(names, ["traces/a.pageops.zst", "traces/b.pageops.zst"]);
+    assert_eq!(names, ["traces/a.pageops.zst", "traces/b.csv"]);
     std::fs::write(traces.join("notes"), "not a trace").unwrap();
     let message = grid().unwrap_err().to_string();
     assert!(message.contains("notes"), "{message}");
