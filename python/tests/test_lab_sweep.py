@@ -200,6 +200,24 @@ def test_dask_with_a_killed_worker(cluster: Any, tmp_path: Path, local: lab.Swee
     pd.testing.assert_frame_equal(same, expected)
 
 
+def test_dask_loses_an_answer_before_it_is_read(
+    cluster: Any, tmp_path: Path, local: lab.Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done and is under way again, for its worker has died, is waited for."""
+    wait, early = distributed.wait, iter([True, True])
+
+    def too_early(futures: Any, **how: Any) -> Any:
+        if next(early, False):
+            return type(wait([]))(set(futures), set())
+        return wait(futures, **how)
+
+    monkeypatch.setattr(distributed, "wait", too_early)
+    with cluster.get_client() as client:
+        done = lab.sweep(GRID, out=tmp_path / "out", client=client)
+    assert next(early, False) is False and done.failed == []
+    pd.testing.assert_frame_equal(done.frame(), local.frame())
+
+
 def test_dask_by_address_and_without_the_folder(
     cluster: Any, tmp_path: Path, local: lab.Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,8 +62,12 @@ def run(tally: Tally, folder: str, client: Any) -> None:
             except (TimeoutError, distributed.TimeoutError):
                 continue
             for future in done:
+                status = future.status
+                if status in ("pending", "lost"):
+                    # The worker has died with the answer; Dask computes it again.
+                    continue
                 cell = under_way.pop(future)
-                if future.status != "finished":
+                if status != "finished":
                     error = future.exception()
                     killed = isinstance(error, distributed.KilledWorker)
                     tally.failed_because(cell, f"{type(error).__name__}: {error}", killed=killed)
