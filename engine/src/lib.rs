@@ -32,6 +32,7 @@ pub mod oom;
 pub mod policies;
 pub mod reclaim;
 pub mod rules;
+mod splitmix;
 #[cfg(feature = "state")]
 mod state;
 pub mod swap;

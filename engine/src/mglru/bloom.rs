@@ -1,5 +1,7 @@
 //! The two Bloom filters that remember which page tables are worth walking (`docs/rules/aging.md#walk`).
 
+use crate::splitmix::splitmix64;
+
 /// Bits of a filter.
 const BITS: usize = 1 << 15;
 
@@ -16,12 +18,9 @@ pub struct BloomPair {
     filters: [Option<Filter>; 2],
 }
 
-/// Two bit positions of a key (finaliser of splitmix64).
+/// Two bit positions of a key.
 fn positions(key: u64) -> [usize; 2] {
-    let mut z = key.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^= z >> 31;
+    let z = splitmix64(key);
     [z as usize % BITS, (z >> 32) as usize % BITS]
 }
 

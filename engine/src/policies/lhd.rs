@@ -10,6 +10,7 @@
 use super::{ListPolicy, Pages, Queue};
 use crate::folio::FolioTable;
 use crate::ids::FolioId;
+use crate::splitmix::{finalise, GAMMA};
 
 /// Folios to choose from.
 const SAMPLED: usize = 0;
@@ -52,7 +53,7 @@ pub struct Lhd {
     /// Uses so far.
     now: u64,
     newcomers: u64,
-    /// Pages of explorers in memory.
+    /// Pages of explorers on the lists.
     exploring: u64,
     /// Random numbers drawn.
     drawn: u64,
@@ -117,13 +118,11 @@ impl Lhd {
         }
     }
 
-    /// The finaliser of SplitMix64 over a counter.
+    /// The next number of SplitMix64, from the seed 0.
     fn random(&mut self, below: usize) -> usize {
         self.drawn += 1;
-        let mut h = self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((u128::from(h ^ (h >> 31)) * below as u128) >> 64) as usize
+        let drawn = finalise(self.drawn.wrapping_mul(GAMMA));
+        ((u128::from(drawn) * below as u128) >> 64) as usize
     }
 
     /// A use: time goes on, and densities follow now and then.
@@ -138,6 +137,9 @@ impl Lhd {
     fn enter(&mut self, p: &mut Pages<'_>, id: FolioId) {
         let list = p.list(id);
         self.lists[list].push_head(p, id);
+        if p.refs(id) & EXPLORER != 0 {
+            self.exploring += p.size(id);
+        }
         if list == SAMPLED {
             self.known(id).place = self.here.len() as u32;
             self.here.push(id);
@@ -190,9 +192,6 @@ impl ListPolicy for Lhd {
         let explores = self.newcomers.is_multiple_of(EXPLORERS)
             && self.exploring + p.size(id) <= self.capacity / 100;
         p.set_refs(id, KNOWN | if explores { EXPLORER } else { 0 });
-        if explores {
-            self.exploring += p.size(id);
-        }
         self.enter(p, id);
     }
 
@@ -208,6 +207,9 @@ impl ListPolicy for Lhd {
     fn remove(&mut self, p: &mut Pages<'_>, id: FolioId) {
         let list = p.list(id);
         self.lists[list].remove(p, id);
+        if p.refs(id) & EXPLORER != 0 {
+            self.exploring -= p.size(id);
+        }
         if list == SAMPLED {
             let at = self.known(id).place;
             self.here.swap_remove(at as usize);
@@ -222,9 +224,9 @@ impl ListPolicy for Lhd {
             return; // Not inserted yet.
         }
         self.tick();
-        let age = self.age(id);
         let known = *self.known(id);
-        self.statistics.hit(known.class.into(), age);
+        let age = self.now - known.used;
+        Statistics::count(&mut self.statistics.hits, known.class, age);
         *self.known(id) = Known {
             class: self.class(known.gap + age),
             used: self.now,
@@ -232,7 +234,9 @@ impl ListPolicy for Lhd {
             ..known
         };
         if p.refs(id) & EXPLORER != 0 {
-            self.exploring -= p.size(id).min(self.exploring);
+            if p.listed(id) {
+                self.exploring -= p.size(id);
+            }
             p.set_refs(id, KNOWN);
         }
         if p.list(id) == DUE {
@@ -246,12 +250,9 @@ impl ListPolicy for Lhd {
         }
     }
 
-    fn evicted(&mut self, p: &mut Pages<'_>, id: FolioId) {
-        let class = self.known(id).class;
-        self.statistics.eviction(class.into(), self.age(id));
-        if p.refs(id) & EXPLORER != 0 {
-            self.exploring -= p.size(id).min(self.exploring);
-        }
+    fn evicted(&mut self, _p: &mut Pages<'_>, id: FolioId) {
+        let (class, age) = (self.known(id).class, self.age(id));
+        Statistics::count(&mut self.statistics.evictions, class, age);
     }
 
     fn wants_limit(&self) -> bool {
@@ -259,12 +260,19 @@ impl ListPolicy for Lhd {
     }
 
     fn check(&self, folios: &FolioTable) {
-        let mut pages = 0;
+        let (mut pages, mut exploring) = (0, 0);
         for (at, &id) in self.here.iter().enumerate() {
             assert_eq!(self.known[id.0 as usize].place as usize, at, "{id:?}");
             pages += folios[id].nr_pages();
+            if folios[id].word().refs() & EXPLORER != 0 {
+                exploring += folios[id].nr_pages();
+            }
         }
         assert_eq!(pages, self.lists[SAMPLED].pages(), "pages to choose from");
+        assert!(
+            (exploring..=exploring + self.lists[DUE].pages()).contains(&self.exploring),
+            "pages of explorers"
+        );
     }
 }
 
@@ -303,16 +311,10 @@ impl Statistics {
         computed.copied().unwrap_or_else(before)
     }
 
-    fn hit(&mut self, class: usize, age: u64) {
-        if let Some(hits) = self.hits.get_mut(class * AGES + Self::index(age)) {
-            *hits += ONE;
-        }
-    }
-
-    fn eviction(&mut self, class: usize, age: u64) {
-        let at = class * AGES + Self::index(age);
-        if let Some(evictions) = self.evictions.get_mut(at) {
-            *evictions += ONE;
+    /// One more of the hits or of the evictions.
+    fn count(counts: &mut [u64], class: u8, age: u64) {
+        if let Some(n) = counts.get_mut(usize::from(class) * AGES + Self::index(age)) {
+            *n += ONE;
         }
     }
 

@@ -8,6 +8,7 @@
 
 use super::{ListPolicy, Pages, Queue};
 use crate::ids::FolioId;
+use crate::splitmix::{finalise, GAMMA};
 
 /// New folios.
 const WINDOW: usize = 0;
@@ -158,12 +159,9 @@ impl Sketch {
     }
 
     fn places(&self, name: u64) -> [usize; Self::ROWS] {
-        let mut h = name.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut h = name.wrapping_add(GAMMA);
         std::array::from_fn(|row| {
-            // The finaliser of SplitMix64.
-            h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            h ^= h >> 31;
+            h = finalise(h);
             row * self.width() + (h as usize & (self.width() - 1))
         })
     }

@@ -2,6 +2,7 @@
 //! here: what compression costs in time belongs to the machine.
 
 use crate::ids::{Pages, PAGE_SIZE};
+use crate::splitmix::splitmix64;
 use serde::Serialize;
 
 /// A compression algorithm with its published ratio.
@@ -66,13 +67,6 @@ impl PageMix {
             PageClass::Compressible
         }
     }
-}
-
-fn splitmix64(x: u64) -> u64 {
-    let z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// Settings of a device.

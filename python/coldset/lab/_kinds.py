@@ -118,36 +118,44 @@ def share(value: float) -> str:
     return f"{value * 100:.10g}%"
 
 
-def pages(name: str, value: object) -> list[str]:
-    """Sizes of memory for a trace: whole numbers are pages, as those of the trace are."""
-    if value is None:
-        return []
+def amount(value: object) -> str | None:
+    """An amount of a trace's memory: text as it is, a float as a share, a whole number as pages, as those of the
+    trace are."""
+    if isinstance(value, bool) or not isinstance(value, (str, numbers.Real)):
+        return None
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        value = share(float(value))
+    text = str(value).strip()
+    return f"{text}pages" if text.isdigit() else text
+
+
+def _amounts(value: object) -> list[str | None]:
     parts = value.split(",") if isinstance(value, str) else _list(value)
-    found = []
-    for part in [value] if parts is None else parts:
-        if isinstance(part, bool) or not isinstance(part, (str, numbers.Real)):
-            raise TypeError(
-                f"{name} is {value!r} ({type(value).__name__}); it takes a size ('64MiB'), a number of pages, a share "
-                "(0.3 or '30%'), or a list of them"
-            )
-        if isinstance(part, numbers.Real) and not isinstance(part, numbers.Integral):
-            part = share(float(part))
-        text = str(part).strip()
-        found.append(f"{text}pages" if text.isdigit() else text)
-    return found
+    return [amount(part) for part in ([value] if parts is None else parts)]
+
+
+def pages(name: str, value: object) -> list[str]:
+    """Amounts of a trace's memory, one or several."""
+    found = [] if value is None else _amounts(value)
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        raise TypeError(
+            f"{name} is {value!r} ({type(value).__name__}); it takes a size ('64MiB'), a number of pages, a share "
+            "(0.3 or '30%'), or a list of them"
+        )
+    return known
 
 
 def _memory(value: object) -> list[str] | None:
-    if not isinstance(value, (str, numbers.Real)) or isinstance(value, bool):
-        return None
-    return pages("", value)
+    one = amount(value)
+    return None if one is None else [one]
 
 
 def _memories(value: object) -> list[str] | None:
-    parts = [value] if isinstance(value, (str, numbers.Real)) else _list(value)
-    if not parts or not all(isinstance(part, (str, numbers.Real)) and not isinstance(part, bool) for part in parts):
+    found = _amounts(value)
+    if not found or None in found:
         return None
-    return [",".join(pages("", parts))]
+    return [",".join(str(one) for one in found)]
 
 
 def _size(value: object) -> list[str] | None:

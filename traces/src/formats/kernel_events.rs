@@ -262,6 +262,12 @@ impl KernelEvents {
         self.fault(event, line, address, true, false)
     }
 
+    /// The memory of a process: its number, and its object.
+    fn memory_of(&mut self, process: u64) -> (u64, u8) {
+        let number = self.processes.number(&process);
+        (number, u8::try_from(number + 1).unwrap_or(u8::MAX))
+    }
+
     /// A region of DAMON's and in how many of an interval's samples it was accessed. DAMON takes it that all pages of a
     /// region are used alike, so each is used in the interval, or none is. Several uses in an interval are one.
     fn region(&mut self, line: &EventLine<'_>) -> Result<(), Problem> {
@@ -287,7 +293,7 @@ impl KernelEvents {
         if accesses == 0 {
             return Ok(());
         }
-        let number = self.processes.number(&target);
+        let (number, object) = self.memory_of(target);
         let last = (end - 1) >> self.page_shift;
         let mut first = start >> self.page_shift;
         while first <= last {
@@ -295,7 +301,7 @@ impl KernelEvents {
             let until = last.min(first + (1 << ORDER_MAX) - 1);
             let keys = (page_key(number, first)?, page_key(number, until)?);
             self.out.push_back(Request {
-                object: u8::try_from(number + 1).unwrap_or(u8::MAX),
+                object,
                 task: self.tasks.task(target),
                 ..Request::span(OpKind::AnonRead, keys.0, keys.1)
             });
@@ -323,14 +329,14 @@ impl KernelEvents {
         let page = address >> self.page_shift;
         let process = line.process;
         let request = if !fetch {
-            let number = self.processes.number(&process);
+            let (number, object) = self.memory_of(process);
             let kind = if store {
                 OpKind::AnonWrite
             } else {
                 OpKind::AnonRead
             };
             Request {
-                object: u8::try_from(number + 1).unwrap_or(u8::MAX),
+                object,
                 ..Request::one(kind, page_key(number, page)?)
             }
         } else if self.instructions {
