@@ -1,9 +1,15 @@
-//! Reading in order, with the thread that is ahead of the reader.
+//! Reading in order, with the thread that is ahead of the reader, and what `WillNeed` brings in.
 
 mod common;
 
-use coldset_pager::{Pool, PoolConfig, Region, SwapConfig};
+use coldset_pager::store::Storage;
+use coldset_pager::{Advice, FaultMode, Pool, PoolConfig, Region, SwapConfig};
 use common::*;
+use std::io;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 /// Large enough that the thread fills as much at once as it ever does.
 const BUDGET: u64 = 48 * MIB;
@@ -78,4 +84,61 @@ fn a_file_in_order_is_whole_and_has_few_misses() {
     let mut pages = on_disk.chunks(PAGE).enumerate();
     assert!(pages.all(|(i, p)| p[8..16] == word(i, 1).to_le_bytes()));
     std::fs::remove_file(path).unwrap();
+}
+
+/// A disk whose first read says that it is there, and waits for an answer.
+#[derive(Debug)]
+struct Slow(Mutex<Option<(Sender<()>, Receiver<io::Result<()>>)>>);
+
+impl Storage for Slow {
+    fn read_at(&self, buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+        let first = self.0.lock().unwrap().take();
+        if let Some((there, go_on)) = first {
+            there.send(()).unwrap();
+            go_on.recv().unwrap()?;
+        }
+        buf.fill(1);
+        Ok(buf.len())
+    }
+
+    fn write_at(&self, buf: &[u8], _offset: u64) -> io::Result<usize> {
+        Ok(buf.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What `WillNeed` brings in is there, even if others were about to bring some of it in, and a read failed.
+#[test]
+fn will_need_waits_for_pages_under_way() {
+    const PAGES: usize = 256;
+    let _one = alone();
+    for fails in [false, true] {
+        let config = PoolConfig::new(8 * MIB).fault_mode(FaultMode::Explicit);
+        let pool = Pool::new(config).unwrap();
+        let (there, is_there) = channel();
+        let (answer, go_on) = channel();
+        let disk = Arc::new(Slow(Mutex::new(Some((there, go_on)))));
+        let bytes = PAGES * PAGE;
+        let region = pool.root().storage(disk, bytes as u64, false).unwrap();
+        thread::scope(|s| {
+            let first = s.spawn(|| region.fix(3).map(|page| page[0]));
+            is_there.recv().unwrap();
+            let advised = s.spawn(|| {
+                region.advise(0..bytes, Advice::WillNeed).unwrap();
+                region.resident(0..bytes).unwrap()
+            });
+            // Long enough for an advice that does not wait.
+            thread::sleep(Duration::from_millis(100));
+            let eio = || io::Error::from_raw_os_error(libc::EIO);
+            answer
+                .send(if fails { Err(eio()) } else { Ok(()) })
+                .unwrap();
+            // It may have tried again.
+            let _ = first.join().unwrap();
+            assert_eq!(advised.join().unwrap(), PAGES);
+        });
+    }
 }

@@ -204,6 +204,8 @@ def test_dask_loses_an_answer_before_it_is_read(
     cluster: Any, tmp_path: Path, local: lab.Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was done and is under way again, for its worker has died, is waited for."""
+    import distributed
+
     wait, early = distributed.wait, iter([True, True])
 
     def too_early(futures: Any, **how: Any) -> Any:

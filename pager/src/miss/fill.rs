@@ -107,13 +107,24 @@ impl Misses {
         }
     }
 
-    /// Brings a run of pages in, many at a time.
+    /// Brings a run of pages in, many at a time. As with [`Self::bring_in`], each was in memory at some
+    /// moment during the call: what another thread has under way is waited for.
     pub(crate) fn prefetch(&self, area: &Area, first: usize, pages: usize) -> Result<()> {
         let mut at = first;
         while at < first + pages {
-            if area.words().try_fill(at) {
-                let most = (first + pages - at).min(MAX_READ_AHEAD);
-                self.fill(area, at, most, false)?;
+            match area.words().get(at).state() {
+                PageState::Resident | PageState::Writeback => {}
+                PageState::Busy => {
+                    area.words().wait_while(at, PageState::Busy);
+                    continue;
+                }
+                PageState::Evicted => {
+                    if !area.words().try_fill(at) {
+                        continue;
+                    }
+                    let most = (first + pages - at).min(MAX_READ_AHEAD);
+                    self.fill(area, at, most, false)?;
+                }
             }
             at += 1;
         }
