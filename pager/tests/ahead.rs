@@ -86,9 +86,12 @@ fn a_file_in_order_is_whole_and_has_few_misses() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A disk whose first read says that it is there, and waits for an answer.
+/// How a disk says that a read is there, and how it learns what comes of it.
+type FirstRead = (Sender<()>, Receiver<io::Result<()>>);
+
+/// A disk whose first read waits for an answer.
 #[derive(Debug)]
-struct Slow(Mutex<Option<(Sender<()>, Receiver<io::Result<()>>)>>);
+struct Slow(Mutex<Option<FirstRead>>);
 
 impl Storage for Slow {
     fn read_at(&self, buf: &mut [u8], _offset: u64) -> io::Result<usize> {

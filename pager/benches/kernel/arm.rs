@@ -1,5 +1,6 @@
 //! One measurement, in a process of its own.
 
+use crate::floor::{Floor, Source};
 use crate::host::{shootdowns, usage};
 use crate::rows::{Backing, Pattern};
 use crate::work::{fill_one_in, sweep, Work};
@@ -17,6 +18,8 @@ use std::time::Instant;
 pub enum Arm {
     Kernel,
     Pager,
+    /// The least a pager outside of the kernel does.
+    Floor,
 }
 
 /// What a child is told.
@@ -90,7 +93,7 @@ pub struct Outcome {
     pub peak: u64,
 }
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Runs a job; prints its outcome.
 pub fn child(job: &str) -> Result<()> {
@@ -158,6 +161,7 @@ impl Job {
         let (mut outcome, mut took) = match self.arm {
             Arm::Kernel => self.kernel(&work, &sequences)?,
             Arm::Pager => self.pager(&work, &sequences)?,
+            Arm::Floor => self.floor(&work, &sequences)?,
         };
         let first = match self.backing {
             Backing::File if !self.pattern.is_warmed() => work.distinct(&sequences),
@@ -284,6 +288,24 @@ impl Job {
         if self.pattern == Pattern::Sort {
             check(region.bytes_mut())?;
         }
+        Ok((outcome, took))
+    }
+
+    fn floor(&self, work: &Work, sequences: &[Vec<u32>]) -> Result<(Outcome, Vec<u32>)> {
+        let source = match self.backing {
+            Backing::File => Source::file(&self.file)?,
+            _ => Source::packed(self.bytes(), |bytes| self.fill_all(bytes)),
+        };
+        let unit = if self.pattern.is_in_order() { 256 } else { 1 };
+        let floor = Floor::new(source, work, unit)?;
+        if self.pattern.is_warmed() {
+            work.run(floor.base(), &work.warm_up());
+        }
+        let (before, then) = (Before::now(), floor.counts());
+        let (wall, took) = work.run(floor.base(), sequences);
+        let now = floor.counts();
+        let outcome = before.outcome(wall, Some(now.0 - then.0), Some(now.1 - then.1));
+        floor.check()?;
         Ok((outcome, took))
     }
 

@@ -6,10 +6,12 @@
 //! data, warms up and runs. The kernel's arm is limited to the budget plus what page tables and the program take; the pager's
 //! arm is not limited, and what its cgroup has held at most is printed. Rounds alternate between the
 //! arms, and the two of a round are a pair, from which ratios come: CPU time first, which other programs
-//! disturb less. Rows measure replacement, those that say 'cold' first reads.
+//! disturb less. Rows measure replacement, those that say 'cold' first reads. A third arm, the floor, is what any pager
+//! outside of the kernel pays for a miss.
 #![allow(unsafe_code, reason = "threads read and write a shared mapping")]
 
 mod arm;
+mod floor;
 mod host;
 mod limit;
 mod report;

@@ -74,7 +74,8 @@ pub fn run(o: &Options) -> Result<()> {
         for (i, row) in rows.iter().enumerate() {
             bar.set_message(row.name);
             if round == 0 {
-                all.push(Measured::new(row.name, o.ops_of(row)));
+                let in_order = row.pattern.is_in_order();
+                all.push(Measured::new(row.name, o.ops_of(row)).in_order(in_order));
             }
             let swap = zram.as_ref().ok().and_then(|z| z.as_ref());
             let kernel = version.is_some()
@@ -82,13 +83,16 @@ pub fn run(o: &Options) -> Result<()> {
                 && (!row.backing.swaps() || zram.is_ok());
             // Turn about, so that neither always runs on what the other left behind.
             let mut arms = vec![Arm::Kernel, Arm::Pager];
+            if row.has_floor() {
+                arms.insert(1, Arm::Floor);
+            }
             if round % 2 == 1 {
                 arms.reverse();
             }
             let mut pair = Vec::new();
             for arm in arms {
                 let swap = swap.filter(|_| arm == Arm::Kernel);
-                if arm == Arm::Pager || kernel {
+                if arm != Arm::Kernel || kernel {
                     let mut tried = 1;
                     let done = loop {
                         match one(o, row, arm, &data.0, swap) {
@@ -117,6 +121,7 @@ pub fn run(o: &Options) -> Result<()> {
                 match arm {
                     Arm::Kernel => all[i].kernel.push(outcome),
                     Arm::Pager => all[i].pager.push(outcome),
+                    Arm::Floor => all[i].floor.push(outcome),
                 }
             }
             bar.inc(1);
@@ -272,7 +277,7 @@ fn column_sums(o: &Options, rounds: usize, kernel: bool, bar: &ProgressBar) -> R
             };
             match arm {
                 Arm::Kernel => m.kernel.push(outcome),
-                Arm::Pager => m.pager.push(outcome),
+                Arm::Pager | Arm::Floor => m.pager.push(outcome),
             }
         }
         bar.inc(1);

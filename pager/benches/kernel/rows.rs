@@ -69,6 +69,11 @@ impl Pattern {
         )
     }
 
+    /// Page after page.
+    pub fn is_in_order(self) -> bool {
+        matches!(self, Self::Scan | Self::ColdScan)
+    }
+
     /// The program says that its accesses are random, so that nobody reads ahead.
     fn says_random(self) -> bool {
         !matches!(self, Self::Scan | Self::ColdScan | Self::Start | Self::Sort)
@@ -86,6 +91,19 @@ pub struct Row {
     pub stores: u32,
     /// The program says that its accesses are random, so that nobody reads ahead.
     pub advice: bool,
+}
+
+impl Row {
+    /// The floor has an arm for it: a pager's least work is known where nothing is stored, and what comes in at a miss
+    /// follows from the row.
+    pub fn has_floor(&self) -> bool {
+        let known = !matches!(
+            self.pattern,
+            Pattern::Start | Pattern::Sort | Pattern::Resident | Pattern::Mixed
+        );
+        let backing = matches!(self.backing, Backing::File | Backing::Anonymous);
+        known && backing && self.stores == 0
+    }
 }
 
 fn row(name: &'static str, backing: Backing, pattern: Pattern, threads: usize, stores: u32) -> Row {

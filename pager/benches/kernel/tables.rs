@@ -10,6 +10,10 @@ pub struct Measured {
     pub ops: usize,
     pub kernel: Vec<Outcome>,
     pub pager: Vec<Outcome>,
+    /// The least a pager outside of the kernel does.
+    pub floor: Vec<Outcome>,
+    /// An operation is a page that comes in, however many misses it takes.
+    in_order: bool,
 }
 
 /// Others that take more than this share of the machine disturb a measurement.
@@ -24,7 +28,30 @@ impl Measured {
             ops,
             kernel: Vec::new(),
             pager: Vec::new(),
+            floor: Vec::new(),
+            in_order: false,
         }
+    }
+
+    /// Its operations go from page to page.
+    pub fn in_order(self, in_order: bool) -> Self {
+        Self { in_order, ..self }
+    }
+
+    /// CPU microseconds for a page that comes in.
+    fn cpu_a_page(&self, c: &Outcome) -> f64 {
+        let pages = if self.in_order {
+            self.ops as f64
+        } else {
+            c.misses as f64
+        };
+        c.cpu / pages * 1e6
+    }
+
+    /// One arm's CPU time for a page that comes in over another's, of each round.
+    fn a_page(&self, over: &[Outcome], under: &[Outcome]) -> Spread {
+        let pairs = over.iter().zip(under);
+        Spread::of(pairs.map(|(a, b)| self.cpu_a_page(a) / self.cpu_a_page(b)))
     }
 
     /// The kernel's figure over the pager's, of each pair.
@@ -93,6 +120,15 @@ pub fn print(all: &[Measured], rounds: usize) {
         "us, of the slowest operations, as many as missed. TLB: interrupts that flush\n\
          translations, a page taken out."
     );
+    if all.iter().any(|m| !m.floor.is_empty()) {
+        println!("\n{}", floors(all));
+        println!(
+            "CPU time for a page that comes in, us, and ratios of it. The floor is the least that a\n\
+             pager outside of the kernel does for a miss, without a look at what is used. Where\n\
+             kernel / floor is below 1, no pager misses as often as the kernel and needs as\n\
+             little; floor / pager is what is left of the pager's own cost."
+        );
+    }
     println!("{}", noise(all));
 }
 
@@ -139,6 +175,38 @@ fn figures(all: &[Measured]) -> Table {
     t
 }
 
+fn floors(all: &[Measured]) -> Table {
+    let mut t = new_table([
+        "a page that comes in",
+        "kernel",
+        "floor",
+        "pager",
+        "kernel / floor",
+        "from-to",
+        "floor / pager",
+        "from-to",
+    ]);
+    for m in all.iter().filter(|m| !m.floor.is_empty()) {
+        let arm = |all: &[Outcome]| {
+            let cpu = all.iter().map(|c| m.cpu_a_page(c));
+            shown(Spread::of(cpu).median(), 2)
+        };
+        let bound = m.a_page(&m.kernel, &m.floor);
+        let left = m.a_page(&m.floor, &m.pager);
+        t.add_row([
+            m.name.clone(),
+            arm(&m.kernel),
+            arm(&m.floor),
+            arm(&m.pager),
+            shown(bound.median(), 2),
+            bound.ends(),
+            shown(left.median(), 2),
+            left.ends(),
+        ]);
+    }
+    t
+}
+
 fn latencies(all: &[Measured]) -> Table {
     let mut t = new_table(["a miss", "p50", "p99", "p99.9", "TLB"]);
     for m in all {
@@ -155,7 +223,10 @@ fn latencies(all: &[Measured]) -> Table {
 
 /// What other programs did meanwhile.
 fn noise(all: &[Measured]) -> String {
-    let outcomes = || all.iter().flat_map(|m| m.kernel.iter().chain(&m.pager));
+    let outcomes = || {
+        all.iter()
+            .flat_map(|m| m.kernel.iter().chain(&m.pager).chain(&m.floor))
+    };
     let disturbed = outcomes().filter(|c| c.others > DISTURBED).count();
     let most = outcomes().map(|c| c.others).fold(0.0, f64::max);
     if disturbed == 0 {
@@ -179,7 +250,7 @@ pub fn json(all: &[Measured], o: &Options) -> String {
         .iter()
         .map(|m| {
             serde_json::json!({
-                "name": m.name, "operations": m.ops, "kernel": m.kernel, "pager": m.pager,
+                "name": m.name, "operations": m.ops, "kernel": m.kernel, "pager": m.pager, "floor": m.floor,
             })
         })
         .collect();
