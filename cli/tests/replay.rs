@@ -475,6 +475,29 @@ fn huge_pages_are_an_option() {
     );
 }
 
+/// A block of the file system is one more page that is read; held, it is activated whenever reclaim meets it.
+#[test]
+fn files_of_many_extents_have_a_block() {
+    let folder = temporary("extents");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let made = format!("fidelity --cases d_pread_cyc --traces {folder}");
+    assert!(lab(made.as_str()).status.success());
+    let replay = |more: &str| {
+        format!("replay {folder}/d_pread_cyc.pageops --memory 64MiB --variants v618 --bounds none --json - {more}")
+    };
+    let of = |more: &str, counter: &str| mean(&json_of(replay(more).as_str(), 0), "v618", counter);
+    let read = |more: &str| of(more, "disk_read_pages");
+    let whole = read("--extents 1");
+    assert_eq!(read("--extents 4"), whole);
+    assert_eq!(read("--extents 5"), whole + 1.0);
+    assert_eq!(of("--extents 5", "pgactivate"), 0.0);
+    assert!(of("--extents 5 --hold-blocks on", "pgactivate") > 0.0);
+    let refused = lab(replay("--hold-blocks on").as_str());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("--hold-blocks: no effect"), "{said}");
+}
+
 /// Of recordings, with their steps, and of a trace longer than what is in memory of one.
 #[test]
 fn a_trace_that_is_not_held_is_replayed_the_same() {

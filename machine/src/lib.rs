@@ -38,7 +38,7 @@ pub use ctx::{Ctx, InlineClock};
 pub use io::read::OpenFile;
 pub use io::read_ahead::{Advice, ReadAhead};
 pub use machine::{Machine, MachineRun};
-pub use mem::{MappingFlags, MappingId};
+pub use mem::{MappingFlags, MappingId, EXTENTS_IN_INODE};
 pub use params::Params;
 pub use vm::cow::Inherited;
 pub use world::World;

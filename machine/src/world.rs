@@ -5,6 +5,7 @@ use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
 use crate::io::read_ahead::ReadAhead;
 use crate::mem::folio::MAX_ORDER;
+use crate::mem::index_blocks::Buffers;
 use crate::mem::{Mapping, MappingId, Object, Slot};
 use crate::params::Params;
 use crate::record::Recorder;
@@ -99,6 +100,10 @@ pub struct World {
     pub(crate) switches: ContextSwitches,
     /// Next free page of each device, for placing files.
     pub(crate) device_end: Vec<u64>,
+    /// The page cache of each device, once a file system has a block there.
+    pub(crate) device_caches: Vec<Option<ObjectId>>,
+    /// Blocks of file systems that CPUs hold.
+    pub(crate) buffers: Buffers,
 }
 
 /// Kernel memory that memcgs are charged for (`reference/README.md`): index nodes, whose room stays with the memcg;
@@ -182,6 +187,8 @@ impl World {
             mappings: Vec::new(),
             mms: Vec::new(),
             device_end: vec![0; devices.len()],
+            device_caches: vec![None; devices.len()],
+            buffers: Buffers::PASSING,
             read_ahead: vec![cfg.read_ahead; devices.len()],
             large_folios: vec![cfg.large_folios; devices.len()],
             devices,

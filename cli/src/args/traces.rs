@@ -189,6 +189,14 @@ pub struct ReplayArgs {
     /// neighbouring whole pages are one call of up to 1 MiB
     #[arg(long, value_enum, default_value = "off")]
     pub large_folios: OnOff,
+    /// Extents that each file consists of on its device. An inode has room for four; of more, blocks of the file system
+    /// have the places, and come into the page cache when they are needed first
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub extents: u32,
+    /// With --extents: nobody else looks up blocks of the file system, so a CPU holds the last 16, which then cannot leave
+    /// memory; off: others push them out before memory is short
+    #[arg(long, value_enum, default_value = "off")]
+    pub hold_blocks: OnOff,
     /// Huge pages of anonymous memory: always, a fault gets 2 MiB where all of that is empty and there is
     /// memory for it without reclaim; never, single pages
     #[arg(long, value_enum, default_value = "never")]

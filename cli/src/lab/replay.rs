@@ -10,7 +10,7 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
-use coldset_lab::replay::{Clock, LARGE_FOLIO_ORDER};
+use coldset_lab::replay::{Clock, FileExtents, EXTENTS_IN_INODE, LARGE_FOLIO_ORDER};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values,
@@ -74,6 +74,11 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         large_folios: match args.large_folios {
             OnOff::On => LARGE_FOLIO_ORDER,
             OnOff::Off => 0,
+        },
+        extents: FileExtents {
+            others: args.extents,
+            held: args.hold_blocks == OnOff::On,
+            ..FileExtents::default()
         },
         thp: match args.thp {
             ThpArg::Always => Thp::Always,
@@ -163,6 +168,12 @@ fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
             "--large-folios",
             "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
         )
+    } else if args.extents > 1 && !files {
+        ("--extents", "no pages of files")
+    } else if args.hold_blocks == OnOff::On && args.extents <= EXTENTS_IN_INODE {
+        return Err(Failure::Usage(format!(
+            "--hold-blocks: no effect on files of up to {EXTENTS_IN_INODE} extents, which have no blocks; give more with --extents, or leave it out"
+        )));
     } else if args.thp == ThpArg::Always && !anon {
         ("--thp", "no anonymous memory")
     } else {
@@ -184,12 +195,17 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         OnOff::On => ", large folios",
         OnOff::Off => "",
     };
+    let extents = match (args.extents, args.hold_blocks) {
+        (1, _) => String::new(),
+        (n, OnOff::Off) => format!(", files of {n} extents"),
+        (n, OnOff::On) => format!(", files of {n} extents whose blocks are held"),
+    };
     let huge = match args.thp {
         ThpArg::Always => ", huge pages",
         ThpArg::Never => "",
     };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}{huge}",
+        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}{extents}{huge}",
         human(trace.accesses as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),

@@ -10,6 +10,8 @@ pub const LIMIT_PAGES: u32 = 16_384;
 pub const FILE_PAGES: [u32; 2] = [131_072, 32_768];
 /// Pages of one `write()` call of [`Case::SeqWrite`] (1 MiB).
 pub const WRITE_CALL_PAGES: u32 = 256;
+/// Runs of pages that they consist of on the disk of the recording (`debugfs -R "ex f0"`; `docs/rules/index-blocks.md`).
+pub const FILE_EXTENTS: [u32; 2] = [6, 2];
 
 const ACCESS_STATE: u64 = 0x243F_6A88_85A3_08D3;
 const PERMUTATION_STATE: u64 = 0x1319_8A2E_0370_7344;

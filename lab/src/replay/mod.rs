@@ -16,6 +16,8 @@ pub use inspect::{Command, LruvecDump};
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
+pub use coldset_machine::EXTENTS_IN_INODE;
+
 use crate::experiment::{Costs, Deviation, DirtySettings, Host, RunInput};
 use crate::rig::Rig;
 use crate::traces::Order;
@@ -39,6 +41,36 @@ impl Default for FileDevice {
             kind: DeviceKind::Nvme,
             delay_write_ns: None,
         }
+    }
+}
+
+/// How many runs of pages the files of a replay consist of on their device. A file of more runs than its inode has room
+/// for has blocks that say where they are (`docs/rules/index-blocks.md`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileExtents {
+    /// By number of the object.
+    pub of: Vec<u32>,
+    /// Of all other files.
+    pub others: u32,
+    /// Nobody else looks up blocks of the file system: a CPU holds those it has looked up last.
+    pub held: bool,
+}
+
+impl Default for FileExtents {
+    /// Files in one piece.
+    fn default() -> Self {
+        Self {
+            of: Vec::new(),
+            others: 1,
+            held: false,
+        }
+    }
+}
+
+impl FileExtents {
+    /// Runs of the object with this number.
+    pub(crate) fn number(&self, object: usize) -> u32 {
+        self.of.get(object).copied().unwrap_or(self.others)
     }
 }
 
@@ -66,6 +98,8 @@ pub struct ReplayOptions {
     pub device: FileDevice,
     /// Greatest order of a folio that its file system makes; 0: single pages.
     pub large_folios: u8,
+    /// How its file system keeps where the pages of files are.
+    pub extents: FileExtents,
     /// Huge pages of anonymous memory.
     pub thp: Thp,
     /// Dirty limits and flushers.
@@ -125,6 +159,7 @@ impl ReplayOptions {
             loads_first: false,
             device: FileDevice::default(),
             large_folios: 0,
+            extents: FileExtents::default(),
             thp: Thp::Never,
             dirty: DirtySettings::default(),
             clock: None,

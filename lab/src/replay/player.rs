@@ -193,7 +193,7 @@ impl<'a> Player<'a> {
     ) -> Result<Self, TraceError> {
         let (trace, window) = (playable.about(), playable.window()?);
         let machine = run.machine.clone();
-        let places = Places::create(&machine, trace);
+        let places = Places::create(&machine, trace, &options.extents);
         let clock = match options.clock {
             Some(_) => InlineClock::External,
             None => InlineClock::Running,

@@ -1,6 +1,6 @@
 //! What a replay plays on: the memcgs of its tasks, the objects of its trace, their mappings.
 
-use super::ReplayOptions;
+use super::{FileExtents, ReplayOptions};
 use crate::traces::{About, ObjectInfo};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::{MemcgId, MmId, ObjectId};
@@ -111,16 +111,24 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub fn create(machine: &Machine, trace: &About) -> Self {
+    pub fn create(machine: &Machine, trace: &About, extents: &FileExtents) -> Self {
         let create = |info: &ObjectInfo| match (info.is_anon, is_whole(info)) {
             (true, true) => machine.create_anon(info.pages),
             (true, false) => machine.create_scattered_anon(info.pages),
             (false, true) => machine.create_file(0, info.pages),
             (false, false) => machine.create_scattered_file(0, info.pages),
         };
+        let ids: Vec<_> = trace.objects.iter().map(create).collect();
+        let mut w = machine.world_mut();
+        for (number, &id) in ids.iter().enumerate() {
+            w.set_extents(id, extents.number(number));
+        }
+        if extents.held {
+            w.keep_buffers();
+        }
         Self {
             objects: trace.objects.clone(),
-            ids: trace.objects.iter().map(create).collect(),
+            ids,
             whole: WHOLE * trace.accesses + (1 << 20),
         }
     }

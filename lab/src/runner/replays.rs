@@ -6,8 +6,8 @@ use super::{RunnerError, Variant};
 use crate::charts::CurveLine;
 use crate::experiment::{Costs, DirtySettings};
 use crate::replay::{
-    replay, Clock, Command, FileDevice, LruvecDump, Replay, ReplayError, ReplayOptions,
-    SeriesPoint, MEMORY_MIN, READ_AHEAD_KB,
+    replay, Clock, Command, FileDevice, FileExtents, LruvecDump, Replay, ReplayError,
+    ReplayOptions, SeriesPoint, MEMORY_MIN, READ_AHEAD_KB,
 };
 use crate::runner::Progress;
 use crate::traces::{About, Order, Playable};
@@ -51,6 +51,8 @@ pub struct ReplayPlan {
     pub device: FileDevice,
     /// Greatest order of a folio that its file system makes; 0: single pages.
     pub large_folios: u8,
+    /// How its file system keeps where the pages of files are.
+    pub extents: FileExtents,
     /// Huge pages of anonymous memory.
     pub thp: Thp,
     /// Dirty limits and flushers.
@@ -125,6 +127,7 @@ impl ReplayPlan {
             read_ahead: ReadAhead::default(),
             device: FileDevice::default(),
             large_folios: 0,
+            extents: FileExtents::default(),
             thp: Thp::Never,
             dirty: DirtySettings::default(),
             clock: None,
@@ -205,6 +208,7 @@ impl ReplayPlan {
         o.read_ahead = self.read_ahead;
         o.device = self.device;
         o.large_folios = self.large_folios;
+        o.extents.clone_from(&self.extents);
         o.thp = self.thp;
         o.dirty = self.dirty;
         o.clock.clone_from(&self.clock);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | which pages a miss reads: the window | [`World::miss_window`], [`World::read_window`], [`World::fault_window`] |
 //! | a read or a fault meets the mark of a window: the next one | [`World::marked_window`], [`World::fault_hit`] |
+//! | where the pages are on the device, if that is not known | [`World::unread_block`] |
 //! | charge, allocate, insert (locked), refault, one request for the run | [`World::step_miss`] |
 //! | wait for memory or for the device | [`Machine::finish_miss`] |
 //! | the device has finished: up to date, unlocked | [`World::read_done`] |
@@ -94,6 +95,8 @@ impl<'a> Miss<'a> {
 pub(crate) enum MissStep {
     /// Memory for its next page.
     Memory(Lack),
+    /// A block of the file system that has the place of its pages.
+    Block(u32),
     /// Nothing of its own: the first page is cached by now.
     Cached(FolioId),
     /// The device.
@@ -162,6 +165,9 @@ impl World {
         }
         let flags = Flags::LOCKED | Flags::OWNED;
         let id = self.insert_folio(memcg, ctx.node, object, page, flags);
+        if self.objects[object.idx()].metadata {
+            self.engine.mark_accessed(ctx.cpu(), id);
+        }
         self.enter(ctx, id, slot, purpose);
         Some(id)
     }
@@ -269,6 +275,9 @@ impl World {
                 Err(lack) => return MissStep::Memory(lack),
             }
         }
+        if let Some(block) = self.unread_block(object, miss.new.pages()) {
+            return MissStep::Block(block);
+        }
         let (first, pages) = miss.new.submitted();
         self.engine.folio_get(first, 1);
         let (until, result) = self.submit_read(ctx, object, &pages);
@@ -354,6 +363,10 @@ impl Machine {
         loop {
             match step {
                 MissStep::Memory(lack) => self.supply(ctx, miss, lack).await?,
+                MissStep::Block(block) => {
+                    let (file, purpose) = (miss.new.object, miss.purpose);
+                    self.read_block(ctx, file, block, purpose).await?;
+                }
                 MissStep::Cached(id) => return Ok(self.get_unlocked(ctx, id).await),
                 MissStep::Device(reading) => {
                     // Given back as well if the task is killed while it reads ahead.

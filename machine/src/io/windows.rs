@@ -255,6 +255,12 @@ impl Machine {
                             return;
                         }
                     }
+                    MissStep::Block(block) => {
+                        let read = self.read_block(ctx, object, block, purpose).await;
+                        if read.is_err() {
+                            return;
+                        }
+                    }
                     MissStep::Cached(_) => {
                         at += 1;
                         break;

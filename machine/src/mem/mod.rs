@@ -2,11 +2,13 @@
 //! through which address spaces see them.
 
 pub mod folio;
+pub(crate) mod index_blocks;
 pub mod mapping;
 pub mod object;
 pub mod per_page;
 pub mod slot;
 
+pub use index_blocks::EXTENTS_IN_INODE;
 pub use mapping::{Mapping, MappingFlags, MappingId, Pte};
 pub use object::{Backing, Fill, Object};
 pub use slot::Slot;

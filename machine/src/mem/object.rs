@@ -1,5 +1,6 @@
 //! Files and anonymous regions.
 
+use super::index_blocks::IndexBlocks;
 use super::mapping::MappingId;
 use super::per_page::{Bits, PerPage};
 use super::slot::{Slot, SlotWord};
@@ -69,6 +70,10 @@ pub struct Object {
     upper: Bits,
     /// Cached pages that were written: the file system keeps something for each, one bit.
     buffers: Bits,
+    /// Blocks in which its file system keeps where its pages are.
+    pub(crate) index: Option<Box<IndexBlocks>>,
+    /// Blocks of file systems, the page cache of a device: looking one up is a use.
+    pub(crate) metadata: bool,
     /// Contents, from the first store on: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
@@ -115,6 +120,8 @@ impl Object {
             nodes: Bits::new(nodes, scattered),
             upper: Bits::new(nodes.div_ceil(NODE_PAGES), scattered),
             buffers: Bits::new(pages, scattered),
+            index: None,
+            metadata: false,
             contents: None,
         }
     }

@@ -114,6 +114,11 @@ impl<'a> NewPages<'a> {
         self.pages.is_empty()
     }
 
+    /// The pages.
+    pub(crate) fn pages(&self) -> &Range<u32> {
+        &self.pages
+    }
+
     /// The page after the last one.
     pub(crate) fn next(&self) -> u32 {
         self.pages.end

@@ -127,6 +127,8 @@ class ReplayOptions(Reading, total=False):
     read_ahead_kb: Number
     device: Text
     large_folios: OnOff
+    extents: Number
+    hold_blocks: OnOff
     thp: Text
     dirty_ratio: Number
     dirty_background_ratio: Number

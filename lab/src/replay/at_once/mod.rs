@@ -90,7 +90,7 @@ pub(super) fn play(
         first[task.number] = task.work[0].0;
     }
     let stage = Rc::new(Stage {
-        places: RefCell::new(Places::create(&machine, trace)),
+        places: RefCell::new(Places::create(&machine, trace, &options.extents)),
         pace: options.pace,
         large_folios: options.large_folios > 0,
         lead: Lead::new(options.order.lead(), first, &machine.sim),

@@ -69,7 +69,7 @@ struct Gap {
 
 const GAPS: &[Gap] = &[gap("7.2", Case::MmapCycle, UNMONITORED, CYCLE)];
 const CYCLE: &str =
-    "runs of this kernel differ by a third, and the lab is near those that scan most";
+    "runs of this kernel differ by a third: a page of its own memory more or less decides";
 
 const fn gap(kernel: &'static str, case: Case, policy: &'static str, what: &'static str) -> Gap {
     Gap {
