@@ -7,7 +7,7 @@ use coldset_engine::policies::outside::OutsideKind;
 use coldset_engine::policies::ListKind;
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::ObjectId;
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 /// A policy that is not one of the engine.
@@ -69,11 +69,14 @@ impl Numbers {
             }
             numbers.next += 1;
             let page = (objects[usize::from(op.object)], op.page);
-            if numbers.first.contains_key(&page) {
-                let later = numbers.later.entry(page).or_default();
-                later.push((at as u64, key.into()));
-            } else {
-                numbers.first.insert(page, key.into());
+            match numbers.first.entry(page) {
+                Entry::Vacant(new) => {
+                    new.insert(key.into());
+                }
+                Entry::Occupied(_) => {
+                    let later = numbers.later.entry(page).or_default();
+                    later.push((at as u64, key.into()));
+                }
             }
         }
         Ok(numbers)
