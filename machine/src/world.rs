@@ -15,6 +15,7 @@ use crate::vm::context_switches::ContextSwitches;
 use crate::vm::pcp::PageLists;
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
+use coldset_engine::policies::desk::Desk;
 use coldset_engine::writeback::{DirtyParams, Writeback};
 use coldset_engine::zone::{set_watermarks, WatermarkConfig, WatermarkError, Zone, ZoneClass};
 use coldset_engine::{Engine, Flags, FolioId, MemcgId, MmId, NewFolio, NodeId, ObjectId};
@@ -70,6 +71,8 @@ pub struct World {
     pub(crate) samples: Option<crate::samples::Samples>,
     /// Is told what tasks do.
     pub(crate) recorder: Option<Recorder>,
+    /// The policy outside of the engine, under switches that have one.
+    pub desk: Option<Desk>,
     pub(crate) sim: Sim,
     pub(crate) me: Weak<RefCell<World>>,
     /// Who waits for a folio to be unlocked or written.
@@ -208,6 +211,7 @@ impl World {
             check: cfg.check,
             samples: None,
             recorder: None,
+            desk: None,
             sim: sim.clone(),
             me: Weak::new(),
             folio_waits: BTreeMap::new(),

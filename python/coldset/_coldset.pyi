@@ -135,7 +135,7 @@ def lab_replay(
     path: str | None,
     records: bytes | None,
     *,
-    variants: list[str],
+    variants: list[Any],
     memory: list[str],
     switches: list[str],
     swap: str | None,

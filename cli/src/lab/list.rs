@@ -39,7 +39,9 @@ pub fn format_doc(format: Format) -> &'static str {
         Format::Wikipedia => "Wikimedia's CDN, upload of 2019: text",
         Format::Csv => "CSV with a column named page",
         Format::Lackey => "Valgrind's lackey, --trace-mem=yes",
-        Format::Perf => "perf script: events of the page cache, page faults",
+        Format::Perf => {
+            "perf script, and bpftrace with scripts/pages.bt: the page cache, calls, page faults"
+        }
         Format::Ftrace => "ftrace (trace, trace_pipe, trace-cmd report): the same events",
         Format::Fio => "fio --write_iolog, versions 2 and 3",
         Format::Blkparse => "blkparse: requests to block devices",

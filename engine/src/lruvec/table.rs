@@ -45,6 +45,11 @@ impl Lruvecs {
         self.all.len()
     }
 
+    /// In the order of their ids, to change.
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Lruvec> {
+        self.all.iter_mut()
+    }
+
     /// In the order of their ids.
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Lruvec> {
         self.all.iter()

@@ -25,7 +25,11 @@
 //!   shadow then; a host without a world may do it the other way round, as the papers do.
 //! - **Types.** Anonymous and file folios have lists of their own, as everywhere in the engine;
 //!   swappiness weighs their scans.
+//!
+//! A policy may also be [`outside`] of the engine, in the host's own language: the engine writes down what it has
+//! to know, and asks the host for victims.
 
+pub mod desk;
 mod ghosts;
 mod pages;
 mod table;
@@ -40,6 +44,7 @@ pub mod fifo;
 pub mod lhd;
 pub mod lirs;
 pub mod lru;
+pub mod outside;
 pub mod s3fifo;
 pub mod sieve;
 pub mod slru;

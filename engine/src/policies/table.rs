@@ -1,5 +1,6 @@
 //! The table of list policies: one line each makes it a variant of everything that has to know.
 
+use super::outside::{Outside, OutsideKind};
 use super::*;
 use crate::ids::LruType;
 
@@ -41,27 +42,34 @@ macro_rules! declare {
         /// A policy of the literature, by name.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
-        pub enum ListKind { $(#[doc = $doc] $type,)* }
+        pub enum ListKind {
+            $(#[doc = $doc] $type,)*
+            /// The host names the victims. It has no preset, for the host has to answer.
+            Outside(OutsideKind),
+        }
 
         impl ListKind {
-            /// All, in the order in which they are listed.
+            /// All with a preset, in the order in which they are listed.
             pub const ALL: &'static [ListKind] = &[$(ListKind::$type,)*];
             /// What the switch `policy` takes.
             pub(crate) const ACCEPTS: &'static str = concat!("classic, mglru", $(", ", $name,)*);
 
             /// Its name: of the preset, and as a value of the switch `policy`.
             pub const fn name(self) -> &'static str {
-                match self { $(ListKind::$type => $name,)* }
+                match self { $(ListKind::$type => $name,)* ListKind::Outside(_) => "outside" }
             }
 
             /// What it is, in one line.
             pub const fn doc(self) -> &'static str {
-                match self { $(ListKind::$type => $doc,)* }
+                match self {
+                    $(ListKind::$type => $doc,)*
+                    ListKind::Outside(_) => "a policy outside of the engine",
+                }
             }
 
             /// Authors, venue and year.
             pub const fn paper(self) -> &'static str {
-                match self { $(ListKind::$type => $paper,)* }
+                match self { $(ListKind::$type => $paper,)* ListKind::Outside(_) => "the host's" }
             }
         }
 
@@ -69,29 +77,43 @@ macro_rules! declare {
         #[derive(Clone, Debug)]
         #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
         #[allow(missing_docs, reason = "as in ListKind")]
-        pub enum Lists { $($type([$module::$type; 2]),)* }
+        pub enum Lists { $($type([$module::$type; 2]),)* Outside([Outside; 2]) }
 
         impl Lists {
             /// The lists of a policy, all empty.
             pub fn new(kind: ListKind) -> Self {
-                match kind { $(ListKind::$type => Lists::$type(Default::default()),)* }
+                match kind {
+                    $(ListKind::$type => Lists::$type(Default::default()),)*
+                    ListKind::Outside(kind) => {
+                        Lists::Outside([Outside::new(kind), Outside::new(kind)])
+                    }
+                }
             }
 
             /// Which policy it is.
             pub fn kind(&self) -> ListKind {
-                match self { $(Lists::$type(_) => ListKind::$type,)* }
+                match self {
+                    $(Lists::$type(_) => ListKind::$type,)*
+                    Lists::Outside(lists) => ListKind::Outside(lists[0].kind()),
+                }
             }
 
             /// The lists of a type.
             #[inline]
             pub fn of(&self, t: LruType) -> &dyn ListPolicy {
-                match self { $(Lists::$type(lists) => &lists[t.idx()],)* }
+                match self {
+                    $(Lists::$type(lists) => &lists[t.idx()],)*
+                    Lists::Outside(lists) => &lists[t.idx()],
+                }
             }
 
             /// The lists of a type.
             #[inline]
             pub(crate) fn of_mut(&mut self, t: LruType) -> &mut dyn ListPolicy {
-                match self { $(Lists::$type(lists) => &mut lists[t.idx()],)* }
+                match self {
+                    $(Lists::$type(lists) => &mut lists[t.idx()],)*
+                    Lists::Outside(lists) => &mut lists[t.idx()],
+                }
             }
         }
     };

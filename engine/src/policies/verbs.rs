@@ -1,6 +1,7 @@
 //! The verbs of an lruvec, passed on to its list policy.
 
-use super::{ListPolicy, Pages};
+use super::outside::{Event, Outside};
+use super::{ListPolicy, Lists, Pages};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
@@ -222,5 +223,60 @@ impl Engine {
             order,
             shadow,
         })
+    }
+
+    /// Takes what policies outside have not been told yet: what has happened to each type of each lruvec,
+    /// in order. Empty under any other policy.
+    pub fn take_events(&mut self) -> Vec<(LruvecId, LruType, Vec<Event>)> {
+        let mut all = Vec::new();
+        for (n, lv) in self.lruvecs.iter_mut().enumerate() {
+            let Some(lists) = outside(&mut lv.lists) else {
+                return all;
+            };
+            for t in LruType::ALL {
+                let events = lists[t.idx()].take_events();
+                if !events.is_empty() {
+                    all.push((LruvecId(n as u32), t, events));
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether a folio is on the lists of a type of an lruvec, so that it can be the victim.
+    pub fn can_be_victim(&self, lruvec: LruvecId, t: LruType, id: FolioId) -> bool {
+        if id.idx() >= self.folios.records() {
+            return false;
+        }
+        let f = &self.folios[id];
+        f.has(Flags::LRU)
+            && !f.any(Flags::UNEVICTABLE | Flags::DEAD)
+            && (f.lruvec(), f.lru_type()) == (lruvec, t)
+    }
+
+    /// The host has to be asked for the next victim.
+    pub(crate) fn victim_is_outside(&mut self, lruvec: LruvecId, t: LruType) -> bool {
+        let lists = outside(&mut self.lruvecs[lruvec].lists);
+        lists.is_some_and(|lists| !lists[t.idx()].is_empty())
+    }
+
+    /// What the host has answered. A folio that cannot be the victim counts for no answer.
+    pub(crate) fn name_victim(&mut self, lruvec: LruvecId, t: LruType, id: Option<FolioId>) {
+        let id = id.filter(|&id| self.can_be_victim(lruvec, t, id));
+        if let Some(lists) = outside(&mut self.lruvecs[lruvec].lists) {
+            lists[t.idx()].name(id);
+        }
+    }
+}
+
+/// The lists of a policy outside of the engine.
+#[inline]
+fn outside(lists: &mut LruvecLists) -> Option<&mut [Outside; 2]> {
+    match lists {
+        LruvecLists::List(state) => match &mut state.lists {
+            Lists::Outside(lists) => Some(lists),
+            _ => None,
+        },
+        _ => None,
     }
 }

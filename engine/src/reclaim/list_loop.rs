@@ -3,17 +3,29 @@
 use super::cx::Cx;
 use super::request::Reclaimed;
 use super::scan_control::{ScanControl, SWAP_CLUSTER_MAX};
-use super::work::Work;
+use super::work::{Answer, Work};
 use crate::classic::balance::fractions;
 use crate::engine::Engine;
 use crate::ids::{FolioId, LruType, LruvecId};
 use crate::lruvec::LruList;
+
+/// Victims being isolated.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    t: LruType,
+    /// Pages wanted.
+    n: u64,
+    taken: u64,
+    capacity: u64,
+}
 
 /// One lruvec's reclaim in progress.
 #[derive(Debug)]
 pub(crate) struct ListLoop {
     lruvec: LruvecId,
     budget: [u64; 2],
+    /// The host names its victims, one by one.
+    batch: Option<Batch>,
     shrinking: Option<LruType>,
     /// The type whose turn is next; both have had theirs before the target is looked at, unless files
     /// go first.
@@ -47,6 +59,7 @@ impl ListLoop {
         Self {
             lruvec,
             budget,
+            batch: None,
             shrinking: None,
             turn: LruType::File,
             file_first,
@@ -72,14 +85,14 @@ impl ListLoop {
                     return Some(Work::WakeFlushers);
                 }
             }
-            let t = self.next_type()?;
-            let round_begins = self.file_first || t == LruType::File || self.budget[1] == 0;
-            if round_begins && cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
-                return None;
-            }
-            let n = self.budget[t.idx()].min(SWAP_CLUSTER_MAX);
-            self.budget[t.idx()] -= n;
-            let taken = self.isolate(eng, t, n, &mut cx.list.input);
+            let batch = match self.batch.take() {
+                Some(batch) => batch,
+                None => self.next_batch(eng, cx)?,
+            };
+            let (t, taken) = match self.isolate(eng, cx, batch) {
+                Ok(taken) => (batch.t, taken),
+                Err(work) => return Some(work),
+            };
             let memcg = eng.memcg_of(self.lruvec);
             let kind = cx.sc.kind.pgscan();
             eng.memcgs.count(memcg, kind, taken as i64);
@@ -105,22 +118,54 @@ impl ListLoop {
         (self.budget[t.idx()] > 0).then_some(t)
     }
 
-    fn isolate(&self, eng: &mut Engine, t: LruType, n: u64, out: &mut Vec<FolioId>) -> u64 {
-        out.clear();
+    /// Whose turn it is and how much of it, unless enough has been reclaimed.
+    fn next_batch(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Batch> {
+        let t = self.next_type()?;
+        let round_begins = self.file_first || t == LruType::File || self.budget[1] == 0;
+        if round_begins && cx.sc.nr_reclaimed >= cx.sc.nr_to_reclaim {
+            return None;
+        }
+        let n = self.budget[t.idx()].min(SWAP_CLUSTER_MAX);
+        self.budget[t.idx()] -= n;
+        cx.list.input.clear();
         eng.meter.lock(self.lruvec);
-        let capacity = eng.lruvecs[self.lruvec].size_all(LruList::of(t, false));
-        let mut taken = 0;
-        while taken < n {
-            let Some(id) = eng.list_victim(self.lruvec, t, capacity) else {
+        Some(Batch {
+            t,
+            n,
+            taken: 0,
+            capacity: eng.lruvecs[self.lruvec].size_all(LruList::of(t, false)),
+        })
+    }
+
+    /// Takes the victims of a batch off their lists. Returns their pages, or the question which is the next one.
+    fn isolate(
+        &mut self,
+        eng: &mut Engine,
+        cx: &mut Cx<'_>,
+        mut batch: Batch,
+    ) -> Result<u64, Work> {
+        let (lruvec, t) = (self.lruvec, batch.t);
+        while batch.taken < batch.n {
+            if eng.victim_is_outside(lruvec, t) {
+                let Some(Answer::Victim(id)) = cx.answer.take() else {
+                    self.batch = Some(batch);
+                    return Err(Work::Victim {
+                        lruvec,
+                        lru_type: t,
+                    });
+                };
+                eng.name_victim(lruvec, t, id);
+            }
+            let Some(id) = eng.list_victim(lruvec, t, batch.capacity) else {
                 break;
             };
             eng.lruvec_del(id, true);
             let f = &mut eng.folios[id];
             f.isolate();
-            taken += f.nr_pages();
-            out.push(id);
+            batch.taken += f.nr_pages();
+            cx.list.input.push(id);
         }
-        eng.meter.scanned += out.len() as u64;
-        taken
+        eng.meter.scanned += cx.list.input.len() as u64;
+        Ok(batch.taken)
     }
 }

@@ -1,6 +1,6 @@
 //! What a reclaim task asks of its host, and how the host answers.
 
-use crate::ids::{FolioId, LruvecId, MemcgId, NodeId, ObjectId};
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId, ObjectId};
 use crate::mglru::mms::LookAround;
 use crate::mglru::mms::Walk;
 use crate::node::ThrottleReason;
@@ -60,6 +60,14 @@ pub enum Work {
     Split {
         /// The folio, a single page now.
         folio: FolioId,
+    },
+    /// Which folio goes next, under a policy outside of the engine ([`crate::policies::outside`])? The answer must come
+    /// before the lists change. Answer: [`Answer::Victim`]. A host that has set no such policy is never asked.
+    Victim {
+        /// The lists of this lruvec,
+        lruvec: LruvecId,
+        /// and of this type.
+        lru_type: LruType,
     },
     /// The folio no longer needs its swap slot: give it back.
     FreeSwap {
@@ -174,6 +182,9 @@ pub enum Answer {
     /// To [`Work::Split`]. False: the host refuses, has changed nothing, and the folio is whole
     /// again.
     Split(bool),
+    /// To [`Work::Victim`]. None, or a folio that is not on these lists: the one that has been there for
+    /// longest goes.
+    Victim(Option<FolioId>),
 }
 
 /// What became of a folio that the host was asked to unmap.

@@ -185,6 +185,7 @@ impl Host {
             Work::Unmap { folio } => Some(self.unmap(folio)),
             Work::Write { folio } => Some(self.write(folio)),
             Work::AllocSwap { folio } => Some(self.alloc_swap(folio)),
+            Work::Victim { .. } => Some(Answer::Victim(None)),
             Work::FlushTlb { for_write } => {
                 self.seen.flushes += 1;
                 self.seen.flushes_for_write += u64::from(for_write);

@@ -64,6 +64,7 @@ fn with_part(variant: &Variant, other: &Variant, part: &Part, label: String) -> 
     }
     Variant {
         label,
+        outside: variant.outside.clone(),
         preset: variant.preset.clone(),
         set,
         switches,

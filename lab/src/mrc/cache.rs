@@ -3,6 +3,7 @@
 
 use crate::bounds::Sequence;
 use coldset_engine::memcg::CounterKind;
+use coldset_engine::policies::ListKind;
 use coldset_engine::switches::PolicyKind;
 use coldset_engine::workingset::refault::RefaultSite;
 use coldset_engine::workingset::Shadow;
@@ -94,10 +95,10 @@ impl Cache {
     }
 }
 
-/// Whether a policy is one of lists, which gives up a page when one is needed, and no kernel's.
+/// Whether a policy is one of lists of the engine, which gives up a page when one is needed, and no kernel's.
 #[must_use]
 pub fn is_list(switches: &Switches) -> bool {
-    matches!(switches.policy, PolicyKind::List(_))
+    matches!(switches.policy, PolicyKind::List(kind) if !matches!(kind, ListKind::Outside(_)))
 }
 
 /// Misses of a sequence under a list policy with a given number of frames.

@@ -5,6 +5,7 @@ pub mod clock;
 mod counters;
 mod folds;
 pub mod inspect;
+pub mod outside;
 
 mod player;
 pub mod run;
@@ -13,6 +14,7 @@ mod steps;
 
 pub use clock::Clock;
 pub use inspect::{Command, LruvecDump};
+pub use outside::OutsidePolicy;
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
 
@@ -135,6 +137,8 @@ pub struct ReplayOptions {
     pub check: bool,
     /// Assignments `switch=value` on top of the variant.
     pub set: Vec<String>,
+    /// Decides in place of the variant's policy. Accesses come in the order of the trace then.
+    pub outside: Option<OutsidePolicy>,
     /// Record a series point at each listed point of the clock.
     pub series: bool,
     /// Samples to take at equal distances over the accesses; 0 = none. They change nothing.
@@ -176,6 +180,7 @@ impl ReplayOptions {
             costs: Costs::default(),
             check: false,
             set: Vec::new(),
+            outside: None,
             series: false,
             sample_points: 0,
             commands: Vec::new(),

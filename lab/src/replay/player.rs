@@ -11,6 +11,7 @@ use super::stage::{Memcgs, Places};
 use super::steps::run_of;
 use super::ReplayOptions;
 use crate::traces::{About, Op, OpKind, Playable, TraceError, Window};
+use coldset_engine::policies::desk::{Desk, Failure};
 use coldset_engine::reclaim::DebugError;
 use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::samples::Row;
@@ -157,10 +158,17 @@ pub(super) struct Player<'a> {
     /// The next sample comes before this access.
     sample_at: usize,
     folds: Folds,
+    /// A policy outside of the engine decides.
+    outside: bool,
+    /// Up to this access it has been told all.
+    told: usize,
 }
 
 /// References that are looked ahead at: more than those of one call.
 pub(super) const REACH: usize = 1 << 12;
+
+/// Accesses of which a policy outside of the engine is told at a time.
+const TOLD: usize = 64;
 
 /// Why a replay does not get to the end of its trace.
 #[derive(Debug)]
@@ -169,6 +177,8 @@ pub(super) enum Stop {
     Op(usize, OpError),
     /// The file cannot be read.
     Trace(TraceError),
+    /// The policy outside of the engine has failed by this access.
+    Policy(u64, Failure),
 }
 
 impl From<TraceError> for Stop {
@@ -224,6 +234,8 @@ impl<'a> Player<'a> {
                 _ => 0,
             },
             folds: Folds::new(options),
+            outside: false,
+            told: 0,
         })
     }
 
@@ -238,16 +250,52 @@ impl<'a> Player<'a> {
         let mut at = 0;
         loop {
             self.window.reach(at, REACH)?;
+            self.tell_policy(at)?;
             at = self.steps(at)?;
             let until = self.tick(at);
             if at as u64 == self.trace.accesses {
-                return Ok(());
+                return self.tell_policy(at);
             }
             at = self.hits(at, until);
+            self.tell_policy(at)?;
             if at < until {
                 self.window.reach(at, REACH)?;
                 at += self.miss(at).map_err(|e| Stop::Op(at, e))?;
             }
+        }
+    }
+
+    /// A policy outside of the engine decides.
+    pub fn decide_by(&mut self, desk: Desk) {
+        self.machine.world_mut().desk = Some(desk);
+        self.outside = true;
+    }
+
+    /// What the objects of the trace are called in the machine.
+    pub fn objects(&self) -> &[ObjectId] {
+        &self.places.ids
+    }
+
+    /// A policy outside of the engine is told what has happened before access `at`, if that is much, or if pages may
+    /// get other numbers. It is in any case before it has to name a victim.
+    #[inline]
+    fn tell_policy(&mut self, at: usize) -> Result<(), Stop> {
+        if !self.outside {
+            return Ok(());
+        }
+        let step = self.next_step().is_some_and(|step| step <= at);
+        let w = &mut *self.machine.world_mut();
+        let Some(desk) = &mut w.desk else {
+            return Ok(());
+        };
+        if step || at >= self.told + TOLD || at as u64 == self.trace.accesses {
+            desk.tell(&mut w.engine);
+            self.told = at;
+        }
+        desk.set_at(at as u64);
+        match desk.take_failure() {
+            Some((access, error)) => Err(Stop::Policy(access, error)),
+            None => Ok(()),
         }
     }
 

@@ -6,8 +6,10 @@ use super::inspect::{self, LruvecDump};
 use super::player::{Player, Records, SeriesPoint, Stop};
 use super::stage::Memcgs;
 use super::ReplayOptions;
+use crate::bounds::TooLong;
 use crate::traces::{About, Playable, Trace, TraceError};
 use coldset_engine::memcg::MemcgError;
+use coldset_engine::policies::desk::Failure;
 use coldset_engine::presets;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::samples::Row;
@@ -47,8 +49,22 @@ pub enum ReplayError {
     #[error(transparent)]
     Trace(Box<TraceError>),
     /// Tasks at once take a trace that is held.
-    #[error("tasks that are at once take all of the trace in memory; replay it with --order strict, or without --stream")]
+    #[error("tasks that are at once, and policies of your own, take all of the trace in memory; replay it with --order strict, or without --stream")]
     NotHeld,
+    /// A policy outside of the engine takes accesses one after the other.
+    #[error("a policy of your own decides about accesses one after the other; replay it with --order strict")]
+    InOrder,
+    /// The trace is too long to number its pages.
+    #[error(transparent)]
+    TooLong(TooLong),
+    /// A policy outside of the engine cannot go on.
+    #[error("access {access}: {error}")]
+    Policy {
+        /// Which access.
+        access: u64,
+        /// What the policy said.
+        error: Failure,
+    },
     /// A task is named that the trace does not have.
     #[error("--low names task {0}, but the trace has {1} tasks")]
     Task(u16, u32),
@@ -115,6 +131,12 @@ pub fn replay(
     for s in &o.set {
         switches.assign(s)?;
     }
+    if let Some(outside) = &o.outside {
+        switches.policy = outside.policy();
+        if o.order.is_at_once() {
+            return Err(ReplayError::InOrder);
+        }
+    }
     if o.memory < super::MEMORY_MIN {
         return Err(ReplayError::Limit(o.memory));
     }
@@ -167,10 +189,16 @@ fn in_order(
     o: &ReplayOptions,
 ) -> Result<End, ReplayError> {
     let mut player = Player::new(run, memcgs, trace, o)?;
+    if let Some(outside) = &o.outside {
+        let held = trace.held().ok_or(ReplayError::NotHeld)?;
+        let desk = outside.desk(held, o.memory, player.objects());
+        player.decide_by(desk.map_err(ReplayError::TooLong)?);
+    }
     let failed = match player.play() {
         Ok(()) => None,
         Err(Stop::Op(access, error)) => Some((access, error)),
         Err(Stop::Trace(error)) => return Err(error.into()),
+        Err(Stop::Policy(access, error)) => return Err(ReplayError::Policy { access, error }),
     };
     let only_memory = matches!(failed, None | Some((_, OpError::NoMemory)));
     let lruvecs = match o.inspect && only_memory {

@@ -225,6 +225,7 @@ impl ReplayPlan {
         o.low = self.low.iter().map(pages).collect();
         o.max = self.max.iter().map(pages).collect();
         o.set.clone_from(&variant.set);
+        o.outside.clone_from(&variant.outside);
         o.pace = self.pace;
         o.order = self.order;
         o.cpus = self.cpus;

@@ -1,8 +1,12 @@
 //! A variant on the command line: a preset, suffixes and switches on top of it.
 
 use super::RunnerError;
+use crate::replay::OutsidePolicy;
 use coldset_engine::presets::{self, PRESETS};
 use coldset_engine::Switches;
+
+/// A preset of a list policy, which are the same but for the policy.
+const LISTS: &str = "fifo";
 
 /// A preset with suffixes and switches on top: `base+tlbbatch+smaller_batch=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +19,8 @@ pub struct Variant {
     pub set: Vec<String>,
     /// What they come to.
     pub switches: Switches,
+    /// A policy that is not one of the engine; for replays alone.
+    pub outside: Option<OutsidePolicy>,
 }
 
 impl Variant {
@@ -48,7 +54,20 @@ impl Variant {
             preset: preset.to_owned(),
             set: all,
             switches,
+            outside: None,
         })
+    }
+
+    /// The lists of a policy that is not one of the engine, on the machine of [`LISTS`]. `set` changes its switches.
+    ///
+    /// # Errors
+    /// Unknown switch or value.
+    pub fn of_outside(policy: OutsidePolicy, set: &[String]) -> Result<Self, RunnerError> {
+        let mut variant = Self::parse(LISTS, set)?;
+        policy.0.name().clone_into(&mut variant.label);
+        variant.switches.policy = policy.policy();
+        variant.outside = Some(policy);
+        Ok(variant)
     }
 
     /// Reads several; each must be written differently, for they are told apart by it.

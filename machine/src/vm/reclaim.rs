@@ -111,7 +111,7 @@ impl World {
         self.report_switches();
         loop {
             self.engine.set_now(ctx.now());
-            let work = task.step(&mut self.engine);
+            let work = self.step_lists(task);
             self.pay(ctx);
             if self.engine.has_dropped_shadow_nodes() {
                 self.empty_dropped_nodes();
@@ -141,6 +141,7 @@ impl World {
                     let (deferred, writable) = self.unmap_folio(ctx, folio);
                     task.answer(Answer::Unmapped { deferred, writable });
                 }
+                Work::Victim { .. } => unreachable!("answered at once"),
                 Work::FlushTlb { for_write } => self.flush_deferred(ctx, for_write),
                 Work::AllocSwap { folio } => {
                     let slot = self.alloc_swap(ctx, folio);
@@ -174,6 +175,20 @@ impl World {
                 Work::Spin => return Pause::Spin,
                 Work::Done => return Pause::Done,
             }
+        }
+    }
+
+    /// Steps a task. Victims are named on the way, for they are taken under one lock.
+    fn step_lists(&mut self, task: &mut ReclaimTask) -> Work {
+        loop {
+            let work = task.step(&mut self.engine);
+            let Work::Victim { lruvec, lru_type } = work else {
+                return work;
+            };
+            let engine = &mut self.engine;
+            let named = self.desk.as_mut();
+            let named = named.and_then(|desk| desk.victim(engine, lruvec, lru_type));
+            task.answer(Answer::Victim(named));
         }
     }
 

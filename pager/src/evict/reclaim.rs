@@ -131,6 +131,7 @@ impl<'a> ReclaimRun<'a> {
                 Work::FreeSwap { slot, .. } => core.policy.free_slot(res.swap.as_ref(), slot),
                 Work::Write { folio } => task.answer(Answer::Written(self.write(&core, folio))),
                 Work::Detach | Work::Free => self.collect(&mut core, &task),
+                Work::Victim { .. } => task.answer(Answer::Victim(None)),
                 Work::Split { .. } => unreachable!("the pager's folios are single pages"),
                 Work::WakeFlushers => self.flush = true,
                 Work::Throttle { ticks, .. } => {

@@ -161,6 +161,7 @@ fn pack_answer(a: Option<Answer>) -> (u64, u64) {
             },
         ),
         Some(Answer::Slot(s)) => (5, s.map_or(0, |s| u64::from(s) + 1)),
+        Some(Answer::Victim(id)) => (6, id.map_or(0, |id| u64::from(id.0) + 1)),
         Some(Answer::Stretch { .. }) => unreachable!("the pager walks in one go"),
         Some(Answer::Split(_)) => unreachable!("the pager's folios are single pages"),
     }
@@ -188,6 +189,7 @@ fn unpack_answer(kind: u64, value: u64) -> Option<Option<Answer>> {
             _ => Written::Failed,
         })),
         5 => Some(Answer::Slot((value as u32).checked_sub(1))),
+        6 => Some(Answer::Victim((value as u32).checked_sub(1).map(FolioId))),
         _ => return None,
     })
 }
@@ -205,6 +207,7 @@ pub(crate) fn digest(w: &Work) -> u64 {
         Work::WaitWriteback { folio } => of(7, folio.0),
         Work::Free | Work::Detach => 8,
         Work::Done => 9,
+        Work::Victim { lruvec, .. } => of(11, lruvec.0),
         _ => 10,
     }
 }

@@ -13,6 +13,7 @@ pub(super) enum Wait {
     Unmapped,
     Written,
     Slot,
+    Victim,
     Reclaimed,
     Oom,
 }
@@ -25,6 +26,7 @@ impl Wait {
             Work::Unmap { .. } => Self::Unmapped,
             Work::Write { .. } => Self::Written,
             Work::AllocSwap { .. } => Self::Slot,
+            Work::Victim { .. } => Self::Victim,
             _ => Self::Nothing,
         }
     }
@@ -36,6 +38,7 @@ impl Wait {
             Some(Answer::Unmapped { .. }) => Self::Unmapped,
             Some(Answer::Written(_)) => Self::Written,
             Some(Answer::Slot(_)) => Self::Slot,
+            Some(Answer::Victim(_)) => Self::Victim,
             _ => Self::Nothing,
         }
     }

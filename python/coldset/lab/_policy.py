@@ -20,10 +20,21 @@ _STEP = 1 << 16
 
 
 class Policy:
-    """A cache policy of your own, for `coldset.lab.mrc`. It is made anew for each size of memory.
+    """A cache policy of your own, for `coldset.lab.mrc` and `coldset.lab.replay`. It is made anew for each size of
+    memory; on the machine of a replay, for the files and the anonymous memory of each memory cgroup.
 
-    Pages are numbers from 0, in the order of their first use. Any class with these methods will do; this one
-    says what they are given.
+    Pages are numbers from 0, in the order of their first use, those of files and of anonymous memory alike. Any class
+    with `insert`, `hit` and `evict` will do; this one says what they are given.
+
+    A replay has more to tell, if the class has methods for it:
+
+    - `remove(page)`: a page leaves without having been evicted: its file is cut, its memory given back. Without the
+      method the page stays with the policy until it evicts it, which evicts nothing, and one that comes back before
+      is a hit.
+    - `put_back(page, used)`: a page that `evict` gave up stays, for it is dirty or busy, or (`used`) was found in use
+      through a mapping. Without the method it is inserted, and hit if it was used.
+    - `due(page)`: a page that had to be written first can go, and should be the next. Without the method such pages go
+      before the policy is asked.
 
     >>> import coldset.lab
     >>> class Fifo(coldset.lab.Policy):
@@ -38,15 +49,23 @@ class Policy:
     [6, 3, 6, 3]
     """
 
+    #: In a replay: a use moves the page in a list, as exact LRU does, which takes the machine time under a lock.
+    hits_move = False
+    #: In a replay: files go before anonymous memory as long as there are any. Otherwise swappiness weighs them.
+    files_first = False
+
     def __init__(self, frames: int) -> None:
-        """Memory has room for so many pages."""
+        """Memory has room for so many pages. In a replay that is the limit, which files, anonymous memory and the kernel
+        share."""
 
     def insert(self, page: int) -> None:
-        """A page comes into memory. There is room for it: `evict` has been asked before if there was none."""
+        """A page comes into memory. There is room for it: `evict` has been asked before if there was none. In a replay it
+        may have been read ahead."""
         raise NotImplementedError
 
     def hit(self, page: int) -> None:
-        """A page in memory is used."""
+        """A page in memory is used. In a replay, by a call: uses through a mapping are seen when the page is to go. For a
+        class that does not define it nobody looks for them."""
 
     def evict(self) -> int:
         """The page that goes, one of those in memory. It is gone when this returns."""
@@ -76,16 +95,6 @@ def split(policies: object) -> tuple[list[str] | None, list[type]]:
         known.add(c.__name__)
     # Curves have a policy of the lab beside them, which says what the sizes are.
     return names or ["lru"], classes
-
-
-def refuse(variants: object) -> None:
-    """Classes where only the engine's own policies can run."""
-    _, classes = split(variants)
-    if classes:
-        raise SettingError(
-            f"replay cannot run {classes[0].__name__}: a policy written in Python decides for a cache of pages, "
-            f"not for a machine; write coldset.lab.mrc(trace, policies=[{classes[0].__name__}], sizes=...)"
-        )
 
 
 class _Cache:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
 from .._errors import SettingError
-from . import _kinds, _options, _policy, _settings
+from . import _kinds, _options, _outside, _policy, _settings
 from ._answer import Apart
 from ._call import on_trace
 from ._frames import Backend, check
@@ -159,7 +159,7 @@ def replay(
     trace: Any,
     *,
     memory: Sizes | None = None,
-    variants: str | Iterable[str] = ("classic", "base", "v5"),
+    variants: str | type | Iterable[str | type] = ("classic", "base", "v5"),
     writes: Any = None,
     objects: Any = None,
     tasks: Any = None,
@@ -186,6 +186,9 @@ def replay(
     `device="hdd"`, `large_folios=True`, `low={1: "16MiB"}`, `clock={0: 0, 32768: 6.58}`. With one of them the command
     replays in a process of its own: the same figures, but no progress, and `series` is empty.
 
+    A variant may be a class of your own, which decides what leaves memory: see `Policy`. It runs in Python, and takes
+    none of the other options.
+
     >>> import coldset.lab, numpy
     >>> circle = numpy.arange(10_000) % 1000
     >>> result = coldset.lab.replay(circle, memory="50%", variants=["fifo", "v5"])
@@ -194,7 +197,6 @@ def replay(
     (10000, 10000)
     """
     check(backend)
-    _policy.refuse(variants)
     array = {"writes": writes, "objects": objects, "tasks": tasks, "anon": anon}
     named = {
         "memory": memory, "variants": variants, "set": set, "swap": swap, "swappiness": swappiness,
@@ -202,7 +204,9 @@ def replay(
     }
     call = _call("replay", trace, **named, **options)
     _options.check("replay", options, [*named, *array, "backend", "progress"])
+    every = _outside.variants(variants)
     more = {name: value for name, value in options.items() if value is not None}
+    _outside.refuse(every, more)
     if more:
         limits = _kinds.pages("memory", memory) or None
         named.update(memory=limits, bounds=None if bounds else "none", format=format, jobs=jobs)
@@ -212,7 +216,7 @@ def replay(
     job = lab_replay(
         path,
         data,
-        variants=_settings.several(variants) or [],
+        variants=every,
         memory=_kinds.pages("memory", memory),
         switches=_settings.assignments(set),
         swap=swap,

@@ -1,6 +1,7 @@
 //! The lab's errors as exceptions of `coldset._errors`.
 
 use crate::errors::named;
+use coldset_lab::replay::ReplayError;
 use coldset_lab::runner::RunnerError;
 use coldset_lab::sweep::SweepError;
 use coldset_lab::traces::TraceError;
@@ -12,9 +13,24 @@ fn os(e: &std::io::Error, text: String) -> Option<PyErr> {
     Some(PyOSError::new_err((number, text)))
 }
 
-/// `OSError` with its number for what the system refused, `SettingError` for what can be put right
+/// What a policy written in Python has raised.
+fn raised(py: Python<'_>, e: &RunnerError) -> Option<PyErr> {
+    let RunnerError::Replay {
+        error: ReplayError::Policy { error, .. },
+        ..
+    } = e
+    else {
+        return None;
+    };
+    Some(error.downcast_ref::<PyErr>()?.clone_ref(py))
+}
+
+/// The exception itself for what a policy in Python has raised, `OSError` with its number for what the system refused, `SettingError` for what can be put right
 /// in the arguments, `Error` for a run that fails.
 pub fn runner(py: Python<'_>, e: &RunnerError) -> PyErr {
+    if let Some(raised) = raised(py, e) {
+        return raised;
+    }
     let found = match e {
         RunnerError::Trace(
             TraceError::Open { source, .. }

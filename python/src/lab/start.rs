@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::job::LabJob;
+use super::policies::Variants;
 use super::result::Outcome;
 use crate::errors::named;
 use coldset_lab::bounds::Count;
@@ -182,7 +183,7 @@ pub fn lab_replay(
     py: Python<'_>,
     path: Option<PathBuf>,
     records: Option<&[u8]>,
-    variants: Vec<String>,
+    variants: Vec<Bound<'_, PyAny>>,
     memory: Vec<String>,
     switches: Vec<String>,
     swap: Option<&str>,
@@ -192,6 +193,7 @@ pub fn lab_replay(
     format: Option<&str>,
     jobs: Option<usize>,
 ) -> PyResult<LabJob> {
+    let variants = Variants::of(&variants, &switches)?.map_err(|e| errors::runner(py, &e))?;
     let plan = || -> Result<_, RunnerError> {
         let memory = memory.iter().map(|t| Size::parse("memory", t));
         let plan = ReplayPlan {
@@ -201,7 +203,7 @@ pub fn lab_replay(
             swappiness,
             bounds,
             sample_points: SAMPLE_POINTS,
-            ..ReplayPlan::new(Variant::parse_all(&variants, &switches)?, Size::Pages(0))
+            ..ReplayPlan::new(variants.given.clone(), Size::Pages(0))
         };
         let format = format.map(str::parse).transpose()?;
         Ok((plan, format))
@@ -209,6 +211,7 @@ pub fn lab_replay(
     let (plan, format) = plan().map_err(|e| errors::runner(py, &e))?;
     let source = Source::of(py, path, records, format)?;
     LabJob::start(jobs, move |progress, total| {
+        variants.watch(progress);
         let (heading, trace) = source.load()?;
         let tables = replay_all(&trace, &plan, |steps| {
             total.store(steps, Ordering::Relaxed);

@@ -135,7 +135,7 @@ fn who(words: &[&[u8]]) -> Option<(Style, u64, u64)> {
 
 /// What a line says of lost events, if it is about that: `CPU:0 [LOST 12 EVENTS]` (ftrace),
 /// `CPU:0 [12 EVENTS DROPPED]` (trace-cmd), `PERF_RECORD_LOST lost 12` (`perf script
-/// --show-lost-events`), `Processed 9 events and lost 2 chunks!` (perf's warning).
+/// --show-lost-events`), `Processed 9 events and lost 2 chunks!` (perf's warning), `Lost 12 events` (bpftrace).
 pub(crate) fn loss(line: &[u8]) -> Option<Loss> {
     let from = |at: usize| &line[at..];
     if line.starts_with(b"CPU:") {
@@ -149,6 +149,10 @@ pub(crate) fn loss(line: &[u8]) -> Option<Loss> {
             [b"LOST", b"EVENTS"] | [b"EVENTS", b"DROPPED"] => Some(Loss::Uncounted),
             _ => None,
         };
+    }
+    if let Some(number) = line.strip_prefix(b"Lost ") {
+        let number = number.strip_suffix(b" events")?;
+        return parse(number, 10).map(Loss::Events);
     }
     let find = |what: &[u8]| line.windows(what.len()).position(|part| part == what);
     if let Some(at) = find(b"PERF_RECORD_LOST") {
@@ -223,6 +227,9 @@ mod tests {
                 b"Processed 99 events and lost 4 chunks!",
                 Some(Loss::Uncounted),
             ),
+            (b"Lost 1081 events", Some(Loss::Events(1081))),
+            (b"Lost all events", None),
+            (b"Lost 5 games", None),
             (b"CPU:0 [hello]", None),
             (b"CPU:0 LOST 3 EVENTS", None),
             (b"we lost 3 games", None),

@@ -9,6 +9,7 @@
 //! | `mm_filemap_map_pages` | none: the pages round a fault are mapped without being accessed |
 //! | `page_fault_user`, `page_fault_kernel` | load or store of the process's memory, by the error code of x86 |
 //! | `page-faults`, `minor-faults`, `major-faults` | store: these do not tell, and a first touch is mostly one |
+//! | `file_read`, `file_write` (`scripts/pages.bt`) | read or write of these bytes through a descriptor |
 //! | `damon_aggregated` | load of each page of the region, once, if DAMON has found it accessed in the interval |
 //!
 //! Files, by device and inode, are object 0 all together: a folio's page is numbered where it first
@@ -24,6 +25,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::event_line::{words_of, EventLine};
+use super::extent::Extent;
 use crate::decode::Request;
 use crate::error::TraceError;
 use crate::fields::parse;
@@ -48,6 +50,8 @@ enum Event {
     Delete,
     GetPages,
     FileFault,
+    FileRead,
+    FileWrite,
     MapPages,
     UserFault,
     KernelFault,
@@ -58,11 +62,13 @@ enum Event {
 }
 
 /// Names, and whether the event can be a reference.
-const EVENTS: [(&str, Event, bool); 12] = [
+const EVENTS: [(&str, Event, bool); 14] = [
     ("mm_filemap_add_to_page_cache", Event::Add, true),
     ("mm_filemap_delete_from_page_cache", Event::Delete, false),
     ("mm_filemap_get_pages", Event::GetPages, true),
     ("mm_filemap_fault", Event::FileFault, true),
+    ("file_read", Event::FileRead, true),
+    ("file_write", Event::FileWrite, true),
     ("mm_filemap_map_pages", Event::MapPages, false),
     ("page_fault_user", Event::UserFault, true),
     ("page_fault_kernel", Event::KernelFault, true),
@@ -75,7 +81,7 @@ const EVENTS: [(&str, Event, bool); 12] = [
 
 /// What `events` may name.
 pub(crate) const CHOICE: &str = "mm_filemap_add_to_page_cache, mm_filemap_get_pages, \
-     mm_filemap_fault, page_fault_user, page_fault_kernel, page-faults, minor-faults, major-faults, \
+     mm_filemap_fault, file_read, file_write, page_fault_user, page_fault_kernel, page-faults, minor-faults, major-faults, \
      damon_aggregated";
 
 /// An event by its name; perf puts the subsystem before it and modifiers behind.
@@ -157,7 +163,10 @@ impl KernelEvents {
             return Ok(());
         }
         match event {
-            Event::Add | Event::GetPages | Event::FileFault => self.file(event, line),
+            Event::Add | Event::GetPages | Event::FileFault | Event::FileRead => {
+                self.file(event, line)
+            }
+            Event::FileWrite => self.write(line),
             Event::UserFault | Event::KernelFault => self.trap(event, line),
             Event::Faults | Event::MinorFaults | Event::MajorFaults => self.sample(event, line),
             Event::Aggregated => self.region(line),
@@ -202,6 +211,35 @@ impl KernelEvents {
             self.out.push_back(request);
         } else {
             self.push_unless_inserted(request, first, last);
+        }
+        Ok(())
+    }
+
+    /// Bytes that are written: pages that are written as a whole need not be read first.
+    fn write(&mut self, line: &EventLine<'_>) -> Result<(), Problem> {
+        let bad = || Problem::text(line.fields, "dev=MAJOR:MINOR ino=HEX ofs=FIRST-LAST");
+        let fields = FileFields::parse(line.fields).ok_or_else(bad)?;
+        let (start, end) = match fields.offset {
+            Some((start, Some(end))) if start <= end && end - start < LONGEST_WRITE => (start, end),
+            _ => return Err(bad()),
+        };
+        let file = File::Inode {
+            device: fields.device.ok_or_else(bad)?,
+            inode: fields.inode.ok_or_else(bad)?,
+        };
+        let extent = Extent {
+            space: self.files.number(&file),
+            start,
+            units: end - start + 1,
+            shift: self.page_shift,
+        };
+        let before = self.out.len();
+        extent.write(self.tasks.task(line.process), &mut self.out)?;
+        for request in self.out.range_mut(before..) {
+            request.object = FILES;
+            request.pages.clone().for_each(|page| {
+                self.inserted.remove(&page);
+            });
         }
         Ok(())
     }
@@ -358,6 +396,8 @@ impl KernelEvents {
 const KERNEL_PAGE_SHIFT: u32 = 12;
 /// Largest order of a folio: 4 GiB.
 const ORDER_MAX: u64 = 20;
+/// Bytes of the longest call that writes, and more.
+const LONGEST_WRITE: u64 = 1 << 32;
 
 /// A hexadecimal number, with or without prefix.
 fn hex(word: &[u8]) -> Option<u64> {

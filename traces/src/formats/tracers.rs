@@ -1,4 +1,4 @@
-//! Text of kernel tracers, `perf script` and ftrace: events of the page cache and page faults. What a line is
+//! Text of kernel tracers, `perf script` (as which `scripts/pages.bt` of bpftrace prints, too) and ftrace: events of the page cache and page faults. What a line is
 //! is told by `event_line.rs`, what an event means by `kernel_events.rs`.
 
 use super::event_line::{loss, words_of, EventLine, Style};
@@ -10,7 +10,7 @@ use crate::options::TraceOptions;
 use crate::problem::Problem;
 use crate::reading::Loss;
 
-/// Text of `perf script`: events of the page cache and page faults; see `kernel_events.rs` for
+/// Text of `perf script`, or of `scripts/pages.bt`: events of the page cache and page faults; see `kernel_events.rs` for
 /// what each is. Comments (`#`), call chains and other events are skipped.
 pub(crate) struct Perf {
     events: KernelEvents,
@@ -34,9 +34,16 @@ fn is_call(line: &[u8]) -> bool {
             .is_some_and(|ip| parse(ip, 16).is_some())
 }
 
-/// What perf itself says, where its messages went into the file.
+/// What perf and bpftrace themselves say, where their messages went into the file.
 fn is_message(line: &[u8]) -> bool {
-    line.starts_with(b"#") || line.starts_with(b"[ perf ")
+    let probes = [&b"Attaching "[..], b"Attached "].iter().any(|&begins| {
+        let number = line.strip_prefix(begins).unwrap_or_default();
+        number.first().is_some_and(u8::is_ascii_digit)
+            && words_of(number)
+                .nth(1)
+                .is_some_and(|w| w.starts_with(b"probe"))
+    });
+    line.starts_with(b"#") || line.starts_with(b"[ perf ") || probes
 }
 
 impl Decode for Perf {

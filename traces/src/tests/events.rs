@@ -529,3 +529,38 @@ proptest! {
         prop_assert_eq!(of(&log, Format::Fio, &TraceOptions::default()), expected);
     }
 }
+
+#[test]
+fn lines_of_bpftrace() {
+    let line = |rest: &str| format!("my prog 9/9 [001] 45.123456789: {rest}\n");
+    let text = [
+        "Attaching 16 probes...\n".to_owned(),
+        line("file_write: dev=254:0 ino=3c ofs=0-8191"),
+        line("file_write: dev=254:0 ino=3c ofs=4090-4099"),
+        line("file_read: dev=254:0 ino=3c ofs=4095-4096"),
+        line("mm_filemap_add_to_page_cache: dev=254:0 ino=3c index=7 order=0"),
+        line("file_write: dev=254:0 ino=3c ofs=28672-28672"),
+        line("file_read: dev=254:0 ino=3c ofs=28672-28672"),
+        line("mm_filemap_fault: dev=254:0 ino=3c index=7"),
+        "\n".to_owned(),
+    ]
+    .concat();
+    let expected = [
+        (WholeWrite, 0),
+        (WholeWrite, 1),
+        (Pwrite, 0),
+        (Pwrite, 1),
+        (Pread, 0),
+        (Pread, 1),
+        (Pread, 2),
+        (Pwrite, 2),
+        (Pread, 2),
+        (MappedRead, 2),
+    ];
+    assert_eq!(
+        of(&text, Format::Perf, &TraceOptions::default()),
+        expected.map(|(kind, page)| op(kind, 0, 0, page))
+    );
+    let reads = of(&text, Format::Perf, &chosen(&["file_read"]));
+    assert_eq!(reads, [0, 1, 2].map(|page| op(Pread, 0, 0, page)));
+}

@@ -179,6 +179,10 @@ fn lost_events_are_counted() {
     let text = format!("{perf}\nsort 7 [000] 1.6: PERF_RECORD_LOST lost 9\n");
     let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
     assert_eq!((reading.lost_events, reading.bad), (9, 0));
+    let text =
+        format!("Attaching 16 probes...\n{perf}\nLost 1081 events\n{perf}\nLost 2 events\n\n");
+    let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+    assert_eq!((reading.lost_events, reading.bad), (1083, 0));
     let blkparse = FORMATS[3].1;
     let text = format!(
         "{blkparse}\nCPU0 (7,0):\n Reads Queued: 1, 2KiB\nSkips: 2 forward (17 -   0.1%)\n"

@@ -24,6 +24,7 @@ fn samples_are_as_described() {
     for (name, format, lines, references, pages, writes, tasks) in [
         ("session.perf.zst", Format::Perf, 1823, 1018, 516, 0, 23),
         ("sort-faults.perf.zst", Format::Perf, 630, 630, 621, 630, 1),
+        ("known.bpftrace.zst", Format::Perf, 66, 174, 149, 107, 2),
         (
             "session.ftrace.zst",
             Format::Ftrace,
@@ -79,6 +80,34 @@ fn samples_are_as_described() {
     }
 }
 
+/// The accesses of the program in `scripts/record-samples`, all of them and in its order.
+#[test]
+fn bpftrace_saw_what_the_program_did() {
+    use OpKind::{Pread, Pwrite, WholeWrite};
+    let (_, trace, _) = sample("known.bpftrace.zst", &TraceOptions::default());
+    let ops = trace.ops();
+    let begins = ops.iter().position(|op| op.kind == WholeWrite);
+    let done = &ops[begins.expect("it writes")..];
+    let first = done[0].page;
+    let mut known: Vec<(OpKind, u32)> = (0..100).map(|page| (WholeWrite, page)).collect();
+    known.push((Pwrite, 100));
+    known.extend([7, 3, 99, 7, 49, 50, 51, 52, 20, 21, 22].map(|page| (Pread, page)));
+    known.extend([(WholeWrite, 30), (Pwrite, 40), (Pwrite, 41), (Pread, 70)]);
+    known.extend([
+        (WholeWrite, 80),
+        (WholeWrite, 81),
+        (Pwrite, 100),
+        (Pread, 60),
+    ]);
+    let seen: Vec<(OpKind, u32)> = done.iter().map(|op| (op.kind, op.page - first)).collect();
+    assert_eq!(seen, known);
+    let tasks: Vec<u16> = done.iter().map(|op| op.task).collect();
+    let (child, parent) = tasks.split_last().expect("some");
+    assert!(parent
+        .iter()
+        .all(|task| task == &parent[0] && task != child));
+}
+
 #[test]
 fn samples_are_small_and_free_of_names() {
     let folder = fs::read_dir(path("")).expect("part of the project");
@@ -109,7 +138,7 @@ fn samples_are_small_and_free_of_names() {
         count += 1;
     }
     assert_eq!(
-        count, 8,
+        count, 9,
         "every sample has a row in samples_are_as_described"
     );
 }

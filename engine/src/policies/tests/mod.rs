@@ -3,5 +3,6 @@
 
 mod battery;
 mod models;
+mod outside;
 mod page;
 mod worked;
