@@ -93,7 +93,7 @@ fn samples() -> Vec<Input> {
     let input = |path: &PathBuf| {
         let mut bytes = unpacked(path);
         let name = path.file_name().expect("a file").to_string_lossy();
-        let format = Format::guess(&name, &bytes[..16 << 10]);
+        let format = Format::guess(&name, &bytes[..bytes.len().min(16 << 10)]);
         let format = format.unwrap_or_else(|| panic!("{name}: unknown format"));
         bytes.truncate(KEEP);
         Input {

@@ -14,7 +14,7 @@ use crate::fidelity::{Case, Point, Policy, RecordedKernel, Reference};
 use crate::replay::SeriesPoint;
 use crate::runner::Progress;
 use rayon::prelude::*;
-use verdict::{accept_outcome, known_gap, verdict};
+use verdict::{accept_outcome, verdict};
 
 /// What to check.
 #[derive(Clone, Debug)]
@@ -60,15 +60,6 @@ impl Checked {
     #[must_use]
     pub fn pass(&self) -> bool {
         self.counters.iter().all(|c| c.verdict != Verdict::Out)
-    }
-
-    /// What is known of the case, if it is out and known to be.
-    #[must_use]
-    pub fn known_gap(&self) -> Option<&'static str> {
-        if self.pass() {
-            return None;
-        }
-        known_gap(self.kernel, self.case, self.policy)
     }
 
     /// The counter of that name.

@@ -143,13 +143,11 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
             .collect();
         let _ = writeln!(
             out,
-            "OUT {} {} {}: {}{}",
+            "OUT {} {} {}: {}",
             c.kernel.name,
             c.case.name(),
             c.policy.recorded,
             names.join(", "),
-            c.known_gap()
-                .map_or_else(String::new, |what| format!(" (known: {what})")),
         );
     }
     let good = checked.iter().filter(|c| c.pass()).count();
@@ -180,7 +178,7 @@ pub fn render_fidelity(checked: &[Checked], style: Style) -> String {
     out
 }
 
-/// `{"cases": [{"kernel", "case", "policy", "variant", "tolerance", "pass", "known_gap", "counters": {NAME: {"ours",
+/// `{"cases": [{"kernel", "case", "policy", "variant", "tolerance", "pass", "counters": {NAME: {"ours",
 /// "kernel", "error", "kernel_spread", "repeats", "verdict", "reason"}}}], "summary": {KERNEL: {FIGURE: {"cases", "median", "worst",
 /// "worst_case"}}}, "rule", "in", "of"}`.
 #[must_use]
@@ -213,7 +211,6 @@ pub fn fidelity_json(checked: &[Checked]) -> String {
             "variant": c.policy.variant,
             "tolerance": c.tolerance_permille as f64 / 1000.0,
             "pass": c.pass(),
-            "known_gap": c.known_gap(),
             "counters": counters,
         })
     };

@@ -2,7 +2,7 @@
 
 use super::Judged;
 use crate::fidelity::compare::Compared;
-use crate::fidelity::{Case, Policy, RecordedKernel, UNMONITORED};
+use crate::fidelity::{Case, Policy, RecordedKernel};
 
 /// A difference of one reclaim batch is in whatever its share: small counters have a large one.
 pub const SLACK_PAGES: f64 = 32.0;
@@ -58,37 +58,6 @@ pub(super) const SWITCHED_OUT: &str =
 pub(super) const FLUSHER: &str =
     "the kernel's repeats differ with the moment at which the flusher wrote, which was \
                        not recorded";
-
-/// A case that is known to be out, and what is known of it. It stays out; only the exit code no longer tells.
-struct Gap {
-    kernel: &'static str,
-    case: Case,
-    policy: &'static str,
-    what: &'static str,
-}
-
-const GAPS: &[Gap] = &[gap("7.2", Case::MmapCycle, UNMONITORED, CYCLE)];
-const CYCLE: &str =
-    "runs of this kernel differ by a third: a page of its own memory more or less decides";
-
-const fn gap(kernel: &'static str, case: Case, policy: &'static str, what: &'static str) -> Gap {
-    Gap {
-        kernel,
-        case,
-        policy,
-        what,
-    }
-}
-
-/// What is known of a case that is out.
-pub(super) fn known_gap(
-    kernel: RecordedKernel,
-    case: Case,
-    policy: Policy,
-) -> Option<&'static str> {
-    let known = |g: &&Gap| g.kernel == kernel.name && g.case == case && g.policy == policy.recorded;
-    GAPS.iter().find(known).map(|g| g.what)
-}
 
 /// The rule of `fidelity`, for help and tables.
 pub const RULE: &str = "\
