@@ -39,6 +39,7 @@ PLACES = {
     "ACCESS:SECONDS,...": "Points",
     "KERNEL_MEMORY": "OnOff",
     "LARGE_FOLIOS": "OnOff",
+    "HOLD_BLOCKS": "OnOff",
     "FACTOR": "Factor",
     "RATE": "Factor",
     "1/N": "Factor",
