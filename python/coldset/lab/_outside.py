@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from .._errors import PolicyError, SettingError
-from ._policy import Policy, split
+from ._policy import Policy, raised, split
 
 #: What is said of a page, by number: as in `python/src/lab/policies.rs`.
 _INSERT, _HIT, _PUT_BACK, _PUT_BACK_USED, _DUE, _REMOVE = range(6)
@@ -65,10 +65,7 @@ class _Instance:
 
     def failed(self, method: str, error: Exception, at: int | None = None) -> NoReturn:
         where = "" if at is None else f", at access {at:,}"
-        what = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise PolicyError(
-            f"{self.name}.{method} raised {what} (memory of {self.frames:,} pages{where})"
-        ) from error
+        raise raised(self.name, method, error, self.frames, where) from error
 
     def tell(self, at: int, said: list[int]) -> None:
         """What has happened: what is said and the page, by turns."""

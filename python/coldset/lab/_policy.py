@@ -97,6 +97,12 @@ def split(policies: object) -> tuple[list[str] | None, list[type]]:
     return names or ["lru"], classes
 
 
+def raised(policy: str, method: str, error: Exception, frames: int, where: str) -> PolicyError:
+    """What is said of an exception in a method of a policy."""
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return PolicyError(f"{policy}.{method} raised {what} (memory of {frames:,} pages{where})")
+
+
 class _Cache:
     """Memory of so many pages under a policy."""
 
@@ -111,10 +117,7 @@ class _Cache:
 
     def failed(self, method: str, error: Exception, at: int | None = None) -> NoReturn:
         where = "" if at is None else f", at reference {at:,}"
-        what = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise PolicyError(
-            f"{self.name}.{method} raised {what} (memory of {self.frames:,} pages{where})"
-        ) from error
+        raise raised(self.name, method, error, self.frames, where) from error
 
     def misses(self, keys: list[int], free: bytes, begin: int) -> int:
         """References from number `begin` on; those that missed."""

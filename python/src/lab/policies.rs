@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// A class that makes policies, by its `coldset.lab._policy.Maker`.
+/// A class that makes policies, by its `coldset.lab._outside.Maker`.
 #[derive(Debug)]
 pub(super) struct PythonPolicy {
     maker: Py<PyAny>,
@@ -31,7 +31,7 @@ struct Instance {
     progress: Option<Progress>,
 }
 
-/// The number by which `coldset.lab._policy` knows what is said.
+/// The number by which `coldset.lab._outside` knows what is said.
 fn code(say: Say) -> u64 {
     match say {
         Say::Insert => 0,
