@@ -77,7 +77,7 @@ def test_contents_survive_also_in_files(tmp_path: Path, policy: type) -> None:
 
 
 def test_misses_are_those_of_a_replay_where_both_evict_the_same(tmp_path: Path) -> None:
-    """In a circle, and where all fits. Elsewhere batches and what counts to the limit differ, by a few percent."""
+    """In a circle, and where all fits. Elsewhere batches and what counts to the limit differ."""
     for pages, most in ((200, 256), (500, 256)):
         circle = np.arange(5_000) % pages
         missed, _ = run(explicit(Lru), tmp_path / "a", [(1, int(p), False) for p in circle], pages)
