@@ -178,8 +178,10 @@ fn a_page_of_a_run_and_a_comparison() {
     );
     let c = json_of(&["compare", files[0], files[1], "--json", "-"], 0);
     let refaults = &c["columns"][0]["counters"]["workingset_refault_file"];
-    // The prediction beside the run is that of the replay but for the settings, which cannot matter here.
-    assert_eq!(refaults["verdict"], "equal", "{refaults}");
+    // The prediction beside the run is that of the replay but for the settings. Where the host has swap, the player's own
+    // few pages can leave, too.
+    let change = refaults["change"].as_f64().expect("a change");
+    assert!(change.abs() < 0.005, "{refaults}");
     assert_eq!(c["not_compared"][0]["column"], label.as_str());
 }
 
