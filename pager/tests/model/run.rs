@@ -288,16 +288,27 @@ impl<'a> Thread<'a> {
             let range = first * PAGE_SIZE..((first + BLOCK) * PAGE_SIZE).min(truth.len());
             let pages = first..first + BLOCK;
             pages.clone().for_each(|p| truth.discard_begins(p));
-            let done = live.region().advise(range, Advice::DontNeed);
+            let drop_it = || live.region().advise(range.clone(), Advice::DontNeed);
+            let mut done = drop_it();
+            let own = class == Class::Own(self.t) && !live.is_file();
+            if own && live.explicit {
+                // Others look at this thread's pages, and fix them for that moment.
+                for _ in 0..1000 {
+                    if !matches!(done, Err(Error::Mode(_))) {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                    done = drop_it();
+                }
+            }
             pages.for_each(|p| truth.discard_ends(p));
             match done {
                 Ok(()) => {}
-                // Pinned by others, or fixed.
-                Err(Error::Mode(_)) if class != Class::Own(self.t) || live.explicit => {
-                    if class == Class::Own(self.t) && !live.is_file() {
-                        fail("nobody has pinned these pages, and DontNeed says that somebody has");
-                    }
+                Err(Error::Mode(_)) if own => {
+                    fail("nobody has pinned these pages, and DontNeed says that somebody has");
                 }
+                // Pinned by others, or fixed.
+                Err(Error::Mode(_)) if class != Class::Own(self.t) || live.explicit => {}
                 Err(Error::Io { .. }) if live.has_failed() => {}
                 Err(e) => fail(&format!("DontNeed: {e}")),
             }
