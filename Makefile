@@ -7,7 +7,7 @@ CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint-setup demo test test-python test-docs test-report lint instructions-record instructions bench bench-order bench-pager soak fuzz miri \
+.PHONY: help setup lint-setup demo test test-python test-docs test-report lint instructions-renew instructions-record instructions bench bench-order bench-pager soak fuzz miri \
   test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
@@ -40,6 +40,8 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	  scripts/test-python --install-only >$$log 2>&1 & python=$$!; \
 	  scripts/test-programs || { kill $$python 2>/dev/null; exit 1; }; \
 	  wait $$python || { cat $$log; exit 1; }
+	@scripts/setup --valgrind || true
+	scripts/instructions --tests
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
 	scripts/check-libcachesim
 	scripts/test-python
@@ -61,6 +63,10 @@ test-docs: setup ## every command block of the documentation
 lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+instructions-renew: setup ## the counts that `make test` compares with, after a change that is meant (needs valgrind)
+	CARGO_INCREMENTAL=0 scripts/cargo-workspace rustc --bin coldset
+	CARGO_INCREMENTAL=0 scripts/instructions --tests --record
 
 instructions-record: setup ## count the instructions of short replays before a change (needs valgrind)
 	$(CARGO) build --release -p coldset
