@@ -10,7 +10,7 @@ mod input;
 pub use costs::{Costs, Deviation};
 pub use effort::Effort;
 pub use error::ExperimentError;
-pub use host::{DirtySettings, Host};
+pub use host::{DirtySettings, Host, READ_AHEAD_KB};
 pub(crate) use input::MIB;
 pub use input::{Asked, ParamDoc, RunInput, REGION_MIN};
 
