@@ -158,6 +158,9 @@ pub enum Error {
     /// A store to a read-only region.
     #[error("the region is read-only")]
     ReadOnly,
+    /// A policy outside of the engine has failed. The pool goes on without asking it: the oldest pages go.
+    #[error("{0}")]
+    Policy(coldset_engine::policies::desk::Failure),
     /// The call needs the other kind of region.
     #[error("{0}")]
     Mode(&'static str),

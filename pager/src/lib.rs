@@ -68,7 +68,7 @@ pub use config::{
 pub use error::{Error, Result};
 pub use handle::advice::Advice;
 pub use handle::file::MapOptions;
-pub use handle::guard::{Fixed, FixedMut};
+pub use handle::guard::{Fixed, FixedMut, SharedFix};
 pub use handle::pin::{Pin, SharedPin};
 pub use handle::region::Region;
 pub use observe::Snapshot;

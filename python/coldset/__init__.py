@@ -35,6 +35,7 @@ from ._errors import (
     SettingError,
 )
 from ._pool import Group, Pool
+from ._region import Region
 from ._stats import Stats
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "OutOfMemory",
     "Pool",
     "ReadOnlyError",
+    "Region",
     "PolicyError",
     "SettingError",
     "Stats",

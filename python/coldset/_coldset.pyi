@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import Any, final
 
 __all__ = [
+    "Fix",
     "Group",
     "LabCell",
     "LabClaim",
     "LabJob",
     "LabResult",
     "LabStore",
+    "PAGE_SIZE",
+    "Pages",
     "Pin",
     "Pool",
     "Region",
@@ -30,6 +33,7 @@ __all__ = [
 ]
 
 __version__: str
+PAGE_SIZE: int
 
 def probe() -> list[str]:
     """Tries each kernel feature that arrays need. Returns their names.
@@ -45,7 +49,7 @@ def parse_size(text: str, /) -> int:
 
 @final
 class Pool:
-    def __new__(cls, settings: list[tuple[str, str]]) -> Pool: ...
+    def __new__(cls, settings: list[tuple[str, str]], policy: object | None = None) -> Pool: ...
     @property
     def budget(self) -> int: ...
     def resize(self, bytes: int) -> None: ...
@@ -81,6 +85,8 @@ class Group:
     def generations(self) -> list[tuple[int, int, int]]: ...
     def reclaim(self, bytes: int, /) -> int: ...
     def anonymous(self, bytes: int, /) -> Region: ...
+    def anonymous_pages(self, bytes: int, /) -> Pages: ...
+    def file_pages(self, path: str, writable: bool, *, empty: bool = False, grow: int = 0) -> Pages: ...
     def file(
         self,
         path: str,
@@ -104,6 +110,20 @@ class Region:
     def advise(self, start: int, end: int, advice: str) -> None: ...
     def resident(self, start: int, end: int) -> int: ...
     def pin(self, start: int, end: int, write: bool) -> Pin: ...
+
+@final
+class Pages:
+    @property
+    def read_only(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def fix(self, page: int, write: bool) -> Fix: ...
+    def sync(self, start: int, end: int) -> None: ...
+    def resident(self) -> int: ...
+
+@final
+class Fix:
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
 
 @final
 class Pin:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from . import _coldset, _process
 from ._array import Array, Path
 from ._errors import ClosedError, HandlerError, SettingError
+from ._region import Region
 from ._stats import Stats
 
 #: Bytes as a number, or as text: "512M", "2GiB".
@@ -86,6 +87,24 @@ def _array(
     array._region = region
     array.filename = filename
     return array
+
+
+def _policy(policy: object, fault_mode: str | None) -> object:
+    """What makes policies of a class."""
+    if not isinstance(policy, type):
+        name = type(policy).__name__
+        raise SettingError(
+            f"the policy is {policy!r}; give a name, or the class itself, which is made once for files and once for "
+            f"anonymous memory of each group: policy={name}"
+        )
+    if fault_mode != "explicit":
+        raise SettingError(
+            f"the policy {policy.__name__} is written in Python, and decides in explicit mode only; add "
+            'fault_mode="explicit", and use regions: pool.region(size)'
+        )
+    from .lab._outside import in_pool
+
+    return in_pool(policy)
 
 
 class _Arrays:
@@ -215,6 +234,35 @@ class _Arrays:
         )
         return _array(region, start, numbers, made, order, os.path.abspath(name))
 
+    def region(self, size: Size) -> Region:
+        """Zeroed memory that is used page by page, in a pool with `fault_mode="explicit"`."""
+        return Region(_process.note(self._in().anonymous_pages(max(1, _size("the size", size)))))
+
+    def file_region(self, path: Path, mode: Mode = "r+", size: Size | None = None) -> Region:
+        """A file that is used page by page, in a pool with `fault_mode="explicit"`. Modes as those of `memmap`; with
+        `size` the file is made at least as long, and mode "w+" needs it. What is stored reaches the file as there.
+
+        >>> import coldset, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "table")
+        >>> pool = coldset.Pool("1MiB", fault_mode="explicit")
+        >>> with pool.file_region(path, "w+", "3MiB") as region, region.fix(5, write=True) as view:
+        ...     view[:5] = b"hello"
+        >>> with open(path, "rb") as file:
+        ...     file.seek(5 * 4096), file.read(6)
+        (20480, b'hello\x00')
+        """
+        how = _MODES.get(mode, mode)
+        if how not in ("r", "r+", "w+"):
+            raise SettingError(f'the mode is {mode!r}; use "r", "r+" or "w+"')
+        if how == "w+" and size is None:
+            raise SettingError('mode "w+" makes a new file: give it a size')
+        if how == "r" and size is not None:
+            raise SettingError('mode "r" takes the file as it is: leave size away, or use "r+"')
+        group = self._in()
+        grow = 0 if size is None else _size("the size", size)
+        made = group.file_pages(os.fspath(path), how != "r", empty=how == "w+", grow=grow)
+        return Region(_process.note(made))
+
     def reclaim(self, size: Size) -> int:
         """Evicts that many bytes now, as far as possible. Returns bytes evicted."""
         return self._in().reclaim(_size("size", size))
@@ -297,14 +345,16 @@ class Pool(_Arrays):
     are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
     "file:/path:8GiB", "temp:8GiB", joined by "+"; "+encrypt" encrypts what goes to a file. `policy` is
     a name ("v5", "classic", "base", "merged",
-    ...), `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
+    ...), or a class of yours as `coldset.lab.Policy` says, which needs `fault_mode="explicit"`; `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
     `fault_mode` is how accesses reach the pool: "sigbus", or "thread", which needs privilege and lets
-    system calls use arrays without a pin. `journal` names a new file (or another journal) that records all
+    system calls use arrays without a pin, or "explicit": no arrays, but regions (`region`, `file_region`) whose pages
+    are fixed one by one. `journal` names a new file (or another journal) that records all
     decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap is full
     (5).
     `overcommit` grants arrays that are larger than budget and swap together: a program that uses more than
     these can hold is ended by SIGBUS. With `shrink_under_pressure` the budget shrinks, to a quarter
-    at most, while threads wait for memory, and grows back.
+    at most, while threads wait for memory, and grows back. With `background=False` no thread of the pool keeps
+    room free or reads ahead: one thread alone then has the same misses each time.
 
     With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
     still alive then go on working.
@@ -325,7 +375,7 @@ class Pool(_Arrays):
         budget: Size,
         *,
         swap: str | None = None,
-        policy: str | None = None,
+        policy: str | type | None = None,
         switches: Mapping[str, object] | Iterable[str] = (),
         fault_mode: str | None = None,
         journal: Path | None = None,
@@ -334,20 +384,24 @@ class Pool(_Arrays):
         full_wait: float | None = None,
         overcommit: bool = False,
         shrink_under_pressure: bool = False,
+        background: bool | None = None,
     ) -> None:
         share = isinstance(budget, str) and budget.rstrip().endswith("%")
         settings = [("budget", str(budget if share else _size("the budget", budget)))]
-        if policy is not None:
+        own = None
+        if policy is not None and not isinstance(policy, str):
+            own = _policy(policy, fault_mode)
+        elif policy is not None:
             settings.append(("policy", policy))
         if isinstance(switches, str):
             switches = [switches]
         elif isinstance(switches, Mapping):
             switches = [f"{k}={str(v).lower()}" for k, v in switches.items()]
         settings.extend(("switch", s) for s in switches)
-        if fault_mode in ("explicit", "auto"):
+        if fault_mode == "auto":
             raise SettingError(
-                f"fault_mode is {fault_mode!r}; arrays need page faults, so explicit access is for "
-                'programs in Rust only. Use "sigbus"; coldset.probe() says what the kernel lacks'
+                "fault_mode is 'auto'; a program has to know whether it has arrays or regions. Use \"sigbus\" or "
+                '"explicit"; coldset.probe() says what the kernel lacks for arrays'
             )
         others = {
             "swap": swap,
@@ -358,11 +412,13 @@ class Pool(_Arrays):
             "full_wait": full_wait,
             "overcommit": "true" if overcommit else None,
             "shrink_under_pressure": "true" if shrink_under_pressure else None,
+            "background": None if background is None else str(bool(background)).lower(),
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
-        _process.prepare_signals()
+        if fault_mode != "explicit":
+            _process.prepare_signals()
         try:
-            self._pool = _coldset.Pool(settings)
+            self._pool = _coldset.Pool(settings, own)
         except HandlerError as e:
             raise HandlerError(
                 f"{e}. In Python that is often faulthandler: call faulthandler.enable() (or start with "

@@ -8,15 +8,18 @@ import os
 import sys
 import warnings
 import weakref
+from typing import TypeVar
 
-from ._coldset import Region
+from ._coldset import Pages, Region
 from ._errors import ForkWarning
 
+_R = TypeVar("_R", Region, Pages)
+
 _pid = os.getpid()
-_alive: weakref.WeakSet[Region] = weakref.WeakSet()
+_alive: weakref.WeakSet[Region | Pages] = weakref.WeakSet()
 
 
-def note(region: Region) -> Region:
+def note(region: _R) -> _R:
     """Remembers that a region is alive."""
     _alive.add(region)
     return region

@@ -10,6 +10,13 @@ const EIO: i32 = 5;
 /// The exception of an error: `OSError` with its number for what the kernel or a device refused, a
 /// subclass of `coldset.Error` for the rest.
 pub fn raise(py: Python<'_>, e: Error) -> PyErr {
+    let e = match e {
+        Error::Policy(failure) => match failure.downcast::<PyErr>() {
+            Ok(raised) => return *raised,
+            Err(other) => Error::Policy(other),
+        },
+        other => other,
+    };
     if let Error::Io { source, .. } = &e {
         let number = source.raw_os_error().unwrap_or(EIO);
         return PyOSError::new_err((number, e.to_string()));
@@ -30,6 +37,7 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
         | Error::Shrink { .. }
         | Error::Promised { .. } => "OutOfMemory",
         Error::ReadOnly => "ReadOnlyError",
+        Error::Policy(_) => "PolicyError",
         Error::Forked => "ForkedError",
         Error::Closed => "ClosedError",
         _ => "Error",

@@ -7,6 +7,7 @@
 mod errors;
 mod held;
 mod lab;
+mod pages;
 mod pool;
 mod region;
 mod stats;
@@ -41,6 +42,7 @@ fn command(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
 #[pymodule]
 fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add("PAGE_SIZE", coldset_pager::PAGE_SIZE)?;
     m.add_function(wrap_pyfunction!(probe, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;
     m.add_function(wrap_pyfunction!(command, m)?)?;
@@ -48,5 +50,7 @@ fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<pool::Group>()?;
     m.add_class::<region::Region>()?;
     m.add_class::<region::Pin>()?;
+    m.add_class::<pages::Pages>()?;
+    m.add_class::<pages::Fix>()?;
     lab::add(m)
 }

@@ -2,12 +2,15 @@
 
 use crate::errors::raise;
 use crate::held::Held;
+use crate::lab::policies::PythonPolicy;
+use crate::pages::Pages;
 use crate::region::Region;
 use crate::stats;
 use coldset_pager::{Limits, MapOptions, PoolConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A pool of the pager.
 #[pyclass(frozen, module = "coldset._coldset")]
@@ -18,10 +21,20 @@ pub struct Pool {
 #[pymethods]
 impl Pool {
     /// Settings are pairs of a name and its text, as `PoolConfig::set` takes them.
+    /// `policy` makes policies in Python: a `coldset.lab._outside.Maker`.
     #[new]
-    fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
+    #[pyo3(signature = (settings, policy=None))]
+    fn new(
+        py: Python<'_>,
+        settings: Vec<(String, String)>,
+        policy: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let policy = policy.map(|p| PythonPolicy::new(&p)).transpose()?;
         let made = py.detach(|| {
             let mut config = PoolConfig::new(0);
+            if let Some(policy) = policy {
+                config = config.decided_by(Arc::new(policy));
+            }
             for (name, value) in &settings {
                 config = config.set(name, value)?;
             }
@@ -84,10 +97,27 @@ impl Pool {
     }
 }
 
+impl Drop for Pool {
+    fn drop(&mut self) {
+        without_the_gil(self.pool.take());
+    }
+}
+
+/// The last handle of a pool waits for its threads.
+fn without_the_gil<T: Send>(last: T) {
+    Python::try_attach(|py| py.detach(|| drop(last)));
+}
+
 /// A group of the pager.
 #[pyclass(frozen, module = "coldset._coldset")]
 pub struct Group {
     group: Held<coldset_pager::Group>,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        without_the_gil(self.group.take());
+    }
 }
 
 impl Group {
@@ -176,6 +206,28 @@ impl Group {
     fn anonymous(&self, py: Python<'_>, bytes: usize) -> PyResult<Region> {
         let made = self.slow(py, |g| g.anonymous(bytes))?;
         Region::new(py, made)
+    }
+
+    /// Zeroed memory that is used page by page.
+    #[pyo3(signature = (bytes, /))]
+    fn anonymous_pages(&self, py: Python<'_>, bytes: usize) -> PyResult<Pages> {
+        let made = self.slow(py, |g| g.anonymous(bytes))?;
+        Pages::new(py, made)
+    }
+
+    /// A whole file that is used page by page. As `file`.
+    #[pyo3(signature = (path, writable, *, empty=false, grow=0))]
+    fn file_pages(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        writable: bool,
+        empty: bool,
+        grow: u64,
+    ) -> PyResult<Pages> {
+        let options = MapOptions::new().write(writable).empty(empty).grow_to(grow);
+        let made = self.slow(py, |g| g.file_with(&path, options))?;
+        Pages::new(py, made)
     }
 
     /// A map of a whole file. `empty`: which is created or emptied; `grow`: made at least as long.

@@ -23,7 +23,7 @@ pub struct Region {
 impl Region {
     pub fn new(py: Python<'_>, region: coldset_pager::Region) -> PyResult<Self> {
         if region.is_explicit() {
-            let text = "arrays need page faults, and this pool is in explicit mode";
+            let text = "arrays need page faults, and this pool is in explicit mode: use region() or file_region()";
             return Err(raise(py, coldset_pager::Error::Mode(text)));
         }
         Ok(Self {
@@ -110,20 +110,25 @@ impl Drop for Region {
             // Of another process, or pinned: the last pin unmaps it.
             return;
         };
-        let mut left = Some(region);
-        // When the interpreter is going away there is no GIL to give up, and nobody to tell.
-        Python::try_attach(|py| {
-            let region = left.take()?;
-            let before = PyErr::take(py);
-            if let Err(e) = py.detach(|| region.close()) {
-                raise(py, e).write_unraisable(py, None);
-            }
-            if let Some(e) = before {
-                e.restore(py);
-            }
-            Some(())
-        });
+        close(region);
     }
+}
+
+/// Closes a region that nobody has any more.
+pub fn close(region: coldset_pager::Region) {
+    let mut left = Some(region);
+    // When the interpreter is going away there is no GIL to give up, and nobody to tell.
+    Python::try_attach(|py| {
+        let region = left.take()?;
+        let before = PyErr::take(py);
+        if let Err(e) = py.detach(|| region.close()) {
+            raise(py, e).write_unraisable(py, None);
+        }
+        if let Some(e) = before {
+            e.restore(py);
+        }
+        Some(())
+    });
 }
 
 /// Pages that stay in memory until it is released.

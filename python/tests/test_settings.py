@@ -24,7 +24,7 @@ import pytest
         ({"switches": ["nothing=1"]}, coldset.SettingError, "nothing"),
         ({"switches": {"nothing": 1}}, coldset.SettingError, "nothing"),
         ({"fault_mode": "magic"}, coldset.SettingError, "magic"),
-        ({"fault_mode": "explicit"}, coldset.SettingError, "arrays need page faults"),
+        ({"fault_mode": "auto"}, coldset.SettingError, "whether it has arrays or regions"),
         ({"read_ahead": 99}, coldset.SettingError, "1 to 32"),
         ({"batch": 1}, coldset.SettingError, "32 to 256"),
         ({"journal": "/nowhere/at/all"}, FileNotFoundError, "journal"),

@@ -13,6 +13,8 @@ Examples:
   coldset lab advise data/sqlite.pageops.zst --memory 70%,50%,4MiB --for v618,v72,v73
   coldset lab advise trace.perf --today 4GiB --memory 3GiB,2GiB --json -
   coldset lab advise data/sqlite.pageops.zst --report advice.html
+  coldset lab advise data/sqlite.pageops.zst --today 1GiB --memory 8MiB,4MiB
+      (far more today than the trace uses: give sizes, for 50% of it would still be room for all)
 
 Shares are of today's memory: all pages of the trace, the most that it has in memory at a time
 (--today peak; anonymous memory that is given back no longer counts), or a size. The first kernel of

@@ -37,7 +37,7 @@ pub fn format_doc(format: Format) -> &'static str {
         Format::Tencent => "Tencent CBS (SNIA): block requests, CSV; not recognised",
         Format::Twitter => "Twitter: commands to caches, CSV",
         Format::Wikipedia => "Wikimedia's CDN, upload of 2019: text",
-        Format::Csv => "CSV with a column named page",
+        Format::Csv => "CSV with a column named page; any other text by what its columns hold: --columns time,page,-",
         Format::Lackey => "Valgrind's lackey, --trace-mem=yes",
         Format::Perf => {
             "perf script, and bpftrace with scripts/pages.bt: the page cache, calls, page faults"

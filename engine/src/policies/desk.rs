@@ -220,6 +220,12 @@ impl Desk {
         }
     }
 
+    /// There is a page that the policy of a type of an lruvec could name.
+    pub fn has_pages(&self, lruvec: LruvecId, t: LruType) -> bool {
+        let instance = self.instances.get(&(lruvec, t.idx() as u8));
+        instance.is_some_and(|i| !i.resident.is_empty() || !i.due.is_empty())
+    }
+
     /// As [`Self::victim`], of what the policy has been told. For a host whose folios may leave meanwhile: the engine
     /// may no longer take this one.
     pub fn next(&mut self, lruvec: LruvecId, t: LruType) -> Option<FolioId> {

@@ -90,6 +90,12 @@ impl Outside {
         std::mem::take(&mut self.events)
     }
 
+    /// The policy has still to be told that this folio came or left.
+    pub(super) fn has_news_of(&self, id: FolioId) -> bool {
+        let mut news = self.events.iter().filter(|e| e.told != Told::Hit);
+        news.any(|e| e.folio == id)
+    }
+
     /// No folio is on the list.
     pub(super) fn is_empty(&self) -> bool {
         self.list[0].is_empty()

@@ -243,7 +243,8 @@ impl Engine {
         all
     }
 
-    /// Whether a folio is on the lists of a type of an lruvec, so that it can be the victim.
+    /// Whether a folio is on the lists of a type of an lruvec, so that it can be the victim, and has been there since
+    /// events were taken: a record may be another page's by now.
     pub fn can_be_victim(&self, lruvec: LruvecId, t: LruType, id: FolioId) -> bool {
         if id.idx() >= self.folios.records() {
             return false;
@@ -252,6 +253,18 @@ impl Engine {
         f.has(Flags::LRU)
             && !f.any(Flags::UNEVICTABLE | Flags::DEAD)
             && (f.lruvec(), f.lru_type()) == (lruvec, t)
+            && !self.has_news_of(lruvec, t, id)
+    }
+
+    /// A policy outside has still to be told that a folio came or left.
+    fn has_news_of(&self, lruvec: LruvecId, t: LruType, id: FolioId) -> bool {
+        let LruvecLists::List(state) = &self.lruvecs[lruvec].lists else {
+            return false;
+        };
+        match &state.lists {
+            Lists::Outside(lists) => lists[t.idx()].has_news_of(id),
+            _ => false,
+        }
     }
 
     /// The host has to be asked for the next victim.

@@ -155,6 +155,9 @@ impl ListLoop {
                     });
                 };
                 eng.name_victim(lruvec, t, id);
+            } else if matches!(cx.answer, Some(Answer::Victim(_))) {
+                // The last one has left while the host was asked.
+                *cx.answer = None;
             }
             let Some(id) = eng.list_victim(lruvec, t, batch.capacity) else {
                 break;

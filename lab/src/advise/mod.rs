@@ -157,6 +157,9 @@ pub struct Advice {
     pub knee_pages: Option<u64>,
     /// Sizes: today's first, then as asked for.
     pub levels: Vec<Level>,
+    /// Memory of the kernel counts against the limits.
+    #[serde(skip)]
+    pub kernel_memory: bool,
     /// Miss ratios of exact policies over the memory.
     #[serde(skip)]
     pub curves: Arc<Vec<CurveLine>>,
@@ -376,6 +379,7 @@ pub fn advise(
         today_pages: sizes[0],
         knee_pages: curves.first().and_then(|lru| knee(&lru.points)),
         levels: sizes.iter().enumerate().map(level).collect(),
+        kernel_memory: plan.replays.kernel_memory,
         curves,
         tables,
     })

@@ -63,6 +63,20 @@ fn figures_are_those_of_a_replay_under_the_same_limit() {
     assert_eq!(advice.levels[1].opt_reads, Some(opt));
 }
 
+/// Memory of the kernel pushes pages out where all would fit, and that is said; not where it does not count.
+#[test]
+fn swapping_with_room_for_all_is_explained() {
+    let trace = sqlite();
+    for kernel_memory in [true, false] {
+        let mut plan = plan(&["v73"], &[]);
+        plan.replays.kernel_memory = kernel_memory;
+        let advice = ask(&trace, &plan);
+        let out = advice.levels[0].cases[0].cost.unwrap().swapped_out;
+        let said = sentences(&advice)[0].contains("page tables");
+        assert_eq!((out > 0.0, said), (kernel_memory, kernel_memory));
+    }
+}
+
 /// Two names of one policy differ by nothing; two policies that are known to differ do.
 #[test]
 fn noise_is_called_noise_and_a_difference_is_not() {
@@ -112,6 +126,7 @@ fn a_circle_is_as_it_must_be() {
         said[1].contains("20 % less memory") && said[1].contains("4,000 more reads"),
         "{said:?}"
     );
+    assert!(said.iter().all(|s| !s.contains("page tables")), "{said:?}");
     let tables = paying(&trace, 1000, 800);
     assert_eq!(tables[1].1, [("file 0".to_owned(), 1000, 5000)]);
 }

@@ -183,14 +183,30 @@ fn sentence(advice: &Advice, level: &Level) -> String {
     text + "."
 }
 
+/// Today's memory is as large as all pages of the trace, and yet some are swapped out.
+fn swaps_with_room_for_all(advice: &Advice) -> bool {
+    let mut costs = advice.levels[0].cases.iter().filter_map(|c| c.cost);
+    advice.kernel_memory
+        && advice.today_pages >= advice.unique_pages
+        && costs.any(|c| c.swapped_out > 0.0)
+}
+
 /// One for each size, and where the knee is.
 #[must_use]
 pub fn sentences(advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = advice.levels.iter().map(|l| sentence(advice, l)).collect();
+    if swaps_with_room_for_all(advice) {
+        all[0].push_str(
+            " That has room for all pages of the trace, but page tables and other memory of the kernel count against \
+             the limit, too, and push some out (--kernel-memory off leaves them out).",
+        );
+    }
     if let Some(knee) = advice.knee_pages {
         let share = 100.0 * knee as f64 / advice.today_pages as f64;
         all.push(format!(
-            "The knee is at {} ({share:.0} % of today's), by exact LRU: above it, memory saves less than below.",
+            "The knee is at {} ({share:.0} % of today's), by exact LRU: below it each page less costs more misses than \
+             above. It is where the curve bends, and no advice to go there: a miss takes far longer than a hit, so what \
+             a size costs is what the times say.",
             size(knee)
         ));
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `resources.rs` | the one lock, the gate, swap, settings, counters, held together |
 //! | `core.rs` | what is behind the lock: the policy and the regions |
+//! | `deciding.rs` | threads in which a policy outside of the engine thinks |
 //! | `gate.rs` | the budget of real pages |
 //! | `account.rs` | tables and compressed contents that count to it |
 //! | `stock.rs` | buffers that must be there when a miss needs them |
@@ -13,6 +14,7 @@
 pub(crate) mod account;
 pub(crate) mod core;
 pub(crate) mod counts;
+pub(crate) mod deciding;
 pub(crate) mod gate;
 pub(crate) mod histogram;
 pub(crate) mod resources;

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::counts::Counts;
+use super::deciding::refuse_inside;
 use super::gate::Gate;
 use super::traffic::{Passage, Traffic};
 use crate::config::PoolConfig;
@@ -116,6 +117,12 @@ impl Resources {
 
     /// Refuses use by a child of fork, and keeps signal handlers away meanwhile.
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+        refuse_inside()?;
+        self.enter_to_end()
+    }
+
+    /// The same for a region that goes away. That may be at any moment, also while a policy thinks.
+    pub(crate) fn enter_to_end(&self) -> Result<Inside<'_>> {
         let _alone = self.shield()?;
         let _passage = self.traffic.enter();
         Ok(Inside { _passage, _alone })

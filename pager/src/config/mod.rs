@@ -7,7 +7,9 @@ pub use parse::parse_size;
 use crate::error::{Error, Result};
 use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
-use coldset_engine::switches::DirtyFlush;
+use coldset_engine::policies::desk::Makes;
+use coldset_engine::policies::ListKind;
+use coldset_engine::switches::{DirtyFlush, PolicyKind};
 use coldset_engine::{presets, Switches};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -181,6 +183,8 @@ pub struct PoolConfig {
     pub(crate) pressure: Option<PressureConfig>,
     pub(crate) background: bool,
     pub(crate) copy_then_punch: bool,
+    /// Makes what decides instead of the engine.
+    pub(crate) outside: Option<Arc<dyn Makes>>,
     pub(crate) journal: Option<PathBuf>,
     pub(crate) observe: Option<bool>,
     pub(crate) metrics: Option<String>,
@@ -208,6 +212,7 @@ impl PoolConfig {
             pressure: None,
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             copy_then_punch: false,
+            outside: None,
             journal: None,
             observe: None,
             metrics: None,
@@ -244,7 +249,23 @@ impl PoolConfig {
     pub fn policy(mut self, name: &str) -> Result<Self> {
         self.switches = live(presets::preset(name)?);
         self.policy_name = name.into();
+        self.outside = None;
         Ok(self)
+    }
+
+    /// A policy outside of the engine, which is asked for each victim: slow, for trying one out. It sees a use of a page
+    /// when the page is to go, as the policies of the engine do. The thread that needs room calls it, and nothing
+    /// else is read or written ahead by threads of the pool. Its methods must not wait for others that use the pool,
+    /// and cannot use it themselves. What it fails with is the error of the call that needed room
+    /// ([`Error::Policy`]); the pool goes on without it, and the oldest pages go. It is told of a page by a number, from
+    /// 0 in the order in which pages first came in; numbers are not used again, and take memory as long as the pool
+    /// lives. In explicit mode only, without a journal.
+    pub fn decided_by(mut self, policy: Arc<dyn Makes>) -> Self {
+        self.switches = live(presets::preset("fifo").expect("a preset"));
+        self.switches.policy = PolicyKind::List(ListKind::Outside(policy.kind()));
+        self.policy_name = policy.name().into();
+        self.outside = Some(policy);
+        self
     }
 
     /// Single switches, as `name=value`, on top of the policy.
@@ -356,6 +377,12 @@ impl PoolConfig {
         self
     }
 
+    pub(crate) fn no_journal() -> Error {
+        Error::Mode(
+            "a pool under a policy outside of the engine keeps no journal: leave journal and COLDSET_JOURNAL away",
+        )
+    }
+
     pub(crate) fn too_small(budget: u64) -> Error {
         Error::Setting {
             what: "the budget",
@@ -439,6 +466,20 @@ impl PoolConfig {
                 format!("{:?}", self.switches.batched_dirty_flush),
                 "a pager flushes translations when it punches, many pages at a time; set it to off",
             );
+        }
+        if self.outside.is_some() {
+            if self.fault != FaultMode::Explicit {
+                return Err(Error::Mode(
+                    "a policy outside of the engine decides in explicit mode only; set fault_mode to \"explicit\", and use \
+                     pages through fix",
+                ));
+            }
+            if self.pressure.is_some() {
+                return Err(Error::Mode(
+                    "a policy outside of the engine is asked by the threads that need room only; leave \
+                     shrink_under_pressure away",
+                ));
+            }
         }
         let f = &self.flush;
         if f.background_percent > f.hard_percent || f.hard_percent > 100 {

@@ -334,6 +334,11 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     ("batch", "Pages that are evicted together.", |c, v| {
         Ok(c.batch(count(v)?))
     }),
+    (
+        "background",
+        "`false`: no thread of the pool keeps room free or reads ahead, so that one thread alone has the same misses each time.",
+        |c, v| Ok(c.background(truth(v)?)),
+    ),
 ];
 
 fn truth(text: &str) -> Result<bool> {
@@ -371,7 +376,8 @@ fn time(text: &str) -> Result<std::time::Duration> {
 
 impl PoolConfig {
     /// One setting by name: `budget`, `policy` (which resets the switches), `switch` (`name=value`),
-    /// `swap`, `fault_mode`, `journal`, `overcommit`, `shrink_under_pressure`, `read_ahead`, `full_wait` and `batch`.
+    /// `swap`, `fault_mode`, `journal`, `overcommit`, `shrink_under_pressure`, `read_ahead`, `full_wait`, `batch` and
+    /// `background`.
     ///
     /// # Errors
     /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
@@ -384,7 +390,7 @@ impl PoolConfig {
                 name,
                 "a setting of a pool",
                 "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait, overcommit, \
-                 shrink_under_pressure or batch",
+                 shrink_under_pressure, batch or background",
             )),
         }
     }

@@ -5,10 +5,12 @@
 //! (`evictor.rs`).
 
 use super::evictor::Evictor;
+use super::outside::Outside;
 use super::references::Windows;
 use super::sweep::Sweeper;
 use super::victim::Victim;
 use crate::budget::core::Core;
+use crate::budget::deciding::refuse_inside;
 use crate::budget::resources::Resources;
 use crate::error::Result;
 use crate::page::PageState;
@@ -17,9 +19,9 @@ use crate::policy::Task;
 use crate::region::area::Area;
 use crate::sys::bell::Bell;
 use coldset_engine::reclaim::{Answer, Work, Written};
-use coldset_engine::{FolioId, MemcgId};
+use coldset_engine::{FolioId, LruType, LruvecId, MemcgId};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// Frees pages when the engine's limits, or a user, ask for it.
@@ -30,15 +32,33 @@ pub(crate) struct Reclaimer {
     sweeper: Sweeper,
     /// Wakes the flusher.
     flush: Arc<Bell>,
+    /// Who names the victims, if that is not the engine.
+    outside: Option<Outside>,
 }
 
 impl Reclaimer {
     pub(crate) fn new(res: Arc<Resources>, evictor: Arc<Evictor>, flush: Arc<Bell>) -> Self {
         Self {
             sweeper: Sweeper::new(res.clone()),
+            outside: {
+                let c = &res.config;
+                let makes = c.outside.clone();
+                makes.map(|m| Outside::new(m, c.budget))
+            },
             res,
             evictor,
             flush,
+        }
+    }
+
+    /// Pages are about to come in: a policy outside of the engine is told of others, if that is due.
+    ///
+    /// # Errors
+    /// The policy has failed; a method of it asks for pages.
+    pub(crate) fn expect(&self, pages: u64) -> Result<()> {
+        match &self.outside {
+            Some(outside) => refuse_inside().and_then(|()| outside.expect(&self.res, pages)),
+            None => Ok(()),
         }
     }
 
@@ -47,8 +67,9 @@ impl Reclaimer {
     /// them as freed, and a caller that took them for progress would try for ever.
     ///
     /// # Errors
-    /// As [`Evictor::evict`].
+    /// As [`Evictor::evict`]; a policy outside of the engine has failed: the oldest pages have gone then.
     pub(crate) fn reclaim(&self, memcg: MemcgId, nr: u64, asked: bool) -> Result<u64> {
+        refuse_inside()?;
         self.sweeper.sweep_if_due();
         self.res.counts.reclaims.fetch_add(1, Relaxed);
         let mut run = ReclaimRun {
@@ -131,7 +152,12 @@ impl<'a> ReclaimRun<'a> {
                 Work::FreeSwap { slot, .. } => core.policy.free_slot(res.swap.as_ref(), slot),
                 Work::Write { folio } => task.answer(Answer::Written(self.write(&core, folio))),
                 Work::Detach | Work::Free => self.collect(&mut core, &task),
-                Work::Victim { .. } => task.answer(Answer::Victim(None)),
+                Work::Victim { lruvec, lru_type } => {
+                    drop(core);
+                    let victim;
+                    (victim, core) = self.victim(lruvec, lru_type);
+                    task.answer(Answer::Victim(victim));
+                }
                 Work::Split { .. } => unreachable!("the pager's folios are single pages"),
                 Work::WakeFlushers => self.flush = true,
                 Work::Throttle { ticks, .. } => {
@@ -171,6 +197,23 @@ impl<'a> ReclaimRun<'a> {
         drop(core);
         self.evict_all();
         task.outcome().reclaimed
+    }
+
+    /// Asks the policy outside of the engine. No page is taken while it thinks.
+    fn victim(&mut self, lruvec: LruvecId, t: LruType) -> (Option<FolioId>, MutexGuard<'a, Core>) {
+        self.evict_all();
+        let res: &'a Resources = &self.by.res;
+        let Some(outside) = &self.by.outside else {
+            return (None, res.core());
+        };
+        let (victim, core) = outside.victim(res, lruvec, t);
+        let victim = victim.unwrap_or_else(|failure| {
+            if self.result.is_ok() {
+                self.result = Err(failure);
+            }
+            None
+        });
+        (victim, core)
     }
 
     /// Takes the page. Not if it is pinned, under writeback, or on its way in.

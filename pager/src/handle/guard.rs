@@ -5,9 +5,11 @@
 //! the same thread holds another guard on it: it would wait for itself.
 
 use super::region::Region;
+use crate::budget::deciding::refuse_inside;
 use crate::error::{Error, Result};
 use crate::sys::PAGE;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// A page fixed for reading.
 #[derive(Debug)]
@@ -21,6 +23,33 @@ pub struct Fixed<'a> {
 pub struct FixedMut<'a> {
     region: &'a Region,
     page: usize,
+}
+
+/// A page that is fixed by a guard which shares the region, for callers that cannot name a lifetime.
+#[derive(Debug)]
+pub struct SharedFix {
+    region: Arc<Region>,
+    page: usize,
+    write: bool,
+}
+
+impl SharedFix {
+    /// The first byte of the page. Until the guard is dropped the page stays; nobody else writes to it, and if it
+    /// has been fixed for writing nobody else uses it.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.region.page_ptr(self.page)
+    }
+
+    /// The page may be written to.
+    pub fn is_for_writing(&self) -> bool {
+        self.write
+    }
+}
+
+impl Drop for SharedFix {
+    fn drop(&mut self) {
+        self.region.let_page_go(self.page, self.write);
+    }
 }
 
 impl Region {
@@ -67,7 +96,33 @@ impl Region {
         Ok(FixedMut { region: self, page })
     }
 
+    /// As [`Self::fix`] or, with `write`, [`Self::fix_mut`]; the region lives at least as long as the guard.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn fix_shared(self: &Arc<Self>, page: usize, write: bool) -> Result<SharedFix> {
+        // The shared guard lets the page go instead.
+        match write {
+            true => std::mem::forget(self.fix_mut(page)?),
+            false => std::mem::forget(self.fix(page)?),
+        }
+        Ok(SharedFix {
+            region: self.clone(),
+            page,
+            write,
+        })
+    }
+
+    fn let_page_go(&self, page: usize, wrote: bool) {
+        self.area.words().unpin(page, wrote);
+        if wrote {
+            self.area.note_dirty(page);
+        }
+    }
+
     fn wait_or_bring_in(&self, page: usize, write: bool) -> Result<()> {
+        // Whoever has it may need the policy that this thread asks.
+        refuse_inside()?;
         if self.area.words().wait_turn(page, write) {
             return Ok(());
         }
@@ -94,7 +149,7 @@ impl Deref for Fixed<'_> {
 
 impl Drop for Fixed<'_> {
     fn drop(&mut self) {
-        self.region.area.words().unpin(self.page, false);
+        self.region.let_page_go(self.page, false);
     }
 }
 
@@ -117,7 +172,6 @@ impl DerefMut for FixedMut<'_> {
 
 impl Drop for FixedMut<'_> {
     fn drop(&mut self) {
-        self.region.area.words().unpin(self.page, true);
-        self.region.area.note_dirty(self.page);
+        self.region.let_page_go(self.page, true);
     }
 }

@@ -153,7 +153,7 @@ impl Misses {
         let end = (first + most.max(1)).min(area.pages());
         let mut n = 1 + claim_evicted(area, first + 1, end);
         let mut done = self.fill_owned(area, first, n, write);
-        while n > 1 && !matches!(done, Ok(filled) if filled > 0) {
+        while n > 1 && !matches!(done, Ok(1..) | Err(Error::Policy(_))) {
             // No room for all of them, or it is a neighbour that cannot be read.
             let less = n / 2;
             (first + less..first + n).for_each(|p| area.words().emptied(p));

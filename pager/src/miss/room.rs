@@ -67,7 +67,10 @@ impl Room {
             }
         }
         if task.over_high > 0 {
-            self.over_high(memcg, &mut task);
+            if let Err(failure) = self.over_high(memcg, &mut task) {
+                self.uncharge(memcg, pages);
+                return Err(failure);
+            }
         }
         Ok(true)
     }
@@ -133,7 +136,10 @@ impl Room {
     }
 
     /// Above memory.high: reclaims, then sleeps the penalty.
-    fn over_high(&self, memcg: MemcgId, task: &mut TaskMemcg) {
+    ///
+    /// # Errors
+    /// A policy outside of the engine has failed.
+    fn over_high(&self, memcg: MemcgId, task: &mut TaskMemcg) -> Result<()> {
         let (mut high, hz) = {
             let mut core = self.res.core();
             let over_high = std::mem::take(&mut task.over_high);
@@ -144,13 +150,16 @@ impl Room {
             let step = self.res.core().policy.high_step(&mut high);
             match step {
                 HighStep::Reclaim { over, nr } => {
-                    let freed = self.reclaimer.reclaim(over, nr, false).unwrap_or(0);
-                    high.feed(Fed::Reclaimed(freed));
+                    let freed = self.reclaimer.reclaim(over, nr, false);
+                    if let Err(failure @ Error::Policy(_)) = freed {
+                        return Err(failure);
+                    }
+                    high.feed(Fed::Reclaimed(freed.unwrap_or(0)));
                 }
                 HighStep::Sleep { jiffies } => {
                     std::thread::sleep(Duration::from_millis(jiffies * 1000 / hz));
                 }
-                HighStep::Done => return,
+                HighStep::Done => return Ok(()),
             }
         }
     }
@@ -164,6 +173,7 @@ impl Room {
 
     /// Charges pages and makes sure that there is room for them.
     pub(crate) fn make_room(&self, memcg: MemcgId, pages: u64, must: bool) -> Result<bool> {
+        self.reclaimer.expect(pages)?;
         for _ in 0..ROOM_RETRIES {
             if !self.charge(memcg, pages, must)? {
                 return Ok(false);

@@ -5,10 +5,11 @@ use crate::record::arguments::digest;
 use crate::record::ops::Op;
 use coldset_engine::mglru::look_around::LookAround;
 use coldset_engine::mglru::walk::{Walk, YoungEntry};
+use coldset_engine::policies::outside::Event;
 use coldset_engine::reclaim::{
     Answer, Decision, Freed, Outcome, ReclaimKind, ReclaimTask, ScanControl, Work,
 };
-use coldset_engine::{FolioId, MemcgId, NodeId};
+use coldset_engine::{FolioId, LruType, LruvecId, MemcgId, NodeId};
 
 /// A reclaim task, with a name for the journal.
 #[derive(Debug)]
@@ -95,6 +96,11 @@ impl Policy {
             r.write(Op::Did(digest(&work)));
         }
         work
+    }
+
+    /// What a policy outside of the engine has to be told. Such a pool keeps no journal.
+    pub(crate) fn take_events(&mut self) -> Vec<(LruvecId, LruType, Vec<Event>)> {
+        self.engine.take_events()
     }
 
     /// The engine has forgotten these: they are the caller's.

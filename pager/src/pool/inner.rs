@@ -84,8 +84,9 @@ impl Pool {
     /// A setting out of range; a missing feature of the kernel ([`Error::Missing`] names it and the
     /// fallback); the swap file.
     pub fn new(config: PoolConfig) -> Result<Self> {
-        let config = config.fitted_to_cgroup()?;
+        let mut config = config.fitted_to_cgroup()?;
         config.check()?;
+        config.background &= config.outside.is_none();
         let metrics_at = observe::begin(&config)?;
         let inner = Arc::new(PoolInner::new(config, metrics_at)?);
         inner.start()?;
@@ -178,6 +179,7 @@ impl PoolInner {
         };
         let recorder = match config.journal_path() {
             None => None,
+            Some(_) if config.outside.is_some() => return Err(PoolConfig::no_journal()),
             Some(path) => {
                 let new = NewJournal::create(&path)?.start(&policy, None);
                 Some(new.map_err(Error::io("creating the journal"))?)

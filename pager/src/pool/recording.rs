@@ -1,5 +1,7 @@
 //! Beginning and ending a journal while the pool is used.
 
+use crate::budget::deciding::refuse_inside;
+use crate::config::PoolConfig;
 use crate::error::{Error, Result};
 use crate::pool::inner::Pool;
 use crate::record::write::NewJournal;
@@ -32,6 +34,10 @@ impl Pool {
     pub fn record(&self, path: impl AsRef<Path>) -> Result<()> {
         let pool = &*self.inner;
         let path = path.as_ref().to_path_buf();
+        refuse_inside()?;
+        if pool.res.config.outside.is_some() {
+            return Err(PoolConfig::no_journal());
+        }
         let _shield = pool.res.shield()?;
         let _one = pool.recording.lock().expect("recording");
         // Before the file is emptied: it may be the one that is being written.

@@ -22,15 +22,15 @@ def _own(policy: type, method: str) -> bool:
 class Maker:
     """What the native half has to know of a class, and how it makes policies."""
 
-    def __init__(self, policy: type) -> None:
-        self.policy, self.name = policy, policy.__name__
+    def __init__(self, policy: type, at: str = "access") -> None:
+        self.policy, self.name, self.at = policy, policy.__name__, at
         self.uses = _own(policy, "hit")
         self.removes, self.due = _own(policy, "remove"), _own(policy, "due")
         self.moves = bool(getattr(policy, "hits_move", False))
         self.files_first = bool(getattr(policy, "files_first", False))
 
     def make(self, frames: int) -> _Instance:
-        return _Instance(self.policy, frames)
+        return _Instance(self.policy, frames, self.at)
 
 
 def _put_back(policy: Any) -> Callable[[int, bool], None]:
@@ -47,8 +47,8 @@ def _put_back(policy: Any) -> Callable[[int, bool], None]:
 class _Instance:
     """One policy. Its mistakes are told as such."""
 
-    def __init__(self, policy: type, frames: int) -> None:
-        self.name, self.frames = policy.__name__, frames
+    def __init__(self, policy: type, frames: int, at: str) -> None:
+        self.name, self.frames, self.at = policy.__name__, frames, at
         try:
             made = self.policy = policy(frames)
         except Exception as error:
@@ -64,7 +64,7 @@ class _Instance:
         ]
 
     def failed(self, method: str, error: Exception, at: int | None = None) -> NoReturn:
-        where = "" if at is None else f", at access {at:,}"
+        where = "" if at is None else f", at {self.at} {at:,}"
         raise raised(self.name, method, error, self.frames, where) from error
 
     def tell(self, at: int, said: list[int]) -> None:
@@ -93,7 +93,7 @@ class _Instance:
     def refuse(self, victim: object, at: int) -> NoReturn:
         raise PolicyError(
             f"{self.name}.evict returned {victim!r}, which is not a page in memory (memory of "
-            f"{self.frames:,} pages, at access {at:,})"
+            f"{self.frames:,} pages, at {self.at} {at:,})"
         )
 
 
@@ -106,6 +106,12 @@ def variants(given: object) -> list[str | Maker]:
     if not classes or not isinstance(every, list):
         return list(names or [])
     return [Maker(v) if isinstance(v, type) else str(v) for v in every]
+
+
+def in_pool(policy: type) -> Maker:
+    """A class, ready to decide for a pool of the pager."""
+    split([policy])
+    return Maker(policy, "miss")
 
 
 def refuse(given: list[str | Maker], options: Mapping[str, object]) -> None:

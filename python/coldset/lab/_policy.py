@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -15,6 +16,8 @@ from ._progress import Progress
 
 #: What a policy has to answer.
 _METHODS = ("insert", "hit", "evict")
+#: All that is looked for in a class.
+_KNOWN = (*_METHODS, "remove", "put_back", "due", "hits_move", "files_first")
 #: References between two looks at the progress bar.
 _STEP = 1 << 16
 
@@ -72,6 +75,19 @@ class Policy:
         raise NotImplementedError
 
 
+def _misspelt(policy: type) -> None:
+    """Refuses a name of the class that looks like one that would be called, which the class does not have."""
+    given = {name for c in policy.__mro__ if c not in (Policy, object) for name in vars(c)}
+    missing = [name for name in _KNOWN if name not in given]
+    for name in sorted(given):
+        near = difflib.get_close_matches(name.lower(), missing, 1, 0.75)
+        if near and name[0] != "_":
+            raise SettingError(
+                f"the policy {policy.__name__} has {name!r}, which nobody calls; did you mean {near[0]!r}? Otherwise "
+                f"begin its name with an underscore: _{name}"
+            )
+
+
 def split(policies: object) -> tuple[list[str] | None, list[type]]:
     """Names, and classes."""
     if inspect.isclass(policies):
@@ -85,6 +101,7 @@ def split(policies: object) -> tuple[list[str] | None, list[type]]:
         return names, []
     known = set(names)
     for c in classes:
+        _misspelt(c)
         missing = [m for m in _METHODS if not callable(getattr(c, m, None))]
         if missing:
             raise SettingError(

@@ -3,7 +3,7 @@
 mod errors;
 mod job;
 mod lists;
-mod policies;
+pub(crate) mod policies;
 mod result;
 mod start;
 mod sweep;

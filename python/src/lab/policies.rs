@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A class that makes policies, by its `coldset.lab._outside.Maker`.
 #[derive(Debug)]
-pub(super) struct PythonPolicy {
+pub(crate) struct PythonPolicy {
     maker: Py<PyAny>,
     name: String,
     kind: OutsideKind,
@@ -52,7 +52,7 @@ fn in_python<T>(call: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Failu
 }
 
 impl PythonPolicy {
-    fn new(maker: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(maker: &Bound<'_, PyAny>) -> PyResult<Self> {
         let flag = |name: &str| maker.getattr(name)?.extract::<bool>();
         Ok(Self {
             name: maker.getattr("name")?.extract()?,

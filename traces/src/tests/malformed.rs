@@ -49,7 +49,7 @@ fn garbage_lines() {
             Format::Csv,
             b"time,block\n",
             "t, line 1: found `time,block`; expected a page number, or a header with a column `page`; \
-             correct it or name the true format",
+             or say what each column holds, those to pass over as -, for instance `--columns time,page,-`",
         ),
         (
             Format::Csv,
