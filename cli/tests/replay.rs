@@ -422,6 +422,33 @@ fn advice_agrees_with_replays_and_fits_80_columns() {
     );
 }
 
+/// The first line of a replay of files says what is read ahead.
+#[test]
+fn what_is_read_ahead_is_said() {
+    let folder = temporary("ahead");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let made = format!("fidelity --cases k_seqwrite --traces {folder}");
+    assert!(lab(made.as_str()).status.success());
+    let trace = format!("{folder}/k_seqwrite.pageops");
+    let first = |more: &str| {
+        let line = format!("replay {trace} --memory 50% --bounds none --variants fifo {more}");
+        let text = stdout_of(line.as_str(), 0);
+        text.lines().next().expect("a line").to_string()
+    };
+    let given = first("");
+    assert!(
+        given.ends_with(", no read-ahead (the trace contains it)"),
+        "{given}"
+    );
+    let none = first("--read-ahead-kb 0");
+    assert!(none.ends_with(", no read-ahead"), "{none}");
+    let fixed = first("--read-ahead 32KiB");
+    assert!(
+        fixed.ends_with(", 8 pages read ahead of each request"),
+        "{fixed}"
+    );
+}
+
 /// A program that writes a file, under a limit of a quarter of it: with large folios reclaim takes 256 pages
 /// at a time, and on a device whose writes take a second the writer of before the series runs out of memory.
 #[test]

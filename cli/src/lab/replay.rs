@@ -189,8 +189,12 @@ fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
 fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
     let read_ahead = match plan.read_ahead {
         ReadAhead::Windows { kb } => format!(", read-ahead of {kb} KiB"),
-        _ => String::new(),
+        ReadAhead::Fixed(0) if args.read_ahead_kb.is_some() => ", no read-ahead".into(),
+        ReadAhead::Fixed(0) => ", no read-ahead (the trace contains it)".into(),
+        ReadAhead::Fixed(pages) => format!(", {pages} pages read ahead of each request"),
     };
+    let files = trace.objects.iter().any(|o| !o.is_anon);
+    let read_ahead = if files { read_ahead } else { String::new() };
     let large = match args.large_folios {
         OnOff::On => ", large folios",
         OnOff::Off => "",

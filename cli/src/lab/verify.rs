@@ -20,6 +20,7 @@ use coldset_lab::verify::{
 pub fn run(args: &VerifyArgs) -> Result<Verdict, Failure> {
     let seeds = if args.quick { 1 } else { args.seeds };
     let mut plan = VerifyPlan::new(&args.only, seeds)?;
+    plan.quick = args.quick;
     plan.costs = costs(&args.cost)?;
     plan.check()?;
     let outputs = Outputs::open(args.page.wanted(&args.form))?;

@@ -33,6 +33,29 @@ impl Effort {
     }
 }
 
+/// What a run is for `verify --quick`: shorter, and where that does not help a part of the experiment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quick {
+    /// Its effort, in thousandths.
+    pub effort_permille: u64,
+    /// Parameters that are different, and their values.
+    pub params: &'static [(&'static str, &'static str)],
+}
+
+impl Quick {
+    /// As without it: the experiment is short, or a shorter run has other verdicts.
+    pub const WHOLE: Self = Self::share(1000);
+
+    /// A run of so many thousandths of the effort.
+    #[must_use]
+    pub const fn share(effort_permille: u64) -> Self {
+        Self {
+            effort_permille,
+            params: &[],
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,9 @@ impl DirtySettings {
     }
 }
 
+/// The kernel's default read-ahead of a device, KiB.
+pub const READ_AHEAD_KB: u32 = 128;
+
 /// Hardware and settings of its kernel, as an administrator would choose them. Sizes are those of the
 /// scaled machine.
 #[derive(Clone, Debug)]
@@ -57,7 +60,8 @@ pub struct Host {
     pub page_cluster: u32,
     /// vm.watermark_scale_factor: distance of the watermarks, ten-thousandths of a zone.
     pub watermark_scale_factor: u64,
-    /// What reads and faults of files read ahead.
+    /// What reads and faults of files read ahead: as the kernel does by default, unless the experiment
+    /// says otherwise, and why (`experiments/read_ahead.rs`).
     pub read_ahead: ReadAhead,
     /// Folios of an add batch, kept within 1 and 31.
     pub batch: u64,
@@ -94,7 +98,7 @@ impl Default for Host {
             swappiness: 60,
             page_cluster: 3,
             watermark_scale_factor: 10,
-            read_ahead: ReadAhead::default(),
+            read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
             batch: BATCH_MAX as u64,
             cgroup_v2: true,
             large_folios: 0,

@@ -8,9 +8,9 @@ mod host;
 mod input;
 
 pub use costs::{Costs, Deviation};
-pub use effort::Effort;
+pub use effort::{Effort, Quick};
 pub use error::ExperimentError;
-pub use host::{DirtySettings, Host};
+pub use host::{DirtySettings, Host, READ_AHEAD_KB};
 pub(crate) use input::MIB;
 pub use input::{Asked, ParamDoc, RunInput, REGION_MIN};
 
@@ -41,6 +41,8 @@ pub struct Experiment {
     pub extra: &'static [&'static str],
     /// What the effort 1 is of the published run.
     pub effort: Effort,
+    /// What a run is for `verify --quick`.
+    pub quick: Quick,
     /// Denominator of the default scale.
     pub scale: u64,
     /// What `--param` can set.

@@ -13,7 +13,7 @@ use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{self, build, Ending, Hardware, Phone, Spread};
 use crate::draw::Stream;
-use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, Quick, RunInput};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, OpError};
 use coldset_report::{Band, Claim, RunResult};
@@ -29,6 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[],
     effort: Effort::Part("100 rounds", 1),
+    quick: Quick::share(500),
     scale: 64,
     params: PARAMS,
     costs: phone::COSTS,

@@ -6,7 +6,7 @@
 //! a few further allocations, mostly before the batch that they wait in is drained.
 
 use crate::draw::{Stream, Zipf};
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
 use crate::rig::{Counts, Failure, Rig};
 use crate::stats::LatencyHistogram;
 use coldset_engine::{Counter, MemcgId, MmId};
@@ -26,6 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "classic+deadfilter",
     extra: &[],
     effort: Effort::Part("180 s (58 million allocations)", 29),
+    quick: Quick::share(500),
     scale: 16,
     params: PARAMS,
     costs: &[],

@@ -2,7 +2,7 @@
 //! whole machine still treat all memcgs alike after the series?
 
 use super::browser::{self, params, Shape};
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
 use coldset_report::{Band, Claim, RunResult};
 
 /// The experiment.
@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[],
     effort: Effort::Part("hour", EFFORT_DIVISOR),
+    quick: Quick::share(250),
     scale: 64,
     params: PARAMS,
     costs: browser::COSTS,

@@ -2,7 +2,7 @@
 //! in a memcg a fifth of the size of the files. The published result is "no difference".
 
 use crate::draw::{FioZipf, Stream};
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
 use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
@@ -21,6 +21,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[],
     effort: Effort::Part("300 s", EFFORT_DIVISOR),
+    quick: Quick {
+        effort_permille: 62,
+        params: &[("ramp_ms", "5000")],
+    },
     scale: 64,
     params: PARAMS,
     costs: &["buffered_io_page_ns"],

@@ -2,7 +2,7 @@
 //! fits, swap on a disk. Classic lists before; heat levels in the order of global reclaim after.
 
 use super::browser::{self, params, Shape};
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
 use coldset_report::{Band, Claim, RunResult};
 
 /// The experiment.
@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "classic+heat",
     extra: &[],
     effort: Effort::Part("two hours", EFFORT_DIVISOR),
+    quick: Quick::share(500),
     scale: 512,
     params: PARAMS,
     costs: browser::COSTS,

@@ -16,9 +16,12 @@ pub mod mongodb;
 pub mod mysql;
 pub mod phone;
 mod published;
+mod read_ahead;
 pub mod slow_io;
 pub mod throttling_oom;
 pub mod tlb_stress;
+
+pub use read_ahead::{read_ahead_otherwise, READ_AHEAD_OTHERWISE};
 
 use crate::experiment::Experiment;
 

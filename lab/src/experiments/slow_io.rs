@@ -2,7 +2,7 @@
 //! of the data and share of updates.
 
 use super::mongodb;
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
 use coldset_report::{Band, Claim, ReportError, RunResult, SeedView};
 
 /// The experiment.
@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[],
     effort: Effort::Own("8 operations for each block of data"),
+    quick: Quick::share(750),
     scale: 64,
     params: PARAMS,
     costs: mongodb::COSTS,

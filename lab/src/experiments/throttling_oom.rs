@@ -4,7 +4,7 @@
 
 use crate::draw::Stream;
 use crate::experiment::{
-    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput, MIB,
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MIB,
 };
 use crate::rig::Rig;
 use coldset_engine::Counter;
@@ -23,6 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[CLASSIC],
     effort: Effort::Fixed("192 MiB"),
+    quick: Quick::WHOLE,
     scale: 1,
     params: PARAMS,
     costs: &[],

@@ -4,7 +4,7 @@
 
 use crate::draw::Stream;
 use crate::experiment::{
-    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput, MIB,
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MIB,
 };
 use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MmId};
@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "base+tlbbatch",
     extra: &[],
     effort: Effort::Part("60 s", 1),
+    quick: Quick::WHOLE,
     scale: 64,
     params: PARAMS,
     costs: &["stress_sweep_page_ns", "fork_ns"],

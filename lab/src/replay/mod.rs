@@ -12,6 +12,7 @@ pub mod run;
 mod stage;
 mod steps;
 
+pub use crate::experiment::READ_AHEAD_KB;
 pub use clock::Clock;
 pub use inspect::{Command, LruvecDump};
 pub use outside::OutsidePolicy;
@@ -229,9 +230,6 @@ impl ReplayOptions {
 /// Greatest order of a folio with large folios on: 256 pages, as ext4 was seen to make
 /// (`docs/rules/large-folios.md`).
 pub const LARGE_FOLIO_ORDER: u8 = 8;
-
-/// The kernel's default read-ahead of a device, KiB: for traces that say what programs asked for.
-pub const READ_AHEAD_KB: u32 = 128;
 
 /// What is different from the table of costs in a replay.
 pub const DEVIATIONS: &[Deviation] = &[

@@ -234,7 +234,7 @@ pub fn in_band(result: &ExperimentResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Effort, ExperimentError, Host, ParamDoc};
+    use crate::experiment::{Effort, ExperimentError, Host, ParamDoc, Quick};
     use coldset_report::{Band, Claim};
 
     fn count(input: &RunInput) -> Result<RunResult, ExperimentError> {
@@ -284,6 +284,7 @@ mod tests {
             ParamDoc::new("idle", "", ""),
         ],
         effort: Effort::Own("counting"),
+        quick: Quick::WHOLE,
         costs: &[],
         deviations: &[],
         hosts: &|_| Ok(vec![Host::default()]),

@@ -9,7 +9,7 @@ pub use sensitivity::{
 };
 pub use text::render_verify;
 
-use crate::experiment::{Costs, Experiment};
+use crate::experiment::{Costs, Experiment, Quick};
 use crate::experiments::EXPERIMENTS;
 use crate::runner::{check_costs, experiment, run, Plan, Progress, RunnerError, Variant};
 use coldset_report::{Class, ExperimentResult};
@@ -24,6 +24,8 @@ pub struct VerifyPlan {
     pub seeds: u64,
     /// Effort in thousandths.
     pub effort_permille: u64,
+    /// Runs are as short as each experiment has it for a quick look.
+    pub quick: bool,
     /// The table of costs, with what was set.
     pub costs: Costs,
 }
@@ -59,6 +61,7 @@ impl VerifyPlan {
             experiments,
             seeds,
             effort_permille: 1000,
+            quick: false,
             costs: Costs::default(),
         })
     }
@@ -84,13 +87,21 @@ impl VerifyPlan {
     }
 
     fn plan(&self, experiment: &Experiment) -> Result<Plan, RunnerError> {
+        let quick = match self.quick {
+            true => experiment.quick,
+            false => Quick::WHOLE,
+        };
         Ok(Plan {
             variants: Variant::parse_all(&experiment.default_variants(), &[])?,
             seeds: self.seeds,
             scale: experiment.scale,
-            effort_permille: self.effort_permille,
+            effort_permille: (self.effort_permille * quick.effort_permille / 1000).max(1),
             costs: self.costs.clone(),
-            params: Vec::new(),
+            params: quick
+                .params
+                .iter()
+                .map(|&(name, value)| (name.into(), value.into()))
+                .collect(),
             record: Vec::new(),
             sample_points: 0,
         })
@@ -151,6 +162,23 @@ mod tests {
         assert!(error.contains("did you mean 'mongodb'"), "{error}");
         let error = VerifyPlan::new(&["mongodb", "mongodb"], 1).unwrap_err();
         assert!(error.to_string().contains("twice"), "{error}");
+    }
+
+    /// A quick look sets parameters that there are, to values that a run takes.
+    #[test]
+    fn quick_looks_can_be_run() {
+        let mut plan = VerifyPlan::new::<&str>(&[], 1).unwrap();
+        plan.quick = true;
+        plan.check().unwrap();
+        for e in &plan.experiments {
+            let of = plan.plan(e).unwrap();
+            crate::runner::check_params(e, &of.params).unwrap();
+            assert!((1..=1000).contains(&of.effort_permille), "{}", e.name);
+            if matches!(e.effort, crate::experiment::Effort::Fixed(_)) {
+                assert_eq!(of.effort_permille, 1000, "{}", e.name);
+            }
+            (e.hosts)(&of.input(e, &of.variants[0], 1)).unwrap();
+        }
     }
 
     #[test]

@@ -79,7 +79,21 @@ fn summary(out: &mut String, verified: &Verified) {
     out.push('\n');
     for result in &results {
         let (name, share) = (&result.header.experiment, &result.header.effort_share);
-        let _ = writeln!(out, "effort {} of {name}: {share}", result.header.effort);
+        let set: Vec<String> = result
+            .header
+            .parameters
+            .iter()
+            .map(|(n, v)| format!("; {n}={v}"))
+            .collect();
+        let _ = writeln!(
+            out,
+            "effort {} of {name}: {share}{}",
+            result.header.effort,
+            set.concat()
+        );
+    }
+    if results.iter().any(|r| !r.header.parameters.is_empty()) {
+        let _ = writeln!(out, "A quick look: one seed, and less of most experiments; what counts are whole runs over several seeds.");
     }
     for class in [Class::A, Class::B, Class::N, Class::D] {
         let claims = || {

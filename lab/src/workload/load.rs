@@ -6,7 +6,9 @@ use super::fields::{Fields, Item, Setting};
 use super::results;
 use super::tree::{self, Node};
 use super::{run, WorkloadError};
-use crate::experiment::{Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput,
+};
 use crate::runner::{parse_scale, show_scale, Variant};
 use coldset_machine::Params;
 use coldset_report::{Claim, RunResult};
@@ -290,6 +292,7 @@ fn experiment(source: Source, stem: &str) -> Result<&'static Experiment, Workloa
         after: top.read("after", variant)?.unwrap_or("v5"),
         extra: leak_all(extra),
         effort: effort(&top)?,
+        quick: Quick::WHOLE,
         scale: setting.scale,
         params,
         costs: leak_all(description.charged()),

@@ -2,8 +2,8 @@
 
 use super::markdown::{code, prose, Page};
 use crate::lab::list::{device_doc, format_doc};
-use coldset_lab::experiment::Experiment;
-use coldset_lab::experiments::EXPERIMENTS;
+use coldset_lab::experiment::{Experiment, READ_AHEAD_KB};
+use coldset_lab::experiments::{read_ahead_otherwise, EXPERIMENTS};
 use coldset_lab::fidelity::Case;
 use coldset_lab::report::{human, Band, Claim, Class, Published};
 use coldset_lab::runner::show_scale;
@@ -66,6 +66,10 @@ fn experiment(page: &mut Page, e: &Experiment) {
             }),
         );
     }
+    page.paragraph(&match read_ahead_otherwise(e.name) {
+        Some(why) => format!("Read-ahead: {}.", prose(why)),
+        None => format!("Read-ahead: {READ_AHEAD_KB} KiB, the kernel's default."),
+    });
     page.table(
         &["parameter", "default", "what"],
         e.params

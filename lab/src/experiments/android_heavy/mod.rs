@@ -11,7 +11,7 @@ use super::phone::meter::Meter;
 use super::phone::params::{self, cpu_ms, hardware, hosts};
 use super::phone::{build, Ending, Process, Spread};
 use crate::draw::Stream;
-use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, RunInput};
+use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, Quick, RunInput};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, MappingFlags, MappingId, OpError};
 use coldset_report::RunResult;
@@ -29,6 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "android_backport",
     extra: &["v5"],
     effort: Effort::Part("25 s for each app", 1),
+    quick: Quick::WHOLE,
     scale: 64,
     params: PARAMS,
     costs: COSTS,

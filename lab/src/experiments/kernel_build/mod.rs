@@ -5,7 +5,7 @@ mod build;
 mod jobs;
 mod tree;
 
-use crate::experiment::{Effort, Experiment, ParamDoc};
+use crate::experiment::{Effort, Experiment, ParamDoc, Quick};
 use coldset_report::{Band, Claim};
 
 /// The experiment.
@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[],
     effort: Effort::Part("build of 2,800 files", build::EFFORT_DIVISOR),
+    quick: Quick::share(500),
     scale: 16,
     params: PARAMS,
     costs: &["exec_ns", "open_ns"],

@@ -10,7 +10,9 @@ mod windows;
 
 pub(super) use layout::RECORDS_PER_BLOCK;
 
-use crate::experiment::{Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput,
+};
 use coldset_report::RunResult;
 use setting::Setting;
 
@@ -23,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     after: "v5",
     extra: &[CLASSIC],
     effort: Effort::Part("6,000,000 operations", 1),
+    quick: Quick::WHOLE,
     scale: 64,
     params: PARAMS,
     costs: COSTS,

@@ -5,7 +5,7 @@ mod claims;
 mod server;
 mod tables;
 
-use crate::experiment::{Effort, Experiment, ParamDoc};
+use crate::experiment::{Effort, Experiment, ParamDoc, Quick};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,6 +18,10 @@ pub const EXPERIMENT: Experiment = Experiment {
         "classic", "step4", "step5", "step6", "step7", "step8", "step9", "step10", "step14",
     ],
     effort: Effort::Part("600 s", server::EFFORT_DIVISOR),
+    quick: Quick {
+        effort_permille: 31,
+        params: &[("warm_up_s", "4")],
+    },
     scale: 16,
     params: PARAMS,
     costs: &["sql_statement_ns"],
