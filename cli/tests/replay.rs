@@ -432,7 +432,7 @@ fn what_is_read_ahead_is_said() {
     let trace = format!("{folder}/k_seqwrite.pageops");
     let first = |more: &str| {
         let line = format!("replay {trace} --memory 50% --bounds none --variants fifo {more}");
-        let text = stdout_of(line.as_str(), 0);
+        let text = stdout_of(line.trim(), 0);
         text.lines().next().expect("a line").to_string()
     };
     let given = first("");

@@ -269,6 +269,7 @@ mod tests {
         scale: 64,
         params: &[],
         effort: crate::experiment::Effort::Own("counting"),
+        quick: crate::experiment::Quick::WHOLE,
         costs: &[],
         deviations: &[],
         hosts: &|_| Ok(Vec::new()),
