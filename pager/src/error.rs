@@ -130,14 +130,18 @@ pub enum Error {
     },
     /// Nothing could be evicted.
     #[error(
-        "no memory for {pages} pages in group {group}: everything in it is pinned, protected or \
-         cannot be stored (swap is full or failing); raise the budget or give more swap"
+        "no memory for {pages} more page(s) in group {group}: everything in it is pinned, protected or \
+         cannot be stored (swap is full or failing, or is compressed memory alone and the contents do not \
+         compress); raise the budget, or give more swap, with a file behind compressed memory: \
+         lz4:SIZE+temp:SIZE{failed}"
     )]
     NoMemory {
         /// Pages wanted.
         pages: u64,
         /// Group.
         group: u32,
+        /// The last error of a store, if there has been one.
+        failed: String,
     },
     /// A range does not lie in the region.
     #[error("bytes {from}..{to} are outside the region of {len} bytes")]

@@ -257,7 +257,7 @@ class _Arrays:
         if how == "w+" and size is None:
             raise SettingError('mode "w+" makes a new file: give it a size')
         if how == "r" and size is not None:
-            raise SettingError('mode "r" takes the file as it is: leave size away, or use "r+"')
+            raise SettingError('mode "r" takes the file as it is: leave out size, or use "r+"')
         group = self._in()
         grow = 0 if size is None else _size("the size", size)
         made = group.file_pages(os.fspath(path), how != "r", empty=how == "w+", grow=grow)
@@ -398,6 +398,8 @@ class Pool(_Arrays):
         elif isinstance(switches, Mapping):
             switches = [f"{k}={str(v).lower()}" for k, v in switches.items()]
         settings.extend(("switch", s) for s in switches)
+        if fault_mode not in (None, "sigbus", "thread", "explicit", "auto"):
+            raise SettingError(f"fault_mode is {fault_mode!r}; write \"sigbus\", \"thread\" or \"explicit\"")
         if fault_mode == "auto":
             raise SettingError(
                 "fault_mode is 'auto'; a program has to know whether it has arrays or regions. Use \"sigbus\" or "

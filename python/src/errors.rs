@@ -3,9 +3,26 @@
 use coldset_pager::Error;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use std::io::{self, ErrorKind};
 
-/// `EIO`, for errors of a store that are not the kernel's.
-const EIO: i32 = 5;
+/// The number of an error that is not the kernel's own, or has been told more by us.
+fn number_of(source: &io::Error) -> i32 {
+    source.raw_os_error().unwrap_or(match source.kind() {
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::StorageFull => libc::ENOSPC,
+        ErrorKind::QuotaExceeded => libc::EDQUOT,
+        ErrorKind::NotADirectory => libc::ENOTDIR,
+        ErrorKind::ReadOnlyFilesystem => libc::EROFS,
+        _ => libc::EIO,
+    })
+}
+
+/// An `OSError`, which says its number itself.
+fn os_error(number: i32, e: &Error) -> PyErr {
+    let text = e.to_string().replace(&format!(" (os error {number})"), "");
+    PyOSError::new_err((number, text))
+}
 
 /// The exception of an error: `OSError` with its number for what the kernel or a device refused, a
 /// subclass of `coldset.Error` for the rest.
@@ -18,11 +35,10 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
         other => other,
     };
     if let Error::Io { source, .. } = &e {
-        let number = source.raw_os_error().unwrap_or(EIO);
-        return PyOSError::new_err((number, e.to_string()));
+        return os_error(number_of(source), &e);
     }
     if let Error::File { errno, .. } = &e {
-        return PyOSError::new_err((*errno, e.to_string()));
+        return os_error(*errno, &e);
     }
     let class = match &e {
         Error::InUse { .. } => "FileInUseError",

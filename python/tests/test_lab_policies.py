@@ -99,7 +99,8 @@ def test_what_cannot_run_is_refused() -> None:
     fails("Nothing has no method hit", lambda: lab.mrc([1, 2], policies=Nothing))
     fails("two policies are called 'Lru'", lambda: lab.mrc([1, 2], policies=[Lru, Lru]))
     fails("takes all pages", lambda: lab.mrc([1, 2], policies=Lru, sample=0.1))
-    fails("Lru is written in Python; leave device away", lambda: lab.replay([1], variants=Lru, device="hdd"))
+    fails("convert the trace first .*leave out columns", lambda: lab.replay("t.csv", variants=Lru, columns=["page"]))
+    fails("Lru is written in Python; for it leave out device", lambda: lab.replay([1], variants=Lru, device="hdd"))
     fails("Nothing has no method hit", lambda: lab.replay([1, 2], variants=["v5", Nothing]))
     fails("variant 'lru' is listed twice|two policies are called 'lru'", lambda: lab.replay([1], variants=["lru", rename(Lru, "lru")]))
 

@@ -214,7 +214,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     fails("give a name, or the class itself.*policy=Lru$", policy=Lru(3))
     fails("no method insert", policy=int)
     fails("keeps no journal", journal=tmp_path / "journal")
-    fails("leave shrink_under_pressure away", shrink_under_pressure=True)
+    fails("leave out shrink_under_pressure", shrink_under_pressure=True)
     fails("has 'hitt', which nobody calls; did you mean 'hit'", policy=type("P", (lab.Policy,), {"hitt": print}))
     with pytest.raises(coldset.Error, match="keeps no journal"):
         explicit(Lru).record(tmp_path / "journal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ import pytest
         ({"swap": "file:/nowhere/at/all:8MiB"}, FileNotFoundError, "creating the swap file"),
         ({"switches": ["nothing=1"]}, coldset.SettingError, "nothing"),
         ({"switches": {"nothing": 1}}, coldset.SettingError, "nothing"),
-        ({"fault_mode": "magic"}, coldset.SettingError, "magic"),
+        ({"fault_mode": "magic"}, coldset.SettingError, 'magic.*"sigbus", "thread" or "explicit"'),
+        ({"policy": "v55"}, coldset.SettingError, "no policy is named 'v55'"),
         ({"fault_mode": "auto"}, coldset.SettingError, "whether it has arrays or regions"),
         ({"read_ahead": 99}, coldset.SettingError, "1 to 32"),
         ({"batch": 1}, coldset.SettingError, "32 to 256"),
@@ -33,6 +35,15 @@ import pytest
 def test_pools(kwargs: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         coldset.Pool(**{"budget": "4MiB", **kwargs})
+
+
+@pytest.mark.parametrize(("folder", "number"), [("/nowhere/at/all", errno.ENOENT), ("/etc/hostname", errno.ENOTDIR)])
+def test_temporary_swap_names_its_folder(monkeypatch: pytest.MonkeyPatch, folder: str, number: int) -> None:
+    monkeypatch.setenv("TMPDIR", folder)
+    with pytest.raises(OSError, match=f"{folder}: .*; TMPDIR names the folder") as raised:
+        coldset.Pool("4MiB", swap="temp:8MiB")
+    assert raised.value.errno == number
+    assert "os error" not in str(raised.value)
 
 
 def test_arrays(pool: coldset.Pool) -> None:

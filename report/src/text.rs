@@ -343,6 +343,9 @@ fn verdicts(out: &mut String, result: &ExperimentResult) {
         }
     }
     let good = result.claims.iter().filter(|claim| claim.pass).count();
+    if result.claims.is_empty() && result.variants.len() < 2 {
+        return line(out, "No claim was judged: claims compare two variants.");
+    }
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{good} of {} claims in.", result.claims.len());
 }

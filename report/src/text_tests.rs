@@ -98,6 +98,9 @@ fn markdown_has_rules_and_escapes() {
         "{text}"
     );
     assert!(text.ends_with("0 of 0 claims in.\n"), "{text}");
+    let alone = ExperimentResult::collect(header(), &runs[..1], &[]).unwrap();
+    let text = render_text(&alone, Style::Markdown);
+    assert!(text.contains("No claim was judged"), "{text}");
 }
 
 /// The claims decide which variant is "before", whatever the order of the runs.

@@ -42,7 +42,7 @@ impl Numbering {
                     found: format!("page {page} of object {object}"),
                     expected: "a page below 2147483648 (2^31)",
                     remedy: match id {
-                        Id::Foreign => "renumber the pages densely instead of keeping their ids",
+                        Id::Foreign => "renumber the pages densely instead of keeping their ids: coldset lab convert does",
                         Id::Page => "renumber the pages when recording",
                     },
                 });

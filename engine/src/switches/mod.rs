@@ -323,6 +323,14 @@ pub enum SwitchError {
         /// See [`did_you_mean`].
         hint: String,
     },
+    /// No preset, or suffix of one, has this name.
+    #[error("no policy is named '{name}'{hint}")]
+    Preset {
+        /// The name given.
+        name: String,
+        /// See [`did_you_mean`].
+        hint: String,
+    },
     /// The value cannot be read.
     #[error("switch '{name}' does not take '{value}': write one of {accepts}")]
     Value {
@@ -510,11 +518,17 @@ impl Switches {
     /// Applies one `switch=value` assignment.
     ///
     /// # Errors
-    /// As [`Self::set`], or if there is no `=`.
+    /// As [`Self::set`], or if there is no `=` behind the name of a switch.
     pub fn assign(&mut self, text: &str) -> Result<(), SwitchError> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| SwitchError::Form(text.into()))?;
+        let (name, value) =
+            text.split_once('=')
+                .ok_or_else(|| match Self::NAMES.contains(&text.trim()) {
+                    true => SwitchError::Form(text.into()),
+                    false => SwitchError::Unknown {
+                        name: text.trim().into(),
+                        hint: did_you_mean(text.trim(), Self::NAMES.iter().copied()),
+                    },
+                })?;
         self.set(name.trim(), value.trim())
     }
 

@@ -180,11 +180,10 @@ pub fn suffix(name: &str) -> Option<&'static Suffix> {
 /// # Errors
 /// Unknown name; the message names the nearest one.
 pub fn preset(name: &str) -> Result<Switches, SwitchError> {
-    let unknown =
-        |names: &mut dyn Iterator<Item = &'static str>, name: &str| SwitchError::Unknown {
-            name: name.into(),
-            hint: did_you_mean(name, names),
-        };
+    let unknown = |names: &mut dyn Iterator<Item = &'static str>, name: &str| SwitchError::Preset {
+        name: name.into(),
+        hint: did_you_mean(name, names),
+    };
     let mut parts = name.split('+');
     let plain = parts.next().unwrap_or_default();
     let found = PRESETS.iter().find(|p| p.names.contains(&plain));

@@ -205,7 +205,7 @@ pub fn sentences(advice: &Advice) -> Vec<String> {
         let share = 100.0 * knee as f64 / advice.today_pages as f64;
         all.push(format!(
             "The knee is at {} ({share:.0} % of today's), by exact LRU: below it each page less costs more misses than \
-             above. It is where the curve bends, and no advice to go there: a miss takes far longer than a hit, so what \
+             above. It is where the curve bends; this is no recommendation of that size, since a miss takes far longer than a hit, so what \
              a size costs is what the times say.",
             size(knee)
         ));

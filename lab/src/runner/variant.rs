@@ -34,7 +34,13 @@ impl Variant {
         let (preset, rest) = label.split_once('+').unwrap_or((label, ""));
         let mut switches = presets::preset(preset).map_err(|_| {
             let names = PRESETS.iter().flat_map(|p| p.names.iter().copied());
-            RunnerError::name("variant", preset, names, "see: coldset lab list")
+            let list = match preset {
+                "opt" | "min" => {
+                    "replays show OPT beside all others: --bounds; curves have it: coldset lab mrc"
+                }
+                _ => "see: coldset lab list",
+            };
+            RunnerError::name("variant", preset, names, list)
         })?;
         let mut all = set.to_vec();
         for part in rest.split('+').filter(|part| !part.is_empty()) {
@@ -159,7 +165,8 @@ mod tests {
             fails("clasic"),
             "there is no variant 'clasic' (see: coldset lab list); did you mean 'classic'?"
         );
-        assert!(fails("base+smaler_batch").contains("switch=value"));
+        assert!(fails("base+smaler_batch").contains("did you mean 'smaller_batch'"));
+        assert!(fails("opt").contains("replays show OPT"));
         assert!(
             fails("base+heat_max").contains("a whole number"),
             "not an on or off"

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// So many operations that take no time, one after the other, are a workload that never ends.
-const TIMELESS: u64 = 10_000_000;
+const TIMELESS: u64 = 1_000_000;
 
 /// The long tables of a group.
 ///

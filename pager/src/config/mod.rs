@@ -379,7 +379,7 @@ impl PoolConfig {
 
     pub(crate) fn no_journal() -> Error {
         Error::Mode(
-            "a pool under a policy outside of the engine keeps no journal: leave journal and COLDSET_JOURNAL away",
+            "a pool under a policy outside of the engine keeps no journal: leave out journal, and unset COLDSET_JOURNAL",
         )
     }
 

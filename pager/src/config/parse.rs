@@ -98,7 +98,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "lz4",
         form: "lz4:SIZE",
-        doc: "Compressed memory; counts to the budget and takes at most half of it.",
+        doc: "Compressed memory for SIZE of contents (before they are compressed); counts to the budget and takes at most half of it.",
         apply: |swap, text, rest| {
             let compressed = some_size(text, rest.unwrap_or(""), "lz4:SIZE")?;
             if swap.compressed > 0 {
@@ -149,7 +149,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "temp",
         form: "temp:SIZE",
-        doc: "A file without a name in `$TMPDIR` or `/var/tmp`.",
+        doc: "A file without a name in `$TMPDIR` or `/var/tmp`, which gets its space at once. Behind `lz4:SIZE`, the swap holds the larger of the two sizes and not their sum: each page has a place in the file for the time when memory does not take it, and the file is as large as that.",
         apply: |swap, text, rest| {
             Ok(swap.and_temporary(some_size(text, rest.unwrap_or(""), "temp:SIZE")?))
         },

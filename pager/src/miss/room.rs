@@ -119,6 +119,7 @@ impl Room {
                     return Err(Error::NoMemory {
                         pages,
                         group: memcg.0,
+                        failed: self.res.errors.latest(),
                     })
                 }
             }
@@ -192,6 +193,7 @@ impl Room {
         Err(Error::NoMemory {
             pages,
             group: memcg.0,
+            failed: self.res.errors.latest(),
         })
     }
 }

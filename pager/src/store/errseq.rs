@@ -60,6 +60,14 @@ impl ErrSeq {
         });
     }
 
+    /// The last error, as a sentence behind another one; nothing if there has been none.
+    pub(crate) fn latest(&self) -> String {
+        let last = self.last();
+        last.as_ref().map_or_else(String::new, |n| {
+            format!("; the last error of a store was: {}: {}", n.what, n.error)
+        })
+    }
+
     /// # Errors
     /// The last error, if the handle has not been told of it. Then it has.
     pub(crate) fn check(&self, cursor: &Cursor) -> Result<(), Error> {

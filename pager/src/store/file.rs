@@ -160,19 +160,18 @@ impl FileStorage {
             .mode(0o600)
             .custom_flags(libc::O_TMPFILE | libc::O_EXCL)
             .open(&folder);
-        let f = match unnamed {
-            Ok(f) => f,
+        let made = match unnamed {
             // The file system (or the kernel) does not know that flag.
             Err(e) if UNKNOWN_FLAG.contains(&e.raw_os_error().unwrap_or(0)) => {
-                Self::named_for_a_moment(&folder)?
+                Self::named_for_a_moment(&folder)
             }
-            Err(e) => {
-                return Err(io::Error::new(
-                    e.kind(),
-                    format!("{}: {e}", folder.display()),
-                ))
-            }
+            made => made,
         };
+        let said = |e: io::Error| {
+            let text = format!("{}: {e}; TMPDIR names the folder", folder.display());
+            io::Error::new(e.kind(), text)
+        };
+        let f = made.map_err(said)?;
         make_private(&f)?;
         let made = Self::from_file(f, true, FileOptions::default())?;
         made.allocate(&folder, bytes)?;

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from .._errors import PolicyError, SettingError
-from ._policy import Policy, raised, split
+from ._policy import Policy, only_numbers, raised, split
 
 #: What is said of a page, by number: as in `python/src/lab/policies.rs`.
 _INSERT, _HIT, _PUT_BACK, _PUT_BACK_USED, _DUE, _REMOVE = range(6)
@@ -118,4 +118,4 @@ def refuse(given: list[str | Maker], options: Mapping[str, object]) -> None:
     """Classes where the command replays in a process of its own."""
     own = [v.name for v in given if isinstance(v, Maker)]
     if own and options:
-        raise SettingError(f"{own[0]} is written in Python; leave {', '.join(options)} away")
+        raise SettingError(only_numbers(own[0], options))

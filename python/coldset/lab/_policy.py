@@ -207,3 +207,14 @@ def add(
                 of_sizes.append(misses)
             native = native.with_curve(policy.__name__, of_sizes)
     return native
+
+
+#: Options that say how a trace is read.
+READING = {"columns", "access", "events", "blocks_per_page", "one_task", "strict"}
+
+
+def only_numbers(policy: str, options: Iterable[str]) -> str:
+    """Why a policy of the program's own does not go with these options, and what to do."""
+    names = ", ".join(options)
+    remedy = "convert the trace first (coldset lab convert), and" if READING & set(options) else "for it"
+    return f"{policy} is written in Python; {remedy} leave out {names}"

@@ -270,7 +270,7 @@ def mrc(
     check(backend)
     names, own = _policy.split(policies)
     if own and sample is not None:
-        raise SettingError(f"{own[0].__name__} is written in Python and takes all pages; leave sample away")
+        raise SettingError(f"{own[0].__name__} is written in Python and takes all pages; leave out sample")
     call = _call(
         "mrc", trace, policies=policies, points=points, sizes=sizes, sample=sample, count=count,
         kernel_memory=kernel_memory, **options,
@@ -280,7 +280,7 @@ def mrc(
     more = {name: value for name, value in options.items() if value is not None}
     if more:
         if own:
-            raise SettingError(f"{own[0].__name__} is written in Python; leave {', '.join(more)} away")
+            raise SettingError(_policy.only_numbers(own[0].__name__, more))
         given = {
             "policies": names or None, "sizes": _kinds.pages("sizes", sizes) or None,
             "points": None if sizes is not None else points, "sample": sample, "count": count,

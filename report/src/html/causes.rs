@@ -59,7 +59,7 @@ const QUANTITIES: &[Quantity] = &[
     ),
     plain(
         "refaults (pages)",
-        &["workingset_refault_file", "workingset_refault_anon"],
+        &[REFAULT_FILE, "workingset_refault_anon"],
         Less::Good,
         "fewer pages are needed again after their eviction, so the choice of what to evict is better",
         "more pages are evicted that are still needed",
@@ -186,6 +186,11 @@ const QUANTITIES: &[Quantity] = &[
     ),
 ];
 
+const REFAULT_FILE: &str = "workingset_refault_file";
+/// Of refaults that fell where reads did not.
+const FORGOTTEN: &str = "fewer pages that came back were recognised, and reads did not fall by as much: this is no sign of a \
+                         better choice of what to evict";
+
 /// Changes below this are not worth a sentence.
 const LEAST_CHANGE: f64 = 0.03;
 /// With one seed there is no interval, so a change must be larger.
@@ -206,6 +211,18 @@ pub struct Cause {
     pub distance: f64,
     /// Place in the order from effect to mechanism.
     pub order: usize,
+}
+
+impl Cause {
+    /// The same movement, of which nothing follows.
+    fn meaning_nothing(mut self, said: &str) -> Self {
+        self.sentence = self.sentence.replace(said, FORGOTTEN);
+        self.meaning = FORGOTTEN;
+        self.good = None;
+        // It is no mechanism of anything either.
+        self.order = usize::MAX;
+        self
+    }
 }
 
 type Counters = IndexMap<String, CounterSummary>;
@@ -346,6 +363,17 @@ fn parts(counters: &Counters) -> Vec<String> {
     parts
 }
 
+/// File refaults fell by more than twice the pages that are read less: each of them is a page read, so the rest came back
+/// without being recognised. Some kernels forget evictions sooner (`docs/rules/workingset.md`).
+fn is_forgotten(before: &Counters, after: &Counters, part: &str) -> bool {
+    let fell = |name: &str| {
+        let of = |c: &Counters| sums(c, part, &[name]).map(|v| average(&v));
+        Some(of(before)? - of(after)?)
+    };
+    let both = fell(REFAULT_FILE).zip(fell("pgpgin"));
+    both.is_some_and(|(refaults, kib)| refaults > 0.0 && kib / 4.0 < refaults / 2.0)
+}
+
 /// What moved from one set of counters to the other, the farthest first. Only what is clearly outside
 /// the noise.
 pub fn causes(before: &Counters, after: &Counters) -> Vec<Cause> {
@@ -353,7 +381,14 @@ pub fn causes(before: &Counters, after: &Counters) -> Vec<Cause> {
     for part in parts(before) {
         for (order, q) in QUANTITIES.iter().enumerate() {
             let both = values(before, &part, q).zip(values(after, &part, q));
-            found.extend(both.and_then(|(b, a)| one(&b, &a, order, q, &part)));
+            let cause = both.and_then(|(b, a)| one(&b, &a, order, q, &part));
+            let refaults = q.counters.contains(&REFAULT_FILE);
+            found.extend(
+                cause.map(|c| match refaults && is_forgotten(before, after, &part) {
+                    true => c.meaning_nothing(q.falls),
+                    false => c,
+                }),
+            );
         }
     }
     found.sort_by(|x, y| {
@@ -368,7 +403,8 @@ pub fn reasons(causes: &[Cause], good: bool) -> Option<String> {
     let mut fitting: Vec<&Cause> = causes.iter().filter(|c| c.good == Some(good)).collect();
     if good {
         // What is neither good nor bad in itself can be what bought it.
-        fitting.extend(causes.iter().filter(|c| c.good.is_none()));
+        let open = |c: &&Cause| c.good.is_none() && c.meaning != FORGOTTEN;
+        fitting.extend(causes.iter().filter(open));
     }
     fitting.sort_by_key(|c| (c.good.is_none(), c.order));
     let mut meanings: Vec<&str> = Vec::new();

@@ -116,6 +116,34 @@ fn the_summary_says_what_is_better_and_why() {
     assert_eq!(patches, &["Smaller batches."]);
 }
 
+/// A kernel that forgets what it has evicted counts fewer refaults, and reads as much or more.
+#[test]
+fn refaults_that_are_not_recognised_are_no_gain() {
+    let told = |after: [f64; 2]| {
+        let runs = runs(&[
+            ("v618", "workingset_refault_file", &[278_448.0; 2]),
+            ("v618", "pgpgin", &[1_488_284.0; 2]),
+            ("v72", "workingset_refault_file", &[after[0]; 2]),
+            ("v72", "pgpgin", &[after[1]; 2]),
+        ]);
+        let result = ExperimentResult::collect(header(), &runs, &[]).unwrap();
+        let found = causes::causes(&result.variants["v618"], &result.variants["v72"]);
+        let of = found.iter().find(|c| c.sentence.starts_with("refaults"));
+        of.expect("refaults moved").clone()
+    };
+    let forgotten = told([97_891.0, 1_607_604.0]);
+    assert!(
+        forgotten.sentence.contains("no sign of a better choice"),
+        "{}",
+        forgotten.sentence
+    );
+    assert_eq!(forgotten.good, None);
+    assert_eq!(causes::reasons(&[forgotten], true), None);
+    // Reads fall with them.
+    let fewer = told([97_891.0, 1_488_284.0 - 4.0 * 180_000.0]);
+    assert_eq!(fewer.good, Some(true), "{}", fewer.sentence);
+}
+
 #[test]
 fn noise_and_losses_are_called_so() {
     let s = told(

@@ -53,7 +53,7 @@ impl Csv {
         let page = column(b"page").ok_or_else(|| Problem {
             found: format!("found `{}`", crate::problem::excerpt(line)),
             expected: "a page number, or a header with a column `page`",
-            remedy: "or say what each column holds, those to pass over as -, for instance `--columns time,page,-`",
+            remedy: "or say what each column holds, those to pass over as -, for instance `--columns time,op,offset,size,-` (or page, sector, key)",
         })?;
         Ok(Columns {
             page,

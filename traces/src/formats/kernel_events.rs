@@ -92,6 +92,20 @@ fn event_of(name: &[u8]) -> Option<(Event, bool)> {
     })
 }
 
+/// A line that ends within the name of an event that is known here, as the last of a recording that was cut off does.
+fn is_cut(line: &EventLine<'_>) -> bool {
+    let name = line
+        .fields
+        .rsplit(|&byte| byte == b':')
+        .next()
+        .unwrap_or_default();
+    line.event.is_empty()
+        && name.len() > 2
+        && EVENTS
+            .iter()
+            .any(|(known, ..)| known.as_bytes().starts_with(name))
+}
+
 /// A file, or the text of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum File {
@@ -153,7 +167,13 @@ impl KernelEvents {
     pub fn take(&mut self, line: &EventLine<'_>) -> Result<(), Problem> {
         self.out.clear();
         let Some((event, true)) = event_of(line.event) else {
-            return Ok(());
+            return match is_cut(line) {
+                true => Err(Problem::text(
+                    line.fields,
+                    "a whole line; this one is cut in the name of its event",
+                )),
+                false => Ok(()),
+            };
         };
         if self
             .chosen

@@ -51,6 +51,23 @@ fn bad_lines_are_counted_with_their_numbers_and_left_out() {
     }
 }
 
+/// A recording that was cut off ends anywhere, in the name of an event, too.
+#[test]
+fn a_line_cut_in_the_name_of_its_event_is_bad() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    for cut in [
+        "sort 7/7 [000] 1.6: page-fau",
+        "sort 7/7 [000] 1.6: filemap:mm_filemap_fa",
+    ] {
+        let text = format!("{good}{good}{cut}");
+        let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+        assert_eq!(reading.bad, 1, "{cut}");
+    }
+    let other = format!("{good}sort 7/7 [000] 1.6: sched:sched_switch: x\n");
+    let (_, reading) = read_tally(&other, Format::Perf, &TraceOptions::default());
+    assert_eq!(reading.bad, 0);
+}
+
 #[test]
 fn only_the_first_bad_lines_are_kept() {
     for (format, good, bad) in FORMATS {

@@ -49,7 +49,7 @@ fn garbage_lines() {
             Format::Csv,
             b"time,block\n",
             "t, line 1: found `time,block`; expected a page number, or a header with a column `page`; \
-             or say what each column holds, those to pass over as -, for instance `--columns time,page,-`",
+             or say what each column holds, those to pass over as -, for instance `--columns time,op,offset,size,-` (or page, sector, key)",
         ),
         (
             Format::Csv,
@@ -125,7 +125,7 @@ fn pages_beyond_the_limit() {
     assert_eq!(
         message_with(text, Format::Lirs, &keep()),
         "t, line 2: page 99999999999 of object 0; expected a page below 2147483648 (2^31); \
-         renumber the pages densely instead of keeping their ids"
+         renumber the pages densely instead of keeping their ids: coldset lab convert does"
     );
     assert_eq!(
         sound(text, Format::Lirs, &TraceOptions::default()).unique_pages,
