@@ -104,7 +104,7 @@ def test_wrong_uses_have_one_error_each(tmp_path: Path) -> None:
         file.fix(0).__enter__()
     with pytest.raises(coldset.SettingError, match="give it a size"):
         pool.file_region(path, "w+")
-    with pytest.raises(coldset.OutOfMemory, match="no memory for 1 pages"):
+    with pytest.raises(coldset.OutOfMemory, match="no memory for 1 more page"):
         whole = pool.region(4 * MIB)
         blocks = [whole.fix(page) for page in range(whole.pages)]
         for block in blocks:

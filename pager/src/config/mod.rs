@@ -476,8 +476,8 @@ impl PoolConfig {
             }
             if self.pressure.is_some() {
                 return Err(Error::Mode(
-                    "a policy outside of the engine is asked by the threads that need room only; leave \
-                     shrink_under_pressure away",
+                    "a policy outside of the engine is asked by the threads that need room only; leave out \
+                     shrink_under_pressure",
                 ));
             }
         }
