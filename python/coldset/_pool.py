@@ -239,7 +239,7 @@ class _Arrays:
         return Region(_process.note(self._in().anonymous_pages(max(1, _size("the size", size)))))
 
     def file_region(self, path: Path, mode: Mode = "r+", size: Size | None = None) -> Region:
-        """A file that is used page by page, in a pool with `fault_mode="explicit"`. Modes as those of `memmap`; with
+        r"""A file that is used page by page, in a pool with `fault_mode="explicit"`. Modes as those of `memmap`; with
         `size` the file is made at least as long, and mode "w+" needs it. What is stored reaches the file as there.
 
         >>> import coldset, os, tempfile

@@ -127,11 +127,11 @@ def run(
     >>> mine = {
     ...     "files": [{"name": "f", "size": "8MiB"}],
     ...     "tasks": [{"name": "reader", "phases": [{"count": 5000, "steps": [step]}]}],
-    ...     "results": ["ops", "pgmajfault"],
+    ...     "results": ["ops", "pgpgin"],
     ... }
     >>> frame = coldset.lab.run(mine, seeds=1, variants="v5").frame()
-    >>> [int(n) for n in frame["value"]]
-    [5000, 2048]
+    >>> [int(n) for n in frame["value"]]  # pgpgin is in KiB
+    [5000, 8192]
     """
     check(backend)
     name, workload = _experiment(experiment)
