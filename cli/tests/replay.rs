@@ -422,6 +422,44 @@ fn advice_agrees_with_replays_and_fits_80_columns() {
     );
 }
 
+/// A file that is read in order, twice: what is read ahead is not waited for, and `replay` says the same.
+#[test]
+fn advice_reads_ahead() {
+    let trace = temporary("order.csv");
+    let rows: String = (0..6000).map(|i| format!("{}\n", i % 3000)).collect();
+    std::fs::write(&trace, rows).expect("written");
+    let trace = trace.to_str().expect("UTF-8");
+    let advise = |more: &str| {
+        let line = format!("advise {trace} --columns page --for v73 --memory 50% {more}");
+        json_of(line.trim(), 0)["levels"][1]["cases"][0]["cost"].clone()
+    };
+    let alone = advise("--json -");
+    let ahead = advise("--read-ahead-kb 128 --json -");
+    // All of it, twice, but for the last window.
+    assert_eq!(alone["reads"], 6000.0);
+    let reads = ahead["reads"].as_f64().expect("reads");
+    assert!((5_900.0..=6_000.0).contains(&reads), "{ahead}");
+    let time = |cost: &Value| cost["time_ns"].as_f64().expect("time");
+    assert!(time(&ahead) * 20.0 < time(&alone), "{alone} {ahead}");
+    let line = format!(
+        "replay {trace} --columns page --variants v73 --memory 50% --read-ahead-kb 128 --json -"
+    );
+    let replay = json_of(line.as_str(), 0);
+    assert_eq!(time(&ahead), mean(&replay, "v73", "time_ns"));
+    let text = stdout_of(
+        format!("advise {trace} --columns page --read-ahead-kb 128").as_str(),
+        0,
+    );
+    assert!(
+        text.lines()
+            .next()
+            .is_some_and(|l| l.ends_with("read-ahead of 128 KiB")),
+        "{text}"
+    );
+    let said = message_of("advise SAMPLE --read-ahead-kb 128", 2);
+    assert!(said.contains("no reads through descriptors"), "{said}");
+}
+
 /// The first line of a replay of files says what is read ahead.
 #[test]
 fn what_is_read_ahead_is_said() {

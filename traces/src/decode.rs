@@ -15,6 +15,8 @@ use super::step::{Event, Step, StepKind};
 
 /// Longest line of a text trace, in bytes.
 const MAX_LINE: u64 = 4096;
+/// What some programs write before text in UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Most pages of one request (4 GiB of 4 KiB pages): beyond is a garbled number.
 const MAX_REQUEST: u64 = 1 << 20;
 
@@ -199,6 +201,9 @@ impl<D: Decode> Decoder<D> {
             Framing::Lines => {
                 self.unit.clear();
                 let read = self.source.read_line(&mut self.unit, MAX_LINE + 1)?;
+                if self.taken == 0 && self.unit.starts_with(BYTE_ORDER_MARK) {
+                    self.unit.drain(..BYTE_ORDER_MARK.len());
+                }
                 self.taken += 1;
                 self.position = Position::Line(self.taken);
                 if read > MAX_LINE {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::decode::Decode;
+use super::decode::{Decode, BYTE_ORDER_MARK};
 use super::error::TraceError;
 use super::fields::{blank_separated, comma_separated, parse};
 use super::op::Op;
@@ -126,8 +126,9 @@ impl Format {
     /// Recognises a format by the file name, else by the first (unpacked) bytes.
     pub fn guess(name: &str, head: &[u8]) -> Option<Format> {
         by_name(name).or_else(|| {
-            if is_text(head) {
-                by_text(head)
+            let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+            if is_text(text) {
+                by_text(text)
             } else {
                 by_records(head)
             }

@@ -64,6 +64,10 @@ pub struct AdviseArgs {
     /// Device of the files: a kind (see: coldset lab list) [default: nvme]
     #[arg(long, value_name = "KIND|delay:TIME", allow_hyphen_values = true)]
     pub device: Option<String>,
+    /// Largest window of the page cache's read-ahead, as of a block device (Linux: 128), for traces of what a program asked
+    /// for; others contain it [default: 128 for traces with advice, as exported ones have; 0 for others]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub read_ahead_kb: Option<u32>,
     /// Index nodes and page tables count against the limit
     #[arg(long, value_enum, default_value = "on")]
     pub kernel_memory: OnOff,

@@ -1,5 +1,6 @@
 //! `coldset lab advise`.
 
+use super::replay::check_read_ahead;
 use super::style;
 use super::trace::{load, ReadAs};
 use crate::args::{AdviseArgs, OnOff};
@@ -8,11 +9,14 @@ use crate::output::{command_line, Outputs};
 use coldset_lab::advise::{
     advice_json, advice_table, advise, render_advice, Advice, AdvicePlan, Today,
 };
+use coldset_lab::experiment::READ_AHEAD_KB;
 use coldset_lab::pages;
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     parse_device, show_pages, with_jobs, Progress, ReplayPlan, RunnerError, Size, SwapSpec, Variant,
 };
+use coldset_lab::traces::{PageIds, Trace};
+use coldset_machine::ReadAhead;
 
 fn plan(args: &AdviseArgs) -> Result<AdvicePlan, RunnerError> {
     let sizes = args.memory.iter().map(|text| Size::parse("memory", text));
@@ -26,14 +30,22 @@ fn plan(args: &AdviseArgs) -> Result<AdvicePlan, RunnerError> {
             swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
             swappiness: args.swappiness,
             device: device.unwrap_or_default(),
+            read_ahead: args
+                .read_ahead_kb
+                .map_or_else(ReadAhead::default, |kb| ReadAhead::Windows { kb }),
             ..ReplayPlan::new(Vec::new(), Size::Percent(100.0))
         },
     })
 }
 
-fn text(args: &AdviseArgs, advice: &Advice) -> String {
+fn text(args: &AdviseArgs, trace: &Trace, advice: &Advice) -> String {
+    let usual = trace.has_advice().then_some(READ_AHEAD_KB);
+    let read_ahead = match args.read_ahead_kb.or(usual) {
+        None => String::new(),
+        Some(kb) => format!(", read-ahead of {kb} KiB"),
+    };
     format!(
-        "{}: {} accesses, {} different\n\n{}",
+        "{}: {} accesses, {} different{read_ahead}\n\n{}",
         args.trace.display(),
         human(advice.accesses as f64),
         show_pages(advice.unique_pages),
@@ -47,7 +59,17 @@ fn text(args: &AdviseArgs, advice: &Advice) -> String {
 /// Unknown names, unusable values, a trace that cannot be read, output that cannot be written.
 pub fn run(args: &AdviseArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
-    let (trace, _) = load(&args.trace, &args.reading, ReadAs::default())?;
+    let page_ids = match args.read_ahead_kb {
+        None | Some(0) => PageIds::default(),
+        // Neighbours are read ahead, so pages keep their numbers.
+        Some(_) => PageIds::Keep,
+    };
+    let read_as = ReadAs {
+        page_ids,
+        ..ReadAs::default()
+    };
+    let (trace, _) = load(&args.trace, &args.reading, read_as)?;
+    check_read_ahead(&args.trace, args.read_ahead_kb, &trace)?;
     plan.sizes(&trace)?;
     let outputs = Outputs::open(args.page.wanted(&args.form))?;
     let mut bar = Progress::silent();
@@ -59,7 +81,7 @@ pub fn run(args: &AdviseArgs) -> Result<Verdict, Failure> {
     bar.finish();
     let advice = done??;
     outputs.write(
-        || text(args, &advice),
+        || text(args, &trace, &advice),
         || advice_json(&advice),
         || advice_table(&advice),
         || {

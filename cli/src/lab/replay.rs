@@ -20,6 +20,7 @@ use coldset_lab::runner::{
 use coldset_lab::traces::{About, OpKind, PageIds, Playable};
 use coldset_machine::{ReadAhead, Thp};
 use serde_json::Value;
+use std::path::Path;
 
 /// Accesses of a trace that are held in memory: 1 GiB.
 const HOLD: usize = 1 << 27;
@@ -133,12 +134,15 @@ fn kb(args: &ReplayArgs) -> u32 {
 }
 
 /// A trace of nothing but faults contains read-ahead already.
-fn check_read_ahead(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
-    if kb(args) > 0 && !trace.occurs(OpKind::Pread) {
+///
+/// # Errors
+/// Read-ahead is asked for, and there is nothing that it could be for.
+pub(super) fn check_read_ahead(path: &Path, kb: Option<u32>, trace: &About) -> Result<(), Failure> {
+    if kb.unwrap_or(0) > 0 && !trace.occurs(OpKind::Pread) {
         return Err(Failure::Usage(format!(
             "--read-ahead-kb: {} has no reads through descriptors, and recorded faults have their read-ahead \
              behind them; leave it out",
-            args.trace.display()
+            path.display()
         )));
     }
     Ok(())
@@ -298,7 +302,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         plan = plan.of_trace(about);
     }
     plan.limits(about)?;
-    check_read_ahead(args, about)?;
+    check_read_ahead(&args.trace, args.read_ahead_kb, about)?;
     check_files(args, about)?;
     let outputs = Outputs::open(args.out.wanted())?;
     if outputs.has_report() {

@@ -146,11 +146,11 @@ impl ReplayPlan {
         }
     }
 
-    /// With the read-ahead that a trace is replayed with unless something else is asked for: if it has advice, it says what
+    /// With the read-ahead that a trace is replayed with unless the plan has one: if it has advice, it says what
     /// programs asked for, and the kernel's comes on top; others contain it.
     #[must_use]
     pub fn of_trace(self, trace: &About) -> Self {
-        match trace.has_advice() {
+        match trace.has_advice() && self.read_ahead == ReadAhead::default() {
             true => Self {
                 read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
                 ..self

@@ -52,6 +52,7 @@ class AdviseOptions(Reading, total=False):
     swap: Text
     swappiness: Number
     device: Text
+    read_ahead_kb: Number
     kernel_memory: OnOff
     report: PathName
     jobs: Number

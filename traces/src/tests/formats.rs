@@ -206,6 +206,15 @@ fn csv_columns_by_header() {
     assert_eq!(trace.ops(), [op(Pwrite, 0, 3, 17), op(Pread, 0, 0, 18)]);
 }
 
+/// As spreadsheets save it.
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let text = b"\xEF\xBB\xBFpage,op\r\n17,w\r\n18,r\r\n";
+    assert_eq!(Format::guess("saved", text), Some(Format::Csv));
+    let trace = sound(text, Format::Csv, &keep());
+    assert_eq!(trace.ops(), [op(Pwrite, 0, 0, 17), op(Pread, 0, 0, 18)]);
+}
+
 /// Lines as the descriptions of the traces show them; what they come to by hand.
 #[test]
 fn published_layouts() {
