@@ -409,7 +409,8 @@ fn a_journal_can_be_asked_for_from_outside() {
     second.push(".2");
     for path in [journal, second.into()] {
         let r = replay(&path).unwrap();
-        assert!(r.victims.len() >= 256 && !r.truncated && !r.from_state);
+        let found = (r.victims.len(), r.truncated, r.from_state);
+        assert!(found.0 >= 256 && !r.truncated && !r.from_state, "{found:?}");
         std::fs::remove_file(path).unwrap();
     }
 }

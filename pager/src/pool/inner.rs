@@ -274,5 +274,11 @@ impl Drop for PoolInner {
         self.bells.iter().for_each(|b| b.stop());
         self.background.stop();
         self.ahead.stop();
+        // Its threads may hold the resources for a moment longer than the program lives, which must not cost the end of the
+        // journal. What went wrong with it has been said.
+        if let Ok(_shield) = self.res.shield() {
+            let core = self.res.core_unless_failed();
+            drop(core.map(|mut core| core.policy.record(None)));
+        }
     }
 }
