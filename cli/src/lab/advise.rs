@@ -1,6 +1,6 @@
 //! `coldset lab advise`.
 
-use super::replay::check_read_ahead;
+use super::replay::{check_read_ahead, windows};
 use super::style;
 use super::trace::{load, ReadAs};
 use crate::args::{AdviseArgs, OnOff};
@@ -40,10 +40,10 @@ fn plan(args: &AdviseArgs) -> Result<AdvicePlan, RunnerError> {
 
 fn text(args: &AdviseArgs, trace: &Trace, advice: &Advice) -> String {
     let usual = trace.has_advice().then_some(READ_AHEAD_KB);
-    let read_ahead = match args.read_ahead_kb.or(usual) {
-        None => String::new(),
-        Some(kb) => format!(", read-ahead of {kb} KiB"),
-    };
+    let read_ahead = args
+        .read_ahead_kb
+        .or(usual)
+        .map_or_else(String::new, windows);
     format!(
         "{}: {} accesses, {} different{read_ahead}\n\n{}",
         args.trace.display(),

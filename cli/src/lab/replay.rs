@@ -50,7 +50,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         }
     };
     let read_ahead = match args.read_ahead_kb {
-        None | Some(0) => read_ahead,
+        None => read_ahead,
         Some(kb) => ReadAhead::Windows { kb },
     };
     Ok(ReplayPlan {
@@ -189,11 +189,18 @@ fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
     )))
 }
 
+/// The read-ahead of the page cache, in a heading.
+pub(super) fn windows(kb: u32) -> String {
+    match kb {
+        0 => ", no read-ahead".into(),
+        kb => format!(", read-ahead of {kb} KiB"),
+    }
+}
+
 /// What the trace holds, and what is not as it is by default.
 fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
     let read_ahead = match plan.read_ahead {
-        ReadAhead::Windows { kb } => format!(", read-ahead of {kb} KiB"),
-        ReadAhead::Fixed(0) if args.read_ahead_kb.is_some() => ", no read-ahead".into(),
+        ReadAhead::Windows { kb } => windows(kb),
         ReadAhead::Fixed(0) => ", no read-ahead (the trace contains it)".into(),
         ReadAhead::Fixed(pages) => format!(", {pages} pages read ahead of each request"),
     };
@@ -298,9 +305,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
         }
     };
     let about = trace.about();
-    if args.read_ahead_kb.is_none() && plan.read_ahead == ReadAhead::default() {
-        plan = plan.of_trace(about);
-    }
+    plan = plan.of_trace(about);
     plan.limits(about)?;
     check_read_ahead(&args.trace, args.read_ahead_kb, about)?;
     check_files(args, about)?;
