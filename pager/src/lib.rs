@@ -79,6 +79,18 @@ pub use pool::inner::Pool;
 pub use pool::stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
 
+/// Installs the handler of SIGBUS that the first pool would install, for programs with another one that ends
+/// before they do: called before the other one comes and after, it is beneath it and on top of it. The other one
+/// then restores ours when it goes, and misses still arrive. What is no miss goes to the other one, or, once that
+/// has gone, to what was there before both.
+///
+/// # Errors
+/// [`Error::Sigbus`].
+pub fn install_handler() -> Result<()> {
+    sys::sigbus::put_on_top()?;
+    Ok(sys::sigbus::install(miss::registry::on_miss)?)
+}
+
 /// The journal: everything the engine was told, so that it can be told again.
 ///
 /// A file of zstd frames with checksums; each holds whole operations, so a journal that ends early

@@ -111,33 +111,20 @@ extern "C" fn foreign(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) 
     }
 }
 
-/// A SIGBUS that is not ours reaches the handler that was installed before the first pool.
-#[test]
-fn a_foreign_sigbus_is_passed_on() {
-    const NAME: &str = "a_foreign_sigbus_is_passed_on";
-    if child::role().is_none() {
-        let out = child::run(NAME, "chain");
-        let text = child::text(&out);
-        if text.contains("skipped") {
-            return;
-        }
-        assert_eq!(out.status.code(), Some(42), "{text}");
-        assert!(text.contains("the handler that was there before"), "{text}");
-        return;
-    }
-    // SAFETY: installs a handler with the matching signature.
+fn install_foreign() -> libc::sigaction {
+    // SAFETY: installs a handler with the matching signature; zeroes are an action.
     unsafe {
-        let mut a: libc::sigaction = std::mem::zeroed();
+        let (mut a, mut old): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
         a.sa_sigaction = foreign as extern "C" fn(_, _, _) as usize;
         a.sa_flags = libc::SA_SIGINFO;
-        libc::sigaction(libc::SIGBUS, &a, std::ptr::null_mut());
+        libc::sigaction(libc::SIGBUS, &a, &mut old);
+        old
     }
-    let Some(pool) = faulting(lz4(MIB)) else {
-        return;
-    };
-    let mut region = pool.anonymous(4 * MIB as usize).unwrap();
-    region.bytes_mut().fill(1);
-    // A map of a file that has become shorter.
+}
+
+/// Reads from a map of a file that has become shorter.
+fn foreign_sigbus() {
+    use std::os::fd::AsRawFd;
     let path = temp("short");
     std::fs::write(&path, [0; PAGE]).unwrap();
     let f = std::fs::OpenOptions::new()
@@ -146,7 +133,6 @@ fn a_foreign_sigbus_is_passed_on() {
         .open(&path)
         .unwrap();
     std::fs::remove_file(&path).unwrap();
-    use std::os::fd::AsRawFd;
     // SAFETY: a new mapping, of which a page is then read that the file no longer has.
     unsafe {
         let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED);
@@ -156,6 +142,69 @@ fn a_foreign_sigbus_is_passed_on() {
         std::hint::black_box(p.cast::<u8>().read_volatile());
     }
     unreachable!("the access cannot succeed");
+}
+
+/// A SIGBUS that is not ours reaches the handler that was installed before the first pool, and one that is
+/// between our two.
+#[test]
+fn a_foreign_sigbus_is_passed_on() {
+    const NAME: &str = "a_foreign_sigbus_is_passed_on";
+    let Some(role) = child::role() else {
+        for role in ["before", "between"] {
+            let out = child::run(NAME, role);
+            let text = child::text(&out);
+            if text.contains("skipped") {
+                return;
+            }
+            assert_eq!(out.status.code(), Some(42), "{role}: {text}");
+            assert!(text.contains("the handler that was there before"), "{text}");
+        }
+        return;
+    };
+    if role == "between" {
+        coldset_pager::install_handler().unwrap();
+    }
+    install_foreign();
+    if role == "between" {
+        coldset_pager::install_handler().unwrap();
+    }
+    let Some(pool) = faulting(lz4(MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+    region.bytes_mut().fill(1);
+    foreign_sigbus();
+}
+
+/// A handler between our two ends before the program does: misses still arrive, and a foreign SIGBUS takes
+/// the default.
+#[test]
+fn misses_outlive_a_handler_that_restores_what_it_found() {
+    const NAME: &str = "misses_outlive_a_handler_that_restores_what_it_found";
+    if child::role().is_none() {
+        let out = child::run(NAME, "between");
+        let text = child::text(&out);
+        if text.contains("skipped") {
+            return;
+        }
+        assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{text}");
+        assert!(text.contains("every page is as it was"), "{text}");
+        return;
+    }
+    coldset_pager::install_handler().unwrap();
+    let found = install_foreign();
+    coldset_pager::install_handler().unwrap();
+    let Some(pool) = faulting(lz4(MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(4 * MIB as usize).unwrap();
+    region.bytes_mut().fill(1);
+    // SAFETY: what the other handler has found, as it gives it back.
+    unsafe { libc::sigaction(libc::SIGBUS, &found, std::ptr::null_mut()) };
+    assert!(region.bytes().iter().all(|&b| b == 1));
+    assert!(pool.stats().misses > 1000, "{:?}", pool.stats());
+    println!("every page is as it was");
+    foreign_sigbus();
 }
 
 /// A miss whose contents cannot be read ends the program as a kernel mapping would, and says why.

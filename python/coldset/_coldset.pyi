@@ -44,6 +44,12 @@ def probe() -> list[str]:
 def command(arguments: list[str], /) -> int:
     """Runs the command `coldset`; the program's name comes first. Returns its exit code."""
 
+def install_handler() -> None:
+    """Installs the pager's handler of SIGBUS, or puts it on top of one that has come since.
+
+    Raises HandlerError where a miss could not arrive.
+    """
+
 def parse_size(text: str, /) -> int:
     """Bytes of a size such as "2GiB", "512M" or "4096"."""
 

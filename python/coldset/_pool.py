@@ -417,9 +417,9 @@ class Pool(_Arrays):
             "background": None if background is None else str(bool(background)).lower(),
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
-        if fault_mode != "explicit":
-            _process.prepare_signals()
         try:
+            if fault_mode != "explicit":
+                _process.prepare_signals()
             self._pool = _coldset.Pool(settings, own)
         except HandlerError as e:
             raise HandlerError(

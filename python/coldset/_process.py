@@ -10,12 +10,13 @@ import warnings
 import weakref
 from typing import TypeVar
 
-from ._coldset import Pages, Region
+from ._coldset import Pages, Region, install_handler
 from ._errors import ForkWarning
 
 _R = TypeVar("_R", Region, Pages)
 
 _pid = os.getpid()
+_prepared = False
 _alive: weakref.WeakSet[Region | Pages] = weakref.WeakSet()
 
 
@@ -47,20 +48,25 @@ def _before_fork() -> None:
 
 
 def prepare_signals() -> None:
-    """Makes room for the pager's handler of SIGBUS before the first pool.
+    """Installs the pager's handler of SIGBUS before the first pool, beneath faulthandler and on top of it.
 
     faulthandler.enable() takes SIGBUS over when it is called for the first time. It therefore is
     called here, if nobody has: a later call then does not take anything over, and an access to an
-    array in a child of fork ends with a traceback.
+    array in a child of fork ends with a traceback. When it is disabled, at the end of the interpreter at the
+    latest, it restores what it has found: threads that still use arrays then must find ours.
     """
+    global _prepared
     stderr = sys.__stderr__
-    if faulthandler.is_enabled() or stderr is None:
+    if _prepared or faulthandler.is_enabled() or stderr is None:
         return
+    install_handler()
+    _prepared = True
     try:
         faulthandler.enable(file=stderr)
     except (AttributeError, OSError, RuntimeError, ValueError):
         # Standard error is not a file: there is nowhere to write to.
-        pass
+        return
+    install_handler()
 
 
 atexit.register(_sync_at_exit)

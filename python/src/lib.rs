@@ -25,6 +25,12 @@ fn probe(py: Python<'_>) -> PyResult<Vec<&'static str>> {
         .collect())
 }
 
+/// Installs the pager's handler of SIGBUS, or puts it on top of one that has come since.
+#[pyfunction]
+fn install_handler(py: Python<'_>) -> PyResult<()> {
+    coldset_pager::install_handler().map_err(|e| errors::raise(py, e))
+}
+
 /// Bytes of a size such as "2GiB".
 #[pyfunction]
 #[pyo3(signature = (text, /))]
@@ -44,6 +50,7 @@ fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("PAGE_SIZE", coldset_pager::PAGE_SIZE)?;
     m.add_function(wrap_pyfunction!(probe, m)?)?;
+    m.add_function(wrap_pyfunction!(install_handler, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;
     m.add_function(wrap_pyfunction!(command, m)?)?;
     m.add_class::<pool::Pool>()?;

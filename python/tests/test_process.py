@@ -186,6 +186,35 @@ def test_a_handler_that_was_taken_away_is_one_clear_error(run: Run) -> None:
     assert "SIGBUS" in out and "faulthandler.enable()" in out
 
 
+def test_arrays_outlive_the_faulthandler_that_came_with_them(run: Run) -> None:
+    """It restores what it has found, and that is the pager's handler: no thread notices, and so at the end."""
+    done = run(
+        """
+        import faulthandler, coldset
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        a = pool.full(4 << 20, 7, "u1")
+        faulthandler.disable()
+        assert a.sum() == 7 * a.size
+        b = coldset.Pool("1MiB", swap="lz4:16MiB").full(4 << 20, 1, "u1")
+        assert b.sum() == b.size and a.sum() == 7 * a.size
+        """
+    )
+    ok(done)
+    foreign = run(
+        """
+        import faulthandler, mmap, os, coldset
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+        faulthandler.disable()
+        file = os.open("short", os.O_RDWR | os.O_CREAT)
+        os.truncate(file, 8192)
+        m = mmap.mmap(file, 8192)
+        os.truncate(file, 0)
+        m[5000]
+        """
+    )
+    assert foreign.returncode == -signal.SIGBUS and foreign.stderr == ""
+
+
 def test_the_end_of_the_program_syncs(run: Run, tmp_path: Path) -> None:
     """Arrays in modules, in cycles and in threads; pools that are gone; files written at the end."""
     done = run(

@@ -31,8 +31,14 @@ pub enum Handling {
 /// The pager's half of the handler.
 pub type Handler = fn(Miss) -> Handling;
 
-/// What was installed before us.
-static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+/// Where the handler can be: at the bottom, as [`install`] leaves it, and on top of somebody who came after.
+const LAYERS: usize = 2;
+const BOTTOM: usize = 0;
+const TOP: usize = 1;
+
+/// What was in place before us, by layer.
+static PREVIOUS: [AtomicPtr<libc::sigaction>; LAYERS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; LAYERS];
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 static CALL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -68,50 +74,80 @@ pub fn install(handler: Handler) -> Result<(), InstallError> {
         return Err(InstallError::Blocked);
     }
     let mut installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
-    let refused =
-        || InstallError::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
-    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
     if installed.is_some() {
-        // SAFETY: a null action only queries; `old` is valid for writes.
-        let current = unsafe {
-            if libc::sigaction(libc::SIGBUS, std::ptr::null(), old.as_mut_ptr()) != 0 {
-                return Err(refused());
-            }
-            old.assume_init()
-        };
-        let ours = on_sigbus as extern "C" fn(_, _, _) as usize;
-        return if current.sa_sigaction == ours {
+        return if is_ours(&current()?) {
             Ok(())
         } else {
             Err(InstallError::Replaced)
         };
     }
     CALL.store(handler as *mut (), Ordering::Release);
-    // SAFETY: `old` is valid for writes; the action is fully initialised (zeroed, then set), and its
-    // function has the three-argument form that SA_SIGINFO asks for. PREVIOUS is published before
-    // any miss can arrive, because no region exists yet; a foreign SIGBUS in between would find null
-    // and take the default.
+    take_over(BOTTOM)?;
+    *installed = Some(handler);
+    Ok(())
+}
+
+/// Puts the installed handler on top of the one that somebody has put on it since. Whoever restores what
+/// was there before, as Python's faulthandler does when it ends, restores our own. Once; later calls do nothing.
+pub fn put_on_top() -> Result<(), InstallError> {
+    let installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
+    let is_free = PREVIOUS[TOP].load(Ordering::Acquire).is_null();
+    if installed.is_none() || !is_free || is_ours(&current()?) {
+        return Ok(());
+    }
+    take_over(TOP)
+}
+
+fn is_ours(action: &libc::sigaction) -> bool {
+    [entry::<BOTTOM>(), entry::<TOP>()].contains(&action.sa_sigaction)
+}
+
+fn entry<const LAYER: usize>() -> libc::sighandler_t {
+    on_sigbus::<LAYER> as extern "C" fn(_, _, _) as usize
+}
+
+fn refused() -> InstallError {
+    InstallError::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+/// What is in place.
+fn current() -> Result<libc::sigaction, InstallError> {
+    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null action only queries; `old` is valid for writes, and zeroes are a value of it.
     unsafe {
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), old.as_mut_ptr()) != 0 {
             return Err(refused());
         }
-        PREVIOUS.store(
-            Box::into_raw(Box::new(old.assume_init())),
-            Ordering::Release,
-        );
+        Ok(old.assume_init())
+    }
+}
+
+/// Remembers what is in place, and takes its place.
+fn take_over(layer: usize) -> Result<(), InstallError> {
+    let before = Box::new(current()?);
+    // Published before any miss can arrive: at the bottom no region exists yet, and on top the bottom's
+    // handler is beneath.
+    PREVIOUS[layer].store(Box::into_raw(before), Ordering::Release);
+    let entry = [entry::<BOTTOM>(), entry::<TOP>()][layer];
+    // SAFETY: the action is fully initialised (zeroed, then set), and its function has the three-argument form
+    // that SA_SIGINFO asks for.
+    unsafe {
         let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
-        new.sa_sigaction = on_sigbus as extern "C" fn(_, _, _) as usize;
+        new.sa_sigaction = entry;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
         new.sa_mask = asynchronous();
         if libc::sigaction(libc::SIGBUS, &new, std::ptr::null_mut()) != 0 {
             return Err(refused());
         }
     }
-    *installed = Some(handler);
     Ok(())
 }
 
-extern "C" fn on_sigbus(sig: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_sigbus<const LAYER: usize>(
+    sig: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: errno is per thread and always there. `info` and `context` are the kernel's.
     unsafe {
         let errno = *libc::__errno_location();
@@ -133,7 +169,7 @@ extern "C" fn on_sigbus(sig: libc::c_int, info: *mut libc::siginfo_t, context: *
         };
         *libc::__errno_location() = errno;
         if !handled {
-            chain(sig, info, context);
+            chain(LAYER, sig, info, context);
         }
     }
 }
@@ -151,12 +187,17 @@ fn is_write(_context: *mut libc::c_void) -> bool {
     false
 }
 
-/// Hands the signal to the handler that was installed before.
+/// Hands the signal to the handler that was there before.
 ///
 /// # Safety
 /// Arguments must be those of a signal handler.
-unsafe fn chain(sig: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let previous = PREVIOUS.load(Ordering::Acquire);
+unsafe fn chain(
+    layer: usize,
+    sig: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    let previous = PREVIOUS[layer].load(Ordering::Acquire);
     // SAFETY: PREVIOUS is null or a leaked, never changed action. Its function has the form its flags
     // tell. Without one the default is restored and the access, which runs again on return, ends the
     // process with the right signal and address.
