@@ -57,9 +57,7 @@ impl Region {
                         return self.let_go(first..end);
                     }
                 }
-                for p in self.area.known(first..end) {
-                    self.drop_page(p, false)?;
-                }
+                self.drop_pages(first..end, false)?;
             }
         }
         Ok(())

@@ -61,8 +61,28 @@ impl Region {
         self.pool.evictor.evict(victims.collect(), &mut 0)
     }
 
+    /// Throws contents away, in memory and in the store: neighbours with one call. `last`: for good.
+    pub(super) fn drop_pages(&self, pages: Range<usize>, last: bool) -> Result<()> {
+        let mut taken = 0..0;
+        for p in self.area.known(pages) {
+            if self.area.words().try_evict(p) {
+                if p != taken.end || p % BLOCK == 0 {
+                    self.drop_taken(taken, last);
+                    taken = p..p;
+                }
+                taken.end = p + 1;
+                continue;
+            }
+            // Whoever has this page may wait for one of ours.
+            self.drop_taken(std::mem::take(&mut taken), last);
+            self.drop_page(p, last)?;
+        }
+        self.drop_taken(taken, last);
+        Ok(())
+    }
+
     /// Throws a page's contents away, in memory and in the store. `last`: for good.
-    pub(super) fn drop_page(&self, p: usize, last: bool) -> Result<()> {
+    fn drop_page(&self, p: usize, last: bool) -> Result<()> {
         let (area, words) = (&self.area, self.area.words());
         loop {
             let w = words.get(p);
@@ -70,7 +90,7 @@ impl Region {
                 PageState::Evicted if area.slot(p).is_none() && !last => return Ok(()),
                 PageState::Evicted => {
                     if words.try_fill(p) {
-                        self.forget_taken(p, false);
+                        self.forget_taken(p..p + 1, false);
                         return Ok(());
                     }
                 }
@@ -81,11 +101,7 @@ impl Region {
                 PageState::Resident if w.pins() > 0 => return Err(PINNED),
                 PageState::Resident => {
                     if words.try_evict(p) {
-                        area.memory().check();
-                        area.memory().remove(p, 1);
-                        if self.forget_taken(p, true) && !last {
-                            area.release_table(p / BLOCK);
-                        }
+                        self.drop_taken(p..p + 1, last);
                         return Ok(());
                     }
                 }
@@ -93,32 +109,45 @@ impl Region {
         }
     }
 
-    /// The engine forgets a page that the caller has taken, and out of memory if it was there. True if it
-    /// was the last of its block there.
-    fn forget_taken(&self, p: usize, was_in_memory: bool) -> bool {
+    /// Takes pages of a block that the caller has taken out of memory, and has them forgotten.
+    fn drop_taken(&self, pages: Range<usize>, last: bool) {
+        if pages.is_empty() {
+            return;
+        }
+        let (area, block) = (&self.area, pages.start / BLOCK);
+        area.memory().check();
+        area.memory().remove(pages.start, pages.len());
+        if self.forget_taken(pages, true) && !last {
+            area.release_table(block);
+        }
+    }
+
+    /// The engine forgets pages of a block that the caller has taken, and out of memory if they were there. True if
+    /// the last of the block that was there has gone.
+    fn forget_taken(&self, pages: Range<usize>, were_in_memory: bool) -> bool {
         let (res, area) = (&self.pool.res, &self.area);
+        let mut last_of_block = false;
         let mut core = res.core();
-        core.policy.forget(area.book(), res.swap.as_ref(), p);
-        let last_of_block = was_in_memory && area.count_out(p);
-        res.gone(&mut core, was_in_memory.into());
+        for p in pages.clone() {
+            core.policy.forget(area.book(), res.swap.as_ref(), p);
+            last_of_block |= were_in_memory && area.count_out(p);
+        }
+        let gone = if were_in_memory { pages.len() } else { 0 };
+        res.gone(&mut core, gone as u64);
         drop(core);
-        area.words().emptied(p);
+        pages.for_each(|p| area.words().emptied(p));
         last_of_block
     }
 
     /// Throws all contents away, for good.
     pub(super) fn drop_all(&self) -> Result<()> {
         let area = &self.area;
-        let mut result = Ok(());
         for b in 0..area.blocks() {
             // Of an evicted page of a file nothing needs to be forgotten but its shadow.
-            if area.in_block(b) == 0 && !area.is_anon() {
-                continue;
-            }
-            for p in area.known(area.block(b)) {
-                result = result.and(self.drop_page(p, true));
+            if area.in_block(b) > 0 || area.is_anon() {
+                self.drop_pages(area.block(b), true)?;
             }
         }
-        result
+        Ok(())
     }
 }

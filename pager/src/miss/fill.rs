@@ -29,6 +29,25 @@ const SHARE: u64 = 8;
 /// Fills at a time for which there is always memory.
 const BOUNCES: usize = 2;
 
+/// Why pages are brought in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    /// A thread waits for the first of them, to read it or to store to it.
+    Miss { write: bool },
+    /// Nobody waits: they are expected to be used.
+    Expected,
+}
+
+impl Cause {
+    fn is_store(self) -> bool {
+        self == Self::Miss { write: true }
+    }
+
+    fn is_miss(self) -> bool {
+        self != Self::Expected
+    }
+}
+
 /// Buffers of one miss.
 #[derive(Debug)]
 struct Bounce {
@@ -92,7 +111,7 @@ impl Misses {
                 PageState::Evicted => {
                     if area.words().try_fill(page) {
                         let most = area.stream().window(page, self.res.config.read_ahead);
-                        let filled = self.fill(area, page, most, write)?;
+                        let filled = self.fill(area, page, most, Cause::Miss { write })?;
                         area.stream().filled(page + filled, most);
                         if most == self.res.config.read_ahead {
                             self.hand_over(area, page + filled);
@@ -123,7 +142,7 @@ impl Misses {
                         continue;
                     }
                     let most = (first + pages - at).min(MAX_READ_AHEAD);
-                    self.fill(area, at, most, false)?;
+                    self.fill(area, at, most, Cause::Expected)?;
                 }
             }
             at += 1;
@@ -133,7 +152,7 @@ impl Misses {
 
     /// Fills pages that the caller owns, if there is room. False: they have been given back.
     pub(super) fn fill_or_leave(&self, area: &Area, first: usize, n: usize) -> bool {
-        match self.fill_owned(area, first, n, false) {
+        match self.fill_owned(area, first, n, Cause::Expected) {
             Ok(filled) if filled > 0 => {
                 self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
@@ -148,17 +167,17 @@ impl Misses {
 
     /// Fills a page that the caller owns, and up to `most` - 1 evicted neighbours after it. Returns
     /// pages filled.
-    fn fill(&self, area: &Area, first: usize, most: usize, write: bool) -> Result<usize> {
+    fn fill(&self, area: &Area, first: usize, most: usize, cause: Cause) -> Result<usize> {
         let start = clock::now();
         let end = (first + most.max(1)).min(area.pages());
         let mut n = 1 + claim_evicted(area, first + 1, end);
-        let mut done = self.fill_owned(area, first, n, write);
+        let mut done = self.fill_owned(area, first, n, cause);
         while n > 1 && !matches!(done, Ok(1..) | Err(Error::Policy(_))) {
             // No room for all of them, or it is a neighbour that cannot be read.
             let less = n / 2;
             (first + less..first + n).for_each(|p| area.words().emptied(p));
             n = less;
-            done = self.fill_owned(area, first, n, write);
+            done = self.fill_owned(area, first, n, cause);
         }
         match done {
             Ok(filled) => {
@@ -178,25 +197,25 @@ impl Misses {
 
     /// Fills pages that the caller owns: all, or none (0) if there is no room for more than one. On
     /// error all of them still are the caller's.
-    fn fill_owned(&self, area: &Area, first: usize, n: usize, write: bool) -> Result<usize> {
+    fn fill_owned(&self, area: &Area, first: usize, n: usize, cause: Cause) -> Result<usize> {
         let memcg = area.book().memcg;
         if !self.room.make_room(memcg, n as u64, n == 1)? {
             return Ok(0);
         }
         let pages = first..first + n;
-        let done = self.put_in(area, pages.clone(), write);
+        let done = self.put_in(area, pages.clone(), cause.is_store());
         if done.is_err() {
             self.res.gate.leave(n as u64);
             self.room.uncharge(memcg, n as u64);
             return done.map(|()| 0);
         }
-        self.tell_engine(area, first, n, write);
+        self.tell_engine(area, first, n, cause);
         if plant::on(Plant::CountLate) {
             pages.clone().for_each(|p| area.count_in(p));
         }
         for p in pages {
             // What was zero has no copy anywhere; only the write-protect mark tells if it still is.
-            let stored = write && p == first;
+            let stored = cause.is_store() && p == first;
             area.words().filled(p, stored && area.is_explicit());
         }
         Ok(n)
@@ -277,7 +296,7 @@ impl Misses {
         }
     }
 
-    fn tell_engine(&self, area: &Area, first: usize, n: usize, write: bool) {
+    fn tell_engine(&self, area: &Area, first: usize, n: usize, cause: Cause) {
         let res = &self.res;
         let (swap, book) = (res.swap.as_ref(), area.book());
         let mut core = res.core();
@@ -285,8 +304,8 @@ impl Misses {
         let keep = swap.is_some_and(|s| core.keeps_copies(s, counts, book.memcg));
         for i in 0..n {
             let how = Arrival {
-                wanted: i == 0,
-                write: write && i == 0,
+                wanted: cause.is_miss() && i == 0,
+                write: cause.is_store() && i == 0,
                 returned: false,
                 keep,
             };
@@ -295,7 +314,7 @@ impl Misses {
         // Records and page tables may have grown.
         res.gone(&mut core, 0);
         drop(core);
-        if write {
+        if cause.is_store() {
             area.note_dirty(first);
         }
     }
