@@ -18,6 +18,7 @@ __all__ = [
     "Region",
     "__version__",
     "command",
+    "install_handler",
     "lab_cells",
     "lab_compute",
     "lab_lists",
