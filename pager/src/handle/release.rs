@@ -109,7 +109,7 @@ impl Region {
         }
     }
 
-    /// Takes pages of a block that the caller has taken out of memory, and has them forgotten.
+    /// Pages of a block, which the caller owns (BUSY), leave memory and are forgotten.
     fn drop_taken(&self, pages: Range<usize>, last: bool) {
         if pages.is_empty() {
             return;
@@ -122,8 +122,8 @@ impl Region {
         }
     }
 
-    /// The engine forgets pages of a block that the caller has taken, and out of memory if they were there. True if
-    /// the last of the block that was there has gone.
+    /// The engine forgets pages of a block, which the caller owns, and those that were in memory are counted out of it. True
+    /// if the block has no more there.
     fn forget_taken(&self, pages: Range<usize>, were_in_memory: bool) -> bool {
         let (res, area) = (&self.pool.res, &self.area);
         let mut last_of_block = false;

@@ -98,12 +98,15 @@ pub fn put_on_top() -> Result<(), InstallError> {
     take_over(TOP)
 }
 
-fn is_ours(action: &libc::sigaction) -> bool {
-    [entry::<BOTTOM>(), entry::<TOP>()].contains(&action.sa_sigaction)
+/// Our handlers, by layer.
+fn entries() -> [libc::sighandler_t; LAYERS] {
+    let bottom = on_sigbus::<BOTTOM> as extern "C" fn(_, _, _);
+    let top = on_sigbus::<TOP> as extern "C" fn(_, _, _);
+    [bottom as usize, top as usize]
 }
 
-fn entry<const LAYER: usize>() -> libc::sighandler_t {
-    on_sigbus::<LAYER> as extern "C" fn(_, _, _) as usize
+fn is_ours(action: &libc::sigaction) -> bool {
+    entries().contains(&action.sa_sigaction)
 }
 
 fn refused() -> InstallError {
@@ -128,12 +131,11 @@ fn take_over(layer: usize) -> Result<(), InstallError> {
     // Published before any miss can arrive: at the bottom no region exists yet, and on top the bottom's
     // handler is beneath.
     PREVIOUS[layer].store(Box::into_raw(before), Ordering::Release);
-    let entry = [entry::<BOTTOM>(), entry::<TOP>()][layer];
     // SAFETY: the action is fully initialised (zeroed, then set), and its function has the three-argument form
     // that SA_SIGINFO asks for.
     unsafe {
         let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
-        new.sa_sigaction = entry;
+        new.sa_sigaction = entries()[layer];
         new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
         new.sa_mask = asynchronous();
         if libc::sigaction(libc::SIGBUS, &new, std::ptr::null_mut()) != 0 {
