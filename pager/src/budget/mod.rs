@@ -9,6 +9,7 @@
 //! | `account.rs` | tables and compressed contents that count to it |
 //! | `stock.rs` | buffers that must be there when a miss needs them |
 //! | `traffic.rs` | operations under way, and moments without any |
+//! | `under_way.rs` | writes of dirty pages under way, for whoever waits for one to end |
 //! | `counts.rs`, `histogram.rs` | counters; latencies as percentiles |
 
 pub(crate) mod account;
@@ -20,3 +21,4 @@ pub(crate) mod histogram;
 pub(crate) mod resources;
 pub(crate) mod stock;
 pub(crate) mod traffic;
+pub(crate) mod under_way;

@@ -5,6 +5,7 @@ use super::counts::Counts;
 use super::deciding::refuse_inside;
 use super::gate::Gate;
 use super::traffic::{Passage, Traffic};
+use super::under_way::UnderWay;
 use crate::config::PoolConfig;
 use crate::error::{Error, Result};
 use crate::policy::{Policy, PolicyConfig};
@@ -39,6 +40,8 @@ pub(crate) struct Resources {
     pub(crate) errors: ErrSeq,
     /// Operations under way.
     pub(crate) traffic: Traffic,
+    /// Writes of dirty pages under way.
+    pub(crate) writes: UnderWay,
     pid: u32,
 }
 
@@ -76,6 +79,7 @@ impl Resources {
             counts,
             errors: ErrSeq::default(),
             traffic: Traffic::default(),
+            writes: UnderWay::default(),
             pid: std::process::id(),
         }
     }

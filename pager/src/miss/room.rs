@@ -48,10 +48,8 @@ impl Room {
     /// Reclaims below a group; if nothing is freed, writes dirty pages, so that the next attempt may free
     /// them. Returns pages freed or written. For limits and budgets that get smaller.
     pub(crate) fn shrink(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
-        match self.reclaimer.reclaim(memcg, nr, false)? {
-            0 => Ok(self.writeback.flush_some(nr)),
-            freed => Ok(freed),
-        }
+        let (freed, written) = self.reclaim_or_write(memcg, nr, nr)?;
+        Ok(freed.max(written))
     }
 
     /// Charges pages to a group; without `must`, only if there is room or one reclaim makes it. True if
@@ -83,7 +81,8 @@ impl Room {
         over: MemcgId,
         high: &mut TaskMemcg,
     ) -> Result<bool> {
-        self.reclaim_or_flush(over, pages.max(self.batch()))?;
+        self.reclaimer
+            .reclaim(over, pages.max(self.batch()), false)?;
         Ok(self.res.core().policy.charge(memcg, pages, high).is_ok())
     }
 
@@ -126,13 +125,26 @@ impl Room {
         }
     }
 
-    /// Reclaims; if nothing but dirty pages is left, writes some of them.
-    fn reclaim_or_flush(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
+    /// Reclaims below a group. If nothing is freed, writes at least `dirty` dirty pages; if there are none either, what
+    /// could be freed may be in other hands, and their next write to end is waited for. Returns pages freed, and
+    /// written.
+    fn reclaim_or_write(&self, memcg: MemcgId, nr: u64, dirty: u64) -> Result<(u64, u64)> {
+        let writes = self.res.writes.ended();
         let freed = self.reclaimer.reclaim(memcg, nr, false)?;
-        if freed == 0 && self.writeback.flush_some(self.batch() * 4) == 0 {
-            // Others may be in the middle of it.
+        if freed > 0 {
+            return Ok((freed, 0));
+        }
+        let written = self.writeback.flush_some(dirty);
+        if written == 0 && !self.res.writes.wait_since(writes) {
+            // Others may be in the middle of an eviction.
             std::thread::sleep(Duration::from_micros(200));
         }
+        Ok((0, written))
+    }
+
+    /// Reclaims for a charge; if nothing but dirty pages is left, writes some of them. Returns pages freed.
+    fn reclaim_or_flush(&self, memcg: MemcgId, nr: u64) -> Result<u64> {
+        let (freed, _) = self.reclaim_or_write(memcg, nr, self.batch() * 4)?;
         Ok(freed)
     }
 

@@ -40,6 +40,7 @@ pub(super) fn write_range(
     let mut result = Ok(());
     let mut at = range.start;
     while at < range.end {
+        let _under_way = res.writes.begin();
         let first = at;
         let mut dirty = [false; RUN];
         while at < range.end && at - first < RUN && writer.claim(at, wait && at == first) {
