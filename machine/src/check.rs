@@ -2,7 +2,7 @@
 
 use crate::mem::folio::{pages_of, MAX_ORDER};
 use crate::mem::mapping::TABLE;
-use crate::mem::{Mapping, Object, Pte, Slot};
+use crate::mem::{Mapping, Object, Slot};
 use crate::world::World;
 use coldset_engine::Flags;
 
@@ -188,9 +188,7 @@ impl World {
             );
             let range = m.table_range(table);
             assert!(
-                range
-                    .into_iter()
-                    .all(|e| m.ptes[e as usize].contains(Pte::PRESENT)),
+                range.into_iter().all(|e| m.ptes.is_present(e)),
                 "huge entry {table} of mapping {i} has holes"
             );
         }
@@ -204,13 +202,12 @@ impl World {
             let mut present = 0;
             self.check_huge(i, m);
             for e in 0..m.ptes.len() {
-                let pte = m.ptes[e];
-                if !pte.contains(Pte::PRESENT) {
+                if !m.ptes.is_present(e) {
                     continue;
                 }
                 present += 1;
                 let o = &self.objects[m.object.idx()];
-                let Some(id) = o.word(m.start + e as u32).folio() else {
+                let Some(id) = o.word(m.start + e).folio() else {
                     panic!("entry {e} of mapping {i} maps no folio");
                 };
                 maps[id.idx()] += 1;

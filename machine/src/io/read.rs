@@ -153,7 +153,7 @@ impl World {
         let mut absent = [None; Self::WARM];
         for (absent, (mapping, entry)) in absent.iter_mut().zip(accesses) {
             let m = &self.mappings[mapping.0 as usize];
-            let pte = m.ptes.get(entry as usize);
+            let pte = m.ptes.get(entry);
             *absent = (!pte.contains(Pte::PRESENT)).then_some((m.object, m.start + entry));
         }
         let slot = |&(object, page): &(ObjectId, u32)| {

@@ -1,9 +1,9 @@
 //! Mappings: the part of an address space that shows an object, with its page-table entries.
 //!
-//! An entry is one byte; which folio it maps is told by the object's slot. A touch of a resident
-//! page is a byte test and a byte store. Leaf tables are aligned blocks of 512 entries, counted from
-//! the start of the mapping.
+//! Leaf tables are aligned blocks of 512 entries, counted from the start of the mapping.
 
+use super::entries::Entries;
+pub use super::entries::Pte;
 use super::per_page::PerPage;
 use crate::io::read_ahead::{Advice, FaultWindow};
 use bitflags::bitflags;
@@ -17,21 +17,6 @@ pub const TABLE: u32 = 512;
 /// A mapping of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MappingId(pub u32);
-
-bitflags! {
-    /// One page-table entry.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct Pte: u8 {
-        /// Maps the folio in the object's slot.
-        const PRESENT = 1;
-        /// Accessed since last cleared.
-        const YOUNG = 2;
-        /// Written since last cleared.
-        const DIRTY = 4;
-        /// Stores need no fault.
-        const WRITABLE = 8;
-    }
-}
 
 bitflags! {
     /// Properties of a mapping.
@@ -62,7 +47,7 @@ pub struct Mapping {
     /// Executable, locked, advice.
     pub flags: MappingFlags,
     /// Page-table entries, one for each page.
-    pub ptes: PerPage<Pte>,
+    pub ptes: Entries,
     /// For each leaf table: bit 0 = accessed mark of its upper entry, bit 1 = the table exists, bit 2 = the
     /// upper entry is a huge one.
     pub tables: PerPage<u8>,
@@ -100,14 +85,7 @@ impl Mapping {
     /// A mapping of `pages` pages from `start` on, nothing present.
     pub fn new(mm: MmId, object: ObjectId, start: u32, pages: u32, flags: MappingFlags) -> Self {
         let tables = PerPage::whole(pages.div_ceil(TABLE) as usize);
-        Self::with(
-            mm,
-            object,
-            start,
-            flags,
-            PerPage::whole(pages as usize),
-            tables,
-        )
+        Self::with(mm, object, start, flags, Entries::whole(pages), tables)
     }
 
     /// The same, taking memory by the entries that are used.
@@ -119,7 +97,7 @@ impl Mapping {
         flags: MappingFlags,
     ) -> Self {
         let tables = PerPage::scattered(pages.div_ceil(TABLE) as usize);
-        let ptes = PerPage::scattered(pages as usize);
+        let ptes = Entries::scattered(pages);
         Self::with(mm, object, start, flags, ptes, tables)
     }
 
@@ -128,7 +106,7 @@ impl Mapping {
         object: ObjectId,
         start: u32,
         flags: MappingFlags,
-        ptes: PerPage<Pte>,
+        ptes: Entries,
         tables: PerPage<u8>,
     ) -> Self {
         Self {
@@ -148,7 +126,7 @@ impl Mapping {
     /// Number of entries.
     #[inline]
     pub fn len(&self) -> u32 {
-        self.ptes.len() as u32
+        self.ptes.len()
     }
 
     /// True if it has no entries.
@@ -174,22 +152,9 @@ impl Mapping {
     /// and dirty bits as hardware does.
     #[inline]
     pub fn touch(&mut self, e: u32, write: bool) -> bool {
-        let Some(pte) = self.ptes.get_mut(e as usize) else {
-            return false;
-        };
-        let need = if write {
-            Pte::PRESENT.union(Pte::WRITABLE)
-        } else {
-            Pte::PRESENT
-        };
-        if !pte.contains(need) {
+        if !self.ptes.touch(e, write) {
             return false;
         }
-        *pte |= if write {
-            Pte::YOUNG.union(Pte::DIRTY)
-        } else {
-            Pte::YOUNG
-        };
         self.tables[(e / TABLE) as usize] |= TABLE_YOUNG;
         true
     }
@@ -198,14 +163,7 @@ impl Mapping {
     /// many were.
     pub fn touch_run(&mut self, e: u32, count: u32) -> u32 {
         let end = e.saturating_add(count).min(self.len());
-        let mut done = 0;
-        for at in e..end {
-            match self.ptes.get_mut(at as usize) {
-                Some(pte) if pte.contains(Pte::PRESENT) => *pte |= Pte::YOUNG,
-                _ => break,
-            }
-            done += 1;
-        }
+        let done = self.ptes.touch_run(e.min(end)..end);
         if done > 0 {
             for t in e / TABLE..=(e + done - 1) / TABLE {
                 self.tables[t as usize] |= TABLE_YOUNG;
@@ -214,33 +172,10 @@ impl Mapping {
         done
     }
 
-    /// Which of at most 64 entries are present and have been accessed: a bit each, the first is bit 0.
-    pub fn used(&self, entries: Range<u32>) -> u64 {
-        let used = |pte: Pte| pte.contains(Pte::PRESENT.union(Pte::YOUNG));
-        let (from, to) = (entries.start as usize, entries.end as usize);
-        let Some(part) = self.ptes.part(from..to) else {
-            let bit = |at: u32| u64::from(used(self.ptes.get(at as usize))) << (at - entries.start);
-            return entries.clone().map(bit).sum();
-        };
-        let mut bits = 0;
-        let mut eights = part.chunks_exact(8);
-        for (i, c) in eights.by_ref().enumerate() {
-            let c = u64::from_le_bytes(std::array::from_fn(|k| c[k].bits()));
-            // PRESENT and YOUNG are the two lowest bits; the product gathers a bit of each byte.
-            let both = c & c >> 1 & 0x0101_0101_0101_0101;
-            bits |= (both.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i);
-        }
-        let rest = part.len() / 8 * 8;
-        for (i, &pte) in eights.remainder().iter().enumerate() {
-            bits |= u64::from(used(pte)) << (rest + i);
-        }
-        bits
-    }
-
     /// Sets a present entry. True if its leaf table had to be created.
     pub fn set(&mut self, e: u32, bits: Pte) -> bool {
-        debug_assert!(!self.ptes[e as usize].contains(Pte::PRESENT));
-        self.ptes[e as usize] = bits | Pte::PRESENT;
+        debug_assert!(!self.ptes.is_present(e));
+        self.ptes.add(e, bits | Pte::PRESENT);
         self.present += 1;
         let t = &mut self.tables[(e / TABLE) as usize];
         let new = *t & TABLE_EXISTS == 0;
@@ -272,9 +207,9 @@ impl Mapping {
         }
         self.leave_huge(table * TABLE);
         let range = self.table_range(table);
-        let marks = self.marks(range.clone());
+        let marks = self.ptes.marks(range.clone());
         for e in range {
-            self.ptes[e as usize] |= marks;
+            self.ptes.add(e, marks);
         }
         true
     }
@@ -287,12 +222,6 @@ impl Mapping {
         }
     }
 
-    /// Accessed and dirty bits of any of the entries.
-    pub fn marks(&self, entries: Range<u32>) -> Pte {
-        let all = entries.map(|e| self.ptes.get(e as usize));
-        all.fold(Pte::empty(), Pte::union) & (Pte::YOUNG | Pte::DIRTY)
-    }
-
     /// A leaf table that maps nothing is given back. True if there was one.
     pub fn drop_table(&mut self, table: u32) -> bool {
         let t = &mut self.tables[table as usize];
@@ -301,23 +230,15 @@ impl Mapping {
 
     /// Clears an entry and returns what it was.
     pub fn clear(&mut self, e: u32) -> Pte {
-        let old = self.ptes.get_mut(e as usize);
-        let old = old.map(std::mem::take).unwrap_or_default();
+        let old = self.ptes.get(e);
+        self.ptes.take(e, Pte::all());
         self.present -= u32::from(old.contains(Pte::PRESENT));
         old
     }
 
-    /// Clears bits of an entry.
-    #[inline]
-    pub fn clear_bits(&mut self, e: u32, bits: Pte) {
-        if let Some(pte) = self.ptes.get_mut(e as usize) {
-            *pte -= bits;
-        }
-    }
-
     /// All entries are gone.
     pub fn drop_entries(&mut self) {
-        self.ptes = PerPage::growing(0);
+        self.ptes = Entries::whole(0);
     }
 
     /// All leaf tables are gone. How many there were.

@@ -1,6 +1,7 @@
 //! What memory holds: objects (files, anonymous regions) with a slot for each page, and the mappings
 //! through which address spaces see them.
 
+pub mod entries;
 pub mod folio;
 pub(crate) mod index_blocks;
 pub mod mapping;

@@ -7,26 +7,24 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// Values of a leaf. Few, so that a page that is alone costs little.
-const LEAF: usize = 16;
-
-/// One value for each page. A value that was never set is the default.
+/// One value for each page. A value that was never set is the default. A leaf has `LEAF` values: few, so that a page that is
+/// alone costs little.
 #[derive(Debug)]
-pub struct PerPage<T> {
+pub struct PerPage<T, const LEAF: usize = 16> {
     /// Values there may be.
     len: usize,
     none: T,
-    values: Values<T>,
+    values: Values<T, LEAF>,
 }
 
 #[derive(Debug)]
-enum Values<T> {
+enum Values<T, const LEAF: usize> {
     /// The first values; the others are defaults.
     Whole(Vec<T>),
     Scattered(BTreeMap<usize, Box<[T; LEAF]>>),
 }
 
-impl<T: Copy + Default> PerPage<T> {
+impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
     /// An array of `len` values.
     pub fn whole(len: usize) -> Self {
         Self::with(len, Values::Whole(vec![T::default(); len]))
@@ -42,7 +40,7 @@ impl<T: Copy + Default> PerPage<T> {
         Self::with(len, Values::Scattered(BTreeMap::new()))
     }
 
-    fn with(len: usize, values: Values<T>) -> Self {
+    fn with(len: usize, values: Values<T, LEAF>) -> Self {
         let none = T::default();
         Self { len, none, values }
     }
@@ -85,23 +83,21 @@ impl<T: Copy + Default> PerPage<T> {
         }
     }
 
+    /// The value at `at`, where it lies, if it has a place.
+    #[inline]
+    pub fn find(&self, at: usize) -> Option<&T> {
+        match &self.values {
+            Values::Whole(values) => values.get(at),
+            Values::Scattered(leaves) => Some(&leaves.get(&(at / LEAF))?[at % LEAF]),
+        }
+    }
+
     /// The value at `at`, if it has a place already.
     #[inline]
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         match &mut self.values {
             Values::Whole(values) => values.get_mut(at),
             Values::Scattered(leaves) => Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF]),
-        }
-    }
-
-    /// Of an array, what it has of these values.
-    pub fn part(&self, range: std::ops::Range<usize>) -> Option<&[T]> {
-        match &self.values {
-            Values::Whole(values) => {
-                let len = values.len();
-                Some(&values[range.start.min(len)..range.end.min(len)])
-            }
-            Values::Scattered(_) => None,
         }
     }
 
@@ -120,13 +116,16 @@ impl<T: Copy + Default> PerPage<T> {
 /// Out of line: an array is the usual case.
 #[cold]
 #[inline(never)]
-fn leaf<T: Copy + Default>(leaves: &BTreeMap<usize, Box<[T; LEAF]>>, at: usize) -> T {
+fn leaf<T: Copy + Default, const LEAF: usize>(
+    leaves: &BTreeMap<usize, Box<[T; LEAF]>>,
+    at: usize,
+) -> T {
     leaves
         .get(&(at / LEAF))
         .map_or(T::default(), |l| l[at % LEAF])
 }
 
-impl<T: Copy + Default> Index<usize> for PerPage<T> {
+impl<T: Copy + Default, const LEAF: usize> Index<usize> for PerPage<T, LEAF> {
     type Output = T;
 
     #[inline]
@@ -142,7 +141,7 @@ impl<T: Copy + Default> Index<usize> for PerPage<T> {
     }
 }
 
-impl<T: Copy + Default> IndexMut<usize> for PerPage<T> {
+impl<T: Copy + Default, const LEAF: usize> IndexMut<usize> for PerPage<T, LEAF> {
     /// A place for the value at `at`, made if there is none.
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut T {
@@ -252,11 +251,11 @@ mod tests {
     #[test]
     fn growing_keeps_values() {
         for mut t in [
-            PerPage::whole(3),
+            PerPage::<u32>::whole(3),
             PerPage::growing(3),
             PerPage::scattered(3),
         ] {
-            t[2] = 9u32;
+            t[2] = 9;
             t.grow(100);
             t[99] = 4;
             assert_eq!((t[2], t[98], t[99], t.len()), (9, 0, 4, 100));

@@ -102,13 +102,13 @@ impl World {
                 copied += 1;
                 continue;
             }
-            if !m.ptes[e as usize].contains(Pte::PRESENT) {
+            if !m.ptes.is_present(e) {
                 continue;
             }
             let folio = self.objects[m.object.idx()].word(m.start + e).folio();
             self.map_folio(to, e, folio.expect("mapped"), Pte::empty());
             // Nothing has used it through this mapping yet.
-            self.mappings[to.0 as usize].ptes[e as usize] -= Pte::YOUNG;
+            self.mappings[to.0 as usize].ptes.take(e, Pte::YOUNG);
             copied += 1;
         }
         ctx.charge(TimeClass::Fault, copied * self.params.fault_around_pte_ns);
@@ -137,14 +137,13 @@ impl World {
         let heir = self.objects[object.idx()].mappings.iter().find_map(|&id| {
             let m = &self.mappings[id.0 as usize];
             let e = m.entry_of(page)?;
-            (Some(id) != left && m.alive && !m.ptes[e as usize].contains(Pte::PRESENT))
-                .then_some((id, e))
+            (Some(id) != left && m.alive && !m.ptes.is_present(e)).then_some((id, e))
         });
         let Some((id, e)) = heir else {
             return false;
         };
         self.map_folio(id, e, folio, Pte::empty());
-        self.mappings[id.0 as usize].ptes[e as usize] -= Pte::YOUNG;
+        self.mappings[id.0 as usize].ptes.take(e, Pte::YOUNG);
         true
     }
 
@@ -152,7 +151,7 @@ impl World {
     fn leave_shared(&mut self, ctx: &Ctx, shared: MappingId, entry: u32) {
         let m = &mut self.mappings[shared.0 as usize];
         // Reclaim may have been faster, or the region is gone.
-        if !m.alive || !m.ptes[entry as usize].contains(Pte::PRESENT) {
+        if !m.alive || !m.ptes.is_present(entry) {
             return;
         }
         self.split_entry(shared, entry);
@@ -239,7 +238,7 @@ mod tests {
         }
 
         fn entry(&self, id: MappingId, e: u32) -> Pte {
-            self.m.world().mappings[id.0 as usize].ptes[e as usize]
+            self.m.world().mappings[id.0 as usize].ptes.get(e)
         }
     }
 

@@ -111,10 +111,10 @@ impl World {
         }
         let bits = if write { Pte::WRITABLE } else { Pte::empty() };
         let mut tables = 0;
-        if !m.ptes[entry as usize].contains(Pte::PRESENT) {
+        if !m.ptes.is_present(entry) {
             tables = self.map_folio(mapping, entry, id, bits);
         } else if write {
-            m.ptes[entry as usize] |= Pte::WRITABLE;
+            m.ptes.add(entry, Pte::WRITABLE);
         }
         let dirtied = write && self.engine.set_dirty(id);
         if write {
@@ -142,7 +142,7 @@ impl World {
             if e == entry {
                 continue;
             }
-            if self.mappings[mapping.0 as usize].ptes[e as usize].contains(Pte::PRESENT) {
+            if self.mappings[mapping.0 as usize].ptes.is_present(e) {
                 present += 1;
                 continue;
             }
@@ -384,7 +384,7 @@ impl Machine {
             let id = held.id;
             let m = &w.mappings[mapping.0 as usize];
             let still = m.alive && w.objects[object.idx()].word(page).folio() == Some(id);
-            if still && !m.ptes[entry as usize].contains(Pte::PRESENT) {
+            if still && !m.ptes.is_present(entry) {
                 if from_swap {
                     let mm = &mut w.mms[m.mm.idx()];
                     mm.swapped = mm.swapped.saturating_sub(1);
@@ -395,7 +395,9 @@ impl Machine {
                 }
             } else if still && write {
                 // Write-protected while its contents were written to swap.
-                w.mappings[mapping.0 as usize].ptes[entry as usize] |= Pte::WRITABLE;
+                w.mappings[mapping.0 as usize]
+                    .ptes
+                    .add(entry, Pte::WRITABLE);
             }
         }
         drop(held);

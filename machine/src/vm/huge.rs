@@ -158,8 +158,7 @@ impl World {
         let mut mappings = self.objects[object.idx()].mappings.iter();
         mappings.any(|id| {
             let m = &self.mappings[id.0 as usize];
-            m.entry_of(page)
-                .is_some_and(|e| m.ptes.get(e as usize).contains(Pte::PRESENT))
+            m.entry_of(page).is_some_and(|e| m.ptes.is_present(e))
         })
     }
 
@@ -481,7 +480,7 @@ mod tests {
         // When the entry is split, every page has been used.
         w.split_entry(l.map, 300);
         let m = &w.mappings[l.map.0 as usize];
-        assert!((0..512).all(|e| m.ptes[e].contains(Pte::YOUNG | Pte::DIRTY)));
+        assert!((0..512).all(|e| m.ptes.get(e).contains(Pte::YOUNG | Pte::DIRTY)));
     }
 
     #[derive(Clone, Debug)]

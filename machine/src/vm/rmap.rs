@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::mem::folio::pages_of;
 use crate::mem::mapping::{table_key, TABLE};
-use crate::mem::{MappingFlags, Pte};
+use crate::mem::{MappingFlags, MappingId, Pte};
 use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::look_around::{window, LookAround};
@@ -68,7 +68,7 @@ impl World {
             // Entries that show pages of the folio, and the first of them that has been used.
             let (mut present, mut accessed) = (0, None);
             for e in m.entries_of(&pages) {
-                let pte = m.ptes[e as usize];
+                let pte = m.ptes.get(e);
                 if !pte.contains(Pte::PRESENT) || others(m.start + e) {
                     continue;
                 }
@@ -97,7 +97,7 @@ impl World {
             r.exec |= m.flags.contains(MappingFlags::EXEC);
             for e in m.entries_of(&pages) {
                 if !others(m.start + e) {
-                    m.clear_bits(e, Pte::YOUNG);
+                    m.ptes.take(e, Pte::YOUNG);
                 }
             }
             let Some(e) = accessed else { continue };
@@ -119,7 +119,7 @@ impl World {
         &mut self,
         ctx: &Ctx,
         la: &LookAround,
-        (id, e): (crate::mem::MappingId, u32),
+        (id, e): (MappingId, u32),
         folio: FolioId,
         unwanted: &mut Unwanted,
     ) -> u64 {
@@ -130,31 +130,49 @@ impl World {
             return 0;
         }
         let (from, to) = window(e.into(), range.start.into(), range.end.into());
-        let (object, start) = (m.object, m.start);
-        unwanted.at(start + from as u32);
-        let mut left = m.used(from as u32..to as u32) & !unwanted.pages;
+        unwanted.at(m.start + from as u32);
+        let used = m.ptes.used(from as u32..to as u32) & !unwanted.pages;
         let mut young = 1;
-        let neighbours = self.folios_of(object, start + from as u32, left);
-        while left != 0 {
-            let bit = left.trailing_zeros();
-            left &= left - 1;
-            let n = from as u32 + bit;
+        if used != 0 {
+            let first = (id, from as u32);
+            young += self.clear_neighbours(ctx, la, first, used, folio, unwanted);
+            self.note_dirty(ctx);
+        }
+        self.engine
+            .look_around_done(la, table_key(id, table), to - from, young);
+        (to - from) * self.params.walk_pte_ns + young * self.params.walk_clear_young_ns
+    }
+
+    /// Clears the accessed bits of the folio's neighbours that look-around wants, of those whose bits are in `used`, counted
+    /// from an entry. How many there were.
+    fn clear_neighbours(
+        &mut self,
+        ctx: &Ctx,
+        la: &LookAround,
+        (id, first): (MappingId, u32),
+        mut used: u64,
+        folio: FolioId,
+        unwanted: &mut Unwanted,
+    ) -> u64 {
+        let m = &self.mappings[id.0 as usize];
+        let neighbours = self.folios_of(m.object, m.start + first, used);
+        let mut young = 0;
+        while used != 0 {
+            let bit = used.trailing_zeros();
+            used &= used - 1;
             // The entry itself, and others of the folio, have been looked at.
             let f = neighbours[bit as usize];
             if f == FolioId::NONE || f == folio || !self.engine.look_around_wants(la, f) {
                 unwanted.pages |= 1 << bit;
                 continue;
             }
-            let pte = self.mappings[id.0 as usize].ptes[n as usize];
-            self.mappings[id.0 as usize].ptes[n as usize] -= Pte::YOUNG;
+            let ptes = &mut self.mappings[id.0 as usize].ptes;
+            let dirty = ptes.get(first + bit).contains(Pte::DIRTY);
+            ptes.take(first + bit, Pte::YOUNG);
             young += 1;
-            self.engine
-                .look_around_young(la, ctx.cpu(), f, pte.contains(Pte::DIRTY));
+            self.engine.look_around_young(la, ctx.cpu(), f, dirty);
         }
-        self.note_dirty(ctx);
-        self.engine
-            .look_around_done(la, table_key(id, table), to - from, young);
-        (to - from) * self.params.walk_pte_ns + young * self.params.walk_clear_young_ns
+        young
     }
 
     /// The folios of the pages from `first` on whose bits are set, by bit; of pages that are not in memory, none. Their
@@ -198,7 +216,7 @@ impl World {
                     let shown = self.objects[object.idx()].word(m.start + e).folio();
                     mixed && shown != Some(folio)
                 };
-                if !m.ptes[e as usize].contains(Pte::PRESENT) || others() {
+                if !m.ptes.is_present(e) || others() {
                     continue;
                 }
                 self.split_entry(id, e);
@@ -251,9 +269,9 @@ impl World {
             let mut flush = 0;
             for e in m.entries_of(&pages) {
                 let written = Pte::DIRTY | Pte::WRITABLE;
-                let pte = m.ptes[e as usize];
+                let pte = m.ptes.get(e);
                 flush += u64::from(pte.contains(Pte::PRESENT) && pte.intersects(written));
-                m.clear_bits(e, written);
+                m.ptes.take(e, written);
             }
             let mm = m.mm;
             if flush > 0 {

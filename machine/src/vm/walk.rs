@@ -106,7 +106,7 @@ impl World {
         let mut young = 0;
         for from in range.clone().step_by(64) {
             let window = from..range.end.min(from + 64);
-            let mut left = self.mappings[id.0 as usize].used(window);
+            let mut left = self.mappings[id.0 as usize].ptes.used(window);
             if left == 0 {
                 continue;
             }
@@ -118,9 +118,9 @@ impl World {
                 if f == FolioId::NONE || !self.engine.walk_wants_folio(walk, f) {
                     continue;
                 }
-                let pte = &mut self.mappings[id.0 as usize].ptes[e as usize];
-                let dirty = pte.contains(Pte::DIRTY);
-                *pte -= Pte::YOUNG;
+                let ptes = &mut self.mappings[id.0 as usize].ptes;
+                let dirty = ptes.get(e).contains(Pte::DIRTY);
+                ptes.take(e, Pte::YOUNG);
                 young += 1;
                 self.engine.walk_young(walk, f, YoungEntry { dirty, exec });
             }
@@ -137,14 +137,14 @@ impl World {
         ctx.charge(TimeClass::AllocStall, self.params.walk_pte_ns);
         let m = &mut self.mappings[id.0 as usize];
         let range = m.table_range(table);
-        let marks = m.marks(range.clone());
+        let marks = m.ptes.marks(range.clone());
         let page = self.objects[m.object.idx()].word(m.start + range.start);
         let folio = page.folio().expect("mapped");
         if !marks.contains(Pte::YOUNG) || !self.engine.walk_wants_folio(walk, folio) {
             return 0;
         }
         for e in range {
-            m.clear_bits(e, Pte::YOUNG);
+            m.ptes.take(e, Pte::YOUNG);
         }
         let exec = m.flags.contains(MappingFlags::EXEC);
         let dirty = marks.contains(Pte::DIRTY);

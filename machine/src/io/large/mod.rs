@@ -141,7 +141,7 @@ impl World {
             for i in 0..self.objects[object.idx()].mappings.len() {
                 let id = self.objects[object.idx()].mappings[i];
                 let m = &self.mappings[id.0 as usize];
-                let mapped = |e| m.ptes[e as usize].contains(crate::mem::Pte::PRESENT);
+                let mapped = |e| m.ptes.is_present(e);
                 if m.entry_of(page).is_some_and(mapped) {
                     self.engine.folio_map(*piece);
                     self.engine.folio_unmap(folio);
