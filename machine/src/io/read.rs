@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::io::page_in::{Miss, MissStep, Purpose};
 use crate::io::read_ahead::{Advice, FileWindow, Window};
 use crate::machine::{Machine, MachineRun};
-use crate::mem::{MappingId, Object, Pte};
+use crate::mem::{MappingId, Object};
 use crate::sim::TimeClass;
 use crate::vm::tmpfs::Use;
 use crate::world::World;
@@ -153,8 +153,8 @@ impl World {
         let mut absent = [None; Self::WARM];
         for (absent, (mapping, entry)) in absent.iter_mut().zip(accesses) {
             let m = &self.mappings[mapping.0 as usize];
-            let pte = m.ptes.get(entry);
-            *absent = (!pte.contains(Pte::PRESENT)).then_some((m.object, m.start + entry));
+            let present = m.ptes.is_present(entry);
+            *absent = (!present).then_some((m.object, m.start + entry));
         }
         let slot = |&(object, page): &(ObjectId, u32)| {
             self.objects[object.idx()].word(page).folio_or_zero().0

@@ -157,6 +157,18 @@ impl Entries {
         }
     }
 
+    /// Empties an entry. What it was.
+    #[inline]
+    pub fn clear(&mut self, e: u32) -> Pte {
+        let (group, bit) = place(e);
+        let Some(g) = self.groups.get_mut(group) else {
+            return Pte::empty();
+        };
+        let was = g.pte(bit);
+        g.take(bit, Pte::all());
+        was
+    }
+
     /// An access to an entry sets its bits as hardware does. False, and nothing is set: it is not present or, for a store,
     /// not writable.
     #[inline]
@@ -250,6 +262,7 @@ mod tests {
     enum Op {
         Add(u32, u8),
         Take(u32, u8),
+        Clear(u32),
         Touch(u32, bool),
         Run(u32, u32),
         Used(u32, u32),
@@ -262,6 +275,7 @@ mod tests {
         prop_oneof![
             4 => (e.clone(), 0u8..16).prop_map(|(e, b)| Op::Add(e, b)),
             2 => (e.clone(), 0u8..16).prop_map(|(e, b)| Op::Take(e, b)),
+            1 => e.clone().prop_map(Op::Clear),
             2 => (e, any::<bool>()).prop_map(|(e, w)| Op::Touch(e, w)),
             1 => range.clone().prop_map(|(a, b)| Op::Run(a, b)),
             2 => range.clone().prop_map(|(a, b)| Op::Used(a, b.min(a + GROUP))),
@@ -293,6 +307,10 @@ mod tests {
                     Op::Take(e, b) => {
                         entries.take(e, Pte::from_bits_truncate(b));
                         model[e as usize] -= Pte::from_bits_truncate(b);
+                    }
+                    Op::Clear(e) => {
+                        let was = std::mem::take(&mut model[e as usize]);
+                        prop_assert_eq!(entries.clear(e), was);
                     }
                     Op::Touch(e, write) => {
                         let need = if write { Pte::PRESENT | Pte::WRITABLE } else { Pte::PRESENT };

@@ -230,8 +230,7 @@ impl Mapping {
 
     /// Clears an entry and returns what it was.
     pub fn clear(&mut self, e: u32) -> Pte {
-        let old = self.ptes.get(e);
-        self.ptes.take(e, Pte::all());
+        let old = self.ptes.clear(e);
         self.present -= u32::from(old.contains(Pte::PRESENT));
         old
     }
