@@ -126,16 +126,15 @@ impl Room {
     }
 
     /// Reclaims below a group. If nothing is freed, writes at least `dirty` dirty pages; if there are none either, what
-    /// could be freed may be in other hands, and their next write to end is waited for. Returns pages freed, and
-    /// written.
+    /// could be freed may be in other hands: waits until one of their writes has ended. Returns pages freed, and written.
     fn reclaim_or_write(&self, memcg: MemcgId, nr: u64, dirty: u64) -> Result<(u64, u64)> {
-        let writes = self.res.writes.ended();
         let freed = self.reclaimer.reclaim(memcg, nr, false)?;
         if freed > 0 {
             return Ok((freed, 0));
         }
         let written = self.writeback.flush_some(dirty);
-        if written == 0 && !self.res.writes.wait_since(writes) {
+        if written == 0 {
+            self.res.writes.wait();
             // Others may be in the middle of an eviction.
             std::thread::sleep(Duration::from_micros(200));
         }

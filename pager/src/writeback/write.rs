@@ -40,10 +40,12 @@ pub(super) fn write_range(
     let mut result = Ok(());
     let mut at = range.start;
     while at < range.end {
-        let _under_way = res.writes.begin();
         let first = at;
         let mut dirty = [false; RUN];
+        // Not while the first page is waited for: whoever brings it in may be waiting for writes to end.
+        let mut under_way = None;
         while at < range.end && at - first < RUN && writer.claim(at, wait && at == first) {
+            under_way.get_or_insert_with(|| res.writes.begin());
             // A store from here on sets it again.
             dirty[at - first] = area.words().unmark(at, Word::DIRTIED).dirtied();
             at += 1;
