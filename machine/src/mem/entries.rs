@@ -224,7 +224,8 @@ impl Entries {
             bits |= of(first + 1) << (GROUP - shift);
         }
         let count = entries.end - entries.start;
-        bits & !0u64.checked_shl(count).unwrap_or(0)
+        let beyond = u64::MAX.checked_shl(count).unwrap_or(0);
+        bits & !beyond
     }
 
     /// Accessed and dirty bits of any of the entries.
