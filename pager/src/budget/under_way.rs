@@ -40,8 +40,9 @@ impl UnderWay {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, AcqRel);
+        // In this order: who has seen the new number does not sleep for a write that it counts.
         self.0.now.fetch_sub(1, AcqRel);
+        self.0.ended.fetch_add(1, AcqRel);
         futex::wake_all(&self.0.ended);
     }
 }
