@@ -384,6 +384,8 @@ impl Evictor {
                     gone += 1;
                 }
             }
+            // First: who sees what the store has grown by sees what it came from.
+            self.res.counts.evicted.fetch_add(gone, Relaxed);
             self.res.gone(&mut core, gone);
         }
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
@@ -401,7 +403,6 @@ impl Evictor {
         }
         empty.iter().for_each(|(area, b)| area.release_table(*b));
         self.res.gate.left(victims.len() as u64);
-        self.res.counts.evicted.fetch_add(gone, Relaxed);
         *left += gone;
         result
     }
