@@ -15,6 +15,7 @@ pub(crate) struct Counts {
     pub(crate) swapped_in: AtomicU64,
     pub(crate) swapped_out: AtomicU64,
     pub(crate) read_file: AtomicU64,
+    pub(crate) lent: AtomicU64,
     pub(crate) written_back: AtomicU64,
     pub(crate) written_inline: AtomicU64,
     pub(crate) throttled_writes: AtomicU64,

@@ -14,11 +14,12 @@ use crate::store::errseq::ErrSeq;
 use crate::store::Swap;
 use crate::sys::clock;
 use crate::sys::fuse::Fuse;
+use crate::sys::maps::Maps;
 use crate::sys::pagemap::Pagemap;
 use crate::sys::signals::Shield;
 use coldset_engine::{Counter, MemcgId};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// What has failed, in messages about files.
 pub(crate) const WRITING: &str = "writing a file";
@@ -42,6 +43,8 @@ pub(crate) struct Resources {
     pub(crate) traffic: Traffic,
     /// Writes of dirty pages under way.
     pub(crate) writes: UnderWay,
+    /// What is mapped where, once it is asked for; none if the kernel does not tell.
+    pub(crate) maps: OnceLock<Option<Maps>>,
     pid: u32,
 }
 
@@ -80,6 +83,7 @@ impl Resources {
             errors: ErrSeq::default(),
             traffic: Traffic::default(),
             writes: UnderWay::default(),
+            maps: OnceLock::new(),
             pid: std::process::id(),
         }
     }

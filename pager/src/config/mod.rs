@@ -182,6 +182,7 @@ pub struct PoolConfig {
     pub(crate) share: Option<f64>,
     pub(crate) pressure: Option<PressureConfig>,
     pub(crate) background: bool,
+    pub(crate) map_streams: bool,
     pub(crate) copy_then_punch: bool,
     /// Makes what decides instead of the engine.
     pub(crate) outside: Option<Arc<dyn Makes>>,
@@ -211,6 +212,7 @@ impl PoolConfig {
             share: None,
             pressure: None,
             background: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            map_streams: true,
             copy_then_punch: false,
             outside: None,
             journal: None,
@@ -332,6 +334,14 @@ impl PoolConfig {
     /// by default where there is more than one CPU.
     pub fn background(mut self, on: bool) -> Self {
         self.background = on;
+        self
+    }
+
+    /// A file that can only be read, and is read in order, is mapped from the kernel's page cache, 2 MiB at a time and only
+    /// as long as it is read there, where it would push other pages out. On by default, with [`Self::background`] and
+    /// Linux 6.11.
+    pub fn map_streams(mut self, on: bool) -> Self {
+        self.map_streams = on;
         self
     }
 

@@ -339,6 +339,11 @@ const SETTINGS: &[(&str, &str, Set)] = &[
         "`false`: no thread of the pool keeps room free or reads ahead, so that one thread alone has the same misses each time.",
         |c, v| Ok(c.background(truth(v)?)),
     ),
+    (
+        "map_streams",
+        "`false`: a file that is read in order is copied as any other, not mapped from the page cache.",
+        |c, v| Ok(c.map_streams(truth(v)?)),
+    ),
 ];
 
 fn truth(text: &str) -> Result<bool> {
@@ -376,8 +381,8 @@ fn time(text: &str) -> Result<std::time::Duration> {
 
 impl PoolConfig {
     /// One setting by name: `budget`, `policy` (which resets the switches), `switch` (`name=value`),
-    /// `swap`, `fault_mode`, `journal`, `overcommit`, `shrink_under_pressure`, `read_ahead`, `full_wait`, `batch` and
-    /// `background`.
+    /// `swap`, `fault_mode`, `journal`, `overcommit`, `shrink_under_pressure`, `read_ahead`, `full_wait`, `batch`,
+    /// `background` and `map_streams`.
     ///
     /// # Errors
     /// [`Error::Parse`] for an unknown name or a value that cannot be read; an unknown policy or
@@ -390,7 +395,7 @@ impl PoolConfig {
                 name,
                 "a setting of a pool",
                 "budget, policy, switch, swap, fault_mode, journal, read_ahead, full_wait, overcommit, \
-                 shrink_under_pressure, batch or background",
+                 shrink_under_pressure, batch, background or map_streams",
             )),
         }
     }

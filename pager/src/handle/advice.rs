@@ -50,6 +50,7 @@ impl Region {
                     range.end / PAGE
                 };
                 self.pool.ahead.cancel(&self.area, &(first..end));
+                self.pool.res.end_loans(&self.area, false);
                 if self.area.writable_file().is_some() {
                     // What has failed before is left for a sync to tell.
                     self.sync_pages(&pages, &Cursor::now())?;

@@ -136,6 +136,7 @@ impl Region {
         let (res, area) = (&*self.pool.res, &*self.area);
         // A child of fork has neither the range nor the pages.
         let _shield = res.enter_to_end()?;
+        res.end_loans(area, true);
         if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
             area.memory().check_all(pm);
         }

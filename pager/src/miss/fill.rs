@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Arrival;
-use crate::region::area::Area;
+use crate::region::area::{Area, BLOCK};
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
 use crate::sys::memory::PageBuf;
@@ -69,7 +69,7 @@ impl Bounce {
 #[derive(Debug)]
 pub(crate) struct Misses {
     pub(super) res: Arc<Resources>,
-    room: Arc<Room>,
+    pub(super) room: Arc<Room>,
     writeback: Arc<Writeback>,
     /// Inside of a fill, nobody asks for another.
     bounces: Stock<Bounce>,
@@ -109,7 +109,7 @@ impl Misses {
                 PageState::Resident | PageState::Writeback => return Ok(()),
                 PageState::Busy => area.words().wait_while(page, PageState::Busy),
                 PageState::Evicted => {
-                    if area.words().try_fill(page) {
+                    if self.claim(area, page)? {
                         let most = area.stream().window(page, self.res.config.read_ahead);
                         let filled = self.fill(area, page, most, Cause::Miss { write })?;
                         area.stream().filled(page + filled, most);
@@ -138,7 +138,7 @@ impl Misses {
                     continue;
                 }
                 PageState::Evicted => {
-                    if !area.words().try_fill(at) {
+                    if !self.claim(area, at)? {
                         continue;
                     }
                     let most = (first + pages - at).min(MAX_READ_AHEAD);
@@ -148,6 +148,14 @@ impl Misses {
             at += 1;
         }
         Ok(())
+    }
+
+    /// Takes an evicted page, to fill it. The file's own page in its place, if there is one, goes first.
+    fn claim(&self, area: &Area, page: usize) -> Result<bool> {
+        if area.memory().is_lent(page) {
+            self.res.end_loan_of(area, page)?;
+        }
+        Ok(claim_evicted(area, page, page + 1) == 1)
     }
 
     /// Fills pages that the caller owns, if there is room. False: they have been given back.
@@ -323,7 +331,11 @@ impl Misses {
     fn hand_over(&self, area: &Arc<Area>, first: usize) {
         let least = self.res.config.read_ahead;
         let most = self.most_ahead();
-        let left = area.pages() - first;
+        let mut left = area.pages() - first;
+        let next = first.next_multiple_of(BLOCK);
+        if next < area.pages() && self.may_be_lent(area, next) {
+            left = next - first;
+        }
         if most == 0 || left == 0 || least < 2 {
             return;
         }
@@ -345,8 +357,18 @@ impl Misses {
     }
 }
 
-/// Takes the pages from `first` on that are evicted, up to `end`. Returns how many.
+/// Takes the pages from `first` on that are evicted and not lent, up to `end`. Returns how many.
+///
+/// Who lends takes a whole block first: what has been taken and is not lent cannot be lent until it is given back.
 pub(super) fn claim_evicted(area: &Area, first: usize, end: usize) -> usize {
     let words = area.words();
-    (first..end).take_while(|&p| words.try_fill(p)).count()
+    let take = |p: usize| {
+        let taken = words.try_fill(p);
+        let lent = taken && area.memory().is_lent(p);
+        if lent {
+            words.emptied(p);
+        }
+        taken && !lent
+    };
+    (first..end).take_while(|&p| take(p)).count()
 }

@@ -28,14 +28,14 @@ impl Handlers {
     /// Misses are signals.
     pub(crate) fn sigbus() -> Result<Self> {
         let uffd = Userfaultfd::full().map_err(Error::sys("opening a userfaultfd"))?;
-        Self::hold(uffd)
+        Self::hold(uffd, PollFlags::IN)
     }
 
     /// Misses are messages to so many threads.
     pub(crate) fn start(threads: usize) -> Result<Self> {
         let uffd =
             Userfaultfd::with_messages().map_err(Error::sys("opening a full userfaultfd"))?;
-        let h = Self::hold(uffd)?;
+        let h = Self::hold(uffd, PollFlags::empty())?;
         for _ in 0..threads {
             let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
             pool_thread("coldset-miss", move || serve(&uffd, &stop))
@@ -44,14 +44,15 @@ impl Handlers {
         Ok(h)
     }
 
-    fn hold(uffd: Userfaultfd) -> Result<Self> {
+    /// `messages`: those that its keeper reads.
+    fn hold(uffd: Userfaultfd, messages: PollFlags) -> Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC).and_then(Kept::new);
         let h = Self {
             uffd: Arc::new(uffd),
             stop: Arc::new(stop.map_err(Error::sys("making an eventfd"))?),
         };
         let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
-        pool_thread("coldset-keep", move || keep(&uffd, &stop))
+        pool_thread("coldset-keep", move || keep(&uffd, messages, &stop))
             .map_err(Error::io("starting the thread that keeps a userfaultfd"))?;
         Ok(h)
     }
@@ -72,11 +73,12 @@ impl Drop for Handlers {
 }
 
 /// Holds the file behind a userfaultfd, whatever becomes of its descriptor: `poll` does, as long as it
-/// waits. It is interrupted by nothing but a stop of the whole process, and looks again after that.
-fn keep(uffd: &Userfaultfd, stop: &Kept) {
+/// waits. It is interrupted by nothing but a stop of the whole process, and looks again after that. Messages it
+/// reads are about mappings that have been moved: whoever moved one waits for that, and they say nothing new.
+fn keep(uffd: &Userfaultfd, messages: PollFlags, stop: &Kept) {
     loop {
         let mut fds = [
-            PollFd::new(uffd, PollFlags::empty()),
+            PollFd::new(uffd, messages),
             PollFd::new(stop, PollFlags::IN),
         ];
         // An error is an interruption.
@@ -87,6 +89,9 @@ fn keep(uffd: &Userfaultfd, stop: &Kept) {
         if ready {
             uffd.check();
             stop.check();
+        }
+        if ready && fds[0].revents().contains(PollFlags::IN) {
+            let _moved = uffd.next_message();
         }
     }
 }

@@ -42,8 +42,11 @@ impl Mapped {
         (addr - self.addr()) / PAGE
     }
 
-    /// Brings a page in. A failure is told on standard error: an access can only be given SIGBUS.
+    /// Brings a page in, or maps that of the file. A failure is told on standard error: an access can only be given SIGBUS.
     pub(super) fn bring_in(&self, page: usize, write: bool) -> Result<()> {
+        if self.misses.lend(&self.area, page) {
+            return Ok(());
+        }
         let done = self.misses.bring_in(&self.area, page, write);
         if let Err(e) = &done {
             say(&format!(

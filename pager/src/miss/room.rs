@@ -125,10 +125,13 @@ impl Room {
         }
     }
 
-    /// Reclaims below a group. If nothing is freed, writes at least `dirty` dirty pages; if there are none either, what
+    /// Reclaims below a group. If nothing is freed, takes back what is lent; then writes at least `dirty` dirty pages; if there are none either, what
     /// could be freed may be in other hands: waits until one of their writes has ended. Returns pages freed, and written.
     fn reclaim_or_write(&self, memcg: MemcgId, nr: u64, dirty: u64) -> Result<(u64, u64)> {
-        let freed = self.reclaimer.reclaim(memcg, nr, false)?;
+        let mut freed = self.reclaimer.reclaim(memcg, nr, false)?;
+        if freed == 0 {
+            freed = self.res.end_loans_of_all(false);
+        }
         if freed > 0 {
             return Ok((freed, 0));
         }

@@ -71,6 +71,8 @@ pub struct Stats {
     pub swapped_out: u64,
     /// Pages read from files.
     pub read_file: u64,
+    /// Pages of files read in order that were mapped from the page cache, neither filled nor evicted.
+    pub lent: u64,
     /// Pages written by flusher, sync and throttled writers.
     pub written_back: u64,
     /// Pages that turned out dirty when they were evicted, written then.
@@ -139,6 +141,7 @@ impl Stats {
             swapped_in: get(&c.swapped_in),
             swapped_out: get(&c.swapped_out),
             read_file: get(&c.read_file),
+            lent: get(&c.lent),
             written_back: get(&c.written_back),
             written_inline: get(&c.written_inline),
             throttled_writes: get(&c.throttled_writes),
@@ -160,7 +163,7 @@ impl Stats {
     }
 
     /// Counters of events, by the names of their fields.
-    pub fn counters(&self) -> [(&'static str, u64); 16] {
+    pub fn counters(&self) -> [(&'static str, u64); 17] {
         [
             ("misses", self.misses),
             ("filled", self.filled),
@@ -169,6 +172,7 @@ impl Stats {
             ("swapped_in", self.swapped_in),
             ("swapped_out", self.swapped_out),
             ("read_file", self.read_file),
+            ("lent", self.lent),
             ("written_back", self.written_back),
             ("written_inline", self.written_inline),
             ("throttled_writes", self.throttled_writes),

@@ -4,6 +4,7 @@
 //! nothing of the pool; what moves pages has both.
 
 use super::backing::Backing;
+use super::lent::LoansOf;
 use super::memory::{Faults, Memory};
 use super::stream::Stream;
 use crate::error::Result;
@@ -27,6 +28,7 @@ pub(crate) struct Area {
     pub(super) memory: Memory,
     words: PageTable,
     stream: Stream,
+    loans: LoansOf,
     /// Sweeps of this region that have ended.
     sweeps: AtomicU64,
     /// Page tables that the kernel has for all regions of the pool.
@@ -48,6 +50,7 @@ impl Area {
             backing,
             book,
             stream: Stream::default(),
+            loans: LoansOf::default(),
             sweeps: AtomicU64::new(0),
             tables,
         })
@@ -70,6 +73,11 @@ impl Area {
     /// Who reads it in order.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// Its blocks in whose place the file's own pages are mapped.
+    pub(crate) fn loans(&self) -> &LoansOf {
+        &self.loans
     }
 
     /// Its file; none: anonymous memory.
@@ -142,6 +150,17 @@ impl Area {
     pub(crate) fn dirty_since(&self, b: usize) -> u64 {
         self.known_block(b)
             .map_or(0, |b| b.dirty_since.load(Relaxed))
+    }
+
+    /// When the block was lent last, in pages that had come in before; 0: never.
+    pub(crate) fn lent_at(&self, b: usize) -> u64 {
+        self.known_block(b).map_or(0, |b| b.lent_at.load(Relaxed))
+    }
+
+    /// The block was lent until now.
+    pub(crate) fn set_lent_at(&self, b: usize, pages: u64) {
+        let block = self.book.records.make_block(b);
+        block.lent_at.store(pages.max(1), Relaxed);
     }
 
     /// The page is dirty.

@@ -1,5 +1,6 @@
 //! The memory of a region: how pages are put in, copied and taken away.
 
+use super::lent::Lent;
 use crate::error::{Error, Result};
 use crate::sys::exit::end;
 use crate::sys::memfd::{Extent, Memfd};
@@ -23,6 +24,8 @@ pub(crate) struct Memory {
     pub(super) map: Mapping,
     /// The program has unmapped, moved or replaced a part of it.
     pub(super) torn: AtomicBool,
+    /// Where the file's own pages are mapped.
+    pub(super) lent: Lent,
 }
 
 /// What a region whose misses fault takes its pages from, and who is told of misses. Both the pool's.
@@ -66,6 +69,7 @@ impl Memory {
             source,
             map,
             torn: AtomicBool::new(false),
+            lent: Lent::default(),
         })
     }
 
@@ -92,6 +96,11 @@ impl Memory {
     /// The part of the pool's file that holds the pages; none in explicit mode.
     pub(crate) fn extent(&self) -> Option<&Extent> {
         self.source.as_ref().map(|s| &*s.file)
+    }
+
+    /// Who is told of its misses; nobody in explicit mode.
+    pub(super) fn uffd(&self) -> Option<&Userfaultfd> {
+        self.source.as_ref().map(|s| &*s.uffd)
     }
 
     /// Puts contents into pages that the caller owns (BUSY). `protect`: the next store is noted.
@@ -193,7 +202,7 @@ impl Memory {
         }
     }
 
-    /// Scans pages of it. False: the kernel refused.
+    /// Scans pages of it. False: the kernel refused, or some of them are lent.
     pub(crate) fn scan(
         &self,
         pm: &Pagemap,
@@ -201,7 +210,9 @@ impl Memory {
         pages: Range<usize>,
         found: impl FnMut(Run),
     ) -> bool {
-        self.scanned(pm.scan(&self.map, what, pages.start, pages.len(), found))
+        let scan = || pm.scan(&self.map, what, pages.start, pages.len(), found);
+        let done = self.lent.unless(&pages, scan);
+        done.is_some_and(|done| self.scanned(done))
     }
 
     // ------------------------------------------------------------ misses told by messages

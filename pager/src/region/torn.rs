@@ -19,7 +19,7 @@ impl Memory {
     }
 
     /// Notes that it is not, and says so once.
-    fn tear(&self) {
+    pub(super) fn tear(&self) {
         if !self.torn.swap(true, Relaxed) {
             // What is left of it cannot be told from what has come in its place.
             self.map.disown();

@@ -347,6 +347,11 @@ impl Storage for FileStorage {
         done
     }
 
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.plain.check();
+        self.is_direct().then(|| self.plain.as_fd())
+    }
+
     fn read_many(&self, reads: &mut [Read<'_>]) {
         let mut done = Vec::new();
         if self.batched(reads.len()) {

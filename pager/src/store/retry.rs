@@ -3,6 +3,7 @@
 use super::storage::{Read, Storage, Write};
 use crate::sys::clock;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +77,10 @@ impl Storage for RetryStorage {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.file()
     }
 
     fn read_many(&self, reads: &mut [Read<'_>]) {

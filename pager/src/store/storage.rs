@@ -1,6 +1,7 @@
 //! Something read and written at offsets, and transfers that are complete or an error.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 /// One of many reads.
 #[derive(Debug)]
@@ -61,6 +62,12 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Those of the device.
     fn sync(&self) -> io::Result<()>;
+
+    /// The file behind it, if its bytes are the storage's, and transfers go past the page cache, so that what is there may
+    /// be mapped and dropped.
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// As [`Self::read_at`] for each, in any order; together where that is faster.
     fn read_many(&self, reads: &mut [Read<'_>]) {

@@ -2,10 +2,11 @@
 
 use super::memfd::Extent;
 use super::PAGE;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io;
 use rustix::mm::{
-    madvise, mmap, mmap_anonymous, msync, munlock, munmap, Advice, MapFlags, MsyncFlags, ProtFlags,
+    madvise, mmap, mmap_anonymous, mremap_fixed, msync, munlock, munmap, Advice, MapFlags,
+    MremapFlags, MsyncFlags, ProtFlags,
 };
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -57,6 +58,74 @@ impl Mapping {
         let p = unsafe { mmap(place.start, len, prot, flags, of.as_fd(), from)? };
         place.keep(len);
         Ok(Self::own(p.cast(), len, Some(of)))
+    }
+
+    /// Maps pages of an open file, from its byte `from` on, over a part that can only be read: other threads see
+    /// either what was there or the file, never anything between. In huge pages, if it can be: the kernel then reads that much at a time,
+    /// and as much ahead, whatever read-ahead the device is set to.
+    ///
+    /// # Errors
+    /// The kernel refuses; the part may be lent nevertheless.
+    pub fn lend(
+        &self,
+        offset: usize,
+        len: usize,
+        file: BorrowedFd<'_>,
+        from: u64,
+    ) -> io::Result<()> {
+        assert!(offset + len <= self.len, "lending beyond the mapping");
+        // SAFETY: in this mapping, which is shared, whose pages are holes there, and which stays readable and not
+        // writable: nobody holds a reference to what is replaced.
+        let at = unsafe { self.start.as_ptr().add(offset) };
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: as above.
+        unsafe { mmap(at.cast(), len, ProtFlags::READ, flags, file, from)? };
+        self.advise(offset, len, Advice::LinuxHugepage)?;
+        self.advise(offset, len, Advice::LinuxDontFork)
+    }
+
+    /// Brings pages of a part that has been lent into memory, and maps them.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.advise(offset, len, Advice::LinuxPopulateRead)
+    }
+
+    /// Maps its own pages again where a part has been lent, after `prepare` has had the mapping that takes the place. Other
+    /// threads see either the file or that.
+    pub fn take_back(
+        &self,
+        offset: usize,
+        len: usize,
+        prepare: impl FnOnce(&Self) -> io::Result<()>,
+    ) -> io::Result<()> {
+        assert!(offset + len <= self.len, "taking back beyond the mapping");
+        let of = self.of.as_ref().ok_or(io::Errno::INVAL)?;
+        let from = of.offset(offset / PAGE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
+        let p = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                of.as_fd(),
+                from,
+            )?
+        };
+        let own = Self::own(p.cast(), len, None);
+        prepare(&own)?;
+        own.dont_fork()?;
+        own.no_huge_pages()?;
+        // SAFETY: what moves is `own`, which nobody else knows. What it replaces is a part of this mapping that has
+        // been lent: readable before and after, and nobody holds a reference to it.
+        unsafe {
+            let at = self.start.as_ptr().add(offset);
+            mremap_fixed(p, len, len, MremapFlags::MAYMOVE, at.cast())?;
+        }
+        own.disown();
+        Ok(())
     }
 
     /// Address space for `len` bytes; for as much as a page table maps, or more, at a multiple of that:

@@ -8,6 +8,8 @@
 //! | `memfd.rs`, `ranges.rs` | the file in memory that holds the pages of all regions |
 //! | `userfaultfd.rs` | misses and write protection of regions |
 //! | `pagemap.rs` | which pages are mapped, which have been written |
+//! | `maps.rs` | which file is mapped at an address |
+//! | `cachestat.rs` | how much of a file the page cache has |
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
 //! | `lock.rs` | locks of open files |
 //! | `ring.rs` | many transfers at once |
@@ -24,6 +26,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bell;
+pub(crate) mod cachestat;
 pub mod cgroup;
 pub mod clock;
 pub mod exit;
@@ -31,6 +34,7 @@ pub mod fd;
 pub(crate) mod fuse;
 pub mod futex;
 pub mod lock;
+pub(crate) mod maps;
 pub mod memfd;
 pub mod memory;
 pub mod pagemap;

@@ -31,6 +31,8 @@ pub struct Block {
     branches: [AtomicU32; BLOCK / BRANCH],
     /// When its first dirty page was found, nanoseconds; 0 = all clean.
     pub dirty_since: AtomicU64,
+    /// When the file's own pages were mapped in its place last, in pages that had come in before; 0 = never.
+    pub lent_at: AtomicU64,
     /// Its pages that are in memory or on their way.
     pub in_memory: AtomicU32,
     /// Not 0: the kernel has, or may have, a table of its own for it.

@@ -31,6 +31,8 @@ const COPY_WP: u64 = 2;
 
 /// Features, by bit.
 pub mod feature {
+    /// A mapping that is moved stays registered, and whoever moved it waits until a message about it has been read.
+    pub const EVENT_REMAP: u64 = 1 << 2;
     /// Misses in files in memory.
     pub const MISSING_SHMEM: u64 = 1 << 5;
     /// SIGBUS instead of messages.
@@ -99,7 +101,7 @@ struct ProtectArg {
     mode: u64,
 }
 
-/// A message of the kernel's; of its variants only that of a page fault is asked for.
+/// A message of the kernel's; of its variants only that of a page fault is looked at.
 #[repr(C)]
 struct Message {
     event: u8,
@@ -130,7 +132,10 @@ pub enum Copied {
 /// A userfaultfd with asynchronous write protection: in SIGBUS, user-mode-only form, or with
 /// messages, also for misses of system calls.
 #[derive(Debug)]
-pub struct Userfaultfd(Kept);
+pub struct Userfaultfd {
+    fd: Kept,
+    features: u64,
+}
 
 impl Userfaultfd {
     fn open() -> io::Result<OwnedFd> {
@@ -186,7 +191,10 @@ impl Userfaultfd {
             ioctls: 0,
         };
         ioctl(&fd, UFFDIO_API, &mut arg)?;
-        Ok(Self(Kept::new(fd)?))
+        Ok(Self {
+            fd: Kept::new(fd)?,
+            features,
+        })
     }
 
     /// What a call says. One that no userfaultfd says ends the process if this is none any more.
@@ -195,19 +203,26 @@ impl Userfaultfd {
             done,
             Err(io::Errno::BADF | io::Errno::NOTTY | io::Errno::INVAL)
         ) {
-            self.0.check();
+            self.fd.check();
         }
         done
     }
 
     /// Ends the process if the descriptor is not the pager's any more.
     pub fn check(&self) {
-        self.0.check();
+        self.fd.check();
     }
 
-    /// All features the pager needs.
+    /// Do mappings stay registered when they are moved?
+    pub fn follows_moves(&self) -> bool {
+        self.features & feature::EVENT_REMAP != 0
+    }
+
+    /// All features the pager needs; mappings stay registered when they are moved. Somebody has to
+    /// [read the messages](Self::next_message) about that.
     pub fn full() -> io::Result<Self> {
-        Self::new(feature::NEEDED.iter().map(|f| f.0).sum())
+        let needed: u64 = feature::NEEDED.iter().map(|f| f.0).sum();
+        Self::new(needed | feature::EVENT_REMAP)
     }
 
     /// As [`Self::full`], with messages instead of SIGBUS, and for misses of the kernel's too.
@@ -217,10 +232,10 @@ impl Userfaultfd {
         Self::with_api(Self::open_privileged()?, features)
     }
 
-    /// The next message, if there is one.
+    /// The next message, if there is one and it is of a miss.
     pub fn next_message(&self) -> io::Result<Option<MissMessage>> {
         let mut bytes = [0u8; size_of::<Message>()];
-        match io::read(&self.0, &mut bytes) {
+        match io::read(&self.fd, &mut bytes) {
             Ok(n) if n == bytes.len() => {}
             Ok(_) => return Err(io::Errno::IO),
             Err(io::Errno::AGAIN | io::Errno::INTR) => return Ok(None),
@@ -240,7 +255,7 @@ impl Userfaultfd {
             start: (map.addr() + offset) as u64,
             len: PAGE as u64,
         };
-        self.said(ioctl(&self.0, UFFDIO_WAKE, &mut arg))
+        self.said(ioctl(&self.fd, UFFDIO_WAKE, &mut arg))
     }
 
     /// An access to this page, which must be a hole, is SIGBUS or EFAULT until its entry is zapped.
@@ -253,7 +268,7 @@ impl Userfaultfd {
             mode: 0,
             updated: 0,
         };
-        self.said(ioctl(&self.0, UFFDIO_POISON, &mut arg))
+        self.said(ioctl(&self.fd, UFFDIO_POISON, &mut arg))
     }
 
     /// Takes write protection away from a range, also the marks of it that pages have left which are not
@@ -265,7 +280,7 @@ impl Userfaultfd {
             len: len as u64,
             mode: 0,
         };
-        self.said(ioctl(&self.0, UFFDIO_WRITEPROTECT, &mut arg))
+        self.said(ioctl(&self.fd, UFFDIO_WRITEPROTECT, &mut arg))
     }
 
     /// Misses and first writes in the mapping are handled from now on.
@@ -276,7 +291,7 @@ impl Userfaultfd {
             mode: REGISTER_MISSING | REGISTER_WP,
             ioctls: 0,
         };
-        self.said(ioctl(&self.0, UFFDIO_REGISTER, &mut arg))
+        self.said(ioctl(&self.fd, UFFDIO_REGISTER, &mut arg))
     }
 
     /// Fills holes of the mapping, from byte `offset` on, with a copy of `src`, each page all at
@@ -296,7 +311,7 @@ impl Userfaultfd {
             mode: if protect { COPY_WP } else { 0 },
             copy: 0,
         };
-        match self.said(ioctl(&self.0, UFFDIO_COPY, &mut arg)) {
+        match self.said(ioctl(&self.fd, UFFDIO_COPY, &mut arg)) {
             Ok(()) => Ok(Copied::All),
             Err(io::Errno::AGAIN) => Ok(Copied::Some(arg.copy.max(0) as usize)),
             Err(e) => Err(e),
@@ -306,7 +321,7 @@ impl Userfaultfd {
 
 impl AsFd for Userfaultfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 

@@ -1,0 +1,159 @@
+//! Blocks of a region in whose place the file's own pages are mapped, from the kernel's page cache.
+//!
+//! Which blocks, and for how long, is decided in `miss/loans.rs`. Here is what the kernel is asked for, and what must
+//! not happen meanwhile: calls about the region's own mapping, which would take a lent block for one that the program
+//! has replaced.
+
+use super::area::BLOCK;
+use super::memory::Memory;
+use crate::error::{Error, Result};
+use crate::sys::maps::Maps;
+use crate::sys::userfaultfd::Userfaultfd;
+use crate::sys::PAGE;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{Mutex, RwLock};
+
+/// Blocks that are lent.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    /// Held for reading over calls about the region's own mapping.
+    blocks: RwLock<Vec<usize>>,
+    /// How many: so that there is no lock to take where none are.
+    count: AtomicUsize,
+}
+
+impl Lent {
+    /// Calls `f` if none of the pages is lent, and none becomes so meanwhile.
+    pub(super) fn unless<T>(&self, pages: &Range<usize>, f: impl FnOnce() -> T) -> Option<T> {
+        let lent = self.blocks.read().expect("lent blocks");
+        let blocks = pages.start / BLOCK..pages.end.div_ceil(BLOCK);
+        let none = !lent.iter().any(|b| blocks.contains(b));
+        none.then(f)
+    }
+}
+
+/// What a block is lent from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lender<'a> {
+    pub(crate) maps: &'a Maps,
+    pub(crate) file: BorrowedFd<'a>,
+}
+
+impl Memory {
+    /// Are the file's pages mapped in this page's place?
+    pub(crate) fn is_lent(&self, page: usize) -> bool {
+        let lent = || {
+            self.lent
+                .blocks
+                .read()
+                .expect("lent blocks")
+                .contains(&(page / BLOCK))
+        };
+        self.lent.count.load(Acquire) > 0 && lent()
+    }
+
+    /// Can blocks of it be lent at all?
+    pub(crate) fn lends(&self) -> bool {
+        !self.is_torn() && self.uffd().is_some_and(Userfaultfd::follows_moves)
+    }
+
+    /// Maps the file's pages in the place of a block, all of whose pages the caller owns (BUSY) and none is in memory.
+    /// False: what is there is not the region's, or the kernel refuses.
+    pub(crate) fn lend(&self, block: usize, from: Lender<'_>) -> bool {
+        let Some(own) = self.extent().filter(|_| !self.is_torn()) else {
+            return false;
+        };
+        let (offset, len) = (block * BLOCK * PAGE, BLOCK * PAGE);
+        let at = self.addr() + offset;
+        let mut lent = self.lent.blocks.write().expect("lent blocks");
+        if !from
+            .maps
+            .shows(at, len, own.as_fd(), own.offset(block * BLOCK))
+        {
+            return false;
+        }
+        let done = self.map.lend(offset, len, from.file, offset as u64);
+        lent.push(block);
+        self.lent.count.store(lent.len(), Release);
+        drop(lent);
+        // Some file systems name other files than they map: what is lent there could not be told from what the program
+        // has mapped.
+        let told = from.maps.shows(at, len, from.file, offset as u64);
+        done.is_ok() && told || {
+            let _ = self.restore(block);
+            false
+        }
+    }
+
+    /// Brings the pages of a lent block into memory, and maps them.
+    ///
+    /// # Errors
+    /// They cannot be read: an access would be SIGBUS.
+    pub(crate) fn populate(&self, block: usize) -> rustix::io::Result<()> {
+        self.map.populate(block * BLOCK * PAGE, BLOCK * PAGE)
+    }
+
+    /// Maps the region's own pages again in the place of a lent block, of which none is in memory.
+    ///
+    /// # Errors
+    /// The kernel refuses: the block stays lent. Of a region that the program has changed nothing is touched.
+    pub(crate) fn take_back(&self, block: usize, from: Lender<'_>) -> Result<()> {
+        let (offset, len) = (block * BLOCK * PAGE, BLOCK * PAGE);
+        let at = self.addr() + offset;
+        if self.is_torn() || !from.maps.shows(at, len, from.file, offset as u64) {
+            self.tear();
+            self.forget(block);
+            return Ok(());
+        }
+        let what = "mapping a region again (mappings, vm.max_map_count)";
+        self.restore(block).map_err(Error::sys(what))
+    }
+
+    fn restore(&self, block: usize) -> rustix::io::Result<()> {
+        let (offset, len) = (block * BLOCK * PAGE, BLOCK * PAGE);
+        let uffd = self.uffd().ok_or(Errno::INVAL)?;
+        let mut lent = self.lent.blocks.write().expect("lent blocks");
+        let back = self.map.take_back(offset, len, |own| uffd.register(own));
+        back?;
+        lent.retain(|&b| b != block);
+        self.lent.count.store(lent.len(), Release);
+        Ok(())
+    }
+
+    fn forget(&self, block: usize) {
+        let mut lent = self.lent.blocks.write().expect("lent blocks");
+        lent.retain(|&b| b != block);
+        self.lent.count.store(lent.len(), Release);
+    }
+}
+
+/// A lent block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loan {
+    pub(crate) block: usize,
+    /// Its pages came into the page cache for it, and leave with it.
+    pub(crate) ours: bool,
+}
+
+/// The loans of a region, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Loans {
+    pub(crate) lent: VecDeque<Loan>,
+    /// The block after the one that was lent last.
+    pub(crate) next: usize,
+    /// Pages from there on that the kernel has read ahead. They are charged, too.
+    pub(crate) ahead: u64,
+    /// Accesses that have missed since the last loan, in a lent block.
+    pub(crate) late: u32,
+    /// When the last of them was made, nanoseconds.
+    pub(crate) since: u64,
+    /// No more of them: the region goes away, or its file is not fit for it.
+    pub(crate) over: bool,
+}
+
+/// Those of a region, for one thread at a time.
+pub(crate) type LoansOf = Mutex<Loans>;
