@@ -399,13 +399,13 @@ fn a_journal_with_loans_replays_exactly() {
     let mut r = Random::new(3);
     for p in 0..2 * files[1].1 {
         read(&stream, p % files[1].1);
-        if p % 4 == 0 {
-            read(&scattered, r.skewed(files[0].1 as u64) as usize);
+        if p % 2 == 0 {
+            read(&scattered, r.below(files[0].1 as u64) as usize);
         }
     }
     drop((scattered, stream));
     let stats = pool.stats();
-    assert!(stats.lent > 20_000 && stats.evicted > 10_000, "{stats:?}");
+    assert!(stats.lent > 20_000 && stats.evicted > 3_000, "{stats:?}");
     drop(pool);
     let end = Instant::now() + Duration::from_secs(10);
     loop {
