@@ -126,6 +126,44 @@ fn a_region_that_was_changed_is_given_up() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// A page that the program has moved elsewhere, and that has been evicted since, is SIGBUS there and not zeroes.
+#[test]
+fn pages_that_are_moved_away_do_not_become_zeroes() {
+    const NAME: &str = "pages_that_are_moved_away_do_not_become_zeroes";
+    if child::role().is_none() {
+        return children(NAME, &["mremap"], |_, status, text| {
+            assert_eq!(status.signal(), Some(libc::SIGBUS), "{text}");
+            assert!(text.contains("unmapped, moved or mapped over"), "{text}");
+        });
+    }
+    no_core_file();
+    let Some(pool) = faulting(lz4(2 * MIB)) else {
+        return;
+    };
+    let mut region = pool.anonymous(8 * MIB as usize).unwrap();
+    region.bytes_mut().fill(7);
+    let len = MIB as usize;
+    // SAFETY: the region is changed as a program should not; what has moved is used at its new address only.
+    let moved: *const u8 = unsafe {
+        let at = region.as_ptr().add(4 * len).cast();
+        let anywhere = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let to = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, anywhere, -1, 0);
+        libc::mremap(at, len, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, to).cast()
+    };
+    assert_ne!(moved.cast_mut().cast(), libc::MAP_FAILED);
+    for _ in 0..4 {
+        for p in 0..len / PAGE * 4 {
+            // SAFETY: a page that still is the region's.
+            unsafe { std::hint::black_box(region.as_ptr().add(p * PAGE).read_volatile()) };
+        }
+    }
+    for p in 0..len / PAGE {
+        // SAFETY: inside what has been moved.
+        let found = unsafe { moved.add(p * PAGE).read_volatile() };
+        assert_eq!(found, 7, "page {p} of what was moved");
+    }
+}
+
 /// `mlock` of what is in memory is undone with a message. It fails where pages are evicted.
 #[test]
 fn mlock_is_undone() {

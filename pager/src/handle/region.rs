@@ -111,7 +111,7 @@ impl Region {
         self.sync_pages(&pages, &self.told)
     }
 
-    /// Pages of the range that are in memory.
+    /// Pages of the range that are in memory. Pages of a file that are mapped from the page cache are not among them.
     ///
     /// # Errors
     /// A range outside.
