@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Arrival;
-use crate::region::area::{Area, BLOCK};
+use crate::region::area::Area;
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
 use crate::sys::memory::PageBuf;
@@ -111,7 +111,8 @@ impl Misses {
                 PageState::Evicted => {
                     if self.claim(area, page)? {
                         let most = area.stream().window(page, self.res.config.read_ahead);
-                        let filled = self.fill(area, page, most, Cause::Miss { write })?;
+                        let n = most.min(1 + self.pages_before_a_loan(area, page + 1));
+                        let filled = self.fill(area, page, n, Cause::Miss { write })?;
                         area.stream().filled(page + filled, most);
                         if most == self.res.config.read_ahead {
                             self.hand_over(area, page + filled);
@@ -331,11 +332,7 @@ impl Misses {
     fn hand_over(&self, area: &Arc<Area>, first: usize) {
         let least = self.res.config.read_ahead;
         let most = self.most_ahead();
-        let mut left = area.pages() - first;
-        let next = first.next_multiple_of(BLOCK);
-        if next < area.pages() && self.may_be_lent(area, next) {
-            left = next - first;
-        }
+        let left = self.pages_before_a_loan(area, first);
         if most == 0 || left == 0 || least < 2 {
             return;
         }

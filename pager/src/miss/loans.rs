@@ -64,7 +64,7 @@ impl Misses {
         };
         let start = clock::now();
         let mut loans = lock(area);
-        if loans.over || !self.lend_block(area, &mut loans, page / BLOCK, from) {
+        if !area.memory().lends() || !self.lend_block(area, &mut loans, page / BLOCK, from) {
             return false;
         }
         area.stream().filled(page + BLOCK, most);
@@ -100,6 +100,17 @@ impl Misses {
         limit / SHARE >= BLOCK as u64 && !back_so_soon
     }
 
+    /// Pages from this one on up to the next block that may be lent, or to the end. What is copied is to end there: a
+    /// block of which a part is in memory is not lent.
+    pub(super) fn pages_before_a_loan(&self, area: &Area, page: usize) -> usize {
+        let next = page.next_multiple_of(BLOCK);
+        if next < area.pages() && self.may_be_lent(area, next) {
+            next - page
+        } else {
+            area.pages() - page
+        }
+    }
+
     fn lend_block(&self, area: &Area, loans: &mut Loans, block: usize, from: Lender<'_>) -> bool {
         let limit = self.res.limit_of(area);
         let most = (limit / SHARE / BLOCK as u64).min(LENT) as usize;
@@ -124,7 +135,9 @@ impl Misses {
         let lent = taken == BLOCK && area.memory().lend(block, from);
         (pages.start..pages.start + taken).for_each(|p| area.words().emptied(p));
         if !lent {
-            loans.over |= taken == BLOCK;
+            if taken == BLOCK {
+                area.memory().lends_no_more();
+            }
             self.res.give_back(area, BLOCK as u64);
             return false;
         }
@@ -147,7 +160,7 @@ impl Misses {
                 loans.ahead += more;
             } else {
                 // The kernel reads more than there is room for, each time.
-                loans.over = true;
+                area.memory().lends_no_more();
                 self.res.drop_ahead(area, loans, from);
             }
         }
@@ -202,7 +215,9 @@ impl Resources {
     /// Takes all lent blocks of a region back. `last`: there will be no more of them. Returns pages.
     pub(crate) fn end_loans(&self, area: &Area, last: bool) -> u64 {
         let mut loans = lock(area);
-        loans.over |= last;
+        if last {
+            area.memory().lends_no_more();
+        }
         self.end_all(area, &mut loans)
     }
 

@@ -14,7 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, RwLock};
 
 /// Blocks that are lent.
@@ -24,6 +24,8 @@ pub(super) struct Lent {
     blocks: RwLock<Vec<usize>>,
     /// How many: so that there is no lock to take where none are.
     count: AtomicUsize,
+    /// No more of them: the region goes away, or its file is not fit for it.
+    over: AtomicBool,
 }
 
 impl Lent {
@@ -58,7 +60,14 @@ impl Memory {
 
     /// Can blocks of it be lent at all?
     pub(crate) fn lends(&self) -> bool {
-        !self.is_torn() && self.uffd().is_some_and(Userfaultfd::follows_moves)
+        !self.is_torn()
+            && !self.lent.over.load(Relaxed)
+            && self.uffd().is_some_and(Userfaultfd::follows_moves)
+    }
+
+    /// From now on none is.
+    pub(crate) fn lends_no_more(&self) {
+        self.lent.over.store(true, Relaxed);
     }
 
     /// Maps the file's pages in the place of a block, all of whose pages the caller owns (BUSY) and none is in memory.
@@ -151,8 +160,6 @@ pub(crate) struct Loans {
     pub(crate) late: u32,
     /// When the last of them was made, nanoseconds.
     pub(crate) since: u64,
-    /// No more of them: the region goes away, or its file is not fit for it.
-    pub(crate) over: bool,
 }
 
 /// Those of a region, for one thread at a time.
