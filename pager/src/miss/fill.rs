@@ -111,7 +111,10 @@ impl Misses {
                 PageState::Evicted => {
                     if self.claim(area, page)? {
                         let most = area.stream().window(page, self.res.config.read_ahead);
-                        let n = most.min(1 + self.pages_before_a_loan(area, page + 1));
+                        let n = match most {
+                            1 => 1,
+                            _ => most.min(1 + self.pages_before_a_loan(area, page + 1)),
+                        };
                         let filled = self.fill(area, page, n, Cause::Miss { write })?;
                         area.stream().filled(page + filled, most);
                         if most == self.res.config.read_ahead {
