@@ -138,6 +138,9 @@ impl Misses {
             if taken == BLOCK {
                 area.memory().lends_no_more();
             }
+            if charged > 0 {
+                drop_cached(from, at, BLOCK_BYTES);
+            }
             self.res.give_back(area, BLOCK as u64);
             return false;
         }
@@ -208,6 +211,8 @@ impl Resources {
         let mut loans = lock(area);
         match loans.lent.iter().position(|l| l.block == page / BLOCK) {
             Some(at) => self.end_loan(area, &mut loans, at, from),
+            // It could not be taken back when lending it had failed.
+            None if area.memory().is_lent(page) => area.memory().take_back(page / BLOCK, from),
             None => Ok(()),
         }
     }
@@ -240,11 +245,11 @@ impl Resources {
     }
 
     fn end_all(&self, area: &Area, loans: &mut Loans) -> u64 {
-        let Some(from) = self.lender(area).filter(|_| !loans.lent.is_empty()) else {
+        let none = loans.lent.is_empty() && loans.ahead == 0;
+        let Some(from) = self.lender(area).filter(|_| !none) else {
             return 0;
         };
-        let mut pages = 0;
-        pages += self.drop_ahead(area, loans, from);
+        let mut pages = self.drop_ahead(area, loans, from);
         while !loans.lent.is_empty() && self.end_first(area, loans, from).is_ok() {
             pages += BLOCK as u64;
         }
@@ -256,8 +261,7 @@ impl Resources {
         let end = loans.next as u64 * BLOCK_BYTES;
         let ahead = std::mem::take(&mut loans.ahead);
         if ahead > 0 {
-            // Advice: without it they stay until the kernel wants their memory.
-            let _ = fadvise(from.file, end, NonZeroU64::new(AHEAD), Advice::DontNeed);
+            drop_cached(from, end, AHEAD);
         }
         self.give_back(area, ahead);
         ahead
@@ -271,7 +275,7 @@ impl Resources {
             self.drop_ahead(area, loans, from);
         } else if loans.ahead > 0 && end < at {
             let pages = cached(from.file, end, at - end).unwrap_or(0);
-            let _ = fadvise(from.file, end, NonZeroU64::new(at - end), Advice::DontNeed);
+            drop_cached(from, end, at - end);
             let pages = pages.min(loans.ahead);
             loans.ahead -= pages;
             self.give_back(area, pages);
@@ -292,12 +296,7 @@ impl Resources {
         loans.lent.remove(at);
         area.set_lent_at(loan.block, self.passed());
         if loan.ours {
-            let (at, len) = (
-                loan.block as u64 * BLOCK_BYTES,
-                NonZeroU64::new(BLOCK_BYTES),
-            );
-            // Advice: without it they stay until the kernel wants their memory.
-            let _ = fadvise(from.file, at, len, Advice::DontNeed);
+            drop_cached(from, loan.block as u64 * BLOCK_BYTES, BLOCK_BYTES);
         }
         self.give_back(area, BLOCK as u64);
         Ok(())
@@ -310,6 +309,11 @@ impl Resources {
         self.gate.leave(pages);
         self.core().policy.uncharge(area.book().memcg, pages);
     }
+}
+
+/// Pages of a range leave the page cache. Advice: without it they stay until the kernel wants their memory.
+fn drop_cached(from: Lender<'_>, at: u64, len: u64) {
+    let _ = fadvise(from.file, at, NonZeroU64::new(len), Advice::DontNeed);
 }
 
 fn lock(area: &Area) -> MutexGuard<'_, Loans> {

@@ -349,7 +349,7 @@ impl Storage for FileStorage {
 
     fn file(&self) -> Option<BorrowedFd<'_>> {
         self.plain.check();
-        self.is_direct().then(|| self.plain.as_fd())
+        self.direct.is_some().then(|| self.plain.as_fd())
     }
 
     fn read_many(&self, reads: &mut [Read<'_>]) {

@@ -63,8 +63,8 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Those of the device.
     fn sync(&self) -> io::Result<()>;
 
-    /// The file behind it, if its bytes are the storage's, and transfers go past the page cache, so that what is there may
-    /// be mapped and dropped.
+    /// The file behind it, if its bytes are the storage's, and what the page cache has of it may be mapped and dropped. Always
+    /// the same.
     fn file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
