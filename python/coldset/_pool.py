@@ -354,7 +354,8 @@ class Pool(_Arrays):
     `overcommit` grants arrays that are larger than budget and swap together: a program that uses more than
     these can hold is ended by SIGBUS. With `shrink_under_pressure` the budget shrinks, to a quarter
     at most, while threads wait for memory, and grows back. With `background=False` no thread of the pool keeps
-    room free or reads ahead: one thread alone then has the same misses each time.
+    room free or reads ahead: one thread alone then has the same misses each time. With `map_streams=False` a file that is
+    read in order is copied as any other, and not mapped from the kernel's page cache.
 
     With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
     still alive then go on working.
@@ -385,6 +386,7 @@ class Pool(_Arrays):
         overcommit: bool = False,
         shrink_under_pressure: bool = False,
         background: bool | None = None,
+        map_streams: bool | None = None,
     ) -> None:
         share = isinstance(budget, str) and budget.rstrip().endswith("%")
         settings = [("budget", str(budget if share else _size("the budget", budget)))]
@@ -415,6 +417,7 @@ class Pool(_Arrays):
             "overcommit": "true" if overcommit else None,
             "shrink_under_pressure": "true" if shrink_under_pressure else None,
             "background": None if background is None else str(bool(background)).lower(),
+            "map_streams": None if map_streams is None else str(bool(map_streams)).lower(),
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
         try:

@@ -192,3 +192,21 @@ def test_a_file_that_shrinks_is_an_oserror(pool: coldset.Pool, tmp_path: Path) -
     with pytest.raises(OSError):
         with a.pin():
             pass
+
+
+def test_a_file_read_in_order_is_lent(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    numbers = np.arange(24 * MIB, dtype="u8")
+    numbers.tofile(path)
+    lent = {}
+    for on in [True, False]:
+        with coldset.Pool("64MiB", map_streams=on, background=True) as pool:
+            a = pool.memmap(path, "u8", "r")
+            for _ in range(2):
+                assert int(a.sum()) == int(numbers.sum())
+            lent[on] = pool.stats()["lent"]
+            assert pool.stats()["peak_pages"] * 4096 <= 64 * MIB
+    assert lent[False] == 0
+    # It takes Linux 6.11.
+    if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 11):
+        assert lent[True] > 0
