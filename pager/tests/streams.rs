@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// The kernel may read 16 MiB ahead, which is to fit into a part of it.
 const BUDGET: u64 = 64 * MIB;
+/// The magic number of tmpfs.
+const TMPFS: i64 = 0x0102_1994;
 /// Of a block that is lent.
 const BLOCK: usize = 512;
 
@@ -86,6 +88,10 @@ impl Drop for Pages {
 
 /// A pool that maps streams; none where the kernel cannot.
 fn pool(budget: u64) -> Option<Pool> {
+    if rustix::fs::statfs(std::env::temp_dir()).unwrap().f_type == TMPFS {
+        println!("skipped: files here are memory, which no page cache lets go");
+        return None;
+    }
     let pool = faulting(PoolConfig::new(budget).background(true))?;
     let file = Pages::new(4 * BLOCK + (budget / PAGE as u64) as usize);
     let region = read_only(&pool, &file.0);

@@ -3,7 +3,7 @@
 //! A page that is copied costs 4 us, most of them for the copy and for taking it out again: of a file that is read once, in
 //! order, 512 pages in a row come and go for nothing. So a stream (`region/stream.rs`) that comes to the
 //! beginning of a block of 2 MiB of which nothing is in memory gets the file's own pages in its place, as the kernel maps
-//! any file: a loan. The kernel reads ahead; nothing is copied, and 2 MiB later the block is taken back. No more than
+//! any file: a loan. The kernel reads ahead; nothing is copied, and a few blocks later this one is taken back. No more than
 //! three blocks of a region are lent at a time.
 //!
 //! - Loans count: to the budget and to the group, with what the kernel reads ahead of them.
