@@ -1,6 +1,7 @@
 //! Which file is mapped at an address (`PROCMAP_QUERY`, Linux 6.11).
 
 use super::fd::Kept;
+use super::last_error;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{open, statx, AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io;
@@ -55,22 +56,29 @@ impl Maps {
         let r = unsafe { libc::ioctl(self.0.as_fd().as_raw_fd(), PROCMAP_QUERY as _, &raw mut q) };
         match r {
             0.. => Ok(q),
-            _ => {
-                Err(io::Errno::from_io_error(&std::io::Error::last_os_error())
-                    .unwrap_or(io::Errno::IO))
-            }
+            _ => Err(last_error()),
         }
     }
 
-    /// Is this range one mapping's, and of byte `offset` of this file on?
+    /// Is this file mapped in the range, from its byte `offset` on? By several mappings, if the program's own advice about a
+    /// part has split one.
     pub fn shows(&self, addr: usize, len: usize, file: BorrowedFd<'_>, offset: u64) -> bool {
-        let Ok(q) = self.at(addr) else { return false };
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let Ok(s) = statx(file, c"", flags, StatxFlags::INO) else {
             return false;
         };
-        let there = q.start as usize <= addr && addr + len <= q.end as usize;
-        there && q.inode == s.stx_ino && q.offset + (addr as u64 - q.start) == offset
+        let mut at = addr;
+        while at < addr + len {
+            let of_it = |q: &Query| {
+                let here = offset + (at - addr) as u64;
+                q.inode == s.stx_ino && q.offset + (at as u64 - q.start) == here
+            };
+            match self.at(at).ok().filter(of_it) {
+                Some(q) => at = q.end as usize,
+                None => return false,
+            }
+        }
+        true
     }
 }
 
@@ -80,6 +88,7 @@ mod tests {
     use crate::sys::memfd::Memfd;
     use crate::sys::memory::Mapping;
     use crate::sys::PAGE;
+    use rustix::mm::{madvise, Advice};
     use std::sync::Arc;
 
     #[test]
@@ -99,5 +108,8 @@ mod tests {
         assert!(!maps.shows(at(5), 2 * PAGE, of, extent.offset(6)));
         assert!(!maps.shows(at(15), 2 * PAGE, of, extent.offset(15)));
         assert!(!maps.shows(at(0), PAGE, maps.0.as_fd(), extent.offset(0)));
+        // SAFETY: advice about a page of the mapping.
+        unsafe { madvise(at(3) as *mut _, PAGE, Advice::Random).unwrap() };
+        assert!(maps.shows(at(0), 16 * PAGE, of, extent.offset(0)));
     }
 }
