@@ -36,6 +36,12 @@ impl Lent {
         let none = !lent.iter().any(|b| blocks.contains(b));
         none.then(f)
     }
+
+    /// It is the region's again.
+    fn remove(&self, lent: &mut Vec<usize>, block: usize) {
+        lent.retain(|&b| b != block);
+        self.count.store(lent.len(), Release);
+    }
 }
 
 /// What a block is lent from.
@@ -115,7 +121,8 @@ impl Memory {
         let at = self.addr() + offset;
         if self.is_torn() || !from.maps.shows(at, len, from.file, offset as u64) {
             self.tear();
-            self.forget(block);
+            let mut lent = self.lent.blocks.write().expect("lent blocks");
+            self.lent.remove(&mut lent, block);
             return Ok(());
         }
         let what = "mapping a region again (mappings, vm.max_map_count)";
@@ -128,15 +135,8 @@ impl Memory {
         let mut lent = self.lent.blocks.write().expect("lent blocks");
         let back = self.map.take_back(offset, len, |own| uffd.register(own));
         back?;
-        lent.retain(|&b| b != block);
-        self.lent.count.store(lent.len(), Release);
+        self.lent.remove(&mut lent, block);
         Ok(())
-    }
-
-    fn forget(&self, block: usize) {
-        let mut lent = self.lent.blocks.write().expect("lent blocks");
-        lent.retain(|&b| b != block);
-        self.lent.count.store(lent.len(), Release);
     }
 }
 

@@ -1,5 +1,6 @@
 //! How much of a file the kernel's page cache has (`cachestat`, Linux 6.5).
 
+use super::last_error;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io;
 
@@ -42,9 +43,7 @@ pub fn cached(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u64> {
     };
     match r {
         0 => Ok(answer.cache),
-        _ => {
-            Err(io::Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(io::Errno::IO))
-        }
+        _ => Err(last_error()),
     }
 }
 

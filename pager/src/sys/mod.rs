@@ -50,3 +50,9 @@ pub mod userfaultfd;
 
 /// Bytes of a page. Other page sizes are refused by the probe.
 pub const PAGE: usize = 4096;
+
+/// Why the system call before has failed.
+fn last_error() -> rustix::io::Errno {
+    let e = std::io::Error::last_os_error();
+    rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO)
+}

@@ -2,7 +2,7 @@
 
 use super::fd::Kept;
 use super::memory::Mapping;
-use super::PAGE;
+use super::{last_error, PAGE};
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{open, Mode, OFlags};
 use rustix::io;
@@ -129,14 +129,13 @@ impl Pagemap {
                 )
             };
             if n < 0 {
-                let e = std::io::Error::last_os_error();
-                match io::Errno::from_io_error(&e) {
-                    Some(io::Errno::INTR) => continue,
+                match last_error() {
+                    io::Errno::INTR => continue,
                     // What the program has done to the range; a scan of what is no page map says others.
-                    Some(io::Errno::PERM) => return Err(io::Errno::PERM),
+                    io::Errno::PERM => return Err(io::Errno::PERM),
                     other => {
                         self.check();
-                        return Err(other.unwrap_or(io::Errno::IO));
+                        return Err(other);
                     }
                 }
             }

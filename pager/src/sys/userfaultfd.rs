@@ -5,7 +5,7 @@
 
 use super::fd::Kept;
 use super::memory::Mapping;
-use super::PAGE;
+use super::{last_error, PAGE};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{open, Mode, OFlags};
 use rustix::io;
@@ -328,7 +328,7 @@ impl AsFd for Userfaultfd {
 /// The descriptor a call has returned, or its error.
 fn own(fd: libc::c_long) -> io::Result<OwnedFd> {
     if fd < 0 {
-        return Err(last());
+        return Err(last_error());
     }
     // SAFETY: a new descriptor, which nobody else knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
@@ -346,13 +346,8 @@ fn ioctl<T>(fd: &impl AsFd, request: u64, arg: &mut T) -> io::Result<()> {
         )
     };
     if r < 0 {
-        Err(last())
+        Err(last_error())
     } else {
         Ok(())
     }
-}
-
-fn last() -> io::Errno {
-    let e = std::io::Error::last_os_error();
-    io::Errno::from_io_error(&e).unwrap_or(io::Errno::IO)
 }
