@@ -59,9 +59,10 @@ test-docs: setup ## every command block of the documentation
 	@scripts/test-python --install-only
 	scripts/test-docs --verbose
 
+# With the features of scripts/test-programs: what runs during the build (macros, build scripts) is compiled once for both.
 lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features coldset-pager/remote-tests,coldset-pager/plants -- -D warnings
 
 instructions-renew: setup ## the counts that `make test` compares with, after a change that is meant (needs valgrind)
 	CARGO_INCREMENTAL=0 scripts/cargo-workspace rustc --bin coldset
