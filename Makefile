@@ -34,7 +34,7 @@ demo: setup ## build, then an experiment before and after, the sample trace over
 PROPTEST_RNG_SEED ?= 1
 
 test: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
-test: lint ## formatting, lints, all tests, comparison with the recorded kernel
+test: setup ## all tests, comparison with the recorded kernel and with libCacheSim, the documentation's commands
 	# The Python package is built while tests run, which leave a CPU idle now and then.
 	@log=$${CARGO_TARGET_DIR:-target}/test-python.log; \
 	  scripts/test-python --install-only >$$log 2>&1 & python=$$!; \
@@ -43,10 +43,12 @@ test: lint ## formatting, lints, all tests, comparison with the recorded kernel
 	@scripts/setup --valgrind || true
 	scripts/instructions --tests
 	$${CARGO_TARGET_DIR:-target}/debug/coldset lab fidelity
-	# Each of the two leaves a CPU idle now and then.
-	@log=$${CARGO_TARGET_DIR:-target}/test-others.log; \
-	  { scripts/check-libcachesim && scripts/test-python --installed && scripts/test-report; } >$$log 2>&1 & others=$$!; \
-	  scripts/test-docs; docs=$$?; wait $$others; others=$$?; cat $$log; exit $$((docs + others))
+	# Each of the three leaves a CPU idle now and then.
+	@target=$${CARGO_TARGET_DIR:-target}; \
+	  scripts/test-python --installed >$$target/test-python.log 2>&1 & python=$$!; \
+	  { scripts/check-libcachesim && scripts/test-report; } >$$target/test-report.log 2>&1 & report=$$!; \
+	  scripts/test-docs; docs=$$?; wait $$python; python=$$?; wait $$report; report=$$?; \
+	  cat $$target/test-python.log $$target/test-report.log; exit $$((docs + python + report))
 
 test-report: setup ## the pages of --report in headless Chromium (after `cargo test` has built the command)
 	scripts/test-report
