@@ -33,7 +33,11 @@ demo: setup ## build, then an experiment before and after, the sample trace over
 # Property tests draw the same cases each time; PROPTEST_RNG_SEED=$RANDOM make test draws others, and make soak does.
 PROPTEST_RNG_SEED ?= 1
 
+# From nothing, as most often; CARGO_INCREMENTAL=1 make test goes on with what an incremental build has left.
+CARGO_INCREMENTAL ?= 0
+
 test: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
+test: export CARGO_INCREMENTAL := $(CARGO_INCREMENTAL)
 test: setup ## all tests, comparison with the recorded kernel and with libCacheSim, the documentation's commands
 	# The Python package is built while tests run, which leave a CPU idle now and then.
 	@log=$${CARGO_TARGET_DIR:-target}/test-python.log; \
