@@ -40,7 +40,7 @@ test: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
 test: export CARGO_INCREMENTAL := $(CARGO_INCREMENTAL)
 test: setup ## all tests, comparison with the recorded kernel and with libCacheSim, the documentation's commands
 	# The Python package is built while tests run, which leave a CPU idle now and then.
-	@log=$${CARGO_TARGET_DIR:-target}/test-python.log; \
+	@target=$${CARGO_TARGET_DIR:-target}; mkdir -p $$target; log=$$target/test-python.log; \
 	  scripts/test-python --install-only >$$log 2>&1 & python=$$!; \
 	  scripts/test-programs || { kill $$python 2>/dev/null; exit 1; }; \
 	  wait $$python || { cat $$log; exit 1; }
