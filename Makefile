@@ -33,11 +33,9 @@ demo: setup ## build, then an experiment before and after, the sample trace over
 # Property tests draw the same cases each time; PROPTEST_RNG_SEED=$RANDOM make test draws others, and make soak does.
 PROPTEST_RNG_SEED ?= 1
 
-# From nothing, as most often; CARGO_INCREMENTAL=1 make test goes on with what an incremental build has left.
-CARGO_INCREMENTAL ?= 0
-
 test: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
-test: export CARGO_INCREMENTAL := $(CARGO_INCREMENTAL)
+# Recorded counts of instructions are those of such a build, which is also quicker from nothing.
+test: export CARGO_INCREMENTAL := 0
 test: setup ## all tests, comparison with the recorded kernel and with libCacheSim, the documentation's commands
 	# The Python package is built while tests run, which leave a CPU idle now and then.
 	@target=$${CARGO_TARGET_DIR:-target}; mkdir -p $$target; log=$$target/test-python.log; \
@@ -65,10 +63,9 @@ test-docs: setup ## every command block of the documentation
 	@scripts/test-python --install-only
 	scripts/test-docs --verbose
 
-# With the features of scripts/test-programs: what runs during the build (macros, build scripts) is compiled once for both.
 lint: lint-setup ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --features coldset-pager/remote-tests,coldset-pager/plants -- -D warnings
+	scripts/cargo-workspace clippy --all-targets -- -D warnings
 
 instructions-renew: setup ## the counts that `make test` compares with, after a change that is meant (needs valgrind)
 	CARGO_INCREMENTAL=0 scripts/cargo-workspace rustc --bin coldset

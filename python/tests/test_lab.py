@@ -231,9 +231,12 @@ def test_ctrl_c_stops_a_run(tmp_path: Path) -> None:
         "try:\n    coldset.lab.run('mongodb', seeds=1000, scale='1/64', effort=4)\n"
         "except KeyboardInterrupt:\n    print('stopped', flush=True)\n"
     )
-    child = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None and child.stdout.readline() == "begin\n"
-    time.sleep(0.5)
-    os.kill(child.pid, signal.SIGINT)
-    out, _ = child.communicate(timeout=30)
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline() == "begin\n"
+            time.sleep(0.5)
+            os.kill(child.pid, signal.SIGINT)
+            out, _ = child.communicate(timeout=30)
+        finally:
+            child.kill()
     assert out == "stopped\n" and child.returncode == 0
