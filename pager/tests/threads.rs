@@ -418,6 +418,10 @@ fn threads_end_with_their_pool() {
             .filter(|n| n.trim() == "coldset-miss")
             .count()
     };
+    // Those of the test before may still be on their way out.
+    while names() != 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let Some(pool) = privileged(config(2 * MIB).handler_threads(3)) else {
         return;
     };
