@@ -217,6 +217,7 @@ fn read_ahead_ends_where_pages_are_thrown_away() {
         };
         let r = p.anonymous(4 * MIB as usize).unwrap();
         let pages = r.len() / PAGE;
+        let mut late = 0;
         for round in 0..100 {
             for page in 0..pages * 3 / 4 {
                 swap(&r, page, round);
@@ -224,11 +225,13 @@ fn read_ahead_ends_where_pages_are_thrown_away() {
             r.advise(0..r.len(), Advice::DontNeed).unwrap();
             // The thread is behind the reader: it has orders left.
             std::thread::sleep(Duration::from_millis(1));
-            // A handler thread may hold the message of an access from before, and fills its window, which may be
-            // of 1 MiB by then.
-            let late = if mode == FaultMode::Thread { 256 } else { 0 };
             let resident = r.resident(0..r.len()).unwrap();
-            assert!(resident <= late, "{mode:?}, round {round}: {resident}");
+            match mode {
+                // A handler thread may hold the message of an access from before, and fills its window: now and then.
+                FaultMode::Thread => late += u32::from(resident > 64),
+                _ => assert_eq!(resident, 0, "{mode:?}, round {round}"),
+            }
         }
+        assert!(late <= 5, "{mode:?}: {late} rounds of 100");
     }
 }
