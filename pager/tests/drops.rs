@@ -217,7 +217,6 @@ fn read_ahead_ends_where_pages_are_thrown_away() {
         };
         let r = p.anonymous(4 * MIB as usize).unwrap();
         let pages = r.len() / PAGE;
-        let mut late = 0;
         for round in 0..100 {
             for page in 0..pages * 3 / 4 {
                 swap(&r, page, round);
@@ -225,13 +224,10 @@ fn read_ahead_ends_where_pages_are_thrown_away() {
             r.advise(0..r.len(), Advice::DontNeed).unwrap();
             // The thread is behind the reader: it has orders left.
             std::thread::sleep(Duration::from_millis(1));
+            // A handler thread may hold the message of an access from before, and fills its window.
+            let late = if mode == FaultMode::Thread { 64 } else { 0 };
             let resident = r.resident(0..r.len()).unwrap();
-            match mode {
-                // A handler thread may hold the message of an access from before, and fills its window: now and then.
-                FaultMode::Thread => late += u32::from(resident > 64),
-                _ => assert_eq!(resident, 0, "{mode:?}, round {round}"),
-            }
+            assert!(resident <= late, "{mode:?}, round {round}: {resident}");
         }
-        assert!(late <= 5, "{mode:?}: {late} rounds of 100");
     }
 }
