@@ -114,16 +114,15 @@ impl Orders {
         }
     }
 
-    /// Pages of a region are about to be thrown away: no order from before brings them back once this
-    /// returns.
+    /// Pages of a region are about to be thrown away: nothing ordered before brings them back once this
+    /// returns, nor does what a miss from before would have ordered.
     pub(crate) fn cancel(&self, area: &Area, pages: &Range<usize>) {
         {
             let mut q = self.queue();
             q.waiting.retain(|o| !o.touches(area, pages));
             q.current.take_if(|o| o.touches(area, pages));
         }
-        // The thread looks under this lock whether to continue.
-        drop(area.stream().reading());
+        area.stream().forget();
     }
 
     /// Is what the thread works on still wanted?

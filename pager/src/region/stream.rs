@@ -7,10 +7,13 @@
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
+/// In place of the last miss: no page follows it.
+const FORGOTTEN: u64 = u64::MAX << 8;
+
 /// Where the last reader in order was.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The page after those filled last << 8 | pages the miss was to fill.
+    /// The page after those filled last << 8 | pages the miss was to fill, or [`FORGOTTEN`].
     last: AtomicU64,
     /// First page handed to the thread last << 16 | how many.
     handed: AtomicU64,
@@ -29,7 +32,7 @@ pub(crate) enum Pattern {
     Unknown = 0,
     /// No read-ahead.
     Random = 1,
-    /// Full read-ahead at each miss.
+    /// Full read-ahead at each miss, but for the first after pages were thrown away.
     Sequential = 2,
 }
 
@@ -41,12 +44,12 @@ impl Stream {
 
     /// How many pages a miss of `page` should fill.
     pub(crate) fn window(&self, page: usize, most: usize) -> usize {
+        let last = self.last.load(Relaxed);
         match self.pattern.load(Relaxed) {
             p if p == Pattern::Random as u8 => return 1,
-            p if p == Pattern::Sequential as u8 => return most,
+            p if p == Pattern::Sequential as u8 && last != FORGOTTEN => return most,
             _ => {}
         }
-        let last = self.last.load(Relaxed);
         let (next, window) = ((last >> 8) as usize, (last & 0xFF) as usize);
         let (from, handed) = self.handed();
         if handed > 0 && (from..=from + handed).contains(&page) {
@@ -96,6 +99,16 @@ impl Stream {
     /// Keeps the region while a handler thread serves a miss; true: it goes away.
     pub(crate) fn serving(&self) -> RwLockReadGuard<'_, bool> {
         self.gone.read().expect("a stream")
+    }
+
+    /// Pages are about to be thrown away: waits for what is being filled, and starts from nothing. A handler
+    /// thread may have read the message of a miss that is over: when it comes to serve it, it fills one page,
+    /// not what the reader was to have next.
+    pub(crate) fn forget(&self) {
+        drop(self.reading());
+        let _none_served = self.gone.write().expect("a stream");
+        self.last.store(FORGOTTEN, Relaxed);
+        self.handed.store(0, Relaxed);
     }
 
     /// When this returns nothing is filled any more, neither ahead nor for a message that is late.
@@ -149,6 +162,22 @@ mod tests {
         assert_eq!(s.window(page - 10, 32), 32);
         assert_eq!(s.window(page + 1000, 32), 1);
         assert_eq!(s.window(page, 32), 32);
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_stream_that_was_forgotten() {
+        for pattern in [Pattern::Unknown, Pattern::Sequential] {
+            let s = Stream::default();
+            s.expect(pattern);
+            let mut page = 100;
+            for _ in 0..8 {
+                let (n, handed) = miss(&s, page);
+                page += n + handed.unwrap_or(0);
+            }
+            assert_eq!(s.window(page, 32), 32);
+            s.forget();
+            assert_eq!(s.window(page, 32), 1, "{pattern:?}");
+        }
     }
 
     #[test]
