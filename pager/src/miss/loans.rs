@@ -24,8 +24,10 @@ use crate::sys::maps::Maps;
 use crate::sys::{clock, PAGE};
 use rustix::fs::{fadvise, Advice};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 /// Blocks lent at a time, at most.
 const LENT: u64 = 3;
@@ -37,10 +39,14 @@ const AHEAD_SHARE: u64 = 3;
 const SPARE_SHARE: u64 = 4;
 /// How far behind a block pages are looked for that the kernel has read ahead, in bytes.
 const AHEAD: u64 = 16 << 20;
+/// Ranges kept that could not leave the page cache, at most.
+const LEFT: usize = 4;
 /// Misses in lent blocks before one is taken back.
 const LATE: u32 = 64;
 /// A loan that nobody has followed for so long is taken back when there is little room.
 const IDLE_NS: u64 = 1_000_000_000;
+/// How long a region that goes away waits for reads of the kernel whose pages are to leave the page cache.
+const PATIENCE_NS: u64 = 100_000_000;
 
 const BLOCK_BYTES: u64 = (BLOCK * PAGE) as u64;
 
@@ -120,6 +126,7 @@ impl Misses {
             }
         }
         self.res.drop_passed_over(area, loans, block, from);
+        drop_left(loans, from);
         let memcg = area.book().memcg;
         let at = block as u64 * BLOCK_BYTES;
         let has = cached(from.file, at, BLOCK_BYTES).unwrap_or(0);
@@ -139,7 +146,7 @@ impl Misses {
                 area.memory().lends_no_more();
             }
             if charged > 0 {
-                drop_cached(from, at, BLOCK_BYTES);
+                drop_cached(loans, from, at, BLOCK_BYTES);
             }
             self.res.give_back(area, BLOCK as u64);
             return false;
@@ -220,10 +227,18 @@ impl Resources {
     /// Takes all lent blocks of a region back. `last`: there will be no more of them. Returns pages.
     pub(crate) fn end_loans(&self, area: &Area, last: bool) -> u64 {
         let mut loans = lock(area);
-        if last {
-            area.memory().lends_no_more();
+        if !last {
+            return self.end_all(area, &mut loans);
         }
-        self.end_all(area, &mut loans)
+        area.memory().lends_no_more();
+        let pages = self.end_all(area, &mut loans);
+        if let Some(from) = self.lender(area) {
+            let end = clock::now() + PATIENCE_NS;
+            while !drop_left(&mut loans, from) && clock::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        pages
     }
 
     /// Takes lent blocks of all regions back, of `idle` ones only where none has been lent for a while, and passes over those that
@@ -245,10 +260,11 @@ impl Resources {
     }
 
     fn end_all(&self, area: &Area, loans: &mut Loans) -> u64 {
-        let none = loans.lent.is_empty() && loans.ahead == 0;
+        let none = loans.lent.is_empty() && loans.ahead == 0 && loans.left.is_empty();
         let Some(from) = self.lender(area).filter(|_| !none) else {
             return 0;
         };
+        drop_left(loans, from);
         let mut pages = self.drop_ahead(area, loans, from);
         while !loans.lent.is_empty() && self.end_first(area, loans, from).is_ok() {
             pages += BLOCK as u64;
@@ -261,7 +277,7 @@ impl Resources {
         let end = loans.next as u64 * BLOCK_BYTES;
         let ahead = std::mem::take(&mut loans.ahead);
         if ahead > 0 {
-            drop_cached(from, end, AHEAD);
+            drop_cached(loans, from, end, AHEAD);
         }
         self.give_back(area, ahead);
         ahead
@@ -275,7 +291,7 @@ impl Resources {
             self.drop_ahead(area, loans, from);
         } else if loans.ahead > 0 && end < at {
             let pages = cached(from.file, end, at - end).unwrap_or(0);
-            drop_cached(from, end, at - end);
+            drop_cached(loans, from, end, at - end);
             let pages = pages.min(loans.ahead);
             loans.ahead -= pages;
             self.give_back(area, pages);
@@ -296,7 +312,7 @@ impl Resources {
         loans.lent.remove(at);
         area.set_lent_at(loan.block, self.passed());
         if loan.ours {
-            drop_cached(from, loan.block as u64 * BLOCK_BYTES, BLOCK_BYTES);
+            drop_cached(loans, from, loan.block as u64 * BLOCK_BYTES, BLOCK_BYTES);
         }
         self.give_back(area, BLOCK as u64);
         Ok(())
@@ -312,8 +328,28 @@ impl Resources {
 }
 
 /// Pages of a range leave the page cache. Advice: without it they stay until the kernel wants their memory.
-fn drop_cached(from: Lender<'_>, at: u64, len: u64) {
+fn drop_cached(loans: &mut Loans, from: Lender<'_>, at: u64, len: u64) {
+    let bytes = at..at + len;
+    if leaves(from, &bytes) {
+        return;
+    }
+    // What cannot leave for long is in use by others.
+    if loans.left.len() == LEFT {
+        loans.left.pop_front();
+    }
+    loans.left.push_back(bytes);
+}
+
+/// What could not leave, as it was being read, does if it has been. True: nothing is left.
+fn drop_left(loans: &mut Loans, from: Lender<'_>) -> bool {
+    loans.left.retain(|bytes| !leaves(from, bytes));
+    loans.left.is_empty()
+}
+
+fn leaves(from: Lender<'_>, bytes: &Range<u64>) -> bool {
+    let (at, len) = (bytes.start, bytes.end - bytes.start);
     let _ = fadvise(from.file, at, NonZeroU64::new(len), Advice::DontNeed);
+    cached(from.file, at, len).unwrap_or(0) == 0
 }
 
 fn lock(area: &Area) -> MutexGuard<'_, Loans> {

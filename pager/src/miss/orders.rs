@@ -117,12 +117,15 @@ impl Orders {
     /// Pages of a region are about to be thrown away: nothing ordered before brings them back once this
     /// returns, nor does what a miss from before would have ordered.
     pub(crate) fn cancel(&self, area: &Area, pages: &Range<usize>) {
+        // First: a miss that is being served may still order something.
+        area.stream().forget();
         {
             let mut q = self.queue();
             q.waiting.retain(|o| !o.touches(area, pages));
             q.current.take_if(|o| o.touches(area, pages));
         }
-        area.stream().forget();
+        // The thread looks under this lock whether to continue.
+        drop(area.stream().reading());
     }
 
     /// Is what the thread works on still wanted?

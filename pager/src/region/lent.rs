@@ -156,6 +156,8 @@ pub(crate) struct Loans {
     pub(crate) next: usize,
     /// Pages from there on that the kernel has read ahead. They are charged, too.
     pub(crate) ahead: u64,
+    /// Bytes of the file that were to leave the page cache and could not yet: the kernel was reading them.
+    pub(crate) left: VecDeque<Range<u64>>,
     /// Accesses that have missed since the last loan, in a lent block.
     pub(crate) late: u32,
     /// When the last of them was made, nanoseconds.

@@ -101,11 +101,10 @@ impl Stream {
         self.gone.read().expect("a stream")
     }
 
-    /// Pages are about to be thrown away: waits for what is being filled, and starts from nothing. A handler
-    /// thread may have read the message of a miss that is over: when it comes to serve it, it fills one page,
-    /// not what the reader was to have next.
+    /// Pages are about to be thrown away: waits for misses that are being served, and starts from nothing. A
+    /// handler thread may have read the message of a miss that is over: when it comes to serve it, it fills
+    /// one page, not what the reader was to have next, and hands nothing over.
     pub(crate) fn forget(&self) {
-        drop(self.reading());
         let _none_served = self.gone.write().expect("a stream");
         self.last.store(FORGOTTEN, Relaxed);
         self.handed.store(0, Relaxed);
