@@ -13,7 +13,8 @@
 //! | `eviction.rs` | one batch of a multi-gen lruvec |
 //! | `classic_loop.rs`, `list_loop.rs` | active and inactive lists; policies of the literature |
 //! | `request.rs`, `protection.rs` | what a request and memory.low mean for one lruvec |
-//! | `shrink_list.rs` | the path of one folio up to the decision to write it, steps 1 to 14 |
+//! | `shrink_list.rs` | a list of isolated folios on its way through |
+//! | `folio_path.rs` | one of them up to the decision to write it, steps 1 to 14 |
 //! | `split.rs` | large folios that cannot leave memory as a whole |
 //! | `pageout.rs` | writing one folio, freeing, the end of a list |
 //! | `pageout_batch.rs` | dirty folios that share one TLB flush |
@@ -28,6 +29,7 @@ pub(crate) mod cx;
 pub mod debug;
 mod eviction;
 mod faulty_loop;
+mod folio_path;
 pub mod gen_root;
 pub mod kswapd;
 mod list_loop;
