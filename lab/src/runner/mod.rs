@@ -13,6 +13,7 @@ mod pool;
 mod progress;
 mod quantity;
 mod ran;
+mod replay_plan;
 mod replays;
 mod replays_text;
 mod variant;
@@ -33,9 +34,9 @@ pub use quantity::{
     SwapSpec, SCALE_MAX,
 };
 pub use ran::check_costs;
+pub use replay_plan::{Memory, ReplayPlan, MEMORY_DEFAULT};
 pub use replays::{
-    check_survivors, killed_after, replay_all, Memory, ReplayPlan, ReplayTable, MEMORY_DEFAULT,
+    check_survivors, inspect_all, killed_after, replay_all, Inspection, ReplayTable,
 };
-pub use replays::{inspect_all, Inspection};
 pub use replays_text::{render_counters, render_replay, replay_values, replays_json};
 pub use variant::Variant;

@@ -17,4 +17,5 @@ pub mod swap;
 pub(crate) mod swap_area;
 mod swap_in;
 pub mod tmpfs;
+mod unmap;
 pub mod walk;
