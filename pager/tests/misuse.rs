@@ -37,7 +37,8 @@ fn no_core_file() {
 }
 
 /// A hole, a region moved away, something else in its place: one line, an error from sync, no store to
-/// the file lost, and what has come in its place is not touched.
+/// the file lost, and what has come in its place is not touched. What is under way at that moment is over soon:
+/// a sweep that has looked just before drops what it finds.
 #[test]
 fn a_region_that_was_changed_is_given_up() {
     const NAME: &str = "a_region_that_was_changed_is_given_up";
@@ -92,6 +93,7 @@ fn a_region_that_was_changed_is_given_up() {
                 let flags = flags | libc::MAP_FIXED;
                 let p = libc::mmap(at, len, prot, flags, -1, 0);
                 assert_eq!(p, at);
+                std::thread::sleep(Duration::from_millis(200));
                 std::slice::from_raw_parts_mut(p.cast::<u8>(), len).fill(0x77);
                 true
             }

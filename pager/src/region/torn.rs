@@ -2,7 +2,8 @@
 //!
 //! A library cannot intercept system calls. What a sweep meets is noticed: a hole in the range
 //! (`munmap`, `mremap`), something else in it (`MAP_FIXED`), locked pages (`mlock`). Memory that is not
-//! the pager's is not touched then, and what was in the region is kept, written, and told by `sync`.
+//! the pager's is not touched then, and what was in the region is kept, written, and told by `sync`. A sweep looks and then
+//! drops, in two calls: between them nothing helps.
 
 use super::memory::Memory;
 use crate::error::Error;
