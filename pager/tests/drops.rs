@@ -5,7 +5,7 @@
 
 mod common;
 
-use coldset_pager::{Advice, Error, FaultMode, FlushConfig, Pool, PoolConfig, Region, SwapConfig};
+use coldset_pager::{Advice, FaultMode, FlushConfig, Pool, PoolConfig, Region, SwapConfig};
 use common::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -26,14 +26,7 @@ fn pool(mode: FaultMode, policy: &str) -> Option<Pool> {
             expire: Duration::from_millis(5),
             ..FlushConfig::default()
         });
-    match Pool::new(config) {
-        Ok(p) => Some(p),
-        Err(Error::Missing(m)) => {
-            println!("skipped, {mode:?}: {m}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
+    faulting(config)
 }
 
 /// Stores `v` in a word of a page; what was there.

@@ -227,16 +227,14 @@ impl Resources {
     /// Takes all lent blocks of a region back. `last`: there will be no more of them. Returns pages.
     pub(crate) fn end_loans(&self, area: &Area, last: bool) -> u64 {
         let mut loans = lock(area);
-        if !last {
-            return self.end_all(area, &mut loans);
+        if last {
+            area.memory().lends_no_more();
         }
-        area.memory().lends_no_more();
-        let pages = self.end_all(area, &mut loans);
-        if let Some(from) = self.lender(area) {
-            let end = clock::now() + PATIENCE_NS;
-            while !drop_left(&mut loans, from) && clock::now() < end {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+        let mut pages = self.end_all(area, &mut loans);
+        let end = clock::now() + PATIENCE_NS;
+        while last && !loans.left.is_empty() && clock::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            pages += self.end_all(area, &mut loans);
         }
         pages
     }
@@ -260,8 +258,10 @@ impl Resources {
     }
 
     fn end_all(&self, area: &Area, loans: &mut Loans) -> u64 {
-        let none = loans.lent.is_empty() && loans.ahead == 0 && loans.left.is_empty();
-        let Some(from) = self.lender(area).filter(|_| !none) else {
+        if loans.lent.is_empty() && loans.ahead == 0 && loans.left.is_empty() {
+            return 0;
+        }
+        let Some(from) = self.lender(area) else {
             return 0;
         };
         drop_left(loans, from);
@@ -340,10 +340,9 @@ fn drop_cached(loans: &mut Loans, from: Lender<'_>, at: u64, len: u64) {
     loans.left.push_back(bytes);
 }
 
-/// What could not leave, as it was being read, does if it has been. True: nothing is left.
-fn drop_left(loans: &mut Loans, from: Lender<'_>) -> bool {
+/// What could not leave, as it was being read, does if it has been.
+fn drop_left(loans: &mut Loans, from: Lender<'_>) {
     loans.left.retain(|bytes| !leaves(from, bytes));
-    loans.left.is_empty()
 }
 
 fn leaves(from: Lender<'_>, bytes: &Range<u64>) -> bool {
