@@ -3,7 +3,7 @@
 use crate::args::TaskArgs;
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
-use coldset_lab::replay::{FileDevice, READ_AHEAD_KB};
+use coldset_lab::replay::{FileDevice, ReplaySettings, READ_AHEAD_KB};
 use coldset_lab::report::{CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, replay_all, show_pages, Low, Memory, Progress, ReplayPlan, ReplayTable, Size,
@@ -169,20 +169,23 @@ impl Setting {
 
     fn plan(&self, trace: &Trace, variants: Vec<Variant>) -> ReplayPlan {
         ReplayPlan {
-            pace: self.pace,
-            order: self.order,
-            cpus: self.cpus,
-            read_ahead: match trace.has_advice() {
-                true => ReadAhead::Windows {
-                    kb: self.read_ahead_kb,
+            settings: ReplaySettings {
+                pace: self.pace,
+                order: self.order,
+                cpus: self.cpus,
+                read_ahead: match trace.has_advice() {
+                    true => ReadAhead::Windows {
+                        kb: self.read_ahead_kb,
+                    },
+                    false => ReadAhead::default(),
                 },
-                false => ReadAhead::default(),
+                swappiness: self.swappiness,
+                fault_around: self.fault_around,
+                dirty: self.dirty,
+                device: self.device,
+                ..ReplaySettings::default()
             },
             swap: Some(self.swap.clone()),
-            swappiness: self.swappiness,
-            fault_around: self.fault_around,
-            dirty: self.dirty,
-            device: self.device,
             low: self.low.clone(),
             ..ReplayPlan::new(variants, self.memory)
         }
@@ -508,11 +511,17 @@ mod tests {
         let mut here = machine(&[]);
         (here.swappiness, here.fault_around) = (Some(150), Some(16 << 10));
         let plan = Setting::of_machine(HALF, &here, None).plan(&trace(), Vec::new());
-        assert_eq!((plan.swappiness, plan.fault_around), (150, 4));
+        assert_eq!(
+            (plan.settings.swappiness, plan.settings.fault_around),
+            (150, 4)
+        );
         (here.swappiness, here.fault_around) = (None, None);
         let setting = Setting::of_machine(HALF, &here, None);
         let plan = setting.plan(&trace(), Vec::new());
-        assert_eq!((plan.swappiness, plan.fault_around), (60, 16));
+        assert_eq!(
+            (plan.settings.swappiness, plan.settings.fault_around),
+            (60, 16)
+        );
         assert!(setting.assumed);
     }
 

@@ -10,6 +10,7 @@ use coldset_lab::ablate::{
     trace_ablation_json, TracePlan,
 };
 use coldset_lab::pages;
+use coldset_lab::replay::ReplaySettings;
 use coldset_lab::report::Table;
 use coldset_lab::runner::{
     experiment, is_workload, show_pages, with_jobs, Progress, ReplayPlan, Size, Variant,
@@ -51,7 +52,10 @@ fn of_trace(args: &AblateArgs) -> Result<Verdict, Failure> {
         after,
         memory: Size::parse("memory", memory)?,
         replays: ReplayPlan {
-            costs: assign::costs(&args.what.cost)?,
+            settings: ReplaySettings {
+                costs: assign::costs(&args.what.cost)?,
+                ..ReplaySettings::default()
+            },
             ..ReplayPlan::new(Vec::new(), Size::Percent(100.0))
         },
     };

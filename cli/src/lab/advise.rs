@@ -11,6 +11,7 @@ use coldset_lab::advise::{
 };
 use coldset_lab::experiment::READ_AHEAD_KB;
 use coldset_lab::pages;
+use coldset_lab::replay::ReplaySettings;
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     parse_device, show_pages, with_jobs, Progress, ReplayPlan, RunnerError, Size, SwapSpec, Variant,
@@ -26,13 +27,16 @@ fn plan(args: &AdviseArgs) -> Result<AdvicePlan, RunnerError> {
         memory: sizes.collect::<Result<_, _>>()?,
         today: Today::parse(&args.today)?,
         replays: ReplayPlan {
-            kernel_memory: args.kernel_memory == OnOff::On,
+            settings: ReplaySettings {
+                kernel_memory: args.kernel_memory == OnOff::On,
+                swappiness: args.swappiness,
+                device: device.unwrap_or_default(),
+                read_ahead: args
+                    .read_ahead_kb
+                    .map_or_else(ReadAhead::default, |kb| ReadAhead::Windows { kb }),
+                ..ReplaySettings::default()
+            },
             swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
-            swappiness: args.swappiness,
-            device: device.unwrap_or_default(),
-            read_ahead: args
-                .read_ahead_kb
-                .map_or_else(ReadAhead::default, |kb| ReadAhead::Windows { kb }),
             ..ReplayPlan::new(Vec::new(), Size::Percent(100.0))
         },
     })

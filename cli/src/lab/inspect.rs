@@ -11,12 +11,10 @@ use coldset_lab::runner::{
 
 fn plan(args: &InspectArgs) -> Result<ReplayPlan, RunnerError> {
     let variants = Variant::parse_all(&args.variants, &args.set)?;
-    let plan = ReplayPlan::new(variants, Size::parse("memory", &args.memory)?);
-    Ok(ReplayPlan {
-        swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
-        swappiness: args.swappiness,
-        ..plan
-    })
+    let mut plan = ReplayPlan::new(variants, Size::parse("memory", &args.memory)?);
+    plan.settings.swappiness = args.swappiness;
+    plan.swap = args.swap.as_deref().map(SwapSpec::parse).transpose()?;
+    Ok(plan)
 }
 
 fn text(all: &[Inspection]) -> String {

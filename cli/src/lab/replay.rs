@@ -10,7 +10,9 @@ use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
-use coldset_lab::replay::{Clock, FileExtents, EXTENTS_IN_INODE, LARGE_FOLIO_ORDER};
+use coldset_lab::replay::{
+    Clock, FileExtents, ReplaySettings, EXTENTS_IN_INODE, LARGE_FOLIO_ORDER,
+};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values,
@@ -54,44 +56,51 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         Some(kb) => ReadAhead::Windows { kb },
     };
     Ok(ReplayPlan {
+        settings: ReplaySettings {
+            kernel_memory: args.kernel_memory != Some(OnOff::Off),
+            own_pages: args.own_pages,
+            swappiness: args.swappiness,
+            fault_around,
+            read_ahead,
+            device: args
+                .device
+                .as_deref()
+                .map(parse_device)
+                .transpose()?
+                .unwrap_or_default(),
+            large_folios: match args.large_folios {
+                OnOff::On => LARGE_FOLIO_ORDER,
+                OnOff::Off => 0,
+            },
+            extents: FileExtents {
+                others: args.extents,
+                held: args.hold_blocks == OnOff::On,
+                ..FileExtents::default()
+            },
+            thp: match args.thp {
+                ThpArg::Always => Thp::Always,
+                ThpArg::Never => Thp::Never,
+            },
+            dirty: DirtySettings {
+                ratio: args.dirty_ratio,
+                background_ratio: args.dirty_background_ratio,
+                no_periodic: false,
+                of_host: args.dirty_limits == DirtyLimitsArg::Host,
+            },
+            clock: args.clock.as_deref().map(Clock::parse).transpose()?,
+            pace: args.pace == PaceArg::Trace,
+            order: args.order,
+            cpus: args.cpus,
+            scale: parse_scale(&args.scale)?,
+            costs: assign::costs(&args.cost)?,
+        },
         variants: Variant::parse_all(&args.variants, &args.set)?,
         memory: args
             .memory
             .iter()
             .map(|text| Size::parse("memory", text))
             .collect::<Result<_, _>>()?,
-        kernel_memory: args.kernel_memory != Some(OnOff::Off),
-        own_pages: args.own_pages,
         swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
-        swappiness: args.swappiness,
-        fault_around,
-        read_ahead,
-        device: args
-            .device
-            .as_deref()
-            .map(parse_device)
-            .transpose()?
-            .unwrap_or_default(),
-        large_folios: match args.large_folios {
-            OnOff::On => LARGE_FOLIO_ORDER,
-            OnOff::Off => 0,
-        },
-        extents: FileExtents {
-            others: args.extents,
-            held: args.hold_blocks == OnOff::On,
-            ..FileExtents::default()
-        },
-        thp: match args.thp {
-            ThpArg::Always => Thp::Always,
-            ThpArg::Never => Thp::Never,
-        },
-        dirty: DirtySettings {
-            ratio: args.dirty_ratio,
-            background_ratio: args.dirty_background_ratio,
-            no_periodic: false,
-            of_host: args.dirty_limits == DirtyLimitsArg::Host,
-        },
-        clock: args.clock.as_deref().map(Clock::parse).transpose()?,
         fold_phases: args.fold_phases,
         fold_every: args
             .fold_every
@@ -105,11 +114,6 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .map(|text| Low::parse(text))
             .collect::<Result<_, _>>()?,
         max: Vec::new(),
-        pace: args.pace == PaceArg::Trace,
-        order: args.order,
-        cpus: args.cpus,
-        scale: parse_scale(&args.scale)?,
-        costs: assign::costs(&args.cost)?,
         sample_points: 0,
         curves: false,
     })
@@ -120,7 +124,7 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
     if plan.memory.is_empty() {
         plan.memory.push(journal.memory());
     }
-    plan.kernel_memory = args.kernel_memory == Some(OnOff::On);
+    plan.settings.kernel_memory = args.kernel_memory == Some(OnOff::On);
     let (low, max) = journal.limits();
     if plan.low.is_empty() {
         plan.low = low;
@@ -199,7 +203,7 @@ pub(super) fn windows(kb: u32) -> String {
 
 /// What the trace holds, and what is not as it is by default.
 fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
-    let read_ahead = match plan.read_ahead {
+    let read_ahead = match plan.settings.read_ahead {
         ReadAhead::Windows { kb } => windows(kb),
         ReadAhead::Fixed(0) => ", no read-ahead (the trace contains it)".into(),
         ReadAhead::Fixed(pages) => format!(", {pages} pages read ahead of each request"),

@@ -379,7 +379,7 @@ pub fn advise(
         today_pages: sizes[0],
         knee_pages: curves.first().and_then(|lru| knee(&lru.points)),
         levels: sizes.iter().enumerate().map(level).collect(),
-        kernel_memory: plan.replays.kernel_memory,
+        kernel_memory: plan.replays.settings.kernel_memory,
         curves,
         tables,
     })

@@ -69,7 +69,7 @@ fn swapping_with_room_for_all_is_explained() {
     let trace = sqlite();
     for kernel_memory in [true, false] {
         let mut plan = plan(&["v73"], &[]);
-        plan.replays.kernel_memory = kernel_memory;
+        plan.replays.settings.kernel_memory = kernel_memory;
         let advice = ask(&trace, &plan);
         let out = advice.levels[0].cases[0].cost.unwrap().swapped_out;
         let said = sentences(&advice)[0].contains("page tables");
@@ -111,7 +111,7 @@ impl AdvicePlan {
 fn a_circle_is_as_it_must_be() {
     let trace = circle(1000, 5);
     let mut plan = plan(&["v73"], &[Size::Percent(80.0)]);
-    plan.replays.kernel_memory = false;
+    plan.replays.settings.kernel_memory = false;
     let advice = ask(&trace, &plan);
     assert_eq!(advice.levels[0].cases[0].cost.unwrap().reads, 1000.0);
     assert_eq!(advice.levels[1].cases[0].cost.unwrap().reads, 5000.0);

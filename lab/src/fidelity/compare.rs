@@ -87,24 +87,24 @@ pub fn op_of(a: Access) -> Op {
 /// Replay options of a recorded run.
 pub fn options_of(case: Case, run: &Run, policy: Policy, phase_ns: u64) -> ReplayOptions {
     let mut o = ReplayOptions::new(run.limit_pages);
-    o.own_pages = if case.writes() {
+    o.settings.own_pages = if case.writes() {
         OWN_PAGES_WRITER
     } else {
         OWN_PAGES
     };
     o.groups_charged = true;
-    o.swappiness = case.swappiness();
+    o.settings.swappiness = case.swappiness();
     if case.swaps() {
         o.swap = SwapConfig::Zram {
             pages: ZRAM_PAGES,
             algorithm: "lz4".into(),
         };
     }
-    o.extents.of = FILE_EXTENTS.to_vec();
+    o.settings.extents.of = FILE_EXTENTS.to_vec();
     o.loads_first = !case.stores_first();
-    o.fault_around = case.fault_around_pages();
+    o.settings.fault_around = case.fault_around_pages();
     o.fold_phase = phase_ns;
-    o.clock = clock_of(run);
+    o.settings.clock = clock_of(run);
     if let Some(low) = case.low_pages() {
         o.low = vec![(0, u64::from(low))];
     }
@@ -294,7 +294,7 @@ mod tests {
     /// it none of these figures does. 7.2: the cycle ran with two pages less of kernel memory than 6.12 takes.
     #[test]
     fn with_the_block_of_the_file_system_runs_of_kernels_come_out_to_the_page() {
-        let whole = |o: &mut ReplayOptions| o.extents.of.clear();
+        let whole = |o: &mut ReplayOptions| o.settings.extents.of.clear();
         for (name, recorded, case) in [
             ("6.18", "mglru-0x7", Case::PreadPhase),
             ("7.2", UNMONITORED, Case::MmapZipfSteep),
@@ -337,7 +337,10 @@ mod tests {
             .unwrap();
         let mut o = options_of(case, run, policy, 2_000_000_000);
         o.series = true;
-        o.costs.set("kernel_base_page_ppm", 3_600_000).unwrap();
+        o.settings
+            .costs
+            .set("kernel_base_page_ppm", 3_600_000)
+            .unwrap();
         let ours = replay(&trace_of(case.sequence()), policy.variant, &o).unwrap();
         let points = points_of(ours, run);
         assert!(points.len() > 10);

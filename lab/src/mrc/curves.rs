@@ -4,7 +4,7 @@ use super::cache::misses;
 use super::sample::Part;
 use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru, lru_at, opt, Sequence};
-use crate::replay::MEMORY_MIN;
+use crate::replay::{ReplaySettings, MEMORY_MIN};
 use crate::runner::{killed_after, replay_all, Progress, ReplayPlan, RunnerError, Size};
 use crate::traces::Trace;
 use coldset_report::charts::CurveLine;
@@ -157,8 +157,11 @@ impl MrcPlan {
         let kernels = self.policies.iter().filter_map(MrcPolicy::kernel).cloned();
         let sizes = sizes.iter().filter(|&&pages| pages >= MEMORY_MIN);
         ReplayPlan {
+            settings: ReplaySettings {
+                kernel_memory: self.kernel_memory,
+                ..ReplaySettings::default()
+            },
             memory: sizes.map(|&pages| Size::Pages(pages)).collect(),
-            kernel_memory: self.kernel_memory,
             ..ReplayPlan::new(kernels.collect(), Size::Pages(MEMORY_MIN))
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bounds::{lru, opt, Count, Sequence};
+use crate::replay::ReplaySettings;
 use crate::runner::{replay_all, with_jobs, Progress, ReplayPlan, Size, Variant};
 use crate::traces::{load, Op, OpKind, Trace, TraceOptions};
 use coldset_engine::policies::ListKind;
@@ -108,8 +109,11 @@ fn a_curve_has_the_misses_of_a_replay() {
         let all = run(&trace, &plan);
         assert_eq!(all.kernel_pages.unwrap() > 0, kernel_memory);
         let replays = ReplayPlan {
+            settings: ReplaySettings {
+                kernel_memory,
+                ..ReplaySettings::default()
+            },
             memory: plan.sizes.clone(),
-            kernel_memory,
             bounds: true,
             ..ReplayPlan::new(Variant::parse_all(&names, &[]).unwrap(), Size::Pages(0))
         };

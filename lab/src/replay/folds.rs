@@ -14,7 +14,7 @@ pub(super) struct Folds {
 impl Folds {
     pub fn new(options: &ReplayOptions) -> Self {
         Self {
-            every: match options.clock {
+            every: match options.settings.clock {
                 Some(_) => 0,
                 None => options.fold_every,
             },

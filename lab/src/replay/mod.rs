@@ -9,6 +9,7 @@ pub mod outside;
 
 mod player;
 pub mod run;
+mod settings;
 mod stage;
 mod steps;
 
@@ -18,15 +19,15 @@ pub use inspect::{Command, LruvecDump};
 pub use outside::OutsidePolicy;
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
+pub use settings::ReplaySettings;
 
 pub use coldset_machine::EXTENTS_IN_INODE;
 
-use crate::experiment::{Costs, Deviation, DirtySettings, Host, RunInput};
+use crate::experiment::{Deviation, Host, RunInput};
 use crate::rig::Rig;
-use crate::traces::Order;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{MachineError, ReadAhead, SwapConfig, Thp};
+use coldset_machine::{MachineError, SwapConfig};
 
 /// The device of the files of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,35 +81,15 @@ impl FileExtents {
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
+    /// What it is replayed on.
+    pub settings: ReplaySettings,
     /// The memcg's limit, pages.
     pub memory: u64,
-    /// Index nodes and page tables are charged to the memcg.
-    pub kernel_memory: bool,
-    /// Anonymous pages of the program itself, always accessed.
-    pub own_pages: u32,
     /// Where anonymous pages can go.
     pub swap: SwapConfig,
-    /// Swappiness, 0..=200.
-    pub swappiness: u16,
-    /// Pages mapped around a file fault; 1 = none.
-    pub fault_around: u32,
-    /// What buffered reads read ahead.
-    pub read_ahead: ReadAhead,
     /// A store to anonymous memory loads its page first, as `x += 1` does on an emulated CPU: whoever
     /// faults, faults for a load.
     pub loads_first: bool,
-    /// The device that the files are on.
-    pub device: FileDevice,
-    /// Greatest order of a folio that its file system makes; 0: single pages.
-    pub large_folios: u8,
-    /// How its file system keeps where the pages of files are.
-    pub extents: FileExtents,
-    /// Huge pages of anonymous memory.
-    pub thp: Thp,
-    /// Dirty limits and flushers.
-    pub dirty: DirtySettings,
-    /// Time by access index; none: the machine's own time.
-    pub clock: Option<Clock>,
     /// Phase of the fold of memcg statistics, ns.
     pub fold_phase: u64,
     /// Without a clock: fold whenever this many accesses have missed, for the machine's own time is too
@@ -123,17 +104,6 @@ pub struct ReplayOptions {
     pub groups_charged: bool,
     /// memory.max of the memcg of a task, pages; likewise.
     pub max: Vec<(u16, u64)>,
-    /// Tasks take the time that the trace has between their accesses.
-    pub pace: bool,
-    /// Who of the tasks comes first. Where several are under way at once, there is no clock and there are no pages of the
-    /// program itself: time passes as it does for them.
-    pub order: Order,
-    /// CPUs for tasks that are under way at once.
-    pub cpus: u64,
-    /// Denominator of the scale: shares of lists and times of flushers are those of a machine so many times the size.
-    pub scale: u64,
-    /// Costs of the machine.
-    pub costs: Costs,
     /// Run the invariant checks after every reclaim (slow).
     pub check: bool,
     /// Assignments `switch=value` on top of the variant.
@@ -154,31 +124,16 @@ impl ReplayOptions {
     /// A limit of `memory` pages, everything else at its default.
     pub fn new(memory: u64) -> Self {
         Self {
+            settings: ReplaySettings::default(),
             memory,
-            kernel_memory: true,
-            own_pages: 0,
             swap: SwapConfig::None,
-            swappiness: 60,
-            fault_around: 1,
-            read_ahead: ReadAhead::default(),
             loads_first: false,
-            device: FileDevice::default(),
-            large_folios: 0,
-            extents: FileExtents::default(),
-            thp: Thp::Never,
-            dirty: DirtySettings::default(),
-            clock: None,
             fold_phase: 2_000_000_000,
             fold_every: memory / FOLD_SHARE,
             fold_first: memory / FOLD_SHARE,
             groups_charged: false,
             low: Vec::new(),
             max: Vec::new(),
-            pace: false,
-            order: Order::Strict,
-            cpus: 1,
-            scale: 1,
-            costs: Costs::default(),
             check: false,
             set: Vec::new(),
             outside: None,
@@ -193,32 +148,33 @@ impl ReplayOptions {
 impl ReplayOptions {
     /// The machine to replay on.
     pub(crate) fn rig(&self, variant: &str, switches: Switches) -> Result<Rig, MachineError> {
+        let on = &self.settings;
         let mut input = RunInput {
             deviations: DEVIATIONS,
-            scale: self.scale,
-            costs: self.costs.clone(),
+            scale: on.scale,
+            costs: on.costs.clone(),
             ..RunInput::new(variant, switches)
         };
         for (name, value) in [
-            ("fault_around_max_ptes", self.fault_around.into()),
-            ("kernel_memory_enabled", self.kernel_memory.into()),
+            ("fault_around_max_ptes", on.fault_around.into()),
+            ("kernel_memory_enabled", on.kernel_memory.into()),
         ] {
             input.costs.set(name, value).expect("a row of the table");
         }
-        if let Some(ns) = self.device.delay_write_ns {
+        if let Some(ns) = on.device.delay_write_ns {
             let row = input.costs.set("delay_write_ns", ns);
             row.expect("a row of the table");
         }
         let host = Host {
-            cpus: self.cpus,
+            cpus: on.cpus,
             swap: self.swap.clone(),
-            swappiness: self.swappiness,
-            read_ahead: self.read_ahead,
-            devices: vec![self.device.kind],
-            large_folios: self.large_folios,
-            thp: self.thp,
-            dirty: self.dirty,
-            memcg_writeback: !self.dirty.of_host,
+            swappiness: on.swappiness,
+            read_ahead: on.read_ahead,
+            devices: vec![on.device.kind],
+            large_folios: on.large_folios,
+            thp: on.thp,
+            dirty: on.dirty,
+            memcg_writeback: !on.dirty.of_host,
             fold_phase: Some(self.fold_phase),
             check: self.check,
             ..Host::default()

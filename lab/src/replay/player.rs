@@ -203,16 +203,21 @@ impl<'a> Player<'a> {
     ) -> Result<Self, TraceError> {
         let (trace, window) = (playable.about(), playable.window()?);
         let machine = run.machine.clone();
-        let places = Places::create(&machine, trace, &options.extents);
-        let clock = match options.clock {
+        let places = Places::create(&machine, trace, &options.settings.extents);
+        let clock = match options.settings.clock {
             Some(_) => InlineClock::External,
             None => InlineClock::Running,
         };
         let process = |&memcg: &Option<_>| Some(Process::new(&machine, memcg?, clock));
         let processes = memcgs.by_task().iter().map(process).collect();
         let own = Process::new(&machine, memcgs.limited, clock);
-        let own_pages = options.own_pages;
-        let mut points: Vec<u64> = options.clock.iter().flat_map(|c| c.accesses()).collect();
+        let own_pages = options.settings.own_pages;
+        let mut points: Vec<u64> = options
+            .settings
+            .clock
+            .iter()
+            .flat_map(|c| c.accesses())
+            .collect();
         points.reverse();
         Ok(Self {
             own: (own_pages > 0).then(|| OwnPages::new(&machine, own, own_pages)),
@@ -390,7 +395,7 @@ impl<'a> Player<'a> {
     fn miss(&mut self, at: usize) -> Result<usize, OpError> {
         let op = self.window.from(at)[0];
         let played = match op.kind {
-            OpKind::WholeWrite if self.options.large_folios > 0 => self.write_call(at),
+            OpKind::WholeWrite if self.options.settings.large_folios > 0 => self.write_call(at),
             _ => 1,
         };
         for _ in 0..played {
@@ -399,7 +404,7 @@ impl<'a> Player<'a> {
         let process = self.processes[usize::from(op.task)].as_ref();
         let process = process.expect(PRESENT);
         let ctx = &process.ctx;
-        if let Some(clock) = &self.options.clock {
+        if let Some(clock) = &self.options.settings.clock {
             ctx.set_clock(clock.at(at as u64));
         }
         if let Some(own) = &self.own {

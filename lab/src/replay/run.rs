@@ -133,7 +133,7 @@ pub fn replay(
     }
     if let Some(outside) = &o.outside {
         switches.policy = outside.policy();
-        if o.order.is_at_once() {
+        if o.settings.order.is_at_once() {
             return Err(ReplayError::InOrder);
         }
     }
@@ -148,7 +148,7 @@ pub fn replay(
     let run = o.rig(variant, switches)?.into_run();
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
-    let end = match o.order.is_at_once() {
+    let end = match o.settings.order.is_at_once() {
         true => at_once(run, memcgs, playable.held().ok_or(ReplayError::NotHeld)?, o),
         false => in_order(run, memcgs, playable, o)?,
     };

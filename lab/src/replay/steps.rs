@@ -70,7 +70,7 @@ impl Player<'_> {
                 let memcg = process.ctx.memcg;
                 *process = Process::new(machine, memcg, self.clock);
             }
-            StepKind::Think if self.options.pace => {
+            StepKind::Think if self.options.settings.pace => {
                 let ctx = &process.ctx;
                 run.catch_up(ctx);
                 let until = ctx.now() + u64::from(step.value);
@@ -103,7 +103,7 @@ impl Player<'_> {
         let view = process.views[usize::from(first.object)].as_ref();
         let file = &view.expect("just looked up").file;
         let (ctx, count) = (&process.ctx, pages as u32);
-        if let Some(clock) = &self.options.clock {
+        if let Some(clock) = &self.options.settings.clock {
             ctx.set_clock(clock.at(at as u64));
         }
         let (machine, run) = (&self.machine, &mut self.run);

@@ -3,6 +3,7 @@
 use super::{killed_after, replay_all, Progress, ReplayPlan, Size, SwapSpec, Variant};
 use crate::bounds::Count;
 use crate::mrc::{curves, MrcPlan};
+use crate::replay::ReplaySettings;
 use crate::traces::{Event, Op, OpKind, Step, StepKind, Trace};
 use coldset_engine::policies::ListKind;
 use coldset_machine::device::ZramAlgorithm;
@@ -173,12 +174,15 @@ proptest! {
     fn no_policy_reads_less_than_opt(stretches in stretches(), s in settings()) {
         let trace = trace(&stretches);
         let plan = ReplayPlan {
-            kernel_memory: s.kernel_memory,
+            settings: ReplaySettings {
+                kernel_memory: s.kernel_memory,
+                read_ahead: s.read_ahead,
+                large_folios: s.large_folios,
+                swappiness: s.swappiness,
+                fault_around: s.fault_around,
+                ..ReplaySettings::default()
+            },
             swap: s.swap.clone(),
-            read_ahead: s.read_ahead,
-            large_folios: s.large_folios,
-            swappiness: s.swappiness,
-            fault_around: s.fault_around,
             bounds: true,
             ..ReplayPlan::new(variants(&[&KERNELS[..], &lists()].concat()), Size::Pages(s.memory))
         };
@@ -216,7 +220,10 @@ proptest! {
         };
         let all = curves(&trace, &plan, |_| Progress::silent()).unwrap();
         let replays = ReplayPlan {
-            kernel_memory,
+            settings: ReplaySettings {
+                kernel_memory,
+                ..ReplaySettings::default()
+            },
             bounds: true,
             // In a curve anonymous pages can leave in any case.
             ..ReplayPlan::new(variants(&[&KERNELS[..2], &lists()].concat()), Size::Pages(memory))

@@ -2,11 +2,10 @@
 
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
-use crate::experiment::{Costs, DirtySettings};
-use crate::replay::{Clock, FileDevice, FileExtents, ReplayOptions, MEMORY_MIN, READ_AHEAD_KB};
-use crate::traces::{About, Order};
+use crate::replay::{ReplayOptions, ReplaySettings, MEMORY_MIN, READ_AHEAD_KB};
+use crate::traces::About;
 use coldset_machine::device::ZramAlgorithm;
-use coldset_machine::{ReadAhead, SwapConfig, Thp};
+use coldset_machine::{ReadAhead, SwapConfig};
 
 /// Limits of a replay that names none.
 pub const MEMORY_DEFAULT: [Size; 3] = [
@@ -20,44 +19,14 @@ const FOLD_INTERVAL: u64 = 2_000_000_000;
 /// What to replay a trace under.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
+    /// What it is replayed on.
+    pub settings: ReplaySettings,
     /// What the trace is replayed over.
     pub variants: Vec<Variant>,
     /// Limits; none: [`MEMORY_DEFAULT`], without those that are too small.
     pub memory: Vec<Size>,
-    /// Kernel memory counts against the limit.
-    pub kernel_memory: bool,
-    /// Pages of the program itself.
-    pub own_pages: u32,
     /// Swap; none: zram of the size of the trace if it has anonymous memory.
     pub swap: Option<SwapSpec>,
-    /// vm.swappiness, 0 to 200.
-    pub swappiness: u16,
-    /// Pages mapped round a fault.
-    pub fault_around: u32,
-    /// What buffered reads read ahead.
-    pub read_ahead: ReadAhead,
-    /// The device that the files are on.
-    pub device: FileDevice,
-    /// Greatest order of a folio that its file system makes; 0: single pages.
-    pub large_folios: u8,
-    /// How its file system keeps where the pages of files are.
-    pub extents: FileExtents,
-    /// Huge pages of anonymous memory.
-    pub thp: Thp,
-    /// Dirty limits and flushers.
-    pub dirty: DirtySettings,
-    /// Time by access.
-    pub clock: Option<Clock>,
-    /// Tasks take the time that the trace has between their accesses.
-    pub pace: bool,
-    /// Who of the tasks comes first.
-    pub order: Order,
-    /// CPUs for tasks that are under way at once.
-    pub cpus: u64,
-    /// Denominator of the scale.
-    pub scale: u64,
-    /// Costs of the machine.
-    pub costs: Costs,
     /// Replays with phases of the statistics fold spread over its interval.
     pub fold_phases: u64,
     /// Without a clock: misses from fold to fold, a share is one of the limit; none: limit/8.
@@ -89,30 +58,15 @@ impl ReplayPlan {
     #[must_use]
     pub fn new(variants: Vec<Variant>, memory: Size) -> Self {
         Self {
+            settings: ReplaySettings::default(),
             variants,
             memory: vec![memory],
-            kernel_memory: true,
-            own_pages: 0,
             swap: None,
-            swappiness: 60,
-            fault_around: 1,
-            read_ahead: ReadAhead::default(),
-            device: FileDevice::default(),
-            large_folios: 0,
-            extents: FileExtents::default(),
-            thp: Thp::Never,
-            dirty: DirtySettings::default(),
-            clock: None,
             fold_phases: 1,
             fold_every: None,
             bounds: false,
             low: Vec::new(),
             max: Vec::new(),
-            pace: false,
-            order: Order::Strict,
-            cpus: 1,
-            scale: 1,
-            costs: Costs::default(),
             sample_points: 0,
             curves: false,
         }
@@ -121,14 +75,11 @@ impl ReplayPlan {
     /// With the read-ahead that a trace is replayed with unless the plan has one: if it has advice, it says what
     /// programs asked for, and the kernel's comes on top; others contain it.
     #[must_use]
-    pub fn of_trace(self, trace: &About) -> Self {
-        match trace.has_advice() && self.read_ahead == ReadAhead::default() {
-            true => Self {
-                read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
-                ..self
-            },
-            false => self,
+    pub fn of_trace(mut self, trace: &About) -> Self {
+        if trace.has_advice() && self.settings.read_ahead == ReadAhead::default() {
+            self.settings.read_ahead = ReadAhead::Windows { kb: READ_AHEAD_KB };
         }
+        self
     }
 
     /// Limits in pages.
@@ -138,7 +89,7 @@ impl ReplayPlan {
     pub fn limits(&self, trace: &About) -> Result<Vec<Memory>, RunnerError> {
         let given = !self.memory.is_empty();
         let sizes: &[Size] = if given { &self.memory } else { &MEMORY_DEFAULT };
-        let least = MEMORY_MIN + u64::from(self.own_pages);
+        let least = MEMORY_MIN + u64::from(self.settings.own_pages);
         let mut limits = Vec::new();
         for &size in sizes {
             let pages = size.pages_of(trace.unique_pages);
@@ -172,18 +123,8 @@ impl ReplayPlan {
         phase: u64,
     ) -> ReplayOptions {
         let mut o = ReplayOptions::new(memory);
-        o.kernel_memory = self.kernel_memory;
-        o.own_pages = self.own_pages;
+        o.settings.clone_from(&self.settings);
         o.swap = swap.clone();
-        o.swappiness = self.swappiness;
-        o.fault_around = self.fault_around;
-        o.read_ahead = self.read_ahead;
-        o.device = self.device;
-        o.large_folios = self.large_folios;
-        o.extents.clone_from(&self.extents);
-        o.thp = self.thp;
-        o.dirty = self.dirty;
-        o.clock.clone_from(&self.clock);
         o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1)
             / u128::from(self.fold_phases)) as u64;
         // Without a clock the same phases, in misses.
@@ -198,11 +139,6 @@ impl ReplayPlan {
         o.max = self.max.iter().map(pages).collect();
         o.set.clone_from(&variant.set);
         o.outside.clone_from(&variant.outside);
-        o.pace = self.pace;
-        o.order = self.order;
-        o.cpus = self.cpus;
-        o.scale = self.scale;
-        o.costs = self.costs.clone();
         // The first phase is as good as any.
         o.sample_points = if phase == 0 { self.sample_points } else { 0 };
         o

@@ -125,7 +125,7 @@ pub fn replay_all(
     // They are of the trace's order, which tasks at once do not keep to, and take all of it.
     let exact = playable
         .held()
-        .filter(|_| plan.bounds && !plan.order.is_at_once());
+        .filter(|_| plan.bounds && !plan.settings.order.is_at_once());
     let (done, sequence) = rayon::join(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
         || exact.map(|trace| evictable.sequence(trace)).transpose(),
@@ -134,7 +134,7 @@ pub fn replay_all(
     let sequence = sequence?;
     let curves = match &sequence {
         Some(sequence) if plan.sample_points > 0 || plan.curves => {
-            evictable.curves(trace, sequence, plan.own_pages)
+            evictable.curves(trace, sequence, plan.settings.own_pages)
         }
         _ => Vec::new(),
     };
@@ -152,7 +152,7 @@ pub fn replay_all(
             let series = of_variant().map(|(v, runs)| (label(v), runs[0].series.clone()));
             let phases = of_variant().map(|(v, runs)| (label(v), runs[0].phases.clone()));
             let alone = sequence.as_ref().map_or_else(IndexMap::new, |sequence| {
-                let alone = |v| evictable.alone(sequence, v, memory.pages, plan.own_pages);
+                let alone = |v| evictable.alone(sequence, v, memory.pages, plan.settings.own_pages);
                 let all = plan.variants.iter();
                 all.filter_map(|v| Some((label(v), alone(v)?))).collect()
             });
@@ -169,7 +169,7 @@ pub fn replay_all(
                         trace,
                         sequence.as_ref(),
                         memory.pages,
-                        plan.own_pages,
+                        plan.settings.own_pages,
                     ),
                 },
             }
@@ -330,12 +330,11 @@ mod tests {
 
     fn plan(variants: &[&str], memory: &[Size]) -> ReplayPlan {
         let variants = Variant::parse_all(variants, &[]).unwrap();
-        ReplayPlan {
-            memory: memory.to_vec(),
-            kernel_memory: false,
-            bounds: true,
-            ..ReplayPlan::new(variants, Size::Percent(50.0))
-        }
+        let mut plan = ReplayPlan::new(variants, Size::Percent(50.0));
+        plan.memory = memory.to_vec();
+        plan.settings.kernel_memory = false;
+        plan.bounds = true;
+        plan
     }
 
     fn tables(trace: &Trace, plan: &ReplayPlan) -> Result<Vec<ReplayTable>, RunnerError> {
@@ -426,11 +425,9 @@ mod tests {
         };
         let then = (0..100).chain(0..100).map(anon);
         let trace = Trace::from_ops(trace.ops().iter().copied().chain(then).collect());
-        let p = ReplayPlan {
-            swap: Some(SwapSpec::None),
-            own_pages: 3,
-            ..plan(&["v5"], &[Size::Pages(300)])
-        };
+        let mut p = plan(&["v5"], &[Size::Pages(300)]);
+        p.swap = Some(SwapSpec::None);
+        p.settings.own_pages = 3;
         let table = &tables(&trace, &p).unwrap()[0];
         assert_eq!(table.result.bounds["capacity_pages"], Number::Int(197));
         assert_eq!(table.result.bounds["evictable_accesses"], Number::Int(1200));

@@ -4,6 +4,7 @@ use super::cell::{content, What};
 use super::store::{Row, Store};
 use super::{Cell, SweepError};
 use crate::experiment::RunInput;
+use crate::replay::ReplaySettings;
 use crate::runner::{
     check_asked, check_survivors, replay_all, show_effort, show_scale, Progress, ReplayPlan,
     RunnerError, Size, SwapSpec, Variant,
@@ -113,9 +114,12 @@ impl Runner {
             return Ok(Vec::new());
         };
         let plan = ReplayPlan {
-            kernel_memory: *kernel_memory,
+            settings: ReplaySettings {
+                kernel_memory: *kernel_memory,
+                swappiness: *swappiness,
+                ..ReplaySettings::default()
+            },
             swap: swap.as_deref().map(SwapSpec::parse).transpose()?,
-            swappiness: *swappiness,
             ..ReplayPlan::new(vec![variant.clone()], Size::Pages(memory.pages))
         };
         let trace = self.trace(path, content)?;

@@ -8,6 +8,7 @@ use crate::errors::named;
 use coldset_lab::bounds::Count;
 use coldset_lab::experiment::Costs;
 use coldset_lab::mrc::{curves, MrcPlan, Sample};
+use coldset_lab::replay::ReplaySettings;
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_survivors, experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan,
@@ -198,9 +199,12 @@ pub fn lab_replay(
         let memory = memory.iter().map(|t| Size::parse("memory", t));
         let plan = ReplayPlan {
             memory: memory.collect::<Result<_, _>>()?,
-            kernel_memory,
+            settings: ReplaySettings {
+                kernel_memory,
+                swappiness,
+                ..ReplaySettings::default()
+            },
             swap: swap.map(SwapSpec::parse).transpose()?,
-            swappiness,
             bounds,
             sample_points: SAMPLE_POINTS,
             ..ReplayPlan::new(variants.given.clone(), Size::Pages(0))

@@ -90,10 +90,10 @@ pub(super) fn play(
         first[task.number] = task.work[0].0;
     }
     let stage = Rc::new(Stage {
-        places: RefCell::new(Places::create(&machine, trace, &options.extents)),
-        pace: options.pace,
-        large_folios: options.large_folios > 0,
-        lead: Lead::new(options.order.lead(), first, &machine.sim),
+        places: RefCell::new(Places::create(&machine, trace, &options.settings.extents)),
+        pace: options.settings.pace,
+        large_folios: options.settings.large_folios > 0,
+        lead: Lead::new(options.settings.order.lead(), first, &machine.sim),
         folds: RefCell::new(Folds::new(options)),
         sample_every: match options.sample_points {
             0 => 0,

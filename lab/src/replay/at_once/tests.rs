@@ -1,6 +1,6 @@
 //! Traces whose tasks are under way at once.
 
-use crate::replay::{replay, Replay, ReplayOptions, SeriesPoint};
+use crate::replay::{replay, Replay, ReplayOptions, ReplaySettings, SeriesPoint};
 use crate::traces::{Event, Op, OpKind, Order, Step, StepKind, Trace};
 
 /// Pages of the limit.
@@ -39,8 +39,11 @@ fn step(at: u64, kind: StepKind, task: u16, value: u32) -> Event {
 
 fn replayed(trace: &Trace, order: Order, cpus: u64) -> Replay {
     let options = ReplayOptions {
-        order,
-        cpus,
+        settings: ReplaySettings {
+            order,
+            cpus,
+            ..ReplaySettings::default()
+        },
         check: true,
         ..ReplayOptions::new(LIMIT)
     };

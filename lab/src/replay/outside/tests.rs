@@ -2,7 +2,7 @@
 //! and the lists are the same, whatever the trace and the limit.
 
 use super::OutsidePolicy;
-use crate::replay::{replay, Replay, ReplayError, ReplayOptions};
+use crate::replay::{replay, Replay, ReplayError, ReplayOptions, ReplaySettings};
 use crate::traces::{Event, Op, OpKind, Step, StepKind, Trace};
 use coldset_engine::policies::desk::{Decides, Failure, Makes, Say};
 use coldset_engine::policies::outside::OutsideKind;
@@ -231,16 +231,19 @@ fn options(r: &mut Random) -> ReplayOptions {
     };
     ReplayOptions {
         swap,
-        swappiness: [60, 0, 100, 200][r.below(4) as usize],
-        kernel_memory: r.below(2) == 0,
-        read_ahead: match r.below(2) {
-            0 => ReadAhead::default(),
-            _ => ReadAhead::Windows { kb: 128 },
+        settings: ReplaySettings {
+            swappiness: [60, 0, 100, 200][r.below(4) as usize],
+            kernel_memory: r.below(2) == 0,
+            read_ahead: match r.below(2) {
+                0 => ReadAhead::default(),
+                _ => ReadAhead::Windows { kb: 128 },
+            },
+            fault_around: [1, 16][r.below(2) as usize],
+            own_pages: [0, 8][r.below(2) as usize],
+            large_folios: [0, 3][r.below(2) as usize],
+            thp: [Thp::Never, Thp::Always][r.below(2) as usize],
+            ..ReplaySettings::default()
         },
-        fault_around: [1, 16][r.below(2) as usize],
-        own_pages: [0, 8][r.below(2) as usize],
-        large_folios: [0, 3][r.below(2) as usize],
-        thp: [Thp::Never, Thp::Always][r.below(2) as usize],
         check: true,
         inspect: true,
         sample_points: 10,

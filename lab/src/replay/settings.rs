@@ -1,0 +1,68 @@
+//! The machine under a replay, as one asks for it.
+
+use super::{Clock, FileDevice, FileExtents};
+use crate::experiment::{Costs, DirtySettings};
+use crate::traces::Order;
+use coldset_machine::{ReadAhead, Thp};
+
+/// What a trace is replayed on: settings that do not depend on the variant, the limit or the trace.
+#[derive(Clone, Debug)]
+pub struct ReplaySettings {
+    /// Index nodes and page tables are charged to the memcg, and so count against its limit.
+    pub kernel_memory: bool,
+    /// Anonymous pages of the program itself, always accessed.
+    pub own_pages: u32,
+    /// vm.swappiness, 0 to 200.
+    pub swappiness: u16,
+    /// Pages mapped round a fault of a file; 1: none.
+    pub fault_around: u32,
+    /// What buffered reads read ahead.
+    pub read_ahead: ReadAhead,
+    /// The device that the files are on.
+    pub device: FileDevice,
+    /// Greatest order of a folio that its file system makes; 0: single pages.
+    pub large_folios: u8,
+    /// How its file system keeps where the pages of files are.
+    pub extents: FileExtents,
+    /// Huge pages of anonymous memory.
+    pub thp: Thp,
+    /// Dirty limits and flushers.
+    pub dirty: DirtySettings,
+    /// Time by access; none: the machine's own time.
+    pub clock: Option<Clock>,
+    /// Tasks take the time that the trace has between their accesses.
+    pub pace: bool,
+    /// Who of the tasks comes first. Where several are under way at once, there is no clock and there are no pages of the
+    /// program itself: time passes as it does for them.
+    pub order: Order,
+    /// CPUs for tasks that are under way at once.
+    pub cpus: u64,
+    /// Denominator of the scale: shares of lists and times of flushers are those of a machine so many times the size.
+    pub scale: u64,
+    /// Costs of the machine.
+    pub costs: Costs,
+}
+
+impl Default for ReplaySettings {
+    /// Kernel memory counted, everything else as little as can be: no clock, no read-ahead, one task at a time.
+    fn default() -> Self {
+        Self {
+            kernel_memory: true,
+            own_pages: 0,
+            swappiness: 60,
+            fault_around: 1,
+            read_ahead: ReadAhead::default(),
+            device: FileDevice::default(),
+            large_folios: 0,
+            extents: FileExtents::default(),
+            thp: Thp::Never,
+            dirty: DirtySettings::default(),
+            clock: None,
+            pace: false,
+            order: Order::Strict,
+            cpus: 1,
+            scale: 1,
+            costs: Costs::default(),
+        }
+    }
+}
