@@ -17,9 +17,11 @@
 mod common;
 mod oracle;
 mod parent;
+mod process;
 mod program;
 mod run;
 mod storage;
+mod thread;
 mod tree;
 mod world;
 
