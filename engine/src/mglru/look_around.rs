@@ -35,16 +35,27 @@ impl Engine {
         f.lruvec() == la.lruvec && on_list
     }
 
-    /// The host cleared the accessed bit of a neighbour.
-    pub fn look_around_young(&mut self, la: &LookAround, cpu: u16, id: FolioId, pte_dirty: bool) {
+    /// The host cleared the accessed bit of a neighbour. True: another accessed bit of it, in an entry that is not dirty,
+    /// would change nothing, as long as nothing else happens to it.
+    pub fn look_around_young(
+        &mut self,
+        la: &LookAround,
+        cpu: u16,
+        id: FolioId,
+        pte_dirty: bool,
+    ) -> bool {
         self.walk_dirty(id, pte_dirty);
         let m = self.lruvecs[la.lruvec].gens();
         let youngest = MultiGen::slot(m.max_seq);
         if la.walk_context {
+            let before = self.folios[id].word();
             self.gen_promote(id, youngest);
-        } else if (self.rules.kernel.neighbour_found)(self.folios[id].word_mut(), youngest) {
+            return self.folios[id].word() == before;
+        }
+        if (self.rules.kernel.neighbour_found)(self.folios[id].word_mut(), youngest) {
             self.activate(cpu, id);
         }
+        false
     }
 
     /// The host is done with a window of `len` entries, `young` of which (the victim included) were

@@ -214,11 +214,19 @@ impl Entries {
     /// Which of at most 64 entries are present and have been accessed: a bit each, the first is bit 0.
     #[inline]
     pub fn used(&self, entries: Range<u32>) -> u64 {
+        self.word(entries, |g| g.present & g.young)
+    }
+
+    /// Which of at most 64 entries are dirty, likewise.
+    #[inline]
+    pub fn dirty(&self, entries: Range<u32>) -> u64 {
+        self.word(entries, |g| g.dirty)
+    }
+
+    #[inline]
+    fn word(&self, entries: Range<u32>, of: impl Fn(&Group) -> u64) -> u64 {
         let (first, shift) = ((entries.start / GROUP) as usize, entries.start % GROUP);
-        let of = |group| {
-            let group = self.groups.find(group);
-            group.map_or(0, |g| g.present & g.young)
-        };
+        let of = |group| self.groups.find(group).map_or(0, &of);
         let mut bits = of(first) >> shift;
         if shift > 0 {
             bits |= of(first + 1) << (GROUP - shift);
@@ -226,6 +234,22 @@ impl Entries {
         let count = entries.end - entries.start;
         let beyond = u64::MAX.checked_shl(count).unwrap_or(0);
         bits & !beyond
+    }
+
+    /// Clears the accessed bits of the entries from `first` on whose bits are in `which`.
+    #[inline]
+    pub fn take_young(&mut self, first: u32, which: u64) {
+        let (group, shift) = ((first / GROUP) as usize, first % GROUP);
+        if let Some(g) = self.groups.get_mut(group) {
+            g.young &= !(which << shift);
+        }
+        let above = which.checked_shr(GROUP - shift).unwrap_or(0);
+        if above == 0 {
+            return;
+        }
+        if let Some(g) = self.groups.get_mut(group + 1) {
+            g.young &= !above;
+        }
     }
 
     /// Accessed and dirty bits of any of the entries.
@@ -267,6 +291,7 @@ mod tests {
         Touch(u32, bool),
         Run(u32, u32),
         Used(u32, u32),
+        TakeYoung(u32, u64),
         Marks(u32, u32),
     }
 
@@ -280,6 +305,7 @@ mod tests {
             2 => (e, any::<bool>()).prop_map(|(e, w)| Op::Touch(e, w)),
             1 => range.clone().prop_map(|(a, b)| Op::Run(a, b)),
             2 => range.clone().prop_map(|(a, b)| Op::Used(a, b.min(a + GROUP))),
+            1 => (0..LEN, any::<u64>()).prop_map(|(e, w)| Op::TakeYoung(e, w)),
             1 => range.prop_map(|(a, b)| Op::Marks(a, b)),
         ]
     }
@@ -331,6 +357,14 @@ mod tests {
                         let used = |e: &u32| model[*e as usize].contains(Pte::PRESENT | Pte::YOUNG);
                         let bits: u64 = (a..b).filter(used).map(|e| 1 << (e - a)).sum();
                         prop_assert_eq!(entries.used(a..b), bits);
+                        let dirty = |e: &u32| model[*e as usize].contains(Pte::DIRTY);
+                        let bits: u64 = (a..b).filter(dirty).map(|e| 1 << (e - a)).sum();
+                        prop_assert_eq!(entries.dirty(a..b), bits);
+                    }
+                    Op::TakeYoung(e, which) => {
+                        entries.take_young(e, which);
+                        let taken = (e..LEN.min(e + 64)).filter(|&p| which >> (p - e) & 1 != 0);
+                        taken.for_each(|p| model[p as usize] -= Pte::YOUNG);
                     }
                     Op::Marks(a, b) => {
                         let all = model[a as usize..b as usize].iter().copied();

@@ -110,7 +110,8 @@ impl World {
             if left == 0 {
                 continue;
             }
-            let folios = self.folios_of(object, start + from, left);
+            let mut folios = [FolioId::NONE; 64];
+            self.find_folios(object, start + from, left, &mut folios);
             while left != 0 {
                 let bit = left.trailing_zeros();
                 left &= left - 1;

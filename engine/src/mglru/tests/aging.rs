@@ -189,3 +189,29 @@ fn look_around_leaves_the_batch_alone_since_6_14() {
         assert_eq!(h.eng.look_around_wants(&la, off), wanted, "{preset}");
     }
 }
+
+#[test]
+fn a_neighbour_is_settled_when_another_use_changes_nothing() {
+    // Since 6.14 the first use marks a neighbour, the second promotes it, and only the third changes nothing.
+    for (preset, uses) in [("v612", 2), ("v618", 3), ("v5", 3), ("v72", 3)] {
+        let mut h = Host::new(preset);
+        let id = h.add_to(1, Spec::mapped(1));
+        let la = LookAround {
+            lruvec: h.lruvec,
+            walk_context: true,
+        };
+        for use_ in 1..=uses + 1 {
+            let before = (h.eng.folio(id).word(), h.seq_of(id));
+            let settled = h.eng.look_around_young(&la, 0, id, false);
+            let same = before == (h.eng.folio(id).word(), h.seq_of(id));
+            assert_eq!(settled, same, "{preset}, use {use_}");
+            assert_eq!(settled, use_ >= uses, "{preset}, use {use_}");
+        }
+        assert_eq!(h.seq_of(id), Some(h.gens().max_seq), "{preset}");
+        let marks_only = LookAround {
+            walk_context: false,
+            ..la
+        };
+        assert!(!h.eng.look_around_young(&marks_only, 0, id, false));
+    }
+}
