@@ -172,11 +172,10 @@ impl World {
         }
         let mut left = used & !(n.settled & !dirty);
         while left != 0 {
-            let index = left.trailing_zeros();
+            let f = n.folios[left.trailing_zeros() as usize];
             let bit = left & left.wrapping_neg();
             left ^= bit;
             // The entry itself, and others of the folio, have been looked at.
-            let f = n.folios[index as usize];
             if f == FolioId::NONE || f == folio || !self.engine.look_around_wants(la, f) {
                 n.unwanted |= bit;
                 used ^= bit;

@@ -106,25 +106,28 @@ impl World {
         let mut young = 0;
         for from in range.clone().step_by(64) {
             let window = from..range.end.min(from + 64);
-            let mut left = self.mappings[id.0 as usize].ptes.used(window);
-            if left == 0 {
+            let ptes = &self.mappings[id.0 as usize].ptes;
+            let mut used = ptes.used(window.clone());
+            if used == 0 {
                 continue;
             }
+            let dirty = ptes.dirty(window);
             let mut folios = [FolioId::NONE; 64];
-            self.find_folios(object, start + from, left, &mut folios);
+            self.find_folios(object, start + from, used, &mut folios);
+            let mut left = used;
             while left != 0 {
-                let bit = left.trailing_zeros();
-                left &= left - 1;
-                let (e, f) = (from + bit, folios[bit as usize]);
+                let f = folios[left.trailing_zeros() as usize];
+                let bit = left & left.wrapping_neg();
+                left ^= bit;
                 if f == FolioId::NONE || !self.engine.walk_wants_folio(walk, f) {
+                    used ^= bit;
                     continue;
                 }
-                let ptes = &mut self.mappings[id.0 as usize].ptes;
-                let dirty = ptes.get(e).contains(Pte::DIRTY);
-                ptes.take(e, Pte::YOUNG);
-                young += 1;
+                let dirty = dirty & bit != 0;
                 self.engine.walk_young(walk, f, YoungEntry { dirty, exec });
             }
+            self.mappings[id.0 as usize].ptes.take_young(from, used);
+            young += u64::from(used.count_ones());
         }
         self.engine.walk_table_done(walk, key, len, young);
         let p = &self.params;
