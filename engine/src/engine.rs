@@ -219,11 +219,10 @@ impl Engine {
         &self.folios[id]
     }
 
-    /// The flag word's bits of any record, in use or not; 0 if there is no such record. For hosts
-    /// that bring records into the cache ahead of use.
+    /// Brings the record of a folio into the CPU's cache, for hosts that know which they will ask about.
     #[inline]
-    pub fn peek(&self, id: FolioId) -> u32 {
-        self.folios.peek(id)
+    pub fn prefetch(&self, id: FolioId) {
+        self.folios.prefetch(id);
     }
 
     /// All folios in memory, in the order of their records.

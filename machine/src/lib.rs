@@ -23,6 +23,7 @@ pub mod io;
 pub mod machine;
 pub mod mem;
 pub mod params;
+mod prefetch;
 pub mod record;
 mod recorder;
 pub mod samples;

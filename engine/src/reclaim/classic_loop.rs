@@ -322,6 +322,9 @@ impl ClassicLoop {
             return;
         }
         cx.list.begin(cx.sc.target, false);
+        if let LruvecLists::Classic(lists) = &eng.lruvecs[self.lruvec].lists {
+            cx.list.taken_before(lists.lists[list.idx()].tail());
+        }
         self.at = ClassicStage::Shrinking(list);
     }
 

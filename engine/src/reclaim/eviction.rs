@@ -95,6 +95,7 @@ impl Eviction {
         self.lru_type = got.lru_type.unwrap_or(LruType::File);
         if !cx.list.input.is_empty() {
             cx.list.begin(cx.sc.target, false);
+            cx.list.taken_before(got.next);
             self.pass = Some(Pass::First);
         }
     }

@@ -63,6 +63,9 @@ pub(crate) struct ShrinkList {
     /// Folios to work on, oldest first.
     pub(crate) input: Vec<FolioId>,
     pub(super) next: usize,
+    /// The next folio of the list that these are from whose record is brought into the CPU's cache. It may have left that
+    /// list.
+    ahead: FolioId,
     /// Survivors in the order in which they were decided.
     pub(crate) ret: Vec<FolioId>,
     /// What the current [`Work::Free`] is about.
@@ -100,6 +103,7 @@ impl Default for ShrinkList {
         Self {
             input: Vec::new(),
             next: 0,
+            ahead: FolioId::NONE,
             ret: Vec::new(),
             freed: Vec::with_capacity(BATCH_MAX),
             free_ids: Vec::with_capacity(BATCH_MAX),
@@ -128,12 +132,19 @@ impl ShrinkList {
     pub(crate) fn begin(&mut self, target: Option<MemcgId>, ignore_references: bool) {
         debug_assert!(self.at == FolioStep::End && self.freed.is_empty());
         self.next = 0;
+        self.ahead = FolioId::NONE;
         self.ret.clear();
         self.batch.last = false;
         self.stat = ReclaimStat::default();
         self.at = FolioStep::Next;
         self.ignore_references = ignore_references;
         self.target = target;
+    }
+
+    /// The folios of this list have been taken from the end of another, which goes on with `tail`. Its records are fetched
+    /// one with each request, since walking a list waits for every record.
+    pub(crate) fn taken_before(&mut self, tail: Option<FolioId>) {
+        self.ahead = tail.unwrap_or(FolioId::NONE);
     }
 
     /// The next request to the host. `None`: the list is done, survivors are in `ret`.
@@ -176,6 +187,7 @@ impl ShrinkList {
         sc: &mut ScanControl,
         answer: &mut Option<Answer>,
     ) -> Option<Work> {
+        self.ahead = eng.folios.prefetch_newer(self.ahead);
         loop {
             if !self.flush_required {
                 self.dirty_again(eng);
@@ -320,6 +332,7 @@ impl ShrinkList {
         let Self {
             input,
             next,
+            ahead: _,
             ret,
             freed,
             free_ids,

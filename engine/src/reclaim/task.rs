@@ -165,6 +165,12 @@ impl ReclaimTask {
         }
     }
 
+    /// Those that it will be asked about after the one at hand.
+    #[inline]
+    pub fn coming(&self) -> &[FolioId] {
+        self.list.input.get(self.list.next..).unwrap_or_default()
+    }
+
     /// Of the folios that the host has been asked to unmap, those that the last step decided on. Each
     /// of them is decided on exactly once, and before its task is done or rests.
     pub fn decided(&self) -> &[Decision] {

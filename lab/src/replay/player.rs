@@ -346,32 +346,25 @@ impl<'a> Player<'a> {
         let mut at = from;
         while at < until {
             if at >= warmed {
-                let here = at - first;
-                let ahead = &ops[here..ops.len().min(here + World::WARM)];
-                warmed = at + ahead.len();
+                let ahead = &ops[at - first..];
+                let (next, rest) = ahead.split_at(ahead.len().min(World::AHEAD));
+                let soon = &rest[..rest.len().min(World::AHEAD)];
+                warmed = at + next.len();
                 self.warmed = warmed;
-                warm(&w, ahead, processes, &places.ids);
+                prefetch(&w, next, soon, processes, &places.ids);
             }
             let op = ops[at - first];
             let process = processes[usize::from(op.task)].as_mut();
             let process = process.expect(PRESENT);
             let mm = process.mm;
             let view = process.view(op.object, &places.ids);
-            match op.kind {
-                OpKind::Pread => {
-                    // All that follow of the same file, as far as their records are at hand.
-                    let run = ops[at - first..until.min(warmed) - first]
-                        .iter()
-                        .take_while(|o| {
-                            (o.kind, o.object, o.task) == (op.kind, op.object, op.task)
-                        });
-                    match w.read_hits(0, &view.file, run.map(|o| o.page)) {
-                        0 => return at,
-                        // The one that ended the run is looked at once more: it misses, unless it
-                        // is of another kind.
-                        hits => at += hits,
-                    }
-                }
+            // All that follow of the same task and object, as far as their records are at hand.
+            let run = ops[at - first..until.min(warmed) - first].iter();
+            let run =
+                run.take_while(|o| (o.kind, o.object, o.task) == (op.kind, op.object, op.task));
+            let pages = run.map(|o| o.page);
+            let hits = match op.kind {
+                OpKind::Pread => w.read_hits(0, &view.file, pages),
                 OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                     let Some(mapping) = view.mapping else {
                         drop(w);
@@ -379,12 +372,14 @@ impl<'a> Player<'a> {
                         w = machine.world_mut();
                         continue;
                     };
-                    if !w.touch(mapping, op.page, op.kind.is_write()) {
-                        return at;
-                    }
-                    at += 1;
+                    w.touch_hits(mapping, pages, op.kind.is_write())
                 }
-                OpKind::Pwrite | OpKind::WholeWrite => return at,
+                OpKind::Pwrite | OpKind::WholeWrite => 0,
+            };
+            // The one that ended the run is looked at once more: it misses, unless it is of another kind.
+            match hits {
+                0 => return at,
+                _ => at += hits,
             }
         }
         until
@@ -463,24 +458,30 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Fetches what these accesses look at into the CPU's cache.
+/// Brings what accesses look at into the CPU's cache: what those that come `soon` look at first, and what the `next` ones, for
+/// which that has been done, look at then.
 #[inline]
-fn warm(w: &World, ahead: &[Op], processes: &[Option<Process>], objects: &[ObjectId]) {
-    let mapping = |op: &Op| {
-        let view = processes[usize::from(op.task)]
-            .as_ref()?
-            .views
-            .get(usize::from(op.object))?;
-        view.as_ref()?.mapping
+fn prefetch(
+    w: &World,
+    next: &[Op],
+    soon: &[Op],
+    processes: &[Option<Process>],
+    objects: &[ObjectId],
+) {
+    let entry = |op: &Op| {
+        let process = processes[usize::from(op.task)].as_ref()?;
+        let view = process.views.get(usize::from(op.object))?.as_ref()?;
+        Some((view.mapping?, op.page))
     };
-    match ahead.first() {
+    let page = |op: &Op| (objects[usize::from(op.object)], op.page);
+    match next.first() {
         Some(op) if !op.kind.is_call() => {
-            w.warm_entries(ahead.iter().filter_map(|op| Some((mapping(op)?, op.page))));
+            w.prefetch_entries(soon.iter().filter_map(entry));
+            w.prefetch_absent(next.iter().filter_map(entry));
         }
-        _ => w.warm(
-            ahead
-                .iter()
-                .map(|op| (objects[usize::from(op.object)], op.page)),
-        ),
+        _ => {
+            w.prefetch_slots(soon.iter().map(page));
+            w.prefetch_folios(next.iter().map(page));
+        }
     }
 }

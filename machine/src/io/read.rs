@@ -5,11 +5,10 @@ use crate::ctx::Ctx;
 use crate::io::page_in::{Miss, MissStep, Purpose};
 use crate::io::read_ahead::{Advice, FileWindow, Window};
 use crate::machine::{Machine, MachineRun};
-use crate::mem::{MappingId, Object};
 use crate::sim::TimeClass;
 use crate::vm::tmpfs::Use;
 use crate::world::World;
-use coldset_engine::{Flags, FolioId, ObjectId};
+use coldset_engine::{Flags, ObjectId};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -124,43 +123,6 @@ impl World {
         let ns = u64::from(hits) * self.params.buffered_io_page_ns;
         ctx.charge(TimeClass::Fault, ns);
         hits
-    }
-
-    /// How many accesses [`Self::warm`] is best given at a time: as many as a CPU can have in flight.
-    pub const WARM: usize = 32;
-
-    /// Prefetches what the next accesses will look at into the CPU's cache, all at once, where one
-    /// access after the other would wait for memory twice. Changes nothing.
-    #[inline]
-    pub fn warm(&self, accesses: impl Iterator<Item = (ObjectId, u32)>) {
-        let mut ids = [FolioId(0); Self::WARM];
-        let mut last: Option<(ObjectId, &Object)> = None;
-        for (id, (object, page)) in ids.iter_mut().zip(accesses) {
-            let o = match last {
-                Some((same, o)) if same == object => o,
-                _ => &self.objects[object.idx()],
-            };
-            last = Some((object, o));
-            *id = o.word(page).folio_or_zero();
-        }
-        let seen = ids.iter().fold(0, |seen, &id| seen ^ self.engine.peek(id));
-        std::hint::black_box(seen);
-    }
-
-    /// The same for accesses through mappings: they look at the entry, and at the page's slot where that is empty.
-    #[inline]
-    pub fn warm_entries(&self, accesses: impl Iterator<Item = (MappingId, u32)>) {
-        let mut absent = [None; Self::WARM];
-        for (absent, (mapping, entry)) in absent.iter_mut().zip(accesses) {
-            let m = &self.mappings[mapping.0 as usize];
-            let present = m.ptes.is_present(entry);
-            *absent = (!present).then_some((m.object, m.start + entry));
-        }
-        let slot = |&(object, page): &(ObjectId, u32)| {
-            self.objects[object.idx()].word(page).folio_or_zero().0
-        };
-        let seen = absent.iter().flatten().map(slot);
-        std::hint::black_box(seen.fold(0, |seen, id| seen ^ id));
     }
 }
 

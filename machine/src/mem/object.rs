@@ -172,6 +172,12 @@ impl Object {
         self.slots[page as usize]
     }
 
+    /// Brings the slot of a page into the CPU's cache.
+    #[inline]
+    pub fn prefetch(&self, page: u32) {
+        self.slots.prefetch(page as usize);
+    }
+
     /// The slot of a page.
     #[inline]
     pub fn slot(&self, page: u32) -> Slot {

@@ -4,6 +4,7 @@
 //! which few pages are used: a trace may name any page number, and a large one must not cost memory
 //! for all the numbers below it.
 
+use prefetch_index::prefetch_index;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
@@ -98,6 +99,14 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
         match &mut self.values {
             Values::Whole(values) => values.get_mut(at),
             Values::Scattered(leaves) => Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF]),
+        }
+    }
+
+    /// Brings the value at `at` into the CPU's cache. Leaves are left alone.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        if let Values::Whole(values) = &self.values {
+            prefetch_index(values, at);
         }
     }
 

@@ -13,20 +13,35 @@ use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, ObjectId};
 
 impl World {
-    /// A load or store that needs no fault. The hot path: a table look-up and a bit.
+    /// A load or store that needs no fault.
     #[inline]
     pub fn touch(&mut self, mapping: MappingId, entry: u32, write: bool) -> bool {
+        self.touch_hits(mapping, std::iter::once(entry), write) == 1
+    }
+
+    /// Loads or stores one after the other, up to the first that needs a fault. Returns how many did not. The hot path: a
+    /// look-up in the tables and a bit.
+    #[inline]
+    pub fn touch_hits(
+        &mut self,
+        mapping: MappingId,
+        entries: impl Iterator<Item = u32>,
+        write: bool,
+    ) -> usize {
         let m = &mut self.mappings[mapping.0 as usize];
-        if !m.touch(entry, write) {
-            return false;
-        }
         let object = &mut self.objects[m.object.idx()];
-        if write {
-            object.store(m.start + entry);
-        } else {
-            object.load(m.start + entry);
+        let mut hits = 0;
+        for entry in entries {
+            if !m.touch(entry, write) {
+                break;
+            }
+            match write {
+                true => object.store(m.start + entry),
+                false => object.load(m.start + entry),
+            }
+            hits += 1;
         }
-        true
+        hits
     }
 
     /// Loads from `count` consecutive pages from `entry` on, up to the first that needs a fault.
@@ -41,12 +56,6 @@ impl World {
             }
         }
         done
-    }
-
-    /// A load without any fault, where contents are not tracked.
-    #[inline]
-    pub fn touch_load(&mut self, mapping: MappingId, entry: u32) -> bool {
-        self.mappings[mapping.0 as usize].touch(entry, false)
     }
 
     /// Maps a folio of the object at an entry, young. Returns leaf tables created.

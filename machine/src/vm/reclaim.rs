@@ -126,7 +126,10 @@ impl World {
                     target,
                     look_around,
                 } => {
-                    self.warm_victims(task.begun());
+                    self.prefetch_victims(task.begun());
+                    if let (Some(_), Some(&victim)) = (&look_around, task.coming().first()) {
+                        self.prefetch_neighbours(victim);
+                    }
                     let r = self.test_references(ctx, folio, target, look_around);
                     task.answer(Answer::References(r));
                 }
@@ -192,23 +195,6 @@ impl World {
         }
     }
 
-    /// Fetches entries and slots of victims into the CPU's cache, all at once.
-    #[inline]
-    fn warm_victims(&self, victims: &[FolioId]) {
-        let mut seen = 0;
-        for &id in victims {
-            let (object, page) = self.engine.folio(id).owner();
-            let object = &self.objects[object.idx()];
-            seen ^= object.word(page).folio_or_zero().0;
-            for &mapping in object.mappings.iter().take(1) {
-                let m = &self.mappings[mapping.0 as usize];
-                let present = m.entry_of(page).map(|e| m.ptes.is_present(e));
-                seen ^= u32::from(present == Some(true));
-            }
-        }
-        std::hint::black_box(seen);
-    }
-
     /// Charges the work that the engine has done since the last call.
     pub(crate) fn pay(&mut self, ctx: &Ctx) {
         if self.engine.meter.is_zero() {
@@ -247,6 +233,8 @@ impl World {
 
     /// Empties the slots of reclaimed folios and leaves their shadows.
     fn drop_freed(&mut self, ctx: &Ctx, task: &ReclaimTask) {
+        let owned = task.freed().iter().filter(|f| f.owned);
+        self.prefetch_slots(owned.map(|f| (f.object, f.index)));
         let mut unwanted = Vec::new();
         for f in task.freed() {
             if !f.owned {

@@ -201,17 +201,15 @@ impl World {
         folios: &mut [FolioId; 64],
     ) {
         let object = &self.objects[object.idx()];
-        let mut seen = 0;
         while bits != 0 {
             let bit = bits.trailing_zeros();
             bits &= bits - 1;
             let f = object.word(first + bit).folio().unwrap_or(FolioId::NONE);
             folios[bit as usize] = f;
             if f != FolioId::NONE {
-                seen ^= self.engine.peek(f);
+                self.engine.prefetch(f);
             }
         }
-        std::hint::black_box(seen);
     }
 
     /// Removes all entries of a folio. (a flush was deferred, a stale entry may write).

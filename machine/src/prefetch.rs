@@ -1,0 +1,105 @@
+//! What is going to be looked at, brought into the CPU's cache ahead of time. Changes nothing.
+//!
+//! With many pages, most of the time of an access that misses and of a folio that is reclaimed is waiting for a few words.
+//! Which ones is known before they are needed: a trace says what comes, and so does a list of victims. What is found through
+//! another word is asked for in two steps, the second when that word has come.
+
+use crate::mem::mapping::TABLE;
+use crate::mem::{MappingId, Object, Pte};
+use crate::world::World;
+use coldset_engine::mglru::look_around::window;
+use coldset_engine::{FolioId, ObjectId};
+
+/// Slots in a line of the cache, 64 bytes on most CPUs.
+const SLOTS_A_LINE: usize = 8;
+
+impl World {
+    /// How many accesses are best looked ahead at.
+    pub const AHEAD: usize = 32;
+
+    /// The slots of pages.
+    #[inline]
+    pub fn prefetch_slots(&self, pages: impl Iterator<Item = (ObjectId, u32)>) {
+        self.with_objects(pages, |object, page| object.prefetch(page));
+    }
+
+    /// The folios of pages, whose slots have come.
+    #[inline]
+    pub fn prefetch_folios(&self, pages: impl Iterator<Item = (ObjectId, u32)>) {
+        self.with_objects(pages, |object, page| {
+            self.engine.prefetch(object.word(page).folio_or_zero());
+        });
+    }
+
+    #[inline]
+    fn with_objects(
+        &self,
+        pages: impl Iterator<Item = (ObjectId, u32)>,
+        mut each: impl FnMut(&Object, u32),
+    ) {
+        let mut last: Option<(ObjectId, &Object)> = None;
+        for (id, page) in pages {
+            let object = match last {
+                Some((same, object)) if same == id => object,
+                _ => &self.objects[id.idx()],
+            };
+            last = Some((id, object));
+            each(object, page);
+        }
+    }
+
+    /// Entries of mappings.
+    #[inline]
+    pub fn prefetch_entries(&self, entries: impl Iterator<Item = (MappingId, u32)>) {
+        for (mapping, entry) in entries {
+            self.mappings[mapping.0 as usize].ptes.prefetch(entry);
+        }
+    }
+
+    /// The slots behind entries that have come and are empty.
+    #[inline]
+    pub fn prefetch_absent(&self, entries: impl Iterator<Item = (MappingId, u32)>) {
+        for (mapping, entry) in entries {
+            let m = &self.mappings[mapping.0 as usize];
+            if !m.ptes.is_present(entry) {
+                self.objects[m.object.idx()].prefetch(m.start + entry);
+            }
+        }
+    }
+
+    /// Entries and slots of victims.
+    #[inline]
+    pub(crate) fn prefetch_victims(&self, victims: &[FolioId]) {
+        for &id in victims {
+            let (object, page) = self.engine.folio(id).owner();
+            let object = &self.objects[object.idx()];
+            object.prefetch(page);
+            if let Some(&mapping) = object.mappings.first() {
+                let m = &self.mappings[mapping.0 as usize];
+                if let Some(e) = m.entry_of(page) {
+                    m.ptes.prefetch(e);
+                }
+            }
+        }
+    }
+
+    /// The slots that look-around will look at if this victim, whose entry has come, has been used.
+    #[inline]
+    pub(crate) fn prefetch_neighbours(&self, victim: FolioId) {
+        let (object, page) = self.engine.folio(victim).owner();
+        let object = &self.objects[object.idx()];
+        let Some(&mapping) = object.mappings.first() else {
+            return;
+        };
+        let m = &self.mappings[mapping.0 as usize];
+        let used = |&e: &u32| m.ptes.get(e).contains(Pte::PRESENT | Pte::YOUNG);
+        let Some(e) = m.entry_of(page).filter(used) else {
+            return;
+        };
+        let table = m.table_range(e / TABLE);
+        let (from, to) = window(e.into(), table.start.into(), table.end.into());
+        for e in (from as u32..to as u32).step_by(SLOTS_A_LINE) {
+            object.prefetch(m.start + e);
+        }
+    }
+}
