@@ -5,7 +5,7 @@
 //! another word is asked for in two steps, the second when that word has come.
 
 use crate::mem::mapping::TABLE;
-use crate::mem::{MappingId, Object, Pte};
+use crate::mem::{MappingId, Pte};
 use crate::world::World;
 use coldset_engine::mglru::look_around::window;
 use coldset_engine::{FolioId, ObjectId};
@@ -19,52 +19,31 @@ impl World {
 
     /// The slots of pages.
     #[inline]
-    pub fn prefetch_slots(&self, pages: impl Iterator<Item = (ObjectId, u32)>) {
-        self.with_objects(pages, |object, page| object.prefetch(page));
+    pub fn prefetch_slots(&self, object: ObjectId, pages: impl Iterator<Item = u32>) {
+        let object = &self.objects[object.idx()];
+        pages.for_each(|page| object.prefetch(page));
     }
 
     /// The folios of pages, whose slots have come.
     #[inline]
-    pub fn prefetch_folios(&self, pages: impl Iterator<Item = (ObjectId, u32)>) {
-        self.with_objects(pages, |object, page| {
-            self.engine.prefetch(object.word(page).folio_or_zero());
-        });
+    pub fn prefetch_folios(&self, object: ObjectId, pages: impl Iterator<Item = u32>) {
+        let object = &self.objects[object.idx()];
+        pages.for_each(|page| self.engine.prefetch(object.word(page).folio_or_zero()));
     }
 
+    /// Entries of a mapping.
     #[inline]
-    fn with_objects(
-        &self,
-        pages: impl Iterator<Item = (ObjectId, u32)>,
-        mut each: impl FnMut(&Object, u32),
-    ) {
-        let mut last: Option<(ObjectId, &Object)> = None;
-        for (id, page) in pages {
-            let object = match last {
-                Some((same, object)) if same == id => object,
-                _ => &self.objects[id.idx()],
-            };
-            last = Some((id, object));
-            each(object, page);
-        }
-    }
-
-    /// Entries of mappings.
-    #[inline]
-    pub fn prefetch_entries(&self, entries: impl Iterator<Item = (MappingId, u32)>) {
-        for (mapping, entry) in entries {
-            self.mappings[mapping.0 as usize].ptes.prefetch(entry);
-        }
+    pub fn prefetch_entries(&self, mapping: MappingId, entries: impl Iterator<Item = u32>) {
+        let m = &self.mappings[mapping.0 as usize];
+        entries.for_each(|entry| m.ptes.prefetch(entry));
     }
 
     /// The slots behind entries that have come and are empty.
     #[inline]
-    pub fn prefetch_absent(&self, entries: impl Iterator<Item = (MappingId, u32)>) {
-        for (mapping, entry) in entries {
-            let m = &self.mappings[mapping.0 as usize];
-            if !m.ptes.is_present(entry) {
-                self.objects[m.object.idx()].prefetch(m.start + entry);
-            }
-        }
+    pub fn prefetch_absent(&self, mapping: MappingId, entries: impl Iterator<Item = u32>) {
+        let m = &self.mappings[mapping.0 as usize];
+        let absent = entries.filter(|&entry| !m.ptes.is_present(entry));
+        self.prefetch_slots(m.object, absent.map(|entry| m.start + entry));
     }
 
     /// Entries and slots of victims.

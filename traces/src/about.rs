@@ -106,25 +106,33 @@ pub(super) struct Totals {
 
 impl Totals {
     pub fn add(&mut self, ops: &[Op]) {
-        let about = &mut self.about;
-        about.accesses += ops.len() as u64;
-        for op in ops {
-            let (object, task) = (usize::from(op.object), usize::from(op.task));
-            if about.objects.len() <= object {
-                about.objects.resize_with(object + 1, Default::default);
-                self.seen.resize_with(object + 1, Default::default);
-            }
-            let info = &mut about.objects[object];
-            info.pages = info.pages.max(op.page + 1);
-            info.is_anon = op.kind.is_anon();
-            info.used += u32::from(self.seen[object].insert(op.page));
-            if about.acting.len() <= task {
-                about.acting.resize(task + 1, false);
-            }
-            about.acting[task] = true;
-            about.kinds |= bit(op.kind);
-            about.writes += u64::from(op.kind.is_write());
+        for run in ops.chunk_by(|a, b| a.is_like(*b)) {
+            self.add_run(run[0], run);
         }
+    }
+
+    /// References of one kind by one task to one object, of which `first` is one.
+    fn add_run(&mut self, first: Op, run: &[Op]) {
+        let about = &mut self.about;
+        let (object, task) = (usize::from(first.object), usize::from(first.task));
+        if about.objects.len() <= object {
+            about.objects.resize_with(object + 1, Default::default);
+            self.seen.resize_with(object + 1, Default::default);
+        }
+        let (info, seen) = (&mut about.objects[object], &mut self.seen[object]);
+        info.is_anon = first.kind.is_anon();
+        for op in run {
+            info.pages = info.pages.max(op.page + 1);
+            info.used += u32::from(seen.insert(op.page));
+        }
+        if about.acting.len() <= task {
+            about.acting.resize(task + 1, false);
+        }
+        about.acting[task] = true;
+        about.kinds |= bit(first.kind);
+        let references = run.len() as u64;
+        about.accesses += references;
+        about.writes += references * u64::from(first.kind.is_write());
     }
 
     /// References added.

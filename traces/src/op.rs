@@ -78,6 +78,12 @@ impl Op {
     /// Bytes of one `pageops` record.
     pub const BYTES: usize = 8;
 
+    /// Of the same kind, by the same task, and to the same object: what can be served together.
+    #[inline]
+    pub fn is_like(self, other: Op) -> bool {
+        (self.kind, self.object, self.task) == (other.kind, other.object, other.task)
+    }
+
     /// The `pageops` record of this reference (little-endian).
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let [t0, t1] = self.task.to_le_bytes();

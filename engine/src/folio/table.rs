@@ -351,6 +351,8 @@ impl FolioTable {
     #[inline]
     pub fn prefetch(&self, id: FolioId) {
         prefetch_index(&self.folios, id.idx());
+        // Half of the records end in another line of the cache than they begin in.
+        prefetch_index(&self.folios, id.idx().wrapping_add(1));
     }
 
     /// The folio on the newer side of any record, in use or not; none beyond the end. Its record is brought into the CPU's
@@ -359,8 +361,6 @@ impl FolioTable {
     pub(crate) fn prefetch_newer(&self, id: FolioId) -> FolioId {
         let newer = self.folios.get(id.idx()).map_or(FolioId::NONE, |f| f.prev);
         self.prefetch(newer);
-        // Many records end in another line than they begin in.
-        prefetch_index(&self.folios, newer.idx().wrapping_add(1));
         newer
     }
 

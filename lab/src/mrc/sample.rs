@@ -24,6 +24,8 @@
 use crate::bounds::Sequence;
 use crate::runner::RunnerError;
 use coldset_report::stats::Spread;
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::SplitMix64;
 
 /// Samples that are taken, as far as there are pages for them.
 pub const SAMPLES: u64 = 16;
@@ -127,10 +129,7 @@ fn parts(sequence: &Sequence, hashes: u64, of: u64) -> Vec<Part> {
         .collect()
 }
 
-/// A hash below [`HASHES`] (the finaliser of SplitMix64: G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014).
+/// A hash below [`HASHES`].
 fn hash(page: u64) -> u64 {
-    let mut z = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) >> 40
+    SplitMix64::seed_from_u64(page).next_u64() >> 40
 }

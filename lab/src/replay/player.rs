@@ -151,8 +151,8 @@ pub(super) struct Player<'a> {
     /// Steps of the trace that have been played.
     pub(super) stepped: usize,
     own: Option<OwnPages>,
-    /// Accesses before this one have had their records brought into the CPU's cache.
-    warmed: usize,
+    /// Before this access, what comes after it is next brought into the CPU's cache.
+    next_look: usize,
     /// Points of the clock that are still to come, last first.
     points: Vec<u64>,
     /// The next sample comes before this access.
@@ -232,7 +232,7 @@ impl<'a> Player<'a> {
             processes,
             clock,
             stepped: 0,
-            warmed: 0,
+            next_look: 0,
             points,
             sample_at: match options.sample_points {
                 0 => usize::MAX,
@@ -341,16 +341,16 @@ impl<'a> Player<'a> {
         let (ops, first) = (self.window.ops(), self.window.first());
         let processes = self.processes.as_mut_slice();
         let (machine, places) = (&self.machine, &mut self.places);
-        let mut warmed = self.warmed;
+        let mut next_look = self.next_look;
         let mut w = machine.world_mut();
         let mut at = from;
         while at < until {
-            if at >= warmed {
-                let ahead = &ops[at - first..];
-                let (next, rest) = ahead.split_at(ahead.len().min(World::AHEAD));
+            if at >= next_look {
+                next_look = at + World::AHEAD;
+                self.next_look = next_look;
+                let after = ops.get(next_look - first..).unwrap_or_default();
+                let (next, rest) = after.split_at(after.len().min(World::AHEAD));
                 let soon = &rest[..rest.len().min(World::AHEAD)];
-                warmed = at + next.len();
-                self.warmed = warmed;
                 prefetch(&w, next, soon, processes, &places.ids);
             }
             let op = ops[at - first];
@@ -358,11 +358,9 @@ impl<'a> Player<'a> {
             let process = process.expect(PRESENT);
             let mm = process.mm;
             let view = process.view(op.object, &places.ids);
-            // All that follow of the same task and object, as far as their records are at hand.
-            let run = ops[at - first..until.min(warmed) - first].iter();
-            let run =
-                run.take_while(|o| (o.kind, o.object, o.task) == (op.kind, op.object, op.task));
-            let pages = run.map(|o| o.page);
+            // All that follow of the same task and object, up to the next look ahead.
+            let run = ops[at - first..until.min(next_look) - first].iter();
+            let pages = run.take_while(|o| o.is_like(op)).map(|o| o.page);
             let hits = match op.kind {
                 OpKind::Pread => w.read_hits(0, &view.file, pages),
                 OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
@@ -468,20 +466,28 @@ fn prefetch(
     processes: &[Option<Process>],
     objects: &[ObjectId],
 ) {
-    let entry = |op: &Op| {
+    fn pages(run: &[Op]) -> impl Iterator<Item = u32> + '_ {
+        run.iter().map(|op| op.page)
+    }
+    let runs = |ops| <[Op]>::chunk_by(ops, |a, b| (a.object, a.task) == (b.object, b.task));
+    let object = |op: Op| objects[usize::from(op.object)];
+    let mapping = |op: Op| {
         let process = processes[usize::from(op.task)].as_ref()?;
         let view = process.views.get(usize::from(op.object))?.as_ref()?;
-        Some((view.mapping?, op.page))
+        view.mapping
     };
-    let page = |op: &Op| (objects[usize::from(op.object)], op.page);
-    match next.first() {
-        Some(op) if !op.kind.is_call() => {
-            w.prefetch_entries(soon.iter().filter_map(entry));
-            w.prefetch_absent(next.iter().filter_map(entry));
+    for run in runs(soon) {
+        if run[0].kind.is_call() {
+            w.prefetch_slots(object(run[0]), pages(run));
+        } else if let Some(mapping) = mapping(run[0]) {
+            w.prefetch_entries(mapping, pages(run));
         }
-        _ => {
-            w.prefetch_slots(soon.iter().map(page));
-            w.prefetch_folios(next.iter().map(page));
+    }
+    for run in runs(next) {
+        if run[0].kind.is_call() {
+            w.prefetch_folios(object(run[0]), pages(run));
+        } else if let Some(mapping) = mapping(run[0]) {
+            w.prefetch_absent(mapping, pages(run));
         }
     }
 }

@@ -127,10 +127,8 @@ pub(super) fn run_of(ops: impl Iterator<Item = Op>, most: usize) -> usize {
     let Some(first) = ops.peek().copied() else {
         return 0;
     };
-    let next = |&(n, op): &(usize, Op)| {
-        (op.kind, op.object, op.task) == (first.kind, first.object, first.task)
-            && op.page == first.page.wrapping_add(n as u32)
-    };
+    let next =
+        |&(n, op): &(usize, Op)| op.is_like(first) && op.page == first.page.wrapping_add(n as u32);
     ops.take(most).enumerate().take_while(next).count()
 }
 

@@ -233,8 +233,9 @@ impl World {
 
     /// Empties the slots of reclaimed folios and leaves their shadows.
     fn drop_freed(&mut self, ctx: &Ctx, task: &ReclaimTask) {
-        let owned = task.freed().iter().filter(|f| f.owned);
-        self.prefetch_slots(owned.map(|f| (f.object, f.index)));
+        for f in task.freed().iter().filter(|f| f.owned) {
+            self.objects[f.object.idx()].prefetch(f.index);
+        }
         let mut unwanted = Vec::new();
         for f in task.freed() {
             if !f.owned {

@@ -1,34 +1,67 @@
 //! LRU at many capacities in one pass, by stack distances (Mattson et al., 1970).
 
 use super::{lru, Bound, Sequence};
+use prefetch_index::prefetch_index;
 
-/// Sums over positions, as a binary indexed tree.
+/// Words of a block of marks: a tree over blocks is small enough to stay in the CPU's cache, and so are the marks.
+const WORDS: usize = 4;
+/// Positions of a block.
+const BLOCK: usize = 64 * WORDS;
+
+/// Marked positions: a bit each, and sums over blocks of them as a binary indexed tree.
 struct Marks {
+    bits: Vec<u64>,
     tree: Vec<u32>,
 }
 
 impl Marks {
-    fn add(&mut self, position: usize, value: i32) {
-        let mut index = position + 1;
+    /// Room for so many positions, none marked.
+    fn new(positions: usize) -> Marks {
+        let blocks = positions.div_ceil(BLOCK);
+        Marks {
+            bits: vec![0; blocks * WORDS],
+            tree: vec![0; blocks + 1],
+        }
+    }
+
+    /// Marks a position, or takes its mark away.
+    fn flip(&mut self, position: usize) {
+        let (word, bit) = (position / 64, 1 << (position % 64));
+        self.bits[word] ^= bit;
+        let change = match self.bits[word] & bit {
+            0 => -1,
+            _ => 1,
+        };
+        let mut index = position / BLOCK + 1;
         while index < self.tree.len() {
-            self.tree[index] = self.tree[index].wrapping_add_signed(value);
+            self.tree[index] = self.tree[index].wrapping_add_signed(change);
             index += index & index.wrapping_neg();
         }
     }
 
     /// Marks at the first positions, and nowhere else.
     fn refill(&mut self, marked: usize) {
+        for (index, word) in self.bits.iter_mut().enumerate() {
+            *word = match marked.saturating_sub(64 * index) {
+                0 => 0,
+                n => u64::MAX >> (64 - n.min(64)),
+            };
+        }
         for (index, sum) in self.tree.iter_mut().enumerate() {
-            // An entry is the sum over as many positions as its lowest bit says, the last being `index - 1`.
-            let covered = index & index.wrapping_neg();
-            *sum = marked.saturating_sub(index - covered).min(covered) as u32;
+            // An entry is the sum over as many blocks as its lowest bit says, the last being `index - 1`.
+            let covered = (index & index.wrapping_neg()) * BLOCK;
+            let before = (index * BLOCK).saturating_sub(covered);
+            *sum = marked.saturating_sub(before).min(covered) as u32;
         }
     }
 
     /// Marks at positions up to and including `position`.
     fn up_to(&self, position: usize) -> u32 {
-        let mut index = position + 1;
-        let mut sum = 0u32;
+        let (block, word) = (position / BLOCK, position / 64);
+        let whole = self.bits[block * WORDS..word].iter();
+        let last = self.bits[word] & (u64::MAX >> (63 - position % 64));
+        let mut sum = whole.map(|w| w.count_ones()).sum::<u32>() + last.count_ones();
+        let mut index = block;
         while index > 0 {
             sum = sum.wrapping_add(self.tree[index]);
             index &= index - 1;
@@ -43,12 +76,17 @@ struct Stack {
     last: Vec<u32>,
     /// The page referred to at each position; stale if it has been referred to since.
     pages: Vec<u32>,
+    /// Positions there is room for.
+    room: usize,
     /// One mark for each page seen, at its last position.
     marks: Marks,
     seen: u32,
 }
 
 const UNSEEN: u32 = u32::MAX;
+
+/// References ahead of which it is asked for where their page was.
+const AHEAD: usize = 16;
 
 impl Stack {
     /// Room for twice the pages: what is stale is dropped once in so many references as there are pages.
@@ -57,16 +95,15 @@ impl Stack {
         Stack {
             last: vec![UNSEEN; unique as usize],
             pages: Vec::with_capacity(room),
-            marks: Marks {
-                tree: vec![0; room + 1],
-            },
+            room,
+            marks: Marks::new(room),
             seen: 0,
         }
     }
 
     /// Refers to a page: its stack distance, the capacity from which on it hits; none for the first time.
     fn refer(&mut self, page: u32) -> Option<u32> {
-        if self.pages.len() + 1 == self.marks.tree.len() {
+        if self.pages.len() == self.room {
             self.compact();
         }
         let position = self.pages.len();
@@ -77,10 +114,10 @@ impl Stack {
             None
         } else {
             let distance = self.seen - self.marks.up_to(before as usize) + 1;
-            self.marks.add(before as usize, -1);
+            self.marks.flip(before as usize);
             Some(distance)
         };
-        self.marks.add(position, 1);
+        self.marks.flip(position);
         distance
     }
 
@@ -113,7 +150,11 @@ pub fn lru_at(sequence: &Sequence, capacities: &[u32]) -> Vec<Bound> {
     // References by the capacity from which on they hit.
     let most = sequence.unique() as usize + sequence.most_taken() as usize;
     let mut needed = vec![0u64; most + 1];
-    for (position, &page) in sequence.keys().iter().enumerate() {
+    let keys = sequence.keys();
+    for (position, &page) in keys.iter().enumerate() {
+        if let Some(&coming) = keys.get(position + AHEAD) {
+            prefetch_index(&stack.last, coming as usize);
+        }
         let distance = stack.refer(page).filter(|_| !sequence.is_free(position));
         if let Some(distance) = distance {
             // The page referred to last is there in any case.

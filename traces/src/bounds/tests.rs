@@ -371,6 +371,17 @@ proptest! {
         prop_assert_eq!(lru_at(&sequence, &capacities), single);
     }
 
+    /// Of more pages than a block of marks has positions, and often enough to drop what is stale.
+    #[test]
+    fn one_pass_equals_single_replays_of_many_pages(
+        ids in prop::collection::vec(0u64..900, 2500..5000),
+        capacities in prop::collection::vec(0u32..1000, 1..4),
+    ) {
+        let sequence = sequence(ids);
+        let single: Vec<Bound> = capacities.iter().map(|&capacity| lru(&sequence, capacity)).collect();
+        prop_assert_eq!(lru_at(&sequence, &capacities), single);
+    }
+
     #[test]
     fn opt_is_the_minimum(ids in prop::collection::vec(0u64..6, 0..24), capacity in 1usize..5) {
         let expected = fewest_misses(&ids, capacity);
