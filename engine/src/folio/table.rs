@@ -360,7 +360,9 @@ impl FolioTable {
     #[inline]
     pub(crate) fn prefetch_newer(&self, id: FolioId) -> FolioId {
         let newer = self.folios.get(id.idx()).map_or(FolioId::NONE, |f| f.prev);
-        self.prefetch(newer);
+        if newer.is_some() {
+            self.prefetch(newer);
+        }
         newer
     }
 

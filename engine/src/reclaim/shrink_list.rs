@@ -63,8 +63,8 @@ pub(crate) struct ShrinkList {
     /// Folios to work on, oldest first.
     pub(crate) input: Vec<FolioId>,
     pub(super) next: usize,
-    /// The next folio of the list that these are from whose record is brought into the CPU's cache. It may have left that
-    /// list.
+    /// The last folio behind those of `input` whose record has been brought into the CPU's cache. It may have left its list
+    /// since.
     ahead: FolioId,
     /// Survivors in the order in which they were decided.
     pub(crate) ret: Vec<FolioId>,
@@ -141,8 +141,8 @@ impl ShrinkList {
         self.target = target;
     }
 
-    /// The folios of this list have been taken from the end of another, which goes on with `tail`. Its records are fetched
-    /// one with each request, since walking a list waits for every record.
+    /// The folios of this list have been taken from the end of another, which goes on with `tail`. The records of those are
+    /// brought into the CPU's cache, one with each request: a walk of a list would wait for each of them.
     pub(crate) fn taken_before(&mut self, tail: Option<FolioId>) {
         self.ahead = tail.unwrap_or(FolioId::NONE);
     }
