@@ -1,6 +1,6 @@
 //! What is going to be looked at, brought into the CPU's cache ahead of time. Changes nothing.
 //!
-//! With many pages, most of the time of an access that misses and of a folio that is reclaimed is waiting for a few words.
+//! With many pages, a third of the time of an access that misses, with the reclaim that it causes, was waiting for a few words.
 //! Which ones is known before they are needed: a trace says what comes, and so does a list of victims. What is found through
 //! another word is asked for in two steps, the second when that word has come.
 

@@ -28,7 +28,7 @@ pub use mms::{LookAround, Walk};
 
 use crate::config::MAX_ZONES;
 use crate::folio::List;
-use crate::ids::LruType;
+use crate::ids::{FolioId, LruType};
 use bloom::BloomPair;
 
 /// Generations an lruvec keeps at most.
@@ -98,6 +98,12 @@ impl MultiGen {
     #[inline]
     pub const fn slot(seq: u64) -> usize {
         (seq % MAX_NR_GENS as u64) as usize
+    }
+
+    /// The folio of a type that is isolated next, if the oldest generation has any: of the highest zone first.
+    pub(crate) fn next_victim(&self, t: LruType) -> Option<FolioId> {
+        let zones = &self.lists[Self::slot(self.min_seq[t.idx()])][t.idx()];
+        zones.iter().rev().find_map(List::tail)
     }
 
     /// Generations of a type, 2..=4.

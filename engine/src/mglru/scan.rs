@@ -20,15 +20,12 @@ pub struct Isolation {
     pub isolated: u64,
     /// The type that was scanned last.
     pub lru_type: Option<LruType>,
-    /// The next victim of that type.
-    pub next: Option<FolioId>,
 }
 
 /// Result of scanning one type.
 struct TypeScan {
     scanned: u64,
     isolated: u64,
-    next: Option<FolioId>,
 }
 
 impl Engine {
@@ -53,7 +50,6 @@ impl Engine {
             result.scanned += scan.scanned;
             result.isolated = scan.isolated;
             result.lru_type = Some(t);
-            result.next = scan.next;
             if self.rules.series.type_suffices(scan.scanned, scan.isolated) {
                 break;
             }
@@ -78,13 +74,11 @@ impl Engine {
             return TypeScan {
                 scanned: 0,
                 isolated: 0,
-                next: None,
             };
         }
         let oldest = MultiGen::slot(m.min_seq[t.idx()]);
         let mut remaining = batch;
         let (mut scanned, mut isolated, mut sorted, mut skipped) = (0, 0, 0, 0u64);
-        let mut next = None;
         let idx = sc.reclaim_idx as usize;
         'zones: for zone in (0..=idx).rev().chain((idx + 1..MAX_ZONES).rev()) {
             let mut skipped_zone = 0;
@@ -107,7 +101,6 @@ impl Engine {
                     break;
                 }
             }
-            next = self.lruvecs[lruvec].gens().lists[oldest][t.idx()][zone].tail();
             if skipped_zone > 0 {
                 for id in parked {
                     self.gen_link(id, oldest, false);
@@ -137,7 +130,6 @@ impl Engine {
                 .series
                 .reported_scan(scanned, isolated, remaining == 0),
             isolated,
-            next,
         }
     }
 

@@ -76,8 +76,6 @@ struct Stack {
     last: Vec<u32>,
     /// The page referred to at each position; stale if it has been referred to since.
     pages: Vec<u32>,
-    /// Positions there is room for.
-    room: usize,
     /// One mark for each page seen, at its last position.
     marks: Marks,
     seen: u32,
@@ -89,13 +87,17 @@ const UNSEEN: u32 = u32::MAX;
 const AHEAD: usize = 16;
 
 impl Stack {
-    /// Room for twice the pages: what is stale is dropped once in so many references as there are pages.
+    /// Positions of a stack of so many pages, twice as many: what is stale is dropped once in so many references as there are
+    /// pages.
+    fn room(pages: usize) -> usize {
+        2 * pages + 1
+    }
+
     fn new(unique: u32) -> Stack {
-        let room = 2 * unique as usize + 1;
+        let room = Self::room(unique as usize);
         Stack {
             last: vec![UNSEEN; unique as usize],
             pages: Vec::with_capacity(room),
-            room,
             marks: Marks::new(room),
             seen: 0,
         }
@@ -103,7 +105,7 @@ impl Stack {
 
     /// Refers to a page: its stack distance, the capacity from which on it hits; none for the first time.
     fn refer(&mut self, page: u32) -> Option<u32> {
-        if self.pages.len() == self.room {
+        if self.pages.len() == Self::room(self.last.len()) {
             self.compact();
         }
         let position = self.pages.len();
