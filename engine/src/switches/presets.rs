@@ -237,7 +237,7 @@ fn base() -> Switches {
         retry_skips_writeback: false,
         recent_test: RecentTest::Window,
         charge_stocks: 1,
-        shadow_nodes: ShadowNodeLimit::None,
+        shadow_nodes: ShadowNodeLimit::Lists,
         page_table_walk: true,
         file_writeback_from_reclaim: false,
         swap_cache_always: true,
@@ -364,8 +364,7 @@ fn v73() -> Switches {
         anon_only_strict: true,
         // Measured (`docs/rules/kernels.md`): stores that swap in come to what loads come to.
         swap_cache_always: false,
-        // Measured: none is dropped.
-        shadow_nodes: ShadowNodeLimit::None,
+        shadow_nodes: ShadowNodeLimit::Lists,
         ..v72()
     }
 }

@@ -66,6 +66,8 @@ pub struct Object {
     pub last_error: (Option<DeviceError>, u64),
     /// Index nodes that exist, one bit each: they are charged.
     nodes: Bits,
+    /// Of each index node, the pages that are in memory or in swap.
+    held: PerPage<u8>,
     /// Blocks of 4096 pages that have a node above.
     upper: Bits,
     /// Cached pages that were written: the file system keeps something for each, one bit.
@@ -118,6 +120,10 @@ impl Object {
             error: None,
             last_error: (None, 0),
             nodes: Bits::new(nodes, scattered),
+            held: match scattered {
+                true => PerPage::scattered(nodes as usize),
+                false => PerPage::whole(nodes as usize),
+            },
             upper: Bits::new(nodes.div_ceil(NODE_PAGES), scattered),
             buffers: Bits::new(pages, scattered),
             index: None,
@@ -140,6 +146,7 @@ impl Object {
             self.dirty.grow(pages);
             self.buffers.grow(pages);
             self.nodes.grow(nodes);
+            self.held.grow(nodes as usize);
             self.upper.grow(nodes.div_ceil(NODE_PAGES));
             if let Some(c) = &mut self.contents {
                 for v in [&mut c.stored, &mut c.memory, &mut c.disk] {
@@ -187,7 +194,18 @@ impl Object {
     /// Sets the slot of a page.
     #[inline]
     pub fn set_slot(&mut self, page: u32, s: Slot) {
-        self.slots[page as usize] = s.into();
+        let now = SlotWord::from(s);
+        let was = std::mem::replace(&mut self.slots[page as usize], now);
+        if was.is_held() != now.is_held() {
+            let held = &mut self.held[(page / NODE_PAGES) as usize];
+            *held = held.wrapping_add_signed(if now.is_held() { 1 } else { -1 });
+        }
+    }
+
+    /// Pages in memory or in swap of the index node that has `page`.
+    #[inline]
+    pub fn held_in_node(&self, page: u32) -> u8 {
+        self.held.get((page / NODE_PAGES) as usize)
     }
 
     /// True for anonymous memory.

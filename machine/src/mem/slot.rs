@@ -34,6 +34,12 @@ impl SlotWord {
         FolioId((self.0 >> 2) as u32 * u32::from(self.0 & 3 == 2))
     }
 
+    /// The page is in memory or in swap: an index node that has it does not hold shadows only.
+    #[inline]
+    pub(super) fn is_held(self) -> bool {
+        self.0 != 0 && self.0 & 1 == 0
+    }
+
     /// Reads a slot.
     #[inline]
     pub fn get(self) -> Slot {
@@ -76,6 +82,7 @@ mod tests {
             let w = SlotWord::from(s);
             assert_eq!(w.get(), s);
             assert_eq!(w.folio().is_some(), matches!(s, Slot::Folio(_)));
+            assert_eq!(w.is_held(), !matches!(s, Slot::Empty | Slot::Shadow(_)));
         }
     }
 }

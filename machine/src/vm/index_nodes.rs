@@ -23,10 +23,10 @@ impl World {
         first..(first + NODE_PAGES).min(self.object(object).pages())
     }
 
-    /// A page has entered the index.
+    /// A page has entered the index. A node that had one has been told of already.
     #[inline]
     pub(crate) fn node_used(&mut self, object: ObjectId, page: u32) {
-        if self.engine.drops_shadow_nodes() {
+        if self.engine.drops_shadow_nodes() && self.object(object).held_in_node(page) == 1 {
             self.engine.not_shadow_node(key(object, page));
         }
     }
@@ -44,12 +44,8 @@ impl World {
 
     /// A page of `lruvec` has left a shadow. If it was the last page of its node, the engine is told.
     pub(crate) fn note_shadow_node(&mut self, object: ObjectId, page: u32, lruvec: LruvecId) {
-        if self.engine.drops_shadow_nodes() {
-            let o = self.object(object);
-            let mut pages = self.pages_of_node(object, page);
-            if pages.all(|p| matches!(o.slot(p), Slot::Empty | Slot::Shadow(_))) {
-                self.engine.shadow_node(lruvec, key(object, page));
-            }
+        if self.engine.drops_shadow_nodes() && self.object(object).held_in_node(page) == 0 {
+            self.engine.shadow_node(lruvec, key(object, page));
         }
     }
 
