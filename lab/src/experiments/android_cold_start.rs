@@ -4,8 +4,8 @@
 //! Counters and times cover all rounds. The first one reads everything for the first time, which is
 //! no refault: so `pgpgin` falls by less than the refaults do. A start of the second round or later
 //! that is slower than usual is one whose files were evicted. The lists age one to three times, all in
-//! the first rounds: what is evicted later depends on what they found then, and differs from seed to
-//! seed.
+//! the first rounds: what is evicted later depends on what they found then, and differs from phone to
+//! phone. `phones` runs several for a seed.
 
 use super::phone::app::{sizes, App, AppSizes};
 use super::phone::background::{spawn_all, ANON_MIB, FILES_MIB};
@@ -16,8 +16,9 @@ use crate::draw::Stream;
 use crate::experiment::{Effort, Experiment, ExperimentError, ParamDoc, Quick, RunInput};
 use coldset_machine::sim::{Affinity, TimeClass, WaitQueue};
 use coldset_machine::{Ctx, OpError};
-use coldset_report::{Band, Claim, RunResult};
+use coldset_report::{Band, Claim, Number, RunResult};
 use std::cell::Cell;
+use std::iter;
 use std::rc::Rc;
 
 /// The experiment.
@@ -58,6 +59,11 @@ pub(super) const PARAMS: &[ParamDoc] = &[
     params::ZRAM_MIB,
     params::APPS,
     ParamDoc::new("rounds", "100", "rounds over all apps, before effort"),
+    ParamDoc::new(
+        "phones",
+        "1",
+        "phones that a seed stands for, with other apps each; counters are their means",
+    ),
     params::CPUS,
     ParamDoc::new(
         "files_percent",
@@ -95,7 +101,36 @@ fn app_sizes(seed: u64, apps: u64, percent: u64, hardware: &Hardware) -> Vec<(u6
     list
 }
 
+/// The seeds of a run's phones lie that far apart.
+const NEXT_PHONE: u64 = 1 << 32;
+
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
+    let phones = input.number("phones")?;
+    if !(1..=1000).contains(&phones) {
+        return Err(input.wrong("phones", "1 to 1000"));
+    }
+    let mut first = run_phone(input)?;
+    let mut others = Vec::new();
+    for k in 1..phones {
+        let seed = input.seed.wrapping_add(k * NEXT_PHONE);
+        let other = RunInput {
+            seed,
+            ..input.clone()
+        };
+        others.push(run_phone(&other)?.counters);
+    }
+    // Series and distributions stay those of the first phone.
+    for (name, value) in &mut first.counters {
+        let all: Vec<Number> = iter::once(*value)
+            .chain(others.iter().map(|counters| counters[name]))
+            .collect();
+        *value = Number::mean(&all).expect("more than none");
+    }
+    Ok(first)
+}
+
+/// Runs one phone.
+fn run_phone(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let hardware = hardware(input)?;
     let n = |name| input.number(name);
     let (mut rig, phone) = build(input, &hardware)?;
@@ -269,11 +304,21 @@ mod tests {
             seed: 2,
             scale: 128,
             effort_permille: 20,
-            params: vec![("apps".into(), "5".into())],
+            params: vec![("apps".into(), "5".into()), ("phones".into(), "2".into())],
             ..EXPERIMENT.input("base", preset("base").unwrap())
         };
         let a = run(&input).unwrap();
         assert_eq!(a, run(&input).unwrap());
+        let alone = [input.seed, input.seed + NEXT_PHONE].map(|seed| {
+            let one = RunInput {
+                seed,
+                ..input.clone()
+            };
+            run_phone(&one).unwrap().counters["workingset_refault_file"].as_f64()
+        });
+        assert_ne!(alone[0], alone[1], "another phone");
+        let refaults = a.counters["workingset_refault_file"].as_f64();
+        assert_eq!(refaults, (alone[0] + alone[1]) / 2.0);
         // 100 rounds x 0.02 = 2.
         assert_eq!(a.counters["launches"].as_f64(), 10.0);
         let get = |name: &str| a.counters[name].as_f64();
