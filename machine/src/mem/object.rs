@@ -198,7 +198,10 @@ impl Object {
         let was = std::mem::replace(&mut self.slots[page as usize], now);
         if was.is_held() != now.is_held() {
             let held = &mut self.held[(page / NODE_PAGES) as usize];
-            *held = held.wrapping_add_signed(if now.is_held() { 1 } else { -1 });
+            match now.is_held() {
+                true => *held += 1,
+                false => *held -= 1,
+            }
         }
     }
 
@@ -339,6 +342,9 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coldset_engine::workingset::Shadow;
+    use coldset_engine::FolioId;
+    use proptest::prelude::*;
 
     #[test]
     fn dirty_pages_are_found_in_order() {
@@ -360,6 +366,31 @@ mod tests {
         );
         assert!(o.untag_dirty(64..65) && !o.untag_dirty(64..65));
         assert_eq!((o.next_dirty(4), o.nr_dirty), (Some(700), 2));
+    }
+
+    proptest! {
+        /// What a node holds is counted as a search would find it, in one piece and scattered.
+        #[test]
+        fn pages_of_a_node_are_counted(
+            scattered in any::<bool>(),
+            slots in prop::collection::vec((0u32..200, 0u32..4), 1..300),
+        ) {
+            let table = if scattered { Object::scattered } else { Object::new };
+            let mut o = table(Backing::Anon, 200);
+            for (page, kind) in slots {
+                o.set_slot(page, match kind {
+                    0 => Slot::Empty,
+                    1 => Slot::Folio(FolioId(page)),
+                    2 => Slot::Shadow(Shadow(page.into())),
+                    _ => Slot::Swap(page),
+                });
+                for first in (0..200).step_by(NODE_PAGES as usize) {
+                    let held = |&p: &u32| matches!(o.slot(p), Slot::Folio(_) | Slot::Swap(_));
+                    let found = (first..(first + NODE_PAGES).min(200)).filter(held).count();
+                    prop_assert_eq!(usize::from(o.held_in_node(first)), found);
+                }
+            }
+        }
     }
 
     #[test]
