@@ -239,6 +239,7 @@ impl Machine {
     fn add_mapping(&self, mapping: Mapping) -> MappingId {
         let (mm, object) = (mapping.mm, mapping.object);
         let mut w = self.w.borrow_mut();
+        w.drop_zeroes(object);
         let id = MappingId(w.mappings.len() as u32);
         w.mappings.push(mapping);
         w.mms[mm.idx()].mappings.push(id);

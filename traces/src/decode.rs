@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::error::TraceError;
+use super::first_use::FirstUse;
 use super::numbering::{Id, Numbering};
 use super::op::{Op, OpKind};
 use super::options::{Access, PageIds, TraceOptions};
@@ -74,6 +75,9 @@ pub(super) trait Decode {
     /// which suits formats that nothing else gets mixed into.
     const TOLERANT: bool = false;
 
+    /// Whether memory may hold something that no reference has stored there.
+    const OLDER_MEMORY: bool = false;
+
     /// Decodes one line or record; `None` if it holds no reference.
     fn decode(&mut self, unit: &[u8]) -> Result<Option<Request>, Problem>;
 
@@ -110,6 +114,7 @@ pub(super) struct Decoder<D> {
     taken: u64,
     request: Option<Request>,
     numbering: Numbering,
+    first_use: FirstUse,
     /// For each object: whether it is anonymous, once known.
     anon: [Option<bool>; 256],
     access: Access,
@@ -151,6 +156,7 @@ impl<D: Decode> Decoder<D> {
             taken: 0,
             request: None,
             numbering: Numbering::new(options.page_ids == PageIds::Keep),
+            first_use: FirstUse::default(),
             anon: [None; 256],
             access: options.access,
             one_task: options.one_task,
@@ -317,7 +323,11 @@ impl<D: Decode> Decoder<D> {
                         .page(object, id, page)
                         .map_err(|problem| self.malformed(problem))?;
                     self.given += 1;
-                    return Ok(Some(Op { page, ..op }));
+                    let op = Op { page, ..op };
+                    return Ok(Some(match D::OLDER_MEMORY {
+                        true => self.first_use.adapted(op),
+                        false => op,
+                    }));
                 }
                 self.request = None;
             }

@@ -14,6 +14,7 @@ pub mod bounds;
 mod decode;
 mod error;
 mod fields;
+mod first_use;
 mod format;
 mod formats;
 mod merge;

@@ -1,6 +1,6 @@
 //! Policies outside of the engine in a replay: pages by the numbers that they have in its curves.
 
-use crate::bounds::{Count, Sequence, TooLong};
+use crate::bounds::{Sequence, TooLong};
 use crate::traces::Trace;
 use coldset_engine::policies::desk::{self, Desk, Makes};
 use coldset_engine::policies::outside::OutsideKind;
@@ -57,25 +57,22 @@ struct Numbers {
 
 impl Numbers {
     fn of(trace: &Trace, objects: &[ObjectId]) -> Result<Self, TooLong> {
-        let sequence = Sequence::of_trace(trace, Count::Absences, true)?;
+        let first_uses = Sequence::first_uses(trace)?;
         let mut numbers = Self {
             first: HashMap::new(),
             later: HashMap::new(),
-            next: 0,
+            next: first_uses.len() as u64,
         };
-        for (at, (op, &key)) in trace.ops().iter().zip(sequence.keys()).enumerate() {
-            if u64::from(key) < numbers.next {
-                continue;
-            }
-            numbers.next += 1;
+        for (number, at) in (0..).zip(first_uses) {
+            let op = &trace.ops()[at as usize];
             let page = (objects[usize::from(op.object)], op.page);
             match numbers.first.entry(page) {
                 Entry::Vacant(new) => {
-                    new.insert(key.into());
+                    new.insert(number);
                 }
                 Entry::Occupied(_) => {
                     let later = numbers.later.entry(page).or_default();
-                    later.push((at as u64, key.into()));
+                    later.push((at, number));
                 }
             }
         }

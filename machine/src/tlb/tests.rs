@@ -5,7 +5,7 @@ use crate::config::{MachineConfig, SwapConfig};
 use crate::ctx::{Ctx, InlineClock};
 use crate::device::DeviceKind;
 use crate::machine::MachineRun;
-use crate::mem::{MappingFlags, MappingId};
+use crate::mem::{MappingFlags, MappingId, Pte};
 use crate::sim::{Affinity, CpuMask};
 use coldset_engine::presets::preset;
 use coldset_engine::{Counter, FolioId, MemcgId, MmId};
@@ -258,7 +258,11 @@ fn masks_are_left_eagerly_or_lazily() {
 fn stores_go_on_through_a_dirty_entry_until_the_flush() {
     let mut f = fixture(2);
     f.access(0, true);
-    f.access(1, false);
+    f.access(1, true);
+    // Its contents have been written to swap since.
+    f.run.machine.world_mut().mappings[f.map.0 as usize]
+        .ptes
+        .take(1, Pte::DIRTY);
     f.load_on([1]);
     for (page, writable) in [(0, true), (1, false)] {
         assert_eq!(f.unmap(page), (true, writable));

@@ -362,6 +362,13 @@ impl Machine {
                 }
             }
             Slot::Empty | Slot::Shadow(_) => {
+                let zeroes = match write {
+                    true => None,
+                    false => self.w.borrow_mut().map_zeroes(mapping, entry),
+                };
+                if let Some(tables) = zeroes {
+                    return Ok(tables);
+                }
                 if let Some(tables) = self.huge_fault(ctx, mapping, entry).await {
                     self.w.borrow_mut().pay(ctx);
                     return Ok(tables);
@@ -375,6 +382,7 @@ impl Machine {
                 }
                 charge.keep();
                 let flags = Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE;
+                w.replace_zeroes(ctx, mapping, entry);
                 let id = w.insert_folio(ctx.memcg, ctx.node, object, page, flags);
                 w.engine.lru_add(ctx.cpu(), id, true);
                 FolioRef::of(self, id)

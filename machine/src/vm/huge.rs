@@ -17,9 +17,9 @@ use std::ops::Range;
 pub(crate) const HUGE: u32 = 1 << MAX_ORDER;
 
 impl World {
-    /// The table that a fault at the entry would have to make, if a huge entry can be in its place: nothing has
-    /// been there, and all of it lies in the region.
-    fn huge_place(&self, mapping: MappingId, entry: u32) -> Option<u32> {
+    /// The table that a fault at the entry would have to make, if a huge entry can be in its place: nothing is
+    /// there but a huge entry of zeroes, and all of it lies in the region.
+    pub(super) fn huge_place(&self, mapping: MappingId, entry: u32) -> Option<u32> {
         if self.thp == Thp::Never {
             return None;
         }
@@ -30,7 +30,7 @@ impl World {
         let fits = range.len() as u32 == HUGE
             && pages.start.is_multiple_of(HUGE)
             && !m.flags.contains(MappingFlags::NO_HUGE)
-            && m.tables.get(table as usize) & TABLE_EXISTS == 0;
+            && (m.tables.get(table as usize) & TABLE_EXISTS == 0 || m.is_huge(entry));
         let o = &self.objects[m.object.idx()];
         let empty = |page| matches!(o.slot(page), Slot::Empty);
         (fits && pages.clone().all(empty)).then_some(table)
@@ -41,6 +41,7 @@ impl World {
     fn insert_huge(&mut self, ctx: &Ctx, mapping: MappingId, table: u32) -> u64 {
         let m = &self.mappings[mapping.0 as usize];
         let (object, page) = (m.object, m.start + table * TABLE);
+        self.replace_huge_zeroes(ctx, mapping, table);
         let flags = Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE;
         let id = self.insert_large_anon(ctx, object, page, flags);
         self.engine.lru_add(ctx.cpu(), id, true);
@@ -189,6 +190,7 @@ impl Machine {
                 Ok(()) | Err(Shortage::High) => w.insert_huge(ctx, mapping, table),
                 Err(shortage) => {
                     w.engine.count(ctx.memcg, Counter::ThpFaultFallback, 1);
+                    w.split_entry(mapping, entry);
                     match shortage {
                         Shortage::Limit(_) => {
                             let c = Counter::ThpFaultFallbackCharge;
@@ -428,6 +430,8 @@ mod tests {
         assert_eq!(l.count(Counter::ThpDeferredSplitPage), 1, "once");
         assert_eq!(l.count(Counter::AnonPages), 1024, "nothing is free yet");
         l.load(100..200);
+        assert_eq!(l.count(Counter::AnonPages), 1024, "zeroes");
+        l.store(100..200);
         assert_eq!(l.count(Counter::AnonPages), 1124, "new pages");
         l.store(1024..6 * 512);
         l.store(1024..6 * 512);

@@ -19,3 +19,4 @@ mod swap_in;
 pub mod tmpfs;
 mod unmap;
 pub mod walk;
+mod zeroes;

@@ -128,11 +128,9 @@ impl World {
             self.mappings[mapping.0 as usize].leave_huge(e);
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
-            if pte.contains(Pte::PRESENT) {
-                let id = self.objects[object.idx()]
-                    .word(page)
-                    .folio()
-                    .expect("mapped");
+            let present = pte.contains(Pte::PRESENT);
+            let folio = self.objects[object.idx()].word(page).folio();
+            if let Some(id) = folio.filter(|_| present) {
                 if anon {
                     self.mms[mm.idx()].anon -= 1;
                 } else {

@@ -143,10 +143,11 @@ impl World {
         let range = m.table_range(table);
         let marks = m.ptes.marks(range.clone());
         let page = self.objects[m.object.idx()].word(m.start + range.start);
-        let folio = page.folio().expect("mapped");
-        if !marks.contains(Pte::YOUNG) || !self.engine.walk_wants_folio(walk, folio) {
+        let wanted = |&f: &FolioId| self.engine.walk_wants_folio(walk, f);
+        let folio = page.folio().filter(wanted);
+        let Some(folio) = folio.filter(|_| marks.contains(Pte::YOUNG)) else {
             return 0;
-        }
+        };
         for e in range {
             m.ptes.take(e, Pte::YOUNG);
         }

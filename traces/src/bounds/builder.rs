@@ -25,6 +25,9 @@ pub(super) struct Builder<'a> {
     /// Pages that are there if none leaves, and the most there have been.
     present: u64,
     peak: u64,
+    /// The present reference, and those that gave a page its number.
+    at: u64,
+    first_uses: Vec<u64>,
     sequence: Sequence,
 }
 
@@ -43,6 +46,8 @@ impl<'a> Builder<'a> {
             taken: 0,
             present: 0,
             peak: 0,
+            at: 0,
+            first_uses: Vec::new(),
             sequence: Sequence::default(),
         }
     }
@@ -56,6 +61,11 @@ impl<'a> Builder<'a> {
         Ok(self.run()?.peak)
     }
 
+    /// Which references gave the pages their numbers, by number.
+    pub fn first_uses(self) -> Result<Vec<u64>, TooLong> {
+        Ok(self.run()?.first_uses)
+    }
+
     fn run(mut self) -> Result<Self, TooLong> {
         let trace = self.trace;
         self.sequence.reserve(trace.ops().len());
@@ -64,6 +74,7 @@ impl<'a> Builder<'a> {
             while let Some(event) = events.next_if(|e| e.at <= at as u64) {
                 self.step(event.step);
             }
+            self.at = at as u64;
             self.refer(op)?;
         }
         Ok(self)
@@ -73,6 +84,10 @@ impl<'a> Builder<'a> {
         let anon = op.kind.is_anon();
         let number = self.numbers.entry(op);
         let new = *number == 0;
+        if new && op.kind == OpKind::AnonRead {
+            // Nothing has been stored there: a kernel shows zeroes and takes no memory.
+            return Ok(());
+        }
         if anon && !self.swap {
             if new {
                 *number = 1;
@@ -96,6 +111,7 @@ impl<'a> Builder<'a> {
 
     /// A page has got its number.
     fn lives(&mut self, op: &Op) {
+        self.first_uses.push(self.at);
         self.present += 1;
         self.peak = self.peak.max(self.present);
         if self.gives_back && op.kind.is_anon() {

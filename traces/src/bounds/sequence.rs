@@ -75,6 +75,7 @@ impl Sequence {
     }
 
     /// The references of a trace, of which the objects share the capacity; which task refers to a page is of no account.
+    /// A load from anonymous memory that was never stored to is no part of it: it shows zeroes, which take no frame.
     /// Without `swap`, anonymous pages are no part of it: they cannot leave, and take a frame each from their first
     /// touch on. Anonymous memory that is unmapped, or whose task ends, is gone: what is touched there later is a new
     /// page. Pages of files that are truncated stay, which makes no bound too high.
@@ -83,6 +84,14 @@ impl Sequence {
     /// [`TooLong`]
     pub fn of_trace(trace: &Trace, count: Count, swap: bool) -> Result<Sequence, TooLong> {
         Builder::new(trace, count, swap).build()
+    }
+
+    /// Which references of a trace, with swap, are the first to the pages 0, 1, 2 and so on of its sequence.
+    ///
+    /// # Errors
+    /// [`TooLong`]
+    pub fn first_uses(trace: &Trace) -> Result<Vec<u64>, TooLong> {
+        Builder::new(trace, Count::Absences, true).first_uses()
     }
 
     /// The most pages that a trace has in memory at a time if there is room for all: anonymous memory counts until it is

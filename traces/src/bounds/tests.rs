@@ -257,7 +257,8 @@ fn what_reads_nothing_is_no_miss_unless_absences_are_counted() {
         (WholeWrite, 0, 0), // free
         (Pread, 0, 1),      // reads
         (Pwrite, 0, 2),     // reads
-        (AnonRead, 1, 0),   // first touch: free
+        (AnonRead, 1, 0),   // zeroes, which take no memory
+        (AnonWrite, 1, 0),  // first touch: free
         (AnonWrite, 1, 1),  // likewise
         (AnonRead, 1, 0),   // swapped out by now: reads
         (WholeWrite, 0, 1), // free

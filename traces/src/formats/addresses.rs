@@ -16,6 +16,7 @@ const ADDRESS: &str = "`s` or `l`, an address 0x..., a number";
 
 impl Decode for Address {
     const FRAMING: Framing = Framing::Lines;
+    const OLDER_MEMORY: bool = true;
 
     fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
         let bad = || Problem::text(line, ADDRESS);
@@ -48,6 +49,7 @@ const LACKEY: &str = "`I`, `L`, `S` or `M`, then ADDRESS,SIZE";
 
 impl Decode for Lackey {
     const FRAMING: Framing = Framing::Lines;
+    const OLDER_MEMORY: bool = true;
     // The program's own output may be in it.
     const TOLERANT: bool = true;
 

@@ -157,14 +157,14 @@ pub fn run_huge(
     Ok(Counts::of_memcg(&machine, memcg))
 }
 
-/// The machine's counters by [`COMPARED`], with what the kernel has counted for the huge zero page.
+/// The machine's counters by [`COMPARED`].
 pub fn compared(c: &Counts) -> [u64; 12] {
     [
         c.get(C::ThpFaultAlloc),
         c.get(C::ThpFaultFallback),
         c.get(C::ThpSplitPage),
         c.get(C::ThpDeferredSplitPage),
-        c.get(C::ThpSplitPmd) + c.get(C::ThpFaultFallback),
+        c.get(C::ThpSplitPmd),
         c.get(C::ThpSwpout),
         c.get(C::ThpSwpoutFallback),
         c.get(C::Pswpin),

@@ -29,8 +29,7 @@ pub struct Recorded {
     pub case: HugeCase,
     /// Where it read its statistics: steps of the program, and when that was, ms.
     pub clock: &'static [(u64, u64)],
-    /// By [`COMPARED`]. `thp_split_pmd` has one more for each fallback: the entry of the huge zero page, which the
-    /// first load of the program got.
+    /// By [`COMPARED`].
     pub counters: [u64; 12],
 }
 

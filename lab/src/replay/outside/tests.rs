@@ -339,6 +339,16 @@ fn pages_have_the_numbers_of_the_curves() {
     use coldset_engine::ObjectId;
     for seed in 0..20 {
         let trace = trace(&mut Random(seed), 3000);
+        // Loads that find nothing have no page.
+        let stored = |op: &Op| Op {
+            kind: match op.kind {
+                OpKind::AnonRead => OpKind::AnonWrite,
+                kind => kind,
+            },
+            ..*op
+        };
+        let ops = trace.ops().iter().map(stored).collect();
+        let trace = Trace::from_ops(ops).with_events(trace.events.clone());
         let objects: Vec<ObjectId> = (0..trace.objects.len() as u32)
             .map(|n| ObjectId(7 * n))
             .collect();
