@@ -6,7 +6,7 @@ use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
 use crate::play;
 use crate::played;
-use crate::predict::{beside, Beside, Setting, PAGE};
+use crate::predict::{beside, Beside, Setting, MONITOR, PAGE};
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
@@ -136,6 +136,9 @@ fn append(args: &GuestArgs) -> String {
     if args.dirty_limits == DirtyLimitsArg::Host {
         words.push_str(" cgroup_disable=io");
     }
+    if args.monitor == OnOff::Off {
+        words.push_str(" damon_stat.enabled=0");
+    }
     for (name, value) in ratios {
         if let Some(value) = value {
             // Writing to a string cannot fail.
@@ -166,7 +169,11 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
         .with_device(dirty, ns)
         .with_read_ahead(args.read_ahead_kb)
         .with_cpus(args.cpus.into());
-    setting.with_tasks(&args.tasks)
+    let mut setting = setting.with_tasks(&args.tasks)?;
+    if args.monitor == OnOff::On {
+        setting.leave_out(MONITOR);
+    }
+    Ok(setting)
 }
 
 /// Boots a kernel with the job; what it answers.
@@ -331,6 +338,11 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         .iter()
         .map(|m| (m.label.clone(), m.counters.clone()));
     let samples = outputs.has_report();
+    let setting = match measured.as_slice() {
+        [one] => setting.at_times_of(&one.played),
+        // Each kernel has its own times, and a prediction is beside all of them.
+        _ => setting,
+    };
     let beside = beside(&trace, &args.variants, setting, columns.collect(), samples)?;
     let table = &beside.table;
     let heading = format!(

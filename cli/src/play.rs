@@ -5,7 +5,7 @@ use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
 use crate::played;
-use crate::predict::{beside, Beside, Setting, PAGE};
+use crate::predict::{beside, Beside, Setting, MONITOR, PAGE};
 use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
@@ -102,6 +102,9 @@ fn setting(args: &PlayArgs, m: &Measured) -> Result<Setting, Failure> {
     let mapped = |op: &Op| matches!(op.kind, OpKind::MappedRead | OpKind::MappedWrite);
     if m.limits.high.is_some() {
         setting.leave_out("memory.high");
+    }
+    if machine.monitored {
+        setting.leave_out(MONITOR);
     }
     if anon && machine.huge_pages.as_deref() == Some("always") {
         setting.leave_out("huge pages of anonymous memory");
@@ -316,14 +319,9 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let samples = outputs.has_report();
-    let beside = beside(
-        &m.trace,
-        &args.variants,
-        setting(args, &m)?,
-        measured,
-        samples,
-    )?;
     let played = played_json(&m.runs);
+    let setting = setting(args, &m)?.at_times_of(&played);
+    let beside = beside(&m.trace, &args.variants, setting, measured, samples)?;
     outputs.write(
         || text(args, &m, &beside, &played),
         || json_of(&args.trace, &beside, played.clone()),

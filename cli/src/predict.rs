@@ -3,7 +3,7 @@
 use crate::args::TaskArgs;
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
-use coldset_lab::replay::{FileDevice, ReplaySettings, READ_AHEAD_KB};
+use coldset_lab::replay::{Clock, FileDevice, ReplaySettings, READ_AHEAD_KB};
 use coldset_lab::report::{CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, replay_all, show_pages, Low, Memory, Progress, ReplayPlan, ReplayTable, Size,
@@ -27,6 +27,9 @@ const SWAP_MAX: u64 = (1 << 30) - 1;
 const FAULT_AROUND_MAX: u64 = 512;
 /// What kernels map round a fault unless they are told otherwise, bytes.
 const FAULT_AROUND_USUAL: u64 = 64 << 10;
+
+/// What a kernel with its monitor on does, and the lab does not.
+pub const MONITOR: &str = "the kernel's monitor of accesses (DAMON)";
 
 /// The settings of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,6 +55,8 @@ pub struct Setting {
     cpus: u64,
     /// What the device reads ahead where the trace advises nothing else, KiB.
     read_ahead_kb: u32,
+    /// When the accesses of the run were, if that is known and does not follow from what they wait for.
+    clock: Option<Clock>,
     /// What the run had and the lab has not.
     without: Vec<String>,
 }
@@ -73,6 +78,7 @@ impl Setting {
             order: Order::Strict,
             cpus: 1,
             read_ahead_kb: READ_AHEAD_KB,
+            clock: None,
             without: Vec::new(),
         }
     }
@@ -162,6 +168,15 @@ impl Setting {
         Ok(self)
     }
 
+    /// At the times of the runs that were measured, the mean of them: what the kernel does by time (flushers, the fold of
+    /// statistics) comes between the same accesses. Not where the order, or a slow device, makes the times.
+    #[must_use]
+    pub fn at_times_of(self, played: &Value) -> Self {
+        let given = self.order.is_at_once() || self.pace || self.device != FileDevice::default();
+        let clock = if given { None } else { times(played) };
+        Self { clock, ..self }
+    }
+
     /// The run had this, and the prediction has not.
     pub fn leave_out(&mut self, what: impl Into<String>) {
         self.without.push(what.into());
@@ -183,6 +198,7 @@ impl Setting {
                 fault_around: self.fault_around,
                 dirty: self.dirty,
                 device: self.device,
+                clock: self.clock.clone(),
                 ..ReplaySettings::default()
             },
             swap: Some(self.swap.clone()),
@@ -218,6 +234,29 @@ impl Setting {
             alone: IndexMap::new(),
         }
     }
+}
+
+/// Time by access, the mean of runs that came to the same points; none of others.
+fn times(played: &Value) -> Option<Clock> {
+    let points = |run: &Value| -> Option<Vec<(u64, u64)>> {
+        let all = run["points"].as_array()?.iter();
+        all.map(|p| Some((p["access"].as_u64()?, p["time_ms"].as_u64()?)))
+            .collect()
+    };
+    let runs = played["runs"].as_array()?.iter().map(points);
+    let runs: Vec<Vec<(u64, u64)>> = runs.collect::<Option<_>>()?;
+    let (first, ns) = (runs.first()?, 1_000_000 / runs.len() as u64);
+    let mut clock = vec![(0, 0)];
+    for (n, &(access, _)) in first.iter().enumerate() {
+        let at = |run: &Vec<(u64, u64)>| {
+            (run.len() == first.len() && run[n].0 == access).then(|| run[n].1)
+        };
+        let sum = runs.iter().map(at).sum::<Option<u64>>()?;
+        clock.push((access, sum * ns));
+    }
+    // Where a phase begins is read twice.
+    clock.dedup_by_key(|point| point.0);
+    Clock::new(clock).ok()
 }
 
 fn zram_of(pages: u64) -> SwapSpec {
@@ -294,7 +333,7 @@ pub fn beside(
 }
 
 /// Limits about the one that was asked for, as shares of it: what a policy does may depend on a few pages more or less.
-const NEAR: [f64; 4] = [0.996, 0.998, 1.002, 1.004];
+const NEAR: [f64; 8] = [0.996, 0.997, 0.998, 0.999, 1.001, 1.002, 1.003, 1.004];
 
 /// What a variant comes to under limits near that of `setting`, a column each.
 ///
@@ -356,6 +395,7 @@ impl Beside {
         }
         let low = |l: &Low| format!("memory.low of task {}", l.task);
         with.extend(s.low.iter().map(low));
+        with.extend(s.clock.as_ref().map(|_| "the times of the run".to_owned()));
         let mut lines = vec![format!("predicted with {}", with.join(", "))];
         let said = self.ended.iter();
         lines.extend(said.map(|(variant, why)| format!("{variant}: {why}")));
@@ -406,6 +446,7 @@ impl Beside {
             "write_delay_ns": s.device.delay_write_ns,
             "low_tasks": s.low.iter().map(|l| l.task).collect::<Vec<_>>(),
             "pace": s.pace,
+            "times_of_the_run": s.clock.is_some(),
             "order": s.order.to_string(),
             "cpus": s.cpus,
             "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },
@@ -476,7 +517,7 @@ mod tests {
         assert_eq!(near.len(), NEAR.len());
         for (share, column) in NEAR.iter().zip(&near) {
             let alone = Setting {
-                memory: Size::Pages((1000.0 * share) as u64),
+                memory: Size::Pages((1000.0 * share).round() as u64),
                 ..setting.clone()
             };
             assert_eq!(&predicted(alone).table.result.variants["v618"], column);
@@ -542,6 +583,29 @@ mod tests {
             .text()
             .ends_with("\nmemory.high and memory.low are not in the prediction\n"));
         assert_eq!(two.json()["not_in_it"][1], "memory.low");
+    }
+
+    #[test]
+    fn times_are_those_of_runs_that_came_as_far() {
+        let run = |points: &[(u64, u64)]| {
+            let point = |&(access, ms): &(u64, u64)| json!({"access": access, "time_ms": ms});
+            json!({"points": points.iter().map(point).collect::<Vec<_>>()})
+        };
+        let first = run(&[(50, 100), (80, 130), (80, 130), (100, 400)]);
+        let second = run(&[(50, 300), (80, 330), (80, 330), (100, 500)]);
+        let both = json!({"runs": [first, second]});
+        let clock = times(&both).unwrap();
+        assert_eq!(clock, Clock::parse("0:0,50:0.2,80:0.23,100:0.45").unwrap());
+        let killed = json!({"runs": [first, run(&[(50, 300)])]});
+        assert_eq!(times(&killed), None);
+        assert_eq!(times(&json!({"runs": []})), None);
+        let setting = Setting::of_guest(HALF, 1000, 60, 4096);
+        let timed = predicted(setting.clone().at_times_of(&both));
+        assert!(timed.text().contains("the times of the run"));
+        assert_eq!(timed.json()["times_of_the_run"], true);
+        // A slow device makes the times itself.
+        let slow = setting.with_device(DirtySettings::default(), Some(1));
+        assert_eq!(slow.at_times_of(&both).clock, None);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Description {
     pub quiet_faults: bool,
     /// Bytes mapped round a fault, where that can be read.
     pub fault_around: Option<u64>,
+    /// The kernel's own monitor of accesses (DAMON) is on.
+    pub monitored: bool,
     /// CPUs, and KiB of memory.
     pub size: (usize, u64),
 }
@@ -62,6 +64,7 @@ impl Description {
             device: device(dir),
             quiet_faults: false,
             fault_around: read("/sys/kernel/debug/fault_around_bytes").and_then(|t| t.parse().ok()),
+            monitored: read("/sys/module/damon_stat/parameters/enabled").as_deref() == Some("Y"),
             size: (
                 std::thread::available_parallelism().map_or(1, usize::from),
                 total.unwrap_or(0),
@@ -128,6 +131,10 @@ impl fmt::Display for Description {
                 f,
                 "; what is mapped round a fault cannot be read (debugfs), usually 64 KiB"
             ),
+        }?;
+        match self.monitored {
+            true => write!(f, "; accesses monitored by DAMON"),
+            false => Ok(()),
         }
     }
 }

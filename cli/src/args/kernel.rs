@@ -77,6 +77,10 @@ pub struct GuestArgs {
     /// controller is not there
     #[arg(long, value_enum, default_value = "memcg")]
     pub dirty_limits: DirtyLimitsArg,
+    /// The kernel's monitor of accesses (DAMON), which Debian's kernels have on. It clears accessed bits, in an emulated
+    /// guest tens of times as often for each access as on a machine, and the lab has none
+    #[arg(long, value_enum, default_value = "off")]
+    pub monitor: OnOff,
     /// More words of the kernel's command line, such as sysctl.vm.page-cluster=0
     #[arg(
         long,

@@ -20,7 +20,8 @@ kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VAR
 runs here, by coldset play in the present folder, with this machine's swap and settings. Of several kernels, each
 change from one to the next is compared, too.
 
-The last column has what the lab says of limits up to 0.4 % smaller or larger: where it says much else, what it says of this limit means little.
+What is predicted is the mean over nine limits, up to 0.4 % smaller or larger than the one asked for, at the times that the accesses had
+on the kernel: runs of a kernel differ, too, by what it needs for itself. The last column has the least and the most of the nine.
 
 Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
 predicted to live, or the other way round.")]

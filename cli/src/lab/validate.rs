@@ -54,22 +54,30 @@ struct Pair {
 }
 
 impl Pair {
+    /// What was measured, and the mean of what is predicted with limits near the one asked for: kernels differ by as
+    /// much from run to run, as their own memory does.
     fn values(&self, counters: &[&str]) -> Option<(f64, f64)> {
-        let sum = |all: &Counters| {
-            let each = counters.iter().filter_map(|c| all.get(*c));
-            each.map(|c| c.mean.as_f64()).reduce(|a, b| a + b)
-        };
-        Some((sum(&self.measured)?, sum(&self.predicted)?))
+        let each = counters.iter().filter_map(|c| self.measured.get(*c));
+        let measured = each.map(|c| c.mean.as_f64()).reduce(|a, b| a + b)?;
+        let known = counters.iter().any(|c| self.predicted.contains_key(*c));
+        let all = self.predictions(counters);
+        known.then(|| (measured, all.iter().sum::<f64>() / all.len() as f64))
     }
 
-    /// The least and the most of what is predicted, with limits near the one asked for.
-    fn range(&self, counters: &[&str]) -> (f64, f64) {
+    /// What is predicted, with the limit asked for and those near it.
+    fn predictions(&self, counters: &[&str]) -> Vec<f64> {
         let all = self.near.iter().chain([&self.predicted]);
-        let values = all.map(|c| {
+        let sum = |c: &Counters| {
             let each = counters.iter().filter_map(|name| c.get(*name));
-            each.map(|c| c.mean.as_f64()).sum::<f64>()
-        });
-        values.fold((f64::INFINITY, 0.0), |(least, most), v| {
+            each.map(|c| c.mean.as_f64()).sum()
+        };
+        all.map(sum).collect()
+    }
+
+    /// The least and the most of that.
+    fn range(&self, counters: &[&str]) -> (f64, f64) {
+        let all = self.predictions(counters).into_iter();
+        all.fold((f64::INFINITY, 0.0), |(least, most), v| {
             (least.min(v), most.max(v))
         })
     }
@@ -106,6 +114,14 @@ impl Pair {
         (measured > 0.5) == (predicted > 0.5)
     }
 
+    /// Half the distance of the least and the most of what is predicted, as a share of the mean. Runs in one guest may be
+    /// closer to each other than runs in several are.
+    fn predicted_spread(&self, counters: &[&str]) -> f64 {
+        let (least, most) = self.range(counters);
+        self.values(counters)
+            .map_or(0.0, |(_, mean)| (most - least) / 2.0 / mean.max(1.0))
+    }
+
     /// Half the distance of the least and the greatest of the runs, as a share of the mean; none of one run.
     fn spread(&self, counters: &[&str]) -> Option<f64> {
         let all = counters.iter().filter_map(|c| self.measured.get(*c));
@@ -127,7 +143,7 @@ struct Change {
     name: &'static str,
     measured: f64,
     predicted: f64,
-    /// What the runs of each kernel differ by among themselves, together.
+    /// What the runs of each kernel differ by among themselves, or its predictions, together.
     noise: f64,
 }
 
@@ -159,7 +175,10 @@ fn changes(before: &Pair, after: &Pair) -> Vec<Change> {
     let change = |&(name, counters): &(&'static str, &[&str])| {
         let (from, to) = (before.values(counters)?, after.values(counters)?);
         let enough = from.0.min(from.1) >= FEW;
-        let spread = |pair: &Pair| pair.spread(counters).unwrap_or(0.0);
+        let spread = |pair: &Pair| {
+            let of_runs = pair.spread(counters).unwrap_or(0.0);
+            of_runs.max(pair.predicted_spread(counters))
+        };
         enough.then(|| Change {
             name,
             noise: spread(before) + spread(after) * to.0 / from.0,
@@ -368,6 +387,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
                 m.label
             ))
         })?;
+        let setting = setting.clone().at_times_of(&m.played);
         let mut beside = beside(
             &trace,
             std::slice::from_ref(&variant),
@@ -375,7 +395,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             IndexMap::new(),
             false,
         )?;
-        let near = nearby(&trace, &variant, setting)?;
+        let near = nearby(&trace, &variant, &setting)?;
         let predicted = std::mem::take(&mut beside.table.result.variants);
         let predicted = predicted.into_iter().next();
         pairs.push(Pair {

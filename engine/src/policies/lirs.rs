@@ -224,7 +224,9 @@ impl ListPolicy for Lirs {
     }
 
     fn evicted(&mut self, p: &mut Pages<'_>, id: FolioId) {
-        let time = std::mem::take(&mut self.used[id.0 as usize]);
+        // A piece of a folio that was split may leave before it was ever inserted.
+        let used = self.used.get_mut(id.0 as usize);
+        let time = used.map_or(0, std::mem::take);
         let above = self.stack.first_key_value().is_some_and(|(&b, _)| b < time);
         if p.list(id) == HIR && above && !self.stack.contains_key(&time) {
             self.stack

@@ -222,7 +222,10 @@ fn apply_to(h: &mut Host, op: &Op, id: FolioId) {
         Op::Batch(2, _) if file => h.eng.deactivate_file(0, id),
         Op::Batch(3, _) => h.eng.deactivate(0, id),
         Op::Batch(_, _) => h.eng.lazyfree(0, id),
-        Op::Present(_, n) if f.nr_pages() > 1 && f.has(Flags::ANON) => {
+        // What loses a part is mapped; a page in the swap cache stays there until it is written.
+        Op::Present(_, n)
+            if f.nr_pages() > 1 && f.has(Flags::ANON) && f.mapped() && !f.has(Flags::SWAPCACHE) =>
+        {
             h.eng.folio_set(id, Flags::PARTIALLY_MAPPED);
             h.script(id).present = Some(n);
         }
@@ -274,6 +277,34 @@ fn live(preset: usize, batch_size: usize, filter: bool, dirty: &str, ops: &[Op])
     h.eng.check();
     assert_eq!(h.eng.nr_folios(), 0, "left over");
     assert_eq!(h.eng.memcgs[h.memcg].memory().usage(), 0);
+}
+
+/// Of a folio that was split, pieces leave that no policy has seen.
+#[test]
+fn pieces_may_be_evicted_before_they_were_inserted() {
+    let add = |kind, order, times| Op::Add {
+        kind,
+        order,
+        zone: 0,
+        in_fault: false,
+        times,
+    };
+    let script = Op::Script {
+        at: 10,
+        write: 1,
+        pte_dirty: false,
+        keeps: false,
+        exec: false,
+    };
+    let ops = [
+        add(4, 2, 22),
+        Op::Interrupted(1, vec![script]),
+        Op::FinishWrites,
+        Op::Interrupted(33, vec![add(0, 0, 1), Op::Swap(12, 1)]),
+    ];
+    for preset in 0..PRESETS.len() {
+        live(preset, 1, true, "off", &ops);
+    }
 }
 
 proptest! {

@@ -131,16 +131,16 @@ fn regions_in_use_are_loads_of_all_their_pages() {
             "damon_aggregated: target_id=1 nr_regions=3 4324622336-4324626432: 2 0",
         ),
     ];
-    let expected = [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 0), (2, 0)];
+    // What DAMON finds was there before.
+    let stores = [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4)].map(|page| (AnonWrite, page));
+    let again = [(AnonRead, (1, 0)), (AnonWrite, (2, 0))];
+    let expected = [&stores[..], &again].concat();
     let found = both(&lines, &TraceOptions::default());
     let found: Vec<_> = found
         .iter()
-        .map(|op| (op.kind, op.object, op.page))
+        .map(|op| (op.kind, (op.object, op.page)))
         .collect();
-    assert_eq!(
-        found,
-        expected.map(|(object, page)| (AnonRead, object, page))
-    );
+    assert_eq!(found, expected);
     let only = [lines[1], (9, "page-faults: 7fff00")];
     assert_eq!(both(&only, &chosen(&["damon_aggregated"])).len(), 3);
     for wrong in [
@@ -198,7 +198,8 @@ fn faults_are_memory_of_their_process() {
     ];
     let expected = [
         op(AnonWrite, 1, 0, 0),
-        op(AnonRead, 1, 0, 1),
+        // A load, of memory that is older than the trace.
+        op(AnonWrite, 1, 0, 1),
         op(AnonWrite, 2, 1, 0),
         op(AnonWrite, 1, 0, 1),
     ];
@@ -225,7 +226,7 @@ a 9/10 [0] 1.7: major-faults: 8000
 a 9/9 [0] 1.7: page-faults:u: 8000
 ";
     let expected = [
-        (AnonRead, 0),
+        (AnonWrite, 0),
         (AnonWrite, 0),
         (AnonWrite, 1),
         (AnonWrite, 1),

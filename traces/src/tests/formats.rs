@@ -97,7 +97,7 @@ fn cloudphysics_requests_touch_every_page_they_overlap() {
 fn stores_and_loads_by_address_are_anonymous() {
     let text = b"s 0x1fffff50 1\nl 0x1fffe638 0\nl 0x1fffff58 12\n";
     let trace = sound(text, Format::Address, &TraceOptions::default());
-    let expected = [(AnonWrite, 0), (AnonRead, 1), (AnonRead, 0)];
+    let expected = [(AnonWrite, 0), (AnonWrite, 1), (AnonRead, 0)];
     assert_eq!(
         trace.ops(),
         expected.map(|(kind, page)| op(kind, 0, 0, page))
@@ -119,7 +119,7 @@ fn lackey_references_may_cross_a_page() {
     let expected = [
         op(AnonWrite, 0, 0, 0),
         op(AnonRead, 0, 0, 0),
-        op(AnonRead, 0, 0, 1),
+        op(AnonWrite, 0, 0, 1),
         op(AnonWrite, 0, 0, 2),
     ];
     assert_eq!(trace.ops(), expected);
@@ -152,7 +152,7 @@ fn runs_on_one_page_collapse_and_keep_the_store() {
         trace.ops(),
         [
             op(AnonWrite, 0, 0, 0),
-            op(AnonRead, 0, 0, 1),
+            op(AnonWrite, 0, 0, 1),
             op(AnonRead, 0, 0, 0)
         ]
     );

@@ -31,7 +31,7 @@ fn samples_are_as_described() {
             2630,
             2166,
             1973,
-            941,
+            1605,
             23,
         ),
         (
@@ -40,7 +40,7 @@ fn samples_are_as_described() {
             2619,
             2166,
             1973,
-            941,
+            1605,
             23,
         ),
         ("mix-v2.fio", Format::Fio, 521, 1422, 630, 719, 1),
@@ -60,7 +60,7 @@ fn samples_are_as_described() {
             165_732,
             165_715,
             130,
-            56_274,
+            56_371,
             1,
         ),
     ] {

@@ -11,7 +11,7 @@ fn sample_trace_is_as_described() {
         load(&path, None, &TraceOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(
         (trace.ops().len(), trace.unique_pages, trace.writes),
-        (693_790, 2213, 263_512)
+        (693_790, 2213, 263_697)
     );
     assert_eq!(
         trace.objects,
