@@ -161,11 +161,24 @@ fn a_page_of_a_run_and_a_comparison() {
     fs::write(&played_json, v.to_string()).unwrap();
     let replayed = temporary("replay.json");
     let replayed = replayed.to_str().unwrap();
+    // At the times of the two runs.
+    let runs = v["played"]["runs"].as_array().unwrap();
+    let points = |run: &Value| run["points"].as_array().unwrap().clone();
+    let (first, second) = (points(&runs[0]), points(&runs[1]));
+    let clock = first
+        .iter()
+        .zip(&second)
+        .fold("0:0".to_owned(), |clock, (a, b)| {
+            let ms = |point: &Value| point["time_ms"].as_f64().unwrap();
+            format!("{clock},{}:{:.4}", a["access"], (ms(a) + ms(b)) / 2000.0)
+        });
     let replay = [
         "replay",
         &trace,
         "--memory=4MiB",
         "--variants=classic",
+        "--clock",
+        &clock,
         "--json",
         replayed,
     ];
