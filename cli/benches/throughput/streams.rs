@@ -24,7 +24,7 @@ pub enum Access {
     Hits,
     /// Loads from a file that so many tasks have mapped, in turn.
     Tasks(u16),
-    /// Loads and stores in turn, of anonymous memory.
+    /// Loads and stores in turn, of anonymous memory, and a store first: what was never stored to takes none.
     Anonymous,
 }
 
@@ -68,10 +68,12 @@ impl Streams {
     /// The accesses, in order.
     pub fn ops(&self, access: Access) -> impl Iterator<Item = Op> + '_ {
         let pages = self.pages(access).iter().enumerate();
+        let mut stored = vec![false; PAGES as usize];
+        let mut first = move |page: u32| !std::mem::replace(&mut stored[page as usize], true);
         pages.map(move |(i, &page)| Op {
             kind: match access {
                 Access::Pread => OpKind::Pread,
-                Access::Anonymous if i % 2 == 0 => OpKind::AnonWrite,
+                Access::Anonymous if first(page) || i % 2 == 0 => OpKind::AnonWrite,
                 Access::Anonymous => OpKind::AnonRead,
                 _ => OpKind::MappedRead,
             },
