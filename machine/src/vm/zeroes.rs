@@ -33,7 +33,7 @@ impl World {
     }
 
     /// The entry shows the page of zeroes.
-    pub(crate) fn shows_zeroes(&self, mapping: MappingId, entry: u32) -> bool {
+    fn shows_zeroes(&self, mapping: MappingId, entry: u32) -> bool {
         let m = &self.mappings[mapping.0 as usize];
         let object = &self.objects[m.object.idx()];
         m.ptes.is_present(entry) && object.word(m.start + entry).folio().is_none()
