@@ -231,7 +231,7 @@ impl Machine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::{MachineConfig, OpError, SwapConfig};
     use crate::ctx::InlineClock;
@@ -241,15 +241,15 @@ mod tests {
     use coldset_engine::{MemcgId, MmId};
     use proptest::prelude::*;
 
-    struct Lab {
-        run: MachineRun,
-        m: Machine,
-        memcg: MemcgId,
-        ctx: Ctx,
-        map: MappingId,
+    pub(in crate::vm) struct Lab {
+        pub run: MachineRun,
+        pub m: Machine,
+        pub memcg: MemcgId,
+        pub ctx: Ctx,
+        pub map: MappingId,
     }
 
-    fn zram() -> SwapConfig {
+    pub(in crate::vm) fn zram() -> SwapConfig {
         SwapConfig::Zram {
             pages: 16_384,
             algorithm: "lz4".into(),
@@ -259,15 +259,24 @@ mod tests {
     /// A region of `pages` under a limit, with huge pages.
     fn lab(variant: &str, swap: SwapConfig, limit: u64, pages: u32) -> Lab {
         let mut cfg = MachineConfig::new(preset(variant).unwrap());
-        cfg.swap = swap;
-        cfg.thp = Thp::Always;
+        (cfg.swap, cfg.thp) = (swap, Thp::Always);
+        region(cfg, MappingFlags::empty(), limit, pages)
+    }
+
+    /// A region of `pages` under a limit, on a checked machine.
+    pub(in crate::vm) fn region(
+        mut cfg: MachineConfig,
+        flags: MappingFlags,
+        limit: u64,
+        pages: u32,
+    ) -> Lab {
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
         let memcg = m.limited_memcg(limit);
         let mm = m.create_mm(memcg);
         let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
-        let map = m.mmap(mm, m.create_anon(pages), 0, pages, MappingFlags::empty());
+        let map = m.mmap(mm, m.create_anon(pages), 0, pages, flags);
         Lab {
             run,
             m,
@@ -287,25 +296,25 @@ mod tests {
             self.try_access(page, write).unwrap();
         }
 
-        fn store(&mut self, pages: Range<u32>) {
+        pub fn store(&mut self, pages: Range<u32>) {
             pages.for_each(|page| self.access(page, true));
         }
 
-        fn load(&mut self, pages: Range<u32>) {
+        pub fn load(&mut self, pages: Range<u32>) {
             pages.for_each(|page| self.access(page, false));
         }
 
-        fn discard(&mut self, pages: Range<u32>) {
+        pub fn discard(&mut self, pages: Range<u32>) {
             self.run.catch_up(&self.ctx);
             self.m.discard(&self.ctx, self.map, pages);
             self.m.world().check();
         }
 
-        fn count(&self, c: Counter) -> i64 {
+        pub fn count(&self, c: Counter) -> i64 {
             self.m.world().engine.memcgs.live(self.memcg, c)
         }
 
-        fn mm(&self, mm: MmId) -> (u64, u64) {
+        pub fn mm(&self, mm: MmId) -> (u64, u64) {
             let w = self.m.world();
             (w.mm(mm).anon, w.mm(mm).tables)
         }

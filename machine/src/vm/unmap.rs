@@ -128,9 +128,12 @@ impl World {
             self.mappings[mapping.0 as usize].leave_huge(e);
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;
-            let present = pte.contains(Pte::PRESENT);
-            let folio = self.objects[object.idx()].word(page).folio();
-            if let Some(id) = folio.filter(|_| present) {
+            // One that is present and has no folio shows zeroes.
+            let folio = match pte.contains(Pte::PRESENT) {
+                true => self.objects[object.idx()].word(page).folio(),
+                false => None,
+            };
+            if let Some(id) = folio {
                 if anon {
                     self.mms[mm.idx()].anon -= 1;
                 } else {

@@ -69,57 +69,39 @@ impl World {
     /// Another mapping is about to show the object: loads through those that do now fault again.
     pub(crate) fn drop_zeroes(&mut self, object: ObjectId) {
         let object = &self.objects[object.idx()];
-        for &id in &object.mappings {
-            let m = &mut self.mappings[id.0 as usize];
-            for e in 0..m.len() {
-                if m.ptes.is_present(e) && object.word(m.start + e).folio().is_none() {
+        // Where several do already there are none, and a file has none.
+        let (true, &[only]) = (object.is_anon(), object.mappings.as_slice()) else {
+            return;
+        };
+        let mut from = 0;
+        while let Some(table) = self.mappings[only.0 as usize].next_table(from) {
+            for e in self.mappings[only.0 as usize].table_range(table) {
+                if self.shows_zeroes(only, e) {
+                    let m = &mut self.mappings[only.0 as usize];
                     m.leave_huge(e);
                     m.clear(e);
                 }
             }
+            from = table + 1;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{MachineConfig, SwapConfig, Thp};
+    use crate::config::{MachineConfig, Thp};
     use crate::ctx::{Ctx, InlineClock};
-    use crate::machine::{Machine, MachineRun};
-    use crate::mem::{MappingFlags, MappingId, Slot};
+    use crate::mem::{MappingFlags, Slot};
+    use crate::vm::huge::tests::{region, zram, Lab};
     use coldset_engine::presets::preset;
-    use coldset_engine::{Counter, MemcgId};
+    use coldset_engine::Counter;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    struct Lab {
-        run: MachineRun,
-        m: Machine,
-        memcg: MemcgId,
-        ctx: Ctx,
-        map: MappingId,
-    }
-
     fn lab(thp: Thp, flags: MappingFlags, limit: u64, pages: u32) -> Lab {
         let mut cfg = MachineConfig::new(preset("v72").unwrap());
-        cfg.swap = SwapConfig::Zram {
-            pages: 8192,
-            algorithm: "lz4".into(),
-        };
-        (cfg.thp, cfg.check) = (thp, true);
-        let run = MachineRun::new(&cfg).unwrap();
-        let m = run.machine.clone();
-        let memcg = m.limited_memcg(limit);
-        let mm = m.create_mm(memcg);
-        let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
-        let map = m.mmap(mm, m.create_anon(pages), 0, pages, flags);
-        Lab {
-            run,
-            m,
-            memcg,
-            ctx,
-            map,
-        }
+        (cfg.swap, cfg.thp) = (zram(), thp);
+        region(cfg, flags, limit, pages)
     }
 
     fn plain(limit: u64, pages: u32) -> Lab {
@@ -127,20 +109,16 @@ mod tests {
     }
 
     impl Lab {
-        fn access(&mut self, pages: std::ops::Range<u32>, write: bool) {
-            for page in pages {
-                let access = self.m.access(&self.ctx, self.map, page, write);
-                self.run.run_inline(&self.ctx, access).unwrap();
+        fn accesses(&mut self, pages: std::ops::Range<u32>, write: bool) {
+            match write {
+                true => self.store(pages),
+                false => self.load(pages),
             }
             self.m.world().check();
         }
 
-        fn count(&self, c: Counter) -> i64 {
-            self.m.world().engine.memcgs.live(self.memcg, c)
-        }
-
         /// Pages of the region that are in memory or in swap.
-        fn pages(&self) -> usize {
+        fn held_pages(&self) -> usize {
             let w = self.m.world();
             let o = w.object(w.mappings[self.map.0 as usize].object);
             let held = |&p: &u32| matches!(o.slot(p), Slot::Folio(_) | Slot::Swap(_));
@@ -151,48 +129,48 @@ mod tests {
     #[test]
     fn loads_of_what_was_never_stored_to_take_no_memory() {
         let mut l = plain(100, 1000);
-        l.access(0..1000, false);
-        l.access(0..1000, false);
+        l.accesses(0..1000, false);
+        l.accesses(0..1000, false);
         assert_eq!(l.count(Counter::Pgfault), 1000, "once each");
         assert_eq!(l.m.world().engine.memcgs[l.memcg].memory().usage(), 0);
         assert_eq!(l.m.world().mm(l.ctx.mm).tables, 2);
-        l.access(3..5, true);
+        l.accesses(3..5, true);
         assert_eq!(l.count(Counter::Pgfault), 1002);
         assert_eq!(l.m.world().mm(l.ctx.mm).anon, 2);
-        l.m.discard(&l.ctx, l.map, 0..1000);
-        l.access(4..5, false);
+        l.discard(0..1000);
+        l.accesses(4..5, false);
         assert_eq!(l.m.world().mm(l.ctx.mm).anon, 0, "zeroes again");
     }
 
     #[test]
     fn locked_memory_is_there() {
         let mut l = lab(Thp::Never, MappingFlags::LOCKED, 100, 50);
-        l.access(0..50, false);
+        l.accesses(0..50, false);
         assert_eq!(l.m.world().mm(l.ctx.mm).anon, 50);
     }
 
     #[test]
     fn a_huge_entry_of_zeroes_becomes_a_huge_page_or_is_split() {
         let mut l = lab(Thp::Always, MappingFlags::empty(), 700, 1024);
-        l.access(0..1024, false);
+        l.accesses(0..1024, false);
         assert_eq!(l.count(Counter::Pgfault), 2);
         assert_eq!(l.m.world().mm(l.ctx.mm).anon, 0);
-        l.access(5..6, true);
+        l.accesses(5..6, true);
         assert_eq!(l.count(Counter::ThpFaultAlloc), 1);
         assert_eq!(l.m.world().mm(l.ctx.mm).anon, 512);
-        l.access(600..610, true);
+        l.accesses(600..610, true);
         assert_eq!(l.count(Counter::ThpFaultFallback), 1);
         assert_eq!(l.count(Counter::ThpSplitPmd), 1);
         assert_eq!(l.m.world().mm(l.ctx.mm).anon, 522);
-        l.access(600..1024, false);
+        l.accesses(600..1024, false);
         assert_eq!(l.count(Counter::Pgfault), 2 + 1 + 10);
     }
 
     #[test]
     fn a_fork_leaves_none_behind() {
         let mut l = lab(Thp::Always, MappingFlags::empty(), 4000, 1024);
-        l.access(0..512, false);
-        l.access(512..1024, true);
+        l.accesses(0..512, false);
+        l.accesses(512..1024, true);
         let child = l.m.create_mm(l.memcg);
         let region = l.m.inherit(&l.ctx, l.map, child);
         l.m.world().check();
@@ -201,7 +179,7 @@ mod tests {
             let access = l.m.access_inherited(&ctx, region, 7, write);
             l.run.run_inline(&ctx, access).unwrap();
         }
-        l.access(8..9, true);
+        l.accesses(8..9, true);
         assert_eq!(l.m.world().mm(child).anon, 512 + 1);
     }
 
@@ -219,18 +197,17 @@ mod tests {
             for (deed, from, count) in deeds {
                 let pages = from..(from + count).min(300);
                 match deed {
-                    0 | 1 => l.access(pages, false),
+                    0 | 1 => l.accesses(pages, false),
                     2 => {
                         stored.extend(pages.clone());
-                        l.access(pages, true);
+                        l.accesses(pages, true);
                     }
                     _ => {
                         stored.retain(|p| !pages.contains(p));
-                        l.run.catch_up(&l.ctx);
-                        l.m.discard(&l.ctx, l.map, pages);
+                        l.discard(pages);
                     }
                 }
-                prop_assert_eq!(l.pages(), stored.len());
+                prop_assert_eq!(l.held_pages(), stored.len());
             }
         }
     }
