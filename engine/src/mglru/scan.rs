@@ -9,7 +9,7 @@ use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
 use crate::reclaim::request::Reclaimed;
 use crate::reclaim::scan_control::ScanControl;
-use crate::rules::ProtectedBy;
+use crate::rules::{AfterType, ProtectedBy};
 
 /// What one isolation did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,18 +42,23 @@ impl Engine {
         let m = self.lruvecs[lruvec].gens();
         let (mut t, mut limit) = (self.rules.kernel.type_to_scan)(m, swappiness, sc.io);
         let mut result = Isolation::default();
+        let mut of_other = 0;
         for _ in types.list() {
             let m = self.lruvecs[lruvec].gens();
             let tier_max =
                 limit.unwrap_or_else(|| tier_idx(&m.ctrl[t.idx()], self.rules.kernel.tier_gains));
             let scan = self.gen_scan(lruvec, sc, t, tier_max, batch, out);
-            result.scanned += scan.scanned;
+            result.scanned = of_other + scan.scanned;
             result.isolated = scan.isolated;
             result.lru_type = Some(t);
-            if self.rules.series.type_suffices(scan.scanned, scan.isolated) {
-                break;
+            match self.rules.series.after_type(scan.scanned, scan.isolated) {
+                AfterType::Done => break,
+                AfterType::Again => {}
+                AfterType::Other => {
+                    of_other = result.scanned;
+                    t = t.other();
+                }
             }
-            t = t.other();
             limit = None;
         }
         result

@@ -33,6 +33,7 @@ pub(crate) use shadow_nodes::OfMemcg;
 use crate::ids::LruType;
 use crate::mglru::MultiGen;
 use crate::switches::{RecentTest, RefsModel, Switches};
+pub(crate) use series::AfterType;
 use series::Series;
 
 /// What one engine does.

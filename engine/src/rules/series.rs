@@ -22,6 +22,17 @@ pub(crate) struct Series {
     pub(crate) sums_dirty: bool,
 }
 
+/// Where isolation goes on after the scan of a type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterType {
+    /// Nowhere.
+    Done,
+    /// To the same type.
+    Again,
+    /// To the other type.
+    Other,
+}
+
 impl Series {
     pub(super) fn new(sw: Switches) -> Self {
         Self {
@@ -86,12 +97,13 @@ impl Series {
         }
     }
 
-    /// The other type is not tried after this one. Without: if it reported anything.
-    pub(crate) fn type_suffices(&self, reported: u64, isolated: u64) -> bool {
-        if self.sw.exact_scan_count && !self.falls_back_only_if_empty() {
-            isolated > 0
-        } else {
-            reported > 0
+    /// Where isolation goes on after a type. Without: to the other one, if this one reported nothing.
+    pub(crate) fn after_type(&self, reported: u64, isolated: u64) -> AfterType {
+        match self.sw.exact_scan_count {
+            true if isolated > 0 => AfterType::Done,
+            true if reported > 0 && self.falls_back_only_if_empty() => AfterType::Again,
+            false if reported > 0 => AfterType::Done,
+            _ => AfterType::Other,
         }
     }
 
@@ -221,7 +233,8 @@ impl Series {
         self.sw.unevictable_generic
     }
 
-    /// The second type is scanned only if the first had nothing to scan.
+    /// The second type is scanned only if the first had nothing to scan; if all of the first was put aside, it is
+    /// scanned once more.
     fn falls_back_only_if_empty(&self) -> bool {
         self.sw.strict_type_fallback
     }
