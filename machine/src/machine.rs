@@ -208,6 +208,7 @@ impl Machine {
         w.mms.push(Mm {
             memcg,
             mappings: Vec::new(),
+            gaps: std::collections::BTreeMap::new(),
             anon: 0,
             file: 0,
             swapped: 0,
@@ -236,10 +237,13 @@ impl Machine {
         self.add_mapping(Mapping::scattered(mm, object, 0, pages, flags))
     }
 
-    fn add_mapping(&self, mapping: Mapping) -> MappingId {
+    /// It takes the addresses of the last mapping of its length that is gone.
+    fn add_mapping(&self, mut mapping: Mapping) -> MappingId {
         let (mm, object) = (mapping.mm, mapping.object);
         let mut w = self.w.borrow_mut();
         w.drop_zeroes(object);
+        let gaps = w.mms[mm.idx()].gaps.get_mut(&mapping.len());
+        mapping.place = gaps.and_then(Vec::pop);
         let id = MappingId(w.mappings.len() as u32);
         w.mappings.push(mapping);
         w.mms[mm.idx()].mappings.push(id);

@@ -30,6 +30,8 @@ pub struct Mm {
     pub memcg: MemcgId,
     /// Its mappings in address order.
     pub mappings: Vec<MappingId>,
+    /// Where mappings were that are gone, by their pages, the last at the end.
+    pub(crate) gaps: BTreeMap<u32, Vec<MappingId>>,
     /// Present anonymous pages.
     pub anon: u64,
     /// Present file pages.

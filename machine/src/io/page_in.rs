@@ -14,6 +14,7 @@ use crate::ctx::Ctx;
 use crate::device::{DeviceError, Request};
 use crate::io::read_ahead::Window;
 use crate::machine::Machine;
+use crate::mem::folio::pages_of;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
 use crate::vm::alloc::Shortage;
@@ -186,9 +187,64 @@ impl World {
         self.engine.lru_add(ctx.cpu(), id, faulted);
     }
 
-    /// Submits the read of new folios as one request. Returns when it ends, and how. A completion
-    /// unlocks them then; after an error they have left the cache already.
+    /// Submits the read of new folios as one request, or as several around holes. Returns when it ends, and how. A
+    /// completion unlocks them then; after an error they have left the cache already.
+    #[inline]
     fn submit_read(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        pages: &Range<u32>,
+    ) -> (u64, Result<(), DeviceError>) {
+        match self.objects[object.idx()].was_cut() {
+            true => self.read_around_holes(ctx, object, pages),
+            false => self.submit_run(ctx, object, pages),
+        }
+    }
+
+    /// Of what has a place on the device. The rest is there at once. As good as its first page.
+    #[inline(never)]
+    fn read_around_holes(
+        &mut self,
+        ctx: &Ctx,
+        object: ObjectId,
+        pages: &Range<u32>,
+    ) -> (u64, Result<(), DeviceError>) {
+        let mut first = None;
+        let mut last = ctx.now();
+        let mut from = pages.start;
+        while from < pages.end {
+            let (to, hole) = self.run_of(object, from..pages.end);
+            let (end, result) = match hole {
+                true => {
+                    self.read_done(object, &(from..to));
+                    (last, Ok(()))
+                }
+                false => self.submit_run(ctx, object, &(from..to)),
+            };
+            last = last.max(end);
+            first.get_or_insert(result);
+            from = to;
+        }
+        (last, first.unwrap_or(Ok(())))
+    }
+
+    /// Where the new folios of `pages` begin to be holes or end to be.
+    fn run_of(&self, object: ObjectId, pages: Range<u32>) -> (u32, bool) {
+        let o = &self.objects[object.idx()];
+        let (mut to, mut hole) = (pages.start, false);
+        while to < pages.end {
+            let folio = pages_of(self.engine.folio(self.folio_in_flight(object, to)));
+            let this = o.is_hole(folio.clone());
+            if to > pages.start && this != hole {
+                break;
+            }
+            (to, hole) = (folio.end, this);
+        }
+        (to, hole)
+    }
+
+    fn submit_run(
         &mut self,
         ctx: &Ctx,
         object: ObjectId,

@@ -12,12 +12,14 @@ use coldset_engine::{Flags, FolioId, ObjectId};
 use std::ops::Range;
 
 impl Machine {
-    /// Drops the pages of a file of a device from `page` on: they read as zeros, and what was dirty is not
-    /// written. The object keeps its length. Waits for I/O that is under way there.
+    /// Drops the pages of a file of a device from `page` on: they read as zeros, without the device until they are
+    /// written, and what was dirty is not written. The object keeps its length. Waits for I/O that is under way there.
     pub async fn truncate(&self, ctx: &Ctx, object: ObjectId, page: u32) {
-        self.w
-            .borrow_mut()
-            .record(ctx, Deed::Truncate(object, page));
+        {
+            let mut w = self.w.borrow_mut();
+            w.record(ctx, Deed::Truncate(object, page));
+            w.objects[object.idx()].cut(page);
+        }
         let mut at = page;
         loop {
             let busy = {

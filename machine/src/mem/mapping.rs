@@ -55,6 +55,8 @@ pub struct Mapping {
     pub present: u32,
     /// False once unmapped.
     pub alive: bool,
+    /// The first mapping of the address space that had these addresses; none: this one.
+    pub(crate) place: Option<MappingId>,
     /// Read-ahead of pages that are in swap.
     pub ahead: SwapReadahead,
     /// Read-ahead of a file.
@@ -118,6 +120,7 @@ impl Mapping {
             tables,
             present: 0,
             alive: true,
+            place: None,
             ahead: SwapReadahead::default(),
             faults: FaultWindow::NEW,
         }
@@ -264,8 +267,9 @@ impl Mapping {
     }
 }
 
-/// Name of a leaf table for the engine: the same table always has the same key.
+/// Name of leaf table `table` of the mapping `id` for the engine: that of the upper entry it hangs from, and so what is
+/// mapped later at the same addresses has it again.
 #[inline]
-pub fn table_key(m: MappingId, table: u32) -> u64 {
-    u64::from(m.0) << 32 | u64::from(table)
+pub fn table_key(id: MappingId, m: &Mapping, table: u32) -> u64 {
+    u64::from(m.place.unwrap_or(id).0) << 32 | u64::from(table)
 }

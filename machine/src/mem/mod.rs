@@ -3,6 +3,7 @@
 
 pub mod entries;
 pub mod folio;
+mod holes;
 pub(crate) mod index_blocks;
 pub mod mapping;
 pub mod object;

@@ -1,5 +1,6 @@
 //! Files and anonymous regions.
 
+use super::holes::Holes;
 use super::index_blocks::IndexBlocks;
 use super::mapping::MappingId;
 use super::per_page::{Bits, PerPage};
@@ -76,6 +77,8 @@ pub struct Object {
     pub(crate) index: Option<Box<IndexBlocks>>,
     /// Blocks of file systems, the page cache of a device: looking one up is a use.
     pub(crate) metadata: bool,
+    /// Pages that were cut off and not written since.
+    holes: Option<Box<Holes>>,
     /// Contents, from the first store on: see [`Contents`].
     pub contents: Option<Box<Contents>>,
 }
@@ -128,6 +131,7 @@ impl Object {
             buffers: Bits::new(pages, scattered),
             index: None,
             metadata: false,
+            holes: None,
             contents: None,
         }
     }
@@ -148,6 +152,9 @@ impl Object {
             self.nodes.grow(nodes);
             self.held.grow(nodes as usize);
             self.upper.grow(nodes.div_ceil(NODE_PAGES));
+            if let Some(holes) = &mut self.holes {
+                holes.grow(pages);
+            }
             if let Some(c) = &mut self.contents {
                 for v in [&mut c.stored, &mut c.memory, &mut c.disk] {
                     v.grow(pages as usize);
@@ -159,6 +166,27 @@ impl Object {
     /// The first page at or after `from` whose slot may hold something.
     pub fn next_used(&self, from: u32) -> Option<u32> {
         self.slots.next_place(from as usize).map(|page| page as u32)
+    }
+
+    /// What is from `page` on is cut off: a hole, until it is written.
+    pub(crate) fn cut(&mut self, page: u32) {
+        let (pages, scattered) = (self.pages(), self.slots.is_scattered());
+        match &mut self.holes {
+            Some(holes) => holes.cut(page),
+            None => self.holes = Some(Box::new(Holes::new(page, pages, scattered))),
+        }
+    }
+
+    /// It may have holes.
+    #[inline]
+    pub(crate) fn was_cut(&self) -> bool {
+        self.holes.is_some()
+    }
+
+    /// None of these pages has a place on the device.
+    pub(crate) fn is_hole(&self, mut pages: Range<u32>) -> bool {
+        let holes = self.holes.as_ref();
+        holes.is_some_and(|holes| pages.all(|page| holes.has(page)))
     }
 
     /// The contents of pages are dropped for good, here and on the device: zeros.
@@ -273,6 +301,9 @@ impl Object {
     pub fn tag_dirty(&mut self, pages: Range<u32>) {
         for page in pages {
             self.nr_dirty += u64::from(!self.dirty.set(page));
+            if let Some(holes) = &mut self.holes {
+                holes.write(page);
+            }
         }
     }
 

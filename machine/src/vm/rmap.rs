@@ -147,8 +147,8 @@ impl World {
             young += self.clear_neighbours(ctx, la, first, used, folio, neighbours);
             self.note_dirty(ctx);
         }
-        self.engine
-            .look_around_done(la, table_key(id, table), to - from, young);
+        let key = table_key(id, &self.mappings[id.0 as usize], table);
+        self.engine.look_around_done(la, key, to - from, young);
         (to - from) * self.params.walk_pte_ns + young * self.params.walk_clear_young_ns
     }
 
@@ -437,8 +437,8 @@ mod tests {
                 let dirty = pte.contains(Pte::DIRTY);
                 w.engine.look_around_young(&la, ctx.cpu(), f, dirty);
             }
-            w.engine
-                .look_around_done(&la, table_key(id, table), to - from, young);
+            let key = table_key(id, &w.mappings[id.0 as usize], table);
+            w.engine.look_around_done(&la, key, to - from, young);
         }
         w.note_dirty(ctx);
     }

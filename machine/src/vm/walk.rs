@@ -80,7 +80,7 @@ impl World {
     /// Walks a leaf table if it is worth it. Returns the young entries found.
     fn walk_table(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> u64 {
         let m = &mut self.mappings[id.0 as usize];
-        let (start, object) = (m.start, m.object);
+        let (start, object, key) = (m.start, m.object, table_key(id, m, table));
         let upper = &mut m.tables[table as usize];
         if *upper & TABLE_EXISTS == 0 {
             return 0;
@@ -89,7 +89,6 @@ impl World {
             return self.walk_huge(ctx, walk, id, table);
         }
         let enter = self.params.walk_table_ns;
-        let key = table_key(id, table);
         if !walk.force {
             let skip = *upper & TABLE_YOUNG == 0 || {
                 *upper &= !TABLE_YOUNG;

@@ -1,6 +1,6 @@
 //! The sequence of a trace: which page each reference is to, and whether it reads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::sequence::{Count, Sequence, TooLong};
 use crate::numbering::PageHashes;
@@ -20,6 +20,8 @@ pub(super) struct Builder<'a> {
     /// By process: the anonymous objects it has used, a bit each; kept likewise.
     used: HashMap<u16, [u64; 4]>,
     processes: Vec<u16>,
+    /// By object: what was cut off of files.
+    holes: Vec<Option<Holes>>,
     /// Anonymous pages that cannot leave.
     taken: u32,
     /// Pages that are there if none leaves, and the most there have been.
@@ -43,6 +45,7 @@ impl<'a> Builder<'a> {
             living: vec![Vec::new(); trace.objects.len()],
             used: HashMap::new(),
             processes: trace.processes(),
+            holes: trace.objects.iter().map(|_| None).collect(),
             taken: 0,
             present: 0,
             peak: 0,
@@ -104,7 +107,9 @@ impl<'a> Builder<'a> {
         if new {
             self.lives(op);
         }
-        let reads_nothing = (anon && new) || op.kind == OpKind::WholeWrite;
+        let hole = self.holes[usize::from(op.object)].as_mut();
+        let hole = hole.is_some_and(|h| h.refer(op));
+        let reads_nothing = (anon && new) || op.kind == OpKind::WholeWrite || hole;
         let free = self.count == Count::Reads && reads_nothing;
         self.sequence.push(key, free)
     }
@@ -124,6 +129,8 @@ impl<'a> Builder<'a> {
 
     fn step(&mut self, step: Step) {
         match step.kind {
+            StepKind::Truncate => self.cut(step.object, step.value),
+            StepKind::Unlink => self.cut(step.object, 0),
             StepKind::Unmap => self.forget(step.object),
             StepKind::Exit => {
                 let process = self.processes[usize::from(step.task)];
@@ -134,6 +141,15 @@ impl<'a> Builder<'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A file ends before a page, and what is behind it is a hole until it is written.
+    fn cut(&mut self, object: u8, end: u32) {
+        match self.holes.get_mut(usize::from(object)) {
+            Some(Some(holes)) => holes.cut(end),
+            Some(none) => *none = Some(Holes::new(end)),
+            None => {}
         }
     }
 
@@ -151,6 +167,33 @@ impl<'a> Builder<'a> {
             self.taken -= gone.len() as u32;
             self.sequence.take(self.taken);
         }
+    }
+}
+
+/// The pages of a file from one on, but for those that have been written: nothing is read for them.
+struct Holes {
+    from: u32,
+    written: HashSet<u32, PageHashes>,
+}
+
+impl Holes {
+    fn new(from: u32) -> Holes {
+        let written = HashSet::default();
+        Holes { from, written }
+    }
+
+    fn cut(&mut self, end: u32) {
+        self.from = self.from.min(end);
+        self.written.retain(|&page| page < end);
+    }
+
+    /// A reference to a page. True if the page was a hole.
+    fn refer(&mut self, op: &Op) -> bool {
+        let hole = op.page >= self.from && !self.written.contains(&op.page);
+        if hole && op.kind.is_write() {
+            self.written.insert(op.page);
+        }
+        hole
     }
 }
 

@@ -78,7 +78,8 @@ impl Sequence {
     /// A load from anonymous memory that was never stored to is no part of it: it shows zeroes, which take no frame.
     /// Without `swap`, anonymous pages are no part of it: they cannot leave, and take a frame each from their first
     /// touch on. Anonymous memory that is unmapped, or whose task ends, is gone: what is touched there later is a new
-    /// page. Pages of files that are truncated stay, which makes no bound too high.
+    /// page. Pages of files that are truncated stay, which makes no bound too high; nothing is read for them until
+    /// they have been written.
     ///
     /// # Errors
     /// [`TooLong`]

@@ -282,6 +282,46 @@ fn what_reads_nothing_is_no_miss_unless_absences_are_counted() {
 }
 
 #[test]
+fn nothing_is_read_for_what_was_cut_off_until_it_is_written() {
+    let op = |kind, page| Op {
+        kind,
+        object: 0,
+        task: 0,
+        page,
+    };
+    let read = |page| op(OpKind::Pread, page);
+    let ops = [
+        read(0),
+        read(9),
+        read(0),
+        read(9),
+        op(OpKind::Pwrite, 9),
+        read(0),
+        read(9),
+    ];
+    let cut = |kind, value| Event {
+        at: 2,
+        step: Step {
+            kind,
+            object: 0,
+            task: 0,
+            value,
+        },
+    };
+    let misses = |events| {
+        let trace = Trace::from_ops(ops.to_vec()).with_events(events);
+        let count = |count| Sequence::of_trace(&trace, count, true).expect("short");
+        [Count::Reads, Count::Absences].map(|c| lru(&count(c), 1).misses)
+    };
+    assert_eq!(misses(vec![]), [6, 6]);
+    assert_eq!(misses(vec![cut(StepKind::Truncate, 10)]), [6, 6]);
+    // Page 9 is a hole for the fourth reference, and no longer for the last.
+    assert_eq!(misses(vec![cut(StepKind::Truncate, 9)]), [5, 6]);
+    assert_eq!(misses(vec![cut(StepKind::Unlink, 0)]), [3, 6]);
+    assert_eq!(misses(vec![cut(StepKind::Truncate, 9); 2]), [5, 6]);
+}
+
+#[test]
 fn anonymous_memory_that_was_given_back_is_new() {
     let op = |kind, object, page| Op {
         kind,
