@@ -2,7 +2,7 @@
 
 Usage: python3 examples/random_work.py SEED [DIR]
 
-`DIR/random-SEED.pageops` has 150,000 accesses and is for a limit of 48 MiB. Kernels have played it with seeds 101 and 102
+`DIR/random-SEED.pageops` has 150,000 accesses and is for a limit of 48 MiB. Kernels have played it with seeds 101 to 105
 (docs/validation.md). Needs numpy.
 """
 

@@ -208,7 +208,7 @@ impl Machine {
         w.mms.push(Mm {
             memcg,
             mappings: Vec::new(),
-            gaps: std::collections::BTreeMap::new(),
+            gaps: Default::default(),
             anon: 0,
             file: 0,
             swapped: 0,

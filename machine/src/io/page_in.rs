@@ -202,7 +202,8 @@ impl World {
         }
     }
 
-    /// Of what has a place on the device. The rest is there at once. As good as its first page.
+    /// The same for a file that was cut: the device is asked for what has a place there, and the rest is there at once.
+    /// The result is that of the first page.
     #[inline(never)]
     fn read_around_holes(
         &mut self,
@@ -229,7 +230,7 @@ impl World {
         (last, first.unwrap_or(Ok(())))
     }
 
-    /// Where the new folios of `pages` begin to be holes or end to be.
+    /// The end of the new folios from the first of `pages` on that are all holes, or all not; whether they are.
     fn run_of(&self, object: ObjectId, pages: Range<u32>) -> (u32, bool) {
         let o = &self.objects[object.idx()];
         let (mut to, mut hole) = (pages.start, false);
