@@ -3,6 +3,7 @@
 pub mod complete;
 mod folio_lock;
 pub mod fsync;
+mod holes;
 pub(crate) mod index_blocks;
 pub mod large;
 pub(crate) mod page_in;

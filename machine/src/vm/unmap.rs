@@ -24,6 +24,8 @@ impl Machine {
             w.free_tables(ctx, id);
         }
         w.mms[mm.idx()].mappings.clear();
+        // Nothing will be mapped there again.
+        w.mms[mm.idx()].gaps.clear();
         w.engine.mm_destroy(mm);
         w.proc_gone(mm);
         w.tlb.exit(mm);
