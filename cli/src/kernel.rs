@@ -1,6 +1,7 @@
 //! `coldset kernel`: traces on kernels in virtual machines.
 
 use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, OnOff};
+use crate::courses::{sample_points, Courses};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
@@ -101,6 +102,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         format!("--exact-access={}", args.exact_access),
         format!("--repeat={}", args.repeat),
     ];
+    arguments.extend(args.points.map(|n| format!("--points={n}")));
     arguments.extend(args.tasks.arguments());
     let job = Job {
         modules: Vec::new(),
@@ -337,7 +339,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let columns = measured
         .iter()
         .map(|m| (m.label.clone(), m.counters.clone()));
-    let samples = outputs.has_report();
+    let samples = sample_points(args.guest.points, outputs.has_report());
     let setting = match measured.as_slice() {
         [one] => setting.at_times_of(&one.played),
         // Each kernel has its own times, and a prediction is beside all of them.
@@ -351,6 +353,14 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         show_pages(table.memory.pages),
         acceleration(args.guest.virtual_time),
     );
+    let runs = measured
+        .iter()
+        .map(|m| (m.label.clone(), played::series(&m.played)));
+    let runs: Vec<_> = runs.collect();
+    let courses = args
+        .guest
+        .points
+        .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
     let text = || {
         let mut out = format!("{}: {heading}\n", args.trace.display());
         for m in &measured {
@@ -359,6 +369,9 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         out.push('\n');
         out.push_str(&render_counters(table, style(args.form.markdown)));
         out.push_str(&beside.text());
+        for line in courses.iter().flat_map(Courses::lines) {
+            let _ = writeln!(out, "{line}");
+        }
         for remark in measured.iter().flat_map(Measured::remarks) {
             let _ = writeln!(out, "{remark}");
         }
@@ -367,7 +380,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let json = || {
         let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
         let played = played.collect::<serde_json::Map<_, _>>().into();
-        play::json_of(&args.trace, &beside, played)
+        play::json_of(&args.trace, &beside, played, courses.as_ref())
     };
     outputs.write(
         text,

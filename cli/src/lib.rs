@@ -2,6 +2,7 @@
 //! of [`run`] each.
 
 mod args;
+mod courses;
 mod docs;
 mod error;
 mod kernel;

@@ -1,6 +1,7 @@
 //! `coldset play`: a trace on the kernel that runs here.
 
 use crate::args::{PlayArgs, PlayWorkerArgs};
+use crate::courses::{sample_points, Courses};
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
@@ -28,8 +29,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Points on the way at which counters are read.
-const POINTS: usize = 10;
+/// Points on the way at which counters are read, unless the user says how many.
+const POINTS: u32 = 10;
+
+fn points(args: &PlayArgs) -> u32 {
+    args.points.unwrap_or(POINTS)
+}
 
 fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     let bytes = |name: &'static str, text: &Option<String>| -> Result<Option<u64>, Failure> {
@@ -53,7 +58,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         },
         cgroup: args.cgroup.clone(),
         exact_access: args.exact_access,
-        points: POINTS,
+        points: points(args) as usize,
         worker: this.chain(["play-worker".into(), "--".into()]).collect(),
         order: args.tasks.order,
         tasks: args.tasks.tasks(),
@@ -134,7 +139,13 @@ fn word(what: Timed) -> &'static str {
     }
 }
 
-fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value) -> String {
+fn text(
+    args: &PlayArgs,
+    m: &Measured,
+    beside: &Beside,
+    played: &Value,
+    courses: Option<&Courses>,
+) -> String {
     let (trace, runs, table) = (&m.trace, &m.runs, &beside.table);
     let run = &runs[0];
     let mut out = String::new();
@@ -152,6 +163,9 @@ fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value) -> Strin
     let style = style(args.form.markdown);
     out.push_str(&render_counters(table, style));
     out.push_str(&beside.text());
+    for line in courses.iter().flat_map(|c| c.lines()) {
+        let _ = writeln!(out, "{line}");
+    }
     out.push('\n');
     out.push_str(&played::latencies(played).text(style));
     let own = run.own_bytes.div_ceil(1024);
@@ -225,13 +239,14 @@ fn played_json(runs: &[Played]) -> Value {
 }
 
 /// A table of what was played, with the rest.
-pub fn json_of(trace: &Path, beside: &Beside, played: Value) -> String {
-    let more = [
+pub fn json_of(trace: &Path, beside: &Beside, played: Value, courses: Option<&Courses>) -> String {
+    let mut more = vec![
         ("trace", file_name(trace).into()),
         ("memory_pages", beside.table.memory.pages.into()),
         ("played", played),
         ("prediction", beside.json()),
     ];
+    more.extend(courses.map(|c| ("courses", c.json())));
     json_with(&replays_json(std::slice::from_ref(&beside.table)), more)
 }
 
@@ -249,7 +264,7 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     let plan = plan(args, &trace, memory)?;
     let stop = interrupted();
     let stage = Stage::new(&trace, &plan)?;
-    let bar = Progress::new(POINTS as u64 * u64::from(args.repeat), "tenths");
+    let bar = Progress::new(u64::from(points(args)) * u64::from(args.repeat), "points");
     let mut runs = Vec::new();
     for _ in 0..args.repeat {
         runs.push(stage.play(|| bar.step(), || !stop())?);
@@ -272,8 +287,8 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let m = measure(args)?;
     let setting = setting(args, &m)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let beside = beside(&m.trace, &[], setting.clone(), measured, false)?;
-    let json = json_of(&args.trace, &beside, played_json(&m.runs));
+    let beside = beside(&m.trace, &[], setting.clone(), measured, 0)?;
+    let json = json_of(&args.trace, &beside, played_json(&m.runs), None);
     Ok((json, setting))
 }
 
@@ -293,7 +308,7 @@ fn page(args: &PlayArgs, m: &Measured, beside: &mut Beside, played: &Value) -> S
         variants: &beside.variants,
         latencies: vec![played::latencies(played)],
         remarks,
-        json: json_of(&args.trace, beside, played.clone()),
+        json: json_of(&args.trace, beside, played.clone(), None),
         command: command_line(),
     };
     page.page()
@@ -318,13 +333,18 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     })?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let samples = outputs.has_report();
+    let samples = sample_points(args.points, outputs.has_report());
     let played = played_json(&m.runs);
     let setting = setting(args, &m)?.at_times_of(&played);
     let beside = beside(&m.trace, &args.variants, setting, measured, samples)?;
+    let runs = [(column(&m.trace, &m.runs).0, played::series(&played))];
+    let table = &beside.table;
+    let courses = args
+        .points
+        .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
     outputs.write(
-        || text(args, &m, &beside, &played),
-        || json_of(&args.trace, &beside, played.clone()),
+        || text(args, &m, &beside, &played, courses.as_ref()),
+        || json_of(&args.trace, &beside, played.clone(), courses.as_ref()),
         || replay_values(std::slice::from_ref(&beside.table)),
         || page(args, &m, &mut beside.clone(), &played),
     )?;

@@ -7,7 +7,7 @@ use coldset_lab::replay::{Clock, FileDevice, ReplaySettings, READ_AHEAD_KB};
 use coldset_lab::report::{CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, replay_all, show_pages, Low, Memory, Progress, ReplayPlan, ReplayTable, Size,
-    SwapSpec, Variant, SAMPLE_POINTS,
+    SwapSpec, Variant,
 };
 use coldset_lab::traces::{Order, Trace};
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
@@ -286,7 +286,7 @@ pub struct Beside {
     ended: Vec<(String, String)>,
 }
 
-/// Replays `trace` under the settings of the run that was measured. With `samples`, over the accesses, too.
+/// Replays `trace` under the settings of the run that was measured, with samples at so many points of its course.
 ///
 /// # Errors
 /// A variant that does not exist, a limit that is too small for the lab.
@@ -295,10 +295,10 @@ pub fn beside(
     variants: &[String],
     setting: Setting,
     measured: IndexMap<String, IndexMap<String, CounterSummary>>,
-    samples: bool,
+    sample_points: usize,
 ) -> Result<Beside, Failure> {
     let mut plan = setting.plan(trace, Variant::parse_all(variants, &[])?);
-    plan.sample_points = if samples { SAMPLE_POINTS } else { 0 };
+    plan.sample_points = sample_points;
     let mut table = match plan.variants.is_empty() {
         true => setting.table(trace),
         false => setting.replays(trace, &plan)?.remove(0),
@@ -480,7 +480,7 @@ mod tests {
     }
 
     fn predicted(setting: Setting) -> Beside {
-        beside(&trace(), &["v618".into()], setting, IndexMap::new(), false).unwrap()
+        beside(&trace(), &["v618".into()], setting, IndexMap::new(), 0).unwrap()
     }
 
     fn counter(b: &Beside, name: &str) -> f64 {

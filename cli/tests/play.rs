@@ -45,6 +45,7 @@ fn the_kernel_does_what_the_lab_says() {
             "--memory=8MiB",
             "--exact-access=64",
             "--variants=classic,v618",
+            "--points=5",
             "--json=-",
             "--dir",
             dir.to_str().unwrap(),
@@ -57,6 +58,13 @@ fn the_kernel_does_what_the_lab_says() {
         let run = &v["played"]["runs"][0];
         let points = run["points"].as_array().unwrap();
         assert_eq!(points.last().unwrap()["access"], 60_000);
+        assert_eq!(points.len(), 5);
+        let predicted = v["courses"]["predicted"]["v618"]["pgscan"]
+            .as_array()
+            .unwrap();
+        let met = |access: u64| predicted.iter().any(|p| p[0] == access);
+        assert!(met(12_000) && met(48_000), "{predicted:?}");
+        assert_eq!(v["courses"]["apart"].as_array().map(Vec::len), Some(2));
         let latencies = run["latencies"].as_object().unwrap();
         assert_eq!(latencies.values().next().unwrap()["count"], 60_000);
         // Each refault of a mapped page is a fault that waits.

@@ -82,7 +82,7 @@ fn a_server_does_on_kernels_what_the_lab_says() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 6);
+    assert_eq!(compared, 9);
 
     // Its threads at once.
     let at_once = ["--memory", "40MiB", "--order", "within:512"];
@@ -93,7 +93,7 @@ fn a_server_does_on_kernels_what_the_lab_says() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 12);
+    assert_eq!(compared, 18);
 }
 
 /// 6.18 kills the writer, 7.2 lets it live.

@@ -393,7 +393,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             std::slice::from_ref(&variant),
             setting.clone(),
             IndexMap::new(),
-            false,
+            0,
         )?;
         let near = nearby(&trace, &variant, &setting)?;
         let predicted = std::mem::take(&mut beside.table.result.variants);

@@ -183,7 +183,10 @@ impl World {
             let pages = pages_of(self.engine.folio(id));
             let n = pages.len() as u64;
             at = pages.end;
-            self.clean_entries(None, now, object, pages.clone());
+            if self.clean_entries(None, now, object, pages.clone()) {
+                // What an entry knew dirties the folio once more: the end of this write does not rotate it.
+                self.engine.folio_clear(id, Flags::RECLAIM);
+            }
             let was_dirty = self.engine.clear_dirty(id);
             debug_assert!(was_dirty, "tag without a dirty folio");
             self.objects[object.idx()].untag_dirty(pages.clone());

@@ -57,6 +57,13 @@ impl World {
         ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
     }
 
+    /// A cached page has been written: true if the file system needs kernel memory for that
+    /// (`docs/rules/machine.md#memory-of-the-kernel`).
+    pub(crate) fn attach_buffer(&mut self, object: ObjectId, page: u32) -> bool {
+        let object = &mut self.objects[object.idx()];
+        self.kernel.is_some() && object.is_file() && object.attach_buffer(page)
+    }
+
     /// Figures of the machine for the dirty limits.
     pub(crate) fn global_figures(&self) -> GlobalFigures {
         let root = MemcgId::ROOT;
@@ -190,10 +197,7 @@ impl Machine {
             let ready = still && w.engine.folio(id).has(Flags::UPTODATE);
             if ready {
                 w.write_cached(ctx, object, page, id);
-                // A cached page that was written costs kernel memory of the file system.
-                fresh = w.kernel.is_some()
-                    && w.objects[object.idx()].is_file()
-                    && w.objects[object.idx()].attach_buffer(page);
+                fresh = w.attach_buffer(object, page);
             }
             drop(w);
             drop(held);

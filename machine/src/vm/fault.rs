@@ -295,18 +295,19 @@ impl Machine {
             if !self.w.borrow().mappings[mapping.0 as usize].alive {
                 return Err(OpError::Unmapped);
             }
-            let tables = if anon {
-                self.anon_fault(ctx, mapping, entry, object, page, write)
-                    .await?
+            let (tables, dirty) = if anon {
+                let fault = self.anon_fault(ctx, mapping, entry, object, page, write);
+                (fault.await?, false)
             } else {
-                let (tables, dirty) = self
-                    .file_fault(ctx, mapping, entry, object, page, write)
-                    .await?;
-                dirtied |= dirty;
-                tables
+                let fault = self.file_fault(ctx, mapping, entry, object, page, write);
+                fault.await?
             };
+            dirtied |= dirty;
             if self.w.borrow().kernel.is_some() {
-                self.charge_kernel(ctx, ctx.memcg, 0, tables, 0).await?;
+                let fresh = dirty && self.w.borrow_mut().attach_buffer(object, page);
+                let memcg = ctx.memcg;
+                self.charge_kernel(ctx, memcg, 0, tables, fresh.into())
+                    .await?;
             }
             // The page may have gone again while kernel memory was charged.
             let mut w = self.w.borrow_mut();

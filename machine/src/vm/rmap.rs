@@ -273,14 +273,16 @@ impl World {
 
     /// Write-protects and cleans the entries of a folio's pages before their contents are written: no CPU
     /// may go on storing unseen. The time of the flushes is owed to [`Self::take_flush_debt`].
+    ///
+    /// True if one of them was dirty.
     pub(crate) fn clean_entries(
         &mut self,
         cpu: Option<u16>,
         now: u64,
         object: ObjectId,
         pages: Range<u32>,
-    ) {
-        let mut ns = 0;
+    ) -> bool {
+        let (mut ns, mut dirty) = (0, false);
         for i in 0..self.objects[object.idx()].mappings.len() {
             let id = self.objects[object.idx()].mappings[i];
             let m = &mut self.mappings[id.0 as usize];
@@ -288,6 +290,7 @@ impl World {
             for e in m.entries_of(&pages) {
                 let written = Pte::DIRTY | Pte::WRITABLE;
                 let pte = m.ptes.get(e);
+                dirty |= pte.contains(Pte::PRESENT | Pte::DIRTY);
                 flush += u64::from(pte.contains(Pte::PRESENT) && pte.intersects(written));
                 m.ptes.take(e, written);
             }
@@ -305,6 +308,7 @@ impl World {
             ns += self.flush_pending_or_own(cpu, now + ns, mm);
         }
         self.tlb.owed_ns += ns;
+        dirty
     }
 }
 
