@@ -1,38 +1,28 @@
 //! The course of a run beside the one that was predicted: where do their generations part?
 
 use coldset_lab::report::{human, Number};
-use coldset_lab::runner::SAMPLE_POINTS;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 
 /// Values over accesses, by name.
 pub type Course = IndexMap<String, Vec<(u64, Number)>>;
 
-/// Points at which a prediction is sampled: those of the run if the user named them, else as a page needs them.
-pub fn sample_points(points: Option<u32>, page: bool) -> usize {
-    match points {
-        Some(n) => n as usize,
-        None if page => SAMPLE_POINTS,
-        None => 0,
-    }
-}
-
 /// The first point at which a generation has another size.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parting {
+struct Parting {
     /// The generation and its type, as series call it.
-    pub list: String,
+    list: String,
     /// Accesses until then.
-    pub access: u64,
+    access: u64,
     /// Pages, in the run.
-    pub measured: f64,
+    measured: f64,
     /// Pages, predicted.
-    pub predicted: f64,
+    predicted: f64,
 }
 
 /// The first point of each generation at which the two differ by `least` pages or more; the earliest first. Points that
 /// one of them does not have are no difference.
-pub fn partings(measured: &Course, predicted: &Course, least: f64) -> Vec<Parting> {
+fn partings(measured: &Course, predicted: &Course, least: f64) -> Vec<Parting> {
     let generations = measured.iter().filter(|(name, _)| name.starts_with("gen"));
     let first = |(name, points): (&String, &Vec<(u64, Number)>)| {
         let of: IndexMap<u64, f64> = predicted

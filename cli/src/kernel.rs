@@ -1,7 +1,7 @@
 //! `coldset kernel`: traces on kernels in virtual machines.
 
 use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, OnOff};
-use crate::courses::{sample_points, Courses};
+use crate::courses::Courses;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
@@ -102,7 +102,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         format!("--exact-access={}", args.exact_access),
         format!("--repeat={}", args.repeat),
     ];
-    arguments.extend(args.points.map(|n| format!("--points={n}")));
+    arguments.extend(args.points.number.map(|n| format!("--points={n}")));
     arguments.extend(args.tasks.arguments());
     let job = Job {
         modules: Vec::new(),
@@ -339,7 +339,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let columns = measured
         .iter()
         .map(|m| (m.label.clone(), m.counters.clone()));
-    let samples = sample_points(args.guest.points, outputs.has_report());
+    let samples = args.guest.points.samples(outputs.has_report());
     let setting = match measured.as_slice() {
         [one] => setting.at_times_of(&one.played),
         // Each kernel has its own times, and a prediction is beside all of them.
@@ -360,6 +360,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let courses = args
         .guest
         .points
+        .number
         .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
     let text = || {
         let mut out = format!("{}: {heading}\n", args.trace.display());

@@ -1,7 +1,7 @@
 //! `coldset play`: a trace on the kernel that runs here.
 
 use crate::args::{PlayArgs, PlayWorkerArgs};
-use crate::courses::{sample_points, Courses};
+use crate::courses::Courses;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
@@ -33,7 +33,7 @@ use std::path::Path;
 const POINTS: u32 = 10;
 
 fn points(args: &PlayArgs) -> u32 {
-    args.points.unwrap_or(POINTS)
+    args.points.number.unwrap_or(POINTS)
 }
 
 fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
@@ -292,7 +292,7 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     Ok((json, setting))
 }
 
-fn page(args: &PlayArgs, m: &Measured, beside: &mut Beside, played: &Value) -> String {
+fn page(args: &PlayArgs, m: &Measured, mut beside: Beside, played: &Value, json: String) -> String {
     let (label, _) = column(&m.trace, &m.runs);
     beside
         .table
@@ -308,7 +308,7 @@ fn page(args: &PlayArgs, m: &Measured, beside: &mut Beside, played: &Value) -> S
         variants: &beside.variants,
         latencies: vec![played::latencies(played)],
         remarks,
-        json: json_of(&args.trace, beside, played.clone(), None),
+        json,
         command: command_line(),
     };
     page.page()
@@ -333,7 +333,7 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     })?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let samples = sample_points(args.points, outputs.has_report());
+    let samples = args.points.samples(outputs.has_report());
     let played = played_json(&m.runs);
     let setting = setting(args, &m)?.at_times_of(&played);
     let beside = beside(&m.trace, &args.variants, setting, measured, samples)?;
@@ -341,12 +341,14 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let table = &beside.table;
     let courses = args
         .points
+        .number
         .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
+    let json = || json_of(&args.trace, &beside, played.clone(), courses.as_ref());
     outputs.write(
         || text(args, &m, &beside, &played, courses.as_ref()),
-        || json_of(&args.trace, &beside, played.clone(), courses.as_ref()),
+        json,
         || replay_values(std::slice::from_ref(&beside.table)),
-        || page(args, &m, &mut beside.clone(), &played),
+        || page(args, &m, beside.clone(), &played, json()),
     )?;
     Ok(Verdict::Good)
 }

@@ -89,8 +89,12 @@ fn a_server_does_on_kernels_what_the_lab_says() {
     let replay = replayed(trace, &at_once);
     for kernel in recorded("mongodb-threads")["kernels"].as_array().unwrap() {
         for (what, error) in errors(kernel, &replay) {
-            // Which thread is next is an outcome of the run: on 7.3 2.4 % more is scanned than replayed.
-            assert!(error < 0.03, "at once, {what}: {:.1} % off", error * 100.0);
+            // Which thread is next is an outcome of the run, and on 7.3 2.4 % more is scanned than replayed.
+            let bound = match kernel["variant"] == "v73" && what.ends_with("scanned") {
+                true => 0.03,
+                false => 0.02,
+            };
+            assert!(error < bound, "at once, {what}: {:.1} % off", error * 100.0);
             compared += 1;
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::output::Wanted;
 use clap::Args;
+use coldset_lab::runner::SAMPLE_POINTS;
 
 /// The JSON form and the look of tables.
 #[derive(Args, Debug)]
@@ -37,6 +38,26 @@ impl ReportArgs {
             json: form.json.as_deref(),
             csv: None,
             report: self.report.as_deref(),
+        }
+    }
+}
+
+/// How often a run is looked at.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct PointsArgs {
+    /// Points on the way, evenly spaced, at which counters and generations are read; `play` compares them with those of
+    /// --variants [default: 10, not compared]. Reading folds statistics, which writers notice
+    #[arg(id = "points", long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub number: Option<u32>,
+}
+
+impl PointsArgs {
+    /// Points at which a prediction is sampled: those of the run if the user named them, else as a page needs them.
+    pub fn samples(self, page: bool) -> usize {
+        match self.number {
+            Some(n) => n as usize,
+            None if page => SAMPLE_POINTS,
+            None => 0,
         }
     }
 }

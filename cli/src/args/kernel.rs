@@ -1,6 +1,6 @@
 //! `coldset kernel`.
 
-use super::forms::{CsvArgs, FormArgs, ReportArgs};
+use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
 use super::{DirtyLimitsArg, OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -58,10 +58,9 @@ pub struct GuestArgs {
     /// Flush the CPU's translations each N mapped accesses of a task; 0: never
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub exact_access: u32,
-    /// Points on the way, evenly spaced, at which counters and generations are read, and with --variants compared
-    /// with those of the prediction [default: 10, not compared]. Reading folds statistics, which writers notice
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub points: Option<u32>,
+    /// Points.
+    #[command(flatten)]
+    pub points: PointsArgs,
     /// Runs in each guest, of which the mean and the spread are shown
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,

@@ -1,6 +1,6 @@
 //! `coldset play`.
 
-use super::forms::{CsvArgs, FormArgs, ReportArgs};
+use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
 use super::{TaskArgs, TraceArgs};
 use clap::Args;
 use std::path::PathBuf;
@@ -55,10 +55,9 @@ pub struct PlayArgs {
     /// Flush the CPU's translations each N mapped accesses of a task; 0: never
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub exact_access: u32,
-    /// Points on the way, evenly spaced, at which counters and generations are read, and with --variants compared
-    /// with those of the prediction [default: 10, not compared]. Reading folds statistics, which writers notice
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub points: Option<u32>,
+    /// Points.
+    #[command(flatten)]
+    pub points: PointsArgs,
     /// Runs, of which the mean and the spread are shown
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
