@@ -109,6 +109,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         multi_gen: args.multi_gen.map(|on| on == OnOff::On),
         fault_around: pages("fault-around", &args.fault_around)? * PAGE,
         read_ahead_kb: args.read_ahead_kb,
+        file_system: args.file_system.into(),
         swappiness: args.swappiness,
         zram_mib,
         disk_inside: args.virtual_time.then_some((disk_mib, args.disk_us * 1000)),
@@ -121,6 +122,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         cpus: args.cpus,
         memory_mib: args.guest_memory.map_or(least, |mib| mib.max(least)),
         disk_mib,
+        file_system: args.file_system.into(),
         virtual_time: args.virtual_time,
         append: append(args),
         patience: Duration::from_secs(args.timeout),
@@ -170,6 +172,7 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
     let setting = setting
         .with_device(dirty, ns)
         .with_read_ahead(args.read_ahead_kb)
+        .with_file_system(args.file_system.into())
         .with_cpus(args.cpus.into());
     let mut setting = setting.with_tasks(&args.tasks)?;
     if args.monitor == OnOff::On {
@@ -187,6 +190,7 @@ fn boot(
     go_on: impl FnMut() -> bool,
 ) -> Result<Value, Failure> {
     let mut wanted = NEEDED.to_vec();
+    wanted.extend(job.file_system.modules());
     wanted.extend(if job.zram_mib > 0 { ZRAM } else { &[] });
     wanted.extend(if job.disk_inside.is_some() {
         DISK_INSIDE

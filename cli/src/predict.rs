@@ -11,7 +11,7 @@ use coldset_lab::runner::{
 };
 use coldset_lab::traces::{Order, Trace};
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
-use coldset_machine::{OpError, ReadAhead, SwapConfig};
+use coldset_machine::{FileSystem, OpError, ReadAhead, SwapConfig};
 use coldset_play::machine::Description;
 use coldset_play::Tasks;
 use indexmap::IndexMap;
@@ -53,6 +53,8 @@ pub struct Setting {
     order: Order,
     /// Of the machine.
     cpus: u64,
+    /// What the files are on.
+    file_system: FileSystem,
     /// What the device reads ahead where the trace advises nothing else, KiB.
     read_ahead_kb: u32,
     /// When the accesses of the run were, if that is known and does not follow from what they wait for.
@@ -77,6 +79,7 @@ impl Setting {
             pace: false,
             order: Order::Strict,
             cpus: 1,
+            file_system: FileSystem::default(),
             read_ahead_kb: READ_AHEAD_KB,
             clock: None,
             without: Vec::new(),
@@ -146,6 +149,15 @@ impl Setting {
         }
     }
 
+    /// With files on this.
+    #[must_use]
+    pub fn with_file_system(self, file_system: FileSystem) -> Self {
+        Self {
+            file_system,
+            ..self
+        }
+    }
+
     /// On so many CPUs.
     #[must_use]
     pub fn with_cpus(self, cpus: u64) -> Self {
@@ -198,6 +210,7 @@ impl Setting {
                 fault_around: self.fault_around,
                 dirty: self.dirty,
                 device: self.device,
+                file_system: self.file_system,
                 clock: self.clock.clone(),
                 ..ReplaySettings::default()
             },
@@ -381,6 +394,9 @@ impl Beside {
             format!("swappiness {}", s.swappiness),
             format!("{around} KiB mapped round a fault{assumed}"),
         ];
+        if s.file_system != FileSystem::default() {
+            with.push(s.file_system.to_string());
+        }
         if self.read_ahead {
             with.push(format!("read-ahead of {} KiB", s.read_ahead_kb));
         }
@@ -441,6 +457,7 @@ impl Beside {
             "fault_around_bytes": u64::from(s.fault_around) * PAGE,
             "fault_around_assumed": s.assumed,
             "read_ahead_kb": self.read_ahead.then_some(s.read_ahead_kb),
+            "file_system": s.file_system.name(),
             "dirty_ratio": s.dirty.ratio,
             "dirty_background_ratio": s.dirty.background_ratio,
             "write_delay_ns": s.device.delay_write_ns,

@@ -1,5 +1,6 @@
 //! What a guest is told.
 
+use crate::filesystem::FileSystem;
 use serde::{Deserialize, Serialize};
 
 /// A job: how the machine is set up, and the command that runs then. It is in the initramfs as JSON.
@@ -13,6 +14,8 @@ pub struct Job {
     pub fault_around: u64,
     /// Read-ahead of the disk, KiB.
     pub read_ahead_kb: u32,
+    /// What the files are on.
+    pub file_system: FileSystem,
     /// vm.swappiness.
     pub swappiness: u16,
     /// MiB of swap on zram; 0: none.

@@ -22,11 +22,10 @@ pub struct Module {
     pub bytes: Vec<u8>,
 }
 
-/// What a guest of ours needs: name, option of the kernel's configuration, and whether it can do without.
+/// What a guest of ours needs beside its file system: name, option of the kernel's configuration, and whether it can do without.
 pub const NEEDED: &[(&str, &str, bool)] = &[
     ("virtio_pci", "CONFIG_VIRTIO_PCI", true),
     ("virtio_blk", "CONFIG_VIRTIO_BLK", true),
-    ("ext4", "CONFIG_EXT4_FS", true),
     ("crc32c_intel", "", false),
     ("crc32c_generic", "", false),
 ];

@@ -26,8 +26,10 @@ pub struct Kernel {
 
 /// Releases that have kernels.
 const SUITES: [&str; 4] = ["bookworm-backports", "trixie", "trixie-backports", "sid"];
-/// Small kernels for virtual machines.
-const FLAVOUR: &str = "-cloud-amd64";
+/// Ends the name of a kernel with everything Debian builds: 6.18.15+deb13-amd64.
+const WHOLE: &str = "-amd64";
+/// Ends the packages of the small kernels for virtual machines, which go by their versions alone: 6.18.15+deb13.
+const SMALL: &str = "-cloud-amd64";
 /// A kernel is one package or, of late, several.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
@@ -50,23 +52,17 @@ impl Cache {
         Ok(Self { dir })
     }
 
-    /// Versions that are to be had, the newest first.
+    /// Names of the kernels that are to be had, the newest first: versions, and `VERSION-amd64`.
     ///
     /// # Errors
     /// No apt, no network.
     pub fn list(&self) -> Result<Vec<String>, GuestError> {
         self.update()?;
         let names = self.apt("apt-cache", &["pkgnames", PARTS[0]])?;
-        let version = |name: &str| {
-            let name = name.strip_prefix(PARTS[0])?.strip_suffix(FLAVOUR)?;
-            // "7.2.12+deb14": released; "7.3~rc2" is, too.
-            name.starts_with(|c: char| c.is_ascii_digit())
-                .then(|| name.to_owned())
-        };
-        let mut versions: Vec<String> = names.lines().filter_map(version).collect();
-        versions.sort_by_key(|v| std::cmp::Reverse(numbers(v)));
-        versions.dedup();
-        Ok(versions)
+        let mut kernels: Vec<String> = names.lines().filter_map(of_package).collect();
+        kernels.sort_by_key(|v| (std::cmp::Reverse(numbers(v)), v.len()));
+        kernels.dedup();
+        Ok(kernels)
     }
 
     /// A kernel named `debian:VERSION`: the newest whose version begins so. It is fetched if it is not here.
@@ -114,7 +110,10 @@ impl Cache {
         fs::create_dir_all(&partial).map_err(failed(&partial))?;
         let known = self.apt("apt-cache", &["pkgnames", "linux-"])?;
         for part in PARTS {
-            let package = format!("{part}{version}{FLAVOUR}");
+            let package = match version.ends_with(WHOLE) {
+                true => format!("{part}{version}"),
+                false => format!("{part}{version}{SMALL}"),
+            };
             if known.lines().any(|name| name == package) {
                 let mut command = self.command("apt-get");
                 command
@@ -241,10 +240,27 @@ fn unpacked(dir: &Path, name: &str) -> Option<Kernel> {
     })
 }
 
-/// 7.2 begins 7.2.12 and 7.2~rc1, and not 7.20.
-fn begins(version: &str, wanted: &str) -> bool {
+/// The kernel whose image is in this package.
+fn of_package(name: &str) -> Option<String> {
+    let name = name.strip_prefix(PARTS[0])?;
+    let (version, end) = match name.strip_suffix(SMALL) {
+        Some(version) => (version, ""),
+        None => (name.strip_suffix(WHOLE)?, WHOLE),
+    };
+    // "7.2.12+deb14": released; "7.3~rc2" is, too. Real-time and other builds have one more word.
+    let plain = version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains('-');
+    plain.then(|| format!("{version}{end}"))
+}
+
+/// 7.2 begins 7.2.12 and 7.2~rc1, and not 7.20; 7.2-amd64 begins 7.2.12-amd64, and 7.2 does not.
+fn begins(kernel: &str, wanted: &str) -> bool {
+    let parts = |name| match str::strip_suffix(name, WHOLE) {
+        Some(version) => (version, true),
+        None => (name, false),
+    };
+    let ((version, whole), (wanted, wants_whole)) = (parts(kernel), parts(wanted));
     let rest = version.strip_prefix(wanted);
-    rest.is_some_and(|r| !r.starts_with(|c: char| c.is_ascii_digit()))
+    whole == wants_whole && rest.is_some_and(|r| !r.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The numbers of a version, to compare by; a candidate is older than the release.
@@ -278,5 +294,23 @@ mod tests {
         );
         assert!(begins("7.2.12+deb14", "7.2") && begins("7.2.12+deb14", "7.2.12"));
         assert!(!begins("7.20.1", "7.2") && !begins("6.7.2", "7.2"));
+        assert!(begins("7.2.12+deb14-amd64", "7.2-amd64"));
+        assert!(!begins("7.2.12+deb14-amd64", "7.2") && !begins("7.2.12+deb14", "7.2-amd64"));
+    }
+
+    #[test]
+    fn packages_are_of_small_kernels_and_of_whole_ones() {
+        let of = |name: &str| of_package(&format!("linux-image-{name}"));
+        assert_eq!(
+            of("7.2.12+deb13-cloud-amd64").as_deref(),
+            Some("7.2.12+deb13")
+        );
+        assert_eq!(
+            of("7.2.12+deb13-amd64").as_deref(),
+            Some("7.2.12+deb13-amd64")
+        );
+        for other in ["7.2.12+deb13-rt-amd64", "7.2.12+deb13-amd64-dbg", "amd64"] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

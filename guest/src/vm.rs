@@ -1,7 +1,8 @@
 //! QEMU: a guest is started, waited for, and has written something.
 
+use crate::filesystem::FileSystem;
 use crate::job::END;
-use crate::packages::{run, Kernel};
+use crate::packages::Kernel;
 use crate::GuestError;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,8 @@ pub struct Machine {
     pub memory_mib: u64,
     /// MiB of the disk.
     pub disk_mib: u64,
+    /// What is on it.
+    pub file_system: FileSystem,
     /// One CPU whose clock goes on by a nanosecond an instruction.
     pub virtual_time: bool,
     /// More words of the kernel's command line.
@@ -127,23 +130,12 @@ impl Machine {
         }
     }
 
-    /// An empty ext4 file system; the file takes what is written to it.
+    /// An empty file system; the file takes what is written to it.
     fn make_disk(&self, path: &Path) -> Result<(), GuestError> {
         let making = || GuestError::io(format!("{}: the guest's disk", path.display()));
         let file = fs::File::create(path).map_err(making())?;
         file.set_len(self.disk_mib << 20).map_err(making())?;
-        let mut command = Command::new("mkfs.ext4");
-        // Single pages for writes, as the lab has them; no lazy work that would disturb a run.
-        command.args([
-            "-q",
-            "-F",
-            "-b",
-            "4096",
-            "-E",
-            "lazy_itable_init=0,lazy_journal_init=0",
-        ]);
-        command.arg(path);
-        run(command, "mkfs.ext4", "e2fsprogs").map(drop)
+        self.file_system.make(path)
     }
 
     fn command(

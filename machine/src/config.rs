@@ -1,6 +1,7 @@
 //! What machine to simulate.
 
 use crate::device::{DeviceError, DeviceKind};
+use crate::io::file_system::FileSystem;
 use crate::io::read_ahead::ReadAhead;
 use crate::params::Params;
 use coldset_engine::memcg::MemcgError;
@@ -79,6 +80,8 @@ pub struct MachineConfig {
     pub neighbours_are_hits: bool,
     /// The swap cache is not bypassed for synchronous swap devices (7.0; `docs/rules/swap.md`).
     pub swap_cache_always: bool,
+    /// What the files are on, on all devices.
+    pub file_system: FileSystem,
     /// Greatest order of a folio that the file systems of all devices make, up to 9; 0 = single pages
     /// ([`crate::World::set_large_folios`]: of one; `docs/rules/large-folios.md`).
     pub large_folios: u8,
@@ -120,6 +123,7 @@ impl MachineConfig {
             read_ahead: ReadAhead::default(),
             page_cluster: 3,
             watermark_scale_factor: 10,
+            file_system: FileSystem::default(),
             large_folios: 0,
             thp: Thp::Never,
             kernel_memory: false,

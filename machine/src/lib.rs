@@ -36,6 +36,7 @@ pub mod world;
 
 pub use config::{MachineConfig, MachineError, OpError, SwapConfig, Thp};
 pub use ctx::{Ctx, InlineClock};
+pub use io::file_system::FileSystem;
 pub use io::read::OpenFile;
 pub use io::read_ahead::{Advice, ReadAhead};
 pub use machine::{Machine, MachineRun};

@@ -3,6 +3,7 @@
 use crate::config::{MachineConfig, MachineError, SwapConfig, Thp};
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
+use crate::io::file_system::FileSystem;
 use crate::io::read_ahead::ReadAhead;
 use crate::mem::folio::MAX_ORDER;
 use crate::mem::index_blocks::Buffers;
@@ -63,6 +64,7 @@ pub struct World {
     /// By device.
     pub(crate) read_ahead: Vec<ReadAhead>,
     /// Greatest order of a file's folio, by device.
+    pub(crate) file_system: FileSystem,
     pub(crate) large_folios: Vec<u8>,
     pub(crate) thp: Thp,
     pub(crate) page_cluster: u32,
@@ -195,6 +197,7 @@ impl World {
             device_caches: vec![None; devices.len()],
             buffers: Buffers::PASSING,
             read_ahead: vec![cfg.read_ahead; devices.len()],
+            file_system: cfg.file_system,
             large_folios: vec![cfg.large_folios; devices.len()],
             devices,
             swap,

@@ -1,7 +1,7 @@
 //! `coldset kernel`.
 
 use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
-use super::{DirtyLimitsArg, OnOff, TaskArgs, TraceArgs};
+use super::{DirtyLimitsArg, FileSystemArg, OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -55,6 +55,9 @@ pub struct GuestArgs {
     /// Read-ahead of the guest's disk, for traces that say what programs asked for (coldset lab export)
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub read_ahead_kb: u32,
+    /// What the guest's files are on
+    #[arg(long, value_enum, default_value = "ext4")]
+    pub file_system: FileSystemArg,
     /// Flush the CPU's translations each N mapped accesses of a task; 0: never
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub exact_access: u32,
@@ -113,14 +116,17 @@ Examples:
   coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --virtual-time --disk-us 80
   coldset kernel play trace.pageops --memory 16MiB --kernel debian:7.2 --low 0=4MiB --order per-task --cpus 2
 
-A guest has one program, this one, and an empty ext4 disk. Packages of kernels are fetched with apt into a folder of the
+A guest has one program, this one, and an empty disk. Packages of kernels are fetched with apt into a folder of the
 user's (COLDSET_CACHE, XDG_CACHE_HOME) and unpacked there; nothing is installed. QEMU runs with KVM where the CPU has
 it; in software, computing is some thirty times slower, and counters are as good.
 
 With --virtual-time an instruction takes a nanosecond and a disk inside the guest --disk-us a request, so that
 two runs agree.
 
-Needs: qemu-system-x86, e2fsprogs; for debian:VERSION apt and dpkg. Exit codes: 0 played, 2 usage, 3 environment.")]
+debian:VERSION is Debian's small kernel for virtual machines, which has no f2fs; debian:VERSION-amd64 is the whole one,
+as in debian:6.18-amd64.
+
+Needs: qemu-system-x86, e2fsprogs (f2fs-tools for --file-system f2fs); for debian:VERSION apt and dpkg. Exit codes: 0 played, 2 usage, 3 environment.")]
 pub struct KernelPlayArgs {
     /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
     #[arg(value_name = "TRACE")]

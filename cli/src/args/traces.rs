@@ -42,6 +42,33 @@ pub enum DirtyLimitsArg {
     Host,
 }
 
+/// What files are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FileSystemArg {
+    /// As most machines have it.
+    Ext4,
+    /// As phones have it.
+    F2fs,
+}
+
+impl From<FileSystemArg> for coldset_guest::filesystem::FileSystem {
+    fn from(arg: FileSystemArg) -> Self {
+        match arg {
+            FileSystemArg::Ext4 => Self::Ext4,
+            FileSystemArg::F2fs => Self::F2fs,
+        }
+    }
+}
+
+impl From<FileSystemArg> for coldset_machine::FileSystem {
+    fn from(arg: FileSystemArg) -> Self {
+        match arg {
+            FileSystemArg::Ext4 => Self::Ext4,
+            FileSystemArg::F2fs => Self::F2fs,
+        }
+    }
+}
+
 /// How reads of files are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccessArg {
@@ -185,6 +212,9 @@ pub struct ReplayArgs {
     /// so much longer [default: nvme]
     #[arg(long, value_name = "KIND|delay:TIME", allow_hyphen_values = true)]
     pub device: Option<String>,
+    /// What the files are on: a write takes the mark of a page away on f2fs, and leaves it on ext4
+    #[arg(long, value_enum, default_value = "ext4")]
+    pub file_system: FileSystemArg,
     /// A file system that makes folios of up to 256 pages where that much is written at once; writes of
     /// neighbouring whole pages are one call of up to 1 MiB
     #[arg(long, value_enum, default_value = "off")]

@@ -5,7 +5,7 @@ use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
 use super::trace::{load_journal, load_within, ReadAs};
-use crate::args::{BoundsArg, DirtyLimitsArg, OnOff, PaceArg, ReplayArgs, ThpArg};
+use crate::args::{BoundsArg, DirtyLimitsArg, FileSystemArg, OnOff, PaceArg, ReplayArgs, ThpArg};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use coldset_lab::experiment::DirtySettings;
@@ -68,6 +68,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
                 .map(parse_device)
                 .transpose()?
                 .unwrap_or_default(),
+            file_system: args.file_system.into(),
             large_folios: match args.large_folios {
                 OnOff::On => LARGE_FOLIO_ORDER,
                 OnOff::Off => 0,
@@ -176,6 +177,8 @@ fn check_files(args: &ReplayArgs, trace: &About) -> Result<(), Failure> {
             "--large-folios",
             "no writes of whole pages, and nothing is read ahead (--read-ahead-kb)",
         )
+    } else if args.file_system != FileSystemArg::Ext4 && !written() {
+        ("--file-system", "no writes to files")
     } else if args.extents > 1 && !files {
         ("--extents", "no pages of files")
     } else if args.hold_blocks == OnOff::On && args.extents <= EXTENTS_IN_INODE {
@@ -214,6 +217,10 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         OnOff::On => ", large folios",
         OnOff::Off => "",
     };
+    let system = match args.file_system {
+        FileSystemArg::Ext4 => "",
+        FileSystemArg::F2fs => ", f2fs",
+    };
     let extents = match (args.extents, args.hold_blocks) {
         (1, _) => String::new(),
         (n, OnOff::Off) => format!(", files of {n} extents"),
@@ -224,7 +231,7 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         ThpArg::Never => "",
     };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}{read_ahead}{large}{extents}{huge}",
+        "{} accesses, {} different, {} writes, {} task{}{system}{read_ahead}{large}{extents}{huge}",
         human(trace.accesses as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),

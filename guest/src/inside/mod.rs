@@ -61,7 +61,13 @@ fn set_up() -> Result<Job, String> {
     let name = device.trim_start_matches("/dev/");
     let setting = format!("/sys/block/{name}/queue/read_ahead_kb");
     fs::write(&setting, job.read_ahead_kb.to_string()).map_err(|e| format!("{setting}: {e}"))?;
-    let mounted = mount(device.as_str(), FOLDER, "ext4", MountFlags::NOATIME, None);
+    let mounted = mount(
+        device.as_str(),
+        FOLDER,
+        job.file_system.name(),
+        MountFlags::NOATIME,
+        None,
+    );
     mounted.map_err(|e| format!("mounting {device}: {e}"))?;
     if job.zram_mib > 0 {
         swap::zram(job.zram_mib)?;

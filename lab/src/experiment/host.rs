@@ -3,7 +3,7 @@
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::writeback::{DirtyParams, Threshold};
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{ReadAhead, SwapConfig, Thp};
+use coldset_machine::{FileSystem, ReadAhead, SwapConfig, Thp};
 
 /// Settings of dirty pages, where they are not the kernel's defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,6 +67,8 @@ pub struct Host {
     pub batch: u64,
     /// cgroup v2; v1 has no writeback by memcg.
     pub cgroup_v2: bool,
+    /// What its files are on.
+    pub file_system: FileSystem,
     /// Greatest order of a folio that its file systems make; 0: single pages.
     pub large_folios: u8,
     /// Huge pages of anonymous memory.
@@ -101,6 +103,7 @@ impl Default for Host {
             read_ahead: ReadAhead::Windows { kb: READ_AHEAD_KB },
             batch: BATCH_MAX as u64,
             cgroup_v2: true,
+            file_system: FileSystem::default(),
             large_folios: 0,
             thp: Thp::Never,
             dirty: DirtySettings::default(),

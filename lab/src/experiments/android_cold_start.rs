@@ -73,6 +73,7 @@ pub(super) const PARAMS: &[ParamDoc] = &[
     params::SWAPPINESS,
     params::WATERMARKS,
     params::DEVICE,
+    params::FILE_SYSTEM,
     params::READ_AHEAD,
     params::TOUCHED,
     params::MEMCGS,
@@ -339,6 +340,7 @@ mod tests {
             watermark_scale_factor: 10,
             read_ahead_kb: 0,
             device: coldset_machine::device::DeviceKind::Ufs,
+            file_system: coldset_machine::FileSystem::F2fs,
             memcgs: false,
             touched_hot: false,
         };

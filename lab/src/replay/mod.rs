@@ -171,6 +171,7 @@ impl ReplayOptions {
             swappiness: on.swappiness,
             read_ahead: on.read_ahead,
             devices: vec![on.device.kind],
+            file_system: on.file_system,
             large_folios: on.large_folios,
             thp: on.thp,
             dirty: on.dirty,

@@ -3,7 +3,7 @@
 use super::{Clock, FileDevice, FileExtents};
 use crate::experiment::{Costs, DirtySettings};
 use crate::traces::Order;
-use coldset_machine::{ReadAhead, Thp};
+use coldset_machine::{FileSystem, ReadAhead, Thp};
 
 /// What a trace is replayed on: settings that do not depend on the variant, the limit or the trace.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct ReplaySettings {
     pub read_ahead: ReadAhead,
     /// The device that the files are on.
     pub device: FileDevice,
+    /// What the files are on.
+    pub file_system: FileSystem,
     /// Greatest order of a folio that its file system makes; 0: single pages.
     pub large_folios: u8,
     /// How its file system keeps where the pages of files are.
@@ -53,6 +55,7 @@ impl Default for ReplaySettings {
             fault_around: 1,
             read_ahead: ReadAhead::default(),
             device: FileDevice::default(),
+            file_system: FileSystem::default(),
             large_folios: 0,
             extents: FileExtents::default(),
             thp: Thp::Never,

@@ -102,6 +102,7 @@ pub const KEYS: &[Key] = &[
     key("machines", "swappiness", "0 to 200", "60", "vm.swappiness", "100"),
     key("machines", "page_cluster", "0 to 8", "3", "vm.page-cluster: a fault reads up to 2^this pages of swap", "0"),
     key("machines", "read_ahead_kb", "0 to 65536", "128, the kernel's", "windows of read-ahead of at most so many KiB, as Linux has them", "128"),
+    key("machines", "file_system", "ext4 or f2fs", "ext4", "what its files are on", "\"f2fs\""),
     key("machines", "large_folios", "0 to 9", "0", "greatest order of a folio of files", "2"),
     key("machines", "cgroup", "v2 or v1", "v2", "hierarchy of the cgroups; v1 has no writeback by cgroup", "\"v2\""),
     key("machines", "dirty_ratio", "0 to 100", "the kernel's", "vm.dirty_ratio, per cent", "20"),

@@ -5,7 +5,7 @@ use super::WorkloadError;
 use crate::experiment::{DirtySettings, Host};
 use crate::runner::SwapSpec;
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{ReadAhead, SwapConfig};
+use coldset_machine::{FileSystem, ReadAhead, SwapConfig};
 
 /// A machine, and what it is called.
 #[derive(Clone, Debug)]
@@ -73,6 +73,11 @@ fn one(fields: &Fields<'_>) -> Result<MachineSpec, WorkloadError> {
             Some(kb) => ReadAhead::Windows { kb: kb as u32 },
             None => default.read_ahead,
         },
+        file_system: fields
+            .read("file_system", |item| {
+                item.one_of(&FileSystem::ALL.map(|f| (f.name(), f)))
+            })?
+            .unwrap_or_default(),
         large_folios: fields.number("large_folios", 0..=9, 0)? as u8,
         cgroup_v2: fields
             .read("cgroup", |item| item.one_of(&[("v2", true), ("v1", false)]))?

@@ -1,6 +1,7 @@
 //! File I/O through the page cache: read, write, fsync, and what devices complete.
 
 pub mod complete;
+pub mod file_system;
 mod folio_lock;
 pub mod fsync;
 mod holes;

@@ -52,16 +52,25 @@ impl World {
     /// A store into a cached page through a descriptor.
     fn write_cached(&mut self, ctx: &Ctx, object: ObjectId, page: u32, id: FolioId) {
         self.objects[object.idx()].store(page);
+        if self.file_system.write_takes_mark() {
+            self.engine.folio_clear(id, Flags::RECLAIM);
+        }
         self.engine.set_dirty(id);
         self.note_dirty(ctx);
         ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
     }
 
+    /// The kernel's memory is counted, and some of it belongs to written pages.
+    pub(crate) fn keeps_buffers(&self) -> bool {
+        self.kernel.is_some() && self.file_system.has_buffers()
+    }
+
     /// A cached page has been written: true if the file system needs kernel memory for that
     /// (`docs/rules/machine.md#memory-of-the-kernel`).
     pub(crate) fn attach_buffer(&mut self, object: ObjectId, page: u32) -> bool {
+        let keeps = self.keeps_buffers();
         let object = &mut self.objects[object.idx()];
-        self.kernel.is_some() && object.is_file() && object.attach_buffer(page)
+        keeps && object.is_file() && object.attach_buffer(page)
     }
 
     /// Figures of the machine for the dirty limits.

@@ -67,6 +67,7 @@ const PARAMS: &[ParamDoc] = &[
     params::SWAPPINESS,
     params::WATERMARKS,
     params::DEVICE,
+    params::FILE_SYSTEM,
     params::READ_AHEAD,
     params::TOUCHED.or("rate"),
     params::MEMCGS.or("on"),

@@ -16,7 +16,7 @@ use coldset_engine::{MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
 use coldset_machine::sim::{Affinity, TimeClass};
 use coldset_machine::{
-    Ctx, Inherited, Machine, MappingFlags, MappingId, OpError, ReadAhead, SwapConfig,
+    Ctx, FileSystem, Inherited, Machine, MappingFlags, MappingId, OpError, ReadAhead, SwapConfig,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -50,6 +50,8 @@ pub struct Hardware {
     pub read_ahead_kb: u32,
     /// Storage.
     pub device: DeviceKind,
+    /// What the files are on.
+    pub file_system: FileSystem,
     /// Every app has a memcg of its own.
     pub memcgs: bool,
     /// "x % touched per second" means always the same pages, not a rate.
@@ -100,6 +102,7 @@ impl Hardware {
                 algorithm: "lz4".into(),
             },
             devices: vec![self.device],
+            file_system: self.file_system,
             swappiness: self.swappiness.min(200) as u16,
             watermark_scale_factor: self.watermark_scale_factor,
             read_ahead: match self.read_ahead_kb {

@@ -2,6 +2,7 @@
 
 use super::Hardware;
 use crate::experiment::{ExperimentError, Host, ParamDoc, RunInput};
+use coldset_machine::FileSystem;
 
 pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc::new("ram_mib", "8192", "RAM, MiB");
 pub(in crate::experiments) const FIRMWARE_MIB: ParamDoc = ParamDoc::new(
@@ -16,6 +17,11 @@ pub(in crate::experiments) const CPUS: ParamDoc = ParamDoc::new("cpus", "8", "CP
 pub(in crate::experiments) const SWAPPINESS: ParamDoc =
     ParamDoc::new("swappiness", "60", "vm.swappiness");
 pub(in crate::experiments) const DEVICE: ParamDoc = ParamDoc::new("device", "ufs", "storage");
+pub(in crate::experiments) const FILE_SYSTEM: ParamDoc = ParamDoc::new(
+    "file_system",
+    "f2fs",
+    "what the files are on (f2fs, ext4): on f2fs a write takes the mark of reclaim away",
+);
 pub(in crate::experiments) const WATERMARKS: ParamDoc = ParamDoc::new(
     "watermark_scale_factor",
     "10",
@@ -35,6 +41,7 @@ pub(in crate::experiments) fn hardware(input: &RunInput) -> Result<Hardware, Exp
     let n = |name| input.number(name);
     let switch = [("on", true), ("off", false)];
     let reading = [("rate", false), ("hot", true)];
+    let systems = FileSystem::ALL.map(|f| (f.name(), f));
     Ok(Hardware {
         ram_mib: n("ram_mib")?,
         firmware_mib: n("firmware_mib")?,
@@ -45,6 +52,7 @@ pub(in crate::experiments) fn hardware(input: &RunInput) -> Result<Hardware, Exp
         read_ahead_kb: u32::try_from(n("read_ahead_kb")?)
             .map_err(|_| input.wrong("read_ahead_kb", "KiB of a window, below 2^32"))?,
         device: input.device("device")?,
+        file_system: input.word("file_system", &systems, "f2fs or ext4")?,
         memcgs: input.word("memcgs", &switch, "on or off")?,
         touched_hot: input.word("touched", &reading, "rate or hot")?,
     })

@@ -226,7 +226,7 @@ impl World {
         let ns = self.params.buffered_io_page_ns * pages.len() as u64;
         ctx.charge(TimeClass::Fault, ns);
         let mut fresh = 0;
-        if self.kernel.is_some() {
+        if self.keeps_buffers() {
             let o = &mut self.objects[object.idx()];
             fresh = pages.filter(|&page| o.attach_buffer(page)).count() as u64;
         }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::{DeviceError, FailRule, FailWhen, FaultPlan, Op};
 use crate::sim::Affinity;
-use crate::{Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags, OpenFile};
+use crate::{Ctx, FileSystem, InlineClock, MachineConfig, MachineRun, MappingFlags, OpenFile};
 use coldset_engine::presets::preset;
 use coldset_engine::{Counter, Flags, ObjectId};
 use proptest::prelude::*;
@@ -168,8 +168,15 @@ struct Host {
 
 impl Host {
     fn new(read_ahead: ReadAhead, limit: u64) -> Self {
+        Self::on(FileSystem::Ext4, read_ahead, limit)
+    }
+
+    fn on(file_system: FileSystem, read_ahead: ReadAhead, limit: u64) -> Self {
         let mut cfg = MachineConfig::new(preset("v5").unwrap());
+        cfg.file_system = file_system;
         cfg.read_ahead = read_ahead;
+        // Of so few pages the first that is dirty would be written at once.
+        cfg.dirty_balance = false;
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
@@ -192,6 +199,12 @@ impl Host {
         let m = self.run.machine.clone();
         self.run
             .run_inline(&self.ctx, m.read(&self.ctx, &self.file, page, pages))
+    }
+
+    fn write(&mut self, page: u32) {
+        let m = self.run.machine.clone();
+        let write = m.write(&self.ctx, self.object, page, 1, false);
+        self.run.run_inline(&self.ctx, write).unwrap();
     }
 
     fn flags(&self, page: u32) -> Flags {
@@ -269,6 +282,25 @@ fn a_dirty_page_set_aside_by_reclaim_starts_a_window() {
         "1 + 1 pages asked for, doubled, cut"
     );
     assert!(!h.flags(100).contains(Flags::RECLAIM), "taken");
+}
+
+/// Linux 6.18.15, 6,000 pages, each written before it was read: 378 requests to the device on ext4, 5,997 on f2fs.
+#[test]
+fn a_write_takes_the_mark_of_a_page_on_f2fs_and_leaves_it_on_ext4() {
+    for (file_system, cached) in [(FileSystem::Ext4, 12), (FileSystem::F2fs, 4)] {
+        let mut h = Host::on(file_system, ReadAhead::Windows { kb: 128 }, 4096);
+        let stays = file_system == FileSystem::Ext4;
+        h.read(0, 1);
+        h.write(1);
+        assert_eq!(h.flags(1).contains(Flags::RECLAIM), stays, "read-ahead's");
+        h.read(1, 1);
+        let expected: Vec<u32> = (0..cached).collect();
+        assert_eq!(h.cached(), expected, "{file_system}");
+        assert!(h.flags(1).contains(Flags::DIRTY));
+        h.set(1, Flags::RECLAIM);
+        h.write(1);
+        assert_eq!(h.flags(1).contains(Flags::RECLAIM), stays, "reclaim's");
+    }
 }
 
 #[test]
