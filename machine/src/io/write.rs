@@ -50,7 +50,7 @@ impl World {
     }
 
     /// A store into a cached page through a descriptor.
-    fn write_cached(&mut self, ctx: &Ctx, object: ObjectId, page: u32, id: FolioId) {
+    pub(super) fn write_cached(&mut self, ctx: &Ctx, object: ObjectId, page: u32, id: FolioId) {
         self.objects[object.idx()].store(page);
         if self.file_system.write_takes_mark() {
             self.engine.folio_clear(id, Flags::RECLAIM);

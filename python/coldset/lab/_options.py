@@ -127,6 +127,7 @@ class ReplayOptions(Reading, total=False):
     read_ahead: Size
     read_ahead_kb: Number
     device: Text
+    file_system: Text
     large_folios: OnOff
     extents: Number
     hold_blocks: OnOff

@@ -175,8 +175,6 @@ impl Host {
         let mut cfg = MachineConfig::new(preset("v5").unwrap());
         cfg.file_system = file_system;
         cfg.read_ahead = read_ahead;
-        // Of so few pages the first that is dirty would be written at once.
-        cfg.dirty_balance = false;
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
@@ -201,10 +199,11 @@ impl Host {
             .run_inline(&self.ctx, m.read(&self.ctx, &self.file, page, pages))
     }
 
+    /// A store into a cached page, and nobody looks at dirty limits after it.
     fn write(&mut self, page: u32) {
-        let m = self.run.machine.clone();
-        let write = m.write(&self.ctx, self.object, page, 1, false);
-        self.run.run_inline(&self.ctx, write).unwrap();
+        let mut w = self.run.machine.world_mut();
+        let id = w.object(self.object).word(page).folio().unwrap();
+        w.write_cached(&self.ctx, self.object, page, id);
     }
 
     fn flags(&self, page: u32) -> Flags {
@@ -287,19 +286,17 @@ fn a_dirty_page_set_aside_by_reclaim_starts_a_window() {
 /// Linux 6.18.15, 6,000 pages, each written before it was read: 378 requests to the device on ext4, 5,997 on f2fs.
 #[test]
 fn a_write_takes_the_mark_of_a_page_on_f2fs_and_leaves_it_on_ext4() {
-    for (file_system, cached) in [(FileSystem::Ext4, 12), (FileSystem::F2fs, 4)] {
+    for (file_system, stays) in [(FileSystem::Ext4, true), (FileSystem::F2fs, false)] {
         let mut h = Host::on(file_system, ReadAhead::Windows { kb: 128 }, 4096);
-        let stays = file_system == FileSystem::Ext4;
         h.read(0, 1);
-        h.write(1);
-        assert_eq!(h.flags(1).contains(Flags::RECLAIM), stays, "read-ahead's");
-        h.read(1, 1);
-        let expected: Vec<u32> = (0..cached).collect();
-        assert_eq!(h.cached(), expected, "{file_system}");
-        assert!(h.flags(1).contains(Flags::DIRTY));
-        h.set(1, Flags::RECLAIM);
-        h.write(1);
-        assert_eq!(h.flags(1).contains(Flags::RECLAIM), stays, "reclaim's");
+        assert!(h.flags(1).contains(Flags::RECLAIM), "read-ahead's");
+        // A page that is dirty already has that of reclaim.
+        for whose in ["read-ahead's", "reclaim's"] {
+            h.write(1);
+            let marked = h.flags(1).contains(Flags::RECLAIM);
+            assert_eq!(marked, stays, "{file_system}, {whose}");
+            h.set(1, Flags::RECLAIM);
+        }
     }
 }
 
