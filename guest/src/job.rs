@@ -1,6 +1,6 @@
 //! What a guest is told.
 
-use crate::filesystem::FileSystem;
+use crate::file_system::FileSystem;
 use serde::{Deserialize, Serialize};
 
 /// A job: how the machine is set up, and the command that runs then. It is in the initramfs as JSON.

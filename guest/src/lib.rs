@@ -6,12 +6,12 @@
 //! | [`modules`] | host | the modules a guest needs, in the order of their dependencies |
 //! | [`image`] | host | the initramfs: a program with its libraries, modules, files |
 //! | [`vm`] | host | QEMU: started, waited for, what it wrote |
-//! | [`filesystem`] | both | what its files are on |
+//! | [`file_system`] | both | what its files are on |
 //! | [`job`] | both | what the guest is told |
 //! | [`inside`] | guest | the first process: mounts, modules, disks, swap, settings |
 
 mod error;
-pub mod filesystem;
+pub mod file_system;
 pub mod image;
 pub mod inside;
 pub mod job;

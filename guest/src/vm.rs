@@ -1,6 +1,6 @@
 //! QEMU: a guest is started, waited for, and has written something.
 
-use crate::filesystem::FileSystem;
+use crate::file_system::FileSystem;
 use crate::job::END;
 use crate::packages::Kernel;
 use crate::GuestError;

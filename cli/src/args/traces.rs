@@ -51,7 +51,7 @@ pub enum FileSystemArg {
     F2fs,
 }
 
-impl From<FileSystemArg> for coldset_guest::filesystem::FileSystem {
+impl From<FileSystemArg> for coldset_guest::file_system::FileSystem {
     fn from(arg: FileSystemArg) -> Self {
         match arg {
             FileSystemArg::Ext4 => Self::Ext4,
