@@ -126,7 +126,8 @@ two runs agree.
 debian:VERSION is Debian's small kernel for virtual machines, which has no f2fs; debian:VERSION-amd64 is the whole one,
 as in debian:6.18-amd64.
 
-Needs: qemu-system-x86, e2fsprogs (f2fs-tools for --file-system f2fs); for debian:VERSION apt and dpkg. Exit codes: 0 played, 2 usage, 3 environment.")]
+Needs: qemu-system-x86, e2fsprogs (f2fs-tools for --file-system f2fs); for debian:VERSION apt and dpkg. Exit codes:
+0 played, 2 usage, 3 environment.")]
 pub struct KernelPlayArgs {
     /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
     #[arg(value_name = "TRACE")]

@@ -13,7 +13,7 @@ use coldset_lab::runner::{
     check_asked, check_params, experiment, show_pages, show_scale, RunnerError, Variant,
 };
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
-use coldset_machine::{ReadAhead, SwapConfig};
+use coldset_machine::{FileSystem, ReadAhead, SwapConfig};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -96,6 +96,9 @@ fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     }
     if let Some(device) = host.devices.first() {
         words.push(format!("--device {}", device.name()));
+    }
+    if host.file_system != FileSystem::default() {
+        words.push(format!("--file-system {}", host.file_system));
     }
     if !host.memcg_writeback {
         words.push("--dirty-limits host".into());

@@ -1,7 +1,6 @@
 //! What file systems do differently (`docs/rules/writeback.md#file-systems`).
 
 use std::fmt;
-use std::str::FromStr;
 
 /// What the files of a machine are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,15 +38,5 @@ impl FileSystem {
 impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for FileSystem {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = || Self::ALL.map(Self::name).join(", ");
-        let named = Self::ALL.into_iter().find(|f| f.name() == text);
-        named.ok_or_else(|| format!("unknown file system '{text}'; there are {}", known()))
     }
 }
