@@ -60,17 +60,12 @@ impl World {
         ctx.charge(TimeClass::Fault, self.params.buffered_io_page_ns);
     }
 
-    /// The kernel's memory is counted, and some of it belongs to written pages.
-    pub(crate) fn keeps_buffers(&self) -> bool {
-        self.kernel.is_some() && self.file_system.has_buffers()
-    }
-
     /// A cached page has been written: true if the file system needs kernel memory for that
     /// (`docs/rules/machine.md#memory-of-the-kernel`).
     pub(crate) fn attach_buffer(&mut self, object: ObjectId, page: u32) -> bool {
-        let keeps = self.keeps_buffers();
+        let counted = self.kernel.is_some() && self.file_system.has_buffers();
         let object = &mut self.objects[object.idx()];
-        keeps && object.is_file() && object.attach_buffer(page)
+        counted && object.is_file() && object.attach_buffer(page)
     }
 
     /// Figures of the machine for the dirty limits.

@@ -225,11 +225,9 @@ impl World {
         self.note_dirty(ctx);
         let ns = self.params.buffered_io_page_ns * pages.len() as u64;
         ctx.charge(TimeClass::Fault, ns);
-        let mut fresh = 0;
-        if self.keeps_buffers() {
-            let o = &mut self.objects[object.idx()];
-            fresh = pages.filter(|&page| o.attach_buffer(page)).count() as u64;
-        }
+        let fresh = pages
+            .filter(|&page| self.attach_buffer(object, page))
+            .count() as u64;
         self.pay(ctx);
         fresh
     }
