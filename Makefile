@@ -96,9 +96,9 @@ KILLS ?= 200
 
 soak: setup ## the pager's stress tests and models, each SECONDS long (SECONDS=3600 make soak), and 200 kills
 	COLDSET_SOAK_SECONDS=$(SECONDS) COLDSET_KILLS=$(KILLS) $(CARGO) test -p coldset-pager \
-	  --test stress --test files --test explicit --test misuse --test process --test model -- --nocapture \
-	  no_store_is_lost no_store_to_a_file two_pools_do_not_mix advice_to_the_kernel \
-	  an_ordinary_user what_sync_has_acknowledged random_programs programs_that_failed
+	  --test pool --test model -- --nocapture --test-threads=1 stress::no_store_is_lost explicit::no_store_is_lost \
+	  no_store_to_a_file two_pools_do_not_mix advice_to_the_kernel an_ordinary_user what_sync_has_acknowledged \
+	  random_programs programs_that_failed
 	$(CARGO) test -p coldset-pager --features plants --test model -- --nocapture planted
 	COLDSET_SOAK_SECONDS=$(SECONDS) scripts/test-python -k arrays_hold
 	COLDSET_SWARM_SEEDS=$$(( $(SECONDS) / 2 )) $(CARGO) test -p coldset-fuzz

@@ -53,6 +53,7 @@ impl Cgroup {
     }
 
     /// A shell that joins it and becomes this test, to play a role.
+    #[track_caller]
     pub fn command(&self, test: &str, role: &str) -> Command {
         let inner = child::command(test, role);
         let mut c = Command::new("/bin/sh");

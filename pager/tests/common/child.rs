@@ -1,7 +1,8 @@
 //! Tests that need a process of their own: the test program runs itself again, for one test only.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const ROLE: &str = "COLDSET_TEST_ROLE";
@@ -11,14 +12,31 @@ pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
+/// The test's name as the program lists it: behind that of its module, which is the file that asks, unless that
+/// is the program's first.
+#[track_caller]
+fn whole_name(test: &str) -> String {
+    let file = Path::new(Location::caller().file()).file_stem();
+    let file = file.unwrap().to_str().unwrap();
+    let program = module_path!().split("::").next().unwrap();
+    match file {
+        "main" => test.into(),
+        file if file == program => test.into(),
+        module => format!("{module}::{test}"),
+    }
+}
+
 /// This program, to run `test` in the given role.
+#[track_caller]
 pub fn command(test: &str, role: &str) -> Command {
     command_of(std::env::current_exe().unwrap(), test, role)
 }
 
+#[track_caller]
 fn command_of(program: PathBuf, test: &str, role: &str) -> Command {
+    let test = whole_name(test);
     let mut c = Command::new(program);
-    c.args(["--exact", test, "--nocapture", "--test-threads=1"])
+    c.args(["--exact", &test, "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -27,6 +45,7 @@ fn command_of(program: PathBuf, test: &str, role: &str) -> Command {
 }
 
 /// Runs `test` in the given role to its end.
+#[track_caller]
 pub fn run(test: &str, role: &str) -> Output {
     command(test, role).output().unwrap()
 }
@@ -36,6 +55,7 @@ pub const NOBODY: u32 = 65534;
 
 /// As [`run`], as a user without any privilege if this one has some. The program is copied to where
 /// that user can read it.
+#[track_caller]
 pub fn run_unprivileged(test: &str, role: &str) -> Output {
     let mut c = command_unprivileged(test, role);
     let output = c.output();
@@ -47,6 +67,7 @@ pub fn run_unprivileged(test: &str, role: &str) -> Output {
 
 /// This program, to run `test` in the given role as that user: if it is another one, a copy in the
 /// folder for temporary files.
+#[track_caller]
 pub fn command_unprivileged(test: &str, role: &str) -> Command {
     if !rustix::process::geteuid().is_root() {
         return command(test, role);
@@ -60,6 +81,7 @@ pub fn command_unprivileged(test: &str, role: &str) -> Command {
 
 /// This program as that user, started by root, to run `test` in the given role; and the copy of the
 /// program, to be removed afterwards.
+#[track_caller]
 pub fn spawn_as_nobody(test: &str, role: &str) -> (std::process::Child, PathBuf) {
     let copy = super::temp("program");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();

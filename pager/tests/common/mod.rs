@@ -9,7 +9,7 @@ use coldset_pager::{Error, Feature, Group, Limits, Pool, PoolConfig, Region};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 pub const PAGE: usize = 4096;
@@ -19,10 +19,17 @@ pub const MIB: u64 = 1 << 20;
 /// no test has more than eight.
 pub const STORE_SLACK: u64 = 8 * 16;
 
+/// Whose turn it is in this process.
+static TURNS: RwLock<()> = RwLock::new(());
+
 /// Tests of one program measure memory of the whole process: one at a time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(|e| e.into_inner())
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURNS.write().unwrap_or_else(|e| e.into_inner())
+}
+
+/// For a test that measures nothing of the process and would spoil it for one that does: beside others of its kind.
+pub fn together() -> RwLockReadGuard<'static, ()> {
+    TURNS.read().unwrap_or_else(|e| e.into_inner())
 }
 
 /// How long a stress test runs: `COLDSET_SOAK_SECONDS`, else `default` seconds.

@@ -4,10 +4,8 @@
     reason = "limits and descriptors of a process of the test's own"
 )]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{Error, FaultMode, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -227,6 +225,7 @@ fn the_usual_closing_of_descriptors_misses_ours() {
 #[test]
 fn a_lost_descriptor_is_an_end_and_never_another_file() {
     const NAME: &str = "a_lost_descriptor_is_an_end_and_never_another_file";
+    let _others = together();
     let Some(role) = child::role() else {
         for role in [
             "load", "store", "file", "drop", "sync", "threads", "explicit",

@@ -1,11 +1,9 @@
 //! A disk that takes its time: whoever needs room waits until pages have been written, and gets it.
 
-mod common;
-
+use crate::common::*;
 use coldset_engine::Counter;
 use coldset_pager::store::Storage;
 use coldset_pager::{FaultMode, FlushConfig, Group, Limits, PoolConfig, Region};
-use common::*;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};

@@ -1,12 +1,10 @@
 //! Access by guards: the same states, engine and stores, on any kernel.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{
     probe, Error, FaultMode, Feature, FlushConfig, Limits, Pool, PoolConfig, SwapConfig,
 };
-use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,6 +157,7 @@ fn guards_keep_pages_and_exclude_writers() {
 
 #[test]
 fn a_missing_feature_is_one_clear_error_or_the_fallback() {
+    let _others = together();
     for feature in Feature::ALL {
         let config = PoolConfig::new(MIB).deny(feature);
         let Err(Error::Missing(missing)) = Pool::new(config.clone()) else {
@@ -184,6 +183,7 @@ fn a_missing_feature_is_one_clear_error_or_the_fallback() {
 
 #[test]
 fn what_cannot_be_is_refused() {
+    let _others = together();
     let pool = Pool::new(config(MIB).swap(SwapConfig::lz4(MIB))).unwrap();
     assert!(matches!(
         pool.anonymous(3 * MIB as usize),

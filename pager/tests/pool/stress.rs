@@ -1,10 +1,8 @@
 //! No store is lost, the budget holds, and the test would notice if it were otherwise.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{Group, Limits, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;

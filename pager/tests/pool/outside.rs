@@ -1,11 +1,9 @@
 //! Looking at a process from outside: the socket, and Prometheus.
 #![allow(unsafe_code, reason = "signals to children")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::observe::{processes, read, socket_path, ObserveError};
 use coldset_pager::{FaultMode, Limits, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

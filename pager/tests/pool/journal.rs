@@ -2,11 +2,9 @@
 
 #![allow(unsafe_code, reason = "a limit of the process, for a full disk")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::journal::{accesses, is_journal, replay, JournalError, Replayed};
 use coldset_pager::{Error, FaultMode, FlushConfig, Limits, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -319,6 +317,7 @@ fn a_full_disk_ends_the_journal_only() {
 #[test]
 fn what_fits_on_a_full_disk_is_replayed() {
     const NAME: &str = "what_fits_on_a_full_disk_is_replayed";
+    let _others = together();
     if child::role().is_some() {
         let journal = std::env::var("JOURNAL").unwrap();
         let pool = explicit();
@@ -362,6 +361,7 @@ fn what_fits_on_a_full_disk_is_replayed() {
 #[test]
 fn the_journal_of_a_killed_program_is_replayed() {
     const NAME: &str = "the_journal_of_a_killed_program_is_replayed";
+    let _others = together();
     if child::role().is_some() {
         let pool = explicit();
         loop {
@@ -390,6 +390,7 @@ fn the_journal_of_a_killed_program_is_replayed() {
 #[test]
 fn a_journal_can_be_asked_for_from_outside() {
     const NAME: &str = "a_journal_can_be_asked_for_from_outside";
+    let _others = together();
     if child::role().is_some() {
         for _ in 0..2 {
             let config = PoolConfig::new(MIB).fault_mode(FaultMode::Explicit);

@@ -1,11 +1,9 @@
 //! The budget: a share of what there is, changed while the pool is in use, following pressure, promised
 //! more than once.
 
-mod common;
-
+use crate::common::cgroup::Cgroup;
+use crate::common::*;
 use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
-use common::cgroup::Cgroup;
-use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 

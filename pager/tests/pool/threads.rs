@@ -1,11 +1,9 @@
 //! Misses handled by threads of the pool: system calls on evicted pages work.
 #![allow(unsafe_code, reason = "system calls on managed memory, signal masks")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{Error, FaultMode, Feature, Limits, Pool, PoolConfig, Region, SwapConfig};
-use common::*;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering::*};

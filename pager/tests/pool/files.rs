@@ -1,11 +1,9 @@
 //! Maps of files: what is stored reaches the file, errors are kept until the next sync, the budget
 //! holds, and what `sync` has acknowledged survives SIGKILL.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{Advice, FlushConfig, Limits, Pool, PoolConfig};
-use common::*;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::*};

@@ -3,12 +3,10 @@
 
 #![allow(unsafe_code, reason = "threads share a region")]
 
-mod common;
-
+use crate::common::child;
+use crate::common::*;
 use coldset_pager::store::Storage;
 use coldset_pager::{Error, FaultMode, FlushConfig, Pool, PoolConfig, Region};
-use common::child;
-use common::*;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -130,6 +128,7 @@ fn code(told: Result<(), Error>) -> Option<i32> {
 
 #[test]
 fn a_sync_tells_the_error_of_its_own_range_whoever_else_syncs() {
+    let _others = together();
     for flush in [quiet(), busy()] {
         let background = flush.interval < Duration::from_secs(1);
         let p = pool(flush);
@@ -185,6 +184,7 @@ fn a_sync_tells_the_error_of_its_own_range_whoever_else_syncs() {
 
 #[test]
 fn an_error_of_the_flusher_is_told_once_to_every_handle() {
+    let _others = together();
     let p = pool(busy());
     let second = p.clone();
     let (disk, r) = mapped(&p);
@@ -221,6 +221,7 @@ fn an_error_of_the_flusher_is_told_once_to_every_handle() {
 
 #[test]
 fn a_failed_sync_of_the_file_is_told_to_all_who_sync_it() {
+    let _others = together();
     let p = pool(quiet());
     let (disk, r) = mapped(&p);
     put(&r, 1, 1);
@@ -235,6 +236,7 @@ fn a_failed_sync_of_the_file_is_told_to_all_who_sync_it() {
 
 #[test]
 fn pages_lost_with_their_region_are_told_by_the_pool() {
+    let _others = together();
     let p = pool(quiet());
     let (disk, r) = mapped(&p);
     disk.bad.store(BAD, Relaxed);

@@ -1,11 +1,9 @@
 //! What concerns the process as a whole: privilege, fork, signals, errors that cannot be returned.
 #![allow(unsafe_code, reason = "fork and signals")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;

@@ -1,11 +1,9 @@
 //! Files that hold somebody's memory: swap and journals. Who may read them, what they never overwrite, and
 //! what is noticed when they are not as they were.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage, RetryStorage};
 use coldset_pager::{Error, FaultMode, Pool, PoolConfig, Region, SwapConfig};
-use common::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -246,6 +244,7 @@ fn open_files() -> Vec<(String, std::fs::Metadata)> {
 /// Everything that is no swap file of ours stays as it is, and nothing hangs.
 #[test]
 fn what_is_not_a_swap_file_is_left_alone() {
+    let _others = together();
     let folder = Folder::new();
     let data = folder.path("mydata.npy");
     std::fs::write(&data, b"\x93NUMPY and more than a page".repeat(500)).unwrap();
@@ -294,6 +293,7 @@ fn what_is_not_a_swap_file_is_left_alone() {
 #[test]
 fn a_swap_file_has_one_pool() {
     const NAME: &str = "a_swap_file_has_one_pool";
+    let _others = together();
     if let Some(role) = child::role() {
         return println!(
             "got: {:?}",
@@ -335,6 +335,7 @@ fn a_swap_file_has_one_pool() {
 /// or try again.
 #[test]
 fn a_dropped_pool_gives_its_files_up() {
+    let _others = together();
     let folder = Folder::new();
     let (swap, journal) = (folder.path("swap"), folder.path("journal"));
     for _ in 0..20 {
@@ -394,6 +395,7 @@ fn a_page_that_is_wrong_is_a_signal_with_a_line() {
 #[test]
 fn a_killed_pool_leaves_its_swap_file_to_the_next() {
     const NAME: &str = "a_killed_pool_leaves_its_swap_file_to_the_next";
+    let _others = together();
     if let Some(role) = child::role() {
         let pool = on_file(Path::new(&role)).unwrap();
         let region = pool.anonymous(6 * MIB as usize).unwrap();
@@ -460,6 +462,7 @@ fn swapped_out(swap: SwapConfig) -> (Pool, Region) {
 
 #[test]
 fn a_changed_bit_is_an_error_and_never_data() {
+    let _others = together();
     for (what, swap) in both() {
         let folder = Folder::new();
         let path = folder.path("swap");
@@ -485,6 +488,7 @@ fn a_changed_bit_is_an_error_and_never_data() {
 
 #[test]
 fn exchanged_and_older_pages_and_a_short_file_are_errors() {
+    let _others = together();
     for (what, swap) in both() {
         let folder = Folder::new();
         let path = folder.path("swap");
@@ -539,6 +543,7 @@ fn push_out_what_goes(pool: &Pool) {
 /// With `encrypt` nothing of what the program stored can be found in the file; without, it can.
 #[test]
 fn encrypted_contents_are_of_no_use() {
+    let _others = together();
     for (what, swap) in both() {
         let folder = Folder::new();
         let path = folder.path("swap");
@@ -560,6 +565,7 @@ fn encrypted_contents_are_of_no_use() {
 /// Swap in any storage, encrypted: threads' own versions are what they read.
 #[test]
 fn encryption_and_retries_lose_nothing() {
+    let _others = together();
     let path = temp("retried");
     let plan = Arc::new(FaultPlan::default());
     plan.fail_reads.store(7, Relaxed);
@@ -589,6 +595,7 @@ fn encryption_and_retries_lose_nothing() {
 
 #[test]
 fn journals_never_empty_what_is_none() {
+    let _others = together();
     let folder = Folder::new();
     let data = folder.path("data");
     std::fs::write(&data, b"precious".repeat(1000)).unwrap();

@@ -3,10 +3,8 @@
 
 #![allow(unsafe_code, reason = "threads share a region")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{Advice, FaultMode, FlushConfig, Pool, PoolConfig, Region, SwapConfig};
-use common::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};

@@ -2,10 +2,8 @@
 
 #![allow(unsafe_code, reason = "threads share a region")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{FaultMode, Pool, PoolConfig, SwapConfig};
-use common::*;
 
 /// Words of random pages counted up by threads of their own pages; nothing fails, nothing is lost.
 fn use_all(pool: &Pool, bytes: u64, threads: usize, rounds: usize) {
@@ -48,6 +46,7 @@ fn use_all(pool: &Pool, bytes: u64, threads: usize, rounds: usize) {
 
 #[test]
 fn swap_as_large_as_the_data() {
+    let _others = together();
     for policy in ["v5", "classic", "s3fifo"] {
         for threads in [1, 4] {
             let config = PoolConfig::new(4 * MIB)
@@ -64,6 +63,7 @@ fn swap_as_large_as_the_data() {
 /// All that is granted: budget and swap together.
 #[test]
 fn everything_that_is_granted() {
+    let _others = together();
     for threads in [1, 4] {
         let config = PoolConfig::new(4 * MIB).swap(SwapConfig::none().and_temporary(16 * MIB));
         let Some(pool) = faulting(config) else { return };

@@ -1,10 +1,8 @@
 //! Devices that are full: the error is told, nothing is lost, and it goes on once there is room.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::FileStorage;
 use coldset_pager::{Error, FaultMode, FlushConfig, Pool, PoolConfig, Region, SwapConfig};
-use common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

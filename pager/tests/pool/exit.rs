@@ -1,11 +1,9 @@
 //! A normal exit writes what is dirty. Each test is a process of its own.
 #![allow(unsafe_code, reason = "exit, _exit and fork")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{FaultMode, FlushConfig, Pool, PoolConfig, Region};
-use common::*;
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::Ordering::*;

@@ -1,10 +1,8 @@
 //! Reading in order, with the thread that is ahead of the reader, and what `WillNeed` brings in.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::Storage;
 use coldset_pager::{Advice, FaultMode, Pool, PoolConfig, Region, SwapConfig};
-use common::*;
 use std::io;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};

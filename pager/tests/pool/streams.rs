@@ -5,10 +5,8 @@
     reason = "what the program does to its memory and what the kernel has of a file"
 )]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{Advice, Error, Limits, Pool, PoolConfig, Region};
-use common::*;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;

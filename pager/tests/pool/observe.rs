@@ -1,10 +1,8 @@
 //! What can be seen of a pool: snapshots.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::observe::{snapshot_all, Lists, ProcessSnapshot, RegionKind};
 use coldset_pager::{Advice, FaultMode, Limits, Pool, PoolConfig, SwapConfig};
-use common::*;
 
 /// A pool in explicit mode, so that everything here runs on any kernel.
 fn pool(policy: &str) -> Pool {

@@ -2,11 +2,9 @@
 #![cfg(feature = "metrics")]
 #![allow(unsafe_code, reason = "limits of a process of the test's own")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::observe::{read, socket_path};
 use coldset_pager::{PoolConfig, SwapConfig};
-use common::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;

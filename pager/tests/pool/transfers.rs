@@ -1,12 +1,10 @@
 //! Files: past the page cache, in batches by io_uring, and without either.
 #![allow(unsafe_code, reason = "a seccomp filter, mincore")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::store::{FileOptions, FileStorage, Read, Storage, Write};
 use coldset_pager::sys::memory::PageBuf;
 use coldset_pager::{Advice, FaultMode, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -28,6 +26,7 @@ fn page(i: usize) -> Vec<u8> {
 /// What one kind of transfers wrote, another reads.
 #[test]
 fn all_ways_give_the_same() {
+    let _others = together();
     let path = temp("ways");
     let len = (2 * PAGES * PAGE) as u64;
     FileStorage::create(&path, len).unwrap();
@@ -139,6 +138,7 @@ fn data_dir() -> String {
 /// A swap file that the disk cannot hold is refused when the pool is made, and leaves nothing behind.
 #[test]
 fn a_swap_file_larger_than_the_disk_is_refused() {
+    let _others = together();
     let path = temp("huge");
     let swap = SwapConfig::file(&path, 15 << 40);
     let config = PoolConfig::new(MIB)

@@ -1,10 +1,8 @@
 //! One file, mapped by many: which of them are refused, here and between processes, and files that become
 //! shorter.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{Error, FaultMode, MapOptions, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +26,7 @@ fn refused<T: std::fmt::Debug>(r: Result<T, Error>, told: &str) {
 /// In one process: by the same path and by others, in one pool and in two.
 #[test]
 fn a_file_is_mapped_once_for_writing() {
+    let _others = together();
     let (p, q, path) = (pool(), pool(), file(4));
     let (hard, soft) = (path.with_extension("hard"), path.with_extension("soft"));
     std::fs::hard_link(&path, &hard).unwrap();
@@ -67,6 +66,7 @@ fn a_file_is_mapped_once_for_writing() {
 /// Emptying is refused too, before anything is emptied; so are swap and a journal.
 #[test]
 fn what_is_mapped_is_not_used_for_anything_else() {
+    let _others = together();
     let (p, path) = (pool(), file(4));
     let first = p.file(&path).unwrap();
     let anew = MapOptions::new()
@@ -116,6 +116,7 @@ fn what_is_mapped_is_not_used_for_anything_else() {
 /// Who says so may map as often as it likes.
 #[test]
 fn shared_maps_are_their_users_business() {
+    let _others = together();
     let (p, path) = (pool(), file(4));
     let shared = MapOptions::new().write(true).shared(true);
     let one = p.file(&path).unwrap();
@@ -136,6 +137,7 @@ fn shared_maps_are_their_users_business() {
 #[test]
 fn two_processes_do_not_write_to_one_map() {
     const NAME: &str = "two_processes_do_not_write_to_one_map";
+    let _others = together();
     if let Some(path) = child::role() {
         let p = pool();
         let say = |what, r: Result<coldset_pager::Region, Error>| match r {
@@ -180,6 +182,7 @@ fn two_processes_do_not_write_to_one_map() {
 #[allow(unsafe_code, reason = "fork")]
 fn a_child_of_fork_is_not_in_the_way() {
     const NAME: &str = "a_child_of_fork_is_not_in_the_way";
+    let _others = together();
     if let Some(path) = child::role() {
         // Only one thread that matters, so that the child can go on.
         let p = pool();
@@ -232,6 +235,7 @@ fn a_child_of_fork_is_not_in_the_way() {
 #[allow(unsafe_code, reason = "lockf")]
 fn lockf_of_others_counts() {
     const NAME: &str = "lockf_of_others_counts";
+    let _others = together();
     if let Some(path) = child::role() {
         println!(
             "got: {:?}",
@@ -260,6 +264,7 @@ fn lockf_of_others_counts() {
 /// Things that are not files: one clear line each, and nobody waits for the other end of a pipe.
 #[test]
 fn only_regular_files_are_mapped() {
+    let _others = together();
     let p = pool();
     let folder = temp("folder");
     std::fs::create_dir(&folder).unwrap();
@@ -306,6 +311,7 @@ fn only_regular_files_are_mapped() {
 /// time, and what lies before is written.
 #[test]
 fn a_shortened_file_is_not_made_long_again() {
+    let _others = together();
     let pages = 3 * MIB as usize / PAGE;
     let path = file(pages);
     let p = Pool::new(PoolConfig::new(8 * MIB).fault_mode(FaultMode::Explicit)).unwrap();

@@ -1,9 +1,7 @@
 //! The second tier of compressed memory, and how pages move to it while they are used.
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{Limits, Pool, PoolConfig, Region, Stats, SwapConfig};
-use common::*;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 

@@ -2,10 +2,8 @@
 //! to memory that is not the pager's.
 #![allow(unsafe_code, reason = "system calls on a region")]
 
-mod common;
-
+use crate::common::*;
 use coldset_pager::{Error, Limits, Pool, PoolConfig, SwapConfig};
-use common::*;
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
