@@ -1,6 +1,7 @@
 //! Running the command as a user does.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -10,9 +11,12 @@ pub fn sample() -> String {
     path.to_str().expect("a path in UTF-8").into()
 }
 
-/// A file name of this process in the folder for temporary files.
+/// A file name of this process and the caller's source in the folder for temporary files.
+#[track_caller]
 pub fn temporary(name: &str) -> PathBuf {
+    let source = Path::new(Location::caller().file()).file_stem();
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    let dir = dir.join(source.expect("a name"));
     std::fs::create_dir_all(&dir).expect("folder for temporary files");
     dir.join(name)
 }
@@ -60,6 +64,7 @@ pub fn coldset(group: &str, arguments: &[&str]) -> Output {
 }
 
 /// A `pageops` file of random accesses, a few pages far more often than others.
+#[track_caller]
 pub fn random_trace(name: &str, kind: u8, pages: u32, accesses: u32) -> String {
     let mut x = 88172645463325252u64;
     let mut draw = || {
@@ -82,6 +87,7 @@ pub fn random_trace(name: &str, kind: u8, pages: u32, accesses: u32) -> String {
 }
 
 /// A trace of two tasks, each with a file of its own, that take turns after `turn` accesses. A quarter is of the second.
+#[track_caller]
 pub fn two_tasks(name: &str, turn: usize, accesses: u32) -> String {
     let path = random_trace(name, 1, 3000, accesses);
     let mut bytes = std::fs::read(&path).expect("the trace");

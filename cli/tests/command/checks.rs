@@ -1,8 +1,6 @@
 //! `fidelity`, `run` and `fuzz`.
 
-mod common;
-
-use common::{json_of, lab, stdout_of};
+use crate::common::{json_of, lab, stdout_of};
 
 #[test]
 fn the_cyclic_case_is_exact() {

@@ -1,8 +1,6 @@
 //! Wrong arguments: one line that says what to do, and exit code 2.
 
-mod common;
-
-use common::{lab, message_of};
+use crate::common::{lab, message_of};
 
 /// Arguments and a part of the message.
 fn all(cases: &[(&str, &str)], code: i32) {

@@ -1,9 +1,7 @@
 //! `sweep`: what is interrupted goes on, and nothing is computed twice.
 
-mod common;
-
+use crate::common::{json_of, lab, message_of, sample, stdout_of, temporary};
 use coldset_lab::sweep::{Rows, Store};
-use common::{json_of, lab, message_of, sample, stdout_of};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// A folder of its own for each test.
 fn folder(name: &str) -> PathBuf {
-    let dir = common::temporary(&format!("sweep-{name}"));
+    let dir = temporary(&format!("sweep-{name}"));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("a folder");
     dir

@@ -1,8 +1,6 @@
 //! Pages of results, and comparing two results.
 
-mod common;
-
-use common::{json_of, lab, message_of, sample, stdout_of, temporary};
+use crate::common::{json_of, lab, message_of, sample, stdout_of, temporary};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,8 +1,6 @@
 //! `coldset play`: the kernel under the tests is the oracle of the lab.
 
-mod common;
-
-use common::{coldset, json_of, lab, random_trace, stdout_of, temporary, two_tasks};
+use crate::common::{coldset, json_of, lab, random_trace, stdout_of, temporary, two_tasks};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

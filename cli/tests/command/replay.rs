@@ -1,8 +1,6 @@
 //! `replay` and `convert` of real traces.
 
-mod common;
-
-use common::{json_of, lab, message_of, sample, stdout_of, temporary};
+use crate::common::{json_of, lab, message_of, sample, stdout_of, temporary};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,8 +1,6 @@
 //! What real kernels did (`data/validation`, recorded in guests by `coldset lab validate`) is what the lab says today.
 
-mod common;
-
-use common::{json_of, lab, message_of, temporary};
+use crate::common::{json_of, lab, message_of, temporary};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

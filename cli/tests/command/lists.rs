@@ -1,8 +1,6 @@
 //! `list`, `params`, help and version.
 
-mod common;
-
-use common::{json_of, lab, stdout_of};
+use crate::common::{json_of, lab, stdout_of};
 use std::io::Read;
 use std::process::{Command, Stdio};
 

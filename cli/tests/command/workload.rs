@@ -1,8 +1,6 @@
 //! Workloads of users, with every command that takes an experiment.
 
-mod common;
-
-use common::{lab, message_of, temporary};
+use crate::common::{lab, message_of, temporary};
 use std::fs;
 
 const MINE: &str = r#"

@@ -1,8 +1,6 @@
 //! `export`: the work of an experiment, replayed from a trace, comes to what the experiment comes to.
 
-mod common;
-
-use common::{json_of, message_of, temporary};
+use crate::common::{json_of, lab, message_of, temporary};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -156,7 +154,7 @@ fn a_server_with_many_threads_gains_what_it_gains_in_the_experiment() {
 }
 
 fn json_of_any(arguments: &[&str]) -> Value {
-    let out = common::lab(arguments);
+    let out = lab(arguments);
     assert!(matches!(out.status.code(), Some(0 | 1)));
     serde_json::from_slice(&out.stdout).expect("JSON")
 }

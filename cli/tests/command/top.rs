@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 
 const ROLE: &str = "COLDSET_TEST_ROLE";
-const CHILD: &str = "a_program_with_pools";
+const CHILD: &str = "top::a_program_with_pools";
 
 /// Not a test by itself: the program that the others look at. It ends when its input does.
 #[test]

@@ -1,8 +1,6 @@
 //! What the command says of itself: reference, manual pages, completions.
 
-mod common;
-
-use common::temporary;
+use crate::common::temporary;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -1,8 +1,6 @@
 //! `coldset lab verify` and `coldset lab ablate`.
 
-mod common;
-
-use common::{json_of, message_of, stdout_of, temporary};
+use crate::common::{json_of, lab, message_of, stdout_of, temporary};
 use serde_json::Value;
 use std::fs;
 
@@ -20,9 +18,9 @@ const EXPERIMENT: &str = "throttling-oom";
 #[test]
 fn the_acceptance_table_and_its_json_agree() {
     let arguments = format!("verify --only {EXPERIMENT} --quick");
-    let run = common::lab(&arguments[..]);
+    let run = lab(&arguments[..]);
     let text = String::from_utf8(run.stdout).expect("UTF-8");
-    let out = common::lab(&format!("{arguments} --json -")[..]);
+    let out = lab(&format!("{arguments} --json -")[..]);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let experiment = &json["experiments"][0];
     assert_eq!(experiment["experiment"], EXPERIMENT);
@@ -59,7 +57,7 @@ fn the_acceptance_table_and_its_json_agree() {
 #[test]
 fn sensitivity_is_part_of_the_result() {
     let arguments = format!("verify --only {EXPERIMENT} --quick --sensitivity --json -");
-    let out = common::lab(&arguments[..]);
+    let out = lab(&arguments[..]);
     let json: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let costings = json["sensitivity"]["costings"]
         .as_array()

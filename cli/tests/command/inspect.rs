@@ -1,8 +1,6 @@
 //! What the lists hold, from the command line.
 
-mod common;
-
-use common::{json_of, message_of, sample, stdout_of, temporary};
+use crate::common::{json_of, message_of, sample, stdout_of, temporary};
 use std::ops::Range;
 use std::{fs, iter};
 

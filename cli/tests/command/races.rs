@@ -1,8 +1,6 @@
 //! The race proof from the command line.
 
-mod common;
-
-use common::{json_of, lab, message_of, stdout_of};
+use crate::common::{json_of, lab, message_of, stdout_of};
 
 #[test]
 fn a_protocol_that_holds() {

@@ -1,9 +1,7 @@
 //! Journals of the pager at the command line.
 
-mod common;
-
+use crate::common::{json_of, lab, message_of, stdout_of, temporary};
 use coldset_pager::{FaultMode, Limits, Pool, PoolConfig, Region, SwapConfig};
-use common::{json_of, lab, message_of, stdout_of, temporary};
 use std::path::{Path, PathBuf};
 
 const BUDGET: u64 = 4 << 20;

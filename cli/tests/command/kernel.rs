@@ -1,8 +1,6 @@
 //! `coldset kernel play`: released kernels are the oracle of the lab, where QEMU and one of them are at hand.
 
-mod common;
-
-use common::{coldset, json_of, random_trace, temporary, two_tasks};
+use crate::common::{coldset, json_of, random_trace, temporary, two_tasks};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
