@@ -100,7 +100,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         TRACE.to_owned(),
         format!("--memory={}KiB", memory * PAGE / 1024),
         format!("--exact-access={}", args.exact_access),
-        format!("--repeat={}", args.repeat),
+        args.runs.argument(),
     ];
     arguments.extend(args.points.number.map(|n| format!("--points={n}")));
     arguments.extend(args.tasks.arguments());

@@ -264,10 +264,15 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     let plan = plan(args, &trace, memory)?;
     let stop = interrupted();
     let stage = Stage::new(&trace, &plan)?;
-    let bar = Progress::new(u64::from(points(args)) * u64::from(args.repeat), "points");
+    let all = u64::from(points(args)) * u64::from(args.runs.count());
+    let bar = Progress::new(all, "points");
     let mut runs = Vec::new();
-    for _ in 0..args.repeat {
-        runs.push(stage.play(|| bar.step(), || !stop())?);
+    for pages in args.runs.limits(memory.pages_of(trace.unique_pages)) {
+        let limits = Limits {
+            max: Some(pages * PAGE),
+            ..plan.limits
+        };
+        runs.push(stage.play_under(limits, || bar.step(), || !stop())?);
     }
     bar.finish();
     drop(stage);

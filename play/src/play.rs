@@ -1,6 +1,6 @@
 //! One run of a trace.
 
-use crate::cgroup::Tree;
+use crate::cgroup::{Limits, Tree};
 use crate::conduct::{conduct, Stop};
 use crate::crew::Crew;
 use crate::disturbed::Disturbance;
@@ -152,7 +152,7 @@ impl<'a> Stage<'a> {
         }
         let cast = Cast::of(trace, plan)?;
         // That it can be made is known before anything is written to the disk.
-        drop(Tree::make(plan, &cast)?);
+        drop(Tree::make(plan, plan.limits, &cast)?);
         Ok(Self {
             trace,
             plan,
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Plays it. `progress` is called at each point; `go_on` says whether to.
+    /// Plays it under the plan's limits. `progress` is called at each point; `go_on` says whether to.
     ///
     /// # Errors
     /// A cgroup or a worker that cannot be made; an access that fails; a page whose contents are not what was
@@ -172,7 +172,20 @@ impl<'a> Stage<'a> {
         progress: impl FnMut() + Send,
         go_on: impl FnMut() -> bool,
     ) -> Result<Played, PlayError> {
-        let tree = Tree::make(self.plan, &self.cast)?;
+        self.play_under(self.plan.limits, progress, go_on)
+    }
+
+    /// The same under other limits.
+    ///
+    /// # Errors
+    /// As [`Self::play`].
+    pub fn play_under(
+        &self,
+        limits: Limits,
+        progress: impl FnMut() + Send,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<Played, PlayError> {
+        let tree = Tree::make(self.plan, limits, &self.cast)?;
         if self.cuts_files() {
             self.files.fill(self.trace)?;
         }

@@ -1,6 +1,7 @@
 //! `coldset kernel`.
 
 use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
+use super::runs::RunsArgs;
 use super::{DirtyLimitsArg, FileSystemArg, OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -64,9 +65,9 @@ pub struct GuestArgs {
     /// Points.
     #[command(flatten)]
     pub points: PointsArgs,
-    /// Runs in each guest, of which the mean and the spread are shown
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
+    /// Runs.
+    #[command(flatten)]
+    pub runs: RunsArgs,
     /// CPUs of a guest
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub cpus: u32,

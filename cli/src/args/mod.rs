@@ -8,6 +8,7 @@ mod export;
 mod forms;
 mod kernel;
 mod play;
+mod runs;
 mod sweep;
 mod tasks;
 mod top;

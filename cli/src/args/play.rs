@@ -1,6 +1,7 @@
 //! `coldset play`.
 
 use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
+use super::runs::RunsArgs;
 use super::{TaskArgs, TraceArgs};
 use clap::Args;
 use std::path::PathBuf;
@@ -58,9 +59,9 @@ pub struct PlayArgs {
     /// Points.
     #[command(flatten)]
     pub points: PointsArgs,
-    /// Runs, of which the mean and the spread are shown
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
+    /// Runs.
+    #[command(flatten)]
+    pub runs: RunsArgs,
     /// Variants to replay in the lab, beside what was measured
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub variants: Vec<String>,

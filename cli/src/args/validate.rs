@@ -11,6 +11,7 @@ use std::path::PathBuf;
 Examples:
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:6.18,debian:7.2
   coldset lab validate trace.pageops --memory 25% --kernel debian:7.2 --repeat 5 --json -
+  coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2 --near 9 --virtual-time
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2=base
   coldset lab validate trace.pageops --memory 16MiB --kernel here,debian:7.2
   coldset lab validate mongodb --scale 1/256 --memory 40MiB --kernel debian:6.18,debian:7.2
@@ -21,7 +22,8 @@ runs here, by coldset play in the present folder, with this machine's swap and s
 change from one to the next is compared, too.
 
 What is predicted is the mean over nine limits, up to 0.4 % smaller or larger than the one asked for, at the times that the accesses had
-on the kernel: runs of a kernel differ, too, by what it needs for itself. The last column has the least and the most of the nine.
+on the kernel: runs of a kernel differ, too, by what it needs for itself. The last column has the least and the most of the nine. With
+--near 9 the kernel's runs have the same nine limits, and a mean is beside a mean: for work of which a few pages more or less decide.
 
 Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
 predicted to live, or the other way round.")]

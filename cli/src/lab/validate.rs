@@ -416,8 +416,8 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             args.trace.display(),
             human(trace.ops().len() as f64),
             show_pages(memory.pages_of(trace.unique_pages)),
-            guest.repeat,
-            if guest.repeat == 1 { "" } else { "s" },
+            guest.runs.count(),
+            if guest.runs.count() == 1 { "" } else { "s" },
         );
         let style = style(args.form.markdown);
         for (p, m) in pairs.iter().zip(&measured) {

@@ -16,17 +16,17 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// As the plan has it, for processes by worker. They have groups of their own if there are several, or if
+    /// With these limits and otherwise as the plan has it, for processes by worker. They have groups of their own if there are several, or if
     /// protection is given to one.
     ///
     /// # Errors
     /// Groups that cannot be made, or values that the kernel does not take.
-    pub fn make(plan: &Plan, cast: &Cast) -> Result<Self, PlayError> {
+    pub fn make(plan: &Plan, limits: Limits, cast: &Cast) -> Result<Self, PlayError> {
         let whole = match &plan.cgroup {
             Some(path) => Cgroup::at(path)?,
             None => Cgroup::create()?,
         };
-        whole.limit(plan.limits)?;
+        whole.limit(limits)?;
         let mut tree = Self {
             workers: Vec::new(),
             _allowed: None,

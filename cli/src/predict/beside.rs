@@ -1,0 +1,205 @@
+//! What was measured, and what the lab predicts of it.
+
+use super::near::limits_near;
+use super::setting::Setting;
+use super::PAGE;
+use crate::error::Failure;
+use coldset_lab::report::{CounterSummary, ReplayResult};
+use coldset_lab::runner::{
+    killed_after, show_pages, Low, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
+};
+use coldset_lab::traces::Trace;
+use coldset_machine::{FileSystem, OpError};
+use indexmap::IndexMap;
+use serde_json::{json, Value};
+use std::fmt::Write as _;
+
+/// What was measured, column by column, and what the lab predicts of it.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Measured columns, then predicted ones. The series are those of predictions.
+    pub table: ReplayTable,
+    /// What was predicted with.
+    pub variants: Vec<Variant>,
+    setting: Setting,
+    /// The trace has advice, and the device's read-ahead comes on top.
+    read_ahead: bool,
+    /// Variants whose replay did not come to the end of the trace, and why.
+    ended: Vec<(String, String)>,
+}
+
+/// Replays `trace` under the settings of the run that was measured, with samples at so many points of its course.
+///
+/// # Errors
+/// A variant that does not exist, a limit that is too small for the lab.
+pub fn beside(
+    trace: &Trace,
+    variants: &[String],
+    setting: Setting,
+    measured: IndexMap<String, IndexMap<String, CounterSummary>>,
+    sample_points: usize,
+) -> Result<Beside, Failure> {
+    let mut plan = setting.plan(trace, Variant::parse_all(variants, &[])?);
+    plan.sample_points = sample_points;
+    let mut table = match plan.variants.is_empty() {
+        true => setting.table(trace),
+        false => setting.replays(trace, &plan)?.remove(0),
+    };
+    let ReplayResult {
+        variants: predicted,
+        phases,
+        ..
+    } = std::mem::take(&mut table.result);
+    let killed = predicted.iter().filter_map(|(variant, counters)| {
+        let access = killed_after(counters)?;
+        Some((
+            variant.clone(),
+            format!("{} at access {access}", OpError::NoMemory),
+        ))
+    });
+    let ended = killed.collect();
+    let mut all = measured;
+    all.extend(predicted);
+    table.result = ReplayResult {
+        variants: all,
+        bounds: IndexMap::new(),
+        phases,
+    };
+    Ok(Beside {
+        table,
+        variants: plan.variants,
+        setting,
+        read_ahead: trace.has_advice(),
+        ended,
+    })
+}
+
+/// Limits under which a prediction is made, the one that was asked for among them: what a policy does may depend on a
+/// few pages more or less.
+pub(super) const LIMITS: u32 = 9;
+
+/// What a variant comes to under limits near that of `setting`, a column each; that one itself is [`beside`]'s.
+///
+/// # Errors
+/// As [`beside`].
+pub fn nearby(
+    trace: &Trace,
+    variant: &str,
+    setting: &Setting,
+) -> Result<Vec<IndexMap<String, CounterSummary>>, Failure> {
+    let pages = setting.memory.pages_of(trace.unique_pages);
+    let mut limits = limits_near(pages, LIMITS);
+    limits.remove(LIMITS as usize / 2);
+    let plan = ReplayPlan {
+        memory: limits.into_iter().map(Size::Pages).collect(),
+        ..setting.plan(trace, Variant::parse_all(&[variant], &[])?)
+    };
+    let tables = setting.replays(trace, &plan)?;
+    let columns = tables.into_iter().map(|t| t.result.variants);
+    Ok(columns.flat_map(IndexMap::into_values).collect())
+}
+
+impl Beside {
+    /// Nothing was predicted.
+    fn is_none(&self) -> bool {
+        self.variants.is_empty()
+    }
+
+    /// What the prediction is of, a line each; none without a prediction.
+    pub fn lines(&self) -> Vec<String> {
+        if self.is_none() {
+            return Vec::new();
+        }
+        let s = &self.setting;
+        let swap = match &s.swap {
+            SwapSpec::None => "no swap".to_owned(),
+            SwapSpec::Zram(size, _) => format!("zram of {}", show_pages(size.pages_of(0))),
+            SwapSpec::Disk(size, _) => {
+                format!("swap on a disk of {}", show_pages(size.pages_of(0)))
+            }
+        };
+        let around = u64::from(s.fault_around) * PAGE / 1024;
+        let assumed = if s.assumed { " (assumed)" } else { "" };
+        let mut with = vec![
+            swap,
+            format!("swappiness {}", s.swappiness),
+            format!("{around} KiB mapped round a fault{assumed}"),
+        ];
+        if s.file_system != FileSystem::default() {
+            with.push(s.file_system.to_string());
+        }
+        if self.read_ahead {
+            with.push(format!("read-ahead of {} KiB", s.read_ahead_kb));
+        }
+        for (name, ratio) in [
+            ("dirty_ratio", s.dirty.ratio),
+            ("dirty_background_ratio", s.dirty.background_ratio),
+        ] {
+            with.extend(ratio.map(|percent| format!("{name} {percent}")));
+        }
+        if let Some(ns) = s.device.delay_write_ns {
+            with.push(format!("{} ms a write of the device", ns as f64 / 1e6));
+        }
+        let low = |l: &Low| format!("memory.low of task {}", l.task);
+        with.extend(s.low.iter().map(low));
+        with.extend(s.clock.as_ref().map(|_| "the times of the run".to_owned()));
+        let mut lines = vec![format!("predicted with {}", with.join(", "))];
+        let said = self.ended.iter();
+        lines.extend(said.map(|(variant, why)| format!("{variant}: {why}")));
+        if let [first @ .., last] = s.without.as_slice() {
+            let mut list = first.join(", ");
+            let are = match first {
+                [] => "is",
+                _ => {
+                    list.push_str(" and ");
+                    "are"
+                }
+            };
+            lines.push(format!("{list}{last} {are} not in the prediction"));
+        }
+        lines
+    }
+
+    /// The same under a table.
+    pub fn text(&self) -> String {
+        self.lines()
+            .into_iter()
+            .fold(String::new(), |mut out, line| {
+                let _ = writeln!(out, "{line}");
+                out
+            })
+    }
+
+    /// The same as JSON; null without a prediction.
+    pub fn json(&self) -> Value {
+        if self.is_none() {
+            return Value::Null;
+        }
+        let s = &self.setting;
+        let (kind, pages) = match &s.swap {
+            SwapSpec::None => ("none", 0),
+            SwapSpec::Zram(size, _) => ("zram", size.pages_of(0)),
+            SwapSpec::Disk(size, _) => ("disk", size.pages_of(0)),
+        };
+        json!({
+            "swap": kind,
+            "swap_pages": pages,
+            "swappiness": s.swappiness,
+            "fault_around_bytes": u64::from(s.fault_around) * PAGE,
+            "fault_around_assumed": s.assumed,
+            "read_ahead_kb": self.read_ahead.then_some(s.read_ahead_kb),
+            "file_system": s.file_system.name(),
+            "dirty_ratio": s.dirty.ratio,
+            "dirty_background_ratio": s.dirty.background_ratio,
+            "write_delay_ns": s.device.delay_write_ns,
+            "low_tasks": s.low.iter().map(|l| l.task).collect::<Vec<_>>(),
+            "pace": s.pace,
+            "times_of_the_run": s.clock.is_some(),
+            "order": s.order.to_string(),
+            "cpus": s.cpus,
+            "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },
+            "not_in_it": s.without,
+            "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! What the lab predicts of a run that was measured: the same settings, as far as it has them.
+
+mod beside;
+mod near;
+mod setting;
+#[cfg(test)]
+mod tests;
+
+pub use beside::{beside, nearby, Beside};
+pub use near::limits_near;
+pub use setting::Setting;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// What a kernel with its monitor on does, and the lab does not.
+pub const MONITOR: &str = "the kernel's monitor of accesses (DAMON)";

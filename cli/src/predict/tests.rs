@@ -1,0 +1,167 @@
+use super::beside::LIMITS;
+use super::setting::{pages_around, times, zram_of};
+use super::{beside, limits_near, nearby, Beside, Setting, PAGE};
+use coldset_lab::experiment::DirtySettings;
+use coldset_lab::replay::Clock;
+use coldset_lab::runner::{Size, SwapSpec};
+use coldset_lab::traces::{Op, OpKind, Trace};
+use coldset_machine::device::DeviceKind;
+use coldset_play::machine::Description;
+use indexmap::IndexMap;
+use serde_json::json;
+use std::path::Path;
+
+const HALF: Size = Size::Percent(50.0);
+
+/// Anonymous memory and a file, in turn and several times round.
+fn trace() -> Trace {
+    let op = |kind, object, page| Op {
+        kind,
+        object,
+        task: 0,
+        page,
+    };
+    let round = |_| {
+        (0..1000).flat_map(move |page| [op(OpKind::AnonWrite, 0, page), op(OpKind::Pread, 1, page)])
+    };
+    Trace::from_ops((0..4).flat_map(round).collect())
+}
+
+fn predicted(setting: Setting) -> Beside {
+    beside(&trace(), &["v618".into()], setting, IndexMap::new(), 0).unwrap()
+}
+
+fn counter(b: &Beside, name: &str) -> f64 {
+    b.table.result.variants["v618"][name].mean.as_f64()
+}
+
+fn machine(swap: &[(&str, u64)]) -> Description {
+    let mut here = Description::here(Path::new("/"));
+    here.swap = swap.iter().map(|(n, kib)| ((*n).into(), *kib)).collect();
+    here.swappiness = Some(60);
+    here.fault_around = Some(4096);
+    here
+}
+
+#[test]
+fn a_prediction_follows_the_swap_of_the_run() {
+    let with = predicted(Setting::of_guest(HALF, 1000, 60, 4096));
+    assert!(counter(&with, "pswpout") > 100.0 && with.lines().len() == 1);
+    // A thousand pages of anonymous memory fit into a limit of as many only without the kernel's own.
+    let without = predicted(Setting::of_guest(HALF, 0, 60, 4096));
+    assert_eq!(counter(&without, "events_oom_kill"), 1.0);
+    let lines = without.lines();
+    assert!(
+        lines[0].contains("no swap") && lines[1].starts_with("v618: out of memory at access "),
+        "{lines:?}"
+    );
+    assert!(without.json()["ended"]["v618"].is_string());
+}
+
+#[test]
+fn limits_nearby_are_predictions_of_their_own() {
+    let setting = Setting::of_guest(HALF, 1000, 60, 4096);
+    let near = nearby(&trace(), "v618", &setting).unwrap();
+    let mut limits = limits_near(1000, LIMITS);
+    assert_eq!(limits.remove(4), 1000);
+    assert_eq!(limits, [996, 997, 998, 999, 1001, 1002, 1003, 1004]);
+    assert_eq!(near.len(), limits.len());
+    for (limit, column) in limits.into_iter().zip(&near) {
+        let alone = Setting {
+            memory: Size::Pages(limit),
+            ..setting.clone()
+        };
+        assert_eq!(&predicted(alone).table.result.variants["v618"], column);
+    }
+}
+
+#[test]
+fn a_prediction_follows_swappiness() {
+    let swapped = |n| {
+        let setting = Setting::of_guest(HALF, 1000, n, 4096);
+        counter(&predicted(setting), "pswpout")
+    };
+    let (much, little) = (swapped(200), swapped(10));
+    assert!(much > little + 50.0, "{much} and {little}");
+}
+
+#[test]
+fn a_prediction_is_of_the_machine() {
+    let of = |swap: &[(&str, u64)], most| Setting::of_machine(HALF, &machine(swap), most).swap;
+    assert_eq!(of(&[], None), SwapSpec::None);
+    assert_eq!(of(&[("/dev/zram0", 4000)], None), zram_of(1000));
+    assert_eq!(of(&[("/dev/zram0", 4000)], Some(40 * PAGE)), zram_of(40));
+    assert_eq!(of(&[("/dev/zram0", 4000)], Some(0)), SwapSpec::None);
+    let disk = SwapSpec::Disk(Size::Pages(1500), DeviceKind::Nvme);
+    assert_eq!(of(&[("/dev/sda2", 4000), ("/swap", 2000)], None), disk);
+    let mixed = Setting::of_machine(HALF, &machine(&[("/dev/zram0", 40), ("/swap", 20)]), None);
+    assert_eq!((mixed.swap, mixed.without.len()), (zram_of(15), 1));
+}
+
+#[test]
+fn settings_that_are_not_read_are_the_usual_ones() {
+    let mut here = machine(&[]);
+    (here.swappiness, here.fault_around) = (Some(150), Some(16 << 10));
+    let plan = Setting::of_machine(HALF, &here, None).plan(&trace(), Vec::new());
+    assert_eq!(
+        (plan.settings.swappiness, plan.settings.fault_around),
+        (150, 4)
+    );
+    (here.swappiness, here.fault_around) = (None, None);
+    let setting = Setting::of_machine(HALF, &here, None);
+    let plan = setting.plan(&trace(), Vec::new());
+    assert_eq!(
+        (plan.settings.swappiness, plan.settings.fault_around),
+        (60, 16)
+    );
+    assert!(setting.assumed);
+}
+
+#[test]
+fn what_the_lab_cannot_take_is_said() {
+    let mut setting = Setting::of_guest(HALF, 1000, 60, 4096);
+    setting.leave_out("memory.high");
+    let one = predicted(setting.clone());
+    assert!(
+        one.text()
+            .ends_with("\nmemory.high is not in the prediction\n"),
+        "{}",
+        one.text()
+    );
+    setting.leave_out("memory.low");
+    let two = predicted(setting);
+    assert!(two
+        .text()
+        .ends_with("\nmemory.high and memory.low are not in the prediction\n"));
+    assert_eq!(two.json()["not_in_it"][1], "memory.low");
+}
+
+#[test]
+fn times_are_those_of_runs_that_came_as_far() {
+    let run = |points: &[(u64, u64)]| {
+        let point = |&(access, ms): &(u64, u64)| json!({"access": access, "time_ms": ms});
+        json!({"points": points.iter().map(point).collect::<Vec<_>>()})
+    };
+    let first = run(&[(50, 100), (80, 130), (80, 130), (100, 400)]);
+    let second = run(&[(50, 300), (80, 330), (80, 330), (100, 500)]);
+    let both = json!({"runs": [first, second]});
+    let clock = times(&both).unwrap();
+    assert_eq!(clock, Clock::parse("0:0,50:0.2,80:0.23,100:0.45").unwrap());
+    let killed = json!({"runs": [first, run(&[(50, 300)])]});
+    assert_eq!(times(&killed), None);
+    assert_eq!(times(&json!({"runs": []})), None);
+    let setting = Setting::of_guest(HALF, 1000, 60, 4096);
+    let timed = predicted(setting.clone().at_times_of(&both));
+    assert!(timed.text().contains("the times of the run"));
+    assert_eq!(timed.json()["times_of_the_run"], true);
+    // A slow device makes the times itself.
+    let slow = setting.with_device(DirtySettings::default(), Some(1));
+    assert_eq!(slow.at_times_of(&both).clock, None);
+}
+
+#[test]
+fn pages_round_a_fault_are_a_power_of_two() {
+    for (bytes, pages) in [(0, 1), (4096, 1), (12_288, 2), (65_536, 16), (1 << 30, 512)] {
+        assert_eq!(pages_around(bytes), pages, "{bytes}");
+    }
+}
