@@ -60,3 +60,30 @@ def test_kinds_of_work_as_on_kernels(
         for ours, counter in ((refaults, "refaults"), (frame["pgscan"], "scanned")):
             measured = kernel["counters"][counter]["measured"]
             assert ours == pytest.approx(measured, rel=error), (kernel["kernel"], counter)
+
+
+def test_random_programs_as_on_kernels(tmp_path: Path) -> None:
+    """Sums over programs: under a limit a few pages higher or lower each alone differs by some percent, there and here."""
+    measured: dict[tuple[str, str], float] = {}
+    ours: dict[tuple[str, str], float] = {}
+    for seed in (101, 103, 105):
+        words = runpy.run_path(str(ROOT / "examples" / "random_work.py"))["trace"](seed)
+        words.tofile(tmp_path / "work.pageops")
+        recorded: dict[str, Any] = json.loads((ROOT / "data" / "validation" / f"random-{seed}.json").read_text())
+        variants = [kernel["variant"] for kernel in recorded["result"]["kernels"]]
+        swap = f"zram:{recorded['result']['kernels'][0]['prediction']['swap_pages']}pages"
+        for pages in (12_239, 12_288, 12_337):
+            options: dict[str, Any] = {"memory": f"{pages}pages", "variants": variants, "bounds": False, "swap": swap}
+            frame = lab.replay(tmp_path / "work.pageops", **options).frame().set_index(["variant", "counter"])["value"]
+            for variant in variants:
+                counted = frame[variant]
+                refaults = counted[REFAULTS] + counted["workingset_refault_anon"]
+                for name, value in (("refaults", refaults), ("scanned", counted["pgscan"])):
+                    ours[variant, name] = ours.get((variant, name), 0) + value / 3
+        for kernel in recorded["result"]["kernels"]:
+            for name in ("refaults", "scanned"):
+                at = kernel["variant"], name
+                measured[at] = measured.get(at, 0) + kernel["counters"][name]["measured"]
+    assert len(measured) == 6
+    for at, value in measured.items():
+        assert ours[at] == pytest.approx(value, rel=0.04 if at[1] == "refaults" else 0.02), at
