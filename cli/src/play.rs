@@ -272,7 +272,7 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
             max: Some(pages * PAGE),
             ..plan.limits
         };
-        runs.push(stage.play_under(limits, || bar.step(), || !stop())?);
+        runs.push(stage.play(limits, || bar.step(), || !stop())?);
     }
     bar.finish();
     drop(stage);

@@ -162,24 +162,12 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Plays it under the plan's limits. `progress` is called at each point; `go_on` says whether to.
+    /// Plays it under these limits: the plan's, or others. `progress` is called at each point; `go_on` says whether to.
     ///
     /// # Errors
     /// A cgroup or a worker that cannot be made; an access that fails; a page whose contents are not what was
     /// stored.
     pub fn play(
-        &self,
-        progress: impl FnMut() + Send,
-        go_on: impl FnMut() -> bool,
-    ) -> Result<Played, PlayError> {
-        self.play_under(self.plan.limits, progress, go_on)
-    }
-
-    /// The same under other limits.
-    ///
-    /// # Errors
-    /// As [`Self::play`].
-    pub fn play_under(
         &self,
         limits: Limits,
         progress: impl FnMut() + Send,
