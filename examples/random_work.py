@@ -1,9 +1,10 @@
 """Writes the trace of two random programs that use all that a trace can say: every kind of access, fsync, cut files, unmapped memory.
 
-Usage: python3 examples/random_work.py SEED [DIR]
+Usage: python3 examples/random_work.py SEED [DIR] [--reads]
 
 `DIR/random-SEED.pageops` has 150,000 accesses and is for a limit of 48 MiB. Kernels have played it with seeds 101 to 105
-(docs/validation.md). Needs numpy.
+(docs/validation.md). With `--reads` it is `DIR/random-SEED-reads.pageops`: the same accesses, but files are only read, and
+nothing is synced, cut or unmapped. Needs numpy.
 """
 
 import sys
@@ -17,6 +18,8 @@ PAGES = {0: 9_000, 1: 7_000, 2: 6_000, 3: 5_000}
 FILES = [0, 1]
 KINDS, SHARES = [0, 1, 2, 3, 4, 5, 6], [0.2, 0.2, 0.08, 0.2, 0.15, 0.07, 0.1]
 STORE, LOAD = 3, 4
+# What a kind of access to a file becomes where files are only read: stores to a mapping are loads, calls that write are reads.
+AS_READS = np.array([0, 1, 1, STORE, LOAD, 1, 0], np.uint64)
 FSYNC, CUT, UNMAP, VERSION = 32, 34, 36, 42
 
 
@@ -59,10 +62,22 @@ def trace(seed: int) -> np.ndarray:
     return np.array(words, np.uint64)
 
 
+def only_reads(words: np.ndarray) -> np.ndarray:
+    """The same words without steps and with accesses to files that read."""
+    kind = words[1:] & np.uint64(255)
+    access = words[1:][kind < FSYNC]
+    kind = kind[kind < FSYNC]
+    return np.concatenate([words[:1], access - kind + AS_READS[kind]])
+
+
 def main():
-    seed = int(sys.argv[1])
-    folder = Path(sys.argv[2] if len(sys.argv) > 2 else ".")
-    trace(seed).tofile(folder / f"random-{seed}.pageops")
+    reads = "--reads" in sys.argv
+    seed, *rest = [a for a in sys.argv[1:] if a != "--reads"]
+    folder = Path(rest[0] if rest else ".")
+    words = trace(int(seed))
+    if reads:
+        words = only_reads(words)
+    words.tofile(folder / f"random-{seed}{'-reads' if reads else ''}.pageops")
 
 
 if __name__ == "__main__":

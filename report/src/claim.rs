@@ -210,6 +210,8 @@ pub struct Claim {
     /// Where it is shown that the workload as described cannot give the published figure; empty
     /// for nowhere.
     pub cannot: String,
+    /// The part of the experiment it is about, as counters of that part begin; empty for all of it.
+    pub part: String,
 }
 
 impl Claim {
@@ -229,6 +231,7 @@ impl Claim {
             note: String::new(),
             restates: String::new(),
             cannot: String::new(),
+            part: String::new(),
         }
     }
 
@@ -387,6 +390,14 @@ impl Claim {
     #[must_use]
     pub fn cannot(mut self, page: &str) -> Self {
         page.clone_into(&mut self.cannot);
+        self
+    }
+
+    /// It is about a part that parameters can leave out, whose counters are named `part.counter`: not judged
+    /// where that was not run.
+    #[must_use]
+    pub fn part(mut self, part: &str) -> Self {
+        part.clone_into(&mut self.part);
         self
     }
 

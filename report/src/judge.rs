@@ -94,8 +94,11 @@ pub enum Subject {
 /// Judges one claim.
 ///
 /// # Errors
-/// Unknown variant or counter, or a claim without what its class needs.
+/// Unknown variant or counter, a part that was not run, or a claim without what its class needs.
 pub(super) fn judge(claim: &Claim, result: &ExperimentResult) -> Result<ClaimResult, ReportError> {
+    if !claim.part.is_empty() && !result.ran(&claim.part) {
+        return Err(ReportError::NoCell(claim.part.clone()));
+    }
     let (subject, figures) = measure(claim, result)?;
     let mut judged = ClaimResult {
         name: claim.name.clone(),

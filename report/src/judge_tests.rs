@@ -131,3 +131,17 @@ fn absent_variants_skip_and_typos_fail() {
         "variant before has no counter 'throughput'"
     );
 }
+
+#[test]
+fn claims_of_a_part_that_was_not_run_are_skipped() {
+    let runs = runs(&[("before", "16g.rounds", &BEFORE)]);
+    let of = |part: &str| {
+        let claim = Claim::value(part, &format!("{part}.rounds"), "before");
+        claim.within(0.0, 9.0).part(part)
+    };
+    let result = ExperimentResult::collect(header(), &runs, &[of("16g"), of("48g")]).unwrap();
+    assert_eq!(result.claims.len(), 1);
+    assert_eq!(result.skipped[0].reason, "48g was not run");
+    let typo = Claim::value("v", "16g.ronds", "before").within(0.0, 9.0);
+    assert!(ExperimentResult::collect(header(), &runs, &[typo.part("16g")]).is_err());
+}

@@ -252,6 +252,12 @@ impl ExperimentResult {
         })
     }
 
+    /// True if a variant has counters of a part of the experiment (`part.counter`).
+    pub(super) fn ran(&self, part: &str) -> bool {
+        let of_part = |name: &String| name.split_once('.').is_some_and(|(of, _)| of == part);
+        self.variants.values().any(|c| c.keys().any(of_part))
+    }
+
     /// The counters under each seed, in order.
     pub fn by_seed(&self) -> impl Iterator<Item = SeedView<'_>> {
         (0..self.seeds.len()).map(|index| SeedView {

@@ -156,10 +156,7 @@ impl AgingTask {
         let lv = &mut eng.lruvecs[self.lruvec];
         let (memcg, node) = (lv.memcg, lv.node);
         let m = lv.gens_mut();
-        // Even if nothing is walked: the next pass then finds no table worth it.
-        if m.walk.cursor.is_none() {
-            m.walk.filters.reset(self.seq + 1);
-        }
+        let begins = m.walk.cursor.is_none();
         let mut at = m.walk.cursor.unwrap_or(0);
         while let Some(mm) = eng.mms.nth_of(memcg, at) {
             at += 1;
@@ -168,6 +165,10 @@ impl AgingTask {
                 continue;
             }
             eng.mms.picked(mm, node);
+            // Not if everything is skipped: the pass after that reads what is left of an older one.
+            if begins {
+                m.walk.filters.reset(self.seq + 1);
+            }
             m.walk.cursor = Some(at);
             return Some(mm);
         }

@@ -308,6 +308,10 @@ impl Host {
             }
             self.eng.walk_table_done(w, table, TABLE, young);
         }
+        if w.mm == self.mm {
+            // The task was off its CPU in between, as in a replay.
+            self.eng.mm_ran(w.mm, 0);
+        }
         Answer::Walked
     }
 

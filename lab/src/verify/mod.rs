@@ -182,6 +182,19 @@ mod tests {
     }
 
     #[test]
+    fn a_quick_look_that_leaves_a_part_out_has_a_result() {
+        let mut plan = VerifyPlan::new(&["aging-oom"], 1).unwrap();
+        plan.quick = true;
+        plan.effort_permille = 50;
+        let verified = verify(&plan, &Progress::silent());
+        let (results, failed) = verified.split();
+        assert!(failed.is_empty(), "{failed:?}");
+        let sizes: Vec<_> = results[0].claims.iter().map(|c| &c.name[..3]).collect();
+        assert_eq!(sizes, ["16g"; 5]);
+        assert_eq!(results[0].skipped.len(), 5);
+    }
+
+    #[test]
     fn one_experiment_as_run_alone() {
         let mut plan = VerifyPlan::new(&["mongodb"], 1).unwrap();
         plan.effort_permille = 20;

@@ -57,6 +57,12 @@ impl World {
                 table += 1;
             }
         }
+        if !in_stretches && walk.mm == ctx.mm {
+            // Somebody else has had the CPU while it walked, and it has been switched to again.
+            for node in 0..self.engine.config().nr_nodes {
+                self.engine.mm_ran(walk.mm, node);
+            }
+        }
         self.note_dirty(ctx);
         if in_stretches {
             Answer::Stretch { young, next: None }
