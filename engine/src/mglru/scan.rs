@@ -42,22 +42,18 @@ impl Engine {
         let m = self.lruvecs[lruvec].gens();
         let (mut t, mut limit) = (self.rules.kernel.type_to_scan)(m, swappiness, sc.io);
         let mut result = Isolation::default();
-        let mut of_other = 0;
         for _ in types.list() {
             let m = self.lruvecs[lruvec].gens();
             let tier_max =
                 limit.unwrap_or_else(|| tier_idx(&m.ctrl[t.idx()], self.rules.kernel.tier_gains));
             let scan = self.gen_scan(lruvec, sc, t, tier_max, batch, out);
-            result.scanned = of_other + scan.scanned;
+            result.scanned += scan.scanned;
             result.isolated = scan.isolated;
             result.lru_type = Some(t);
             match self.rules.series.after_type(scan.scanned, scan.isolated) {
                 AfterType::Done => break,
                 AfterType::Again => {}
-                AfterType::Other => {
-                    of_other = result.scanned;
-                    t = t.other();
-                }
+                AfterType::Other => t = t.other(),
             }
             limit = None;
         }
