@@ -195,6 +195,7 @@ impl Beside {
             "low_tasks": s.low.iter().map(|l| l.task).collect::<Vec<_>>(),
             "pace": s.pace,
             "times_of_the_run": s.clock.is_some(),
+            "clock": s.clock.as_ref().map(ToString::to_string),
             "order": s.order.to_string(),
             "cpus": s.cpus,
             "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },

@@ -154,6 +154,7 @@ fn times_are_those_of_runs_that_came_as_far() {
     let timed = predicted(setting.clone().at_times_of(&both));
     assert!(timed.text().contains("the times of the run"));
     assert_eq!(timed.json()["times_of_the_run"], true);
+    assert_eq!(timed.json()["clock"], "0:0,50:0.2,80:0.23,100:0.45");
     // A slow device makes the times itself.
     let slow = setting.with_device(DirtySettings::default(), Some(1));
     assert_eq!(slow.at_times_of(&both).clock, None);

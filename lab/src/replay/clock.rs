@@ -1,5 +1,7 @@
 //! Time told by a list of points: piecewise linear over the access index.
 
+use std::fmt;
+
 /// Points (access index, ns), both ascending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clock {
@@ -77,6 +79,17 @@ impl Clock {
     }
 }
 
+/// As [`Clock::parse`] reads it.
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (access, ns)) in self.points.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            write!(f, "{comma}{access}:{}", *ns as f64 / 1e9)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +101,12 @@ mod tests {
             [c.at(0), c.at(50), c.at(100), c.at(150), c.at(300)],
             [0, 750_000_000, 1_500_000_000, 1_750_000_000, 2_500_000_000]
         );
+    }
+
+    #[test]
+    fn is_read_as_it_is_shown() {
+        let c = Clock::parse("0:0,50:0.2,80:0.230000001,100:45").unwrap();
+        assert_eq!(Clock::parse(&c.to_string()), Ok(c));
     }
 
     #[test]
