@@ -4,6 +4,7 @@ use crate::common::{json_of, lab, message_of, temporary};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::slice;
 
 fn recorded(name: &str) -> Value {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/validation");
@@ -34,9 +35,13 @@ fn sum(counters: &Value, names: &[&str]) -> f64 {
 
 const REFAULTS: [&str; 2] = ["workingset_refault_file", "workingset_refault_anon"];
 
-/// How far the lab is from a kernel, as a share, in refaults, scanned and stolen pages.
-fn errors(kernel: &Value, replay: &Value) -> Vec<(String, f64)> {
-    let counters = &replay["variants"][kernel["variant"].as_str().unwrap()];
+/// How far the mean of replays is from a kernel, as a share, in refaults, scanned and stolen pages.
+fn errors(kernel: &Value, replays: &[Value]) -> Vec<(String, f64)> {
+    let variant = kernel["variant"].as_str().unwrap();
+    let ours = |names: &[&str]| {
+        let each = replays.iter().map(|r| sum(&r["variants"][variant], names));
+        each.sum::<f64>() / replays.len() as f64
+    };
     let each = [
         ("refaults", &REFAULTS[..]),
         ("scanned", &["pgscan"]),
@@ -49,7 +54,7 @@ fn errors(kernel: &Value, replay: &Value) -> Vec<(String, f64)> {
         };
         if measured >= 100.0 {
             let label = format!("{} {name}", kernel["kernel"]);
-            errors.push((label, (sum(counters, names) / measured - 1.0).abs()));
+            errors.push((label, (ours(names) / measured - 1.0).abs()));
         }
     }
     errors
@@ -75,7 +80,7 @@ fn a_server_does_on_kernels_what_the_lab_says() {
     let result = recorded("mongodb");
     let mut compared = 0;
     for kernel in result["kernels"].as_array().unwrap() {
-        for (what, error) in errors(kernel, &replay) {
+        for (what, error) in errors(kernel, slice::from_ref(&replay)) {
             assert!(error < 0.01, "{what}: {:.1} % off", error * 100.0);
             compared += 1;
         }
@@ -86,7 +91,7 @@ fn a_server_does_on_kernels_what_the_lab_says() {
     let at_once = ["--memory", "40MiB", "--order", "within:512"];
     let replay = replayed(trace, &at_once);
     for kernel in recorded("mongodb-threads")["kernels"].as_array().unwrap() {
-        for (what, error) in errors(kernel, &replay) {
+        for (what, error) in errors(kernel, slice::from_ref(&replay)) {
             // Which thread is next is an outcome of the run, and on 7.3 2.4 % more is scanned than replayed.
             let bound = match kernel["variant"] == "v73" && what.ends_with("scanned") {
                 true => 0.03,
@@ -160,13 +165,20 @@ fn recorded_cases_are_met() {
         } else {
             "none"
         };
-        let replay = replayed(
-            trace.to_str().unwrap(),
-            &["--memory", "64MiB", "--swap", zram],
-        );
+        // On kernels, too, runs of this one end at several values (docs/rules/kernels.md): as in a prediction, limits near it.
+        let limits: Vec<u32> = match case {
+            "i_anonfile_zram" => (0..9).map(|n| 16_384 + 16 * n - 64).collect(),
+            _ => vec![16_384],
+        };
+        let under = |limit: u32| {
+            let memory = format!("{limit}pages");
+            let options = ["--memory", &memory, "--swap", zram];
+            replayed(trace.to_str().unwrap(), &options)
+        };
+        let replays: Vec<Value> = limits.into_iter().map(under).collect();
         for kernel in recorded(case)["kernels"].as_array().unwrap() {
             all.extend(
-                errors(kernel, &replay)
+                errors(kernel, &replays)
                     .into_iter()
                     .map(|(what, e)| (format!("{case} {what}"), e)),
             );
