@@ -88,7 +88,7 @@ bench-order: setup ## criterion benchmark of which memcg is reclaimed from next
 
 bench-pager: setup ## the pager beside the kernel's reclaim under a memory cgroup (needs root for the kernel's arm)
 	@scripts/test-python --build-only
-	$(CARGO) bench -p coldset-pager --bench kernel -- --python target/venv/bin/python $(BENCH)
+	$(CARGO) bench -p coldset-pager --bench kernel -- --python $(CURDIR)/target/venv/bin/python $(BENCH)
 
 # Seconds of each stress test of `make soak`.
 SECONDS ?= 600

@@ -7,7 +7,8 @@ use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
 use crate::play;
 use crate::played;
-use crate::predict::{beside, Beside, Setting, MONITOR, PAGE};
+use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
+use crate::scans::Scans;
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
@@ -305,12 +306,13 @@ fn measured(name: &str, answer: &Value) -> Result<Measured, Failure> {
     })
 }
 
-/// Boots each kernel and plays the trace there.
+/// Boots each kernel and plays the trace there; with its scans, if they are wanted.
 ///
 /// # Errors
 /// A kernel that is not to be had, no QEMU, a guest that fails.
-pub fn measure(args: &GuestArgs, trace: &Trace) -> Result<Vec<Measured>, Failure> {
-    let (job, machine) = job(args, trace)?;
+pub fn measure(args: &GuestArgs, trace: &Trace, scans: bool) -> Result<Vec<Measured>, Failure> {
+    let (mut job, machine) = job(args, trace)?;
+    job.arguments.extend(scans.then(|| "--scans".to_owned()));
     let names = args.kernel.iter();
     let kernels: Vec<Kernel> = names
         .map(|name| kernel(name, args))
@@ -339,17 +341,20 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         csv: args.rows.csv.as_deref(),
         ..args.page.wanted(&args.form)
     })?;
-    let measured = measure(&args.guest, &trace)?;
+    let measured = measure(&args.guest, &trace, args.scans)?;
     let columns = measured
         .iter()
         .map(|m| (m.label.clone(), m.counters.clone()));
-    let samples = args.guest.points.samples(outputs.has_report());
+    let look = Look {
+        points: args.guest.points.samples(outputs.has_report()),
+        scans: args.scans,
+    };
     let setting = match measured.as_slice() {
         [one] => setting.at_times_of(&one.played),
         // Each kernel has its own times, and a prediction is beside all of them.
         _ => setting,
     };
-    let beside = beside(&trace, &args.variants, setting, columns.collect(), samples)?;
+    let beside = beside(&trace, &args.variants, setting, columns.collect(), look)?;
     let table = &beside.table;
     let heading = format!(
         "{} accesses; memory {}; guests in QEMU ({})",
@@ -366,6 +371,9 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         .points
         .number
         .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
+    let machines = measured.iter().map(|m| (m.label.as_str(), &m.played));
+    let scans = args.scans.then(|| Scans::of(machines, &table.scans));
+    let course = (courses.as_ref(), scans.as_ref());
     let text = || {
         let mut out = format!("{}: {heading}\n", args.trace.display());
         for m in &measured {
@@ -374,7 +382,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         out.push('\n');
         out.push_str(&render_counters(table, style(args.form.markdown)));
         out.push_str(&beside.text());
-        for line in courses.iter().flat_map(Courses::lines) {
+        for line in play::lines_of(course) {
             let _ = writeln!(out, "{line}");
         }
         for remark in measured.iter().flat_map(Measured::remarks) {
@@ -385,7 +393,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let json = || {
         let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
         let played = played.collect::<serde_json::Map<_, _>>().into();
-        play::json_of(&args.trace, &beside, played, courses.as_ref())
+        play::json_of(&args.trace, &beside, played, course)
     };
     outputs.write(
         text,

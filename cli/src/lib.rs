@@ -11,6 +11,7 @@ mod output;
 mod play;
 mod played;
 mod predict;
+mod scans;
 mod tasks;
 mod this;
 mod top;

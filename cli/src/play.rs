@@ -6,7 +6,8 @@ use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
 use crate::played;
-use crate::predict::{beside, Beside, Setting, MONITOR, PAGE};
+use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
+use crate::scans::Scans;
 use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
@@ -63,6 +64,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         order: args.tasks.order,
         tasks: args.tasks.tasks(),
         pace: args.tasks.pace(),
+        scans: args.scans,
         low: low.tasks.iter().map(of_task).collect(),
     })
 }
@@ -139,13 +141,7 @@ fn word(what: Timed) -> &'static str {
     }
 }
 
-fn text(
-    args: &PlayArgs,
-    m: &Measured,
-    beside: &Beside,
-    played: &Value,
-    courses: Option<&Courses>,
-) -> String {
+fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value, course: Course) -> String {
     let (trace, runs, table) = (&m.trace, &m.runs, &beside.table);
     let run = &runs[0];
     let mut out = String::new();
@@ -163,7 +159,7 @@ fn text(
     let style = style(args.form.markdown);
     out.push_str(&render_counters(table, style));
     out.push_str(&beside.text());
-    for line in courses.iter().flat_map(|c| c.lines()) {
+    for line in lines_of(course) {
         let _ = writeln!(out, "{line}");
     }
     out.push('\n');
@@ -208,6 +204,9 @@ fn played_json(runs: &[Played]) -> Value {
         if let Some(phase) = p.phase {
             point["phase"] = phase.into();
         }
+        if !p.scans.is_empty() {
+            point["scans"] = p.scans.clone().into();
+        }
         if let Some(all) = &p.lists {
             point["lru_gen"] = all.iter().map(lists).collect();
         }
@@ -238,15 +237,27 @@ fn played_json(runs: &[Played]) -> Value {
     })
 }
 
+/// The course of runs beside that of predictions: their generations, and their scans; none: not asked for.
+pub type Course<'a> = (Option<&'a Courses<'a>>, Option<&'a Scans<'a>>);
+
+/// The same as lines.
+pub fn lines_of((courses, scans): Course) -> impl Iterator<Item = String> {
+    let courses = courses.map_or(Vec::new(), Courses::lines);
+    let scans = scans.map_or(Vec::new(), Scans::lines);
+    courses.into_iter().chain(scans)
+}
+
 /// A table of what was played, with the rest.
-pub fn json_of(trace: &Path, beside: &Beside, played: Value, courses: Option<&Courses>) -> String {
+pub fn json_of(trace: &Path, beside: &Beside, played: Value, course: Course) -> String {
     let mut more = vec![
         ("trace", file_name(trace).into()),
         ("memory_pages", beside.table.memory.pages.into()),
         ("played", played),
         ("prediction", beside.json()),
     ];
+    let (courses, scans) = course;
     more.extend(courses.map(|c| ("courses", c.json())));
+    more.extend(scans.map(|s| ("scans", s.json())));
     json_with(&replays_json(std::slice::from_ref(&beside.table)), more)
 }
 
@@ -292,8 +303,8 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let m = measure(args)?;
     let setting = setting(args, &m)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let beside = beside(&m.trace, &[], setting.clone(), measured, 0)?;
-    let json = json_of(&args.trace, &beside, played_json(&m.runs), None);
+    let beside = beside(&m.trace, &[], setting.clone(), measured, Look::default())?;
+    let json = json_of(&args.trace, &beside, played_json(&m.runs), (None, None));
     Ok((json, setting))
 }
 
@@ -338,19 +349,27 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     })?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
-    let samples = args.points.samples(outputs.has_report());
+    let look = Look {
+        points: args.points.samples(outputs.has_report()),
+        scans: args.scans,
+    };
     let played = played_json(&m.runs);
     let setting = setting(args, &m)?.at_times_of(&played);
-    let beside = beside(&m.trace, &args.variants, setting, measured, samples)?;
+    let beside = beside(&m.trace, &args.variants, setting, measured, look)?;
     let runs = [(column(&m.trace, &m.runs).0, played::series(&played))];
     let table = &beside.table;
     let courses = args
         .points
         .number
         .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
-    let json = || json_of(&args.trace, &beside, played.clone(), courses.as_ref());
+    let machines = [(runs[0].0.as_str(), &played)];
+    let scans = args
+        .scans
+        .then(|| Scans::of(machines.into_iter(), &table.scans));
+    let course = (courses.as_ref(), scans.as_ref());
+    let json = || json_of(&args.trace, &beside, played.clone(), course);
     outputs.write(
-        || text(args, &m, &beside, &played, courses.as_ref()),
+        || text(args, &m, &beside, &played, course),
         json,
         || replay_values(std::slice::from_ref(&beside.table)),
         || page(args, &m, beside.clone(), &played, json()),

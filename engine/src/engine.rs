@@ -15,6 +15,7 @@ use crate::meter::Meter;
 use crate::mglru::mms::MmRegistry;
 use crate::node::Node;
 use crate::rules::Rules;
+use crate::scans::ScanLog;
 use crate::switches::Switches;
 use crate::workingset::ShadowNodes;
 use crate::zone::Zones;
@@ -60,6 +61,9 @@ pub struct Engine {
     newly_dirty: Vec<FolioId>,
     /// Index nodes of the host that hold shadows only.
     pub(crate) shadow_nodes: ShadowNodes,
+    /// Scans of tasks, if the host wants to know them.
+    #[cfg_attr(feature = "state", serde(skip))]
+    pub(crate) scans: ScanLog,
 }
 
 impl Engine {
@@ -97,6 +101,7 @@ impl Engine {
             swap_total: 0,
             newly_dirty: Vec::new(),
             shadow_nodes: ShadowNodes::default(),
+            scans: ScanLog::default(),
             heat,
             cfg,
             rules: Rules::new(sw),

@@ -32,6 +32,7 @@ pub mod oom;
 pub mod policies;
 pub mod reclaim;
 pub mod rules;
+pub mod scans;
 mod splitmix;
 #[cfg(feature = "state")]
 mod state;

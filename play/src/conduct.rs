@@ -268,6 +268,7 @@ mod tests {
             order: Order::Strict,
             tasks: Tasks::Processes,
             pace: false,
+            scans: false,
             low: Vec::new(),
         };
         Cast::of(trace, &plan).unwrap()

@@ -35,6 +35,9 @@ pub enum PlayError {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel does not say what it scans.
+    #[error("the kernel's tracepoints of reclaim (events/vmscan) are not to be seen; as root: mount -t tracefs none /sys/kernel/tracing, or leave --scans out")]
+    NoTracepoints,
     /// The worker cannot do an access.
     #[error("{0}")]
     Worker(String),

@@ -14,6 +14,7 @@
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
 //! | `files` | the files of a trace, and what each page of them holds |
 //! | [`lists`] | the generations of the group |
+//! | `scans` | what the kernel scans for the workers, by its tracepoints |
 //! | [`disturbed`] | what other programs did to the run |
 //! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
@@ -33,6 +34,7 @@ pub mod lists;
 pub mod machine;
 mod plan;
 mod play;
+mod scans;
 mod snapshot;
 mod sys;
 pub mod worker;

@@ -43,6 +43,8 @@ pub struct Plan {
     pub pace: bool,
     /// `memory.low` of the groups of single processes, bytes; version 2 only.
     pub low: Vec<(u16, u64)>,
+    /// What the kernel scans is written down, scan by scan (needs tracefs).
+    pub scans: bool,
 }
 
 /// Most processes or threads of a run.
@@ -176,6 +178,7 @@ mod tests {
             order,
             tasks,
             pace: false,
+            scans: false,
             low: low.iter().map(|&task| (task, 4096)).collect(),
         }
     }

@@ -8,6 +8,7 @@ use crate::files::Files;
 use crate::lists::{self, Lists};
 use crate::machine::{Description, NoReadAhead};
 use crate::plan::{Cast, Plan};
+use crate::scans::Scans;
 use crate::snapshot::Snapshot;
 use crate::worker::{Answer, Line, Orders, Seats};
 use crate::PlayError;
@@ -30,6 +31,8 @@ pub struct Point {
     pub counters: BTreeMap<String, u64>,
     /// Generations; none: the kernel shows none.
     pub lists: Option<Vec<Lists>>,
+    /// What the kernel has scanned for the workers since the point before, if the plan wants to know.
+    pub scans: Vec<String>,
 }
 
 /// What a worker has done.
@@ -102,6 +105,9 @@ struct Watch<'a, P> {
     done: u64,
     now: Snapshot,
     points: Vec<Point>,
+    scans: Option<Scans>,
+    /// Why scans cannot be read.
+    failed: Option<PlayError>,
     progress: P,
 }
 
@@ -124,6 +130,11 @@ impl<P: FnMut()> Watch<'_, P> {
 
     fn point(&mut self, access: u64, phase: Option<u32>) {
         let time = self.started.elapsed();
+        let scans = self.scans.as_mut().map_or(Ok(Vec::new()), Scans::read);
+        let scans = scans.unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            Vec::new()
+        });
         self.now = Snapshot::read(self.tree, &self.pids, self.dir);
         self.points.push(Point {
             access,
@@ -131,6 +142,7 @@ impl<P: FnMut()> Watch<'_, P> {
             time,
             counters: self.now.since(&self.before).0,
             lists: lists::read(self.tree.whole()),
+            scans,
         });
     }
 }
@@ -188,6 +200,7 @@ impl<'a> Stage<'a> {
         drop(quiet);
         crew.enter(&tree)?;
         let pids = crew.pids();
+        let scans = self.plan.scans.then(|| Scans::begin(&pids)).transpose()?;
         let before = Snapshot::read(&tree, &pids, &self.plan.dir);
         let points = self.plan.points.max(1);
         let watch = Mutex::new(Watch {
@@ -200,6 +213,8 @@ impl<'a> Stage<'a> {
             done: 0,
             now: before.clone(),
             points: Vec::new(),
+            scans,
+            failed: None,
             progress,
         });
         let reached = |accesses, phase| {
@@ -218,6 +233,9 @@ impl<'a> Stage<'a> {
         };
         if let Some(killed) = &killed {
             watch.point(killed.after, None);
+        }
+        if let Some(error) = watch.failed.take() {
+            return Err(error);
         }
         let (mut counters, machine_wide) = watch.now.since(&before);
         counters.extend(watch.now.of_tasks(&before, &self.cast));

@@ -139,6 +139,11 @@ pub struct KernelPlayArgs {
     /// The guests.
     #[command(flatten)]
     pub guest: GuestArgs,
+    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
+    /// something else. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
+    /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
+    #[arg(long)]
+    pub scans: bool,
     /// Variants to replay in the lab, beside what was measured
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub variants: Vec<String>,

@@ -14,6 +14,7 @@ Examples:
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2 --near 9 --virtual-time
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2=base
   coldset lab validate trace.pageops --memory 16MiB --kernel here,debian:7.2
+  coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2 --recorded yesterday.json
   coldset lab validate mongodb --scale 1/256 --memory 40MiB --kernel debian:6.18,debian:7.2
 
 Each kernel plays the trace in a virtual machine (see: coldset kernel play), and the lab replays it with the variant of that
@@ -40,6 +41,10 @@ pub struct ValidateArgs {
     /// The guests.
     #[command(flatten)]
     pub guest: GuestArgs,
+    /// Boot nothing, and predict anew what FILE has of runs that were measured: what this command wrote with --json, for
+    /// the same trace and options
+    #[arg(long, value_name = "FILE")]
+    pub recorded: Option<PathBuf>,
     /// JSON, tables.
     #[command(flatten)]
     pub form: FormArgs,

@@ -117,6 +117,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
         max: Vec::new(),
         sample_points: 0,
         curves: false,
+        scans: false,
     })
 }
 

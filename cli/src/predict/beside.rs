@@ -28,7 +28,16 @@ pub struct Beside {
     ended: Vec<(String, String)>,
 }
 
-/// Replays `trace` under the settings of the run that was measured, with samples at so many points of its course.
+/// What is kept of the course of a prediction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Points at which samples are taken.
+    pub points: usize,
+    /// What tasks scan is written down.
+    pub scans: bool,
+}
+
+/// Replays `trace` under the settings of the run that was measured.
 ///
 /// # Errors
 /// A variant that does not exist, a limit that is too small for the lab.
@@ -37,10 +46,11 @@ pub fn beside(
     variants: &[String],
     setting: Setting,
     measured: IndexMap<String, IndexMap<String, CounterSummary>>,
-    sample_points: usize,
+    look: Look,
 ) -> Result<Beside, Failure> {
     let mut plan = setting.plan(trace, Variant::parse_all(variants, &[])?);
-    plan.sample_points = sample_points;
+    plan.sample_points = look.points;
+    plan.scans = look.scans;
     let mut table = match plan.variants.is_empty() {
         true => setting.table(trace),
         false => setting.replays(trace, &plan)?.remove(0),

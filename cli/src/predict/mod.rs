@@ -6,7 +6,7 @@ mod setting;
 #[cfg(test)]
 mod tests;
 
-pub use beside::{beside, nearby, Beside};
+pub use beside::{beside, nearby, Beside, Look};
 pub use near::limits_near;
 pub use setting::Setting;
 

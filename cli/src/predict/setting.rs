@@ -183,6 +183,12 @@ impl Setting {
         Self { clock, ..self }
     }
 
+    /// At these times, if they are known.
+    #[must_use]
+    pub fn with_clock(self, clock: Option<Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
     /// The run had this, and the prediction has not.
     pub fn leave_out(&mut self, what: impl Into<String>) {
         self.without.push(what.into());
@@ -243,6 +249,7 @@ impl Setting {
             series: IndexMap::new(),
             curves: Arc::default(),
             alone: IndexMap::new(),
+            scans: IndexMap::new(),
         }
     }
 }

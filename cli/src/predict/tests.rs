@@ -28,7 +28,14 @@ fn trace() -> Trace {
 }
 
 fn predicted(setting: Setting) -> Beside {
-    beside(&trace(), &["v618".into()], setting, IndexMap::new(), 0).unwrap()
+    beside(
+        &trace(),
+        &["v618".into()],
+        setting,
+        IndexMap::new(),
+        Look::default(),
+    )
+    .unwrap()
 }
 
 fn counter(b: &Beside, name: &str) -> f64 {

@@ -127,6 +127,46 @@ fn a_protected_task_keeps_what_the_lab_says() {
 }
 
 #[test]
+fn scans_are_laid_side_by_side() {
+    let trace = random_trace("scans.pageops", 0, 3000, 12_000);
+    let here = kernels_here();
+    // The newest: what it asks for differs from 6.18's words.
+    let Some((version, variant)) = here.last() else {
+        return;
+    };
+    let (kernel_of, variants) = (
+        format!("--kernel=debian:{version}"),
+        format!("--variants={variant}"),
+    );
+    let words = ["play", &trace, "--memory=8MiB", &kernel_of, &variants];
+    let more = ["--scans", "--virtual-time", "--json=-", "--timeout=240"];
+    let out = coldset("kernel", &[&words[..], &more].concat());
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    let v: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let played = v["played"].as_object().unwrap().values().next().unwrap();
+    let points = played["runs"][0]["points"].as_array().unwrap();
+    let scans = points.iter().flat_map(|p| p["scans"].as_array().unwrap());
+    let words: Vec<&str> = scans.map(|s| s.as_str().unwrap()).collect();
+    assert!(words.iter().all(|w| !w.starts_with("lost")));
+    // The tracepoints and the counters of the group agree.
+    let figure = |word: &&str, n: usize| word.split(' ').nth(n)?.parse::<u64>().ok();
+    let of = |name: &str, n: usize| -> u64 {
+        let named = words.iter().filter(|w| w.starts_with(name));
+        named.map(|w| figure(w, n).unwrap()).sum()
+    };
+    let counters = &points.last().unwrap()["counters"];
+    assert_eq!(of("inactive_file", 3), counters["pgscan"].as_u64().unwrap());
+    assert_eq!(of("freed", 1), counters["pgsteal"].as_u64().unwrap());
+    let pair = &v["scans"]["pairs"][0];
+    let begun = words.iter().filter(|w| **w == "limit").count();
+    assert_eq!(pair["requests"], begun);
+    assert!(begun > 50, "{begun}");
+    let predicted = v["scans"]["predicted"][variant].as_array().unwrap();
+    assert!(predicted.len() > 100, "{}", predicted.len());
+}
+
+#[test]
 fn what_is_missing_is_named() {
     let trace = trace();
     let folder = temporary("empty");

@@ -250,6 +250,14 @@ fn what_cannot_be_is_said_in_one_line() {
         assert!(said.contains(word) && said.lines().count() == 1, "{said}");
     }
     assert!(!Path::new("/nowhere").exists());
+    let tracefs = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    if tracefs.iter().all(|t| !Path::new(t).join("events").exists()) {
+        let out = coldset("play", &[&trace, "--memory=8MiB", "--scans"]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(3), "{said}");
+        let known = said.contains("mount -t tracefs") || said.contains("cgroup");
+        assert!(known && said.lines().count() == 1, "{said}");
+    }
 }
 
 /// The same accesses by one task.

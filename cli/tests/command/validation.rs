@@ -1,7 +1,7 @@
 //! What real kernels did (`data/validation`, recorded in guests by `coldset lab validate`) is what the lab says today.
 
-use crate::common::{json_of, lab, message_of, temporary};
-use serde_json::Value;
+use crate::common::{json_of, lab, message_of, random_trace, temporary};
+use serde_json::{json, Value};
 use std::fs;
 use std::path::Path;
 use std::slice;
@@ -223,4 +223,36 @@ fn an_experiment_is_a_trace_as_well() {
         "{}",
         of("throttling")
     );
+}
+
+#[test]
+fn runs_in_a_file_are_predicted_anew() {
+    let trace = random_trace("anew.pageops", 0, 3000, 20_000);
+    let file = temporary("anew.json");
+    let file = file.to_str().unwrap();
+    let validate = |prediction: Value| {
+        let figures = json!({"refaults": {"measured": 1000.0, "spread": 0.01}});
+        let kernel = json!({"kernel": "7.2.13 multi-gen", "variant": "v72", "machine": "a guest", "prediction": prediction,
+            "disturbed": [[]], "killed": {"measured": 0.0}, "counters": figures});
+        fs::write(file, json!({"kernels": [kernel], "changes": []}).to_string()).unwrap();
+        format!("validate {trace} --memory 8MiB --kernel debian:7.2 --recorded {file} --json -")
+    };
+    let again = json_of(validate(json!({})).as_str(), 0);
+    let kernel = &again["kernels"][0];
+    let refaults = &kernel["counters"]["refaults"];
+    assert_eq!((&refaults["measured"], &refaults["spread"]), (&json!(1000.0), &json!(0.01)));
+    assert_eq!((&kernel["kernel"], &kernel["machine"]), (&json!("7.2.13 multi-gen"), &json!("a guest")));
+    let limits = [2040, 2042, 2044, 2046, 2048, 2050, 2052, 2054, 2056];
+    let replays = limits.map(|pages| {
+        let limit = format!("{pages}pages");
+        sum(&replayed(&trace, &["--memory", &limit])["variants"]["v72"], &REFAULTS)
+    });
+    let mean = replays.iter().sum::<f64>() / 9.0;
+    assert!(mean > 1000.0, "{mean}");
+    assert_eq!(refaults["predicted"].as_f64().unwrap(), mean);
+
+    let lacking = validate(json!({"times_of_the_run": true, "clock": null}));
+    assert!(message_of(lacking.as_str(), 2).contains("play it again"));
+    fs::write(file, "{}").unwrap();
+    assert!(message_of(lacking.as_str(), 2).contains("not what coldset lab validate --json writes"));
 }

@@ -53,6 +53,17 @@ impl LruList {
         LruList::ActiveFile,
     ];
 
+    /// As statistics and tracepoints call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LruList::InactiveAnon => "inactive_anon",
+            LruList::ActiveAnon => "active_anon",
+            LruList::InactiveFile => "inactive_file",
+            LruList::ActiveFile => "active_file",
+            LruList::Unevictable => "unevictable",
+        }
+    }
+
     /// The active or inactive list of a type.
     #[inline]
     pub const fn of(lru_type: LruType, active: bool) -> Self {

@@ -7,9 +7,11 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId};
+use crate::lruvec::LruList;
 use crate::reclaim::request::Reclaimed;
 use crate::reclaim::scan_control::ScanControl;
 use crate::rules::{AfterType, ProtectedBy};
+use crate::scans::ScanEvent;
 
 /// What one isolation did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,6 +125,13 @@ impl Engine {
         {
             sc.nr.file_taken += isolated;
         }
+        let event = ScanEvent::Isolated {
+            list: LruList::of(t, false),
+            asked: batch,
+            scanned,
+            taken: isolated,
+        };
+        self.log_scan(sc, event);
         self.count_refill(lruvec, sc, sorted);
         self.count_reclaim(lruvec, sc, Reclaimed::Scan, t, isolated);
         TypeScan {

@@ -10,6 +10,7 @@ use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::{LruList, LruvecLists};
 use crate::node::ThrottleReason;
+use crate::scans::ScanEvent;
 use arrayvec::ArrayVec;
 
 #[derive(Debug)]
@@ -289,6 +290,13 @@ impl ClassicLoop {
             }
         }
         eng.meter.scanned += folios;
+        let event = ScanEvent::Isolated {
+            list,
+            asked: nr,
+            scanned: total,
+            taken: self.taken,
+        };
+        eng.log_scan(sc, event);
         total
     }
 
@@ -331,6 +339,7 @@ impl ClassicLoop {
     fn inactive_over(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList) {
         let t = list.lru_type();
         let stat = cx.list.stat;
+        eng.log_scan(cx.sc, ScanEvent::shrunk(cx.sc, &stat));
         eng.put_back(cx.cpu, self.lruvec, &cx.list.ret);
         let node = eng.lruvecs[self.lruvec].node;
         eng.resize_isolated(self.lruvec, t, -(self.taken as i64));

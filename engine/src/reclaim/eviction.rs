@@ -11,6 +11,7 @@ use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::mglru::{EvictableTypes, MultiGen, MIN_NR_GENS};
 use crate::node::ThrottleReason;
 use crate::rules::Survivor;
+use crate::scans::ScanEvent;
 use arrayvec::ArrayVec;
 
 /// Requests to the host that wait for their turn.
@@ -119,6 +120,7 @@ impl Eviction {
     fn list_over(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, pass: Pass) -> Option<Pass> {
         let retried = pass == Pass::Retry;
         let stat = cx.list.stat;
+        eng.log_scan(cx.sc, ScanEvent::shrunk(cx.sc, &stat));
         cx.sc.nr_reclaimed += stat.reclaimed;
         self.survivors.clear();
         self.clean.clear();

@@ -12,6 +12,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{FolioId, MemcgId, NodeId};
 use crate::node::ThrottleReason;
+use crate::scans::ScanEvent;
 
 /// How a task ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -255,6 +256,13 @@ impl TryToFree {
             match &mut self.at {
                 PassStage::Pass => {
                     out.passes += 1;
+                    if out.passes == 1 {
+                        let begins = match cx.sc.target {
+                            Some(_) => ScanEvent::Limit,
+                            None => ScanEvent::Direct,
+                        };
+                        eng.log_scan(cx.sc, begins);
+                    }
                     match cx.sc.target {
                         None => eng.count_global(Counter::Allocstall, 1),
                         Some(m) if out.passes == 1 => {

@@ -118,6 +118,8 @@ pub struct ReplayOptions {
     pub commands: Vec<Command>,
     /// Record what the lists hold in the end, after the commands.
     pub inspect: bool,
+    /// Write down what tasks scan.
+    pub scans: bool,
 }
 
 impl ReplayOptions {
@@ -141,6 +143,7 @@ impl ReplayOptions {
             sample_points: 0,
             commands: Vec::new(),
             inspect: false,
+            scans: false,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::traces::{About, Playable, Trace, TraceError};
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::policies::desk::Failure;
 use coldset_engine::presets;
+use coldset_engine::scans::ScanEvent;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::samples::Row;
 use coldset_machine::{MachineError, MachineRun, OpError};
@@ -101,6 +102,8 @@ pub struct Replay {
     pub killed: Option<usize>,
     /// What the lists hold in the end, if asked for.
     pub lruvecs: Vec<LruvecDump>,
+    /// What tasks have scanned, if asked for.
+    pub scans: Vec<ScanEvent>,
 }
 
 impl Replay {
@@ -146,6 +149,9 @@ pub fn replay(
         return Err(ReplayError::Task(task, trace.tasks));
     }
     let run = o.rig(variant, switches)?.into_run();
+    if o.scans {
+        run.machine.world_mut().engine.log_scans();
+    }
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
     let end = match o.settings.order.is_at_once() {
@@ -242,6 +248,7 @@ fn at_once(run: MachineRun, memcgs: Memcgs, trace: &Trace, o: &ReplayOptions) ->
 
 /// What a replay that has been played came to.
 fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
+    let scans = end.run.machine.world_mut().engine.take_scans();
     let w = end.run.machine.world();
     let memcgs = &end.memcgs;
     let mut samples = end.records.samples;
@@ -263,5 +270,6 @@ fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
         worked: end.worked,
         killed: None,
         lruvecs: end.lruvecs,
+        scans,
     }
 }

@@ -41,6 +41,8 @@ pub struct ReplayPlan {
     pub sample_points: usize,
     /// The miss-ratio curves of the bounds in any case.
     pub curves: bool,
+    /// What tasks scan, of the first phase.
+    pub scans: bool,
 }
 
 /// A limit as asked for, in pages.
@@ -69,6 +71,7 @@ impl ReplayPlan {
             max: Vec::new(),
             sample_points: 0,
             curves: false,
+            scans: false,
         }
     }
 
@@ -141,6 +144,7 @@ impl ReplayPlan {
         o.outside.clone_from(&variant.outside);
         // The first phase is as good as any.
         o.sample_points = if phase == 0 { self.sample_points } else { 0 };
+        o.scans = self.scans && phase == 0;
         o
     }
 }

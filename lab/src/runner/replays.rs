@@ -7,6 +7,7 @@ use crate::charts::CurveLine;
 use crate::replay::{replay, Command, LruvecDump, Replay, ReplayError, SeriesPoint};
 use crate::runner::Progress;
 use crate::traces::{About, Playable};
+use coldset_engine::scans::ScanEvent;
 use coldset_machine::samples::SAMPLED;
 use coldset_machine::{OpError, SwapConfig};
 use coldset_report::{CounterSummary, Number, PhaseStart, ReplayResult};
@@ -29,6 +30,8 @@ pub struct ReplayTable {
     pub curves: Arc<Vec<CurveLine>>,
     /// Of list policies: misses as caches of pages alone, as `lab mrc` has them.
     pub alone: IndexMap<String, u64>,
+    /// What tasks have scanned, by variant; of the first phase. Empty unless asked for.
+    pub scans: IndexMap<String, Vec<ScanEvent>>,
 }
 
 /// Steps that [`replay_all`] counts.
@@ -151,6 +154,7 @@ pub fn replay_all(
                 .collect();
             let series = of_variant().map(|(v, runs)| (label(v), runs[0].series.clone()));
             let phases = of_variant().map(|(v, runs)| (label(v), runs[0].phases.clone()));
+            let scans = of_variant().map(|(v, runs)| (label(v), runs[0].scans.clone()));
             let alone = sequence.as_ref().map_or_else(IndexMap::new, |sequence| {
                 let alone = |v| evictable.alone(sequence, v, memory.pages, plan.settings.own_pages);
                 let all = plan.variants.iter();
@@ -162,6 +166,7 @@ pub fn replay_all(
                 series: series.filter(|(_, s)| !s.is_empty()).collect(),
                 curves: curves.clone(),
                 alone,
+                scans: scans.filter(|_| plan.scans).collect(),
                 result: ReplayResult {
                     variants,
                     phases: phases.collect(),
@@ -271,6 +276,7 @@ struct Ran {
     counters: IndexMap<String, Number>,
     series: Series,
     phases: Vec<PhaseStart>,
+    scans: Vec<ScanEvent>,
 }
 
 impl Ran {
@@ -289,6 +295,7 @@ impl Ran {
             counters: counters(trace, replay),
             series: series(replay),
             phases: replay.phases.iter().map(phase).collect(),
+            scans: replay.scans.clone(),
         }
     }
 }

@@ -231,6 +231,7 @@ mod tests {
             series: IndexMap::new(),
             curves: std::sync::Arc::default(),
             alone: IndexMap::new(),
+            scans: IndexMap::new(),
             result: ReplayResult {
                 variants: IndexMap::from([("base".to_owned(), counters)]),
                 bounds: bounds

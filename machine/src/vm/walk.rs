@@ -11,7 +11,7 @@ use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::walk::{Walk, YoungEntry};
 use coldset_engine::reclaim::Answer;
-use coldset_engine::{FolioId, LruType};
+use coldset_engine::{FolioId, LruType, MmId};
 
 /// How a walk's entries are told from each other: mapping and leaf table.
 const fn position(mapping: MappingId, table: u32) -> u64 {
@@ -22,9 +22,14 @@ impl World {
     /// Tells the engine which address spaces have run.
     pub(crate) fn report_switches(&mut self) {
         for mm in self.switches.take() {
-            for node in 0..self.engine.config().nr_nodes {
-                self.engine.mm_ran(mm, node);
-            }
+            self.ran(mm);
+        }
+    }
+
+    /// The address space has run; which nodes it has used is not kept apart.
+    fn ran(&mut self, mm: MmId) {
+        for node in 0..self.engine.config().nr_nodes {
+            self.engine.mm_ran(mm, node);
         }
     }
 
@@ -59,9 +64,7 @@ impl World {
         }
         if !in_stretches && walk.mm == ctx.mm {
             // Somebody else has had the CPU while it walked, and it has been switched to again.
-            for node in 0..self.engine.config().nr_nodes {
-                self.engine.mm_ran(walk.mm, node);
-            }
+            self.ran(walk.mm);
         }
         self.note_dirty(ctx);
         if in_stretches {

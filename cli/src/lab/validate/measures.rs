@@ -1,0 +1,134 @@
+//! What a kernel did, a figure a row: measured now, or read from what this command has written before.
+
+use super::pair::ROWS;
+use crate::error::Failure;
+use crate::kernel::Measured;
+use coldset_lab::replay::Clock;
+use coldset_lab::report::CounterSummary;
+use indexmap::IndexMap;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// Counters by name.
+pub type Counters = IndexMap<String, CounterSummary>;
+
+/// A row of what was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Mean of the runs.
+    pub mean: f64,
+    /// Half the distance of the least and the greatest of the runs, as a share of the mean; none of one run.
+    pub spread: Option<f64>,
+}
+
+/// What a kernel did.
+#[derive(Clone, Debug)]
+pub struct Measures {
+    /// Kernel and policy.
+    pub label: String,
+    /// What it ran on.
+    pub machine: Value,
+    /// What disturbed each run.
+    pub disturbed: Value,
+    /// What befell the runs, a line each.
+    pub remarks: Vec<String>,
+    /// Share of the runs that were killed for want of memory.
+    pub killed: f64,
+    rows: IndexMap<String, Figure>,
+}
+
+impl Measures {
+    /// Of runs that were just measured.
+    pub fn of(m: &Measured) -> Self {
+        let runs = m.played["runs"].as_array().into_iter().flatten();
+        let rows = ROWS.iter().filter_map(|&(name, counters)| {
+            let figure = figure(&m.counters, counters)?;
+            Some((name.to_owned(), figure))
+        });
+        Self {
+            label: m.label.clone(),
+            machine: m.played["machine"].clone(),
+            disturbed: runs.map(|run| run["disturbed"].clone()).collect(),
+            remarks: m.remarks().collect(),
+            killed: share_killed(&m.counters),
+            rows: rows.collect(),
+        }
+    }
+
+    /// One of those in a file.
+    fn from_json(kernel: &Value) -> Option<Self> {
+        let figure = |f: &Value| {
+            Some(Figure {
+                mean: f["measured"].as_f64()?,
+                spread: f["spread"].as_f64(),
+            })
+        };
+        let rows = kernel["counters"].as_object()?.iter();
+        let rows = rows.map(|(name, f)| Some((name.clone(), figure(f)?)));
+        Some(Self {
+            label: kernel["kernel"].as_str()?.to_owned(),
+            machine: kernel["machine"].clone(),
+            disturbed: kernel["disturbed"].clone(),
+            remarks: Vec::new(),
+            killed: kernel["killed"]["measured"].as_f64().unwrap_or(0.0),
+            rows: rows.collect::<Option<_>>()?,
+        })
+    }
+
+    /// The row with this heading.
+    pub fn row(&self, name: &str) -> Option<Figure> {
+        self.rows.get(name).copied()
+    }
+}
+
+/// Share of runs that were killed.
+pub fn share_killed(counters: &Counters) -> f64 {
+    let counter = counters.get("events_oom_kill");
+    counter.map_or(0.0, |c| c.mean.as_f64().min(1.0))
+}
+
+/// The sum of these counters over the runs; none that were counted: none.
+fn figure(measured: &Counters, counters: &[&str]) -> Option<Figure> {
+    let all = || counters.iter().filter_map(|c| measured.get(*c));
+    let mean = all().map(|c| c.mean.as_f64()).reduce(|a, b| a + b)?;
+    let runs: Vec<&[_]> = all().map(|c| c.per_seed.as_slice()).collect();
+    let count = runs.first().map_or(0, |r| r.len());
+    let sums = (0..count).map(|i| runs.iter().map(|r| r[i].as_f64()).sum::<f64>());
+    let (least, most) = sums.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| (a.min(v), b.max(v)));
+    let spread = (count > 1 && mean > 0.0).then(|| (most - least) / 2.0 / mean);
+    Some(Figure { mean, spread })
+}
+
+/// Runs that this command has written to a file, and with what their predictions were made.
+pub struct Recorded {
+    /// A kernel, its variant, and the times that its accesses had, if they were predicted with.
+    pub kernels: Vec<(Measures, String, Option<Clock>)>,
+}
+
+impl Recorded {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It cannot be read, is not of this command, or lacks the times that its predictions were made with.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let wrong = |what: &str| Failure::Usage(format!("--recorded {}: {what}", path.display()));
+        let text = fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
+        let none = "not what coldset lab validate --json writes";
+        let all: Value = serde_json::from_str(&text).map_err(|_| wrong(none))?;
+        let kernels = all["kernels"].as_array().ok_or_else(|| wrong(none))?;
+        let one = |kernel: &Value| {
+            let measures = Measures::from_json(kernel).ok_or_else(|| wrong(none))?;
+            let variant = kernel["variant"].as_str().ok_or_else(|| wrong(none))?;
+            let clock = kernel["prediction"]["clock"].as_str();
+            if clock.is_none() && kernel["prediction"]["times_of_the_run"] == true {
+                let what = "its predictions were made with the times of the run, which it does not have; play it again";
+                return Err(wrong(what));
+            }
+            let clock = clock.map(Clock::parse).transpose().map_err(|e| wrong(&e.to_string()))?;
+            Ok((measures, variant.to_owned(), clock))
+        };
+        let kernels = kernels.iter().map(one).collect::<Result<_, _>>()?;
+        Ok(Self { kernels })
+    }
+}
