@@ -3,7 +3,7 @@
 
 use crate::GuestError;
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,6 +57,18 @@ impl Cache {
     /// # Errors
     /// No apt, no network.
     pub fn list(&self) -> Result<Vec<String>, GuestError> {
+        let lock = self.lock()?;
+        self.known(&lock)
+    }
+
+    /// Others that fetch, or renew the lists, wait until this is dropped.
+    fn lock(&self) -> Result<File, GuestError> {
+        let path = self.dir.join("lock");
+        let lock = File::create(&path).and_then(|file| file.lock().map(|()| file));
+        lock.map_err(GuestError::io(path.display().to_string()))
+    }
+
+    fn known(&self, _lock: &File) -> Result<Vec<String>, GuestError> {
         self.update()?;
         let names = self.apt("apt-cache", &["pkgnames", PARTS[0]])?;
         let mut kernels: Vec<String> = names.lines().filter_map(of_package).collect();
@@ -73,7 +85,12 @@ impl Cache {
         if let Some(kernel) = self.here(wanted) {
             return Ok(kernel);
         }
-        let all = self.list()?;
+        let lock = self.lock()?;
+        // Somebody else may have fetched it meanwhile.
+        if let Some(kernel) = self.here(wanted) {
+            return Ok(kernel);
+        }
+        let all = self.known(&lock)?;
         let Some(version) = all.iter().find(|v| begins(v, wanted)) else {
             let have = match all.as_slice() {
                 [] => "none are to be had".to_owned(),

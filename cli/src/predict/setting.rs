@@ -25,6 +25,9 @@ const FAULT_AROUND_MAX: u64 = 512;
 /// What kernels map round a fault unless they are told otherwise, bytes.
 const FAULT_AROUND_USUAL: u64 = 64 << 10;
 
+/// A device whose writes take so long holds writers up: what they wait for makes the times of a run.
+const SLOW_NS: u64 = 1_000_000;
+
 /// The settings of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
@@ -66,7 +69,12 @@ impl Setting {
             swappiness: 60,
             fault_around: pages_around(FAULT_AROUND_USUAL),
             assumed: false,
-            dirty: DirtySettings::default(),
+            // Whoever plays makes the files outside of the group, and so their inodes belong to the machine's write
+            // context (`docs/rules/writeback.md#owners`).
+            dirty: DirtySettings {
+                of_host: true,
+                ..DirtySettings::default()
+            },
             device: FileDevice::default(),
             low: Vec::new(),
             together: false,
@@ -178,7 +186,8 @@ impl Setting {
     /// statistics) comes between the same accesses. Not where the order, or a slow device, makes the times.
     #[must_use]
     pub fn at_times_of(self, played: &Value) -> Self {
-        let given = self.order.is_at_once() || self.pace || self.device != FileDevice::default();
+        let slow = self.device.delay_write_ns.is_some_and(|ns| ns >= SLOW_NS);
+        let given = self.order.is_at_once() || self.pace || slow;
         let clock = if given { None } else { times(played) };
         Self { clock, ..self }
     }

@@ -251,7 +251,10 @@ fn what_cannot_be_is_said_in_one_line() {
     }
     assert!(!Path::new("/nowhere").exists());
     let tracefs = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    if tracefs.iter().all(|t| !Path::new(t).join("events").exists()) {
+    if tracefs
+        .iter()
+        .all(|t| !Path::new(t).join("events").exists())
+    {
         let out = coldset("play", &[&trace, "--memory=8MiB", "--scans"]);
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(3), "{said}");

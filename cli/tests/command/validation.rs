@@ -234,18 +234,31 @@ fn runs_in_a_file_are_predicted_anew() {
         let figures = json!({"refaults": {"measured": 1000.0, "spread": 0.01}});
         let kernel = json!({"kernel": "7.2.13 multi-gen", "variant": "v72", "machine": "a guest", "prediction": prediction,
             "disturbed": [[]], "killed": {"measured": 0.0}, "counters": figures});
-        fs::write(file, json!({"kernels": [kernel], "changes": []}).to_string()).unwrap();
+        fs::write(
+            file,
+            json!({"kernels": [kernel], "changes": []}).to_string(),
+        )
+        .unwrap();
         format!("validate {trace} --memory 8MiB --kernel debian:7.2 --recorded {file} --json -")
     };
     let again = json_of(validate(json!({})).as_str(), 0);
     let kernel = &again["kernels"][0];
     let refaults = &kernel["counters"]["refaults"];
-    assert_eq!((&refaults["measured"], &refaults["spread"]), (&json!(1000.0), &json!(0.01)));
-    assert_eq!((&kernel["kernel"], &kernel["machine"]), (&json!("7.2.13 multi-gen"), &json!("a guest")));
+    assert_eq!(
+        (&refaults["measured"], &refaults["spread"]),
+        (&json!(1000.0), &json!(0.01))
+    );
+    assert_eq!(
+        (&kernel["kernel"], &kernel["machine"]),
+        (&json!("7.2.13 multi-gen"), &json!("a guest"))
+    );
     let limits = [2040, 2042, 2044, 2046, 2048, 2050, 2052, 2054, 2056];
     let replays = limits.map(|pages| {
         let limit = format!("{pages}pages");
-        sum(&replayed(&trace, &["--memory", &limit])["variants"]["v72"], &REFAULTS)
+        sum(
+            &replayed(&trace, &["--memory", &limit])["variants"]["v72"],
+            &REFAULTS,
+        )
     });
     let mean = replays.iter().sum::<f64>() / 9.0;
     assert!(mean > 1000.0, "{mean}");

@@ -25,7 +25,7 @@ pub use balance::{Balance, BalanceInput, TaskDirty, WbShare};
 pub use flusher::FlushInput;
 pub use limits::{Domain, GlobalFigures, Limits, MemcgFigures};
 pub use params::{DirtyParamError, DirtyParams, Threshold};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 pub use wb::{DeviceId, Wb};
 pub use work::{FlushReason, Slice, Work};
 
@@ -36,6 +36,8 @@ pub struct Writeback {
     wbs: Vec<Wb>,
     by_owner: BTreeMap<(DeviceId, MemcgId), WbId>,
     attached: BTreeMap<ObjectId, WbId>,
+    /// Memcgs that have been removed.
+    gone: BTreeSet<MemcgId>,
     global: Domain,
     memcgs: BTreeMap<MemcgId, Domain>,
     foreign: BTreeMap<MemcgId, foreign::ForeignDirty>,
@@ -54,6 +56,7 @@ impl Writeback {
             wbs: Vec::new(),
             by_owner: BTreeMap::new(),
             attached: BTreeMap::new(),
+            gone: BTreeSet::new(),
             global: Domain::default(),
             memcgs: BTreeMap::new(),
             foreign: BTreeMap::new(),
@@ -87,17 +90,25 @@ impl Writeback {
         id
     }
 
-    /// The wb of an inode: the one it is attached to while it is dirty, else the
-    /// wb of (device, memcg of the folio about to be dirtied).
+    /// The wb of an inode: the one it has been attached to since it was first dirtied, or else the
+    /// wb of (device, memcg of the folio about to be dirtied; a memcg that is there).
     pub fn attach(&mut self, inode: ObjectId, device: DeviceId, memcg: MemcgId) -> WbId {
         if let Some(&id) = self.attached.get(&inode) {
-            if self.wb(id).inode(inode).is_some() {
+            let wb = self.wb(id);
+            if !self.gone.contains(&wb.memcg) || wb.inode(inode).is_some() {
                 return id;
             }
         }
+        // A number that is used again.
+        self.gone.remove(&memcg);
         let id = self.wb_for(device, memcg);
         self.attached.insert(inode, id);
         id
+    }
+
+    /// The memcg has been removed: inodes attached to it are attached anew once they are clean.
+    pub fn memcg_gone(&mut self, memcg: MemcgId) {
+        self.gone.insert(memcg);
     }
 
     /// Forgets a deleted inode; its dirty pages must have been dropped.

@@ -396,7 +396,7 @@ fn start_all_is_split_by_bandwidth() {
 }
 
 #[test]
-fn inode_stays_with_its_wb_until_clean() {
+fn inode_stays_with_its_wb_until_the_memcg_is_gone() {
     let mut w = Writeback::new(DirtyParams::default()).unwrap();
     let a = w.attach(ObjectId(1), DeviceId(0), MemcgId(1));
     w.dirtied(a, ObjectId(1), 1, 0);
@@ -405,7 +405,19 @@ fn inode_stays_with_its_wb_until_clean() {
     assert_eq!(w.flush_foreign(MemcgId(2), SEC), [a]);
     assert_eq!(w.wakeups(FlushReason::ForeignFlush), 1);
     w.dirty_dropped(a, ObjectId(1), 1, 0);
-    assert_ne!(w.attach(ObjectId(1), DeviceId(0), MemcgId(2)), a);
+    assert_eq!(w.attach(ObjectId(1), DeviceId(0), MemcgId(2)), a);
+    w.dirtied(a, ObjectId(1), 1, 0);
+    w.memcg_gone(MemcgId(1));
+    assert_eq!(w.attach(ObjectId(1), DeviceId(0), MemcgId(2)), a);
+    w.dirty_dropped(a, ObjectId(1), 1, 0);
+    let b = w.attach(ObjectId(1), DeviceId(0), MemcgId(2));
+    assert_ne!(b, a);
+    // Another memcg with the number of the first.
+    assert_eq!(w.attach(ObjectId(2), DeviceId(0), MemcgId(1)), a);
+    assert_eq!(w.attach(ObjectId(2), DeviceId(0), MemcgId(2)), a);
+    // The file is deleted, and another one has its number.
+    w.forget(ObjectId(2));
+    assert_eq!(w.attach(ObjectId(2), DeviceId(0), MemcgId(2)), b);
 }
 
 #[test]

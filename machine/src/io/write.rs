@@ -40,7 +40,7 @@ impl World {
             unreachable!("dirty file folio of an anonymous object");
         };
         let memcg = match self.memcg_writeback {
-            true => memcg,
+            true => self.engine.memcgs.nearest_online(memcg),
             false => MemcgId::ROOT,
         };
         self.objects[object.idx()].writer.get_or_insert(memcg);

@@ -80,6 +80,7 @@ impl Machine {
     pub fn remove_memcg(&self, memcg: MemcgId) -> Result<(), MemcgError> {
         let mut w = self.w.borrow_mut();
         w.engine.memcg_offline(memcg)?;
+        w.wb.memcg_gone(memcg);
         w.release_dead();
         Ok(())
     }

@@ -95,7 +95,9 @@ fn figure(measured: &Counters, counters: &[&str]) -> Option<Figure> {
     let runs: Vec<&[_]> = all().map(|c| c.per_seed.as_slice()).collect();
     let count = runs.first().map_or(0, |r| r.len());
     let sums = (0..count).map(|i| runs.iter().map(|r| r[i].as_f64()).sum::<f64>());
-    let (least, most) = sums.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| (a.min(v), b.max(v)));
+    let (least, most) = sums.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| {
+        (a.min(v), b.max(v))
+    });
     let spread = (count > 1 && mean > 0.0).then(|| (most - least) / 2.0 / mean);
     Some(Figure { mean, spread })
 }
@@ -125,7 +127,10 @@ impl Recorded {
                 let what = "its predictions were made with the times of the run, which it does not have; play it again";
                 return Err(wrong(what));
             }
-            let clock = clock.map(Clock::parse).transpose().map_err(|e| wrong(&e.to_string()))?;
+            let clock = clock
+                .map(Clock::parse)
+                .transpose()
+                .map_err(|e| wrong(&e.to_string()))?;
             Ok((measures, variant.to_owned(), clock))
         };
         let kernels = kernels.iter().map(one).collect::<Result<_, _>>()?;

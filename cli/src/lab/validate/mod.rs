@@ -13,11 +13,11 @@ use coldset_lab::report::{human, Align, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
 use coldset_lab::traces::Trace;
 use indexmap::IndexMap;
+use measures::{Measures, Recorded};
+use pair::{changes, Change, Pair, FEW, ROWS};
 use serde_json::{json, Value};
 use std::fmt::Write as _;
 use std::path::Path;
-use measures::{Measures, Recorded};
-use pair::{changes, Change, Pair, FEW, ROWS};
 use tempfile::NamedTempFile;
 
 /// The variant that is a kernel: by its version, or classic where the multi-gen LRU is off.
@@ -234,7 +234,13 @@ fn predicted(trace: &Trace, case: Case) -> Result<Pair, Failure> {
         setting,
     } = case;
     let named = std::slice::from_ref(&variant);
-    let mut beside = beside(trace, named, setting.clone(), IndexMap::new(), Look::default())?;
+    let mut beside = beside(
+        trace,
+        named,
+        setting.clone(),
+        IndexMap::new(),
+        Look::default(),
+    )?;
     let near = nearby(trace, &variant, &setting)?;
     let predicted = std::mem::take(&mut beside.table.result.variants);
     let predicted = predicted.into_iter().next();
@@ -277,7 +283,11 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             human(trace.ops().len() as f64),
             show_pages(memory.pages_of(trace.unique_pages)),
             args.guest.runs.count(),
-            if args.guest.runs.count() == 1 { "" } else { "s" },
+            if args.guest.runs.count() == 1 {
+                ""
+            } else {
+                "s"
+            },
         );
         let style = style(args.form.markdown);
         for p in &pairs {
