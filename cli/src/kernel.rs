@@ -166,8 +166,7 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
         ratio: args.dirty_ratio,
         background_ratio: args.dirty_background_ratio,
         no_periodic: false,
-        // As their inodes are: see `Setting::usual`.
-        of_host: true,
+        of_host: args.dirty_limits == DirtyLimitsArg::Host,
     };
     let ns = job.disk_inside.map(|(_, ns)| ns);
     let setting = Setting::of_guest(memory, zram, job.swappiness, job.fault_around);

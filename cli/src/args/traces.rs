@@ -42,6 +42,24 @@ pub enum DirtyLimitsArg {
     Host,
 }
 
+/// Whose write context inodes belong to at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InodesArg {
+    /// That of the cgroup that writes first.
+    FirstWriter,
+    /// The machine's.
+    Root,
+}
+
+impl From<InodesArg> for coldset_lab::replay::Inodes {
+    fn from(arg: InodesArg) -> Self {
+        match arg {
+            InodesArg::FirstWriter => Self::FirstWriter,
+            InodesArg::Root => Self::Root,
+        }
+    }
+}
+
 /// What files are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FileSystemArg {
@@ -242,6 +260,10 @@ pub struct ReplayArgs {
     /// controller is not there
     #[arg(long, value_enum, default_value = "memcg")]
     pub dirty_limits: DirtyLimitsArg,
+    /// Whose dirty limits the files are under when the replay begins: those of the cgroup that writes to them first, or the
+    /// machine's, as files are that somebody outside of it has just made
+    #[arg(long, value_enum, default_value = "first-writer")]
+    pub inodes: InodesArg,
     /// Time of accesses in seconds, linear between the points; statistics are read at each
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,

@@ -88,6 +88,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
                 no_periodic: false,
                 of_host: args.dirty_limits == DirtyLimitsArg::Host,
             },
+            inodes: args.inodes.into(),
             clock: args.clock.as_deref().map(Clock::parse).transpose()?,
             pace: args.pace == PaceArg::Trace,
             order: args.order,

@@ -209,6 +209,7 @@ impl Beside {
             "order": s.order.to_string(),
             "cpus": s.cpus,
             "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },
+            "inodes": "root",
             "not_in_it": s.without,
             "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
         })

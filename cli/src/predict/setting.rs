@@ -4,7 +4,7 @@ use super::PAGE;
 use crate::args::TaskArgs;
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
-use coldset_lab::replay::{Clock, FileDevice, ReplaySettings, READ_AHEAD_KB};
+use coldset_lab::replay::{Clock, FileDevice, Inodes, ReplaySettings, READ_AHEAD_KB};
 use coldset_lab::report::ReplayResult;
 use coldset_lab::runner::{
     replay_all, Low, Memory, Progress, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
@@ -69,12 +69,7 @@ impl Setting {
             swappiness: 60,
             fault_around: pages_around(FAULT_AROUND_USUAL),
             assumed: false,
-            // Whoever plays makes the files outside of the group, and so their inodes belong to the machine's write
-            // context (`docs/rules/writeback.md#owners`).
-            dirty: DirtySettings {
-                of_host: true,
-                ..DirtySettings::default()
-            },
+            dirty: DirtySettings::default(),
             device: FileDevice::default(),
             low: Vec::new(),
             together: false,
@@ -218,6 +213,8 @@ impl Setting {
                 swappiness: self.swappiness,
                 fault_around: self.fault_around,
                 dirty: self.dirty,
+                // Whoever plays makes the files outside of the group.
+                inodes: Inodes::Root,
                 device: self.device,
                 file_system: self.file_system,
                 clock: self.clock.clone(),

@@ -1,6 +1,6 @@
 use super::beside::LIMITS;
 use super::setting::{pages_around, times, zram_of};
-use super::{beside, limits_near, nearby, Beside, Setting, PAGE};
+use super::{beside, limits_near, nearby, Beside, Look, Setting, PAGE};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::replay::Clock;
 use coldset_lab::runner::{Size, SwapSpec};

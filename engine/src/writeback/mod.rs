@@ -12,6 +12,7 @@ pub mod flusher;
 pub mod foreign;
 mod fraction;
 pub mod limits;
+mod owner;
 pub mod params;
 pub mod pause;
 pub mod position;
@@ -24,8 +25,10 @@ use crate::ids::{MemcgId, Nanos, ObjectId, Pages, WbId};
 pub use balance::{Balance, BalanceInput, TaskDirty, WbShare};
 pub use flusher::FlushInput;
 pub use limits::{Domain, GlobalFigures, Limits, MemcgFigures};
+use owner::Owner;
 pub use params::{DirtyParamError, DirtyParams, Threshold};
 use std::collections::{BTreeMap, BTreeSet};
+use wb::InodePlace;
 pub use wb::{DeviceId, Wb};
 pub use work::{FlushReason, Slice, Work};
 
@@ -35,7 +38,7 @@ pub struct Writeback {
     params: DirtyParams,
     wbs: Vec<Wb>,
     by_owner: BTreeMap<(DeviceId, MemcgId), WbId>,
-    attached: BTreeMap<ObjectId, WbId>,
+    attached: BTreeMap<ObjectId, Owner>,
     /// Memcgs that have been removed.
     gone: BTreeSet<MemcgId>,
     global: Domain,
@@ -93,8 +96,8 @@ impl Writeback {
     /// The wb of an inode: the one it has been attached to since it was first dirtied, or else the
     /// wb of (device, memcg of the folio about to be dirtied; a memcg that is there).
     pub fn attach(&mut self, inode: ObjectId, device: DeviceId, memcg: MemcgId) -> WbId {
-        if let Some(&id) = self.attached.get(&inode) {
-            let wb = self.wb(id);
+        if let Some(owner) = self.attached.get(&inode) {
+            let (id, wb) = (owner.wb, self.wb(owner.wb));
             if !self.gone.contains(&wb.memcg) || wb.inode(inode).is_some() {
                 return id;
             }
@@ -102,8 +105,39 @@ impl Writeback {
         // A number that is used again.
         self.gone.remove(&memcg);
         let id = self.wb_for(device, memcg);
-        self.attached.insert(inode, id);
+        self.attached.insert(inode, Owner::new(id));
         id
+    }
+
+    /// So many dirty pages of an inode that are charged to `memcg` are being written.
+    pub fn wrote(&mut self, inode: ObjectId, memcg: MemcgId, pages: Pages) {
+        if let Some(owner) = self.attached.get_mut(&inode) {
+            owner.wrote(memcg, pages);
+        }
+    }
+
+    /// A round of writing of an inode is over. Where most of what is written belongs to another memcg, round after
+    /// round, the inode moves to the wb of that one, which is returned.
+    pub fn round_over(&mut self, inode: ObjectId) -> Option<WbId> {
+        let owner = self.attached.get_mut(&inode)?;
+        let from = &self.wbs[owner.wb.idx()];
+        let (id, device) = (owner.wb, from.device);
+        let memcg = owner.round_over(from.memcg)?;
+        // While it is being written it stays.
+        let state = from.inode(inode);
+        if state.is_some_and(|i| i.place == InodePlace::Writing) {
+            return None;
+        }
+        let dirty = state.map(|i| (i.pages, i.since));
+        let to = self.wb_for(device, memcg);
+        self.attached.insert(inode, Owner::new(to));
+        if let Some((pages, since)) = dirty {
+            let from = self.wb_mut(id);
+            from.reclaimable -= pages;
+            from.inode_cleaned(inode, pages);
+            self.dirtied_at(to, inode, pages, since);
+        }
+        Some(to)
     }
 
     /// The memcg has been removed: inodes attached to it are attached anew once they are clean.
@@ -161,10 +195,14 @@ impl Writeback {
     /// `pages` of an inode went from clean to dirty. The first dirty inode of a wb arms the
     /// periodic wake-up.
     pub fn dirtied(&mut self, id: WbId, inode: ObjectId, pages: Pages, now: Nanos) {
+        self.wb_mut(id).dirtied += pages;
+        self.dirtied_at(id, inode, pages, now);
+    }
+
+    fn dirtied_at(&mut self, id: WbId, inode: ObjectId, pages: Pages, now: Nanos) {
         let period = self.params.dirty_writeback;
         let wb = self.wb_mut(id);
         wb.reclaimable += pages;
-        wb.dirtied += pages;
         if wb.inode_dirtied(inode, pages, now) && period != 0 && wb.periodic_at.is_none() {
             wb.periodic_at = Some(now + period);
         }

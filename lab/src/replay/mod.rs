@@ -19,7 +19,7 @@ pub use inspect::{Command, LruvecDump};
 pub use outside::OutsidePolicy;
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
-pub use settings::ReplaySettings;
+pub use settings::{Inodes, ReplaySettings};
 
 pub use coldset_machine::EXTENTS_IN_INODE;
 

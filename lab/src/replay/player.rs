@@ -203,7 +203,7 @@ impl<'a> Player<'a> {
     ) -> Result<Self, TraceError> {
         let (trace, window) = (playable.about(), playable.window()?);
         let machine = run.machine.clone();
-        let places = Places::create(&machine, trace, &options.settings.extents);
+        let places = Places::create(&machine, trace, &options.settings);
         let clock = match options.settings.clock {
             Some(_) => InlineClock::External,
             None => InlineClock::Running,

@@ -5,6 +5,16 @@ use crate::experiment::{Costs, DirtySettings};
 use crate::traces::Order;
 use coldset_machine::{FileSystem, ReadAhead, Thp};
 
+/// Whose write context inodes belong to (`docs/rules/writeback.md#owners`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Inodes {
+    /// That of the memcg that dirties them first.
+    #[default]
+    FirstWriter,
+    /// The root's: somebody outside of all memcgs has just written them.
+    Root,
+}
+
 /// What a trace is replayed on: settings that do not depend on the variant, the limit or the trace.
 #[derive(Clone, Debug)]
 pub struct ReplaySettings {
@@ -30,6 +40,8 @@ pub struct ReplaySettings {
     pub thp: Thp,
     /// Dirty limits and flushers.
     pub dirty: DirtySettings,
+    /// Whose write context the inodes of the files belong to when the replay begins.
+    pub inodes: Inodes,
     /// Time by access; none: the machine's own time.
     pub clock: Option<Clock>,
     /// Tasks take the time that the trace has between their accesses.
@@ -60,6 +72,7 @@ impl Default for ReplaySettings {
             extents: FileExtents::default(),
             thp: Thp::Never,
             dirty: DirtySettings::default(),
+            inodes: Inodes::default(),
             clock: None,
             pace: false,
             order: Order::Strict,

@@ -1,6 +1,6 @@
 //! What a replay plays on: the memcgs of its tasks, the objects of its trace, their mappings.
 
-use super::{FileExtents, ReplayOptions};
+use super::{Inodes, ReplayOptions, ReplaySettings};
 use crate::traces::{About, ObjectInfo};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::{MemcgId, MmId, ObjectId};
@@ -111,7 +111,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub fn create(machine: &Machine, trace: &About, extents: &FileExtents) -> Self {
+    pub fn create(machine: &Machine, trace: &About, on: &ReplaySettings) -> Self {
+        let (extents, inodes) = (&on.extents, on.inodes);
         let create = |info: &ObjectInfo| match (info.is_anon, is_whole(info)) {
             (true, true) => machine.create_anon(info.pages),
             (true, false) => machine.create_scattered_anon(info.pages),
@@ -122,6 +123,10 @@ impl Places {
         let mut w = machine.world_mut();
         for (number, &id) in ids.iter().enumerate() {
             w.set_extents(id, extents.number(number));
+        }
+        if inodes == Inodes::Root {
+            let files = trace.objects.iter().zip(&ids).filter(|(info, _)| !info.is_anon);
+            files.for_each(|(_, &id)| w.owned_by_root(id));
         }
         if extents.held {
             w.keep_buffers();

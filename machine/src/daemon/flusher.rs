@@ -132,6 +132,7 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             w.objects[slice.inode.idx()].cursor = if left == 0 { at } else { 0 };
             let now = task.local_now();
             w.wb.slice_done(wb, slice.inode, written, still_dirty, now);
+            w.round_over(slice.inode);
             // Nothing could be started although something is dirty (all of it locked): no busy loop.
             let stuck = written == 0 && still_dirty;
             // What failed is dirty again. Do not keep asking a device that refuses everything.

@@ -119,6 +119,9 @@ impl World {
         let n = pages.len() as u64;
         self.objects[object.idx()].tag_dirty(pages);
         self.wb.dirtied(wb, object, n, now);
+        if self.memcg_writeback && self.wb.wb(wb).memcg() != memcg {
+            self.wb.note_foreign(memcg, wb, now);
+        }
         n
     }
 
@@ -191,6 +194,10 @@ impl World {
             debug_assert!(was_dirty, "tag without a dirty folio");
             self.objects[object.idx()].untag_dirty(pages.clone());
             self.wb.clean_for_io(wb, object, n, now);
+            if self.memcg_writeback {
+                let memcg = self.engine.lruvec(self.engine.folio(id).lruvec()).memcg;
+                self.wb.wrote(object, memcg, n);
+            }
             self.engine.writeback_start(id);
             started += n;
             match runs.last_mut() {

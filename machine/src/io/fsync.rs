@@ -45,6 +45,7 @@ impl Machine {
             }
             ctx.maybe_settle().await;
         }
+        self.w.borrow_mut().round_over(object);
         self.wait_writeback(ctx, object).await;
         let error = {
             let mut w = self.w.borrow_mut();

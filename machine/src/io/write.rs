@@ -34,19 +34,52 @@ impl World {
         self.arm_flusher_timer(now);
     }
 
-    /// The write context of a file dirtied by `memcg`: the root's, unless memcgs have their own.
+    /// The write context that the inode of a file is attached to, once it has been dirtied by `memcg`
+    /// (`docs/rules/writeback.md#owners`).
     pub(crate) fn wb_of(&mut self, object: ObjectId, memcg: MemcgId) -> WbId {
+        let memcg = self.writing_memcg(memcg);
+        let device = self.device_of(object);
+        self.objects[object.idx()].writer.get_or_insert(memcg);
+        let wb = self.wb.attach(object, device, memcg);
+        self.ensure_flusher(wb);
+        wb
+    }
+
+    /// The write context whose limits hold for tasks of `memcg` that dirty a file, whoever owns the inode.
+    fn wb_of_dirtier(&mut self, object: ObjectId, memcg: MemcgId) -> WbId {
+        let memcg = self.writing_memcg(memcg);
+        let wb = self.wb.wb_for(self.device_of(object), memcg);
+        self.ensure_flusher(wb);
+        wb
+    }
+
+    /// The inode of a file has been dirtied by somebody in no memcg before.
+    pub fn owned_by_root(&mut self, object: ObjectId) {
+        let device = self.device_of(object);
+        let wb = self.wb.attach(object, device, MemcgId::ROOT);
+        self.ensure_flusher(wb);
+    }
+
+    /// A round of writing of a file is over.
+    pub(crate) fn round_over(&mut self, object: ObjectId) {
+        if let Some(to) = self.wb.round_over(object) {
+            self.ensure_flusher(to);
+        }
+    }
+
+    /// The memcg in whose write context a memcg writes: the root's, unless memcgs have their own.
+    fn writing_memcg(&self, memcg: MemcgId) -> MemcgId {
+        match self.memcg_writeback {
+            true => self.engine.memcgs.nearest_online(memcg),
+            false => MemcgId::ROOT,
+        }
+    }
+
+    fn device_of(&self, object: ObjectId) -> DeviceId {
         let Backing::File { device, .. } = self.objects[object.idx()].backing else {
             unreachable!("dirty file folio of an anonymous object");
         };
-        let memcg = match self.memcg_writeback {
-            true => self.engine.memcgs.nearest_online(memcg),
-            false => MemcgId::ROOT,
-        };
-        self.objects[object.idx()].writer.get_or_insert(memcg);
-        let wb = self.wb.attach(object, DeviceId(device as u32), memcg);
-        self.ensure_flusher(wb);
-        wb
+        DeviceId(device as u32)
     }
 
     /// A store into a cached page through a descriptor.
@@ -225,7 +258,7 @@ impl Machine {
             if !w.dirty_balance || !w.objects[object.idx()].is_file() {
                 return;
             }
-            let wb = w.wb_of(object, ctx.memcg);
+            let wb = w.wb_of_dirtier(object, ctx.memcg);
             let mut task = ctx.dirty.borrow_mut();
             w.wb.needs_balance(&mut task, wb, ctx.cpu().into(), pages)
                 .then_some(wb)

@@ -135,6 +135,7 @@ class ReplayOptions(Reading, total=False):
     dirty_ratio: Number
     dirty_background_ratio: Number
     dirty_limits: Text
+    inodes: Text
     clock: Points
     pace: Text
     order: Text

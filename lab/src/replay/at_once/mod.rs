@@ -90,7 +90,7 @@ pub(super) fn play(
         first[task.number] = task.work[0].0;
     }
     let stage = Rc::new(Stage {
-        places: RefCell::new(Places::create(&machine, trace, &options.settings.extents)),
+        places: RefCell::new(Places::create(&machine, trace, &options.settings)),
         pace: options.settings.pace,
         large_folios: options.settings.large_folios > 0,
         lead: Lead::new(options.settings.order.lead(), first, &machine.sim),
