@@ -421,6 +421,37 @@ fn inode_stays_with_its_wb_until_the_memcg_is_gone() {
 }
 
 #[test]
+fn an_inode_moves_with_its_dirty_pages() {
+    let mut w = Writeback::new(DirtyParams::default()).unwrap();
+    let inode = ObjectId(1);
+    let a = w.attach(inode, DeviceId(0), MemcgId::ROOT);
+    w.dirtied(a, inode, 100, 5);
+    for n in 1..10 {
+        w.wrote(inode, MemcgId(2), 10);
+        assert_eq!(w.round_over(inode).is_some(), n == 9, "round {n}");
+    }
+    let b = w.attach(inode, DeviceId(0), MemcgId(3));
+    assert_eq!(w.wb(b).memcg(), MemcgId(2));
+    assert_eq!((w.wb(a).dirty(), w.wb(b).dirty()), (0, 100));
+    assert_eq!((w.wb(a).dirty_inodes(), w.wb(b).dirty_inodes()), (0, 1));
+    assert_eq!(w.wb(b).inode(inode).unwrap().since, 5);
+    w.check();
+    // While it is being written it stays.
+    w.wake(FlushReason::Sync, SEC);
+    let slice = w.next_slice(b, SEC, &input(100)).unwrap();
+    for _ in 0..9 {
+        w.wrote(inode, MemcgId(3), 10);
+        assert_eq!(w.round_over(inode), None);
+    }
+    w.clean_for_io(b, inode, 100, SEC);
+    w.slice_done(slice.wb, inode, 100, false, SEC);
+    w.wrote(inode, MemcgId(3), 10);
+    let c = w.round_over(inode).expect("most of it has been another's");
+    assert_eq!(w.attach(inode, DeviceId(0), MemcgId(2)), c);
+    w.check();
+}
+
+#[test]
 fn laptop_mode_writes_everything_after_io() {
     let params = DirtyParams {
         laptop_mode: 2 * SEC,

@@ -125,7 +125,11 @@ impl Places {
             w.set_extents(id, extents.number(number));
         }
         if inodes == Inodes::Root {
-            let files = trace.objects.iter().zip(&ids).filter(|(info, _)| !info.is_anon);
+            let files = trace
+                .objects
+                .iter()
+                .zip(&ids)
+                .filter(|(info, _)| !info.is_anon);
             files.for_each(|(_, &id)| w.owned_by_root(id));
         }
         if extents.held {

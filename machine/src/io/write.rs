@@ -298,3 +298,45 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Ctx, InlineClock, MachineConfig, MachineRun};
+    use coldset_engine::memcg::CounterKind;
+    use coldset_engine::presets::preset;
+    use coldset_engine::writeback::FlushReason;
+    use coldset_engine::MemcgId;
+
+    /// How often flushers were started for a foreign wb's sake and in the background, while a memcg wrote most of its limit.
+    fn flushes(of_root: bool) -> (u64, u64) {
+        let mut config = MachineConfig::new(preset("v618").unwrap());
+        config.engine.cgroup_v2 = true;
+        let mut run = MachineRun::new(&config).unwrap();
+        let m = run.machine.clone();
+        let memcg = m.world_mut().engine.memcg_create(MemcgId::ROOT).unwrap();
+        let memcgs = |kind, pages| m.world_mut().engine.memcgs.set_max(memcg, kind, pages);
+        memcgs(CounterKind::Memory, 1000).unwrap();
+        let ctx = Ctx::inline(m.create_mm(memcg), memcg, InlineClock::Running);
+        let file = m.create_file(0, 2000);
+        if of_root {
+            m.world_mut().owned_by_root(file);
+        }
+        for page in 0..900 {
+            m.world_mut().engine.memcgs.fold();
+            run.run_inline(&ctx, m.write(&ctx, file, page, 1, true))
+                .unwrap();
+        }
+        m.world().check();
+        let w = m.world();
+        let of = |reason| w.wb.wakeups(reason);
+        (of(FlushReason::ForeignFlush), of(FlushReason::Background))
+    }
+
+    #[test]
+    fn a_file_of_the_roots_is_flushed_for_a_writer_at_its_limit() {
+        let (foreign, background) = flushes(false);
+        assert!(foreign == 0 && background > 0, "{foreign} {background}");
+        let (foreign, _) = flushes(true);
+        assert!(foreign > 0, "{foreign}");
+    }
+}
