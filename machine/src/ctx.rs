@@ -19,7 +19,8 @@ use std::task::{Context, Poll};
 pub enum InlineClock {
     /// Work and I/O take the time they cost.
     Running,
-    /// The time is set from outside; work and I/O take none.
+    /// The time is set from outside; work and I/O take none, unless the task has slept past that time: then its work moves
+    /// its clock until the outside has caught up.
     External,
 }
 
@@ -34,6 +35,8 @@ pub struct Ctx {
     pub node: NodeId,
     inline: InlineClock,
     clock: Cell<u64>,
+    /// The time as told from outside.
+    outside: Cell<u64>,
     /// Of its time, what it has worked; kept for inline tasks.
     worked: Cell<u64>,
     /// Memory above memory.high.
@@ -67,6 +70,7 @@ impl Ctx {
             node: NodeId(0),
             inline,
             clock: Cell::new(0),
+            outside: Cell::new(0),
             worked: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
@@ -96,6 +100,13 @@ impl Ctx {
         self.clock.set(self.clock.get().max(now));
     }
 
+    /// Tells a task whose time is set from outside what it is.
+    #[inline]
+    pub fn set_outside(&self, now: u64) {
+        self.outside.set(now);
+        self.set_clock(now);
+    }
+
     /// Its CPU.
     #[inline]
     pub fn cpu(&self) -> u16 {
@@ -112,13 +123,21 @@ impl Ctx {
     pub fn charge(&self, class: TimeClass, ns: u64) {
         match &self.task {
             Some(t) => t.charge_as(class, ns),
-            None => {
-                if self.inline == InlineClock::Running {
+            None => match self.inline {
+                InlineClock::Running => {
                     self.clock.set(self.clock.get() + ns);
                     self.worked.set(self.worked.get() + ns);
                 }
-            }
+                InlineClock::External if self.is_ahead() => self.clock.set(self.clock.get() + ns),
+                InlineClock::External => {}
+            },
         }
+    }
+
+    /// It has slept past the time that it was told.
+    #[inline]
+    fn is_ahead(&self) -> bool {
+        self.outside.get() > 0 && self.clock.get() > self.outside.get()
     }
 
     /// An inline task whose clock its own work moves.

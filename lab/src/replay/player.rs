@@ -398,7 +398,7 @@ impl<'a> Player<'a> {
         let process = process.expect(PRESENT);
         let ctx = &process.ctx;
         if let Some(clock) = &self.options.settings.clock {
-            ctx.set_clock(clock.at(at as u64));
+            ctx.set_outside(clock.at(at as u64));
         }
         if let Some(own) = &self.own {
             self.run.catch_up(ctx);
