@@ -350,7 +350,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         scans: args.scans,
     };
     let setting = match measured.as_slice() {
-        [one] => setting.at_times_of(&one.played),
+        [one] => setting.at_times_of(&one.played, args.guest.runs),
         // Each kernel has its own times, and a prediction is beside all of them.
         _ => setting,
     };

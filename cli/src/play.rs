@@ -354,7 +354,7 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
         scans: args.scans,
     };
     let played = played_json(&m.runs);
-    let setting = setting(args, &m)?.at_times_of(&played);
+    let setting = setting(args, &m)?.at_times_of(&played, args.runs);
     let beside = beside(&m.trace, &args.variants, setting, measured, look)?;
     let runs = [(column(&m.trace, &m.runs).0, played::series(&played))];
     let table = &beside.table;

@@ -33,6 +33,7 @@ pub use traces::{
 };
 
 pub use advise::AdviseArgs;
+pub use runs::RunsArgs;
 pub use validate::ValidateArgs;
 
 use clap::{Args, Parser, Subcommand};

@@ -97,16 +97,27 @@ pub fn nearby(
     variant: &str,
     setting: &Setting,
 ) -> Result<Vec<IndexMap<String, CounterSummary>>, Failure> {
-    let pages = setting.memory.pages_of(trace.unique_pages);
-    let mut limits = limits_near(pages, LIMITS);
-    limits.remove(LIMITS as usize / 2);
-    let plan = ReplayPlan {
-        memory: limits.into_iter().map(Size::Pages).collect(),
-        ..setting.plan(trace, Variant::parse_all(&[variant], &[])?)
+    let variants = Variant::parse_all(&[variant], &[])?;
+    let under = |setting: &Setting, limits: &[u64]| -> Result<Vec<_>, Failure> {
+        let plan = ReplayPlan {
+            memory: limits.iter().map(|&pages| Size::Pages(pages)).collect(),
+            ..setting.plan(trace, variants.clone())
+        };
+        let tables = setting.replays(trace, &plan)?.into_iter();
+        let columns = tables.map(|t| t.result.variants);
+        Ok(columns.flat_map(IndexMap::into_values).collect())
     };
-    let tables = setting.replays(trace, &plan)?;
-    let columns = tables.into_iter().map(|t| t.result.variants);
-    Ok(columns.flat_map(IndexMap::into_values).collect())
+    let pages = setting.memory.pages_of(trace.unique_pages);
+    let mut limits: Vec<(usize, u64)> =
+        limits_near(pages, LIMITS).into_iter().enumerate().collect();
+    limits.remove(LIMITS as usize / 2);
+    if setting.clocks.is_empty() {
+        let all: Vec<u64> = limits.into_iter().map(|(_, pages)| pages).collect();
+        return under(setting, &all);
+    }
+    let each = limits.into_iter();
+    let each = each.map(|(number, pages)| under(&setting.of_limit(number), &[pages]));
+    Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 impl Beside {
@@ -206,6 +217,7 @@ impl Beside {
             "pace": s.pace,
             "times_of_the_run": s.clock.is_some(),
             "clock": s.clock.as_ref().map(ToString::to_string),
+            "clocks": s.clocks.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "order": s.order.to_string(),
             "cpus": s.cpus,
             "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },

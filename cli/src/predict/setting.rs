@@ -1,7 +1,8 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
+use super::beside::LIMITS;
 use super::PAGE;
-use crate::args::TaskArgs;
+use crate::args::{RunsArgs, TaskArgs};
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::replay::{Clock, FileDevice, Inodes, ReplaySettings, READ_AHEAD_KB};
@@ -56,6 +57,8 @@ pub struct Setting {
     pub(super) read_ahead_kb: u32,
     /// When the accesses of the run were, if that is known and does not follow from what they wait for.
     pub(super) clock: Option<Clock>,
+    /// The same run by run, where the runs had the limits that predictions have.
+    pub(super) clocks: Vec<Clock>,
     /// What the run had and the lab has not.
     pub(super) without: Vec<String>,
 }
@@ -79,6 +82,7 @@ impl Setting {
             file_system: FileSystem::default(),
             read_ahead_kb: READ_AHEAD_KB,
             clock: None,
+            clocks: Vec::new(),
             without: Vec::new(),
         }
     }
@@ -177,20 +181,38 @@ impl Setting {
         Ok(self)
     }
 
-    /// At the times of the runs that were measured, the mean of them: what the kernel does by time (flushers, the fold of
-    /// statistics) comes between the same accesses. Not where the order, or a slow device, makes the times.
+    /// At the times of the runs that were measured: what the kernel does by time (flushers, the fold of statistics) comes
+    /// between the same accesses. Those of each run for the prediction with its limit, where there is one for each; else
+    /// their mean. Not where the order, or a slow device, makes the times.
     #[must_use]
-    pub fn at_times_of(self, played: &Value) -> Self {
+    pub fn at_times_of(self, played: &Value, runs: RunsArgs) -> Self {
         let slow = self.device.delay_write_ns.is_some_and(|ns| ns >= SLOW_NS);
-        let given = self.order.is_at_once() || self.pace || slow;
-        let clock = if given { None } else { times(played) };
-        Self { clock, ..self }
+        if self.order.is_at_once() || self.pace || slow {
+            return self;
+        }
+        let of_each = runs.near == Some(LIMITS);
+        let clocks = of_each.then(|| each_time(played)).flatten();
+        self.with_clocks(times(played), clocks.unwrap_or_default())
     }
 
-    /// At these times, if they are known.
+    /// At these times: one for all predictions, if they are known, and those of each, or none.
     #[must_use]
-    pub fn with_clock(self, clock: Option<Clock>) -> Self {
-        Self { clock, ..self }
+    pub fn with_clocks(self, mean: Option<Clock>, clocks: Vec<Clock>) -> Self {
+        let own = clocks.get(LIMITS as usize / 2).cloned();
+        Self {
+            clock: own.or(mean),
+            clocks,
+            ..self
+        }
+    }
+
+    /// For the prediction with this one of the limits.
+    pub(super) fn of_limit(&self, number: usize) -> Self {
+        let own = self.clocks.get(number).cloned();
+        Self {
+            clock: own.or_else(|| self.clock.clone()),
+            ..self.clone()
+        }
     }
 
     /// The run had this, and the prediction has not.
@@ -260,27 +282,45 @@ impl Setting {
     }
 }
 
+/// The points of each run: accesses and ms.
+fn points(played: &Value) -> Option<Vec<Vec<(u64, u64)>>> {
+    let point = |p: &Value| Some((p["access"].as_u64()?, p["time_ms"].as_u64()?));
+    let of_run = |run: &Value| -> Option<Vec<(u64, u64)>> {
+        run["points"].as_array()?.iter().map(point).collect()
+    };
+    played["runs"].as_array()?.iter().map(of_run).collect()
+}
+
+/// Time by access through these points, which begin at nothing.
+fn clock_through(points: impl Iterator<Item = (u64, u64)>) -> Option<Clock> {
+    let mut clock: Vec<(u64, u64)> = [(0, 0)].into_iter().chain(points).collect();
+    // Where a phase begins is read twice.
+    clock.dedup_by_key(|point| point.0);
+    Clock::new(clock).ok()
+}
+
+/// Time by access of each run.
+fn each_time(played: &Value) -> Option<Vec<Clock>> {
+    let runs = points(played)?;
+    let of_run =
+        |run: &Vec<(u64, u64)>| clock_through(run.iter().map(|&(a, ms)| (a, ms * 1_000_000)));
+    let clocks: Vec<Clock> = runs.iter().map(of_run).collect::<Option<_>>()?;
+    (clocks.len() == LIMITS as usize).then_some(clocks)
+}
+
 /// Time by access, the mean of runs that came to the same points; none of others.
 pub(super) fn times(played: &Value) -> Option<Clock> {
-    let points = |run: &Value| -> Option<Vec<(u64, u64)>> {
-        let all = run["points"].as_array()?.iter();
-        all.map(|p| Some((p["access"].as_u64()?, p["time_ms"].as_u64()?)))
-            .collect()
-    };
-    let runs = played["runs"].as_array()?.iter().map(points);
-    let runs: Vec<Vec<(u64, u64)>> = runs.collect::<Option<_>>()?;
+    let runs = points(played)?;
     let (first, ns) = (runs.first()?, 1_000_000 / runs.len() as u64);
-    let mut clock = vec![(0, 0)];
+    let mut mean = Vec::new();
     for (n, &(access, _)) in first.iter().enumerate() {
         let at = |run: &Vec<(u64, u64)>| {
             (run.len() == first.len() && run[n].0 == access).then(|| run[n].1)
         };
         let sum = runs.iter().map(at).sum::<Option<u64>>()?;
-        clock.push((access, sum * ns));
+        mean.push((access, sum * ns));
     }
-    // Where a phase begins is read twice.
-    clock.dedup_by_key(|point| point.0);
-    Clock::new(clock).ok()
+    clock_through(mean.into_iter())
 }
 
 pub(super) fn zram_of(pages: u64) -> SwapSpec {

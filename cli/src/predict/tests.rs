@@ -1,6 +1,7 @@
 use super::beside::LIMITS;
 use super::setting::{pages_around, times, zram_of};
 use super::{beside, limits_near, nearby, Beside, Look, Setting, PAGE};
+use crate::args::RunsArgs;
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::replay::Clock;
 use coldset_lab::runner::{Size, SwapSpec};
@@ -158,13 +159,39 @@ fn times_are_those_of_runs_that_came_as_far() {
     assert_eq!(times(&killed), None);
     assert_eq!(times(&json!({"runs": []})), None);
     let setting = Setting::of_guest(HALF, 1000, 60, 4096);
-    let timed = predicted(setting.clone().at_times_of(&both));
+    let one = RunsArgs {
+        repeat: 2,
+        near: None,
+    };
+    let timed = predicted(setting.clone().at_times_of(&both, one));
     assert!(timed.text().contains("the times of the run"));
     assert_eq!(timed.json()["times_of_the_run"], true);
     assert_eq!(timed.json()["clock"], "0:0,50:0.2,80:0.23,100:0.45");
     // A slow device makes the times itself.
-    let slow = setting.with_device(DirtySettings::default(), Some(1));
-    assert_eq!(slow.at_times_of(&both).clock, None);
+    let slow = setting
+        .clone()
+        .with_device(DirtySettings::default(), Some(1_000_000));
+    assert_eq!(slow.at_times_of(&both, one).clock, None);
+    let fast = setting
+        .clone()
+        .with_device(DirtySettings::default(), Some(999_999));
+    assert_eq!(fast.at_times_of(&both, one).clock, Some(clock));
+    // Where each limit has a run, each prediction has the times of its own.
+    let near = RunsArgs {
+        repeat: 1,
+        near: Some(LIMITS),
+    };
+    let run = |n: u64| run(&[(50, 10 * n), (100, 30 * n)]);
+    let nine = json!({"runs": (1..10).map(run).collect::<Vec<_>>()});
+    let setting = setting.at_times_of(&nine, near);
+    let of = |number: usize| setting.of_limit(number).clock.unwrap().to_string();
+    assert_eq!(of(0), "0:0,50:0.01,100:0.03");
+    assert_eq!(of(8), "0:0,50:0.09,100:0.27");
+    assert_eq!(setting.clock.as_ref().unwrap().to_string(), of(4));
+    assert_eq!(
+        predicted(setting).json()["clocks"][8],
+        "0:0,50:0.09,100:0.27"
+    );
 }
 
 #[test]

@@ -104,8 +104,8 @@ fn figure(measured: &Counters, counters: &[&str]) -> Option<Figure> {
 
 /// Runs that this command has written to a file, and with what their predictions were made.
 pub struct Recorded {
-    /// A kernel, its variant, and the times that its accesses had, if they were predicted with.
-    pub kernels: Vec<(Measures, String, Option<Clock>)>,
+    /// A kernel, its variant, and the times that its accesses had, if they were predicted with: of all runs, and of each.
+    pub kernels: Vec<(Measures, String, (Option<Clock>, Vec<Clock>))>,
 }
 
 impl Recorded {
@@ -127,11 +127,15 @@ impl Recorded {
                 let what = "its predictions were made with the times of the run, which it does not have; play it again";
                 return Err(wrong(what));
             }
-            let clock = clock
-                .map(Clock::parse)
-                .transpose()
-                .map_err(|e| wrong(&e.to_string()))?;
-            Ok((measures, variant.to_owned(), clock))
+            let parse = |text: &str| Clock::parse(text).map_err(|e| wrong(&e.to_string()));
+            let all = kernel["prediction"]["clocks"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let clocks = all.filter_map(Value::as_str).map(parse);
+            let clocks = clocks.collect::<Result<_, _>>()?;
+            let clock = clock.map(parse).transpose()?;
+            Ok((measures, variant.to_owned(), (clock, clocks)))
         };
         let kernels = kernels.iter().map(one).collect::<Result<_, _>>()?;
         Ok(Self { kernels })

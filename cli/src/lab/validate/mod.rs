@@ -210,7 +210,7 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
         Ok(Case {
             measures: Measures::of(m),
             variant,
-            setting: setting.at_times_of(&m.played),
+            setting: setting.at_times_of(&m.played, args.runs),
         })
     };
     measured.iter().zip(settings).zip(named).map(case).collect()
@@ -219,10 +219,10 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
 /// Kernels that have been measured before.
 fn recorded(path: &Path, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
     let all = Recorded::read(path)?.kernels.into_iter();
-    let case = |(measures, variant, clock)| Case {
+    let case = |(measures, variant, (clock, clocks))| Case {
         measures,
         variant,
-        setting: of_guests.clone().with_clock(clock),
+        setting: of_guests.clone().with_clocks(clock, clocks),
     };
     Ok(all.map(case).collect())
 }
