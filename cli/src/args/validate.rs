@@ -24,7 +24,8 @@ change from one to the next is compared, too.
 
 What is predicted is the mean over nine limits, up to 0.4 % smaller or larger than the one asked for, at the times that the accesses had
 on the kernel: runs of a kernel differ, too, by what it needs for itself. The last column has the least and the most of the nine. With
---near 9 the kernel's runs have the same nine limits, and a mean is beside a mean: for work of which a few pages more or less decide.
+--near 9 the kernel's runs have the same nine limits, each prediction has the times of the run with its limit, and a mean is beside a
+mean: for work of which a few pages more or less decide.
 
 Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
 predicted to live, or the other way round.")]

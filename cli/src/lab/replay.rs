@@ -104,6 +104,8 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .collect::<Result<_, _>>()?,
         swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,
         fold_phases: args.fold_phases,
+        spread_limits: false,
+        clocks: Vec::new(),
         fold_every: args
             .fold_every
             .as_deref()

@@ -88,7 +88,8 @@ pub fn beside(
 /// few pages more or less.
 pub(super) const LIMITS: u32 = 9;
 
-/// What a variant comes to under limits near that of `setting`, a column each; that one itself is [`beside`]'s.
+/// What a variant comes to under limits near that of `setting` and that one, a column each, at the times of the run with
+/// the limit if they are known. When statistics are folded differs, too: a kernel does it when it is due, whenever a run began.
 ///
 /// # Errors
 /// As [`beside`].
@@ -97,27 +98,17 @@ pub fn nearby(
     variant: &str,
     setting: &Setting,
 ) -> Result<Vec<IndexMap<String, CounterSummary>>, Failure> {
-    let variants = Variant::parse_all(&[variant], &[])?;
-    let under = |setting: &Setting, limits: &[u64]| -> Result<Vec<_>, Failure> {
-        let plan = ReplayPlan {
-            memory: limits.iter().map(|&pages| Size::Pages(pages)).collect(),
-            ..setting.plan(trace, variants.clone())
-        };
-        let tables = setting.replays(trace, &plan)?.into_iter();
-        let columns = tables.map(|t| t.result.variants);
-        Ok(columns.flat_map(IndexMap::into_values).collect())
-    };
     let pages = setting.memory.pages_of(trace.unique_pages);
-    let mut limits: Vec<(usize, u64)> =
-        limits_near(pages, LIMITS).into_iter().enumerate().collect();
-    limits.remove(LIMITS as usize / 2);
-    if setting.clocks.is_empty() {
-        let all: Vec<u64> = limits.into_iter().map(|(_, pages)| pages).collect();
-        return under(setting, &all);
-    }
-    let each = limits.into_iter();
-    let each = each.map(|(number, pages)| under(&setting.of_limit(number), &[pages]));
-    Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
+    let limits = limits_near(pages, LIMITS).into_iter();
+    let plan = ReplayPlan {
+        memory: limits.map(Size::Pages).collect(),
+        spread_limits: true,
+        clocks: setting.clocks.clone(),
+        ..setting.plan(trace, Variant::parse_all(&[variant], &[])?)
+    };
+    let tables = setting.replays(trace, &plan)?;
+    let columns = tables.into_iter().map(|t| t.result.variants);
+    Ok(columns.flat_map(IndexMap::into_values).collect())
 }
 
 impl Beside {

@@ -206,15 +206,6 @@ impl Setting {
         }
     }
 
-    /// For the prediction with this one of the limits.
-    pub(super) fn of_limit(&self, number: usize) -> Self {
-        let own = self.clocks.get(number).cloned();
-        Self {
-            clock: own.or_else(|| self.clock.clone()),
-            ..self.clone()
-        }
-    }
-
     /// The run had this, and the prediction has not.
     pub fn leave_out(&mut self, what: impl Into<String>) {
         self.without.push(what.into());

@@ -2,7 +2,7 @@
 
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
-use crate::replay::{ReplayOptions, ReplaySettings, MEMORY_MIN, READ_AHEAD_KB};
+use crate::replay::{Clock, ReplayOptions, ReplaySettings, MEMORY_MIN, READ_AHEAD_KB};
 use crate::traces::About;
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::{ReadAhead, SwapConfig};
@@ -29,6 +29,10 @@ pub struct ReplayPlan {
     pub swap: Option<SwapSpec>,
     /// Replays with phases of the statistics fold spread over its interval.
     pub fold_phases: u64,
+    /// Limits have phases of the fold instead, that of the n-th of N comes n/N of its interval late.
+    pub spread_limits: bool,
+    /// The clock of each limit; none: that of the settings.
+    pub clocks: Vec<Clock>,
     /// Without a clock: misses from fold to fold, a share is one of the limit; none: limit/8.
     pub fold_every: Option<Size>,
     /// Compute exact LRU and OPT.
@@ -65,6 +69,8 @@ impl ReplayPlan {
             memory: vec![memory],
             swap: None,
             fold_phases: 1,
+            spread_limits: false,
+            clocks: Vec::new(),
             fold_every: None,
             bounds: false,
             low: Vec::new(),
@@ -118,25 +124,34 @@ impl ReplayPlan {
         }
     }
 
+    /// Under the limit with this number of `limits`, with this phase.
     pub(super) fn options(
         &self,
-        memory: u64,
+        limits: &[Memory],
+        number: usize,
         swap: &SwapConfig,
         variant: &Variant,
         phase: u64,
     ) -> ReplayOptions {
+        let memory = limits[number].pages;
+        let (nth, of) = match self.spread_limits {
+            true => (number as u64, limits.len() as u64),
+            false => (phase, self.fold_phases),
+        };
+        let late = |interval| (u128::from(interval) * u128::from(nth + 1) / u128::from(of)) as u64;
         let mut o = ReplayOptions::new(memory);
         o.settings.clone_from(&self.settings);
+        if let Some(clock) = self.clocks.get(number) {
+            o.settings.clock = Some(clock.clone());
+        }
         o.swap = swap.clone();
-        o.fold_phase = (u128::from(FOLD_INTERVAL) * u128::from(phase + 1)
-            / u128::from(self.fold_phases)) as u64;
+        o.fold_phase = late(FOLD_INTERVAL);
         // Without a clock the same phases, in misses.
         o.fold_every = self
             .fold_every
             .map_or(o.fold_every, |size| size.pages_of(memory))
             .max(1);
-        o.fold_first = (u128::from(o.fold_every) * u128::from(phase + 1)
-            / u128::from(self.fold_phases)) as u64;
+        o.fold_first = late(o.fold_every);
         let pages = |l: &Low| (l.task, l.size.pages_of(memory));
         o.low = self.low.iter().map(pages).collect();
         o.max = self.max.iter().map(pages).collect();

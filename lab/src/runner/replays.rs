@@ -50,10 +50,10 @@ pub fn inspect_all(
     commands: &[Command],
 ) -> Result<Vec<Inspection>, RunnerError> {
     let trace = playable.about();
-    let memory = plan.limits(trace)?[0].pages;
+    let limits = plan.limits(trace)?;
     let swap = plan.swap_config(trace)?;
     let one = |variant: &Variant| {
-        let mut options = plan.options(memory, &swap, variant, 0);
+        let mut options = plan.options(&limits, 0, &swap, variant, 0);
         options.commands = commands.to_vec();
         options.inspect = true;
         let done = replay(playable, &variant.preset, &options);
@@ -63,12 +63,12 @@ pub fn inspect_all(
         };
         let done = done.map_err(failed)?;
         if let Some(access) = done.killed {
-            return Err(failed(no_memory(access, memory)));
+            return Err(failed(no_memory(access, limits[0].pages)));
         }
         Ok(Inspection {
             variant: variant.label.clone(),
             accesses: trace.accesses,
-            limit_pages: memory,
+            limit_pages: limits[0].pages,
             time_ms: done.time / 1_000_000,
             lruvecs: done.lruvecs,
         })
@@ -106,16 +106,15 @@ pub fn replay_all(
     let swap = plan.swap_config(trace)?;
     let progress = progress(steps(plan, limits.len()));
     let phases = plan.fold_phases;
-    let jobs: Vec<(Memory, &Variant, u64)> = limits
-        .iter()
-        .flat_map(|&m| plan.variants.iter().map(move |v| (m, v)))
+    let jobs: Vec<(usize, &Variant, u64)> = (0..limits.len())
+        .flat_map(|m| plan.variants.iter().map(move |v| (m, v)))
         .flat_map(|(m, v)| (0..phases).map(move |p| (m, v, p)))
         .collect();
-    let one = |&(memory, variant, phase): &(Memory, &Variant, u64)| {
+    let one = |&(number, variant, phase): &(usize, &Variant, u64)| {
         if progress.is_stopped() {
             return Err(RunnerError::Stopped);
         }
-        let options = plan.options(memory.pages, &swap, variant, phase);
+        let options = plan.options(&limits, number, &swap, variant, phase);
         let done = replay(playable, &variant.preset, &options);
         progress.step();
         done.map(|r| Ran::of(trace, &r))

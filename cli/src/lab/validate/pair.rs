@@ -39,7 +39,7 @@ pub struct Pair {
     pub variant: String,
     /// Under the limit asked for.
     pub predicted: Counters,
-    /// The same under limits near it.
+    /// The same under it and limits near it.
     pub near: Vec<Counters>,
     /// Where that is from.
     pub beside: Beside,
@@ -55,9 +55,9 @@ impl Pair {
         known.then(|| (measured, all.iter().sum::<f64>() / all.len() as f64))
     }
 
-    /// What is predicted, with the limit asked for and those near it.
+    /// What is predicted, with each limit.
     fn predictions(&self, row: &Row) -> Vec<f64> {
-        let all = self.near.iter().chain([&self.predicted]);
+        let all = self.near.iter();
         let sum = |c: &Counters| {
             let each = row.1.iter().filter_map(|name| c.get(*name));
             each.map(|c| c.mean.as_f64()).sum()
