@@ -4,7 +4,7 @@ use crate::ids::{MemcgId, Pages, WbId};
 
 /// Of the last sixteen rounds that count, more than so many were mostly another memcg's: the inode moves to it.
 const MANY: u32 = 8;
-/// A round of less than one of so many parts of the average does not count; one that does moves the average by one of them.
+/// A round of less than an eighth of the average does not count, and one that counts changes the average by an eighth.
 const PART: Pages = 8;
 
 /// An inode's wb, and what its last rounds of writing were.

@@ -114,12 +114,12 @@ impl World {
         let f = self.engine.folio(id);
         let (object, _) = f.owner();
         let pages = pages_of(f);
-        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        let memcg = self.writing_memcg(self.engine.lruvec(f.lruvec()).memcg);
         let wb = self.wb_of(object, memcg);
         let n = pages.len() as u64;
         self.objects[object.idx()].tag_dirty(pages);
         self.wb.dirtied(wb, object, n, now);
-        if self.memcg_writeback && self.wb.wb(wb).memcg() != memcg {
+        if self.wb.wb(wb).memcg() != memcg {
             self.wb.note_foreign(memcg, wb, now);
         }
         n
@@ -194,10 +194,8 @@ impl World {
             debug_assert!(was_dirty, "tag without a dirty folio");
             self.objects[object.idx()].untag_dirty(pages.clone());
             self.wb.clean_for_io(wb, object, n, now);
-            if self.memcg_writeback {
-                let memcg = self.engine.lruvec(self.engine.folio(id).lruvec()).memcg;
-                self.wb.wrote(object, memcg, n);
-            }
+            let memcg = self.engine.lruvec(self.engine.folio(id).lruvec()).memcg;
+            self.wb.wrote(object, self.writing_memcg(memcg), n);
             self.engine.writeback_start(id);
             started += n;
             match runs.last_mut() {

@@ -68,7 +68,7 @@ impl World {
     }
 
     /// The memcg in whose write context a memcg writes: the root's, unless memcgs have their own.
-    fn writing_memcg(&self, memcg: MemcgId) -> MemcgId {
+    pub(super) fn writing_memcg(&self, memcg: MemcgId) -> MemcgId {
         match self.memcg_writeback {
             true => self.engine.memcgs.nearest_online(memcg),
             false => MemcgId::ROOT,
