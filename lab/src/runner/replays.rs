@@ -321,6 +321,7 @@ fn summary(runs: &[Ran]) -> IndexMap<String, CounterSummary> {
 mod tests {
     use super::super::{Size, SwapSpec};
     use super::*;
+    use crate::replay::Clock;
     use crate::traces::{Op, OpKind, Trace};
 
     /// `pages` pages in a circle, `rounds` times, of a file or of anonymous memory.
@@ -448,10 +449,29 @@ mod tests {
         };
         let table = &tables(&trace, &p).unwrap()[0];
         assert_eq!(table.result.variants["classic"]["pgscan"].per_seed.len(), 4);
-        assert_eq!(
-            p.options(300, &SwapConfig::None, &p.variants[0], 0)
-                .fold_phase,
-            500_000_000
-        );
+        let limits = p.limits(&trace).unwrap();
+        let late = |plan: &ReplayPlan, number, phase| {
+            let o = plan.options(&limits, number, &SwapConfig::None, &p.variants[0], phase);
+            (o.fold_phase, o.settings.clock)
+        };
+        assert_eq!(late(&p, 0, 0), (500_000_000, None));
+    }
+
+    #[test]
+    fn limits_have_phases_and_clocks_of_their_own() {
+        let trace = circle(OpKind::Pread, 600, 3);
+        let clock = |text: &str| Clock::parse(text).unwrap();
+        let p = ReplayPlan {
+            spread_limits: true,
+            clocks: vec![clock("0:0,9:1"), clock("0:0,9:2")],
+            ..plan(&["v618"], &[Size::Pages(300), Size::Pages(301)])
+        };
+        let limits = p.limits(&trace).unwrap();
+        let of = |number| {
+            let o = p.options(&limits, number, &SwapConfig::None, &p.variants[0], 0);
+            (o.memory, o.fold_phase, o.settings.clock)
+        };
+        assert_eq!(of(0), (300, 1_000_000_000, Some(clock("0:0,9:1"))));
+        assert_eq!(of(1), (301, 2_000_000_000, Some(clock("0:0,9:2"))));
     }
 }

@@ -102,18 +102,24 @@ fn figure(measured: &Counters, counters: &[&str]) -> Option<Figure> {
     Some(Figure { mean, spread })
 }
 
-/// Runs that this command has written to a file, and with what their predictions were made.
+/// A kernel in a file that this command has written.
 pub struct Recorded {
-    /// A kernel, its variant, and the times that its accesses had, if they were predicted with: of all runs, and of each.
-    pub kernels: Vec<(Measures, String, (Option<Clock>, Vec<Clock>))>,
+    /// What it did.
+    pub measures: Measures,
+    /// What predicts it.
+    pub variant: String,
+    /// The times of the runs, if they were predicted with.
+    pub clock: Option<Clock>,
+    /// Those of each run, if they were.
+    pub clocks: Vec<Clock>,
 }
 
 impl Recorded {
-    /// Reads the file.
+    /// Reads a file.
     ///
     /// # Errors
     /// It cannot be read, is not of this command, or lacks the times that its predictions were made with.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Vec<Self>, Failure> {
         let wrong = |what: &str| Failure::Usage(format!("--recorded {}: {what}", path.display()));
         let text = fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
         let none = "not what coldset lab validate --json writes";
@@ -135,9 +141,13 @@ impl Recorded {
             let clocks = all.filter_map(Value::as_str).map(parse);
             let clocks = clocks.collect::<Result<_, _>>()?;
             let clock = clock.map(parse).transpose()?;
-            Ok((measures, variant.to_owned(), (clock, clocks)))
+            Ok(Self {
+                measures,
+                variant: variant.to_owned(),
+                clock,
+                clocks,
+            })
         };
-        let kernels = kernels.iter().map(one).collect::<Result<_, _>>()?;
-        Ok(Self { kernels })
+        kernels.iter().map(one).collect()
     }
 }

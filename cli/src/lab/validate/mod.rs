@@ -218,13 +218,12 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
 
 /// Kernels that have been measured before.
 fn recorded(path: &Path, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
-    let all = Recorded::read(path)?.kernels.into_iter();
-    let case = |(measures, variant, (clock, clocks))| Case {
-        measures,
-        variant,
-        setting: of_guests.clone().with_clocks(clock, clocks),
+    let case = |kernel: Recorded| Case {
+        measures: kernel.measures,
+        variant: kernel.variant,
+        setting: of_guests.clone().with_clocks(kernel.clock, kernel.clocks),
     };
-    Ok(all.map(case).collect())
+    Ok(Recorded::read(path)?.into_iter().map(case).collect())
 }
 
 fn predicted(trace: &Trace, case: Case) -> Result<Pair, Failure> {
