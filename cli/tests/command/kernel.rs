@@ -128,7 +128,7 @@ fn a_protected_task_keeps_what_the_lab_says() {
 
 #[test]
 fn scans_are_laid_side_by_side() {
-    let trace = random_trace("scans.pageops", 0, 3000, 12_000);
+    let trace = random_trace("scans.pageops", 0, 6000, 30_000);
     let here = kernels_here();
     // The newest: what it asks for differs from 6.18's words.
     let Some((version, variant)) = here.last() else {
@@ -146,7 +146,9 @@ fn scans_are_laid_side_by_side() {
     let v: Value = serde_json::from_slice(&out.stdout).unwrap();
     let played = v["played"].as_object().unwrap().values().next().unwrap();
     let points = played["runs"][0]["points"].as_array().unwrap();
-    let scans = points.iter().flat_map(|p| p["scans"].as_array().unwrap());
+    // Where nothing has been scanned there is nothing.
+    let scans = points.iter().filter_map(|p| p["scans"].as_array());
+    let scans = scans.flatten();
     let words: Vec<&str> = scans.map(|s| s.as_str().unwrap()).collect();
     assert!(words.iter().all(|w| !w.starts_with("lost")));
     // The tracepoints and the counters of the group agree.

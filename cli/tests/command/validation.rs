@@ -227,7 +227,7 @@ fn an_experiment_is_a_trace_as_well() {
 
 #[test]
 fn runs_in_a_file_are_predicted_anew() {
-    let trace = random_trace("anew.pageops", 0, 3000, 20_000);
+    let trace = random_trace("anew.pageops", 0, 6000, 20_000);
     let file = temporary("anew.json");
     let file = file.to_str().unwrap();
     let validate = |prediction: Value| {
