@@ -96,8 +96,13 @@ def test_a_pass_that_skips_every_task_leaves_the_filter(tmp_path: Path) -> None:
     recorded: dict[str, Any] = json.loads((ROOT / "data" / "validation" / "random-101-reads.json").read_text())
     kernel = recorded["result"]["kernels"][0]
     assert kernel["variant"] == "v618"
-    options: dict[str, Any] = {"memory": "48MiB", "variants": "v618", "bounds": False, "swap": "zram:27135pages"}
-    counted = lab.replay(tmp_path / "work.pageops", **options).frame().set_index("counter")["value"]
-    assert counted["pgactivate"] == pytest.approx(kernel["counters"]["activated"]["measured"], rel=0.04)
-    refaults = counted[REFAULTS] + counted["workingset_refault_anon"]
+    options: dict[str, Any] = {"variants": "v618", "bounds": False, "swap": "zram:27135pages"}
+    activated, refaults = 0.0, 0.0
+    # The kernel's mean is over limits as near as these.
+    for pages in (12_239, 12_288, 12_337):
+        replay = lab.replay(tmp_path / "work.pageops", memory=f"{pages}pages", **options)
+        counted = replay.frame().set_index("counter")["value"]
+        activated += counted["pgactivate"] / 3
+        refaults += (counted[REFAULTS] + counted["workingset_refault_anon"]) / 3
+    assert activated == pytest.approx(kernel["counters"]["activated"]["measured"], rel=0.04)
     assert refaults == pytest.approx(kernel["counters"]["refaults"]["measured"], rel=0.01)

@@ -60,9 +60,9 @@ pub struct PlayArgs {
     #[command(flatten)]
     pub points: PointsArgs,
     /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
-    /// something else. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
+    /// something else, in the first run. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
     /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "near")]
     pub scans: bool,
     /// Runs.
     #[command(flatten)]
