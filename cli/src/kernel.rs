@@ -1,14 +1,13 @@
 //! `coldset kernel`: traces on kernels in virtual machines.
 
 use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, OnOff};
-use crate::courses::Courses;
+use crate::compared::Compared;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, print, Outputs, Wanted};
 use crate::play;
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
-use crate::scans::Scans;
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
@@ -341,13 +340,13 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         csv: args.rows.csv.as_deref(),
         ..args.page.wanted(&args.form)
     })?;
-    let measured = measure(&args.guest, &trace, args.scans)?;
+    let measured = measure(&args.guest, &trace, args.scans.scans)?;
     let columns = measured
         .iter()
         .map(|m| (m.label.clone(), m.counters.clone()));
     let look = Look {
         points: args.guest.points.samples(outputs.has_report()),
-        scans: args.scans,
+        scans: args.scans.scans,
     };
     let setting = match measured.as_slice() {
         [one] => setting.at_times_of(&one.played, args.guest.runs),
@@ -362,18 +361,9 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         show_pages(table.memory.pages),
         acceleration(args.guest.virtual_time),
     );
-    let runs = measured
-        .iter()
-        .map(|m| (m.label.clone(), played::series(&m.played)));
-    let runs: Vec<_> = runs.collect();
-    let courses = args
-        .guest
-        .points
-        .number
-        .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
     let machines = measured.iter().map(|m| (m.label.as_str(), &m.played));
-    let scans = args.scans.then(|| Scans::of(machines, &table.scans));
-    let course = (courses.as_ref(), scans.as_ref());
+    let machines: Vec<_> = machines.collect();
+    let way = Compared::of(&machines, table, args.guest.points, args.scans.scans);
     let text = || {
         let mut out = format!("{}: {heading}\n", args.trace.display());
         for m in &measured {
@@ -382,7 +372,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         out.push('\n');
         out.push_str(&render_counters(table, style(args.form.markdown)));
         out.push_str(&beside.text());
-        for line in play::lines_of(course) {
+        for line in way.lines() {
             let _ = writeln!(out, "{line}");
         }
         for remark in measured.iter().flat_map(Measured::remarks) {
@@ -393,7 +383,7 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let json = || {
         let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
         let played = played.collect::<serde_json::Map<_, _>>().into();
-        play::json_of(&args.trace, &beside, played, course)
+        play::json_of(&args.trace, &beside, played, &way)
     };
     outputs.write(
         text,

@@ -2,6 +2,7 @@
 //! of [`run`] each.
 
 mod args;
+mod compared;
 mod courses;
 mod docs;
 mod error;

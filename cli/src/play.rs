@@ -1,13 +1,12 @@
 //! `coldset play`: a trace on the kernel that runs here.
 
 use crate::args::{PlayArgs, PlayWorkerArgs};
-use crate::courses::Courses;
+use crate::compared::Compared;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
-use crate::scans::Scans;
 use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
@@ -64,7 +63,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         order: args.tasks.order,
         tasks: args.tasks.tasks(),
         pace: args.tasks.pace(),
-        scans: args.scans,
+        scans: args.scans.scans,
         low: low.tasks.iter().map(of_task).collect(),
     })
 }
@@ -141,7 +140,7 @@ fn word(what: Timed) -> &'static str {
     }
 }
 
-fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value, course: Course) -> String {
+fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value, way: &Compared) -> String {
     let (trace, runs, table) = (&m.trace, &m.runs, &beside.table);
     let run = &runs[0];
     let mut out = String::new();
@@ -159,7 +158,7 @@ fn text(args: &PlayArgs, m: &Measured, beside: &Beside, played: &Value, course: 
     let style = style(args.form.markdown);
     out.push_str(&render_counters(table, style));
     out.push_str(&beside.text());
-    for line in lines_of(course) {
+    for line in way.lines() {
         let _ = writeln!(out, "{line}");
     }
     out.push('\n');
@@ -237,27 +236,15 @@ fn played_json(runs: &[Played]) -> Value {
     })
 }
 
-/// The course of runs beside that of predictions: their generations, and their scans; none: not asked for.
-pub type Course<'a> = (Option<&'a Courses<'a>>, Option<&'a Scans<'a>>);
-
-/// The same as lines.
-pub fn lines_of((courses, scans): Course) -> impl Iterator<Item = String> {
-    let courses = courses.map_or(Vec::new(), Courses::lines);
-    let scans = scans.map_or(Vec::new(), Scans::lines);
-    courses.into_iter().chain(scans)
-}
-
 /// A table of what was played, with the rest.
-pub fn json_of(trace: &Path, beside: &Beside, played: Value, course: Course) -> String {
+pub fn json_of(trace: &Path, beside: &Beside, played: Value, way: &Compared) -> String {
     let mut more = vec![
         ("trace", file_name(trace).into()),
         ("memory_pages", beside.table.memory.pages.into()),
         ("played", played),
         ("prediction", beside.json()),
     ];
-    let (courses, scans) = course;
-    more.extend(courses.map(|c| ("courses", c.json())));
-    more.extend(scans.map(|s| ("scans", s.json())));
+    more.extend(way.fields());
     json_with(&replays_json(std::slice::from_ref(&beside.table)), more)
 }
 
@@ -304,7 +291,7 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let setting = setting(args, &m)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let beside = beside(&m.trace, &[], setting.clone(), measured, Look::default())?;
-    let json = json_of(&args.trace, &beside, played_json(&m.runs), (None, None));
+    let json = json_of(&args.trace, &beside, played_json(&m.runs), &Compared::default());
     Ok((json, setting))
 }
 
@@ -351,25 +338,17 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let look = Look {
         points: args.points.samples(outputs.has_report()),
-        scans: args.scans,
+        scans: args.scans.scans,
     };
     let played = played_json(&m.runs);
     let setting = setting(args, &m)?.at_times_of(&played, args.runs);
     let beside = beside(&m.trace, &args.variants, setting, measured, look)?;
-    let runs = [(column(&m.trace, &m.runs).0, played::series(&played))];
-    let table = &beside.table;
-    let courses = args
-        .points
-        .number
-        .map(|_| Courses::of(&runs, &table.series, table.memory.pages));
-    let machines = [(runs[0].0.as_str(), &played)];
-    let scans = args
-        .scans
-        .then(|| Scans::of(machines.into_iter(), &table.scans));
-    let course = (courses.as_ref(), scans.as_ref());
-    let json = || json_of(&args.trace, &beside, played.clone(), course);
+    let (label, _) = column(&m.trace, &m.runs);
+    let machines = [(label.as_str(), &played)];
+    let way = Compared::of(&machines, &beside.table, args.points, args.scans.scans);
+    let json = || json_of(&args.trace, &beside, played.clone(), &way);
     outputs.write(
-        || text(args, &m, &beside, &played, course),
+        || text(args, &m, &beside, &played, &way),
         json,
         || replay_values(std::slice::from_ref(&beside.table)),
         || page(args, &m, beside.clone(), &played, json()),

@@ -51,6 +51,16 @@ pub struct PointsArgs {
     pub number: Option<u32>,
 }
 
+/// Whether scans are written down.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ScansArgs {
+    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
+    /// something else, in the first run, and in which fifty requests the sums are apart. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
+    /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
+    #[arg(long, conflicts_with = "near")]
+    pub scans: bool,
+}
+
 impl PointsArgs {
     /// Points at which a prediction is sampled: those of the run if the user named them, else as a page needs them.
     pub fn samples(self, page: bool) -> usize {

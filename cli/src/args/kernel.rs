@@ -1,6 +1,6 @@
 //! `coldset kernel`.
 
-use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
+use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs, ScansArgs};
 use super::runs::RunsArgs;
 use super::{DirtyLimitsArg, FileSystemArg, OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
@@ -139,11 +139,9 @@ pub struct KernelPlayArgs {
     /// The guests.
     #[command(flatten)]
     pub guest: GuestArgs,
-    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
-    /// something else, in the first run. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
-    /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
-    #[arg(long, conflicts_with = "near")]
-    pub scans: bool,
+    /// Scans.
+    #[command(flatten)]
+    pub scans: ScansArgs,
     /// Variants to replay in the lab, beside what was measured
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub variants: Vec<String>,

@@ -21,7 +21,7 @@ pub use experiments::{
     AblateArgs, CompareArgs, PlanArgs, RunArgs, SensitivityArg, SizeArgs, VerifyArgs,
 };
 pub use export::{ExportArgs, WorkArgs};
-pub use forms::FormArgs;
+pub use forms::{FormArgs, PointsArgs};
 pub use kernel::{GuestArgs, KernelCommand, KernelPlayArgs};
 pub use play::{PlayArgs, PlayWorkerArgs};
 pub use sweep::{SweepArgs, SweepWorkerArgs};

@@ -1,6 +1,6 @@
 //! `coldset play`.
 
-use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs};
+use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs, ScansArgs};
 use super::runs::RunsArgs;
 use super::{TaskArgs, TraceArgs};
 use clap::Args;
@@ -59,11 +59,9 @@ pub struct PlayArgs {
     /// Points.
     #[command(flatten)]
     pub points: PointsArgs,
-    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
-    /// something else, in the first run. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
-    /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
-    #[arg(long, conflicts_with = "near")]
-    pub scans: bool,
+    /// Scans.
+    #[command(flatten)]
+    pub scans: ScansArgs,
     /// Runs.
     #[command(flatten)]
     pub runs: RunsArgs,

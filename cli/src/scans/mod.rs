@@ -1,9 +1,12 @@
 //! What a kernel scans beside what the lab scans for the same accesses: at which request do they part?
 
+mod spans;
+
 use coldset_engine::scans::ScanEvent;
 use coldset_lab::report::human;
 use indexmap::IndexMap;
 use serde_json::{json, Value};
+use spans::Span;
 use std::fmt::Write as _;
 
 /// Words on either side of the first difference that are shown.
@@ -113,6 +116,7 @@ struct Pair {
     /// Requests with the same number that are the same.
     same: usize,
     parting: Option<Parting>,
+    spans: Vec<Span>,
 }
 
 /// The scans of runs and of predictions of them.
@@ -151,6 +155,7 @@ impl Scans<'_> {
                         .filter(|(a, b)| a.is_like(b))
                         .count(),
                     parting: parting(&ours, theirs),
+                    spans: Span::all(&ours, theirs),
                 }
             }));
         }
@@ -184,7 +189,8 @@ impl Scans<'_> {
         let pair = |p: &Pair| {
             json!({"run": p.run, "variant": p.variant, "requests": p.requests.0,
                 "predicted_requests": p.requests.1, "same_requests": p.same,
-                "apart": p.parting.as_ref().map(parting)})
+                "apart": p.parting.as_ref().map(parting),
+                "spans": p.spans.iter().map(Span::json).collect::<Vec<_>>()})
         };
         json!({
             "predicted": predicted.collect::<serde_json::Map<_, _>>(),
@@ -225,6 +231,10 @@ fn line(pair: &Pair) -> String {
         list(&p.measured),
         list(&p.predicted)
     );
+    line.push_str(&match pair.spans.iter().find(|s| s.differs()) {
+        Some(span) => format!("; sums are first apart in {}", span.text()),
+        None => "; sums over 50 requests are alike".to_owned(),
+    });
     line
 }
 
@@ -276,7 +286,8 @@ mod tests {
         let events = vec![limit, scan(32), freed, limit, scan(31), limit, scan(3)];
         let (lines, json) = compared(&points, events);
         let expected = "7.2 and v72: 2 of 3 requests (3 predicted) are the same, scan by scan; the first that differs is \
-             number 2, after 100 accesses or more: limit, then inactive_file 64 64 30; predicted inactive_file 64 64 31";
+             number 2, after 100 accesses or more: limit, then inactive_file 64 64 30; predicted inactive_file 64 64 31; \
+             sums over 50 requests are alike";
         assert_eq!(lines, [expected]);
         assert_eq!(json["pairs"][0]["apart"]["request"], 1);
         assert_eq!(json["predicted"]["v72"][2], "freed 32 12");
@@ -294,7 +305,10 @@ mod tests {
         assert_eq!(json["pairs"][0]["apart"], Value::Null);
         let more = [same, vec![ScanEvent::Direct]].concat();
         let (lines, _) = compared(&points, more);
-        assert!(lines[0].ends_with("its end; predicted direct"), "{lines:?}");
+        assert!(
+            lines[0].contains("its end; predicted direct;"),
+            "{lines:?}"
+        );
     }
 
     #[test]
