@@ -25,7 +25,7 @@ pub struct Machine {
     pub virtual_time: bool,
     /// More words of the kernel's command line.
     pub append: String,
-    /// The guest is stopped after so long.
+    /// The guest is stopped when its console has been silent for so long.
     pub patience: Duration,
 }
 
@@ -63,6 +63,15 @@ impl Drop for Guest {
     }
 }
 
+/// The last that a console shows: a bar that is drawn anew is the end of its line.
+fn last_line(console: &str) -> &str {
+    let shown = |line: &&str| !line.trim().is_empty();
+    let parts = console.rsplit(['\n', '\r']);
+    let clear = "\u{1b}[2K";
+    let last = parts.map(|p| p.rsplit(clear).next().unwrap_or(p)).find(shown);
+    last.unwrap_or("nothing").trim()
+}
+
 impl Machine {
     /// Boots `kernel` with an initramfs; `folder` is for its files. `go_on` is asked now and then. What the guest has written to
     /// its result.
@@ -92,15 +101,14 @@ impl Machine {
         })?);
         let last_line = || {
             let bytes = fs::read(&console).unwrap_or_default();
-            let text = String::from_utf8_lossy(&bytes);
-            let line = text.lines().rev().find(|l| !l.trim().is_empty());
-            line.unwrap_or("nothing").trim().to_owned()
+            last_line(&String::from_utf8_lossy(&bytes)).to_owned()
         };
+        let said = || fs::metadata(&console).map_or(0, |m| m.len());
         let failed = |what: String| GuestError::Guest {
             what,
             console: last_line(),
         };
-        let end = Instant::now() + self.patience;
+        let mut heard = (said(), Instant::now());
         let status = loop {
             if let Some(status) = guest.0.try_wait().map_err(GuestError::io(QEMU))? {
                 break status;
@@ -108,9 +116,12 @@ impl Machine {
             if !go_on() {
                 return Err(failed("was interrupted".into()));
             }
-            if Instant::now() > end {
+            if said() != heard.0 {
+                heard = (said(), Instant::now());
+            }
+            if heard.1.elapsed() > self.patience {
                 let s = self.patience.as_secs();
-                return Err(failed(format!("has not ended in {s} s")));
+                return Err(failed(format!("has been silent for {s} s")));
             }
             std::thread::sleep(Duration::from_millis(50));
         };
@@ -190,5 +201,20 @@ impl Machine {
         // Ctrl-C at the terminal is ours to handle.
         c.process_group(0);
         c
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_bar_the_last_state_is_shown() {
+        let bar = "booted\npoints [>  ] 1/90 \r\u{1b}[2Kpoints [=> ] 60/90  \r\n \n";
+        assert_eq!(last_line(bar), "points [=> ] 60/90");
+        assert_eq!(last_line("one\npanic: why\n"), "panic: why");
+        assert_eq!(last_line("\r\n"), "nothing");
+        let unbroken = "points 1/90 \u{1b}[2Kpoints 2/90 ";
+        assert_eq!(last_line(unbroken), "points 2/90");
     }
 }

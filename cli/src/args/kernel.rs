@@ -102,7 +102,7 @@ pub struct GuestArgs {
     /// Time of a request to the disk inside the guest, us
     #[arg(long, value_name = "US", default_value_t = 80)]
     pub disk_us: u64,
-    /// Stop a guest that has not ended after so many seconds
+    /// Stop a guest that has shown no progress for so many seconds
     #[arg(long, value_name = "S", default_value_t = 1800)]
     pub timeout: u64,
 }
