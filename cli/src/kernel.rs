@@ -339,7 +339,8 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let outputs = Outputs::open(Wanted {
         csv: args.rows.csv.as_deref(),
         ..args.page.wanted(&args.form)
-    })?;
+    }
+    .beside_trace(&args.trace))?;
     let measured = measure(&args.guest, &trace, args.scans.scans)?;
     let columns = measured
         .iter()

@@ -333,7 +333,8 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let outputs = Outputs::open(Wanted {
         csv: args.rows.csv.as_deref(),
         ..args.page.wanted(&args.form)
-    })?;
+    }
+    .beside_trace(&args.trace))?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let look = Look {

@@ -8,7 +8,9 @@ pub(crate) struct Lead {
     /// How many accesses of the trace somebody may be ahead; none: any number.
     most: Option<u64>,
     course: Mutex<Course>,
-    moved: Condvar,
+    /// By feeder. Nobody is woken who would only look and wait on: with dozens of feeders that takes more of a CPU than the
+    /// accesses do.
+    moved: Vec<Condvar>,
 }
 
 /// How far the feeders are.
@@ -17,6 +19,17 @@ struct Course {
     next: Vec<u64>,
     /// Accesses done, of all.
     done: u64,
+    /// By feeder: what it waits for.
+    waiting: Vec<Option<Until>>,
+}
+
+/// What a feeder waits for.
+#[derive(Clone, Copy)]
+enum Until {
+    /// Nobody is behind this access, or so many have been done.
+    Begun { first: u64 },
+    /// Nobody is behind this access.
+    Reached { least: u64 },
 }
 
 /// A place among the feeders, left when it is dropped.
@@ -25,16 +38,32 @@ pub(crate) struct Runner<'a> {
     number: usize,
 }
 
+impl Course {
+    /// The next access of who is last.
+    fn last(&self) -> u64 {
+        self.next.iter().copied().min().unwrap_or(u64::MAX)
+    }
+
+    fn has(&self, last: u64, until: Until) -> bool {
+        match until {
+            // Who has ended early does no more.
+            Until::Begun { first } => self.done + BEGINNING >= first || last >= first,
+            Until::Reached { least } => last >= least,
+        }
+    }
+}
+
 impl Lead {
     /// Of feeders whose first accesses are these.
     pub fn new(most: Option<u64>, first: Vec<u64>) -> Self {
         Self {
             most,
+            moved: first.iter().map(|_| Condvar::new()).collect(),
             course: Mutex::new(Course {
+                waiting: vec![None; first.len()],
                 next: first,
                 done: 0,
             }),
-            moved: Condvar::new(),
         }
     }
 
@@ -49,11 +78,26 @@ impl Lead {
 
     fn arrive(&self, number: usize, access: u64) -> MutexGuard<'_, Course> {
         let mut course = self.course();
-        let before = std::mem::replace(&mut course.next[number], access);
-        if before != access {
-            self.moved.notify_all();
-        }
+        course.next[number] = access;
+        self.wake(&course);
         course
+    }
+
+    /// Wakes those that have what they wait for.
+    fn wake(&self, course: &Course) {
+        let last = course.last();
+        for (moved, waiting) in self.moved.iter().zip(&course.waiting) {
+            if waiting.is_some_and(|until| course.has(last, until)) {
+                moved.notify_one();
+            }
+        }
+    }
+
+    fn wait(&self, number: usize, mut course: MutexGuard<'_, Course>, until: Until) {
+        course.waiting[number] = Some(until);
+        let waits = |course: &mut Course| !course.has(course.last(), until);
+        let course = self.moved[number].wait_while(course, waits);
+        course.unwrap_or_else(PoisonError::into_inner).waiting[number] = None;
     }
 }
 
@@ -67,13 +111,8 @@ impl Runner<'_> {
     /// It begins with this access, when the accesses before it have been done ([`BEGINNING`]). They are all of tasks that
     /// began before, so that nobody waits for ever.
     pub fn begin(&self, first: u64) {
-        let waits = |course: &mut Course| {
-            // Who has ended early does no more.
-            let others = course.next.iter().any(|&n| n < first);
-            course.done + BEGINNING < first && others
-        };
         let lead = self.lead;
-        drop(lead.moved.wait_while(lead.course(), waits));
+        lead.wait(self.number, lead.course(), Until::Begun { first });
     }
 
     /// It comes to the access `from`, and waits while `to`, which it goes on to, is too far ahead.
@@ -81,17 +120,15 @@ impl Runner<'_> {
         let lead = self.lead;
         let course = lead.arrive(self.number, from);
         let Some(most) = lead.most else { return };
-        let ahead = |course: &mut Course| {
-            let last = course.next.iter().copied().min().unwrap_or(u64::MAX);
-            to > last.saturating_add(most)
-        };
-        drop(lead.moved.wait_while(course, ahead));
+        let least = to.saturating_sub(most);
+        lead.wait(self.number, course, Until::Reached { least });
     }
 
     /// It has done so many more accesses.
     pub fn did(&self, accesses: u64) {
-        self.lead.course().done += accesses;
-        self.lead.moved.notify_all();
+        let mut course = self.lead.course();
+        course.done += accesses;
+        self.lead.wake(&course);
     }
 }
 

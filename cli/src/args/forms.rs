@@ -36,8 +36,8 @@ impl ReportArgs {
     pub fn wanted<'a>(&'a self, form: &'a FormArgs) -> Wanted<'a> {
         Wanted {
             json: form.json.as_deref(),
-            csv: None,
             report: self.report.as_deref(),
+            ..Wanted::default()
         }
     }
 }

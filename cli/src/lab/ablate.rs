@@ -62,7 +62,7 @@ fn of_trace(args: &AblateArgs) -> Result<Verdict, Failure> {
     let path = Path::new(&args.experiment);
     let (trace, _) = load(path, &args.reading, ReadAs::default())?;
     plan.pages(&trace)?;
-    let outputs = Outputs::open(args.page.wanted(&args.form))?;
+    let outputs = Outputs::open(args.page.wanted(&args.form).beside_trace(path))?;
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "replays");

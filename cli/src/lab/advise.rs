@@ -75,7 +75,7 @@ pub fn run(args: &AdviseArgs) -> Result<Verdict, Failure> {
     let (trace, _) = load(&args.trace, &args.reading, read_as)?;
     check_read_ahead(&args.trace, args.read_ahead_kb, &trace)?;
     plan.sizes(&trace)?;
-    let outputs = Outputs::open(args.page.wanted(&args.form))?;
+    let outputs = Outputs::open(args.page.wanted(&args.form).beside_trace(&args.trace))?;
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "replays");

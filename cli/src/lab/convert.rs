@@ -48,7 +48,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     let format = format_of(&args.output)?;
     // The output may be the input: it is read to its end first.
     let (trace, reading) = load(&args.input, &args.reading, whole)?;
-    let outputs = Outputs::open_json(args.json.as_deref())?;
+    let outputs = Outputs::open_json(args.json.as_deref(), Some(("the output", &args.output)))?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {
         WritePacking::Zstd(LEVEL)

@@ -4,7 +4,7 @@ use super::list::pretty;
 use super::sized;
 use crate::args::{ExportArgs, WorkArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{Outputs, Target};
 use coldset_lab::experiment::{Host, RunInput};
 use coldset_lab::export::export;
 use coldset_lab::recording::{Part, Summary};
@@ -154,7 +154,20 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
     let first = hosts.first().map_or("", |h| h.name.as_str());
     let machine = work.machine.as_deref().unwrap_or(first).to_owned();
     let host = hosts.iter().find(|h| h.name == machine).cloned();
-    let writer = PageOpsWriter::create(out, packing(out)).map_err(RunnerError::Trace)?;
+    let writing = |e| Failure::write(&out.display().to_string(), e);
+    let mut target = match out == Path::new("-") {
+        true => {
+            let what = "--out -: what is said of a trace goes to standard output, the trace to a file; name one";
+            return Err(Failure::Usage(what.into()));
+        }
+        false => Target::open(out).map_err(writing)?,
+    };
+    let draft = match &mut target {
+        Target::File(place) => Some(place.draft().map_err(writing)?),
+        Target::Stream(_) => None,
+    };
+    let path = draft.as_ref().map_or(out, |draft| draft.path());
+    let writer = PageOpsWriter::create(path, packing(out)).map_err(RunnerError::Trace)?;
     let (asked, ran) = (input.asked.clone(), input.clone());
     let part = Part {
         machine,
@@ -166,10 +179,11 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
         }
         Ok(summary)
     });
-    let summary = summary.inspect_err(|_| {
-        // What is there is no whole trace.
-        let _ = std::fs::remove_file(out);
-    })?;
+    // A draft of what is no whole trace goes away.
+    let summary = summary?;
+    if let (Target::File(place), Some(draft)) = (target, draft) {
+        place.keep(draft).map_err(writing)?;
+    }
     let host = host.unwrap_or_default();
     Ok(Written {
         as_it_ran: as_it_ran(out, &summary, &host, &ran),
@@ -183,7 +197,7 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
 /// # Errors
 /// As [`write`], output that cannot be written.
 pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open_json(args.json.as_deref())?;
+    let outputs = Outputs::open_json(args.json.as_deref(), Some(("--out", &args.out)))?;
     let written = write(&args.experiment, &args.work, &args.out)?;
     let (summary, host) = (&written.summary, &written.host);
     outputs.write_text_or_json(

@@ -55,7 +55,7 @@ pub fn run(args: &MrcArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
     let (trace, _) = load(&args.trace, &args.reading, ReadAs::default())?;
     plan.pages(trace.unique_pages)?;
-    let outputs = Outputs::open(args.out.wanted())?;
+    let outputs = Outputs::open(args.out.wanted().beside_trace(&args.trace))?;
     let mut bar = Progress::silent();
     let begin = |steps| {
         bar = Progress::new(steps, "curves");

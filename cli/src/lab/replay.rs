@@ -324,7 +324,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     plan.limits(about)?;
     check_read_ahead(&args.trace, args.read_ahead_kb, about)?;
     check_files(args, about)?;
-    let outputs = Outputs::open(args.out.wanted())?;
+    let outputs = Outputs::open(args.out.wanted().beside_trace(&args.trace))?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;
     }

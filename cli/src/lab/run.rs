@@ -9,6 +9,7 @@ use coldset_lab::report::{experiment_json, render_short, render_text, series_tab
 use coldset_lab::runner::{
     experiment, in_band, run as run_plan, with_jobs, Progress, Variant, SAMPLE_POINTS,
 };
+use std::path::Path;
 
 /// Runs the command.
 ///
@@ -32,7 +33,11 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         list.iter().map(split).collect()
     };
     plan.record = [record("set", &args.set), record("cost", &args.what.cost)].concat();
-    let outputs = Outputs::open(args.out.wanted())?;
+    let series = args.series.as_deref().filter(|name| *name != "-");
+    let outputs = Outputs::open(Wanted {
+        besides: series.map(|name| ("--series", Path::new(name))),
+        ..args.out.wanted()
+    })?;
     let series = Outputs::open(Wanted {
         csv: args.series.as_deref(),
         ..Wanted::default()

@@ -31,7 +31,7 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     if args.dry_run {
         return list(args, &cells, &Store::look(dir).keys()?);
     }
-    let outputs = Outputs::open_json(args.json.as_deref())?;
+    let outputs = Outputs::open_json(args.json.as_deref(), None)?;
     let store = Store::open(dir)?;
     let tally = local::run(&store, &cells, args.jobs)?;
     store.merge()?;
@@ -121,7 +121,7 @@ fn result_json(dir: &Path, groups: &[Group], tally: &Tally) -> Value {
 }
 
 fn list(args: &SweepArgs, cells: &[Cell], there: &BTreeSet<String>) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open_json(args.json.as_deref())?;
+    let outputs = Outputs::open_json(args.json.as_deref(), None)?;
     let finished = |c: &Cell| there.contains(&c.key);
     let text = || {
         let mut out = String::new();

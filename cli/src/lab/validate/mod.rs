@@ -265,7 +265,8 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let outputs = Outputs::open(Wanted {
         json: args.form.json.as_deref(),
         ..Wanted::default()
-    })?;
+    }
+    .beside_trace(&args.trace))?;
     let cases = match &args.recorded {
         Some(path) => recorded(path, &setting)?,
         None => measured(&args.guest, &trace, &setting)?,

@@ -1,10 +1,14 @@
 //! Where results go: a table on standard output, JSON and CSV to files or, as `-`, to standard
 //! output in its place.
 
+mod place;
+
+pub use place::Target;
+
 use crate::error::Failure;
 use coldset_lab::report::Table;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use place::are_one;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Prints to standard output.
@@ -39,6 +43,35 @@ pub struct Wanted<'a> {
     pub csv: Option<&'a str>,
     /// `--report`.
     pub report: Option<&'a str>,
+    /// Another file that the command reads or writes, with what it is called.
+    pub besides: Option<(&'static str, &'a Path)>,
+}
+
+impl<'a> Wanted<'a> {
+    /// None of them may be the trace that is read.
+    pub fn beside_trace(self, trace: &'a Path) -> Self {
+        Self {
+            besides: Some(("the trace", trace)),
+            ..self
+        }
+    }
+
+    /// Two of them that are one file.
+    fn collision(&self) -> Option<Failure> {
+        let forms = [("--json", self.json), ("--csv", self.csv), ("--report", self.report)];
+        let named = |(option, name): (&'static str, Option<&'a str>)| {
+            let name = name.filter(|n| *n != "-")?;
+            Some((option, Path::new(name)))
+        };
+        let all: Vec<_> = self.besides.into_iter().chain(forms.into_iter().filter_map(named)).collect();
+        for (at, (ours, a)) in all.iter().enumerate() {
+            if let Some((theirs, _)) = all[at + 1..].iter().find(|(_, b)| are_one(a, b)) {
+                let what = format!("{ours} and {theirs} are one file, {}; name another one", a.display());
+                return Some(Failure::Usage(what));
+            }
+        }
+        None
+    }
 }
 
 /// The files of `--json`, `--csv` and `--report`, opened before the work begins, so that hours of it are not
@@ -53,14 +86,14 @@ pub struct Outputs {
 struct Sink {
     name: String,
     piped: bool,
-    out: Box<dyn Write>,
+    out: Target,
 }
 
 impl Outputs {
     /// Opens them; `-` is standard output.
     ///
     /// # Errors
-    /// A file that cannot be created, or `-` twice.
+    /// A file that cannot be written, `-` twice, or one file for two of them.
     pub fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
         let all = [
             ("--json -", wanted.json),
@@ -77,6 +110,9 @@ impl Outputs {
                 "{first} and {second} cannot both go to standard output; name a file for one"
             )));
         }
+        if let Some(failure) = wanted.collision() {
+            return Err(failure);
+        }
         let open = |name: Option<&str>| name.map(Sink::open).transpose();
         Ok(Self {
             json: open(wanted.json)?,
@@ -89,10 +125,14 @@ impl Outputs {
     /// As [`Self::open`], for a result that has no other form than JSON.
     ///
     /// # Errors
-    /// A file that cannot be created.
-    pub fn open_json(json: Option<&str>) -> Result<Self, Failure> {
+    /// As [`Self::open`].
+    pub fn open_json(
+        json: Option<&str>,
+        besides: Option<(&'static str, &Path)>,
+    ) -> Result<Self, Failure> {
         Self::open(Wanted {
             json,
+            besides,
             ..Wanted::default()
         })
     }
@@ -158,11 +198,9 @@ impl Outputs {
 
 impl Sink {
     fn open(name: &str) -> Result<Self, Failure> {
-        let out: Box<dyn Write> = if name == "-" {
-            Box::new(io::stdout())
-        } else {
-            let file = File::create(name).map_err(|e| Failure::write(name, e))?;
-            Box::new(BufWriter::new(file))
+        let out = match name {
+            "-" => Target::Stream(Box::new(io::stdout())),
+            _ => Target::open(Path::new(name)).map_err(|e| Failure::write(name, e))?,
         };
         Ok(Self {
             piped: name == "-",
@@ -173,8 +211,7 @@ impl Sink {
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out
-            .write_all(bytes)
-            .and_then(|()| self.out.flush())
+            .put(bytes)
             .map_err(|e| Failure::write(&self.name, e))
     }
 }
