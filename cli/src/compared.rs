@@ -25,9 +25,8 @@ impl<'a> Compared<'a> {
         scans: bool,
     ) -> Self {
         let generations = || {
-            let series = |(label, played): &(&str, &Value)| {
-                ((*label).to_owned(), played::series(played))
-            };
+            let series =
+                |(label, played): &(&str, &Value)| ((*label).to_owned(), played::series(played));
             let runs: Vec<_> = played.iter().map(series).collect();
             Courses::of(&runs, &table.series, table.memory.pages)
         };

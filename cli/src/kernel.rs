@@ -336,11 +336,13 @@ pub fn measure(args: &GuestArgs, trace: &Trace, scans: bool) -> Result<Vec<Measu
 pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let (trace, _) = load_trace(&args.trace, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
-    let outputs = Outputs::open(Wanted {
-        csv: args.rows.csv.as_deref(),
-        ..args.page.wanted(&args.form)
-    }
-    .beside_trace(&args.trace))?;
+    let outputs = Outputs::open(
+        Wanted {
+            csv: args.rows.csv.as_deref(),
+            ..args.page.wanted(&args.form)
+        }
+        .beside_trace(&args.trace),
+    )?;
     let measured = measure(&args.guest, &trace, args.scans.scans)?;
     let columns = measured
         .iter()

@@ -291,7 +291,12 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let setting = setting(args, &m)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let beside = beside(&m.trace, &[], setting.clone(), measured, Look::default())?;
-    let json = json_of(&args.trace, &beside, played_json(&m.runs), &Compared::default());
+    let json = json_of(
+        &args.trace,
+        &beside,
+        played_json(&m.runs),
+        &Compared::default(),
+    );
     Ok((json, setting))
 }
 
@@ -330,11 +335,13 @@ fn heading(trace: &Trace, runs: usize) -> String {
 /// # Errors
 /// A trace that cannot be read, values that do not fit, a cgroup or files that cannot be made.
 pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open(Wanted {
-        csv: args.rows.csv.as_deref(),
-        ..args.page.wanted(&args.form)
-    }
-    .beside_trace(&args.trace))?;
+    let outputs = Outputs::open(
+        Wanted {
+            csv: args.rows.csv.as_deref(),
+            ..args.page.wanted(&args.form)
+        }
+        .beside_trace(&args.trace),
+    )?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let look = Look {

@@ -68,7 +68,9 @@ fn last_line(console: &str) -> &str {
     let shown = |line: &&str| !line.trim().is_empty();
     let parts = console.rsplit(['\n', '\r']);
     let clear = "\u{1b}[2K";
-    let last = parts.map(|p| p.rsplit(clear).next().unwrap_or(p)).find(shown);
+    let last = parts
+        .map(|p| p.rsplit(clear).next().unwrap_or(p))
+        .find(shown);
     last.unwrap_or("nothing").trim()
 }
 

@@ -67,7 +67,7 @@ pub enum ReportError {
         counter: String,
     },
     /// A counter is infinite or not a number.
-    #[error("variant {variant}, seed {seed}: counter {counter} is not a finite number")]
+    #[error("variant {variant}, seed {seed}: counter {counter} is not a finite number; is it a share of something that did not happen?")]
     NotFinite {
         /// Variant concerned.
         variant: String,

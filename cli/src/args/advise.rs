@@ -58,7 +58,7 @@ pub struct AdviseArgs {
     /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
     #[arg(long, value_name = "none|KIND:SIZE")]
     pub swap: Option<String>,
-    /// 0 (only file pages) to 200 (only anonymous pages)
+    /// 0 (file pages, as long as there are any) to 200 (anonymous pages rather than files); kernels read it in their own ways
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
     pub swappiness: u16,
     /// Device of the files: a kind (see: coldset lab list) [default: nvme]

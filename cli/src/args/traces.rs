@@ -158,7 +158,8 @@ replayed exactly over the policy it was recorded with (exit code 1 if a decision
 trace: misses, and the hits that the policy saw. Accesses between two sweeps count once; hits that
 no sweep saw are not in it. The limit is the pool's budget; groups are tasks.
 
-Sizes: 64MiB, 512KiB, 1.5GiB, 300pages; 25% is a share of the different pages of the trace.
+Sizes: 64MiB, 512KiB, 1.5GiB, 300pages; 25% is a share of the different pages of the trace, of --low one
+of the limit.
 Swap: none, zram:SIZE[:lz4|lzo|lzo-rle|zstd], or a device (nvme:1GiB; see: coldset lab list).
 JSON: {\"variants\": {NAME: {COUNTER: {\"mean\", \"ci95\", \"per_seed\"}}}, \"bounds\": {...}}; with several
 limits, {\"replays\": [...]}. per_seed lists the phases of --fold-phases. Of formats with bad lines, \"reading\"
@@ -202,7 +203,7 @@ pub struct ReplayArgs {
     /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
     #[arg(long, value_name = "none|KIND:SIZE")]
     pub swap: Option<String>,
-    /// 0 (only file pages) to 200 (only anonymous pages)
+    /// 0 (file pages, as long as there are any) to 200 (anonymous pages rather than files); kernels read it in their own ways
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
     pub swappiness: u16,
     /// Window mapped round a file fault, a power of two of pages; 4KiB is none
@@ -412,7 +413,7 @@ pub struct InspectArgs {
     /// Swap area [default: zram as large as the trace if it has anonymous memory, else none]
     #[arg(long, value_name = "none|KIND:SIZE")]
     pub swap: Option<String>,
-    /// 0 (only file pages) to 200 (only anonymous pages)
+    /// 0 (file pages, as long as there are any) to 200 (anonymous pages rather than files); kernels read it in their own ways
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
     pub swappiness: u16,
     /// Look after this many accesses [default: all]

@@ -21,6 +21,11 @@ const LEVEL: i32 = 19;
 /// The name of another format: what is in it would not be what its name says.
 fn format_of(output: &Path) -> Result<Format, Failure> {
     let name = output.file_name().unwrap_or_default().to_string_lossy();
+    if output == Path::new("-") {
+        let what =
+            "convert writes to a file, and says on standard output what it wrote; name a file";
+        return Err(Failure::Usage(what.into()));
+    }
     let plain = name.strip_suffix(".zst").unwrap_or(&name);
     let plain = plain.strip_suffix(".bin").unwrap_or(plain);
     let extension = plain.rsplit_once('.').map(|(_, e)| e.to_ascii_lowercase());

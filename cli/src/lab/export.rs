@@ -72,6 +72,18 @@ fn text(args: &ExportArgs, written: &Written) -> String {
         }
     );
     let _ = writeln!(out, "as it ran: {}", written.as_it_ran);
+    if s.files && !s.reads && matches!(host.read_ahead, ReadAhead::Windows { .. }) {
+        out.push_str(
+            "but for what faults read ahead, which replays of a trace without reads do not\n",
+        );
+    }
+    if let ([], Some(ram)) = (&s.limits[..], host.ram) {
+        let ram = show_pages(ram);
+        let _ = writeln!(
+            out,
+            "but for its memory: a machine of {ram} without a limit"
+        );
+    }
     if s.stopped {
         out.push_str("stopped after the accesses asked for, before the end of the run\n");
     }
@@ -81,8 +93,11 @@ fn text(args: &ExportArgs, written: &Written) -> String {
 /// The command that replays it as it ran, as far as a replay can.
 fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     let mut words = vec![format!("coldset lab replay {}", out.display())];
-    if let [limit] = s.limits[..] {
-        words.push(format!("--memory {limit}pages"));
+    match (&s.limits[..], host.ram) {
+        ([limit], _) => words.push(format!("--memory {limit}pages")),
+        // A replay has no machine that is short of memory: a limit of its size is the nearest.
+        ([], Some(ram)) => words.push(format!("--memory {ram}pages")),
+        _ => {}
     }
     words.push(format!("--variants {}", input.variant));
     let swap = match &host.swap {
@@ -91,10 +106,10 @@ fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
         SwapConfig::Disk { pages, device } => format!("{}:{pages}pages", device.name()),
     };
     words.push(format!("--swap {swap} --swappiness {}", host.swappiness));
-    if let ReadAhead::Windows { kb } = host.read_ahead {
+    if let (ReadAhead::Windows { kb }, true) = (host.read_ahead, s.reads) {
         words.push(format!("--read-ahead-kb {kb}"));
     }
-    if let Some(device) = host.devices.first() {
+    if let (Some(device), true) = (host.devices.first(), s.files) {
         words.push(format!("--device {}", device.name()));
     }
     if host.file_system != FileSystem::default() {

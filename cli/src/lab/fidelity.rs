@@ -24,8 +24,13 @@ fn chosen<T: Copy>(
     for text in wanted {
         let found = all.iter().copied().find(|&x| name(x) == text);
         let found = found.ok_or_else(|| {
-            let names = all.iter().map(|&x| name(x));
-            RunnerError::name(what, text, names, "see: coldset lab list")
+            let names: Vec<&str> = all.iter().map(|&x| name(x)).collect();
+            let list = match names.len() {
+                // Kernels and policies; cases are in a list.
+                0..=9 => format!("one of {}", names.join(", ")),
+                _ => "see: coldset lab list".into(),
+            };
+            RunnerError::name(what, text, names, list)
         })?;
         if chosen.iter().any(|&x| name(x) == name(found)) {
             return Err(RunnerError::Twice {

@@ -112,11 +112,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .map(|t| Size::parse("fold-every", t))
             .transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
-        low: args
-            .low
-            .iter()
-            .map(|text| Low::parse(text))
-            .collect::<Result<_, _>>()?,
+        low: low(args)?,
         max: Vec::new(),
         sample_points: 0,
         curves: false,
@@ -137,17 +133,30 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
     plan.max = max;
 }
 
+/// Protected tasks, each once.
+fn low(args: &ReplayArgs) -> Result<Vec<Low>, RunnerError> {
+    let mut all: Vec<Low> = Vec::new();
+    for text in &args.low {
+        let low = Low::parse(text)?;
+        if all.iter().any(|other| other.task == low.task) {
+            return Err(RunnerError::value("low", text, "one protection a task"));
+        }
+        all.push(low);
+    }
+    Ok(all)
+}
+
 /// The read-ahead asked for, KiB.
 fn kb(args: &ReplayArgs) -> u32 {
     args.read_ahead_kb.unwrap_or(0)
 }
 
-/// A trace of nothing but faults contains read-ahead already.
+/// A recorded trace of nothing but faults contains read-ahead already; one that says what programs asked for does not.
 ///
 /// # Errors
 /// Read-ahead is asked for, and there is nothing that it could be for.
 pub(super) fn check_read_ahead(path: &Path, kb: Option<u32>, trace: &About) -> Result<(), Failure> {
-    if kb.unwrap_or(0) > 0 && !trace.occurs(OpKind::Pread) {
+    if kb.unwrap_or(0) > 0 && !trace.occurs(OpKind::Pread) && !trace.has_advice() {
         return Err(Failure::Usage(format!(
             "--read-ahead-kb: {} has no reads through descriptors, and recorded faults have their read-ahead \
              behind them; leave it out",
@@ -212,7 +221,9 @@ pub(super) fn windows(kb: u32) -> String {
 fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
     let read_ahead = match plan.settings.read_ahead {
         ReadAhead::Windows { kb } => windows(kb),
-        ReadAhead::Fixed(0) => ", no read-ahead (the trace contains it)".into(),
+        ReadAhead::Fixed(0) => {
+            ", no read-ahead (the trace is taken to contain it; else --read-ahead-kb)".into()
+        }
         ReadAhead::Fixed(pages) => format!(", {pages} pages read ahead of each request"),
     };
     let files = trace.objects.iter().any(|o| !o.is_anon);
@@ -336,7 +347,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let done = with_jobs(args.out.threads.jobs, || replay_all(trace, &plan, begin));
     bar.finish();
     let tables = done??;
-    check_survivors(&tables)?;
+    check_survivors(about, &tables)?;
     outputs.write(
         || {
             let before = journal.as_ref().map(|j| j.text(&args.trace));

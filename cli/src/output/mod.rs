@@ -58,15 +58,26 @@ impl<'a> Wanted<'a> {
 
     /// Two of them that are one file.
     fn collision(&self) -> Option<Failure> {
-        let forms = [("--json", self.json), ("--csv", self.csv), ("--report", self.report)];
+        let forms = [
+            ("--json", self.json),
+            ("--csv", self.csv),
+            ("--report", self.report),
+        ];
         let named = |(option, name): (&'static str, Option<&'a str>)| {
             let name = name.filter(|n| *n != "-")?;
             Some((option, Path::new(name)))
         };
-        let all: Vec<_> = self.besides.into_iter().chain(forms.into_iter().filter_map(named)).collect();
+        let all: Vec<_> = self
+            .besides
+            .into_iter()
+            .chain(forms.into_iter().filter_map(named))
+            .collect();
         for (at, (ours, a)) in all.iter().enumerate() {
             if let Some((theirs, _)) = all[at + 1..].iter().find(|(_, b)| are_one(a, b)) {
-                let what = format!("{ours} and {theirs} are one file, {}; name another one", a.display());
+                let what = format!(
+                    "{ours} and {theirs} are one file, {}; name another one",
+                    a.display()
+                );
                 return Some(Failure::Usage(what));
             }
         }

@@ -89,7 +89,9 @@ impl Place {
     pub fn draft(&self) -> io::Result<NamedTempFile> {
         let folder = self.target.parent().filter(|p| !p.as_os_str().is_empty());
         let mut builder = Builder::new();
-        let builder = builder.prefix(".coldset-").permissions(self.permissions.clone());
+        let builder = builder
+            .prefix(".coldset-")
+            .permissions(self.permissions.clone());
         builder.tempfile_in(folder.unwrap_or(Path::new(".")))
     }
 
@@ -134,7 +136,10 @@ mod tests {
             assert_eq!(fs::read_to_string(path).unwrap(), "after");
         }
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::metadata(&old).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
         let left = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 3, "no draft is left");
     }
@@ -144,7 +149,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(Target::open(folder.path()).is_err());
         assert!(Target::open(&folder.path().join("no/file")).is_err());
-        assert!(matches!(Target::open(Path::new("/dev/null")), Ok(Target::Stream(_))));
+        assert!(matches!(
+            Target::open(Path::new("/dev/null")),
+            Ok(Target::Stream(_))
+        ));
     }
 
     #[test]

@@ -305,10 +305,7 @@ mod tests {
         assert_eq!(json["pairs"][0]["apart"], Value::Null);
         let more = [same, vec![ScanEvent::Direct]].concat();
         let (lines, _) = compared(&points, more);
-        assert!(
-            lines[0].contains("its end; predicted direct;"),
-            "{lines:?}"
-        );
+        assert!(lines[0].contains("its end; predicted direct;"), "{lines:?}");
     }
 
     #[test]

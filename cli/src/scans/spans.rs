@@ -149,19 +149,28 @@ mod tests {
 
     #[test]
     fn sums_are_of_what_both_have() {
-        let spans = Span::all(&course(120, "inactive_file", 64), &course(149, "inactive_file", 63));
+        let spans = Span::all(
+            &course(120, "inactive_file", 64),
+            &course(149, "inactive_file", 63),
+        );
         assert_eq!(spans.len(), 2);
         assert!(!spans[0].differs(), "by 50 pages of 3,200");
         assert_eq!((spans[1].first, spans[1].after), (50, 500));
         let sums = &spans[1].json()["measured"];
         assert_eq!(sums["lists"]["inactive_file"]["scanned"], 3200);
         assert_eq!(sums["lists"]["inactive_file"]["taken"], 1600);
-        assert_eq!((&sums["freed"], &sums["priority"]), (&json!(150), &json!(12)));
+        assert_eq!(
+            (&sums["freed"], &sums["priority"]),
+            (&json!(150), &json!(12))
+        );
     }
 
     #[test]
     fn another_list_and_far_more_pages_differ() {
-        let (files, anon) = (course(50, "inactive_file", 64), course(50, "inactive_anon", 64));
+        let (files, anon) = (
+            course(50, "inactive_file", 64),
+            course(50, "inactive_anon", 64),
+        );
         let span = &Span::all(&files, &anon)[0];
         assert!(span.differs());
         let expected = "requests 1 to 50, after 0 accesses or more: inactive_file 3,200 scanned and 1,600 taken, 150 freed, \

@@ -14,6 +14,7 @@ mod journal;
 mod kernel;
 mod lists;
 mod mistakes;
+mod outputs;
 mod play;
 mod races;
 mod replay;

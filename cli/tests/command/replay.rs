@@ -473,7 +473,7 @@ fn what_is_read_ahead_is_said() {
     };
     let given = first("");
     assert!(
-        given.ends_with(", no read-ahead (the trace contains it)"),
+        given.ends_with(", no read-ahead (the trace is taken to contain it; else --read-ahead-kb)"),
         "{given}"
     );
     let none = first("--read-ahead-kb 0");

@@ -234,23 +234,27 @@ impl ListPolicy for ClockPro {
         p.set_refs(id, KNOWN);
     }
 
-    /// To where it was on the clock.
+    /// To where it was on the clock; a hot one has been passed by HAND_hot, or the next victim would be the same one again.
     fn put_back(&mut self, p: &mut Pages<'_>, id: FolioId) {
         p.set_refs(id, p.refs(id) | KNOWN);
         let mut at = self.position(id);
         let test = self.held.remove(&at);
-        if at == 0 || self.clock.contains_key(&at) {
+        let list = p.list(id);
+        if list == HOT || at == 0 || self.clock.contains_key(&at) {
             self.head += 1;
             at = self.head;
         }
-        let list = p.list(id);
         self.lists[list].push_head(p, id);
         if list == HOT {
             self.place(at, Entry::Hot(id), false);
-            self.hand_hot(p);
         } else {
             self.place(at, Entry::Cold(id), test);
+            if p.refs(id) & USED == 0 {
+                // It is dirty, and the paper's cold ones can always go: where none can, hot ones have to become cold.
+                self.more_cold(p.size(id));
+            }
         }
+        self.hand_hot(p);
     }
 
     fn remove(&mut self, p: &mut Pages<'_>, id: FolioId) {

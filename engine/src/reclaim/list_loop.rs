@@ -5,6 +5,7 @@ use super::request::Reclaimed;
 use super::scan_control::{ScanControl, SWAP_CLUSTER_MAX};
 use super::work::{Answer, Work};
 use crate::classic::balance::fractions;
+use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{FolioId, LruType, LruvecId};
 use crate::lruvec::LruList;
@@ -96,6 +97,8 @@ impl ListLoop {
             let memcg = eng.memcg_of(self.lruvec);
             let kind = cx.sc.kind.pgscan();
             eng.memcgs.count(memcg, kind, taken as i64);
+            let by_type = [Counter::PgscanAnon, Counter::PgscanFile][t.idx()];
+            eng.count(memcg, by_type, taken as i64);
             if taken == 0 {
                 self.budget[t.idx()] = 0;
                 continue;

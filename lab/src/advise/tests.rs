@@ -86,7 +86,10 @@ fn noise_is_called_noise_and_a_difference_is_not() {
         assert!(!level.cases[1].reads_first.unwrap().clear, "{level:?}");
     }
     let said = sentences(&same).join(" ");
-    assert!(said.contains("no difference above noise"), "{said}");
+    assert!(
+        said.contains("no difference in reads above noise"),
+        "{said}"
+    );
     let apart = ask(&trace, &plan(&["v73", "fifo"], &[Size::Percent(30.0)]));
     let against = apart.levels[1].cases[1].reads_first.unwrap();
     assert!(

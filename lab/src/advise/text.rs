@@ -116,8 +116,8 @@ fn sentence(advice: &Advice, level: &Level) -> String {
     let share = 100.0 * (1.0 - level.share);
     let memory = match level.share {
         1.0 => format!("Today ({})", size(level.pages)),
-        s if s < 1.0 => format!("{share:.0} % less memory ({})", size(level.pages)),
-        _ => format!("{:.0} % more memory ({})", -share, size(level.pages)),
+        s if s < 1.0 => format!("{} % less memory ({})", short(share), size(level.pages)),
+        _ => format!("{} % more memory ({})", short(-share), size(level.pages)),
     };
     let (first, others) = level.cases.split_first().expect("a variant");
     let today = &advice.levels[0].cases[0];
@@ -177,10 +177,29 @@ fn sentence(advice: &Advice, level: &Level) -> String {
                     other.variant, first.variant
                 )
             }
-            _ => write!(text, "; {}: no difference above noise", other.variant),
+            _ => {
+                let time = time_beside(other, first);
+                write!(
+                    text,
+                    "; {}: no difference in reads above noise{time}",
+                    other.variant
+                )
+            }
         };
     }
     text + "."
+}
+
+/// The time of a case beside that of the first one, if it clearly differs.
+fn time_beside(case: &Case, first: &Case) -> String {
+    match case.time_first {
+        Some(Against {
+            clear: true,
+            ratio: Some(r),
+            ..
+        }) => format!(", {} times the time of {}", short(r), first.variant),
+        _ => String::new(),
+    }
 }
 
 /// Today's memory is as large as all pages of the trace, and yet some are swapped out.

@@ -24,6 +24,10 @@ pub struct Summary {
     pub processes: u32,
     /// Files and anonymous regions.
     pub objects: u32,
+    /// Some accesses are to files.
+    pub files: bool,
+    /// Some accesses read by descriptor, or somebody has advised how files are read: a replay has read-ahead then.
+    pub reads: bool,
     /// Limits of its memcgs, pages.
     pub limits: Vec<u64>,
     /// It was stopped before the end of the run.
@@ -192,6 +196,8 @@ impl State {
     fn accesses(&mut self, kind: OpKind, object: u8, task: u16, pages: (u32, u32)) -> Done {
         let (first, count) = pages;
         self.summary.accesses += u64::from(count);
+        self.summary.files |= !matches!(kind, OpKind::AnonRead | OpKind::AnonWrite);
+        self.summary.reads |= kind == OpKind::Pread;
         for page in first..first + count {
             let op = Op {
                 kind,
@@ -241,6 +247,7 @@ impl State {
                 let object = self.object(object)?;
                 let advice = advice_of(advice);
                 if self.advice.insert(object, advice) != Some(advice) {
+                    self.summary.reads = true;
                     self.step(StepKind::Advise, object, task, advice as u32)?;
                 }
                 self.call(OpKind::Pread, object, task, (page, pages))

@@ -35,7 +35,11 @@ impl Clock {
         }
         for w in points.windows(2) {
             if w[1].0 <= w[0].0 || w[1].1 < w[0].1 {
-                return Err(ClockError::Order(format!("{}:{}", w[1].0, w[1].1)));
+                return Err(ClockError::Order(format!(
+                    "{}:{}",
+                    w[1].0,
+                    w[1].1 as f64 / 1e9
+                )));
             }
         }
         Ok(Self { points })

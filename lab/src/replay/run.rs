@@ -35,9 +35,7 @@ pub enum ReplayError {
     #[error("a limit of {0} pages is too small; give at least {min} pages ({kib} KiB)", min = super::MEMORY_MIN, kib = super::MEMORY_MIN * 4)]
     Limit(u64),
     /// The trace does not fit the limit.
-    #[error(
-        "access {access}: {error} under a limit of {memory} pages; raise --memory or give --swap"
-    )]
+    #[error("access {access}: {error} under a limit of {memory} pages{remedy}")]
     Op {
         /// Which access.
         access: usize,
@@ -45,6 +43,8 @@ pub enum ReplayError {
         error: OpError,
         /// The limit.
         memory: u64,
+        /// What may help, after a semicolon; nothing, if it is not the limit's fault.
+        remedy: String,
     },
     /// The file of a trace that is not held in memory.
     #[error(transparent)]
@@ -166,6 +166,7 @@ pub fn replay(
                 access,
                 error,
                 memory: o.memory,
+                remedy: String::new(),
             })
         }
     };

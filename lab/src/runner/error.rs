@@ -25,7 +25,7 @@ pub enum RunnerError {
         /// The name given.
         name: String,
         /// How to see the names.
-        list: &'static str,
+        list: String,
         /// See [`did_you_mean`].
         hint: String,
     },
@@ -158,12 +158,12 @@ impl RunnerError {
         what: &'static str,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
-        list: &'static str,
+        list: impl Into<String>,
     ) -> Self {
         Self::Name {
             what,
             name: name.escape_debug().to_string(),
-            list,
+            list: list.into(),
             hint: did_you_mean(name, known),
         }
     }
@@ -173,6 +173,8 @@ impl RunnerError {
     #[must_use]
     pub fn is_environment(&self) -> bool {
         match self {
+            // A formula of the user's own.
+            Self::Report(ReportError::NotFinite { .. }) => false,
             Self::Threads { .. } | Self::Report(_) => true,
             Self::Trace(error) | Self::Export(ExportError::Trace(error)) => {
                 matches!(error, TraceError::Write { .. })

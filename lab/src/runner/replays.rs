@@ -63,7 +63,7 @@ pub fn inspect_all(
         };
         let done = done.map_err(failed)?;
         if let Some(access) = done.killed {
-            return Err(failed(no_memory(access, limits[0].pages)));
+            return Err(failed(no_memory(access, limits[0].pages, (trace, &swap))));
         }
         Ok(Inspection {
             variant: variant.label.clone(),
@@ -186,22 +186,22 @@ pub fn replay_all(
 ///
 /// # Errors
 /// How the first replay was killed, if all were.
-pub fn check_survivors(tables: &[ReplayTable]) -> Result<(), RunnerError> {
+pub fn check_survivors(trace: &About, tables: &[ReplayTable]) -> Result<(), RunnerError> {
     let mut first = None;
     for table in tables {
         for (variant, counters) in &table.result.variants {
             match killed_after(counters) {
                 None => return Ok(()),
                 Some(access) => {
-                    first.get_or_insert((variant, access, table.memory.pages));
+                    first.get_or_insert((variant, access, table));
                 }
             }
         }
     }
-    first.map_or(Ok(()), |(variant, access, memory)| {
+    first.map_or(Ok(()), |(variant, access, table)| {
         Err(RunnerError::Replay {
             variant: variant.clone(),
-            error: no_memory(access as usize, memory),
+            error: no_memory(access as usize, table.memory.pages, (trace, &table.swap)),
         })
     })
 }
@@ -214,11 +214,22 @@ pub fn killed_after(counters: &IndexMap<String, CounterSummary>) -> Option<u64> 
 }
 
 /// The end of a replay under this limit, as an error.
-fn no_memory(access: usize, memory: u64) -> ReplayError {
+fn no_memory(access: usize, memory: u64, (trace, swap): (&About, &SwapConfig)) -> ReplayError {
+    let anon = trace.objects.iter().any(|o| o.is_anon);
+    let swap = match (anon, swap) {
+        (false, _) => "",
+        (true, SwapConfig::None) => " or give --swap",
+        (true, _) => ", or give more --swap or a higher --swappiness",
+    };
+    let tasks = match trace.tasks {
+        0 | 1 => "",
+        _ => "; if its tasks are threads of one program, --one-task",
+    };
     ReplayError::Op {
         access,
         error: OpError::NoMemory,
         memory,
+        remedy: format!("; raise --memory{swap}{tasks}"),
     }
 }
 
@@ -412,13 +423,15 @@ mod tests {
         // It has what the limit holds, less the batch that an allocation asks for.
         let after = killed_after(counters).unwrap();
         assert!((200..=300).contains(&after), "{after}");
-        let error = check_survivors(&killed).unwrap_err().to_string();
+        let error = check_survivors(trace.about(), &killed)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("out of memory") && error.contains("--swap"),
             "{error}"
         );
         let with_swap = ReplayPlan { swap: None, ..none };
-        assert!(check_survivors(&tables(&trace, &with_swap).unwrap()).is_ok());
+        assert!(check_survivors(trace.about(), &tables(&trace, &with_swap).unwrap()).is_ok());
     }
 
     #[test]
@@ -473,5 +486,46 @@ mod tests {
         };
         assert_eq!(of(0), (300, 1_000_000_000, Some(clock("0:0,9:1"))));
         assert_eq!(of(1), (301, 2_000_000_000, Some(clock("0:0,9:2"))));
+    }
+
+    /// Where nothing but dirty pages can go, some have to be written before others can.
+    #[test]
+    fn every_list_policy_lives_with_a_program_that_only_writes() {
+        let mut x = 7u64;
+        let mut page = || {
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (x >> 33) as u32 % 900
+        };
+        let op = |page| Op {
+            kind: OpKind::WholeWrite,
+            object: 0,
+            task: 0,
+            page,
+        };
+        let trace = Trace::from_ops((0..4000).map(|_| op(page())).collect());
+        let names = [
+            "fifo",
+            "clock",
+            "lru",
+            "arc",
+            "2q",
+            "slru",
+            "lirs",
+            "clock-pro",
+            "s3fifo",
+            "w-tinylfu",
+            "lhd",
+            "sieve",
+        ];
+        let tables = tables(&trace, &plan(&names, &[Size::Pages(300), Size::Pages(450)])).unwrap();
+        for (table, name) in tables
+            .iter()
+            .flat_map(|t| names.iter().map(move |n| (t, n)))
+        {
+            let after = killed_after(&table.result.variants[*name]);
+            assert_eq!(after, None, "{name}, {} pages", table.memory.pages);
+        }
     }
 }

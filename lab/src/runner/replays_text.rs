@@ -77,12 +77,31 @@ pub fn render_replay(table: &ReplayTable, style: Style) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "\n{variant} as a cache of pages alone (lab mrc): {} misses. Here it gives up pages in batches of 32, hears\nof \
-             accesses through mappings only when it looks, and shares the limit with kernel memory.",
-            human(*misses as f64)
+            "\n{variant} as a cache of pages alone (lab mrc): {} misses. Here it\n{}.",
+            human(*misses as f64),
+            unlike_alone(table, variant)
         );
     }
     out
+}
+
+/// What a list policy does in a machine that it does not do alone.
+fn unlike_alone(table: &ReplayTable, variant: &str) -> String {
+    let counters = table.result.variants.get(variant);
+    let kernel = counters.and_then(|c| c.get("kernel_pages"));
+    let has_kernel = kernel.is_some_and(|c| c.mean.as_f64() > 0.0);
+    let mut all = vec![
+        "gives up pages in batches",
+        "hears of accesses through mappings only when it looks",
+    ];
+    if !matches!(table.swap, SwapConfig::None) {
+        all.push("keeps anonymous memory and files apart");
+    }
+    if has_kernel {
+        all.push("shares the limit with kernel memory");
+    }
+    let last = all.pop().expect("two at least");
+    format!("{} and {last}", all.join(", "))
 }
 
 /// The table alone.

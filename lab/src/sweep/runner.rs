@@ -9,7 +9,7 @@ use crate::runner::{
     check_asked, check_survivors, replay_all, show_effort, show_scale, Progress, ReplayPlan,
     RunnerError, Size, SwapSpec, Variant,
 };
-use crate::traces::{load, Trace, TraceOptions};
+use crate::traces::{load, Playable, Trace, TraceOptions};
 use coldset_engine::presets;
 use coldset_report::Number;
 use serde_json::{Map, Value};
@@ -124,7 +124,7 @@ impl Runner {
         };
         let trace = self.trace(path, content)?;
         let tables = replay_all(trace, &plan, |_| Progress::silent())?;
-        check_survivors(&tables)?;
+        check_survivors(Playable::about(trace), &tables)?;
         let counters = tables.first().and_then(|t| t.result.variants.first());
         Ok(counters.map_or_else(Vec::new, |(_, counters)| {
             counters

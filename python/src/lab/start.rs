@@ -14,7 +14,7 @@ use coldset_lab::runner::{
     check_survivors, experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan,
     ReplayPlan, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{load, Format, Op, Trace, TraceOptions};
+use coldset_lab::traces::{load, Format, Op, Playable, Trace, TraceOptions};
 use coldset_lab::workload::of_json;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -221,7 +221,7 @@ pub fn lab_replay(
             total.store(steps, Ordering::Relaxed);
             progress.clone()
         })?;
-        check_survivors(&tables)?;
+        check_survivors(trace.about(), &tables)?;
         let lead = format!(
             "{} accesses to {}, {} writes. Replayed on Coldset's simulated machine; the first variant is \
              \u{201c}before\u{201d}, the last one \u{201c}after\u{201d}.",

@@ -24,6 +24,8 @@ pub struct ReadReplays {
     pub name: String,
     trace: Option<String>,
     memory: Option<u64>,
+    /// Under several limits, which follow the names of the columns.
+    several: bool,
     columns: Vec<Column>,
 }
 
@@ -40,6 +42,7 @@ impl ReadReplays {
             name: name.into(),
             trace: value["trace"].as_str().map(str::to_owned),
             memory: value["memory_pages"].as_u64(),
+            several: value.get("replays").is_some(),
             columns: Vec::new(),
         };
         match value.get("replays") {
@@ -47,7 +50,7 @@ impl ReadReplays {
                 let tables = tables.as_array().ok_or("\"replays\" is no list")?;
                 for (i, table) in (1..).zip(tables) {
                     let limit = match memory(table) {
-                        Some(pages) => format!(", {pages} pages"),
+                        Some(pages) => under(pages),
                         None => format!(", table {i}"),
                     };
                     file.add(table, &Value::Null, &limit)?;
@@ -89,6 +92,17 @@ impl ReadReplays {
         Ok(())
     }
 
+    /// The columns called as those of a file with several limits are.
+    fn named_by_limit(&self) -> Self {
+        let mut named = self.clone();
+        if let (false, Some(pages)) = (self.several, self.memory) {
+            for column in &mut named.columns {
+                column.name += &under(pages);
+            }
+        }
+        named
+    }
+
     fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|c| c.name == name)
     }
@@ -101,6 +115,11 @@ impl ReadReplays {
             false => format!("{trace} replayed with {}", column.name),
         }
     }
+}
+
+/// The limit, behind the name of a column.
+fn under(pages: u64) -> String {
+    format!(", {pages} pages")
 }
 
 fn memory(table: &Value) -> Option<u64> {
@@ -182,12 +201,22 @@ pub struct ReplayComparison {
     pub alone: Vec<(String, String)>,
 }
 
-/// Compares two files: columns of the same name. Kernels are compared in any case: where no name is in both, the first
+/// Compares two files: columns of the same name, and if either has several limits, of the same limit. Kernels are compared in any case: where no name is in both, the first
 /// of each; and so is the first column of each where nothing else is.
 ///
 /// # Errors
 /// No counter in common.
-pub fn compare_replays<'a>(
+pub fn compare_replays(
+    before: &ReadReplays,
+    after: &ReadReplays,
+) -> Result<ReplayComparison, CompareError> {
+    match before.several == after.several {
+        true => compare_columns(before, after),
+        false => compare_columns(&before.named_by_limit(), &after.named_by_limit()),
+    }
+}
+
+fn compare_columns<'a>(
     before: &'a ReadReplays,
     after: &'a ReadReplays,
 ) -> Result<ReplayComparison, CompareError> {

@@ -225,6 +225,15 @@ fn kernels_and_several_limits_are_columns() {
     assert_eq!(c.columns[0].what[0], "a trace played on 7.2 multi-gen");
     assert_eq!(c.columns[0].what[1], "a trace replayed with v72, 10 pages");
     assert_eq!(c.alone[1].0, "v72, 20 pages");
+    // One table under one of the limits: that is the column it is compared with.
+    let one = table(20);
+    for (before, after) in [(&one, &limits), (&limits, &one)] {
+        let c = compare_replays(&replays("a", before), &replays("b", after)).unwrap();
+        assert_eq!(c.columns.len(), 1);
+        assert_eq!(c.columns[0].names, ["v72, 20 pages", "v72, 20 pages"]);
+        assert!(c.by_place.is_none());
+        assert_eq!(c.alone.len(), 1, "{:?}", c.alone);
+    }
     let none = guests.replace("misses", "other");
     let error = compare_replays(&replays("a", &none), &replays("b", &limits)).unwrap_err();
     assert!(

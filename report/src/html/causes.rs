@@ -174,7 +174,7 @@ const QUANTITIES: &[Quantity] = &[
         "list operations of add batches",
         &["lru_add_list_ops"],
         Less::Good,
-        "folios that are dead already no longer cost list operations",
+        "add batches cost fewer list operations",
         "add batches cost more list operations",
     ),
     plain(

@@ -262,11 +262,13 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let path = exported.as_ref().map_or(args.trace.as_path(), |f| f.path());
     let (trace, _) = load_trace(path, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
-    let outputs = Outputs::open(Wanted {
-        json: args.form.json.as_deref(),
-        ..Wanted::default()
-    }
-    .beside_trace(&args.trace))?;
+    let outputs = Outputs::open(
+        Wanted {
+            json: args.form.json.as_deref(),
+            ..Wanted::default()
+        }
+        .beside_trace(&args.trace),
+    )?;
     let cases = match &args.recorded {
         Some(path) => recorded(path, &setting)?,
         None => measured(&args.guest, &trace, &setting)?,
