@@ -4,7 +4,7 @@ use super::quantity::show_pages;
 use super::replays::ReplayTable;
 use super::Size;
 use coldset_machine::SwapConfig;
-use coldset_report::{human, replay_json, Align, Cell, Number, Style, Table};
+use coldset_report::{human, replay_json, wrap, Align, Cell, Number, Style, Table};
 use std::fmt::Write as _;
 
 /// Variants side by side in one table.
@@ -75,12 +75,12 @@ pub fn render_replay(table: &ReplayTable, style: Style) -> String {
     out += &render_counters(table, style);
     for (variant, misses) in &table.alone {
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "\n{variant} as a cache of pages alone (lab mrc): {} misses. Here it\n{}.",
+        let said = format!(
+            "{variant} as a cache of pages alone (lab mrc): {} misses. Here it {}.",
             human(*misses as f64),
             unlike_alone(table, variant)
         );
+        let _ = writeln!(out, "\n{}", wrap(&said, 100).trim_end());
     }
     out
 }
