@@ -176,7 +176,8 @@ impl Iterator for Reader {
             None => {
                 self.done = true;
                 let reading = self.tally.get();
-                if reading.bad > reading.good() {
+                // What cannot be read is why there is nothing, too.
+                if reading.bad > reading.good() || !self.any && reading.bad > 0 {
                     return Some(Err(self.mostly_bad(reading)));
                 }
                 if !self.any {

@@ -174,6 +174,9 @@ fn traces_without_references() {
         "t: the trace holds no reference; record it again, or name its true format (read as lirs)";
     assert_eq!(message(b"", Format::Lirs), expected);
     assert_eq!(message(b"*\n\n*\n", Format::Lirs), expected);
+    // Nothing but what cannot be read: that is the reason.
+    let said = message(b"*\nx\n", Format::Lirs);
+    assert!(said.contains("line 2"), "{said}");
     for format in Format::ALL {
         assert!(message(b"", format).contains(&format!("(read as {format})")));
     }
