@@ -58,6 +58,7 @@ fn values_are_explained() {
             ("run mongodb --set smaller_batch", "switch=value"),
             ("run mongodb --set smaller_batch=2", "on, off"),
             ("run mongodb --param records=many", "whole number"),
+            ("run mongodb --param update_percent=500", "up to 100"),
             ("run mongodb --cost timer_hz=0", "1 to"),
             (
                 "run mongodb --cost hdd_bytes_per_s=1",

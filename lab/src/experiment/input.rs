@@ -153,6 +153,18 @@ impl RunInput {
         text.parse().map_err(|_| self.wrong(name, "a whole number"))
     }
 
+    /// A share in per cent.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Param`] if it is no whole number up to 100.
+    pub fn percent(&self, name: &str) -> Result<u64, ExperimentError> {
+        let percent = self.number(name)?;
+        match percent {
+            0..=100 => Ok(percent),
+            _ => Err(self.wrong(name, "a whole number up to 100")),
+        }
+    }
+
     /// That nobody has set parameters which change nothing, because of `why`.
     ///
     /// # Errors

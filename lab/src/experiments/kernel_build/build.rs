@@ -434,7 +434,7 @@ pub(super) fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         scale: input.scale,
         open_ns: input.cost("open_ns"),
         exec_ns: input.cost("exec_ns") / input.scale,
-        hot_permille: n("retouch_percent")?.min(100) * 10,
+        hot_permille: input.percent("retouch_percent")? * 10,
         retouches: n("retouches")?,
         text: machine.create_file(0, text_pages as u32),
         text_pages,

@@ -399,7 +399,7 @@ pub fn run(input: &RunInput, setting: Setting, r: &mut RunResult) -> Result<(), 
             })
         }
     };
-    let update_percent = n("update_percent")?.min(100);
+    let update_percent = input.percent("update_percent")?;
     for t in 0..threads {
         let (s, c) = (server.clone(), choice.clone());
         let draw = Stream::new(input.seed, "mongodb", t);
