@@ -1,8 +1,8 @@
 //! Files that are written when all is done: until then, and if it fails, they have what they had.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
@@ -13,7 +13,8 @@ const EVERYBODY: u32 = 0o666;
 #[derive(Debug)]
 pub struct Place {
     target: PathBuf,
-    permissions: Permissions,
+    /// What is there now.
+    there: Option<Metadata>,
 }
 
 /// Where bytes are to go.
@@ -34,7 +35,7 @@ impl Target {
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             _ => return Ok(Self::Stream(Box::new(File::create(name)?))),
         };
-        let target = match there {
+        let target = match &there {
             Some(_) => {
                 OpenOptions::new().write(true).open(name)?;
                 fs::canonicalize(name)?
@@ -51,12 +52,7 @@ impl Target {
                 Err(e) => return Err(e),
             },
         };
-        let permissions = there.map(|there| there.permissions());
-        let permissions = permissions.unwrap_or_else(|| Permissions::from_mode(EVERYBODY));
-        Ok(Self::File(Place {
-            target,
-            permissions,
-        }))
+        Ok(Self::File(Place { target, there }))
     }
 
     /// Writes all of it.
@@ -91,8 +87,14 @@ impl Place {
         let mut builder = Builder::new();
         let builder = builder
             .prefix(".coldset-")
-            .permissions(self.permissions.clone());
-        builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+            .permissions(Permissions::from_mode(EVERYBODY));
+        let draft = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        if let Some(there) = &self.there {
+            fs::set_permissions(draft.path(), there.permissions())?;
+            // As far as one may: who writes for another is the superuser.
+            let _ = chown(draft.path(), Some(there.uid()), Some(there.gid()));
+        }
+        Ok(draft)
     }
 
     /// Puts a draft in its place.
