@@ -95,7 +95,7 @@ pub fn install_handler() -> Result<()> {
 ///
 /// A file of zstd frames with checksums; each holds whole operations, so a journal that ends early
 /// (a kill, a full disk) is good up to its last whole frame. First lines of text: `coldset-journal
-/// 2`, `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state
+/// 3`, `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state
 /// BYTES` if the journal begins in the middle of a pool's life, an empty line, and those bytes. Then
 /// operations: a byte that names it and its arguments as LEB128 numbers; `docs/journal.md` lists them.
 /// `Did` and `Victim` are not told but expected: what the engine asked for and which pages it gave up,

@@ -18,6 +18,7 @@ use crate::sys::maps::Maps;
 use crate::sys::pagemap::Pagemap;
 use crate::sys::signals::Shield;
 use coldset_engine::{Counter, MemcgId};
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
@@ -25,7 +26,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 pub(crate) const WRITING: &str = "writing a file";
 
 /// Shared by everything that moves pages of a pool.
-#[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) config: PoolConfig,
     /// Held for bookkeeping only, never over I/O, a copy or a system call.
@@ -63,6 +63,14 @@ pub(crate) struct Shielded {
     _shield: Shield,
 }
 
+/// Without the engine: whoever formats a pool holds no lock of it.
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("Resources");
+        all.field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
 impl Resources {
     pub(crate) fn new(
         config: PoolConfig,
@@ -97,6 +105,14 @@ impl Resources {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         let core = self.core_unless_failed();
         core.expect("the pager has failed before")
+    }
+
+    /// Looks at the engine from outside of the pager. A handler of the application that missed on this thread meanwhile would
+    /// wait for itself. None if a panic has left the engine in an unknown state.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&Core) -> T) -> Option<T> {
+        let _shield = Shield::new();
+        let core = self.core_unless_failed()?;
+        Some(at(&core))
     }
 
     /// For what cannot return an error: a child of fork panics, where the lock may be held for ever.

@@ -7,7 +7,7 @@ use crate::pool::inner::{Pool, PoolInner};
 use crate::sys::probe::probe_threads;
 use crate::sys::PAGE;
 use coldset_engine::memcg::{WriteStep, UNLIMITED};
-use coldset_engine::{Counter, MemcgId};
+use coldset_engine::{Counter, Engine, MemcgId};
 use std::sync::Arc;
 
 /// A group of regions with limits of its own. Clones name the same group; it exists as long as its
@@ -143,16 +143,8 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn usage(&self) -> u64 {
-        self.pool
-            .res
-            .of_this_process()
-            .core()
-            .policy
-            .engine()
-            .memcgs[self.memcg]
-            .memory()
-            .usage()
-            * PAGE as u64
+        let usage = |engine: &Engine| engine.memcgs[self.memcg].memory().usage();
+        self.look(usage) * PAGE as u64
     }
 
     /// One of the engine's counters, for the group and below.
@@ -160,14 +152,7 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn counter(&self, c: Counter) -> i64 {
-        self.pool
-            .res
-            .of_this_process()
-            .core()
-            .policy
-            .engine()
-            .memcgs
-            .live(self.memcg, c)
+        self.look(|engine| engine.memcgs.live(self.memcg, c))
     }
 
     /// `[seq, anonymous pages, file pages]` of each generation of the group itself, oldest first;
@@ -176,13 +161,13 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn generations(&self) -> Vec<[u64; 3]> {
-        self.pool
-            .res
-            .of_this_process()
-            .core()
-            .policy
-            .engine()
-            .generations(self.memcg)
+        self.look(|engine| engine.generations(self.memcg))
+    }
+
+    fn look<T>(&self, at: impl FnOnce(&Engine) -> T) -> T {
+        let res = self.pool.res.of_this_process();
+        let seen = res.look(|core| at(core.policy.engine()));
+        seen.expect("the pager has failed before")
     }
 
     /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can

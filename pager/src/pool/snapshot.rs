@@ -8,6 +8,7 @@ use crate::observe::snapshot::{
     is_level, Generation, GroupSnapshot, Lists, RegionKind, RegionSnapshot, Snapshot,
 };
 use crate::region::area::Area;
+use crate::sys::signals::Shield;
 use crate::sys::{clock, PAGE};
 use coldset_engine::lruvec::LruvecView;
 use coldset_engine::memcg::{PageCounter, UNLIMITED};
@@ -35,6 +36,7 @@ impl Observed for PoolInner {
     fn snapshot(&self) -> Option<Snapshot> {
         let res = &*self.res;
         let stats = Stats::of(res)?;
+        let _shield = Shield::new();
         let core = res.core_unless_failed()?;
         let engine = core.policy.engine();
         let top = res.top;

@@ -4,6 +4,7 @@ use super::inner::Pool;
 use crate::budget::histogram::Distribution;
 use crate::budget::resources::Resources;
 use crate::store::Tiers;
+use crate::sys::signals::Shield;
 use crate::sys::PAGE;
 use coldset_engine::Counter;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -115,6 +116,7 @@ impl Stats {
     pub(super) fn of(res: &Resources) -> Option<Self> {
         let c = &res.counts;
         let get = |a: &AtomicU64| a.load(Relaxed);
+        let _shield = Shield::new();
         let core = res.core_unless_failed()?;
         let live = |k| core.policy.engine().memcgs.live(res.top, k);
         let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
