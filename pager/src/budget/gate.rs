@@ -148,12 +148,22 @@ impl Gate {
     }
 
     /// Pages are in memory no more, and the store takes `store` pages now, and tables `extra`. Under the
-    /// core lock.
+    /// core lock. Tables are counted somewhat before they are used: where the budget has no room for more of them, what is
+    /// missing is counted as pages leave.
     pub(crate) fn exchange(&self, pages: u64, store: u64, extra: u64) {
-        let before = self.store.swap(store, AcqRel) + self.extra.swap(extra, AcqRel);
-        let delta = (store + extra).wrapping_sub(before).wrapping_sub(pages);
-        let used = self.used.fetch_add(delta, AcqRel).wrapping_add(delta);
-        self.peak.fetch_max(used, Relaxed);
+        let had = self.extra.load(Relaxed);
+        let store_before = self.store.swap(store, AcqRel);
+        let (mut counted, mut then) = (extra, 0);
+        let changed = self.used.fetch_update(AcqRel, Acquire, |used| {
+            let others = used - had - store_before - pages + store;
+            let room = self.budget().saturating_sub(others);
+            counted = extra.min(room.max(had));
+            then = others + counted;
+            Some(then)
+        });
+        debug_assert!(changed.is_ok());
+        self.extra.store(counted, Release);
+        self.peak.fetch_max(then, Relaxed);
         self.changed();
     }
 
