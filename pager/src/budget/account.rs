@@ -9,6 +9,7 @@
 
 use super::core::Core;
 use super::resources::Resources;
+use crate::config::PoolConfig;
 use crate::sys::PAGE;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,6 +40,19 @@ pub(crate) fn holds(swap: u64, budget: u64) -> u64 {
     (swap + budget)
         .saturating_sub(under_way + tables)
         .max(budget)
+}
+
+/// Bytes that compressed contents may take of a budget of so many pages: half, or what the pool was made with as far as that
+/// leaves pages their quarter.
+pub(crate) fn compressed_limit(config: &PoolConfig, budget: u64) -> u64 {
+    let budget = budget * PAGE as u64;
+    let swap = &config.swap;
+    match swap.memory {
+        0 if config.store_outside => swap.compressed,
+        0 => budget / 2,
+        most if config.store_outside => most,
+        most => most.min(budget - budget / FOR_PAGES),
+    }
 }
 
 /// Pages that `bytes` take from a budget of which compressed contents have `store` pages.
@@ -79,13 +93,37 @@ impl Resources {
     /// Another budget: for pages, for compressed contents, and for the engine.
     pub(crate) fn set_budget(&self, core: &mut Core, pages: u64) {
         self.gate.set_budget(pages);
-        let c = &self.config;
-        let shares = c.swap.memory == 0 && !c.store_outside;
-        if let Some(swap) = self.swap.as_ref().filter(|_| shares) {
-            swap.set_limit(pages * PAGE as u64 / 2);
+        if let Some(swap) = &self.swap {
+            swap.set_limit(compressed_limit(&self.config, pages));
         }
         self.gone(core, 0);
         self.tell_room(core);
+    }
+
+    /// Compressed contents take no more from now on than a budget of so many pages allows, and what is above it goes to the
+    /// swap file, while the budget is what it was. False: it cannot go, and pages would not have their quarter.
+    pub(crate) fn squeeze(&self, pages: u64) -> bool {
+        let Some(swap) = self.swap.as_ref().filter(|_| !self.config.store_outside) else {
+            return true;
+        };
+        swap.set_limit(compressed_limit(&self.config, pages));
+        while swap.bytes() > swap.limit() && swap.spill() > 0 {}
+        self.gone(&mut self.core(), 0);
+        let budget = pages * PAGE as u64;
+        swap.bytes() <= budget - budget / FOR_PAGES
+    }
+
+    /// At least `pages` pages of memory of compressed contents go to the swap file, if there is one and so many can. Returns
+    /// how many did.
+    pub(crate) fn spill(&self, pages: u64) -> u64 {
+        let Some(swap) = self.swap.as_ref().filter(|_| !self.config.store_outside) else {
+            return 0;
+        };
+        let before = swap.bytes();
+        let gone = || before.saturating_sub(swap.bytes()) / PAGE as u64;
+        while gone() < pages && swap.spill() > 0 {}
+        self.gone(&mut self.core(), 0);
+        gone()
     }
 
     /// Tells the engine what is left for pages.

@@ -125,8 +125,9 @@ impl Room {
         }
     }
 
-    /// Reclaims below a group. If nothing is freed, takes back what is lent; then writes at least `dirty` dirty pages; if there are none either, what
-    /// could be freed may be in other hands: waits until one of their writes has ended. Returns pages freed, and written.
+    /// Reclaims below a group. If nothing is freed, takes back what is lent; then writes at least `dirty` dirty pages; if there
+    /// are none either, compressed contents go to the swap file; then what could be freed may be in other hands: waits
+    /// until one of their writes has ended. Returns pages freed, and written.
     fn reclaim_or_write(&self, memcg: MemcgId, nr: u64, dirty: u64) -> Result<(u64, u64)> {
         let mut freed = self.reclaimer.reclaim(memcg, nr, false)?;
         if freed == 0 {
@@ -137,6 +138,15 @@ impl Room {
         }
         let written = self.writeback.flush_some(dirty);
         if written == 0 {
+            // Of the budget, not of a group.
+            let spilled = if memcg == self.res.top {
+                self.res.spill(nr)
+            } else {
+                0
+            };
+            if spilled > 0 {
+                return Ok((spilled, 0));
+            }
             self.res.writes.wait();
             // Others may be in the middle of an eviction.
             std::thread::sleep(Duration::from_micros(200));

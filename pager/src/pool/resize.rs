@@ -1,6 +1,7 @@
 //! The budget: what it is at first, and how it changes while the pool is in use.
 
 use crate::budget::account::holds;
+use crate::budget::core::Core;
 use crate::budget::resources::Resources;
 use crate::config::{PoolConfig, MIN_BUDGET};
 use crate::error::{Error, Result};
@@ -99,17 +100,21 @@ impl Resizer {
     fn change(&self, pages: u64) -> Result<()> {
         let res = &self.res;
         let old = res.gate.budget();
+        if pages < old {
+            // Misses of other threads go on meanwhile: pages have what they need before the budget is smaller, and after.
+            self.check_promises(&res.core(), pages)?;
+            if !res.squeeze(pages) {
+                let refused = self.refused(pages, old);
+                res.set_budget(&mut res.core(), old);
+                return Err(refused);
+            }
+        }
         {
             let mut core = res.core();
-            let available = holds(res.config.swap.capacity(), pages);
-            if pages < old && core.promised() > available && !res.config.overcommit {
-                return Err(Error::Promised {
-                    asked: pages * PAGE as u64,
-                    promised: core.promised(),
-                    available,
-                });
-            }
-            res.set_budget(&mut core, pages);
+            let kept = self.check_promises(&core, pages);
+            let to = if kept.is_ok() { pages } else { old };
+            res.set_budget(&mut core, to);
+            kept?;
         }
         let mut idle = 0;
         while res.gate.used() > res.gate.budget() {
@@ -129,6 +134,21 @@ impl Resizer {
             let refused = self.refused(pages, old);
             res.set_budget(&mut res.core(), old);
             return moved.and(Err(refused));
+        }
+        Ok(())
+    }
+
+    /// Could swap and a smaller budget hold what has been promised?
+    fn check_promises(&self, core: &Core, pages: u64) -> Result<()> {
+        let config = &self.res.config;
+        let available = holds(config.swap.capacity(), pages);
+        let smaller = pages < self.res.gate.budget();
+        if smaller && core.promised() > available && !config.overcommit {
+            return Err(Error::Promised {
+                asked: pages * PAGE as u64,
+                promised: core.promised(),
+                available,
+            });
         }
         Ok(())
     }

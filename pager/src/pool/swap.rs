@@ -1,5 +1,6 @@
 //! The swap that a pool's settings ask for.
 
+use crate::budget::account::compressed_limit;
 use crate::budget::counts::Counts;
 use crate::config::{PoolConfig, SwapFile as ConfiguredFile};
 use crate::error::{Error, Result};
@@ -16,13 +17,7 @@ pub(super) fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<S
     }
     let io = Error::io("making the swap");
     let memory = if s.compressed > 0 {
-        let limit = if s.memory > 0 {
-            s.memory
-        } else if config.store_outside {
-            s.compressed
-        } else {
-            config.budget / 2
-        };
+        let limit = compressed_limit(config, config.budget / PAGE as u64);
         Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
     } else {
         None

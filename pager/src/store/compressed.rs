@@ -4,7 +4,9 @@
 //! A slot belongs to one caller at a time, the owner of its page, except for recompression: it copies
 //! a page, works without a lock, and replaces the object only if the owner has not touched the slot
 //! meanwhile. `recompressing` says whose copy is on its way; an owner who empties the slot clears it.
+//! Pages that go to the swap file (`leave.rs`) are treated alike: `leaving` has their slots.
 
+mod leave;
 mod recompress;
 
 use super::age::Ages;
@@ -14,7 +16,7 @@ use super::slab::{Slab, CHUNK};
 use crate::sys::memory::Table;
 use crate::sys::{clock, PAGE};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -125,6 +127,8 @@ struct Inner {
     ages: Option<Ages>,
     /// The slot whose copy is being recompressed.
     recompressing: Option<u32>,
+    /// Slots whose copies are on their way to a file.
+    leaving: Vec<u32>,
 }
 
 /// Buffers of recompression, for one at a time.
@@ -147,8 +151,6 @@ pub struct Compressed {
     limit: AtomicU64,
     /// There may be pages that Zstandard has not been tried on.
     untried: AtomicBool,
-    /// Of the limit, what first-tier pages leave to recompression.
-    reserve: u64,
     zstd: Zstd,
     bench: Mutex<Bench>,
 }
@@ -177,16 +179,12 @@ impl Compressed {
                 tiers: Tiers::default(),
                 ages: if two { Some(Ages::new(slots)?) } else { None },
                 recompressing: None,
+                leaving: Vec::new(),
             }),
             bytes: AtomicU64::new(0),
             same: AtomicU64::new(0),
             untried: AtomicBool::new(false),
             limit: AtomicU64::new(limit),
-            reserve: if two {
-                (limit / 8).min(16 * CHUNK as u64)
-            } else {
-                0
-            },
             zstd: Zstd::default(),
             bench: Mutex::new(Bench {
                 packed: vec![0; SCRATCH],
@@ -218,8 +216,17 @@ impl Compressed {
         self.limit.load(Relaxed)
     }
 
-    /// From now on it may take so much. What is there stays.
+    /// Of the limit, what first-tier pages leave to recompression.
+    fn reserve(&self) -> u64 {
+        match self.has_tiers() {
+            true => (self.limit() / 8).min(16 * CHUNK as u64),
+            false => 0,
+        }
+    }
+
+    /// From now on it may take so much; when this returns, nobody takes more. What is there stays.
     pub fn set_limit(&self, bytes: u64) {
+        let _nobody_grows = self.lock();
         self.limit.store(bytes, Relaxed);
     }
 
@@ -241,11 +248,11 @@ impl Compressed {
     }
 
     fn entry(&self, slot: u32) -> Entry {
-        Entry::unpack(self.entries[slot as usize].load(Relaxed))
+        Entry::unpack(self.entries[slot as usize].load(Acquire))
     }
 
     fn set(&self, slot: u32, e: Entry) {
-        self.entries[slot as usize].store(e.pack(), Relaxed);
+        self.entries[slot as usize].store(e.pack(), Release);
     }
 
     /// Keeps a page, in place of what the slot held.
@@ -274,7 +281,7 @@ impl Compressed {
         };
         let data = len.map_or(page, |n| &scratch[..n]);
         let mut inner = self.lock();
-        let limit = self.limit().saturating_sub(self.reserve);
+        let limit = self.limit().saturating_sub(self.reserve());
         let h = self.insert(&mut inner, slot, data, limit, grow)?;
         let e = match len {
             None => Entry::Raw(h),
@@ -322,7 +329,7 @@ impl Compressed {
     /// Brings a page back; the slot keeps it.
     ///
     /// # Errors
-    /// The slot is empty or its contents are damaged.
+    /// The slot is empty, perhaps because the page has gone to the file, or its contents are damaged.
     pub fn get(&self, slot: u32, page: &mut [u8], scratch: &mut [u8]) -> io::Result<()> {
         let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, format!("swap slot {slot}"));
         let word = match self.entry(slot) {
@@ -333,7 +340,9 @@ impl Compressed {
                 // that nobody waits for the decompression.
                 let inner = self.lock();
                 let e = self.entry(slot);
-                let (h, len) = e.object().expect("only the owner empties a slot");
+                let Some((h, len)) = e.object() else {
+                    return Err(damaged(full()));
+                };
                 let data = inner.slab.get(h, len);
                 if let Entry::Raw(_) = e {
                     page.copy_from_slice(data);
@@ -357,25 +366,32 @@ impl Compressed {
     /// Empties a slot.
     pub fn remove(&self, slot: u32) {
         match self.entry(slot) {
-            Entry::Empty => return,
+            Entry::Empty => {}
             Entry::Same => {
                 self.same.fetch_sub(1, Relaxed);
+                self.set(slot, Entry::Empty);
             }
             _ => {
                 let mut inner = self.lock();
-                let e = self.entry(slot);
-                let (h, _) = e.object().expect("only the owner empties a slot");
-                inner.slab.remove(h);
-                inner.tiers.count(e, -1);
-                if let Some(ages) = &mut inner.ages {
-                    ages.remove(slot);
-                }
-                if inner.recompressing == Some(slot) {
-                    inner.recompressing = None;
-                }
-                self.bytes.store(inner.slab.bytes(), Relaxed);
+                inner.leaving.retain(|&s| s != slot);
+                self.forget(&mut inner, slot);
             }
         }
+    }
+
+    /// Forgets the object of a slot, if it has not gone to the file a moment ago.
+    fn forget(&self, inner: &mut Inner, slot: u32) {
+        let e = self.entry(slot);
+        let Some((h, _)) = e.object() else { return };
+        inner.slab.remove(h);
+        inner.tiers.count(e, -1);
+        if let Some(ages) = &mut inner.ages {
+            ages.remove(slot);
+        }
+        if inner.recompressing == Some(slot) {
+            inner.recompressing = None;
+        }
+        self.bytes.store(inner.slab.bytes(), Relaxed);
         self.set(slot, Entry::Empty);
     }
 
@@ -386,8 +402,8 @@ impl Compressed {
 
     /// First-tier pages use more than seven eighths of what they may, and some could be smaller.
     pub fn crowded(&self) -> bool {
-        let may = self.limit().saturating_sub(self.reserve);
-        self.reserve > 0 && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
+        let may = self.limit().saturating_sub(self.reserve());
+        self.has_tiers() && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
     }
 }
 

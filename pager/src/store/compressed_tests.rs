@@ -249,7 +249,7 @@ proptest! {
                         Ok(()) => drop(oracle.insert(slot, page)),
                         Err(e) => {
                             prop_assert_eq!(e.raw_os_error(), Some(libc::ENOSPC));
-                            prop_assert!(c.bytes() + CHUNK as u64 > limit - c.reserve);
+                            prop_assert!(c.bytes() + CHUNK as u64 > limit - c.reserve());
                             oracle.remove(&slot);
                         }
                     }

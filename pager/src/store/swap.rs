@@ -1,5 +1,7 @@
 //! Where anonymous pages go: compressed memory first, then a file.
 
+mod spill;
+
 use super::compressed::{Codec, Compressed, Grow, Recompressed, Tiers, SCRATCH};
 use super::room::{is_full, Room};
 use super::seal::Seals;
@@ -9,8 +11,8 @@ use crate::error::copy_of;
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::*};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 const IN_MEMORY: u8 = 1;
@@ -27,6 +29,8 @@ pub struct Swap {
     tier: Table<AtomicU8>,
     in_file: AtomicU64,
     slots: u32,
+    /// Held for writing while pages go from compressed memory to the file: what their owners seal and write comes after it.
+    spilling: RwLock<()>,
 }
 
 /// Pages to store, and what became of each.
@@ -65,6 +69,7 @@ impl Swap {
             tier: Table::new(slots as usize)?,
             in_file: AtomicU64::new(0),
             slots,
+            spilling: RwLock::new(()),
         })
     }
 
@@ -170,7 +175,7 @@ impl Swap {
     }
 
     fn set_tier(&self, slot: u32, tier: u8) -> u8 {
-        let was = self.tier[slot as usize].swap(tier, Relaxed);
+        let was = self.tier[slot as usize].swap(tier, AcqRel);
         match (was == IN_FILE, tier == IN_FILE) {
             (false, true) => self.in_file.fetch_add(1, Relaxed),
             (true, false) => self.in_file.fetch_sub(1, Relaxed),
@@ -213,6 +218,8 @@ impl Swap {
         buf: &PageBuf,
         run: &mut PageBuf,
     ) {
+        // An older page of a slot may be on its way to the same place.
+        let no_spill = self.spilling.read().expect("spilling");
         for (k, &i) in part.iter().enumerate() {
             run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
             self.seals.seal(puts[i].slot, run.page_mut(k));
@@ -228,6 +235,7 @@ impl Swap {
             writes.push(Write::new(bytes, offset(slot)));
         }
         write_all(file, &mut writes);
+        drop(no_spill);
         self.wait_for_room(file, &mut writes);
         let mut pages = part.iter();
         for w in &writes {
@@ -260,20 +268,23 @@ impl Swap {
     /// # Errors
     /// The slot is empty, its contents are damaged, or the file cannot be read.
     pub fn get(&self, slot: u32, page: &mut [u8], scratch: &mut [u8]) -> io::Result<()> {
-        match (
-            self.tier[slot as usize].load(Relaxed),
-            &self.memory,
-            &self.file,
-        ) {
-            (IN_MEMORY, Some(m), _) => m.get(slot, page, scratch),
-            (IN_FILE, _, Some(f)) => {
-                read_exact(&**f, page, PAGE, offset(slot))?;
-                self.seals.open(slot, page)
+        loop {
+            let tier = self.tier[slot as usize].load(Acquire);
+            let done = match (tier, &self.memory, &self.file) {
+                (IN_MEMORY, Some(m), _) => m.get(slot, page, scratch),
+                (IN_FILE, _, Some(f)) => {
+                    read_exact(&**f, page, PAGE, offset(slot))?;
+                    self.seals.open(slot, page)
+                }
+                _ => Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("swap slot {slot} is empty"),
+                )),
+            };
+            // It may have gone from memory to the file since the first look, once.
+            if done.is_ok() || self.tier[slot as usize].load(Acquire) == tier {
+                return done;
             }
-            _ => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("swap slot {slot} is empty"),
-            )),
         }
     }
 
@@ -292,7 +303,7 @@ impl Swap {
         let mut sealed = Vec::new();
         for (page, slot) in pages.chunks_exact_mut(PAGE).zip(slots) {
             let Some(slot) = *slot else { continue };
-            if self.tier[slot as usize].load(Relaxed) == IN_FILE {
+            if self.tier[slot as usize].load(Acquire) == IN_FILE {
                 from_file.push(Read::new(page, offset(slot)));
                 sealed.push(slot);
             } else {

@@ -1,4 +1,6 @@
 use super::*;
+use crate::store::FileStorage;
+use std::sync::atomic::AtomicBool;
 
 /// Words of a small vocabulary, at random: LZ4 halves it, Zstandard does better.
 fn text(x: &mut u64, page: &mut [u8]) {
@@ -94,4 +96,96 @@ fn a_batch_without_a_file_takes_a_chunk_more_at_most() {
         let grown = swap.bytes() - before;
         assert!(grown <= 2 * CHUNK as u64, "batch {batch}: {grown} bytes");
     }
+}
+
+/// Owners put, get and remove while others send pages to the file, and to the second tier: each page comes back as it was, from
+/// wherever it is.
+#[test]
+fn contents_survive_going_to_the_file() {
+    const EACH: u32 = 64;
+    const OWNERS: u32 = 3;
+    let slots = OWNERS * EACH;
+    let codec = Codec::Lz4ThenZstd(Duration::from_secs(1 << 30));
+    // The tables say so when it is full, and pages go to the file at once.
+    let memory = Compressed::new(slots, 6 * CHUNK as u64, codec).unwrap();
+    let file = FileStorage::temporary(u64::from(slots) * PAGE as u64).unwrap();
+    let swap = Swap::new(
+        slots,
+        Some(memory),
+        Some(Arc::new(file)),
+        true,
+        Duration::ZERO,
+    )
+    .unwrap();
+    let stop = AtomicBool::new(false);
+    let spilled = AtomicU64::new(0);
+    std::thread::scope(|s| {
+        let (swap, stop, spilled) = (&swap, &stop, &spilled);
+        let owners: Vec<_> = (0..OWNERS)
+            .map(|t| s.spawn(move || own(swap, t * EACH..(t + 1) * EACH)))
+            .collect();
+        s.spawn(move || {
+            while !stop.load(Relaxed) {
+                match swap.spill() {
+                    0 => std::thread::yield_now(),
+                    n => drop(spilled.fetch_add(n as u64, Relaxed)),
+                }
+            }
+        });
+        s.spawn(move || {
+            while !stop.load(Relaxed) {
+                swap.recompress(Duration::ZERO, &mut || true);
+                std::thread::yield_now();
+            }
+        });
+        let done: Vec<_> = owners.into_iter().map(|o| o.join()).collect();
+        stop.store(true, Relaxed);
+        done.into_iter().for_each(|d| d.unwrap());
+    });
+    assert!(spilled.load(Relaxed) > 1000, "{spilled:?}");
+    let t = swap.tiers();
+    let pages = t.same_pages + t.raw_pages + t.lz4_pages + t.zstd_pages + t.file_pages;
+    assert_eq!((swap.bytes(), t.bytes(), pages), (0, 0, 0), "{t:?}");
+}
+
+/// Uses slots at random, two at a time, against a table of what they hold; empties them at last.
+fn own(swap: &Swap, slots: std::ops::Range<u32>) {
+    let mut buf = PageBuf::new(2).unwrap();
+    let mut run = PageBuf::new(2).unwrap();
+    let mut held: Vec<Option<Vec<u8>>> = vec![None; slots.len()];
+    let mut x = u64::from(slots.start) + 1;
+    for _ in 0..12_000 {
+        let i = below(&mut x, u64::from(slots.end - slots.start - 1)) as usize;
+        let slot = slots.start + i as u32;
+        match below(&mut x, 4) {
+            0 => {
+                let mut puts = Vec::new();
+                for at in 0..2 {
+                    text(&mut x, buf.page_mut(at));
+                    if below(&mut x, 3) == 0 {
+                        let noise = buf.page_mut(at).iter_mut();
+                        noise.for_each(|b| *b = below(&mut x, 256) as u8);
+                    }
+                    held[i + at] = Some(buf.page(at).to_vec());
+                    puts.push(Put {
+                        slot: slot + at as u32,
+                        at,
+                        result: Ok(()),
+                    });
+                }
+                swap.put_all(&mut puts, &buf, &mut run);
+                assert!(puts.iter().all(|p| p.result.is_ok()));
+            }
+            1 => {
+                swap.remove(slot);
+                held[i] = None;
+            }
+            _ => {
+                let Some(page) = &held[i] else { continue };
+                swap.get(slot, buf.page_mut(0), run.bytes_mut()).unwrap();
+                assert!(buf.page(0) == page, "slot {slot}");
+            }
+        }
+    }
+    slots.for_each(|slot| swap.remove(slot));
 }

@@ -81,6 +81,57 @@ fn a_budget_does_not_shrink_below_what_is_pinned() {
     assert!(matches!(pool.resize(4096), Err(Error::Setting { .. })));
 }
 
+/// So many bytes of noise in each page; the rest is zero.
+fn noise(pages: &mut [u8], bytes: usize) {
+    let mut r = Random::new(1);
+    for page in pages.chunks_mut(PAGE) {
+        let words = page[..bytes].chunks_exact_mut(8);
+        words.for_each(|w| w.copy_from_slice(&r.next().to_le_bytes()));
+    }
+}
+
+/// Compressed contents make room for a smaller budget by going to the swap file; without one the budget stays. No miss of
+/// another thread fails meanwhile.
+#[test]
+fn compressed_contents_make_room_for_a_smaller_budget() {
+    let _one = alone();
+    for file in [true, false] {
+        let lz4 = SwapConfig::lz4(64 * MIB);
+        let (swap, bytes) = match file {
+            true => (lz4.and_temporary(64 * MIB), 2048),
+            false => (lz4, 1280),
+        };
+        let Some(pool) = faulting(PoolConfig::new(16 * MIB).swap(swap)) else {
+            return;
+        };
+        let mut region = pool.anonymous(24 * MIB as usize).unwrap();
+        noise(region.bytes_mut(), bytes);
+        let more = pool.anonymous(2 * MIB as usize).unwrap();
+        std::thread::scope(|scope| {
+            let user = scope.spawn(|| stress(&more, Access::Faulting, 2, soak(2.0), 50));
+            for mib in [15, 4, 16, 5] {
+                std::thread::sleep(soak(2.0) / 5);
+                match pool.resize(mib * MIB) {
+                    Ok(()) => assert_eq!(pool.budget(), mib * MIB),
+                    Err(Error::Shrink { store, budget, .. }) => {
+                        assert!(!file && store > mib * MIB / 4 * 3, "{store} of {mib} MiB");
+                        assert_eq!(pool.budget(), budget);
+                    }
+                    Err(e) => panic!("{e}"),
+                }
+                assert!(pages_in_memory() <= pool.budget() / PAGE as u64);
+            }
+            assert_eq!(user.join().unwrap().lost, None);
+        });
+        let stats = pool.stats();
+        assert_eq!(stats.failed_misses, 0, "{stats:?}");
+        assert_eq!(pool.budget(), if file { 5 * MIB } else { 16 * MIB });
+        let mut truth = vec![0; 24 * MIB as usize];
+        noise(&mut truth, bytes);
+        assert!(region.bytes() == truth);
+    }
+}
+
 #[test]
 fn what_is_promised_is_kept() {
     let _one = alone();

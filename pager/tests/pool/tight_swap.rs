@@ -60,17 +60,29 @@ fn swap_as_large_as_the_data() {
     }
 }
 
-/// All that is granted: budget and swap together.
+/// All that is granted: budget and swap together, also where compressed memory, which takes of the budget, comes first and
+/// nothing compresses.
 #[test]
 fn everything_that_is_granted() {
     let _others = together();
-    for threads in [1, 4] {
-        let config = PoolConfig::new(4 * MIB).swap(SwapConfig::none().and_temporary(16 * MIB));
-        let Some(pool) = faulting(config) else { return };
-        let granted = (1..=20)
-            .rev()
-            .map(|m| m * MIB)
-            .find(|&m| pool.anonymous(m as usize).is_ok());
-        use_all(&pool, granted.unwrap(), threads, 6_000);
+    let swaps = [
+        SwapConfig::none().and_temporary(16 * MIB),
+        SwapConfig::lz4(16 * MIB).and_temporary(16 * MIB),
+        SwapConfig::lz4(8 * MIB)
+            .memory_limit(64 * MIB)
+            .and_temporary(16 * MIB),
+    ];
+    for swap in swaps {
+        for threads in [1, 4] {
+            let config = PoolConfig::new(4 * MIB).swap(swap.clone());
+            let Some(pool) = faulting(config) else { return };
+            let granted = (1..=20)
+                .rev()
+                .map(|m| m * MIB)
+                .find(|&m| pool.anonymous(m as usize).is_ok());
+            use_all(&pool, granted.unwrap(), threads, 6_000);
+            let stats = pool.stats();
+            assert_eq!(stats.failed_misses, 0, "{stats:?}");
+        }
     }
 }
