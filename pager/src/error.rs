@@ -153,6 +153,15 @@ pub enum Error {
         /// Bytes of the region.
         len: usize,
     },
+    /// A guard has a page for writing, so it has not been written; all others have.
+    #[error(
+        "the page at byte {at} of the region is fixed for writing and has not been written, all others have: drop its guard, then \
+         sync again"
+    )]
+    Fixed {
+        /// First byte of the page.
+        at: usize,
+    },
     /// The program has changed the region's mapping by itself.
     #[error(
         "the region has been unmapped, moved or mapped over (munmap, mremap, MAP_FIXED); what it held is \

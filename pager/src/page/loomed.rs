@@ -197,11 +197,11 @@ impl Page {
 
     /// The flusher's way with pages that are used through guards.
     fn flush(&self) {
-        if self.words.try_evict(0) {
+        if self.words.try_copy(0) {
             if self.words.unmark(0, Word::DIRTIED).dirtied() {
                 self.write_out();
             }
-            self.words.filled(0, false);
+            self.words.end_writeback(0, false);
         }
     }
 
@@ -300,6 +300,15 @@ fn pins_against_eviction() {
         &[reads_seven, reads_seven, Page::evict],
         7,
     );
+}
+
+/// A page is copied beside readers, and not beside a writer.
+#[test]
+fn a_flusher_beside_guards() {
+    fn reads(p: &Page) {
+        assert!((7..=8).contains(&p.read()));
+    }
+    all_orders(|| Page::resident(7), &[Page::write, reads, Page::flush], 8);
 }
 
 /// The last reader wakes the writer, and the writer the other.

@@ -1,6 +1,6 @@
 //! Every interleaving of those who use a page, by exhaustive search over the transitions of
-//! `word.rs`: a filler, an evictor, two readers and a writer with guards, and a flusher that takes
-//! the page (guards) or marks it (mappings).
+//! `word.rs`: a filler, an evictor, two readers and a writer with guards, and a flusher that keeps writers
+//! off (guards) or does not (mappings).
 
 use super::word::{PageState, Word};
 use std::collections::{BTreeSet, VecDeque};
@@ -13,6 +13,8 @@ enum ActorStep {
     Owns(bool),
     /// Has it under writeback; the mark it took.
     Writes(bool),
+    /// The same, where it is used through guards.
+    Copies(bool),
     Holds,
 }
 
@@ -84,24 +86,20 @@ fn next(w: World, forget: bool) -> Vec<World> {
     }
     match w.at[FLUSHER] {
         ActorStep::Idle => {
-            // With guards it owns the page; the mark is taken once the page is its own.
-            if let Some(v) = word.evict() {
+            // The mark is taken once nobody evicts the page.
+            if let Some(v) = word.start_copy() {
                 let clean = Word(v.0 & !Word::DIRTIED);
-                go(FLUSHER, ActorStep::Owns(v.dirtied()), clean, newer);
+                go(FLUSHER, ActorStep::Copies(v.dirtied()), clean, newer);
             }
             if let Some(v) = word.start_writeback() {
                 let clean = Word(v.0 & !Word::DIRTIED);
                 go(FLUSHER, ActorStep::Writes(v.dirtied()), clean, newer);
             }
         }
-        ActorStep::Owns(dirty) => {
-            go(
-                FLUSHER,
-                ActorStep::Idle,
-                word.filled(false),
-                newer && !dirty,
-            );
-            go(FLUSHER, ActorStep::Idle, word.filled(dirty), newer);
+        ActorStep::Copies(dirty) => {
+            let later = newer && !dirty;
+            go(FLUSHER, ActorStep::Idle, word.end_writeback(false), later);
+            go(FLUSHER, ActorStep::Idle, word.end_writeback(dirty), newer);
         }
         ActorStep::Writes(dirty) => {
             // Failed; or done, and what was stored meanwhile has left its mark again.
@@ -109,7 +107,9 @@ fn next(w: World, forget: bool) -> Vec<World> {
             let later = newer && word.dirtied();
             go(FLUSHER, ActorStep::Idle, word.end_writeback(false), later);
         }
-        ActorStep::Holds => unreachable!("the flusher holds no guard"),
+        ActorStep::Owns(_) | ActorStep::Holds => {
+            unreachable!("the flusher owns no page and holds no guard")
+        }
     }
     all
 }
@@ -125,8 +125,12 @@ fn wrong(w: &World) -> Option<&'static str> {
     if owners > 1 || (owners == 1) != (state == PageState::Busy) {
         return Some("BUSY has exactly one owner");
     }
-    if matches!(w.at[FLUSHER], ActorStep::Writes(_)) != (state == PageState::Writeback) {
+    let flushes = matches!(w.at[FLUSHER], ActorStep::Writes(_) | ActorStep::Copies(_));
+    if flushes != (state == PageState::Writeback) {
         return Some("WRITEBACK is the flusher's");
+    }
+    if matches!(w.at[FLUSHER], ActorStep::Copies(_)) && w.at[WRITER] == ActorStep::Holds {
+        return Some("a copy is not made beside a writer");
     }
     if holders as u32 != w.word.pins() || (holders > 0 && !w.word.in_memory()) {
         return Some("what is held is counted and in memory");
@@ -177,6 +181,9 @@ fn no_interleaving_loses_a_store_or_shares_a_page() {
     let writer_during_writeback =
         |w: &World| w.at[WRITER] == ActorStep::Holds && w.word.state() == PageState::Writeback;
     assert!(reached(&writer_during_writeback));
+    assert!(reached(
+        &|w| matches!(w.at[FLUSHER], ActorStep::Copies(_)) && w.word.pins() == 2
+    ));
     assert!(reached(
         &|w| w.word.state() == PageState::Writeback && w.newer
     ));

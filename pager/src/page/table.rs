@@ -66,6 +66,11 @@ impl PageTable {
         self.update(page, Word::start_writeback).is_ok()
     }
 
+    /// The same for a page that is used through guards: others may read it meanwhile.
+    pub fn try_copy(&self, page: usize) -> bool {
+        self.update(page, Word::start_copy).is_ok()
+    }
+
     /// Writeback is over.
     pub fn end_writeback(&self, page: usize, dirtied: bool) {
         self.finish(page, PageState::Writeback, |w| w.end_writeback(dirtied));

@@ -83,6 +83,12 @@ impl Word {
         self.0 / PIN
     }
 
+    /// One user has it alone.
+    #[inline]
+    pub const fn is_exclusive(self) -> bool {
+        self.0 & EXCLUSIVE != 0
+    }
+
     /// In memory, and readable through the mapping or the descriptor.
     #[inline]
     pub const fn in_memory(self) -> bool {
@@ -129,6 +135,15 @@ impl Word {
         }
     }
 
+    /// The same for a page that is used through guards: not beside a writer. Readers may go on; a writer waits.
+    #[inline]
+    pub const fn start_copy(self) -> Option<Self> {
+        if self.is_exclusive() {
+            return None;
+        }
+        self.start_writeback()
+    }
+
     /// The copy has been made, or has failed (`dirtied`).
     #[inline]
     pub const fn end_writeback(self, dirtied: bool) -> Self {
@@ -138,7 +153,7 @@ impl Word {
     /// One more user. Not beside an exclusive one.
     #[inline]
     pub const fn pin(self) -> Option<Self> {
-        if self.in_memory() && self.0 & EXCLUSIVE == 0 {
+        if self.in_memory() && !self.is_exclusive() {
             Some(Self(self.0 + PIN))
         } else {
             None

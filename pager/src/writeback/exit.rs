@@ -7,7 +7,6 @@
 
 use super::flush::Writeback;
 use crate::error::Result;
-use crate::store::errseq::Cursor;
 use crate::sys::exit::say;
 use crate::sys::fuse::pool_thread;
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -62,7 +61,7 @@ extern "C" fn hook() {
         {
             let _passage = p.resources().traffic.enter();
             // Nobody is there to be told if the time is over.
-            let _ = tell.send(p.sync_all(&Cursor::now()));
+            let _ = tell.send(p.sync_at_exit());
         }
         leave(work);
     });

@@ -1,13 +1,13 @@
 //! Which dirty pages of files are written, and when: the flusher, writers at the limit, `sync`.
 
-use super::write::{dirty_pages_of, write_range};
+use super::write::{dirty_pages_of, write_fixed, write_range};
 use crate::budget::resources::{Resources, WRITING};
 use crate::error::{Error, Result};
 use crate::plant;
 use crate::region::area::{Area, BLOCK};
 use crate::store::errseq::Cursor;
 use crate::sys::bell::Bell;
-use crate::sys::clock;
+use crate::sys::{clock, PAGE};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
@@ -130,11 +130,14 @@ impl Writeback {
     /// handle, and pages that could not be written stay dirty. Returns pages written.
     fn flush_block(&self, area: &Area, b: usize) -> u64 {
         area.forget_dirty(b);
-        let (written, result) = write_range(&self.res, area, area.block(b), false);
-        if let Err(e) = result {
+        let done = write_range(&self.res, area, area.block(b), false);
+        if let Err(e) = done.result {
             self.res.note_error(area, &e);
         }
-        written
+        if let Some(page) = done.fixed {
+            area.note_dirty(page);
+        }
+        done.written
     }
 
     /// Writes all dirty pages of files and makes them durable.
@@ -149,6 +152,23 @@ impl Writeback {
         }
         // A failed sync of a file has been noted, and is told here.
         own.and_then(|()| self.res.errors.check(told))
+    }
+
+    /// The same when the process ends, also of pages that guards have for writing: nobody drops those any more.
+    ///
+    /// # Errors
+    /// As [`Self::sync_all`].
+    pub(super) fn sync_at_exit(&self) -> Result<()> {
+        let mut own = Ok(());
+        for area in self.writable_areas() {
+            own = own.and(write_fixed(&area).map_err(Error::io(WRITING)));
+            let rest = self.write_out(&area, 0, area.pages());
+            own = own.and(match rest {
+                Err(Error::Fixed { .. }) => Ok(()),
+                other => other,
+            });
+        }
+        own.and_then(|()| self.res.errors.check(&Cursor::now()))
     }
 
     /// Writes what is dirty in a range and makes it durable, for a handle.
@@ -173,7 +193,8 @@ impl Writeback {
     /// Writes what is dirty in a range and syncs the file.
     ///
     /// # Errors
-    /// The first page of the range that could not be written. A failure of the file's own sync may be
+    /// The first page of the range that could not be written, or a guard has one of them for writing: all others have been
+    /// written then. A failure of the file's own sync may be
     /// about what others have written: it is noted, for every handle to be told.
     fn write_out(&self, area: &Area, first: usize, pages: usize) -> Result<()> {
         let Some(file) = area.writable_file() else {
@@ -181,19 +202,18 @@ impl Writeback {
         };
         if !area.is_explicit() {
             area.memory().check_whole();
-        } else if (first..first + pages).any(|p| area.words().get(p).pins() > 0) {
-            return Err(Error::Mode(
-                "pages of the range are fixed; drop their guards before sync",
-            ));
         }
         let end = first + pages;
         let mut at = first;
         let mut result = Ok(());
+        let mut fixed = None;
         while at < end {
             let b = at / BLOCK;
             let to = ((b + 1) * BLOCK).min(end);
             if area.in_block(b) > 0 {
-                result = result.and(write_range(&self.res, area, at..to, true).1);
+                let done = write_range(&self.res, area, at..to, true);
+                result = result.and(done.result);
+                fixed = fixed.or(done.fixed);
             }
             at = to;
         }
@@ -205,7 +225,10 @@ impl Writeback {
         if area.memory().is_torn() {
             return Err(Error::Torn);
         }
-        Ok(())
+        match fixed {
+            Some(page) => Err(Error::Fixed { at: page * PAGE }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writing dirty pages of a file without evicting them.
 //!
-//! Order: claim (RESIDENT -> WRITEBACK, the evictor keeps off), list and arm the written marks in one
+//! Order: claim (RESIDENT -> WRITEBACK, the evictor keeps off, and where pages are used through guards, their writers), list and arm the written marks in one
 //! atomic scan, read by descriptor, write, RESIDENT. A store before the scan is in the copy; a store after
 //! it faults and sets the mark again.
 
@@ -20,31 +20,59 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Most pages of one write.
 const RUN: usize = 256;
 
-/// Writes the dirty pages of a range. `wait`: also those that are on their way in or out now. Returns
-/// pages written, and the first failure; what failed stays dirty.
-pub(super) fn write_range(
-    res: &Resources,
-    area: &Area,
-    range: Range<usize>,
-    wait: bool,
-) -> (u64, io::Result<()>) {
+/// What writing a range came to.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// Pages written.
+    pub(super) written: u64,
+    /// The first failure; what failed stays dirty.
+    pub(super) result: io::Result<()>,
+    /// The first page that was left out because a guard has it for writing.
+    pub(super) fixed: Option<usize>,
+}
+
+/// What became of a page that was to be taken for writeback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Claim {
+    Taken,
+    /// Not in memory, or on its way.
+    Away,
+    /// A guard has it for writing.
+    Fixed,
+}
+
+/// Writes the dirty pages of a range. `wait`: also those that are on their way in or out now.
+pub(super) fn write_range(res: &Resources, area: &Area, range: Range<usize>, wait: bool) -> Done {
+    let mut all = Done {
+        written: 0,
+        result: Ok(()),
+        fixed: None,
+    };
     let Some(file) = area.writable_file() else {
-        return (0, Ok(()));
+        return all;
     };
     let mut buf = match PageBuf::new(RUN) {
         Ok(buf) => buf,
-        Err(e) => return (0, Err(e.into())),
+        Err(e) => {
+            all.result = Err(e.into());
+            return all;
+        }
     };
     let writer = Writer { res, area, file };
-    let mut written = 0;
-    let mut result = Ok(());
     let mut at = range.start;
     while at < range.end {
         let first = at;
         let mut dirty = [false; RUN];
         // Not while the first page is waited for: whoever brings it in may be waiting for writes to end.
         let mut under_way = None;
-        while at < range.end && at - first < RUN && writer.claim(at, wait && at == first) {
+        while at < range.end && at - first < RUN {
+            let claim = writer.claim(at, wait && at == first);
+            if claim == Claim::Fixed && at == first {
+                all.fixed.get_or_insert(at);
+            }
+            if claim != Claim::Taken {
+                break;
+            }
             under_way.get_or_insert_with(|| res.writes.begin());
             // A store from here on sets it again.
             dirty[at - first] = area.words().unmark(at, Word::DIRTIED).dirtied();
@@ -55,10 +83,10 @@ pub(super) fn write_range(
             continue;
         }
         let (pages, done) = writer.write_claimed(first, &mut dirty[..at - first], &mut buf);
-        written += pages;
-        result = result.and(done);
+        all.written += pages;
+        all.result = all.result.and(done);
     }
-    (written, result)
+    all
 }
 
 /// Dirty pages of a block: in memory, and stored to since they were last written.
@@ -74,6 +102,24 @@ pub(super) fn dirty_pages_of(res: &Resources, area: &Area, block: Range<usize>) 
     dirty
 }
 
+/// Writes pages that guards have for writing, as they are at this moment, of which a part may be newer than another.
+pub(super) fn write_fixed(area: &Area) -> io::Result<()> {
+    let Some(file) = area.writable_file().filter(|_| area.is_explicit()) else {
+        return Ok(());
+    };
+    let mut buf = PageBuf::new(1)?;
+    let known = area.known(0..area.pages());
+    for page in known.filter(|&p| area.words().get(p).is_exclusive()) {
+        area.memory().read(page, buf.page_mut(0))?;
+        let (from, len) = file.part(page, 1);
+        let mut write = [Write::new(&buf.bytes()[..len], from)];
+        write_all(&*file.storage, &mut write);
+        let [write] = write;
+        write.done?;
+    }
+    Ok(())
+}
+
 /// Pages of one file on their way.
 struct Writer<'a> {
     res: &'a Resources,
@@ -83,23 +129,24 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Takes a page for writeback. With `wait`, pages on their way are waited for.
-    fn claim(&self, page: usize, wait: bool) -> bool {
+    fn claim(&self, page: usize, wait: bool) -> Claim {
         let words = self.area.words();
         loop {
             let claimed = if self.area.is_explicit() {
-                // Guards write without a fault: the page is taken for good while it is copied.
-                words.try_evict(page)
+                // Guards write without a fault: while one does, nobody could tell what a copy lacks.
+                words.try_copy(page)
             } else {
                 words.try_writeback(page)
             };
             if claimed {
-                return true;
+                return Claim::Taken;
             }
             let w = words.get(page);
             match w.state() {
+                PageState::Resident if w.is_exclusive() => return Claim::Fixed,
                 s @ (PageState::Busy | PageState::Writeback) if wait => words.wait_while(page, s),
-                PageState::Resident if wait && w.pins() == 0 => {}
-                _ => return false,
+                PageState::Resident if wait => {}
+                _ => return Claim::Away,
             }
         }
     }
@@ -142,11 +189,7 @@ impl Writer<'_> {
     }
 
     fn release(&self, page: usize, dirtied: bool) {
-        if self.area.is_explicit() {
-            self.area.words().filled(page, dirtied);
-        } else {
-            self.area.words().end_writeback(page, dirtied);
-        }
+        self.area.words().end_writeback(page, dirtied);
     }
 
     /// Writes runs of pages that are claimed and armed, counted from `first`, all together. Returns

@@ -63,6 +63,17 @@ fn act(role: &str, paths: &[&str]) {
             dirty(&second, &mut s, 9);
             exit(CODE);
         }
+        "guards" => {
+            let explicit = Pool::new(idle().fault_mode(FaultMode::Explicit)).unwrap();
+            let s = explicit.file(paths[1]).unwrap();
+            let mut guards: Vec<_> = (0..PAGES).map(|p| s.fix_mut(p).unwrap()).collect();
+            guards.iter_mut().for_each(|g| g.fill(9));
+            let readers = guards.split_off(PAGES / 2).len();
+            let _held: Vec<_> = (PAGES - readers..PAGES)
+                .map(|p| s.fix(p).unwrap())
+                .collect();
+            exit(CODE);
+        }
         // SAFETY: ends the process at once.
         "underscore" => unsafe { libc::_exit(CODE) },
         "fork" | "fork-pool" => {
@@ -155,6 +166,19 @@ fn exit_without_sync_leaves_the_data_on_disk() {
             child::text(&out)
         );
     }
+}
+
+/// Guards that live when the process ends keep nothing from the disk.
+#[test]
+fn exit_beside_guards_leaves_the_data_on_disk() {
+    const NAME: &str = "exit_beside_guards_leaves_the_data_on_disk";
+    if is_child() {
+        return;
+    }
+    let (out, a, b) = play(NAME, "guards");
+    assert_eq!((a, b), ([7; PAGES].to_vec(), [9; PAGES].to_vec()));
+    let text = child::text(&out);
+    assert!(!text.contains("coldset:"), "{text}");
 }
 
 #[test]

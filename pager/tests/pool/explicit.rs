@@ -155,6 +155,47 @@ fn guards_keep_pages_and_exclude_writers() {
     assert!(region.fix(1024).is_err(), "beyond the end");
 }
 
+/// A sync beside guards writes all pages but those that are being written to, says which, and leaves readers alone.
+#[test]
+fn a_sync_beside_guards_leaves_out_what_is_being_written() {
+    let _others = together();
+    let path = temp("explicit-guards");
+    std::fs::write(&path, vec![0; 8 * PAGE]).unwrap();
+    let pool = Pool::new(config(MIB)).unwrap();
+    let region = pool.file(&path).unwrap();
+    (0..8).for_each(|p| region.fix_mut(p).unwrap().fill(7));
+    let on_disk = || -> Vec<u8> {
+        let bytes = std::fs::read(&path).unwrap();
+        bytes.chunks(PAGE).map(|p| p[17]).collect()
+    };
+    let reader = region.fix(2).unwrap();
+    let pinned = region.pin(3 * PAGE..5 * PAGE, false).unwrap();
+    region.sync(0..region.len()).unwrap();
+    assert_eq!(on_disk(), [7; 8]);
+    let mut writer = region.fix_mut(6).unwrap();
+    (0..8)
+        .filter(|&p| !(2..5).contains(&p) && p != 6)
+        .for_each(|p| region.fix_mut(p).unwrap().fill(8));
+    writer.fill(8);
+    for _ in 0..2 {
+        match region.sync(0..region.len()) {
+            Err(e @ Error::Fixed { at }) => {
+                assert_eq!(at, 6 * PAGE);
+                assert!(e.to_string().contains("drop its guard"), "{e}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(on_disk(), [8, 8, 7, 7, 7, 8, 7, 8]);
+    }
+    region.sync(0..6 * PAGE).unwrap();
+    drop(writer);
+    region.sync(0..region.len()).unwrap();
+    assert_eq!(on_disk(), [8, 8, 7, 7, 7, 8, 8, 8]);
+    drop((reader, pinned));
+    drop(region);
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn a_missing_feature_is_one_clear_error_or_the_fallback() {
     let _others = together();
