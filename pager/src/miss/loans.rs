@@ -6,7 +6,8 @@
 //! any file: a loan. The kernel reads ahead; nothing is copied, and a few blocks later this one is taken back. No more than
 //! three blocks of a region are lent at a time.
 //!
-//! - Loans count: to the budget and to the group, with what the kernel reads ahead of them.
+//! - Loans count: to the budget and to the group, with what the kernel reads ahead of them, for which there is room before it
+//!   begins.
 //! - The policy hears nothing of them, so there must be nothing to decide. A block is lent only where reading on would push out
 //!   other pages, and if it was not lent before within as many pages as fit into memory: what comes back so soon is worth keeping,
 //!   and is copied.
@@ -19,7 +20,7 @@ use crate::budget::resources::Resources;
 use crate::error::Result;
 use crate::region::area::{Area, BLOCK};
 use crate::region::lent::{Lender, Loan, Loans};
-use crate::sys::cachestat::cached;
+use crate::sys::cachestat::{cached, read_ahead_pages};
 use crate::sys::maps::Maps;
 use crate::sys::{clock, PAGE};
 use rustix::fs::{fadvise, Advice};
@@ -37,8 +38,10 @@ const SHARE: u64 = 8;
 const AHEAD_SHARE: u64 = 3;
 /// Of the limit, the share that is left free of copies: what is lent is not to push them out.
 const SPARE_SHARE: u64 = 4;
-/// How far behind a block pages are looked for that the kernel has read ahead, in bytes.
-const AHEAD: u64 = 16 << 20;
+/// Windows of the kernel's read-ahead that are there at a time: one that is being used, and the next.
+const WINDOWS: u64 = 2;
+/// Pages of a window where the kernel does not say.
+const WINDOW: u64 = 2048;
 /// Ranges kept that could not leave the page cache, at most.
 const LEFT: usize = 4;
 /// Misses in lent blocks before one is taken back.
@@ -70,7 +73,9 @@ impl Misses {
         };
         let start = clock::now();
         let mut loans = lock(area);
-        if !area.memory().lends() || !self.lend_block(area, &mut loans, page / BLOCK, from) {
+        if !area.memory().lends(self.res.passed())
+            || !self.lend_block(area, &mut loans, page / BLOCK, from)
+        {
             return false;
         }
         area.stream().filled(page + BLOCK, most);
@@ -90,7 +95,7 @@ impl Misses {
             && area
                 .backing()
                 .is_some_and(|b| !b.writable && b.len >= whole)
-            && area.memory().lends();
+            && area.memory().lends(res.passed());
         if !fit || area.in_block(block) > 0 {
             return false;
         }
@@ -119,6 +124,13 @@ impl Misses {
 
     fn lend_block(&self, area: &Area, loans: &mut Loans, block: usize, from: Lender<'_>) -> bool {
         let limit = self.res.limit_of(area);
+        if loans.reach == 0 {
+            loans.reach = WINDOWS * read_ahead_pages(from.file).unwrap_or(WINDOW);
+        }
+        if loans.reach > limit / AHEAD_SHARE {
+            area.memory().lends_no_more();
+            return false;
+        }
         let most = (limit / SHARE / BLOCK as u64).min(LENT) as usize;
         while loans.lent.len() >= most.max(1) {
             if self.res.end_first(area, loans, from).is_err() {
@@ -132,8 +144,11 @@ impl Misses {
         let has = cached(from.file, at, BLOCK_BYTES).unwrap_or(0);
         // What was read ahead is charged already.
         let charged = loans.ahead.min(has);
-        let room = |pages: u64| matches!(self.room.make_room(memcg, pages, false), Ok(true));
-        if charged < BLOCK as u64 && !room(BLOCK as u64 - charged) {
+        let more = loans.reach.saturating_sub(loans.ahead - charged);
+        let room = BLOCK as u64 - charged + more;
+        if room > 0 && !matches!(self.room.make_room(memcg, room, false), Ok(true)) {
+            // Others lend, and have what the kernel reads ahead for them: not at each block anew.
+            area.memory().lends_not_before(self.res.passed() + limit);
             return false;
         }
         loans.ahead -= charged;
@@ -148,7 +163,7 @@ impl Misses {
             if charged > 0 {
                 drop_cached(loans, from, at, BLOCK_BYTES);
             }
-            self.res.give_back(area, BLOCK as u64);
+            self.res.give_back(area, BLOCK as u64 + more);
             return false;
         }
         loans.lent.push_back(Loan {
@@ -156,23 +171,17 @@ impl Misses {
             ours: has - charged < BLOCK as u64 / 2,
         });
         (loans.since, loans.late, loans.next) = (clock::now(), 0, block + 1);
-        let ahead = || cached(from.file, at + BLOCK_BYTES, AHEAD).unwrap_or(0);
+        let reach = loans.reach * PAGE as u64;
+        let ahead = || cached(from.file, at + BLOCK_BYTES, reach).unwrap_or(0);
         let before = ahead();
-        if area.memory().populate(block).is_err() {
+        let populated = area.memory().populate(block);
+        let come = ahead().saturating_sub(before).min(more);
+        loans.ahead += come;
+        self.res.give_back(area, more - come);
+        if populated.is_err() {
             // Who needs a page that cannot be read gets the error.
             let _ = self.res.end_last(area, loans, from);
             return false;
-        }
-        let more = ahead().saturating_sub(before);
-        if more > 0 {
-            let fits = loans.ahead + more <= limit / AHEAD_SHARE && room(more);
-            if fits {
-                loans.ahead += more;
-            } else {
-                // The kernel reads more than there is room for, each time.
-                area.memory().lends_no_more();
-                self.res.drop_ahead(area, loans, from);
-            }
         }
         true
     }
@@ -277,7 +286,7 @@ impl Resources {
         let end = loans.next as u64 * BLOCK_BYTES;
         let ahead = std::mem::take(&mut loans.ahead);
         if ahead > 0 {
-            drop_cached(loans, from, end, AHEAD);
+            drop_cached(loans, from, end, loans.reach * PAGE as u64);
         }
         self.give_back(area, ahead);
         ahead
@@ -331,6 +340,10 @@ impl Resources {
 fn drop_cached(loans: &mut Loans, from: Lender<'_>, at: u64, len: u64) {
     let bytes = at..at + len;
     if leaves(from, &bytes) {
+        return;
+    }
+    if let Some(last) = loans.left.back_mut().filter(|l| l.end == bytes.start) {
+        last.end = bytes.end;
         return;
     }
     // What cannot leave for long is in use by others.

@@ -14,7 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, RwLock};
 
 /// Blocks that are lent.
@@ -24,8 +24,9 @@ pub(super) struct Lent {
     blocks: RwLock<Vec<usize>>,
     /// How many: so that there is no lock to take where none are.
     count: AtomicUsize,
-    /// No more of them: the region goes away, or its file is not fit for it.
-    over: AtomicBool,
+    /// None before so many pages have come into the pool; never again, if that is all there are: the region goes away, or its
+    /// file is not fit for it.
+    not_before: AtomicU64,
 }
 
 impl Lent {
@@ -64,16 +65,21 @@ impl Memory {
         self.lent.count.load(Acquire) > 0 && lent()
     }
 
-    /// Can blocks of it be lent at all?
-    pub(crate) fn lends(&self) -> bool {
+    /// Can blocks of it be lent, when so many pages have come in?
+    pub(crate) fn lends(&self, passed: u64) -> bool {
         !self.is_torn()
-            && !self.lent.over.load(Relaxed)
+            && self.lent.not_before.load(Relaxed) <= passed
             && self.uffd().is_some_and(Userfaultfd::follows_moves)
+    }
+
+    /// None is until so many pages have come in.
+    pub(crate) fn lends_not_before(&self, passed: u64) {
+        self.lent.not_before.fetch_max(passed, Relaxed);
     }
 
     /// From now on none is.
     pub(crate) fn lends_no_more(&self) {
-        self.lent.over.store(true, Relaxed);
+        self.lends_not_before(u64::MAX);
     }
 
     /// Maps the file's pages in the place of a block, all of whose pages the caller owns (BUSY) and none is in memory.
@@ -156,6 +162,8 @@ pub(crate) struct Loans {
     pub(crate) next: usize,
     /// Pages from there on that the kernel has read ahead. They are charged, too.
     pub(crate) ahead: u64,
+    /// How many these may become, once it is known.
+    pub(crate) reach: u64,
     /// Bytes of the file that were to leave the page cache and could not yet: the kernel was reading them.
     pub(crate) left: VecDeque<Range<u64>>,
     /// Accesses that have missed since the last loan, in a lent block.

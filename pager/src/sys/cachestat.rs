@@ -1,6 +1,6 @@
-//! How much of a file the kernel's page cache has (`cachestat`, Linux 6.5).
+//! How much of a file the kernel's page cache has (`cachestat`, Linux 6.5), and how far the kernel reads ahead of who reads it.
 
-use super::last_error;
+use super::{last_error, PAGE};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io;
 
@@ -45,6 +45,27 @@ pub fn cached(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u64> {
         0 => Ok(answer.cache),
         _ => Err(last_error()),
     }
+}
+
+/// Pages of a window of the kernel's read-ahead on the device of a file (`read_ahead_kb`); none if it does not say.
+pub fn read_ahead_pages(file: BorrowedFd<'_>) -> Option<u64> {
+    let device = rustix::fs::fstat(file).ok()?.st_dev;
+    let device = format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    );
+    // The last is the disk that a partition is of.
+    let places = [
+        format!("/sys/class/bdi/{device}/read_ahead_kb"),
+        format!("/sys/dev/block/{device}/queue/read_ahead_kb"),
+        format!("/sys/dev/block/{device}/../queue/read_ahead_kb"),
+    ];
+    let text = places
+        .iter()
+        .find_map(|p| std::fs::read_to_string(p).ok())?;
+    let kib: u64 = text.trim().parse().ok()?;
+    Some((kib << 10).div_ceil(PAGE as u64))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! | `userfaultfd.rs` | misses and write protection of regions |
 //! | `pagemap.rs` | which pages are mapped, which have been written |
 //! | `maps.rs` | which file is mapped at an address |
-//! | `cachestat.rs` | how much of a file the page cache has |
+//! | `cachestat.rs` | how much of a file the page cache has, and how far the kernel reads ahead |
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
 //! | `lock.rs` | locks of open files |
 //! | `ring.rs` | many transfers at once |

@@ -423,3 +423,53 @@ fn a_journal_with_loans_replays_exactly() {
     }
     std::fs::remove_file(path).unwrap();
 }
+
+/// Samples of the kernel's own count while threads read files of their own in order.
+#[test]
+fn streams_of_several_threads_stay_in_the_budget() {
+    let _one = alone();
+    let Some(pool) = pool(BUDGET) else { return };
+    for threads in [1, 4, 16] {
+        let files: Vec<Pages> = (0..threads)
+            .map(|_| Pages::new((64 << 10) / threads))
+            .collect();
+        let regions: Vec<Region> = files.iter().map(|f| read_only(&pool, &f.0)).collect();
+        let before = pool.stats().lent;
+        let stop = AtomicBool::new(false);
+        let most = std::thread::scope(|s| {
+            let sampler = s.spawn(|| {
+                let mut most = 0;
+                while !stop.load(Relaxed) {
+                    let cached: usize = files.iter().map(Pages::cached).sum();
+                    most = most.max(cached as u64 + pages_in_memory());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                most
+            });
+            let readers: Vec<_> = regions
+                .iter()
+                .map(|r| {
+                    s.spawn(move || {
+                        (0..2 * r.len() / PAGE).for_each(|p| read(r, p % (r.len() / PAGE)))
+                    })
+                })
+                .collect();
+            readers.into_iter().for_each(|r| r.join().unwrap());
+            stop.store(true, Relaxed);
+            sampler.join().unwrap()
+        });
+        let s = pool.stats();
+        drop(regions);
+        let left: usize = files.iter().map(Pages::cached).sum();
+        let (lent, budget) = (s.lent - before, s.budget_pages);
+        println!("{threads} threads: {lent} lent, {most} of {budget} pages, {left} left");
+        assert!(
+            lent > 0 && most <= budget,
+            "{threads} threads: {most} of {budget} pages"
+        );
+        assert!(
+            left < 64,
+            "{threads} threads: {left} pages are left in the page cache"
+        );
+    }
+}
