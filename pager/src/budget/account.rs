@@ -65,7 +65,7 @@ fn counted(bytes: u64, budget: u64, store: u64) -> u64 {
 impl Resources {
     /// Bytes of records, tables of slots and page tables.
     pub(crate) fn overhead_bytes(&self, core: &Core) -> u64 {
-        let tables = self.counts.tables.load(Relaxed) * PAGE as u64;
+        let tables = self.counts.table_bytes.load(Relaxed);
         let slot = 4 + self.swap.as_ref().map_or(0, |s| s.bytes_a_slot());
         let folios = core.policy.engine().folio_records() as u64 * FOLIO;
         // Of a small budget a small share: they come many pages at a time.

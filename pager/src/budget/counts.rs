@@ -25,8 +25,8 @@ pub(crate) struct Counts {
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept: AtomicU64,
     pub(crate) dirty_blocks: AtomicU64,
-    /// Page tables that the kernel has for regions.
-    pub(crate) tables: Arc<AtomicU64>,
+    /// Bytes of page tables that the kernel has for regions.
+    pub(crate) table_bytes: Arc<AtomicU64>,
     /// Buffers of misses beyond those that the pool began with.
     pub(crate) more_bounces: AtomicU64,
     pub(crate) miss_ns: Histogram,

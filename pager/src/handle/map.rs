@@ -112,7 +112,7 @@ impl Group {
         let faults = pool.faults(self.threads)?;
         let (pages, anon) = (bytes.div_ceil(PAGE), backing.is_none());
         let book = pool.res.core().policy.open(self.memcg, pages, anon)?;
-        let tables = pool.res.counts.tables.clone();
+        let tables = pool.res.counts.table_bytes.clone();
         let area = match Area::new(book.clone(), backing, faults, tables) {
             Ok(area) => Arc::new(area),
             Err(e) => {

@@ -31,12 +31,12 @@ pub(crate) struct Area {
     loans: LoansOf,
     /// Sweeps of this region that have ended.
     sweeps: AtomicU64,
-    /// Page tables that the kernel has for all regions of the pool.
+    /// Bytes of page tables that the kernel has for all regions of the pool.
     pub(super) tables: Arc<AtomicU64>,
 }
 
 impl Area {
-    /// Of the pages of a book. `faults`: none in explicit mode; `tables` counts page tables.
+    /// Of the pages of a book. `faults`: none in explicit mode; `tables` counts bytes of page tables.
     pub(crate) fn new(
         book: Arc<Book>,
         backing: Option<Backing>,

@@ -10,8 +10,14 @@ impl Area {
         let b = self.book.records.make_block(page / BLOCK);
         b.in_memory.fetch_add(1, SeqCst);
         if !self.is_explicit() && b.table.load(SeqCst) == 0 && b.table.swap(1, SeqCst) == 0 {
-            self.tables.fetch_add(1, Relaxed);
+            self.tables.fetch_add(self.table_bytes(), Relaxed);
         }
+    }
+
+    /// Bytes of the kernel's table for a block. Regions of less than one lie side by side, and share theirs.
+    fn table_bytes(&self) -> u64 {
+        let pages = self.pages().min(BLOCK);
+        (pages * PAGE / BLOCK) as u64
     }
 
     /// A page is in memory no more. True if it was the last of its block.
@@ -32,7 +38,7 @@ impl Area {
         if block.table.swap(0, SeqCst) == 0 {
             return;
         }
-        self.tables.fetch_sub(1, Relaxed);
+        self.tables.fetch_sub(self.table_bytes(), Relaxed);
         let range = self.block(b);
         let unmarked = block.in_memory.load(SeqCst) == 0
             && !self.memory.is_torn()
@@ -42,7 +48,7 @@ impl Area {
         if unmarked {
             self.memory.zap(range.start * PAGE, range.len() * PAGE);
         } else if block.table.swap(1, SeqCst) == 0 {
-            self.tables.fetch_add(1, Relaxed);
+            self.tables.fetch_add(self.table_bytes(), Relaxed);
         }
     }
 
@@ -50,6 +56,7 @@ impl Area {
     pub(crate) fn forget_tables(&self) {
         let known = (0..self.blocks()).filter_map(|b| self.known_block(b));
         let had = known.filter(|b| b.table.swap(0, SeqCst) != 0).count();
-        self.tables.fetch_sub(had as u64, Relaxed);
+        let bytes = had as u64 * self.table_bytes();
+        self.tables.fetch_sub(bytes, Relaxed);
     }
 }

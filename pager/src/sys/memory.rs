@@ -8,6 +8,7 @@ use rustix::mm::{
     madvise, mmap, mmap_anonymous, mremap_fixed, msync, munlock, munmap, Advice, MapFlags,
     MremapFlags, MsyncFlags, ProtFlags,
 };
+use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
@@ -297,6 +298,71 @@ impl PageBuf {
     /// The page of an index, to be written.
     pub fn page_mut(&mut self, i: usize) -> &mut [u8] {
         &mut self.bytes_mut()[i * PAGE..(i + 1) * PAGE]
+    }
+}
+
+/// Zeroed memory for values that are changed through `&`: a mapping, whose untouched pages take nothing, or less than a page from
+/// the allocator.
+#[derive(Debug)]
+pub struct Zeroed(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Mapped(Mapping),
+    Small { start: NonNull<u8>, layout: Layout },
+}
+
+// SAFETY: as of a mapping: a range of addresses that hands out raw pointers only.
+unsafe impl Send for Zeroed {}
+// SAFETY: as above.
+unsafe impl Sync for Zeroed {}
+
+impl Zeroed {
+    /// `len` bytes at a multiple of `align`, which is at most a page; some more if they are mapped.
+    ///
+    /// # Errors
+    /// Address space.
+    pub fn new(len: usize, align: usize) -> io::Result<Self> {
+        if len == 0 || len >= PAGE {
+            let mapped = Mapping::anonymous(len.max(1).next_multiple_of(PAGE))?;
+            return Ok(Self(Kind::Mapped(mapped)));
+        }
+        let layout = Layout::from_size_align(len, align).map_err(|_| io::Errno::INVAL)?;
+        // SAFETY: not of size 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::Errno::NOMEM)?;
+        Ok(Self(Kind::Small { start, layout }))
+    }
+
+    /// First byte, valid as long as self.
+    #[inline]
+    pub fn ptr(&self) -> *mut u8 {
+        match &self.0 {
+            Kind::Mapped(m) => m.ptr(),
+            Kind::Small { start, .. } => start.as_ptr(),
+        }
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Kind::Mapped(m) => m.len(),
+            Kind::Small { layout, .. } => layout.size(),
+        }
+    }
+
+    /// It takes memory page by page, where it is used.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.0, Kind::Mapped(_))
+    }
+}
+
+impl Drop for Zeroed {
+    fn drop(&mut self) {
+        if let Kind::Small { start, layout } = self.0 {
+            // SAFETY: from `alloc_zeroed` with this layout, and nobody can name it any more.
+            unsafe { dealloc(start.as_ptr(), layout) };
+        }
     }
 }
 

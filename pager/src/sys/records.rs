@@ -1,16 +1,16 @@
 //! What is kept of each page of a region, where pages are used.
 //!
-//! One mapping holds it all: a root with a word for each block of 512 pages, and behind it what has
+//! One range of memory holds it all: a root with a word for each block of 512 pages, and behind it what has
 //! been made so far, one after the other: blocks, branches of 64 pages, leaves of 8. Nothing moves and
 //! nothing is given back before all of it is. What has not been made reads as zero, the value of a page
 //! of which nothing is known; memory is taken where something is stored for the first time. A page
 //! costs 20 bytes and its share of the rest: 20.6 if its neighbours are used too, 272 if it is alone in
-//! its block.
+//! its block. The range is a mapping, and for regions of few pages, whose records fill no page, of the allocator's.
 //!
 //! Making goes by a lock that is held for a few instructions and never while anything can fault into
 //! the pager; finding takes none.
 
-use super::memory::Mapping;
+use super::memory::Zeroed;
 use super::PAGE;
 use rustix::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -97,7 +97,7 @@ struct Made {
 /// Records of the pages of a region.
 #[derive(Debug)]
 pub struct Records {
-    map: Mapping,
+    memory: Zeroed,
     pages: usize,
     root: usize,
     made: Mutex<Made>,
@@ -115,7 +115,7 @@ impl Records {
             + pages.div_ceil(BRANCH) * size_of::<Branch>()
             + pages.div_ceil(LEAF) * size_of::<Leaf>();
         Ok(Self {
-            map: Mapping::anonymous(most.next_multiple_of(PAGE))?,
+            memory: Zeroed::new(most, UNIT)?,
             pages,
             root,
             made: Mutex::new(Made {
@@ -205,9 +205,9 @@ impl Records {
 
     #[inline]
     fn roots(&self) -> &[AtomicU32] {
-        // SAFETY: the mapping begins with so many words, zeroed by the kernel, page-aligned, and used
+        // SAFETY: the range begins with so many words, zeroed, aligned to UNIT, and used
         // as atomics only, as long as self lives.
-        unsafe { std::slice::from_raw_parts(self.map.ptr().cast(), self.blocks()) }
+        unsafe { std::slice::from_raw_parts(self.memory.ptr().cast(), self.blocks()) }
     }
 
     /// The part at a position of those that [`Self::made`] has stored for a `T`; none at 0.
@@ -217,11 +217,11 @@ impl Records {
             return None;
         }
         let offset = at as usize * UNIT;
-        debug_assert!(offset >= self.root && offset + size_of::<T>() <= self.map.len());
-        // SAFETY: positions come from `made`, which has set this range of the mapping aside for a value
+        debug_assert!(offset >= self.root && offset + size_of::<T>() <= self.memory.len());
+        // SAFETY: positions come from `made`, which has set this part of the range aside for a value
         // of this type (each word that names a part is used with one type only); it is aligned to
         // UNIT, and zeroed, which is a value: parts consist of atomics. It stays as long as self.
-        Some(unsafe { &*self.map.ptr().add(offset).cast::<T>() })
+        Some(unsafe { &*self.memory.ptr().add(offset).cast::<T>() })
     }
 
     /// The part that a word names; if it names none yet, a new one.
@@ -234,7 +234,7 @@ impl Records {
         let mut at = word.load(Acquire);
         if at == 0 {
             let end = made.end + size_of::<T>().next_multiple_of(UNIT);
-            assert!(end <= self.map.len(), "more parts than pages need");
+            assert!(end <= self.memory.len(), "more parts than pages need");
             at = (made.end / UNIT) as u32;
             made.end = end;
             made.blocks += usize::from(size_of::<T>() == size_of::<Block>());
@@ -245,11 +245,14 @@ impl Records {
         self.part(at).expect("not 0")
     }
 
-    /// Bytes: pages that parts have begun, and of the root at most one for each block.
+    /// Bytes: pages that parts have begun, and of the root at most one for each block; or all of what is less than a page.
     fn tell(&self, made: &mut Made) {
         let parts = made.end.div_ceil(PAGE) - self.root / PAGE;
         let root = self.root.div_ceil(PAGE).min(made.blocks);
-        let now = ((parts + root) * PAGE) as u64;
+        let now = match self.memory.is_mapped() {
+            true => (parts + root) * PAGE,
+            false => self.memory.len(),
+        } as u64;
         self.meter.fetch_add(now - made.told, Relaxed);
         made.told = now;
     }
@@ -314,6 +317,7 @@ mod tests {
             assert_eq!(r.known(0..pages).count(), pages);
             let told = meter.load(Relaxed) as usize;
             assert!(told <= pages * 21 + 3 * PAGE, "{told} bytes for {pages}");
+            assert!(pages > 8 || told <= 512, "{told} bytes for {pages}");
         }
     }
 

@@ -128,8 +128,17 @@ pub fn watch(pools: &[&Pool], stop: &AtomicBool) -> u64 {
 
 /// Anonymous pages of the whole process, as the kernel counts them.
 pub fn anonymous_pages() -> u64 {
+    pages_of("RssAnon:")
+}
+
+/// Pages of the tables that map its memory.
+pub fn page_tables() -> u64 {
+    pages_of("VmPTE:")
+}
+
+fn pages_of(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
+    let line = status.lines().find_map(|l| l.strip_prefix(name));
     let kib = line.unwrap().trim().trim_end_matches(" kB");
     kib.parse::<u64>().unwrap() / 4
 }

@@ -65,12 +65,22 @@ fn ten_thousand_regions() {
     regions[0].bytes_mut().fill(1);
     let (before, _) = seen_from_outside();
     assert!(before < 32, "{before} descriptors");
+    let taken = [anonymous_pages(), page_tables()];
     regions.extend((1..REGIONS).map(make));
     for (i, r) in regions.iter_mut().enumerate() {
         let bytes = r.bytes_mut();
         bytes[0] = i as u8;
         bytes[PAGE] = (i >> 8) as u8;
     }
+    // What they take beside their pages, compressed ones included, by the kernel's count and by the pool's.
+    let taken = anonymous_pages() + page_tables() - taken.iter().sum::<u64>();
+    let each = taken as usize * PAGE / REGIONS;
+    let said = pool.stats().overhead_bytes as usize / REGIONS;
+    println!("{each} bytes a region, {said} of them counted");
+    assert!(
+        each < 2048 && said < each,
+        "{each} bytes a region, {said} of them counted"
+    );
     let (after, maps) = seen_from_outside();
     // Batches of transfers make some more, as long as there are numbers.
     const RINGS: usize = 8;
