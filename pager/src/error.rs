@@ -153,6 +153,14 @@ pub enum Error {
         /// Bytes of the region.
         len: usize,
     },
+    /// A page does not lie in the region.
+    #[error("page {page} is outside the region of {pages} page(s), which are counted from 0")]
+    NoPage {
+        /// Its number.
+        page: usize,
+        /// Pages of the region.
+        pages: usize,
+    },
     /// The program has changed the region's mapping by itself.
     #[error(
         "the region has been unmapped, moved or mapped over (munmap, mremap, MAP_FIXED); what it held is \

@@ -13,6 +13,7 @@ use crate::region::area::Area;
 use crate::store::errseq::ErrSeq;
 use crate::store::Swap;
 use crate::sys::clock;
+use crate::sys::fork::Generation;
 use crate::sys::fuse::Fuse;
 use crate::sys::maps::Maps;
 use crate::sys::pagemap::Pagemap;
@@ -46,6 +47,7 @@ pub(crate) struct Resources {
     /// What is mapped where, once it is asked for; none if the kernel does not tell.
     pub(crate) maps: OnceLock<Option<Maps>>,
     pid: u32,
+    made_in: Generation,
 }
 
 /// A call into the pool: no handlers meanwhile, a panic ends the process, and it is counted.
@@ -93,12 +95,23 @@ impl Resources {
             writes: UnderWay::default(),
             maps: OnceLock::new(),
             pid: std::process::id(),
+            made_in: Generation::this(),
         }
     }
 
     /// Has this process made the pool?
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.pid == std::process::id()
+    }
+
+    /// Refuses use by a child of fork without a system call, for what is asked very often. A child of a `clone` that the C
+    /// library knows nothing of is not noticed.
+    #[inline]
+    pub(crate) fn refuse_forked(&self) -> Result<()> {
+        match self.made_in.is_over() {
+            true => Err(Error::Forked),
+            false => Ok(()),
+        }
     }
 
     /// The lock. A panic while it was held has left the engine in an unknown state.

@@ -35,6 +35,10 @@ impl Pool {
 impl Observed for PoolInner {
     fn snapshot(&self) -> Option<Snapshot> {
         let res = &*self.res;
+        // The lock may be held for ever in a child of fork.
+        if !res.is_of_this_process() {
+            return None;
+        }
         let stats = Stats::of(res)?;
         let _shield = Shield::new();
         let core = res.core_unless_failed()?;

@@ -23,6 +23,7 @@ mod misuse;
 mod observe;
 mod outside;
 mod process;
+mod ranges;
 mod slow_disk;
 mod streams;
 mod stress;
