@@ -1,6 +1,7 @@
 //! Maps of files by their names.
 
 use super::region::Region;
+use crate::config::MOST_BYTES;
 use crate::error::{Error, Result};
 use crate::pool::group::Group;
 use crate::store::claim::{Claim, Purpose};
@@ -44,7 +45,7 @@ impl MapOptions {
         self
     }
 
-    /// Makes it at least so many bytes long first. Needs [`Self::write`].
+    /// Makes it at least so many bytes long first, 16 TiB less 8 KiB at most. Needs [`Self::write`].
     pub fn grow_to(mut self, bytes: u64) -> Self {
         self.grow = bytes;
         self
@@ -75,7 +76,7 @@ impl Group {
     /// A map of a whole file as the options say.
     ///
     /// # Errors
-    /// As [`Self::file`]; options that need [`MapOptions::write`] without it.
+    /// As [`Self::file`]; options that need [`MapOptions::write`] without it; a size that no region can have.
     ///
     /// ```
     /// # use coldset_pager::{Error, MapOptions, Pool, PoolConfig};
@@ -102,6 +103,14 @@ impl Group {
             return Err(Error::Mode(
                 "a file that is only read cannot be emptied or grown",
             ));
+        }
+        if o.grow > MOST_BYTES {
+            // Before anything is created or emptied.
+            return Err(Error::Setting {
+                what: "the size that a file is to grow to",
+                value: format!("{} bytes", o.grow),
+                range: "a region has at most 17592186036224 bytes (16 TiB less 8 KiB)",
+            });
         }
         let file = match o.empty {
             true => writable_or_new(path)?,

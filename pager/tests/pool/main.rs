@@ -24,6 +24,7 @@ mod observe;
 mod outside;
 mod process;
 mod ranges;
+mod sizes;
 mod slow_disk;
 mod streams;
 mod stress;
