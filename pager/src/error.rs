@@ -4,6 +4,7 @@ use crate::sys::probe::Missing;
 use crate::sys::sigbus::InstallError;
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::switches::SwitchError;
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,8 +48,8 @@ pub enum Error {
     /// The kernel or a device refused.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
-        what: &'static str,
+        /// What was tried, with the name of the file if it is known.
+        what: Cow<'static, str>,
         /// Why not.
         source: io::Error,
     },
@@ -186,8 +187,12 @@ pub enum Error {
 
 impl Error {
     /// An error of a call, with what it was for.
-    pub(crate) fn io(what: &'static str) -> impl Fn(io::Error) -> Error {
-        move |source| Error::Io { what, source }
+    pub(crate) fn io(what: impl Into<Cow<'static, str>>) -> impl Fn(io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Io {
+            what: what.clone(),
+            source,
+        }
     }
 
     /// An error of a file by its name.
@@ -218,7 +223,7 @@ impl Error {
     /// An error of a system call, with what it was for.
     pub(crate) fn sys(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
         move |e| Error::Io {
-            what,
+            what: what.into(),
             source: e.into(),
         }
     }
@@ -228,7 +233,7 @@ impl From<Missing> for Error {
     fn from(missing: Missing) -> Self {
         match missing.shortage() {
             Some(source) => Error::Io {
-                what: "trying what this kernel offers",
+                what: "trying what this kernel offers".into(),
                 source,
             },
             None => Error::Missing(missing),

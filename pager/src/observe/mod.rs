@@ -19,6 +19,7 @@ pub(crate) mod snapshot;
 mod socket;
 
 pub use crate::budget::histogram::Distribution;
+pub use crate::budget::moved::is_counted;
 pub use client::{processes, read, ObserveError};
 #[cfg(feature = "metrics")]
 pub use metrics::{metrics, Metric};

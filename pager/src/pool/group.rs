@@ -1,5 +1,6 @@
 //! Groups: the engine's memcgs, as a tree below the budget.
 
+use crate::budget::core::Core;
 use crate::config::FaultMode;
 use crate::error::{Error, Result};
 use crate::policy::{Fed, LimitWrite, Stepped};
@@ -7,7 +8,7 @@ use crate::pool::inner::{Pool, PoolInner};
 use crate::sys::probe::probe_threads;
 use crate::sys::PAGE;
 use coldset_engine::memcg::{WriteStep, UNLIMITED};
-use coldset_engine::{Counter, Engine, MemcgId};
+use coldset_engine::{Counter, MemcgId};
 use std::sync::Arc;
 
 /// A group of regions with limits of its own. Clones name the same group; it exists as long as its
@@ -143,16 +144,17 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn usage(&self) -> u64 {
-        let usage = |engine: &Engine| engine.memcgs[self.memcg].memory().usage();
+        let usage = |core: &Core| core.policy.engine().memcgs[self.memcg].memory().usage();
         self.look(usage) * PAGE as u64
     }
 
-    /// One of the engine's counters, for the group and below.
+    /// A counter by the kernel's name, for the group and below; none if a pool does not count this. What each counts:
+    /// [`Stats::engine`](crate::Stats::engine).
     ///
     /// # Panics
     /// In a child of fork.
-    pub fn counter(&self, c: Counter) -> i64 {
-        self.look(|engine| engine.memcgs.live(self.memcg, c))
+    pub fn counter(&self, c: Counter) -> Option<i64> {
+        self.look(|core| core.counter(self.memcg, c))
     }
 
     /// `[seq, anonymous pages, file pages]` of each generation of the group itself, oldest first;
@@ -161,13 +163,12 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn generations(&self) -> Vec<[u64; 3]> {
-        self.look(|engine| engine.generations(self.memcg))
+        self.look(|core| core.policy.engine().generations(self.memcg))
     }
 
-    fn look<T>(&self, at: impl FnOnce(&Engine) -> T) -> T {
+    fn look<T>(&self, at: impl FnOnce(&Core) -> T) -> T {
         let res = self.pool.res.of_this_process();
-        let seen = res.look(|core| at(core.policy.engine()));
-        seen.expect("the pager has failed before")
+        res.look(at).expect("the pager has failed before")
     }
 
     /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can

@@ -4,6 +4,7 @@
 //! atomic scan, read by descriptor, write, RESIDENT. A store before the scan is in the copy; a store after
 //! it faults and sets the mark again.
 
+use crate::budget::moved::Moved;
 use crate::budget::resources::Resources;
 use crate::page::{PageState, Word};
 use crate::plant::{self, Plant};
@@ -216,6 +217,14 @@ impl Writer<'_> {
             let mut core = self.res.core();
             for id in pages.clone().filter_map(|p| self.area.folio(p)) {
                 core.policy.writeback_end(id, failed);
+            }
+            if !failed {
+                let kib_out = self.file.part(pages.start, pages.len()).1.div_ceil(1024) as u64;
+                let moved = Moved {
+                    kib_out,
+                    ..Moved::default()
+                };
+                core.add_moved([(self.area.book().memcg, moved)]);
             }
         }
         pages.for_each(|p| self.release(p, failed));
