@@ -20,9 +20,19 @@ pub enum Error {
     /// A policy name or switch.
     #[error(transparent)]
     Switch(#[from] SwitchError),
-    /// A group's limit or name.
+    /// A group's limit, or too many groups.
     #[error("group: {0}")]
     Group(#[from] MemcgError),
+    /// A group cannot have this name.
+    #[error("{name:?} cannot be the name of a group in {parent}: {why}")]
+    GroupName {
+        /// What was given.
+        name: String,
+        /// Path of the group that it was to be made in.
+        parent: String,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
     /// A setting is out of its range.
     #[error("{what} is {value}; {range}")]
     Setting {

@@ -91,16 +91,32 @@ impl Pool {
 }
 
 impl Group {
-    /// A group below this one.
+    /// A group below this one. Its path, which is that of this group with `/` and the name behind it, must be no
+    /// other group's: metrics and snapshots go by it. A group exists as long as its pool, and so does its name.
     ///
     /// # Errors
-    /// [`Error::Forked`]; too many groups.
+    /// [`Error::GroupName`]: an empty name, or one that is taken; [`Error::Forked`]; too many groups.
     pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
         // The name may lie in managed memory: copied before any lock is taken.
-        let name = format!("{}/{name}", self.name.trim_end_matches('/'));
+        let given = name.to_string();
+        let name = format!("{}/{given}", self.name.trim_end_matches('/'));
+        let refused = |why| Error::GroupName {
+            name: given.clone(),
+            parent: self.name.clone(),
+            why,
+        };
+        if given.trim_matches('/').is_empty() {
+            return Err(refused("it is empty; give it one to be known by"));
+        }
         let _shield = self.pool.res.enter()?;
         let memcg = {
             let mut core = self.pool.res.core();
+            if core.group_names.values().any(|taken| *taken == name) {
+                return Err(refused(
+                    "there is a group of this name, and it exists as long as the pool; keep its handle (clones name \
+                     the same group), or take another name",
+                ));
+            }
             let memcg = core.policy.group(self.memcg)?;
             core.group_names.insert(memcg, name.clone());
             memcg
@@ -111,7 +127,11 @@ impl Group {
             name,
             threads: self.threads,
         };
-        group.set(limits)?;
+        if let Err(e) = group.set(limits) {
+            // Nobody has it: the name is free for another try.
+            self.pool.res.core().group_names.remove(&memcg);
+            return Err(e);
+        }
         Ok(group)
     }
 
@@ -134,7 +154,7 @@ impl Group {
         })
     }
 
-    /// Path of names from the pool's root.
+    /// Path of names from the pool's root, which is `/`: `/outer/inner`.
     pub fn name(&self) -> &str {
         &self.name
     }
