@@ -23,9 +23,6 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
-/// What has failed, in messages about files.
-pub(crate) const WRITING: &str = "writing a file";
-
 /// Shared by everything that moves pages of a pool.
 pub(crate) struct Resources {
     pub(crate) config: PoolConfig,
@@ -203,9 +200,10 @@ impl Resources {
 
     /// An error of a write to a region's file that nobody waited for.
     pub(crate) fn note_error(&self, area: &Area, e: &io::Error) {
-        if let Some(file) = area.writable_file() {
-            file.errors.note(WRITING, e);
-        }
-        self.errors.note(WRITING, e);
+        let Some(file) = area.writable_file() else {
+            return;
+        };
+        file.errors.note(file.doing("writing"), e);
+        self.errors.note(file.doing("writing"), e);
     }
 }

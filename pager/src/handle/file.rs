@@ -4,6 +4,7 @@ use super::region::Region;
 use crate::config::MOST_BYTES;
 use crate::error::{Error, Result};
 use crate::pool::group::Group;
+use crate::region::backing::Backing;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, writable_or_new};
 use crate::store::{FileOptions, FileStorage};
@@ -140,7 +141,9 @@ impl Group {
                 errno: libc::EINVAL,
             });
         }
-        let mut region = self.storage(self.pool.res.counts.retrying(storage), len, o.write)?;
+        let storage = self.pool.res.counts.retrying(storage);
+        let backing = Backing::new(storage, len, o.write).named(path);
+        let mut region = self.map(len, Some(backing))?;
         region.claim = Some(claim);
         Ok(region)
     }

@@ -148,10 +148,10 @@ impl Region {
             area.memory().check_all(pm);
         }
         let synced = self.sync_pages(&(0..area.pages()), &self.told);
-        if let Err(Error::Io { source, .. }) = &synced {
+        if let Err(Error::Io { what, source }) = &synced {
             // The pages go now. The next sync of the pool tells.
             res.errors
-                .note("writing a file that is no longer mapped", source);
+                .note(format!("{what}, which is no longer mapped"), source);
         }
         unregister(area);
         area.stream().close();
