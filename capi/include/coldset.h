@@ -65,11 +65,11 @@
 // Full read-ahead. For the whole region.
 #define COLDSET_ADVICE_SEQUENTIAL 2
 
-// Brings the range in.
+// Brings all pages in that hold a part of the range.
 #define COLDSET_ADVICE_WILL_NEED 3
 
-// Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what was
-// written.
+// Contents may go of pages that lie in the range as a whole: anonymous memory reads as zeroes afterwards, files
+// keep what was written. The last page of a region is whole in every range that ends with the region.
 #define COLDSET_ADVICE_DONT_NEED 4
 
 // For `coldset_region_file`: stores reach the file.
@@ -126,7 +126,7 @@ typedef struct coldset_stats {
     uint64_t written_back;
     // Pages written to files when they were evicted.
     uint64_t written_inline;
-    // Failed transfers to swap and files.
+    // Transfers to and from swap and files that have failed: reads and writes.
     uint64_t store_errors;
     // Half of all misses took at most this long, in nanoseconds.
     uint64_t miss_median_ns;
@@ -231,9 +231,10 @@ int coldset_pool_reclaim(const struct coldset_pool *pool,
                          uint64_t bytes,
                          uint64_t *evicted);
 
-// Makes a group below `parent` (null: directly below the pool's budget), without limits.
+// Makes a group below `parent` (null: directly below the pool's budget), without limits. It exists as long
+// as the pool, and so does its name, which metrics go by.
 //
-// Returns null on failure.
+// Returns null on failure, also if the name is empty or another group's below `parent`.
 //
 // # Safety
 // `pool` is null or a pool, `parent` null or a group of it, `name` null or a string.
@@ -320,7 +321,7 @@ int coldset_region_advise(const struct coldset_region *region,
                           size_t len,
                           int advice);
 
-// Bytes of a byte range that are in memory, in whole pages; 0 on failure.
+// Bytes of a byte range that are in memory, in whole pages; 0 on failure, and of an empty range.
 //
 // # Safety
 // `region` is null or a region.
@@ -328,7 +329,7 @@ size_t coldset_region_resident(const struct coldset_region *region, size_t offse
 
 // Brings a byte range in and keeps it until `coldset_unpin`: system calls may use it meanwhile, and
 // store to it if `write` is not 0. Without a pin they fail with EFAULT on memory that has been
-// evicted.
+// evicted. A pin of an empty range keeps nothing.
 //
 // Returns null on failure.
 //

@@ -228,7 +228,10 @@ mod tests {
 
     #[test]
     fn errors_of_devices_have_their_number() {
-        let io = |source| Error::Io { what: "x", source };
+        let io = |source| Error::Io {
+            what: "x".into(),
+            source,
+        };
         let full = || Err(io(std::io::Error::from_raw_os_error(28)).into());
         assert_eq!((status(full), coldset_last_errno()), (COLDSET_IO, 28));
         let short = || Err(io(std::io::ErrorKind::UnexpectedEof.into()).into());

@@ -219,9 +219,10 @@ pub(crate) unsafe fn group_of(
     }
 }
 
-/// Makes a group below `parent` (null: directly below the pool's budget), without limits.
+/// Makes a group below `parent` (null: directly below the pool's budget), without limits. It exists as long
+/// as the pool, and so does its name, which metrics go by.
 ///
-/// Returns null on failure.
+/// Returns null on failure, also if the name is empty or another group's below `parent`.
 ///
 /// # Safety
 /// `pool` is null or a pool, `parent` null or a group of it, `name` null or a string.

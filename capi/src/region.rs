@@ -26,10 +26,10 @@ pub const COLDSET_ADVICE_NORMAL: c_int = 0;
 pub const COLDSET_ADVICE_RANDOM: c_int = 1;
 /// Full read-ahead. For the whole region.
 pub const COLDSET_ADVICE_SEQUENTIAL: c_int = 2;
-/// Brings the range in.
+/// Brings all pages in that hold a part of the range.
 pub const COLDSET_ADVICE_WILL_NEED: c_int = 3;
-/// Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what was
-/// written.
+/// Contents may go of pages that lie in the range as a whole: anonymous memory reads as zeroes afterwards, files
+/// keep what was written. The last page of a region is whole in every range that ends with the region.
 pub const COLDSET_ADVICE_DONT_NEED: c_int = 4;
 
 /// Makes a region.
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn coldset_region_advise(
     })
 }
 
-/// Bytes of a byte range that are in memory, in whole pages; 0 on failure.
+/// Bytes of a byte range that are in memory, in whole pages; 0 on failure, and of an empty range.
 ///
 /// # Safety
 /// `region` is null or a region.
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn coldset_region_resident(
 
 /// Brings a byte range in and keeps it until `coldset_unpin`: system calls may use it meanwhile, and
 /// store to it if `write` is not 0. Without a pin they fail with EFAULT on memory that has been
-/// evicted.
+/// evicted. A pin of an empty range keeps nothing.
 ///
 /// Returns null on failure.
 ///

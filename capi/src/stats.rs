@@ -43,7 +43,7 @@ pub struct coldset_stats {
     pub written_back: u64,
     /// Pages written to files when they were evicted.
     pub written_inline: u64,
-    /// Failed transfers to swap and files.
+    /// Transfers to and from swap and files that have failed: reads and writes.
     pub store_errors: u64,
     /// Half of all misses took at most this long, in nanoseconds.
     pub miss_median_ns: u64,

@@ -103,6 +103,8 @@ int main(int argc, char **argv)
     maps(pool);
     assert(coldset_group_new(pool, NULL, "\xff") == NULL && told("UTF-8"));
     coldset_group *group = coldset_group_new(pool, NULL, "g");
+    assert(coldset_group_new(pool, NULL, "g") == NULL && told("\"g\" cannot be the name"));
+    assert(coldset_group_new(pool, NULL, "") == NULL && told("it is empty"));
     assert(group != NULL && coldset_group_set(group, 9, 5) == COLDSET_INVALID && told("9"));
 
     coldset_region *region = coldset_region_anonymous(pool, group, 4 << 20);

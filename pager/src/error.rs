@@ -4,6 +4,7 @@ use crate::sys::probe::Missing;
 use crate::sys::sigbus::InstallError;
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::switches::SwitchError;
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,9 +20,19 @@ pub enum Error {
     /// A policy name or switch.
     #[error(transparent)]
     Switch(#[from] SwitchError),
-    /// A group's limit or name.
+    /// A group's limit, or too many groups.
     #[error("group: {0}")]
     Group(#[from] MemcgError),
+    /// A group cannot have this name.
+    #[error("{name:?} cannot be the name of a group in {parent}: {why}")]
+    GroupName {
+        /// What was given.
+        name: String,
+        /// Path of the group that it was to be made in.
+        parent: String,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
     /// A setting is out of its range.
     #[error("{what} is {value}; {range}")]
     Setting {
@@ -47,8 +58,8 @@ pub enum Error {
     /// The kernel or a device refused.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
-        what: &'static str,
+        /// What was tried, with the name of the file if it is known.
+        what: Cow<'static, str>,
         /// Why not.
         source: io::Error,
     },
@@ -162,6 +173,14 @@ pub enum Error {
         /// First byte of the page.
         at: usize,
     },
+    /// A page does not lie in the region.
+    #[error("page {page} is outside the region of {pages} page(s), which are counted from 0")]
+    NoPage {
+        /// Its number.
+        page: usize,
+        /// Pages of the region.
+        pages: usize,
+    },
     /// The program has changed the region's mapping by itself.
     #[error(
         "the region has been unmapped, moved or mapped over (munmap, mremap, MAP_FIXED); what it held is \
@@ -187,8 +206,12 @@ pub enum Error {
 
 impl Error {
     /// An error of a call, with what it was for.
-    pub(crate) fn io(what: &'static str) -> impl Fn(io::Error) -> Error {
-        move |source| Error::Io { what, source }
+    pub(crate) fn io(what: impl Into<Cow<'static, str>>) -> impl Fn(io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Io {
+            what: what.clone(),
+            source,
+        }
     }
 
     /// An error of a file by its name.
@@ -219,7 +242,7 @@ impl Error {
     /// An error of a system call, with what it was for.
     pub(crate) fn sys(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
         move |e| Error::Io {
-            what,
+            what: what.into(),
             source: e.into(),
         }
     }
@@ -229,7 +252,7 @@ impl From<Missing> for Error {
     fn from(missing: Missing) -> Self {
         match missing.shortage() {
             Some(source) => Error::Io {
-                what: "trying what this kernel offers",
+                what: "trying what this kernel offers".into(),
                 source,
             },
             None => Error::Missing(missing),

@@ -290,7 +290,7 @@ class Group(_Arrays):
 
     @property
     def name(self) -> str:
-        """Path of names from the pool's root."""
+        """Path of names from the pool's root, which is `/`: `/outer/inner`."""
         return self._group.name
 
     @property
@@ -312,7 +312,8 @@ class Group(_Arrays):
         high: Size | None = None,
         max: Size | None = None,
     ) -> Group:
-        """A group below this one. Limits as in `set`."""
+        """A group below this one. Limits as in `set`. The name must not be empty, nor another group's below this
+        one: metrics go by it. A group exists as long as its pool, and so does its name."""
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
         return Group(self._pool, self._in().group(name, **limits))
 
@@ -472,7 +473,8 @@ class Pool(_Arrays):
         high: Size | None = None,
         max: Size | None = None,
     ) -> Group:
-        """A group of arrays with limits, see `Group.set`."""
+        """A group of arrays with limits, see `Group.set`. The name must not be empty, nor another group's: metrics
+        go by it. A group exists as long as its pool, and so does its name."""
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
         return Group(self, self._in().group(name, **limits))
 

@@ -47,7 +47,8 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
         Error::Switch(_) | Error::Group(_) | Error::Setting { .. } | Error::Parse { .. } => {
             "SettingError"
         }
-        Error::Range { .. } => "SettingError",
+        Error::GroupName { .. } => "SettingError",
+        Error::Range { .. } | Error::NoPage { .. } => "SettingError",
         Error::Overcommit { .. }
         | Error::NoMemory { .. }
         | Error::Shrink { .. }

@@ -155,6 +155,9 @@ def test_groups_have_limits_of_their_own(pool: coldset.Pool) -> None:
     assert kept.usage >= 512 << 10
     assert hot.sum() == 512 << 10
     below = scan.group("below")
+    for name, why in (("kept", "keep its handle"), ("", "it is empty")):
+        with pytest.raises(coldset.SettingError, match=f'"{name}" cannot be the name of a group in /: .*{why}'):
+            pool.group(name)
     assert below.name == "/scan/below"
     scan.set(max=512 << 10)
     assert scan.usage <= 512 << 10

@@ -191,7 +191,8 @@ impl Arm for Pager {
     }
 
     fn counter(&self, c: Counter) -> i64 {
-        self.pool.root().counter(c)
+        let counted = self.pool.root().counter(c);
+        counted.unwrap_or_else(|| panic!("a pool does not count {}", c.name()))
     }
 
     fn misses(&self) -> u64 {

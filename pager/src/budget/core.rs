@@ -2,6 +2,7 @@
 //!
 //! The lock is held for bookkeeping only, never over I/O, a copy or a system call.
 
+use super::moved::Moved;
 use crate::policy::Policy;
 use crate::region::area::Area;
 use crate::store::Swap;
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     promised: u64,
     /// Paths of the groups, without the root's.
     pub(crate) group_names: BTreeMap<MemcgId, String>,
+    /// What the pager has moved for each group and those below it.
+    pub(super) moved: BTreeMap<MemcgId, Moved>,
 }
 
 impl Core {
@@ -36,6 +39,7 @@ impl Core {
             objects: BTreeMap::new(),
             promised: 0,
             group_names: BTreeMap::new(),
+            moved: BTreeMap::new(),
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `traffic.rs` | operations under way, and moments without any |
 //! | `under_way.rs` | writes of dirty pages under way, for whoever waits for one to end |
 //! | `counts.rs`, `histogram.rs` | counters; latencies as percentiles |
+//! | `moved.rs` | counters by the kernel's names: those of the engine, and of what the pager moves |
 
 pub(crate) mod account;
 pub(crate) mod core;
@@ -18,6 +19,7 @@ pub(crate) mod counts;
 pub(crate) mod deciding;
 pub(crate) mod gate;
 pub(crate) mod histogram;
+pub(crate) mod moved;
 pub(crate) mod resources;
 pub(crate) mod stock;
 pub(crate) mod traffic;

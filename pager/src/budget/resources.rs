@@ -13,6 +13,7 @@ use crate::region::area::Area;
 use crate::store::errseq::ErrSeq;
 use crate::store::Swap;
 use crate::sys::clock;
+use crate::sys::fork::Generation;
 use crate::sys::fuse::Fuse;
 use crate::sys::maps::Maps;
 use crate::sys::pagemap::Pagemap;
@@ -21,9 +22,6 @@ use coldset_engine::{Counter, MemcgId};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
-
-/// What has failed, in messages about files.
-pub(crate) const WRITING: &str = "writing a file";
 
 /// Shared by everything that moves pages of a pool.
 pub(crate) struct Resources {
@@ -46,6 +44,7 @@ pub(crate) struct Resources {
     /// What is mapped where, once it is asked for; none if the kernel does not tell.
     pub(crate) maps: OnceLock<Option<Maps>>,
     pid: u32,
+    made_in: Generation,
 }
 
 /// A call into the pool: no handlers meanwhile, a panic ends the process, and it is counted.
@@ -93,12 +92,23 @@ impl Resources {
             writes: UnderWay::default(),
             maps: OnceLock::new(),
             pid: std::process::id(),
+            made_in: Generation::this(),
         }
     }
 
     /// Has this process made the pool?
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.pid == std::process::id()
+    }
+
+    /// Refuses use by a child of fork without a system call, for what is asked very often. A child of a `clone` that the C
+    /// library knows nothing of is not noticed.
+    #[inline]
+    pub(crate) fn refuse_forked(&self) -> Result<()> {
+        match self.made_in.is_over() {
+            true => Err(Error::Forked),
+            false => Ok(()),
+        }
     }
 
     /// The lock. A panic while it was held has left the engine in an unknown state.
@@ -190,9 +200,10 @@ impl Resources {
 
     /// An error of a write to a region's file that nobody waited for.
     pub(crate) fn note_error(&self, area: &Area, e: &io::Error) {
-        if let Some(file) = area.writable_file() {
-            file.errors.note(WRITING, e);
-        }
-        self.errors.note(WRITING, e);
+        let Some(file) = area.writable_file() else {
+            return;
+        };
+        file.errors.note(file.doing("writing"), e);
+        self.errors.note(file.doing("writing"), e);
     }
 }

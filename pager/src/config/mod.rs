@@ -7,6 +7,7 @@ pub use parse::parse_size;
 use crate::error::{Error, Result};
 use crate::store::{Codec, Storage};
 use crate::sys::probe::Feature;
+use crate::sys::PAGE;
 use coldset_engine::policies::desk::Makes;
 use coldset_engine::policies::ListKind;
 use coldset_engine::switches::{DirtyFlush, PolicyKind};
@@ -324,9 +325,9 @@ impl PoolConfig {
     }
 
     /// How long an eviction waits for room when the disk of the swap is full, 5 s by default. Nobody waits
-    /// again for six times as long after it has been in vain. Zero: it is an error at once.
+    /// again for six times as long after it has been in vain. Zero: it is an error at once. At most a day.
     pub fn full_wait(mut self, most: Duration) -> Self {
-        self.full_wait = most;
+        self.full_wait = most.min(DAY);
         self
     }
 
@@ -346,9 +347,9 @@ impl PoolConfig {
     }
 
     /// A normal exit of the process (`main` returns, `exit`) writes dirty pages of files and waits
-    /// that long for it, 60 s by default; zero: it writes nothing.
+    /// that long for it, 60 s by default, a day at most; zero: it writes nothing.
     pub fn exit_limit(mut self, limit: Duration) -> Self {
-        self.exit_limit = limit;
+        self.exit_limit = limit.min(DAY);
         self
     }
 
@@ -393,12 +394,18 @@ impl PoolConfig {
         )
     }
 
-    pub(crate) fn too_small(budget: u64) -> Error {
-        Error::Setting {
+    /// Refuses a budget that no pool can have.
+    pub(crate) fn check_budget(bytes: u64) -> Result<()> {
+        let range = match bytes {
+            0..MIN_BUDGET => "at least 1 MiB is needed for the pages in flight",
+            MIN_BUDGET..=MOST_BYTES => return Ok(()),
+            _ => "at most 17592186036224 bytes (16 TiB less 8 KiB) can be managed; use less",
+        };
+        Err(Error::Setting {
             what: "the budget",
-            value: format!("{budget} bytes"),
-            range: "at least 1 MiB is needed for the pages in flight",
-        }
+            value: format!("{bytes} bytes"),
+            range,
+        })
     }
 
     /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]); one that exists must be
@@ -449,9 +456,7 @@ impl PoolConfig {
 
     pub(crate) fn check(&self) -> Result<()> {
         let setting = |what, value: String, range| Err(Error::Setting { what, value, range });
-        if self.budget < MIN_BUDGET {
-            return Err(Self::too_small(self.budget));
-        }
+        Self::check_budget(self.budget)?;
         if !(32..=256).contains(&self.batch) {
             return setting("the batch", self.batch.to_string(), "use 32 to 256 pages");
         }
@@ -466,9 +471,10 @@ impl PoolConfig {
             let value = self.handler_threads.to_string();
             return setting("the number of handler threads", value, "use 1 to 64");
         }
-        if self.swap.capacity() / crate::sys::PAGE as u64 > u64::from(u32::MAX) - 1 {
+        if self.swap.capacity() > MOST_BYTES {
             let value = format!("{} bytes", self.swap.capacity());
-            return setting("swap", value, "a pool has less than 2^32 slots");
+            let range = "it holds at most 17592186036224 bytes (16 TiB less 8 KiB); use less";
+            return setting("swap", value, range);
         }
         if self.switches.batched_dirty_flush != DirtyFlush::Off {
             return setting(
@@ -510,6 +516,9 @@ fn live(mut s: Switches) -> Switches {
 
 /// The smallest budget.
 pub const MIN_BUDGET: u64 = 1 << 20;
+/// The largest budget, swap and region, in bytes: pages, slots and folios have numbers of 32 bits, of which a few mean
+/// something else.
+pub(crate) const MOST_BYTES: u64 = (u32::MAX as u64 - 1) * PAGE as u64;
 /// The most pages filled together.
 pub const MAX_READ_AHEAD: usize = 32;
 
@@ -529,6 +538,9 @@ impl Default for PressureConfig {
         }
     }
 }
+
+/// Whoever waits for longer waits for ever.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What [`PoolConfig::exit_limit`] is without being set.
 const EXIT_LIMIT: Duration = Duration::from_secs(60);

@@ -14,6 +14,7 @@
 //! | 7 | [`Evictor::finish`]: the engine, the gate and waiting threads are told |
 
 use super::victim::{runs, runs_of, Victim};
+use crate::budget::moved::{Moved, PAGE_KIB};
 use crate::budget::resources::Resources;
 use crate::budget::stock::Stock;
 use crate::config::PoolConfig;
@@ -384,6 +385,11 @@ impl Evictor {
                     gone += 1;
                 }
             }
+            let written = victims
+                .iter()
+                .zip(fates)
+                .filter(|(_, f)| **f == Fate::Write);
+            core.add_moved(written.map(|(v, _)| (v.area.book().memcg, self.moved(v))));
             // First: who sees what the store has grown by sees what it came from.
             self.res.counts.evicted.fetch_add(gone, Relaxed);
             self.res.gone(&mut core, gone);
@@ -405,6 +411,21 @@ impl Evictor {
         self.res.gate.left(victims.len() as u64);
         *left += gone;
         result
+    }
+
+    /// What has been moved for a victim that was stored.
+    fn moved(&self, v: &Victim) -> Moved {
+        let mut moved = Moved::default();
+        match (v.slot, v.area.backing()) {
+            (Some(slot), _) => {
+                let in_file = self.res.swap.as_ref().is_some_and(|s| s.is_in_file(slot));
+                moved.swapped_out = 1;
+                moved.kib_out = u64::from(in_file) * PAGE_KIB;
+            }
+            (None, Some(file)) => moved.kib_out = file.part(v.page, 1).1.div_ceil(1024) as u64,
+            (None, None) => {}
+        }
+        moved
     }
 
     /// Victims of which nothing has been taken out yet stay where they are.

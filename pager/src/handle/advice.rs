@@ -11,29 +11,31 @@ use std::ops::Range;
 /// What a program says about how it will use a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
-    /// Misses are read ahead of if they come in order.
+    /// Misses are read ahead of if they come in order. For the whole region, whatever the range.
     Normal,
-    /// No read-ahead. For the whole region.
+    /// No read-ahead. For the whole region, whatever the range.
     Random,
-    /// Full read-ahead. For the whole region.
+    /// Full read-ahead. For the whole region, whatever the range.
     Sequential,
-    /// Brings the range in. What does not fit into the budget pushes others out.
+    /// Brings all pages in that hold a part of the range. What does not fit into the budget pushes others out.
     WillNeed,
-    /// Contents of the range may go: anonymous memory reads as zeroes afterwards, files keep what
-    /// was written.
+    /// Contents may go of pages that lie in the range as a whole: of anonymous memory they read as zeroes afterwards; of
+    /// a file they leave memory, and what was stored to them is written first. A page of which only a part lies in the
+    /// range stays as it is, but the last one of the region is whole in every range that ends with the region.
     DontNeed,
 }
 
 impl Region {
-    /// Says how a range will be used.
+    /// Says how a range of bytes will be used. With an empty one nothing is brought in, and nothing goes.
     ///
     /// # Errors
-    /// A range outside; failing I/O of `WillNeed` and `DontNeed`.
+    /// [`Error::Forked`](crate::Error::Forked); a range outside; failing I/O of `WillNeed` and `DontNeed`.
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<()> {
         let pages = self.pages_of(&range)?;
         let _shield = self.pool.res.enter()?;
         let stream = self.area.stream();
         match advice {
+            Advice::WillNeed | Advice::DontNeed if pages.is_empty() => {}
             Advice::Normal => stream.expect(Pattern::Unknown),
             Advice::Random => stream.expect(Pattern::Random),
             Advice::Sequential => stream.expect(Pattern::Sequential),

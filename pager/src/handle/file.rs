@@ -1,8 +1,10 @@
 //! Maps of files by their names.
 
 use super::region::Region;
+use crate::config::MOST_BYTES;
 use crate::error::{Error, Result};
 use crate::pool::group::Group;
+use crate::region::backing::Backing;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, writable_or_new};
 use crate::store::{FileOptions, FileStorage};
@@ -44,7 +46,7 @@ impl MapOptions {
         self
     }
 
-    /// Makes it at least so many bytes long first. Needs [`Self::write`].
+    /// Makes it at least so many bytes long first, 16 TiB less 8 KiB at most. Needs [`Self::write`].
     pub fn grow_to(mut self, bytes: u64) -> Self {
         self.grow = bytes;
         self
@@ -75,7 +77,7 @@ impl Group {
     /// A map of a whole file as the options say.
     ///
     /// # Errors
-    /// As [`Self::file`]; options that need [`MapOptions::write`] without it.
+    /// As [`Self::file`]; options that need [`MapOptions::write`] without it; a size that no region can have.
     ///
     /// ```
     /// # use coldset_pager::{Error, MapOptions, Pool, PoolConfig};
@@ -102,6 +104,14 @@ impl Group {
             return Err(Error::Mode(
                 "a file that is only read cannot be emptied or grown",
             ));
+        }
+        if o.grow > MOST_BYTES {
+            // Before anything is created or emptied.
+            return Err(Error::Setting {
+                what: "the size that a file is to grow to",
+                value: format!("{} bytes", o.grow),
+                range: "a region has at most 17592186036224 bytes (16 TiB less 8 KiB)",
+            });
         }
         let file = match o.empty {
             true => writable_or_new(path)?,
@@ -131,7 +141,9 @@ impl Group {
                 errno: libc::EINVAL,
             });
         }
-        let mut region = self.storage(self.pool.res.counts.retrying(storage), len, o.write)?;
+        let storage = self.pool.res.counts.retrying(storage);
+        let backing = Backing::new(storage, len, o.write).named(path);
+        let mut region = self.map(len, Some(backing))?;
         region.claim = Some(claim);
         Ok(region)
     }

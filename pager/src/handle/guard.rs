@@ -59,20 +59,18 @@ impl Region {
                 "fix and fix_mut are for pools in explicit mode; use bytes and bytes_mut",
             ));
         }
-        if page >= self.area.pages() {
-            return Err(Error::Range {
-                from: page * PAGE,
-                to: (page + 1) * PAGE,
-                len: self.len(),
-            });
+        let pages = self.area.pages();
+        if page >= pages {
+            return Err(Error::NoPage { page, pages });
         }
-        Ok(())
+        // It does not have the memory, which the guard would show.
+        self.pool.res.refuse_forked()
     }
 
     /// Fixes a page for reading.
     ///
     /// # Errors
-    /// Not in explicit mode; a page outside; no memory; the store.
+    /// Not in explicit mode; [`Error::NoPage`]; [`Error::Forked`]; no memory; the store.
     pub fn fix(&self, page: usize) -> Result<Fixed<'_>> {
         self.explicit_page(page)?;
         while !self.area.words().try_fix(page) {

@@ -2,6 +2,7 @@
 
 use super::region::Region;
 use crate::budget::account::holds;
+use crate::config::MOST_BYTES;
 use crate::error::{Error, Result};
 use crate::miss::registry::register;
 use crate::pool::group::Group;
@@ -13,11 +14,26 @@ use crate::sys::PAGE;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Pages of a region of so many bytes.
+///
+/// # Errors
+/// There is no such region.
+fn pages_for(bytes: u64) -> Result<usize> {
+    match bytes {
+        1..=MOST_BYTES => Ok(bytes.div_ceil(PAGE as u64) as usize),
+        _ => Err(Error::Setting {
+            what: "the size of a region",
+            value: format!("{bytes} bytes"),
+            range: "use 1 to 17592186036224 bytes (16 TiB less 8 KiB)",
+        }),
+    }
+}
+
 impl Pool {
     /// Anonymous memory of `bytes` bytes, zeroed, in the root group.
     ///
     /// # Errors
-    /// [`Error::Overcommit`]; address space.
+    /// As [`Group::anonymous`].
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
         self.root().anonymous(bytes)
     }
@@ -52,11 +68,11 @@ impl Group {
     /// Anonymous memory of `bytes` bytes, zeroed.
     ///
     /// # Errors
-    /// [`Error::Overcommit`]; address space.
+    /// [`Error::Overcommit`]; no bytes, or more than 16 TiB less 8 KiB; address space; [`Error::Forked`].
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
         let res = &self.pool.res;
+        let asked = pages_for(bytes as u64)? as u64 * PAGE as u64;
         let capacity = holds(res.config.swap.capacity(), res.gate.budget());
-        let asked = (bytes.div_ceil(PAGE) * PAGE) as u64;
         {
             let _shield = res.enter()?;
             let mut core = res.core();
@@ -69,7 +85,7 @@ impl Group {
             }
             core.promise(asked);
         }
-        let made = self.map(bytes, None);
+        let made = self.map(bytes as u64, None);
         if made.is_err() {
             res.core().release(asked);
         }
@@ -93,24 +109,18 @@ impl Group {
     /// A map of the first `len` bytes of any storage.
     ///
     /// # Errors
-    /// `len` = 0; address space.
+    /// No bytes, or more than 16 TiB less 8 KiB; address space; [`Error::Forked`].
     pub fn storage(&self, storage: Arc<dyn Storage>, len: u64, writable: bool) -> Result<Region> {
-        self.map(len as usize, Some(Backing::new(storage, len, writable)))
+        self.map(len, Some(Backing::new(storage, len, writable)))
     }
 
-    fn map(&self, bytes: usize, backing: Option<Backing>) -> Result<Region> {
-        if bytes == 0 || bytes.div_ceil(PAGE) >= u32::MAX as usize {
-            return Err(Error::Setting {
-                what: "the size of a region",
-                value: format!("{bytes} bytes"),
-                range: "1 byte to 16 TiB",
-            });
-        }
+    pub(super) fn map(&self, bytes: u64, backing: Option<Backing>) -> Result<Region> {
+        let pages = pages_for(bytes)?;
         let pool = &self.pool;
         let _shield = pool.res.enter()?;
         pool.start_for_region(backing.as_ref().is_some_and(|b| b.writable))?;
         let faults = pool.faults(self.threads)?;
-        let (pages, anon) = (bytes.div_ceil(PAGE), backing.is_none());
+        let anon = backing.is_none();
         let book = pool.res.core().policy.open(self.memcg, pages, anon)?;
         let tables = pool.res.counts.table_bytes.clone();
         let area = match Area::new(book.clone(), backing, faults, tables) {
@@ -124,7 +134,7 @@ impl Group {
         if !area.is_explicit() {
             register(area.clone(), pool.misses.clone());
         }
-        Ok(Region::new(pool.clone(), area, bytes))
+        Ok(Region::new(pool.clone(), area, bytes as usize))
     }
 
     /// Asks for `bytes` bytes of the group to be evicted now. Returns bytes evicted.

@@ -86,7 +86,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
     }
 
-    /// Pages that hold a byte range.
+    /// Pages that hold a byte range; none hold an empty one.
     pub(super) fn pages_of(&self, range: &Range<usize>) -> Result<Range<usize>> {
         if range.start > range.end || range.end > self.len {
             return Err(Error::Range {
@@ -95,28 +95,35 @@ impl Region {
                 len: self.len,
             });
         }
-        Ok(range.start / PAGE..range.end.div_ceil(PAGE))
+        let first = range.start / PAGE;
+        let end = match range.is_empty() {
+            true => first,
+            false => range.end.div_ceil(PAGE),
+        };
+        Ok(first..end)
     }
 
     /// Writes the dirty pages of a byte range and makes them durable; the range grows to whole
     /// pages. Nothing for anonymous memory.
     ///
     /// # Errors
-    /// The first page of the range that cannot be written, no matter who else syncs; it stays dirty, so the
-    /// next sync tries again. Else the last error of a write to the file that nobody waited for (the
-    /// flusher's, an eviction's), or of making the file durable, told once.
+    /// [`Error::Forked`]; a range outside. The first page of the range that cannot be written, no matter who else
+    /// syncs; it stays dirty, so the next sync tries again. Else the last error of a write to the file that nobody
+    /// waited for (the flusher's, an eviction's), or of making the file durable, told once.
     pub fn sync(&self, range: Range<usize>) -> Result<()> {
         let pages = self.pages_of(&range)?;
         let _shield = self.pool.res.enter()?;
         self.sync_pages(&pages, &self.told)
     }
 
-    /// Pages of the range that are in memory. Pages of a file that are mapped from the page cache are not among them.
+    /// Pages of a byte range that are in memory; the range grows to whole pages, and an empty one has none. Pages of a file
+    /// that are mapped from the page cache are not among them.
     ///
     /// # Errors
-    /// A range outside.
+    /// [`Error::Forked`]; a range outside.
     pub fn resident(&self, range: Range<usize>) -> Result<usize> {
         let pages = self.pages_of(&range)?;
+        let _shield = self.pool.res.shield()?;
         let words = self.area.words();
         Ok(pages.filter(|&p| words.get(p).in_memory()).count())
     }
@@ -141,10 +148,10 @@ impl Region {
             area.memory().check_all(pm);
         }
         let synced = self.sync_pages(&(0..area.pages()), &self.told);
-        if let Err(Error::Io { source, .. }) = &synced {
+        if let Err(Error::Io { what, source }) = &synced {
             // The pages go now. The next sync of the pool tells.
             res.errors
-                .note("writing a file that is no longer mapped", source);
+                .note(format!("{what}, which is no longer mapped"), source);
         }
         unregister(area);
         area.stream().close();

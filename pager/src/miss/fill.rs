@@ -2,6 +2,7 @@
 
 use super::orders::{Order, Orders};
 use super::room::Room;
+use crate::budget::moved::{Moved, PAGE_KIB};
 use crate::budget::resources::Resources;
 use crate::budget::stock::{Lent, Stock};
 use crate::config::MAX_READ_AHEAD;
@@ -15,6 +16,7 @@ use crate::store::storage::read_exact;
 use crate::sys::memory::PageBuf;
 use crate::sys::{clock, PAGE};
 use crate::writeback::flush::Writeback;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -46,6 +48,16 @@ impl Cause {
     fn is_miss(self) -> bool {
         self != Self::Expected
     }
+}
+
+/// What has been read into a buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Loaded {
+    /// Nothing: all of it is fresh zeroes.
+    fresh: bool,
+    /// The first page has been read.
+    first: bool,
+    moved: Moved,
 }
 
 /// Buffers of one miss.
@@ -215,13 +227,15 @@ impl Misses {
             return Ok(0);
         }
         let pages = first..first + n;
-        let done = self.put_in(area, pages.clone(), cause.is_store());
-        if done.is_err() {
-            self.res.gate.leave(n as u64);
-            self.room.uncharge(memcg, n as u64);
-            return done.map(|()| 0);
-        }
-        self.tell_engine(area, first, n, cause);
+        let loaded = match self.put_in(area, pages.clone(), cause.is_store()) {
+            Ok(loaded) => loaded,
+            Err(e) => {
+                self.res.gate.leave(n as u64);
+                self.room.uncharge(memcg, n as u64);
+                return Err(e);
+            }
+        };
+        self.tell_engine(area, first, n, cause, loaded);
         if plant::on(Plant::CountLate) {
             pages.clone().for_each(|p| area.count_in(p));
         }
@@ -234,10 +248,10 @@ impl Misses {
     }
 
     /// Loads contents and puts them into pages for which there is room.
-    fn put_in(&self, area: &Area, pages: Range<usize>, write: bool) -> Result<()> {
+    fn put_in(&self, area: &Area, pages: Range<usize>, write: bool) -> Result<Loaded> {
         let (first, n) = (pages.start, pages.len());
         let mut bounce = self.bounce();
-        let fresh = self.load(area, first, n, &mut bounce)?;
+        let loaded = self.load(area, first, n, &mut bounce)?;
         // Before anybody can store to them: a sync passes over blocks that have none.
         if !plant::on(Plant::CountLate) {
             pages.clone().for_each(|p| area.count_in(p));
@@ -246,7 +260,7 @@ impl Misses {
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
         let memory = area.memory();
-        let put = if write && (fresh || n == 1) {
+        let put = if write && (loaded.fresh || n == 1) {
             memory.put_in(first, bytes, false)
         } else if write {
             memory
@@ -263,18 +277,28 @@ impl Misses {
                 area.count_out(p);
             }
         }
-        put
+        put.map(|()| loaded)
     }
 
-    /// Reads contents into the buffer. True if all of it is fresh zeroes.
-    fn load(&self, area: &Area, first: usize, n: usize, b: &mut Bounce) -> Result<bool> {
+    /// Reads contents into the buffer.
+    fn load(&self, area: &Area, first: usize, n: usize, b: &mut Bounce) -> Result<Loaded> {
         let c = &self.res.counts;
+        let failed = |_: &io::Error| {
+            c.store_errors.fetch_add(1, Relaxed);
+        };
+        let mut moved = Moved::default();
         let pages = &mut b.pages.bytes_mut()[..n * PAGE];
         if let Some(file) = area.backing() {
             let (from, have) = file.part(first, n);
-            read_exact(&*file.storage, pages, have, from).map_err(Error::io("reading a file"))?;
+            let done = read_exact(&*file.storage, pages, have, from).inspect_err(failed);
+            done.map_err(|e| Error::io(file.doing("reading"))(e))?;
             c.read_file.fetch_add(n as u64, Relaxed);
-            return Ok(false);
+            moved.kib_in = have.div_ceil(1024) as u64;
+            return Ok(Loaded {
+                fresh: false,
+                first: true,
+                moved,
+            });
         }
         let mut slots = [None; MOST_FILLED];
         let mut stored = 0;
@@ -290,11 +314,19 @@ impl Misses {
             if plant::on(Plant::SlotEarly) {
                 self.give_slots_early(area, &slots[..n], first);
             }
+            let in_file = |slot: &&u32| swap.is_in_file(**slot);
+            moved.kib_in = slots.iter().flatten().filter(in_file).count() as u64 * PAGE_KIB;
+            moved.swapped_in = stored;
             let done = swap.get_many(&slots[..n], pages, b.scratch.bytes_mut());
+            let done = done.inspect_err(failed);
             done.map_err(Error::io("reading swap"))?;
             c.swapped_in.fetch_add(stored, Relaxed);
         }
-        Ok(stored == 0)
+        Ok(Loaded {
+            fresh: stored == 0,
+            first: slots[0].is_some(),
+            moved,
+        })
     }
 
     /// The planted bug: others may take the slots, and store to them, before they have been read.
@@ -308,7 +340,7 @@ impl Misses {
         }
     }
 
-    fn tell_engine(&self, area: &Area, first: usize, n: usize, cause: Cause) {
+    fn tell_engine(&self, area: &Area, first: usize, n: usize, cause: Cause, loaded: Loaded) {
         let res = &self.res;
         let (swap, book) = (res.swap.as_ref(), area.book());
         let mut core = res.core();
@@ -323,6 +355,9 @@ impl Misses {
             };
             core.policy.insert(book, swap, first + i, how);
         }
+        let mut moved = loaded.moved;
+        moved.major_faults = u64::from(cause.is_miss() && loaded.first);
+        core.add_moved([(book.memcg, moved)]);
         // Records and page tables may have grown.
         res.gone(&mut core, 0);
         drop(core);

@@ -14,26 +14,42 @@ use std::sync::Mutex;
 /// What has been asked for, in this process, and where it listens.
 static OPEN: Mutex<BTreeMap<(u32, String), SocketAddr>> = Mutex::new(BTreeMap::new());
 
+/// Why nobody listens.
+#[derive(Debug)]
+pub(crate) enum NotOpen {
+    /// It is no address.
+    Address(io::Error),
+    /// It is one, and the kernel refuses.
+    Refused(io::Error),
+}
+
 /// Listens at `address` (`host:port`), once for all pools of the process. Where it listens: the port,
 /// if 0 was asked for.
 ///
 /// # Errors
 /// The address is none, or taken.
-pub(crate) fn open(address: &str) -> io::Result<SocketAddr> {
+pub(crate) fn open(address: &str) -> Result<SocketAddr, NotOpen> {
     let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
     let key = (std::process::id(), address.to_string());
     if let Some(at) = open.get(&key) {
         return Ok(*at);
     }
-    let all: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
-    let listener = TcpListener::bind(&all[..])?;
+    let all = address.to_socket_addrs().map_err(NotOpen::Address)?;
+    let all: Vec<SocketAddr> = all.collect();
+    let at = listen(&all).map_err(NotOpen::Refused)?;
+    open.insert(key, at);
+    Ok(at)
+}
+
+/// Answers at the first of these that is free.
+fn listen(all: &[SocketAddr]) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(all)?;
     let at = listener.local_addr()?;
     listener.set_nonblocking(true)?;
     let listener = Kept::new(OwnedFd::from(listener))?;
     pool_thread("coldset-metrics", move || {
         serve(&listener, "metrics", answer);
     })?;
-    open.insert(key, at);
     Ok(at)
 }
 

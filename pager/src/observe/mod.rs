@@ -19,7 +19,10 @@ pub(crate) mod snapshot;
 mod socket;
 
 pub use crate::budget::histogram::Distribution;
+pub use crate::budget::moved::is_counted;
 pub use client::{processes, read, ObserveError};
+#[cfg(feature = "metrics")]
+use http::NotOpen;
 #[cfg(feature = "metrics")]
 pub use metrics::{metrics, Metric};
 pub use registry::{snapshot_all, ProcessSnapshot};
@@ -42,21 +45,33 @@ pub(crate) fn begin(config: &PoolConfig) -> Result<Option<SocketAddr>> {
         unless_asked(asked, done)?;
     }
     let from_outside = set("COLDSET_METRICS");
-    let Some(address) = config.metrics.as_ref().or(from_outside.as_ref()) else {
-        return Ok(None);
+    let (what, address) = match (&config.metrics, &from_outside) {
+        (Some(address), _) => ("the address for metrics", address),
+        (None, Some(address)) => ("COLDSET_METRICS", address),
+        (None, None) => return Ok(None),
     };
-    let done = metrics_at(address);
+    let done = metrics_at(what, address);
     Ok(unless_asked(config.metrics.is_some(), done)?.flatten())
 }
 
 #[cfg(feature = "metrics")]
-fn metrics_at(address: &str) -> Result<Option<SocketAddr>> {
-    let done = http::open(address).map(Some);
-    done.map_err(Error::io("listening for Prometheus (COLDSET_METRICS)"))
+fn metrics_at(what: &'static str, address: &str) -> Result<Option<SocketAddr>> {
+    match http::open(address) {
+        Ok(at) => Ok(Some(at)),
+        Err(NotOpen::Address(e)) => Err(Error::Setting {
+            what,
+            value: format!("{address:?} ({e})"),
+            range: "write HOST:PORT, for example 127.0.0.1:9100",
+        }),
+        Err(NotOpen::Refused(e)) => {
+            let tried = format!("listening for Prometheus at {address:?} ({what})");
+            Err(Error::io(tried)(e))
+        }
+    }
 }
 
 #[cfg(not(feature = "metrics"))]
-fn metrics_at(_: &str) -> Result<Option<SocketAddr>> {
+fn metrics_at(_: &'static str, _: &str) -> Result<Option<SocketAddr>> {
     Err(Error::Mode(
         "metrics need the crate's feature `metrics`, which this program was built without",
     ))

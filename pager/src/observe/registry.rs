@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// A pool, as far as others look at it.
 pub(crate) trait Observed: Send + Sync {
-    /// Where it stands. None if a panic has left its engine in an unknown state.
+    /// Where it stands. None if a panic has left its engine in an unknown state, or if the pool is that of the process
+    /// from which this one was forked.
     fn snapshot(&self) -> Option<Snapshot>;
 }
 
@@ -35,7 +36,8 @@ pub struct ProcessSnapshot {
     pub pid: u32,
     /// The file name of its program; empty if the system does not tell.
     pub program: String,
-    /// Its pools, oldest first. One that has failed (a panic in the pager) is left out.
+    /// Its pools, oldest first. One that has failed (a panic in the pager) is left out, and so are, in a child of fork,
+    /// those of the parent.
     pub pools: Vec<Snapshot>,
 }
 

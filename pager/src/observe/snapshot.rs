@@ -41,9 +41,9 @@ pub struct Snapshot {
     pub swap_tiers: BTreeMap<String, u64>,
     /// Counters of the pager, by the names of [`crate::Stats`]' fields.
     pub counters: BTreeMap<String, u64>,
-    /// The engine's levels of the pool (pages), by the kernel's names.
+    /// Levels of the pool (pages), by the kernel's names.
     pub levels: BTreeMap<String, i64>,
-    /// The engine's events of the pool, by the kernel's names.
+    /// Events of the pool, by the kernel's names; those that [`Stats::engine`](crate::Stats::engine) has.
     pub events: BTreeMap<String, i64>,
     /// Latencies: `miss` (from the miss to the page), `evict` (a page's share of its batch), `writeback`
     /// (a run of pages to its file), `lock_wait` (for the engine's lock, where it was not free).
@@ -75,9 +75,9 @@ pub struct GroupSnapshot {
     pub high_bytes: Option<u64>,
     /// Limit; of the root, what the compressed store leaves of the budget.
     pub max_bytes: Option<u64>,
-    /// The engine's levels (pages) that are not zero, as memory.stat has them.
+    /// Levels (pages) that are not zero, as memory.stat has them.
     pub levels: BTreeMap<String, i64>,
-    /// The engine's events that are not zero, as memory.stat and memory.events have them.
+    /// Events that are not zero, as memory.stat and memory.events have them.
     pub events: BTreeMap<String, i64>,
     /// What the group's own lists hold.
     pub lists: Lists,

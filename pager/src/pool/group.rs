@@ -1,5 +1,6 @@
 //! Groups: the engine's memcgs, as a tree below the budget.
 
+use crate::budget::core::Core;
 use crate::config::FaultMode;
 use crate::error::{Error, Result};
 use crate::policy::{Fed, LimitWrite, Stepped};
@@ -7,7 +8,7 @@ use crate::pool::inner::{Pool, PoolInner};
 use crate::sys::probe::probe_threads;
 use crate::sys::PAGE;
 use coldset_engine::memcg::{WriteStep, UNLIMITED};
-use coldset_engine::{Counter, Engine, MemcgId};
+use coldset_engine::{Counter, MemcgId};
 use std::sync::Arc;
 
 /// A group of regions with limits of its own. Clones name the same group; it exists as long as its
@@ -90,16 +91,32 @@ impl Pool {
 }
 
 impl Group {
-    /// A group below this one.
+    /// A group below this one. Its path, which is that of this group with `/` and the name behind it, must be no
+    /// other group's: metrics and snapshots go by it. A group exists as long as its pool, and so does its name.
     ///
     /// # Errors
-    /// [`Error::Forked`]; too many groups.
+    /// [`Error::GroupName`]: an empty name, or one that is taken; [`Error::Forked`]; too many groups.
     pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
         // The name may lie in managed memory: copied before any lock is taken.
-        let name = format!("{}/{name}", self.name.trim_end_matches('/'));
+        let given = name.to_string();
+        let name = format!("{}/{given}", self.name.trim_end_matches('/'));
+        let refused = |why| Error::GroupName {
+            name: given.clone(),
+            parent: self.name.clone(),
+            why,
+        };
+        if given.trim_matches('/').is_empty() {
+            return Err(refused("it is empty; give it one to be known by"));
+        }
         let _shield = self.pool.res.enter()?;
         let memcg = {
             let mut core = self.pool.res.core();
+            if core.group_names.values().any(|taken| *taken == name) {
+                return Err(refused(
+                    "there is a group of this name, and it exists as long as the pool; keep its handle (clones name \
+                     the same group), or take another name",
+                ));
+            }
             let memcg = core.policy.group(self.memcg)?;
             core.group_names.insert(memcg, name.clone());
             memcg
@@ -110,7 +127,11 @@ impl Group {
             name,
             threads: self.threads,
         };
-        group.set(limits)?;
+        if let Err(e) = group.set(limits) {
+            // Nobody has it: the name is free for another try.
+            self.pool.res.core().group_names.remove(&memcg);
+            return Err(e);
+        }
         Ok(group)
     }
 
@@ -133,7 +154,7 @@ impl Group {
         })
     }
 
-    /// Path of names from the pool's root.
+    /// Path of names from the pool's root, which is `/`: `/outer/inner`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -143,16 +164,17 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn usage(&self) -> u64 {
-        let usage = |engine: &Engine| engine.memcgs[self.memcg].memory().usage();
+        let usage = |core: &Core| core.policy.engine().memcgs[self.memcg].memory().usage();
         self.look(usage) * PAGE as u64
     }
 
-    /// One of the engine's counters, for the group and below.
+    /// A counter by the kernel's name, for the group and below; none if a pool does not count this. What each counts:
+    /// [`Stats::engine`](crate::Stats::engine).
     ///
     /// # Panics
     /// In a child of fork.
-    pub fn counter(&self, c: Counter) -> i64 {
-        self.look(|engine| engine.memcgs.live(self.memcg, c))
+    pub fn counter(&self, c: Counter) -> Option<i64> {
+        self.look(|core| core.counter(self.memcg, c))
     }
 
     /// `[seq, anonymous pages, file pages]` of each generation of the group itself, oldest first;
@@ -161,13 +183,12 @@ impl Group {
     /// # Panics
     /// In a child of fork.
     pub fn generations(&self) -> Vec<[u64; 3]> {
-        self.look(|engine| engine.generations(self.memcg))
+        self.look(|core| core.policy.engine().generations(self.memcg))
     }
 
-    fn look<T>(&self, at: impl FnOnce(&Engine) -> T) -> T {
+    fn look<T>(&self, at: impl FnOnce(&Core) -> T) -> T {
         let res = self.pool.res.of_this_process();
-        let seen = res.look(|core| at(core.policy.engine()));
-        seen.expect("the pager has failed before")
+        res.look(at).expect("the pager has failed before")
     }
 
     /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can

@@ -5,7 +5,7 @@ use super::resize::Resizer;
 use super::swap::make_swap;
 use crate::budget::counts::Counts;
 use crate::budget::resources::Resources;
-use crate::config::{FaultMode, PoolConfig, MIN_BUDGET};
+use crate::config::{FaultMode, PoolConfig};
 use crate::error::{Error, Result};
 use crate::evict::background::Background;
 use crate::evict::evictor::Evictor;
@@ -116,11 +116,9 @@ impl Pool {
     /// # Errors
     /// The budget stays as it was if so much cannot be evicted ([`Error::Shrink`] says how much is
     /// pinned), or if swap and the smaller budget could not hold what has been promised to regions; a
-    /// budget below 1 MiB.
+    /// budget below 1 MiB or above 16 TiB less 8 KiB.
     pub fn resize(&self, bytes: u64) -> Result<()> {
-        if bytes < MIN_BUDGET {
-            return Err(PoolConfig::too_small(bytes));
-        }
+        PoolConfig::check_budget(bytes)?;
         let _shield = self.inner.res.enter()?;
         self.inner.resizer.resize(bytes / PAGE as u64)
     }

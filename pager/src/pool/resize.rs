@@ -34,6 +34,8 @@ impl PoolConfig {
             };
             self.budget = (of as f64 * share) as u64;
         }
+        // Before it is lowered: what is refused does not depend on where the process runs.
+        Self::check_budget(self.budget)?;
         let Some(limit) = limit else { return Ok(self) };
         let most = most_below(limit);
         if most < MIN_BUDGET {

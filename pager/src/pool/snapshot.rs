@@ -2,6 +2,7 @@
 
 use super::inner::{Pool, PoolInner};
 use super::stat::Stats;
+use crate::budget::core::Core;
 use crate::config::FaultMode;
 use crate::observe::registry::Observed;
 use crate::observe::snapshot::{
@@ -35,14 +36,17 @@ impl Pool {
 impl Observed for PoolInner {
     fn snapshot(&self) -> Option<Snapshot> {
         let res = &*self.res;
+        // The lock may be held for ever in a child of fork.
+        if !res.is_of_this_process() {
+            return None;
+        }
         let stats = Stats::of(res)?;
         let _shield = Shield::new();
         let core = res.core_unless_failed()?;
-        let engine = core.policy.engine();
         let top = res.top;
-        let (levels, events) = counters(engine, top, true);
+        let (levels, events) = counters(&core, top, true);
         let names = &core.group_names;
-        let groups = group(engine, top, names);
+        let groups = group(&core, top);
         let kept: Vec<Arc<Area>> = core.regions().cloned().collect();
         let regions = kept.iter().map(|r| {
             let group = names.get(&r.book().memcg).cloned();
@@ -104,13 +108,15 @@ impl Observed for PoolInner {
 
 /// Levels and events of a group and what is below it; with `all`, also those that are zero.
 fn counters(
-    engine: &Engine,
+    core: &Core,
     memcg: MemcgId,
     all: bool,
 ) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
     let (mut levels, mut events) = (BTreeMap::new(), BTreeMap::new());
     for &c in Counter::ALL {
-        let v = engine.memcgs.live(memcg, c);
+        let Some(v) = core.counter(memcg, c) else {
+            continue;
+        };
         if all || v != 0 {
             let to = if is_level(c) {
                 &mut levels
@@ -123,8 +129,9 @@ fn counters(
     (levels, events)
 }
 
-fn group(engine: &Engine, memcg: MemcgId, names: &BTreeMap<MemcgId, String>) -> GroupSnapshot {
-    let (levels, events) = counters(engine, memcg, false);
+fn group(core: &Core, memcg: MemcgId) -> GroupSnapshot {
+    let (engine, names) = (core.policy.engine(), &core.group_names);
+    let (levels, events) = counters(core, memcg, false);
     let m = &engine.memcgs[memcg];
     let counter: &PageCounter = m.memory();
     let limit = |pages: u64| (pages < UNLIMITED).then(|| bytes(pages));
@@ -143,7 +150,7 @@ fn group(engine: &Engine, memcg: MemcgId, names: &BTreeMap<MemcgId, String>) -> 
         levels,
         events,
         lists: lists(engine, memcg),
-        children: children.map(|c| group(engine, c, names)).collect(),
+        children: children.map(|c| group(core, c)).collect(),
     }
 }
 

@@ -80,7 +80,8 @@ pub struct Stats {
     pub written_inline: u64,
     /// Writers made to write by the hard dirty limit.
     pub throttled_writes: u64,
-    /// Failed transfers to swap and files.
+    /// Transfers to and from swap and files that have failed: reads, and writes of however many pages. Misses that failed
+    /// because of a read are in [`failed_misses`](Self::failed_misses), too.
     pub store_errors: u64,
     /// Transfers of local files that were tried again after `EIO`.
     pub retried: u64,
@@ -96,7 +97,10 @@ pub struct Stats {
     pub miss: Latency,
     /// Of an evicted page, its batch divided by its pages.
     pub evict: Latency,
-    /// The engine's counters for the whole pool, by their names.
+    /// Counters of the whole pool by the kernel's names: the engine's, and of the pager `pgmajfault` (misses whose page was
+    /// read from a file or swap), `pswpin` and `pswpout` (pages), `pgpgin` and `pgpgout` (KiB read from and written to
+    /// files, the swap file among them; compressed memory is none). What the kernel reads and serves by itself is in none
+    /// of them: pages that are [`lent`](Self::lent), and minor faults; so there is no `pgfault`.
     pub engine: Vec<(&'static str, i64)>,
 }
 
@@ -118,10 +122,12 @@ impl Stats {
         let get = |a: &AtomicU64| a.load(Relaxed);
         let _shield = Shield::new();
         let core = res.core_unless_failed()?;
-        let live = |k| core.policy.engine().memcgs.live(res.top, k);
-        let engine = Counter::ALL.iter().map(|&k| (k.name(), live(k)));
+        let count = |k: Counter| core.counter(res.top, k);
+        let engine = Counter::ALL
+            .iter()
+            .filter_map(|&k| Some((k.name(), count(k)?)));
         let engine = engine.collect();
-        let dirty = live(Counter::FileDirty).max(0) as u64;
+        let dirty = count(Counter::FileDirty).unwrap_or(0).max(0) as u64;
         let (slots, overhead) = (core.policy.slots(), res.overhead_bytes(&core));
         drop(core);
         Some(Stats {
@@ -187,7 +193,7 @@ impl Stats {
         ]
     }
 
-    /// A counter of the engine by its name.
+    /// One of [`Self::engine`] by its name; none if a pool does not count this.
     pub fn engine(&self, name: &str) -> Option<i64> {
         self.engine
             .iter()

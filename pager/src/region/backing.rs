@@ -3,6 +3,8 @@
 use crate::store::errseq::ErrSeq;
 use crate::store::Storage;
 use crate::sys::PAGE;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file behind a region.
@@ -14,6 +16,8 @@ pub(crate) struct Backing {
     pub(crate) writable: bool,
     /// Errors of writes that nobody waited for.
     pub(crate) errors: ErrSeq,
+    /// The file as the program has named it, if it has a name.
+    path: Option<PathBuf>,
 }
 
 impl Backing {
@@ -23,6 +27,21 @@ impl Backing {
             len,
             writable,
             errors: ErrSeq::default(),
+            path: None,
+        }
+    }
+
+    /// With its name, for messages.
+    pub(crate) fn named(mut self, path: &Path) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// What is done with it (`reading`, `writing`), for messages.
+    pub(crate) fn doing(&self, what: &str) -> Cow<'static, str> {
+        match &self.path {
+            Some(path) => format!("{what} the file {}", path.display()).into(),
+            None => format!("{what} a file").into(),
         }
     }
 

@@ -71,8 +71,12 @@ impl Purpose {
         }
     }
 
-    fn remedy(self) -> &'static str {
+    /// What to do about a file that is used for `other` already, as far as that is known.
+    fn remedy(self, other: Option<Self>) -> &'static str {
         match self {
+            Read | Write | Shared if matches!(other, Some(Swap | Journal)) => {
+                "a swap file or a journal cannot be mapped while it is one, not even as shared: name another file"
+            }
             Read | Write | Shared => {
                 "maps do not see each other's stores: use the one there is or drop it first, or map \
                  all of them as shared if you take care of that"
@@ -168,7 +172,7 @@ impl Claim {
             // A pool that its program has dropped goes when the last of its own threads notices.
             if other != purpose || !matches!(purpose, Swap | Journal) || tries == LEAVING_TRIES {
                 let used = format!("{} by this process", other.as_used());
-                return Err(in_use(path, used, purpose));
+                return Err(in_use(path, used, purpose.remedy(Some(other))));
             }
             tries += 1;
             std::thread::sleep(LEAVING_PAUSE);
@@ -180,7 +184,10 @@ impl Claim {
                 Locked::No(Some(holder)) if holder == pid => {}
                 Locked::No(holder) => {
                     let holder = holder.or_else(|| holder_of(key));
-                    return Err(in_use(path, used_by(holder), purpose));
+                    // Maps never have this part for themselves alone.
+                    let used = try_lock(&claim.file.fd(), Kind::Shared, &USED);
+                    let other = matches!(used, Ok(Locked::No(_))).then_some(Swap);
+                    return Err(in_use(path, used_by(holder), purpose.remedy(other)));
                 }
             }
         }
@@ -200,11 +207,11 @@ impl Drop for Claim {
     }
 }
 
-fn in_use(path: &Path, used: String, wanted: Purpose) -> Error {
+fn in_use(path: &Path, used: String, remedy: &'static str) -> Error {
     Error::InUse {
         path: path.into(),
         used,
-        remedy: wanted.remedy(),
+        remedy,
     }
 }
 

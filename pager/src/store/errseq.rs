@@ -6,6 +6,7 @@
 //! dropped.
 
 use crate::error::{copy_of, Error};
+use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
@@ -20,8 +21,8 @@ pub(crate) struct ErrSeq(Mutex<Option<Noted>>);
 #[derive(Debug)]
 struct Noted {
     number: u64,
-    /// What was tried.
-    what: &'static str,
+    /// What was tried, with the name of the file if it is known.
+    what: Cow<'static, str>,
     error: io::Error,
 }
 
@@ -50,12 +51,12 @@ impl ErrSeq {
     }
 
     /// An error that nobody waited for.
-    pub(crate) fn note(&self, what: &'static str, e: &io::Error) {
+    pub(crate) fn note(&self, what: impl Into<Cow<'static, str>>, e: &io::Error) {
         let mut last = self.last();
         // Numbered under the lock, so that numbers of one sequence only grow.
         *last = Some(Noted {
             number: NEXT.fetch_add(1, AcqRel),
-            what,
+            what: what.into(),
             error: copy_of(e),
         });
     }
@@ -78,7 +79,7 @@ impl ErrSeq {
         if cursor.0.fetch_max(n.number, AcqRel) >= n.number {
             return Ok(());
         }
-        Err(Error::io(n.what)(copy_of(&n.error)))
+        Err(Error::io(n.what.clone())(copy_of(&n.error)))
     }
 }
 

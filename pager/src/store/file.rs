@@ -289,7 +289,10 @@ impl FileStorage {
     fn forget(&self, offset: u64, len: u64) {
         if self.options.direct {
             // Only pages that lie in the range as a whole are dropped.
-            let end = (offset + len).next_multiple_of(PAGE as u64);
+            let end = offset
+                .saturating_add(len)
+                .checked_next_multiple_of(PAGE as u64);
+            let end = end.unwrap_or(u64::MAX);
             let offset = offset / PAGE as u64 * PAGE as u64;
             let len = NonZeroU64::new(if len == 0 { 0 } else { end - offset });
             // Advice: without it the copies stay until the kernel wants their memory.
@@ -329,7 +332,7 @@ impl Storage for FileStorage {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.check_end(offset + buf.len() as u64)?;
+        self.check_end(offset.saturating_add(buf.len() as u64))?;
         let (f, direct) = self.file_for(buf.as_ptr(), buf.len(), offset);
         let done = f.write_at(buf, offset);
         if direct {
@@ -379,7 +382,10 @@ impl Storage for FileStorage {
 
     fn write_many(&self, writes: &mut [Write<'_>]) {
         let mut done = Vec::new();
-        let end = writes.iter().map(|w| w.offset + w.buf.len() as u64).max();
+        let end = writes
+            .iter()
+            .map(|w| w.offset.saturating_add(w.buf.len() as u64))
+            .max();
         // If not, one by one: each with its own answer.
         let fits = self.check_end(end.unwrap_or(0)).is_ok();
         if fits && self.batched(writes.len()) {

@@ -263,6 +263,11 @@ impl Swap {
         });
     }
 
+    /// Are the contents of a slot in the file, and not in memory?
+    pub fn is_in_file(&self, slot: u32) -> bool {
+        self.tier[slot as usize].load(Relaxed) == IN_FILE
+    }
+
     /// Brings a page back; the slot keeps it.
     ///
     /// # Errors

@@ -22,6 +22,7 @@
 //! | `cgroup.rs` | what memory the process may have, and pressure on it |
 //! | `clock.rs` | time |
 //! | `exit.rs` | the end of the process |
+//! | `fork.rs` | forks, noticed without a system call |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
@@ -31,6 +32,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod exit;
 pub mod fd;
+pub(crate) mod fork;
 pub(crate) mod fuse;
 pub mod futex;
 pub mod lock;

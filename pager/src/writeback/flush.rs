@@ -1,7 +1,7 @@
 //! Which dirty pages of files are written, and when: the flusher, writers at the limit, `sync`.
 
 use super::write::{dirty_pages_of, write_fixed, write_range};
-use crate::budget::resources::{Resources, WRITING};
+use crate::budget::resources::Resources;
 use crate::error::{Error, Result};
 use crate::plant;
 use crate::region::area::{Area, BLOCK};
@@ -161,7 +161,7 @@ impl Writeback {
     pub(super) fn sync_at_exit(&self) -> Result<()> {
         let mut own = Ok(());
         for area in self.writable_areas() {
-            own = own.and(write_fixed(&area).map_err(Error::io(WRITING)));
+            own = own.and(write_fixed(&area));
             let rest = self.write_out(&area, 0, area.pages());
             own = own.and(match rest {
                 Err(Error::Fixed { .. }) => Ok(()),
@@ -221,7 +221,7 @@ impl Writeback {
         if let Err(e) = file.storage.sync() {
             self.res.note_error(area, &e);
         }
-        plant::one_slot(result).map_err(Error::io(WRITING))?;
+        plant::one_slot(result).map_err(Error::io(file.doing("writing")))?;
         if area.memory().is_torn() {
             return Err(Error::Torn);
         }

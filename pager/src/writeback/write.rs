@@ -4,7 +4,9 @@
 //! atomic scan, read by descriptor, write, RESIDENT. A store before the scan is in the copy; a store after
 //! it faults and sets the mark again.
 
+use crate::budget::moved::Moved;
 use crate::budget::resources::Resources;
+use crate::error::{Error, Result};
 use crate::page::{PageState, Word};
 use crate::plant::{self, Plant};
 use crate::region::area::Area;
@@ -103,10 +105,17 @@ pub(super) fn dirty_pages_of(res: &Resources, area: &Area, block: Range<usize>) 
 }
 
 /// Writes pages that guards have for writing, as they are at this moment, of which a part may be newer than another.
-pub(super) fn write_fixed(area: &Area) -> io::Result<()> {
+///
+/// # Errors
+/// The first page that cannot be written.
+pub(super) fn write_fixed(area: &Area) -> Result<()> {
     let Some(file) = area.writable_file().filter(|_| area.is_explicit()) else {
         return Ok(());
     };
+    write_fixed_to(file, area).map_err(Error::io(file.doing("writing")))
+}
+
+fn write_fixed_to(file: &Backing, area: &Area) -> io::Result<()> {
     let mut buf = PageBuf::new(1)?;
     let known = area.known(0..area.pages());
     for page in known.filter(|&p| area.words().get(p).is_exclusive()) {
@@ -259,6 +268,14 @@ impl Writer<'_> {
             let mut core = self.res.core();
             for id in pages.clone().filter_map(|p| self.area.folio(p)) {
                 core.policy.writeback_end(id, failed);
+            }
+            if !failed {
+                let kib_out = self.file.part(pages.start, pages.len()).1.div_ceil(1024) as u64;
+                let moved = Moved {
+                    kib_out,
+                    ..Moved::default()
+                };
+                core.add_moved([(self.area.book().memcg, moved)]);
             }
         }
         pages.for_each(|p| self.release(p, failed));

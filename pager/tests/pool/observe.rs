@@ -1,8 +1,8 @@
 //! What can be seen of a pool: snapshots.
 
 use crate::common::*;
-use coldset_pager::observe::{snapshot_all, Lists, ProcessSnapshot, RegionKind};
-use coldset_pager::{Advice, FaultMode, Limits, Pool, PoolConfig, SwapConfig};
+use coldset_pager::observe::{snapshot_all, GroupSnapshot, Lists, ProcessSnapshot, RegionKind};
+use coldset_pager::{Advice, Error, FaultMode, Group, Limits, Pool, PoolConfig, SwapConfig};
 
 /// A pool in explicit mode, so that everything here runs on any kernel.
 fn pool(policy: &str) -> Pool {
@@ -111,4 +111,95 @@ fn all_pools_as_json_and_back() {
     assert_eq!(snapshot_all().pools[0].policy, "classic");
     drop(b);
     assert!(snapshot_all().pools.is_empty());
+}
+
+/// Metrics and snapshots go by names: none is there twice, also if slashes make two names one path.
+#[test]
+fn a_group_has_a_name_of_its_own() {
+    let _one = alone();
+    let pool = pool("v5");
+    let refused = |r: Result<Group, Error>, name: &str, why: &str| {
+        let e = r.unwrap_err();
+        assert!(matches!(e, Error::GroupName { .. }), "{e:?}");
+        let told = e.to_string();
+        assert!(
+            told.contains(&format!("{name:?}")) && told.contains(why),
+            "{told}"
+        );
+    };
+    let none = Limits::new;
+    let a = pool.group("a", none()).unwrap();
+    refused(pool.group("a", none()), "a", "keep its handle");
+    for empty in ["", "/", "//"] {
+        refused(pool.group(empty, none()), empty, "it is empty");
+        refused(a.group(empty, none()), empty, "it is empty");
+    }
+    let b = a.group("b", none()).unwrap();
+    assert_eq!((pool.root().name(), b.name()), ("/", "/a/b"));
+    refused(pool.group("a/b", none()), "a/b", "keep its handle");
+    // Of another group, or of another pool: the paths differ.
+    a.group("a", none()).unwrap();
+    pool.group("b", none()).unwrap();
+    let other = self::pool("v5");
+    other.group("a", none()).unwrap();
+    // As long as the pool.
+    drop(b);
+    refused(a.group("b", none()), "b", "keep its handle");
+    // Two threads, one name: one of them gets it.
+    for n in 0..20 {
+        let name = format!("of two {n}");
+        let made = std::thread::scope(|s| {
+            let both = [(); 2].map(|()| s.spawn(|| pool.group(&name, none()).is_ok()));
+            both.map(|t| t.join().unwrap())
+        });
+        assert_eq!(made.iter().filter(|m| **m).count(), 1);
+    }
+    let mut names = Vec::new();
+    fn each(g: &GroupSnapshot, to: &mut Vec<String>) {
+        to.push(g.name.clone());
+        g.children.iter().for_each(|c| each(c, to));
+    }
+    each(&pool.snapshot().groups, &mut names);
+    assert_eq!(names.len(), 25);
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 25, "{names:?}");
+}
+
+/// No series twice, and labels as they are to be written, whatever the names.
+#[cfg(feature = "metrics")]
+#[test]
+fn every_series_is_there_once() {
+    use std::collections::BTreeSet;
+    use std::io::{Read, Write};
+    let _one = alone();
+    let config = PoolConfig::new(2 * MIB)
+        .fault_mode(FaultMode::Explicit)
+        .metrics("127.0.0.1:0");
+    let pool = Pool::new(config).unwrap();
+    let odd = pool.group("odd \"quoted\"\\\n", Limits::new()).unwrap();
+    for name in ["a", "b"] {
+        let _there = (
+            pool.group(name, Limits::new()),
+            pool.group(name, Limits::new()),
+        );
+        let _there = (odd.group(name, Limits::new()), odd.group("", Limits::new()));
+    }
+    let mut to = std::net::TcpStream::connect(pool.metrics_address().unwrap()).unwrap();
+    to.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    to.read_to_string(&mut text).unwrap();
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut series = BTreeSet::new();
+    for line in body.lines().filter(|l| !l.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        assert!(series.insert(name.to_string()), "twice: {name}");
+    }
+    let groups = series
+        .iter()
+        .filter(|s| s.starts_with("coldset_group_usage"));
+    assert_eq!(groups.count(), 6);
+    assert!(body.contains(r#"group="/odd \"quoted\"\\\n/a""#), "{body}");
+    assert!(!body.contains("pgfault"), "{body}");
 }

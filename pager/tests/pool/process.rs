@@ -2,8 +2,9 @@
 #![allow(unsafe_code, reason = "fork and signals")]
 
 use crate::common::*;
+use coldset_pager::observe::snapshot_all;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
-use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
+use coldset_pager::{Advice, Error, FaultMode, Limits, Pool, PoolConfig, SwapConfig};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
@@ -63,6 +64,10 @@ fn fork_is_refused() {
     };
     let mut region = pool.anonymous(4 * MIB as usize).unwrap();
     region.bytes_mut().fill(7);
+    let group = pool.group("g", Limits::new()).unwrap();
+    let explicit = Pool::new(lz4(MIB).fault_mode(FaultMode::Explicit)).unwrap();
+    let pages = explicit.anonymous(4 * PAGE).unwrap();
+    pages.fix_mut(0).unwrap()[0] = 7;
     let wait = |pid| {
         let mut status = 0;
         // SAFETY: waits for a child just made.
@@ -72,12 +77,41 @@ fn fork_is_refused() {
     // SAFETY: the child calls the pager, which refuses before it takes a lock, and exits.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let refused = matches!(region.sync(0..PAGE), Err(Error::Forked))
-            && matches!(pool.anonymous(PAGE), Err(Error::Forked));
+        fn forked<T>(r: Result<T, Error>) -> bool {
+            matches!(r, Err(Error::Forked))
+        }
+        let refused = [
+            forked(region.sync(0..PAGE)),
+            forked(region.resident(0..PAGE)),
+            forked(region.resident(5..5)),
+            forked(region.pin(0..PAGE, false)),
+            forked(region.pin(5..5, false)),
+            forked(region.advise(0..PAGE, Advice::Random)),
+            forked(region.advise(0..PAGE, Advice::DontNeed)),
+            forked(region.fix(0)) || matches!(region.fix(0), Err(Error::Mode(_))),
+            forked(pages.fix(0)),
+            forked(pages.fix(1)),
+            forked(pages.fix_mut(0)),
+            forked(pages.resident(0..PAGE)),
+            forked(pool.anonymous(PAGE)),
+            forked(pool.file("/etc/hostname")),
+            forked(pool.group("child", Limits::new())),
+            forked(pool.resize(2 * MIB)),
+            forked(pool.sync()),
+            forked(pool.record("/tmp/never")),
+            forked(pool.stop_recording()),
+            forked(group.set(Limits::new().max(MIB))),
+            forked(group.reclaim(MIB)),
+            forked(group.with_handler_threads().map(drop)),
+            snapshot_all().pools.is_empty(),
+        ];
+        let wrong = refused.iter().position(|r| !r);
         // SAFETY: ends the child without anything that belongs to the parent.
-        unsafe { libc::_exit(i32::from(!refused)) };
+        unsafe { libc::_exit(wrong.map_or(0, |n| n as i32 + 1)) };
     }
-    assert!(wait(pid).success());
+    assert_eq!(wait(pid).code(), Some(0), "which call was not refused");
+    assert_eq!(snapshot_all().pools.len(), 2);
+    assert_eq!(pages.fix(0).unwrap()[0], 7);
     // SAFETY: the child reads an address it does not have.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -192,7 +226,9 @@ fn misses_outlive_a_handler_that_restores_what_it_found() {
     coldset_pager::install_handler().unwrap();
     let found = install_foreign();
     coldset_pager::install_handler().unwrap();
-    let Some(pool) = faulting(lz4(MIB)) else {
+    // A miss for each page: nothing is read ahead.
+    let config = lz4(MIB).read_ahead(1).background(false);
+    let Some(pool) = faulting(config) else {
         return;
     };
     let mut region = pool.anonymous(4 * MIB as usize).unwrap();

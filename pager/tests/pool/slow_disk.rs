@@ -91,7 +91,7 @@ fn while_all_is_written(policy: &str, mode: FaultMode, then: impl Fn(&Group, &dy
         while disk.begun.load(SeqCst) == before {
             std::thread::sleep(Duration::from_millis(1));
         }
-        if pool.root().counter(Counter::Writeback) == MAX as i64 {
+        if pool.root().counter(Counter::Writeback) == Some(MAX as i64) {
             break;
         }
         std::thread::sleep(A_WRITE * 2);

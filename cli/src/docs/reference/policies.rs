@@ -6,6 +6,7 @@ use coldset_engine::presets::{PRESETS, SUFFIXES};
 use coldset_engine::switches::patches::PATCHES;
 use coldset_engine::{Counter, Switches};
 use coldset_lab::runner::{RunnerError, Variant};
+use coldset_pager::observe::is_counted;
 
 /// What the tables compare with.
 const PLAIN: &str = "base";
@@ -125,6 +126,14 @@ pub fn counters() -> Page {
         "Units are base pages of 4 KiB unless the text says otherwise. They are in `--json` of the \
          lab, in `coldset top` and, under `name`, in `coldset_engine_events` for Prometheus.",
     );
+    let kernels = Counter::ALL.iter().filter(|&&c| !is_counted(c));
+    let kernels: Vec<String> = kernels.map(|c| code(c.name())).collect();
+    page.paragraph(&format!(
+        "A pool has those that it can know. Of `pgmajfault`, `pswpin`, `pswpout`, `pgpgin` and `pgpgout` they are what the \
+         pager reads, writes and serves; files that it maps from the page cache, and minor faults, are the kernel's. So \
+         it has no {}.",
+        kernels.join(", ")
+    ));
     page.table(
         &["counter", "what"],
         Counter::ALL
