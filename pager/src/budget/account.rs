@@ -8,8 +8,10 @@
 //! the constant of the manual.
 
 use super::core::Core;
+use super::moved::{Moved, PAGE_KIB};
 use super::resources::Resources;
 use crate::config::PoolConfig;
+use crate::store::Swap;
 use crate::sys::PAGE;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -107,8 +109,7 @@ impl Resources {
             return true;
         };
         swap.set_limit(compressed_limit(&self.config, pages));
-        while swap.bytes() > swap.limit() && swap.spill() > 0 {}
-        self.gone(&mut self.core(), 0);
+        self.spill_until(swap, || swap.bytes() <= swap.limit());
         let budget = pages * PAGE as u64;
         swap.bytes() <= budget - budget / FOR_PAGES
     }
@@ -121,9 +122,26 @@ impl Resources {
         };
         let before = swap.bytes();
         let gone = || before.saturating_sub(swap.bytes()) / PAGE as u64;
-        while gone() < pages && swap.spill() > 0 {}
-        self.gone(&mut self.core(), 0);
+        self.spill_until(swap, || gone() >= pages);
         gone()
+    }
+
+    fn spill_until(&self, swap: &Swap, enough: impl Fn() -> bool) {
+        let mut pages = 0;
+        while !enough() {
+            match swap.spill() {
+                0 => break,
+                n => pages += n as u64,
+            }
+        }
+        let moved = Moved {
+            kib_out: pages * PAGE_KIB,
+            ..Moved::default()
+        };
+        let mut core = self.core();
+        // Whose pages they were the swap does not know.
+        core.add_moved([(self.top, moved)]);
+        self.gone(&mut core, 0);
     }
 
     /// Tells the engine what is left for pages.

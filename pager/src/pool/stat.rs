@@ -38,7 +38,7 @@ impl From<Distribution> for Latency {
 pub struct Stats {
     /// Pages that may be in memory, compressed contents included.
     pub budget_pages: u64,
-    /// Pages in memory, those on their way included.
+    /// Pages in memory, with those on their way, those that are lent, and what the kernel has read ahead of these.
     pub resident_pages: u64,
     /// Memory of compressed contents that counts to the budget.
     pub store_pages: u64,
