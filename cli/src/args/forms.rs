@@ -23,6 +23,16 @@ pub struct CsvArgs {
     pub csv: Option<String>,
 }
 
+impl CsvArgs {
+    /// All three forms.
+    pub fn wanted<'a>(&'a self, page: &'a ReportArgs, form: &'a FormArgs) -> Wanted<'a> {
+        Wanted {
+            csv: self.csv.as_deref(),
+            ..page.wanted(form)
+        }
+    }
+}
+
 /// The page.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
@@ -92,10 +102,7 @@ pub struct OutArgs {
 impl OutArgs {
     /// What goes where.
     pub fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            csv: self.rows.csv.as_deref(),
-            ..self.page.wanted(&self.form)
-        }
+        self.rows.wanted(&self.page, &self.form)
     }
 }
 
