@@ -4,7 +4,7 @@ use super::assign;
 use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
-use super::trace::{load_journal, load_within, ReadAs};
+use super::trace::{load_journal, load_within, page_ids, ReadAs};
 use crate::args::{BoundsArg, DirtyLimitsArg, FileSystemArg, OnOff, PaceArg, ReplayArgs, ThpArg};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
@@ -20,7 +20,7 @@ use coldset_lab::runner::{
     replays_json, show_pages, with_jobs, Progress, ReplayPlan, ReplayTable, RunnerError, Size,
     SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{About, OpKind, PageIds, Playable};
+use coldset_lab::traces::{About, OpKind, Playable};
 use coldset_machine::{ReadAhead, Thp};
 use serde_json::Value;
 use std::path::Path;
@@ -292,13 +292,9 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &journal.trace as &dyn Playable
         }
         None => {
-            // Neighbours are read ahead, or in one folio, so pages keep their numbers.
-            let page_ids = match (kb(args), args.large_folios, args.thp) {
-                (0, OnOff::Off, ThpArg::Never) => PageIds::default(),
-                _ => PageIds::Keep,
-            };
+            let large = args.large_folios == OnOff::On || args.thp == ThpArg::Always;
             let read_as = ReadAs {
-                page_ids,
+                page_ids: page_ids(args.read_ahead_kb, large),
                 threads: args.order.is_at_once(),
             };
             if args.stream && !args.trace.is_file() {
