@@ -7,6 +7,7 @@
 mod common;
 
 mod checks;
+mod convert;
 mod docs;
 mod export;
 mod inspect;
@@ -20,6 +21,7 @@ mod races;
 mod replay;
 mod report;
 mod rules;
+mod sizes;
 mod structure;
 mod sweep;
 mod top;
