@@ -64,9 +64,10 @@ pub struct PointsArgs {
 /// Whether scans are written down.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ScansArgs {
-    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
-    /// something else, in the first run, and in which fifty requests the sums are apart. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
-    /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
+    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants
+    /// scans something else, in the first run, and in which fifty requests the sums are apart. In JSON: scans of each
+    /// point, as `inactive_file 64 60 32` (the list, folios asked for, pages scanned, pages taken), `freed 30 12`
+    /// (pages, priority of the request)
     #[arg(long, conflicts_with = "near")]
     pub scans: bool,
 }

@@ -9,7 +9,7 @@ mod failure;
 pub use counts::Counts;
 pub use failure::Failure;
 
-use crate::experiment::{ExperimentError, Host, RunInput};
+use crate::experiment::{most_pages, ExperimentError, Host, RunInput};
 use crate::recording::Recording;
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
@@ -24,6 +24,8 @@ pub struct Rig {
     failure: Failure,
     /// Who records what its tasks do, and its name there.
     recording: Option<(Arc<Recording>, String)>,
+    /// The parameters of the run, for messages.
+    given: String,
 }
 
 impl Rig {
@@ -34,6 +36,7 @@ impl Rig {
     pub fn new(input: &RunInput, host: Host) -> Result<Self, MachineError> {
         let name = host.name.clone();
         let run = MachineRun::new(&config(input, host))?;
+        run.machine.world_mut().set_most_pages(most_pages());
         let failure = Failure::new(&run.machine.sim);
         if let Some(recording) = &input.recording {
             recording.begin(&name, &run.machine);
@@ -43,6 +46,7 @@ impl Rig {
             run,
             failure,
             recording,
+            given: given(&input.params),
         })
     }
 
@@ -53,6 +57,8 @@ impl Rig {
 
     /// The machine with its executor, for those who drive it access by access.
     pub fn into_run(self) -> MachineRun {
+        // Nobody would ask whether there were too many.
+        self.run.machine.world_mut().set_most_pages(u64::MAX);
         self.run
     }
 
@@ -105,12 +111,24 @@ impl Rig {
     /// the error.
     ///
     /// # Errors
-    /// The failure that a task has reported.
+    /// The failure that a task has reported, or more pages than fit.
     pub fn run(&mut self, what: &'static str) -> Result<(), ExperimentError> {
+        self.check_size()?;
         self.run.executor.run();
+        self.check_size()?;
         match self.failure.get() {
             None => Ok(()),
             Some(error) => Err(ExperimentError::Op { what, error }),
+        }
+    }
+
+    fn check_size(&self) -> Result<(), ExperimentError> {
+        match self.run.machine.world().is_too_large() {
+            false => Ok(()),
+            true => Err(ExperimentError::TooManyPages {
+                most: most_pages(),
+                given: self.given.clone(),
+            }),
         }
     }
 
@@ -151,6 +169,16 @@ impl Rig {
     /// Adds the samples to a result, each name after `prefix`.
     pub fn put_samples(&self, prefix: &str, r: &mut RunResult) {
         r.take_samples(prefix, self.samples());
+    }
+}
+
+/// ` (a=1, b=2)`, or nothing.
+fn given(params: &[(String, String)]) -> String {
+    let all = params.iter().map(|(name, value)| format!("{name}={value}"));
+    let all: Vec<String> = all.collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", all.join(", ")),
     }
 }
 
