@@ -220,6 +220,7 @@ fn played_json(runs: &[Played]) -> Value {
         json!({
             "points": r.points.iter().map(point).collect::<Vec<_>>(),
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
+            "limit_pages": r.limit.map(|bytes| bytes / PAGE),
             "own_bytes": r.own_bytes,
             "tasks": tasks::json_of(r),
             "killed_after": r.killed.as_ref().map(|k| k.after),

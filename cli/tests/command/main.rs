@@ -24,6 +24,7 @@ mod rules;
 mod sizes;
 mod structure;
 mod sweep;
+mod tasks;
 mod top;
 mod validation;
 mod verify;
