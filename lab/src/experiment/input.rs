@@ -191,6 +191,19 @@ impl RunInput {
         }
     }
 
+    /// That all numbers that were given fit, before minutes have passed until one of them is asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError::TooLarge`] with the first that does not.
+    pub(super) fn check_given(&self) -> Result<(), ExperimentError> {
+        for (name, value) in &self.params {
+            for number in value.split(',').filter_map(|word| word.trim().parse().ok()) {
+                self.fits(name, number)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A share in per cent.
     ///
     /// # Errors

@@ -82,6 +82,15 @@ impl Experiment {
         }
     }
 
+    /// Runs it once, if the parameters fit.
+    ///
+    /// # Errors
+    /// [`ExperimentError::TooLarge`], or whatever ends the run.
+    pub fn run_once(&self, input: &RunInput) -> Result<RunResult, ExperimentError> {
+        input.check_given()?;
+        (self.run)(input)
+    }
+
     /// Variants of a run that names none: before, the further ones, after.
     #[must_use]
     pub fn default_variants(&self) -> Vec<&'static str> {

@@ -218,3 +218,28 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.check = host.check;
     cfg
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_engine::presets::preset;
+    use coldset_machine::MappingFlags;
+
+    #[test]
+    fn more_pages_than_fit_are_an_error() {
+        let mut input = RunInput::new("v5", preset("v5").unwrap());
+        input.params = vec![("a".into(), "1".into()), ("b".into(), "2".into())];
+        let mut rig = Rig::new(&input, Host::default()).unwrap();
+        let machine = rig.machine().clone();
+        machine.world_mut().set_most_pages(1000);
+        machine.create_file(0, 1000);
+        // Of which few pages are used: it takes memory by those.
+        machine.create_scattered_file(0, 1000);
+        rig.run("nothing").unwrap();
+        let large = machine.create_anon(u32::MAX);
+        let mm = machine.create_mm(MemcgId::ROOT);
+        machine.mmap(mm, large, 0, u32::MAX, MappingFlags::empty());
+        let said = rig.run("nothing").unwrap_err().to_string();
+        assert!(said.contains("smaller values (a=1, b=2)"), "{said}");
+    }
+}
