@@ -4,7 +4,7 @@ use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, OnOff};
 use crate::compared::Compared;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
-use crate::output::{command_line, file_name, print, Outputs, Wanted};
+use crate::output::{command_line, file_name, print, Outputs};
 use crate::play;
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
@@ -336,13 +336,8 @@ pub fn measure(args: &GuestArgs, trace: &Trace, scans: bool) -> Result<Vec<Measu
 pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let (trace, _) = load_trace(&args.trace, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
-    let outputs = Outputs::open(
-        Wanted {
-            csv: args.rows.csv.as_deref(),
-            ..args.page.wanted(&args.form)
-        }
-        .beside_trace(&args.trace),
-    )?;
+    let wanted = args.rows.wanted(&args.page, &args.form);
+    let outputs = Outputs::open(wanted.beside_trace(&args.trace))?;
     let measured = measure(&args.guest, &trace, args.scans.scans)?;
     let columns = measured
         .iter()

@@ -4,7 +4,7 @@ use crate::args::{PlayArgs, PlayWorkerArgs};
 use crate::compared::Compared;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
-use crate::output::{command_line, file_name, json_with, Outputs, Wanted};
+use crate::output::{command_line, file_name, json_with, Outputs};
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
 use crate::tasks;
@@ -220,6 +220,7 @@ fn played_json(runs: &[Played]) -> Value {
         json!({
             "points": r.points.iter().map(point).collect::<Vec<_>>(),
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
+            "limit_pages": r.limit.map(|bytes| bytes / PAGE),
             "own_bytes": r.own_bytes,
             "tasks": tasks::json_of(r),
             "killed_after": r.killed.as_ref().map(|k| k.after),
@@ -335,13 +336,8 @@ fn heading(trace: &Trace, runs: usize) -> String {
 /// # Errors
 /// A trace that cannot be read, values that do not fit, a cgroup or files that cannot be made.
 pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open(
-        Wanted {
-            csv: args.rows.csv.as_deref(),
-            ..args.page.wanted(&args.form)
-        }
-        .beside_trace(&args.trace),
-    )?;
+    let wanted = args.rows.wanted(&args.page, &args.form);
+    let outputs = Outputs::open(wanted.beside_trace(&args.trace))?;
     let m = measure(args)?;
     let measured = IndexMap::from([column(&m.trace, &m.runs)]);
     let look = Look {

@@ -17,6 +17,25 @@ pub struct Protection {
     pub tasks: Vec<Low>,
 }
 
+fn protected_twice(text: &str) -> Failure {
+    Failure::Usage(format!(
+        "--low {text}: this cgroup has a protection already; give it once"
+    ))
+}
+
+/// Adds `--low TASK=SIZE`.
+///
+/// # Errors
+/// No such thing, or the task has one already.
+pub fn protect(tasks: &mut Vec<Low>, text: &str) -> Result<(), Failure> {
+    let low = Low::parse(text)?;
+    if tasks.iter().any(|other| other.task == low.task) {
+        return Err(protected_twice(text));
+    }
+    tasks.push(low);
+    Ok(())
+}
+
 impl TaskArgs {
     /// How a trace is read that is played so: where one access is done at a time, threads are one task.
     pub fn reading(&self) -> ReadAs {
@@ -45,21 +64,12 @@ impl TaskArgs {
     /// # Errors
     /// No sizes, or the same cgroup twice.
     pub fn protection(&self) -> Result<Protection, Failure> {
-        let twice = |text: &str| {
-            Err(Failure::Usage(format!(
-                "--low {text}: this cgroup has a protection already; give it once"
-            )))
-        };
         let mut all = Protection::default();
         for text in &self.low {
             if text.contains('=') {
-                let low = Low::parse(text)?;
-                if all.tasks.iter().any(|other| other.task == low.task) {
-                    return twice(text);
-                }
-                all.tasks.push(low);
+                protect(&mut all.tasks, text)?;
             } else if all.whole.replace(Size::parse("low", text)?).is_some() {
-                return twice(text);
+                return Err(protected_twice(text));
             }
         }
         Ok(all)

@@ -314,6 +314,12 @@ impl Default for CounterSet {
 }
 
 impl Counter {
+    /// All but those that stay 0 unless anonymous memory has huge pages, in the order of [`Self::ALL`].
+    pub fn without_huge_pages() -> impl Iterator<Item = Self> {
+        let all = Self::ALL.iter().copied();
+        all.filter(|c| !c.needs_huge_pages())
+    }
+
     /// True if it stays 0 unless anonymous memory has huge pages.
     pub const fn needs_huge_pages(self) -> bool {
         matches!(

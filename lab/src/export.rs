@@ -38,7 +38,7 @@ pub fn export(
         recording: Some(recording.clone()),
         ..input.clone()
     };
-    let ran = (experiment.run)(&recorded);
+    let ran = experiment.run_once(&recorded);
     let machine = recording.machine().to_owned();
     let summary = recording.finish()?;
     // A run whose machines are stopped half-way may miss what it would have come to.

@@ -155,20 +155,28 @@ impl Machine {
 
     /// A new file of `pages` pages on a device, nothing cached, after the files already there.
     pub fn create_file(&self, device: usize, pages: u32) -> ObjectId {
-        self.add_file(device, pages, Object::new)
+        let make = |w: &mut World, backing| w.new_object(backing, pages);
+        self.add_file(device, pages, make)
     }
 
     /// As [`Self::create_file`], of which few pages will be used: it takes memory by those.
     pub fn create_scattered_file(&self, device: usize, pages: u32) -> ObjectId {
-        self.add_file(device, pages, Object::scattered)
+        let make = |_: &mut World, backing| Object::scattered(backing, pages);
+        self.add_file(device, pages, make)
     }
 
-    fn add_file(&self, device: usize, pages: u32, make: fn(Backing, u32) -> Object) -> ObjectId {
+    fn add_file(
+        &self,
+        device: usize,
+        pages: u32,
+        make: impl FnOnce(&mut World, Backing) -> Object,
+    ) -> ObjectId {
         let mut w = self.w.borrow_mut();
         let start = w.device_end[device];
         // Files are laid out one after the other, with room to grow.
         w.device_end[device] += u64::from(pages).next_multiple_of(1 << 10) + (1 << 10);
-        w.add_object(make(Backing::File { device, start }, pages))
+        let object = make(&mut w, Backing::File { device, start });
+        w.add_object(object)
     }
 
     /// A new anonymous region in which every page is filled with one value: zram keeps a word of it.
@@ -187,9 +195,9 @@ impl Machine {
 
     /// A new anonymous region.
     pub fn create_anon(&self, pages: u32) -> ObjectId {
-        self.w
-            .borrow_mut()
-            .add_object(Object::new(Backing::Anon, pages))
+        let mut w = self.w.borrow_mut();
+        let object = w.new_object(Backing::Anon, pages);
+        w.add_object(object)
     }
 
     /// A new anonymous region of which few pages will be used: it takes memory by those.
@@ -228,7 +236,11 @@ impl Machine {
         pages: u32,
         flags: MappingFlags,
     ) -> MappingId {
-        self.add_mapping(Mapping::new(mm, object, start, pages, flags))
+        let make = match self.w.borrow().is_too_large() {
+            false => Mapping::new,
+            true => Mapping::scattered,
+        };
+        self.add_mapping(make(mm, object, start, pages, flags))
     }
 
     /// As [`Self::mmap`] of all of an object, for few pages of it: takes memory by those.
@@ -253,6 +265,26 @@ impl Machine {
 }
 
 impl World {
+    /// Pages that files and regions may have together, but for those that take memory by use.
+    pub fn set_most_pages(&mut self, most: u64) {
+        self.pages.1 = most;
+    }
+
+    /// They have more: the simulation has been stopped.
+    pub fn is_too_large(&self) -> bool {
+        self.pages.0 > self.pages.1
+    }
+
+    /// An object of so many pages; where that is too many, one that takes no memory for them.
+    pub(crate) fn new_object(&mut self, backing: Backing, pages: u32) -> Object {
+        self.pages.0 += u64::from(pages);
+        if self.is_too_large() {
+            self.sim.stop();
+            return Object::scattered(backing, pages);
+        }
+        Object::new(backing, pages)
+    }
+
     pub(crate) fn add_object(&mut self, o: Object) -> ObjectId {
         let id = ObjectId(self.objects.len() as u32);
         self.objects.push(o);

@@ -52,6 +52,8 @@ pub struct World {
     /// Every cost, by name.
     pub params: Params,
     pub(crate) objects: Vec<Object>,
+    /// Pages of all of them that take memory whether they are used or not, and how many there may be.
+    pub(crate) pages: (u64, u64),
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) mms: Vec<Mm>,
     pub(crate) devices: Vec<Device>,
@@ -191,6 +193,7 @@ impl World {
             engine,
             params: cfg.params.clone(),
             objects: Vec::new(),
+            pages: (0, u64::MAX),
             mappings: Vec::new(),
             mms: Vec::new(),
             device_end: vec![0; devices.len()],

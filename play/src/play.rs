@@ -75,6 +75,8 @@ pub struct Played {
     pub tasks: Vec<TaskPlayed>,
     /// Time of all accesses.
     pub time: Duration,
+    /// Limit of the group, bytes, as the kernel had it.
+    pub limit: Option<u64>,
     /// Bytes that the workers had in the group before the first access.
     pub own_bytes: u64,
     /// It was cut short.
@@ -249,6 +251,7 @@ impl<'a> Stage<'a> {
             latencies: Answer::of(crew.lines.iter().map(Line::last_report)),
             tasks: self.of_tasks(&crew.lines),
             time,
+            limit: tree.whole().max(),
             own_bytes: before.whole.usage,
             killed,
             disturbed: watch.now.disturbed_since(&before),

@@ -23,6 +23,16 @@ pub struct CsvArgs {
     pub csv: Option<String>,
 }
 
+impl CsvArgs {
+    /// All three forms.
+    pub fn wanted<'a>(&'a self, page: &'a ReportArgs, form: &'a FormArgs) -> Wanted<'a> {
+        Wanted {
+            csv: self.csv.as_deref(),
+            ..page.wanted(form)
+        }
+    }
+}
+
 /// The page.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
@@ -54,9 +64,10 @@ pub struct PointsArgs {
 /// Whether scans are written down.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ScansArgs {
-    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants scans
-    /// something else, in the first run, and in which fifty requests the sums are apart. In JSON: scans of each point, as `inactive_file 64 60 32` (the list, folios asked for, pages
-    /// scanned, pages taken), `freed 30 12` (pages, priority of the request)
+    /// Write down what the kernel scans, by its tracepoints, and say at which request to reclaim each of --variants
+    /// scans something else, in the first run, and in which fifty requests the sums are apart. In JSON: scans of each
+    /// point, as `inactive_file 64 60 32` (the list, folios asked for, pages scanned, pages taken), `freed 30 12`
+    /// (pages, priority of the request)
     #[arg(long, conflicts_with = "near")]
     pub scans: bool,
 }
@@ -92,10 +103,7 @@ pub struct OutArgs {
 impl OutArgs {
     /// What goes where.
     pub fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            csv: self.rows.csv.as_deref(),
-            ..self.page.wanted(&self.form)
-        }
+        self.rows.wanted(&self.page, &self.form)
     }
 }
 

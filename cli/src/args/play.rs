@@ -17,10 +17,11 @@ Examples:
   coldset play trace.pageops --memory 64MiB --order per-task --low 0=16MiB
 
 The files of the trace are made in --dir, with contents that are checked by every read, and removed in the
-end. Every task of the trace is a process, in a memory cgroup of its own below the limited one if there are several,
-and does one access after the other; the trace stays outside. Tasks take turns as the trace has it, or, with
---order per-task, run at once. At most 256 can be processes or threads; --tasks one takes any number. Reads of files have random advice, so that the kernel reads what the trace says; mapped files are read round a
-fault as the device's read-ahead says.
+end. Every task of the trace is a process, in a memory cgroup of its own below the limited one if there are
+several, and does one access after the other; the trace stays outside. Tasks take turns as the trace has it,
+or, with --order per-task, run at once. At most 256 can be processes or threads; --tasks one takes any
+number. Reads of files have random advice, so that the kernel reads what the trace says; mapped files are
+read round a fault as the device's read-ahead says.
 
 A CPU that still translates an address by itself sets no accessed bit, and the kernel clears bits without a flush. With
 --exact-access N a worker flushes its translations each N mapped accesses: the simulated machine has no such memory.

@@ -37,3 +37,22 @@ impl RunsArgs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::args::play_args;
+
+    #[test]
+    fn runs_have_their_limits_in_a_guest_too() {
+        let runs = |words: &[&str]| {
+            let all = ["coldset", "play", "trace", "--memory=1000pages"];
+            let all = all.iter().chain(words).map(|&word| word.to_owned());
+            play_args(all).expect("arguments").runs
+        };
+        let near = runs(&["--near=5"]);
+        assert_eq!(near.limits(1000), [996, 998, 1000, 1002, 1004]);
+        assert_eq!(runs(&["--repeat=2"]).limits(1000), [1000, 1000]);
+        // As a guest is told.
+        assert_eq!(runs(&[&near.argument()]).limits(1000), near.limits(1000));
+    }
+}

@@ -158,8 +158,8 @@ replayed exactly over the policy it was recorded with (exit code 1 if a decision
 trace: misses, and the hits that the policy saw. Accesses between two sweeps count once; hits that
 no sweep saw are not in it. The limit is the pool's budget; groups are tasks.
 
-Sizes: 64MiB, 512KiB, 1.5GiB, 300pages; 25% is a share of the different pages of the trace, of --low one
-of the limit.
+Sizes: 64MiB, 512KiB, 1.5GiB, 300pages, or 25%: a share of the trace's different pages (in --low, of the
+limit).
 Swap: none, zram:SIZE[:lz4|lzo|lzo-rle|zstd], or a device (nvme:1GiB; see: coldset lab list).
 JSON: {\"variants\": {NAME: {COUNTER: {\"mean\", \"ci95\", \"per_seed\"}}}, \"bounds\": {...}}; with several
 limits, {\"replays\": [...]}. per_seed lists the phases of --fold-phases. Of formats with bad lines, \"reading\"

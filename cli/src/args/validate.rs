@@ -17,15 +17,16 @@ Examples:
   coldset lab validate trace.pageops --memory 16MiB --kernel debian:7.2 --recorded yesterday.json
   coldset lab validate mongodb --scale 1/256 --memory 40MiB --kernel debian:6.18,debian:7.2
 
-Each kernel plays the trace in a virtual machine (see: coldset kernel play), and the lab replays it with the variant of that
-kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names another. KERNEL can be here, the kernel that
-runs here, by coldset play in the present folder, with this machine's swap and settings. Of several kernels, each
-change from one to the next is compared, too.
+Each kernel plays the trace in a virtual machine (see: coldset kernel play), and the lab replays it with the
+variant of that kernel: v612, v618, v72, v73, classic where the multi-gen LRU is off; KERNEL=VARIANT names
+another. KERNEL can be here, the kernel that runs here, by coldset play in the present folder, with this
+machine's swap and settings. Of several kernels, each change from one to the next is compared, too.
 
-What is predicted is the mean over nine limits, up to 0.4 % smaller or larger than the one asked for, at the times that the accesses had
-on the kernel: runs of a kernel differ, too, by what it needs for itself. The last column has the least and the most of the nine. With
---near 9 the kernel's runs have the same nine limits, each prediction has the times of the run with its limit, and a mean is beside a
-mean: for work of which a few pages more or less decide.
+What is predicted is the mean over nine limits, up to 0.4 % smaller or larger than the one asked for, at the
+times that the accesses had on the kernel: runs of a kernel differ, too, by what it needs for itself. The
+last column has the least and the most of the nine. With --near 9 the kernel's runs have the same nine
+limits, each prediction has the times of the run with its limit, and a mean is beside a mean: for work of
+which a few pages more or less decide.
 
 Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
 predicted to live, or the other way round.")]

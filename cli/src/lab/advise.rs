@@ -2,7 +2,7 @@
 
 use super::replay::{check_read_ahead, windows};
 use super::style;
-use super::trace::{load, ReadAs};
+use super::trace::{load, page_ids, ReadAs};
 use crate::args::{AdviseArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
@@ -16,7 +16,7 @@ use coldset_lab::report::human;
 use coldset_lab::runner::{
     parse_device, show_pages, with_jobs, Progress, ReplayPlan, RunnerError, Size, SwapSpec, Variant,
 };
-use coldset_lab::traces::{PageIds, Trace};
+use coldset_lab::traces::Trace;
 use coldset_machine::ReadAhead;
 
 fn plan(args: &AdviseArgs) -> Result<AdvicePlan, RunnerError> {
@@ -63,13 +63,8 @@ fn text(args: &AdviseArgs, trace: &Trace, advice: &Advice) -> String {
 /// Unknown names, unusable values, a trace that cannot be read, output that cannot be written.
 pub fn run(args: &AdviseArgs) -> Result<Verdict, Failure> {
     let plan = plan(args)?;
-    let page_ids = match args.read_ahead_kb {
-        None | Some(0) => PageIds::default(),
-        // Neighbours are read ahead, so pages keep their numbers.
-        Some(_) => PageIds::Keep,
-    };
     let read_as = ReadAs {
-        page_ids,
+        page_ids: page_ids(args.read_ahead_kb, false),
         ..ReadAs::default()
     };
     let (trace, _) = load(&args.trace, &args.reading, read_as)?;

@@ -5,11 +5,12 @@ use super::reading::TraceReading;
 use super::trace::{load, ReadAs};
 use crate::args::ConvertArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{Outputs, Target};
 use coldset_lab::report::human;
 use coldset_lab::runner::RunnerError;
 use coldset_lab::traces::{write_oracle_general, Format, PageOpsWriter, WritePacking};
 use serde_json::json;
+use std::io::Write;
 use std::path::Path;
 
 /// Level of zstd: small files, at a speed that is still bearable.
@@ -51,8 +52,10 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
         ..ReadAs::default()
     };
     let format = format_of(&args.output)?;
-    // The output may be the input: it is read to its end first.
+    // The output may be the input: it is read to its end before anything is written.
     let (trace, reading) = load(&args.input, &args.reading, whole)?;
+    let name = args.output.display().to_string();
+    let target = Target::open(&args.output).map_err(|e| Failure::write(&name, e))?;
     let outputs = Outputs::open_json(args.json.as_deref(), Some(("the output", &args.output)))?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {
@@ -60,18 +63,20 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     } else {
         WritePacking::Plain
     };
-    let write = || {
+    let write = |to: Box<dyn Write + Send>| {
         if format == Format::OracleGeneral {
-            write_oracle_general(&args.output, packing, trace.ops())?;
+            write_oracle_general(&name, to, packing, trace.ops())?;
             return Ok(trace.accesses);
         }
-        let mut writer = PageOpsWriter::create(&args.output, packing)?;
+        let mut writer = PageOpsWriter::new(&name, to, packing)?;
         for record in trace.file_records() {
             writer.push_record(record)?;
         }
         writer.finish()
     };
-    let written = write().map_err(RunnerError::Trace)?;
+    let written = target.put_by(&name, |to| {
+        write(to).map_err(|e| RunnerError::Trace(e).into())
+    })?;
     outputs.write_text_or_json(
         || {
             format!(

@@ -169,36 +169,27 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
     let first = hosts.first().map_or("", |h| h.name.as_str());
     let machine = work.machine.as_deref().unwrap_or(first).to_owned();
     let host = hosts.iter().find(|h| h.name == machine).cloned();
-    let writing = |e| Failure::write(&out.display().to_string(), e);
-    let mut target = match out == Path::new("-") {
+    let path = out.display().to_string();
+    let target = match out == Path::new("-") {
         true => {
             let what = "--out -: what is said of a trace goes to standard output, the trace to a file; name one";
             return Err(Failure::Usage(what.into()));
         }
-        false => Target::open(out).map_err(writing)?,
+        false => Target::open(out).map_err(|e| Failure::write(&path, e))?,
     };
-    let draft = match &mut target {
-        Target::File(place) => Some(place.draft().map_err(writing)?),
-        Target::Stream(_) => None,
-    };
-    let path = draft.as_ref().map_or(out, |draft| draft.path());
-    let writer = PageOpsWriter::create(path, packing(out)).map_err(RunnerError::Trace)?;
     let (asked, ran) = (input.asked.clone(), input.clone());
     let part = Part {
         machine,
         most: work.accesses,
     };
-    let summary = export(experiment, input, part, writer).and_then(|summary| {
+    let summary = target.put_by(&path, |to| {
+        let writer = PageOpsWriter::new(&path, to, packing(out)).map_err(RunnerError::Trace)?;
+        let summary = export(experiment, input, part, writer)?;
         if !summary.stopped {
             check_asked(&asked, &plan.params)?;
         }
         Ok(summary)
-    });
-    // A draft of what is no whole trace goes away.
-    let summary = summary?;
-    if let (Target::File(place), Some(draft)) = (target, draft) {
-        place.keep(draft).map_err(writing)?;
-    }
+    })?;
     let host = host.unwrap_or_default();
     Ok(Written {
         as_it_ran: as_it_ran(out, &summary, &host, &ran),

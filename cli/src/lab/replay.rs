@@ -4,10 +4,11 @@ use super::assign;
 use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
-use super::trace::{load_journal, load_within, ReadAs};
+use super::trace::{load_journal, load_within, page_ids, ReadAs};
 use crate::args::{BoundsArg, DirtyLimitsArg, FileSystemArg, OnOff, PaceArg, ReplayArgs, ThpArg};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
+use crate::tasks::protect;
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::replay::{
@@ -16,10 +17,10 @@ use coldset_lab::replay::{
 use coldset_lab::report::human;
 use coldset_lab::runner::{
     check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values,
-    replays_json, show_pages, with_jobs, Low, Progress, ReplayPlan, ReplayTable, RunnerError, Size,
+    replays_json, show_pages, with_jobs, Progress, ReplayPlan, ReplayTable, RunnerError, Size,
     SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{About, OpKind, PageIds, Playable};
+use coldset_lab::traces::{About, OpKind, Playable};
 use coldset_machine::{ReadAhead, Thp};
 use serde_json::Value;
 use std::path::Path;
@@ -29,26 +30,26 @@ const HOLD: usize = 1 << 27;
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
 
-fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
+fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
+    let mut low = Vec::new();
+    for text in &args.low {
+        protect(&mut low, text)?;
+    }
+    let clock = args.clock.as_deref().map(Clock::parse);
+    let clock = clock.transpose().map_err(RunnerError::from)?;
     let fault_around = match Size::parse("fault-around", &args.fault_around)? {
         Size::Pages(pages) if pages.is_power_of_two() && pages <= 512 => pages as u32,
         _ => {
             let expected = "a power of two of pages, from 4KiB (none) to 2MiB";
-            return Err(RunnerError::value(
-                "fault-around",
-                &args.fault_around,
-                expected,
-            ));
+            let error = RunnerError::value("fault-around", &args.fault_around, expected);
+            return Err(error.into());
         }
     };
     let read_ahead = match Size::parse("read-ahead", &args.read_ahead)? {
         Size::Pages(pages) if pages <= READ_AHEAD_MAX => ReadAhead::Fixed(pages as u32),
         _ => {
-            return Err(RunnerError::value(
-                "read-ahead",
-                &args.read_ahead,
-                "0 to 64MiB",
-            ))
+            let error = RunnerError::value("read-ahead", &args.read_ahead, "0 to 64MiB");
+            return Err(error.into());
         }
     };
     let read_ahead = match args.read_ahead_kb {
@@ -89,7 +90,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
                 of_host: args.dirty_limits == DirtyLimitsArg::Host,
             },
             inodes: args.inodes.into(),
-            clock: args.clock.as_deref().map(Clock::parse).transpose()?,
+            clock,
             pace: args.pace == PaceArg::Trace,
             order: args.order,
             cpus: args.cpus,
@@ -112,7 +113,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, RunnerError> {
             .map(|t| Size::parse("fold-every", t))
             .transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
-        low: low(args)?,
+        low,
         max: Vec::new(),
         sample_points: 0,
         curves: false,
@@ -131,19 +132,6 @@ fn as_recorded(plan: &mut ReplayPlan, args: &ReplayArgs, journal: &Journal) {
         plan.low = low;
     }
     plan.max = max;
-}
-
-/// Protected tasks, each once.
-fn low(args: &ReplayArgs) -> Result<Vec<Low>, RunnerError> {
-    let mut all: Vec<Low> = Vec::new();
-    for text in &args.low {
-        let low = Low::parse(text)?;
-        if all.iter().any(|other| other.task == low.task) {
-            return Err(RunnerError::value("low", text, "one protection a task"));
-        }
-        all.push(low);
-    }
-    Ok(all)
 }
 
 /// The read-ahead asked for, KiB.
@@ -304,13 +292,9 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             &journal.trace as &dyn Playable
         }
         None => {
-            // Neighbours are read ahead, or in one folio, so pages keep their numbers.
-            let page_ids = match (kb(args), args.large_folios, args.thp) {
-                (0, OnOff::Off, ThpArg::Never) => PageIds::default(),
-                _ => PageIds::Keep,
-            };
+            let large = args.large_folios == OnOff::On || args.thp == ThpArg::Always;
             let read_as = ReadAs {
-                page_ids,
+                page_ids: page_ids(args.read_ahead_kb, large),
                 threads: args.order.is_at_once(),
             };
             if args.stream && !args.trace.is_file() {

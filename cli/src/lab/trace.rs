@@ -19,6 +19,15 @@ pub struct ReadAs {
     pub threads: bool,
 }
 
+/// Page ids for a replay with this read-ahead, KiB; `large`: or in folios of several pages. Neighbours are then read
+/// ahead, or in one folio, so pages keep their numbers.
+pub fn page_ids(read_ahead_kb: Option<u32>, large: bool) -> PageIds {
+    match large || read_ahead_kb.unwrap_or(0) > 0 {
+        true => PageIds::Keep,
+        false => PageIds::default(),
+    }
+}
+
 /// How a trace is read.
 fn reading(path: &Path, args: &TraceArgs, read_as: ReadAs) -> Result<Again, RunnerError> {
     let format = args.format.as_deref().map(str::parse);

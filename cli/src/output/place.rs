@@ -1,5 +1,6 @@
 //! Files that are written when all is done: until then, and if it fails, they have what they had.
 
+use crate::error::Failure;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
@@ -20,7 +21,7 @@ pub struct Place {
 /// Where bytes are to go.
 pub enum Target {
     /// A pipe, a terminal: what has been written cannot be taken back.
-    Stream(Box<dyn Write>),
+    Stream(Box<dyn Write + Send>),
     File(Place),
 }
 
@@ -62,46 +63,70 @@ impl Target {
     pub fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Stream(out) => out.write_all(bytes).and_then(|()| out.flush()),
-            Self::File(place) => match place.draft() {
-                Ok(mut draft) => {
+            Self::File(place) => match place.draft()? {
+                Some(mut draft) => {
                     draft.write_all(bytes)?;
                     place.keep(draft)
                 }
-                // The file may be written, its folder not.
-                Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                    fs::write(&place.target, bytes)
-                }
-                Err(e) => Err(e),
+                None => fs::write(&place.target, bytes),
             },
         }
+    }
+
+    /// Has all of it written by `write`; `name` is for messages.
+    ///
+    /// # Errors
+    /// Those of `write`, or as [`Self::put`]; a file keeps what it had.
+    pub fn put_by<T>(
+        self,
+        name: &str,
+        write: impl FnOnce(Box<dyn Write + Send>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let failed = |e| Failure::write(name, e);
+        let place = match self {
+            Self::Stream(out) => return write(out),
+            Self::File(place) => place,
+        };
+        let Some(draft) = place.draft().map_err(failed)? else {
+            let file = File::create(&place.target).map_err(failed)?;
+            return write(Box::new(file));
+        };
+        let file = draft.as_file().try_clone().map_err(failed)?;
+        let written = write(Box::new(file))?;
+        place.keep(draft).map_err(failed)?;
+        Ok(written)
     }
 }
 
 impl Place {
-    /// An empty file beside it, which goes away unless it is [kept](Self::keep).
+    /// An empty file beside it, which goes away unless it is [kept](Self::keep); none: the file may be written, its
+    /// folder not.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn draft(&self) -> io::Result<NamedTempFile> {
+    fn draft(&self) -> io::Result<Option<NamedTempFile>> {
         let folder = self.target.parent().filter(|p| !p.as_os_str().is_empty());
         let mut builder = Builder::new();
         let builder = builder
             .prefix(".coldset-")
             .permissions(Permissions::from_mode(EVERYBODY));
-        let draft = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let draft = match builder.tempfile_in(folder.unwrap_or(Path::new("."))) {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => return Ok(None),
+            draft => draft?,
+        };
         if let Some(there) = &self.there {
             fs::set_permissions(draft.path(), there.permissions())?;
             // As far as one may: who writes for another is the superuser.
             let _ = chown(draft.path(), Some(there.uid()), Some(there.gid()));
         }
-        Ok(draft)
+        Ok(Some(draft))
     }
 
     /// Puts a draft in its place.
     ///
     /// # Errors
     /// As renaming.
-    pub fn keep(&self, draft: NamedTempFile) -> io::Result<()> {
+    fn keep(&self, draft: NamedTempFile) -> io::Result<()> {
         draft.persist(&self.target)?;
         Ok(())
     }
@@ -144,6 +169,26 @@ mod tests {
         );
         let left = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 3, "no draft is left");
+    }
+
+    #[test]
+    fn what_is_written_half_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old");
+        fs::write(&path, "before").unwrap();
+        let put = |end: Result<u8, Failure>| {
+            let target = Target::open(&path).unwrap();
+            target.put_by("old", |mut to| {
+                to.write_all(b"after").unwrap();
+                end
+            })
+        };
+        assert!(put(Err(Failure::Usage("half".into()))).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(put(Ok(7)).unwrap(), 7);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "after");
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 1, "no draft is left");
     }
 
     #[test]

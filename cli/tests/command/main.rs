@@ -6,7 +6,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bounds;
 mod checks;
+mod convert;
 mod docs;
 mod export;
 mod inspect;
@@ -20,8 +22,10 @@ mod races;
 mod replay;
 mod report;
 mod rules;
+mod sizes;
 mod structure;
 mod sweep;
+mod tasks;
 mod top;
 mod validation;
 mod verify;

@@ -2,6 +2,7 @@
 
 use crate::common::{lab, message_of, sample, temporary};
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn a_command_that_fails_leaves_files_as_they_were() {
@@ -90,4 +91,40 @@ fn one_file_for_two_things_is_refused() {
             "{said}"
         );
     }
+}
+
+/// Whether the trace cannot be read or, beyond the size that files may have, not be written.
+#[test]
+fn a_conversion_that_fails_leaves_the_file_as_it_was() {
+    let folder = temporary("conversions");
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (sample, bad) = (sample(), file("bad.lirs"));
+    fs::write(&bad, "1\n2\nthree\n").unwrap();
+    for name in ["old.pageops", "old.oracleGeneral"] {
+        let old = file(name);
+        fs::write(&old, "keep").unwrap();
+        message_of(&["convert", &bad, &old, "--format", "lirs"], 2);
+        assert_eq!(fs::read_to_string(&old).unwrap(), "keep");
+        let limited = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"])
+            .args([
+                env!("CARGO_BIN_EXE_coldset"),
+                "lab",
+                "convert",
+                &sample,
+                &old,
+            ])
+            .output()
+            .expect("a shell");
+        let said = String::from_utf8_lossy(&limited.stderr);
+        assert_eq!(limited.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains(name) && said.contains("cannot write"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(&old).unwrap(), "keep");
+    }
+    let left = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(left, 3, "no draft is left");
 }

@@ -99,6 +99,18 @@ pub fn two_tasks(name: &str, turn: usize, accesses: u32) -> String {
     path
 }
 
+/// `docs/reference/formats.md`: a circle hits if memory holds all of it; with less, LRU never hits.
+pub fn circle(pages: u32, rounds: u32) -> String {
+    let numbers = (0..rounds).flat_map(|_| 0..pages).map(|p| format!("{p}\n"));
+    numbers.collect()
+}
+
+/// A trace of `data/samples`.
+pub fn recorded(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/samples");
+    path.join(name).to_str().expect("a path in UTF-8").into()
+}
+
 /// `coldset lab ARGUMENTS`.
 pub fn lab(arguments: &(impl Arguments + ?Sized)) -> Output {
     Command::new(env!("CARGO_BIN_EXE_coldset"))
@@ -132,4 +144,11 @@ pub fn message_of(arguments: &(impl Arguments + ?Sized), code: i32) -> String {
     assert!(stderr.starts_with("coldset: "), "{arguments:?}: {stderr}");
     assert!(out.stdout.is_empty(), "{arguments:?}");
     stderr
+}
+
+/// The mean of a counter in the result of a replay.
+pub fn mean(json: &serde_json::Value, variant: &str, counter: &str) -> f64 {
+    json["variants"][variant][counter]["mean"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{variant} {counter}"))
 }

@@ -5,7 +5,6 @@ use super::request::Reclaimed;
 use super::scan_control::{ScanControl, SWAP_CLUSTER_MAX};
 use super::work::{Answer, Work};
 use crate::classic::balance::fractions;
-use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{FolioId, LruType, LruvecId};
 use crate::lruvec::LruList;
@@ -94,11 +93,7 @@ impl ListLoop {
                 Ok(taken) => (batch.t, taken),
                 Err(work) => return Some(work),
             };
-            let memcg = eng.memcg_of(self.lruvec);
-            let kind = cx.sc.kind.pgscan();
-            eng.memcgs.count(memcg, kind, taken as i64);
-            let by_type = [Counter::PgscanAnon, Counter::PgscanFile][t.idx()];
-            eng.count(memcg, by_type, taken as i64);
+            eng.count_reclaim(self.lruvec, cx.sc, Reclaimed::Scan, t, taken);
             if taken == 0 {
                 self.budget[t.idx()] = 0;
                 continue;

@@ -1,7 +1,7 @@
 //! What a request means for one lruvec: swappiness, when to stop, where its pages are counted
 //! (`docs/rules/reclaim-loop.md`).
 
-use super::scan_control::ScanControl;
+use super::scan_control::{ReclaimKind, ScanControl};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::{LruType, LruvecId, MemcgId};
@@ -15,6 +15,22 @@ pub(crate) enum Reclaimed {
     Scan,
     /// Pages freed: pgsteal.
     Steal,
+}
+
+impl Reclaimed {
+    /// Where it is counted: by who reclaims, and by type.
+    pub(crate) fn counters(self, kind: ReclaimKind, t: LruType) -> (Counter, Counter) {
+        match self {
+            Self::Scan => (
+                kind.pgscan(),
+                [Counter::PgscanAnon, Counter::PgscanFile][t.idx()],
+            ),
+            Self::Steal => (
+                kind.pgsteal(),
+                [Counter::PgstealAnon, Counter::PgstealFile][t.idx()],
+            ),
+        }
+    }
 }
 
 impl Engine {
@@ -79,23 +95,14 @@ impl Engine {
         t: LruType,
         pages: u64,
     ) {
-        let (by_kind, by_type) = match what {
-            Reclaimed::Scan => (
-                sc.kind.pgscan(),
-                [Counter::PgscanAnon, Counter::PgscanFile][t.idx()],
-            ),
-            Reclaimed::Steal => (
-                sc.kind.pgsteal(),
-                [Counter::PgstealAnon, Counter::PgstealFile][t.idx()],
-            ),
-        };
+        let (by_kind, by_type) = what.counters(sc.kind, t);
         let n = pages as i64;
         let memcg = self.memcg_of(lruvec);
         if sc.target.is_none() || self.rules.series.counts_limit_reclaim_globally() {
             self.count_global(by_kind, n);
         }
         self.memcgs.count(memcg, by_kind, n);
-        self.count(self.memcg_of(lruvec), by_type, n);
+        self.count(memcg, by_type, n);
     }
 
     /// Counts pages that the scan of a generation moved instead of isolating them.

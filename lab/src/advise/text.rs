@@ -138,14 +138,9 @@ fn sentence(advice: &Advice, level: &Level) -> String {
                 true if more < 0.0 => format!("{} fewer reads", human(-more)),
                 true => format!("{} more reads", human(more)),
             };
-            let longer = match first.time_today {
-                Some(Against {
-                    clear: true,
-                    ratio: Some(r),
-                    ..
-                }) => format!("{} times the time", short(r)),
-                _ => "no difference in time above noise".to_owned(),
-            };
+            let longer = times_the_time(first.time_today);
+            let longer = longer.as_deref();
+            let longer = longer.unwrap_or("no difference in time above noise");
             format!("{reads}, {longer}")
         }
     };
@@ -190,16 +185,16 @@ fn sentence(advice: &Advice, level: &Level) -> String {
     text + "."
 }
 
+/// `2.1 times the time`, if it clearly differs.
+fn times_the_time(against: Option<Against>) -> Option<String> {
+    let ratio = against.filter(|a| a.clear)?.ratio?;
+    Some(format!("{} times the time", short(ratio)))
+}
+
 /// The time of a case beside that of the first one, if it clearly differs.
 fn time_beside(case: &Case, first: &Case) -> String {
-    match case.time_first {
-        Some(Against {
-            clear: true,
-            ratio: Some(r),
-            ..
-        }) => format!(", {} times the time of {}", short(r), first.variant),
-        _ => String::new(),
-    }
+    let times = times_the_time(case.time_first);
+    times.map_or_else(String::new, |t| format!(", {t} of {}", first.variant))
 }
 
 /// Today's memory is as large as all pages of the trace, and yet some are swapped out.

@@ -41,6 +41,24 @@ pub enum ExperimentError {
         /// What is accepted.
         expected: &'static str,
     },
+    /// A parameter has a value that is too large.
+    #[error("parameter '{name}' does not take '{value}': the largest value that fits is {most}")]
+    TooLarge {
+        /// Which one, as on the command line.
+        name: String,
+        /// What was given for it.
+        value: u64,
+        /// Its greatest value.
+        most: u64,
+    },
+    /// All files and regions of a machine together do not fit into this computer.
+    #[error("more than {most} pages of files and memory, which is what fits; use smaller values{given}, or a smaller scale")]
+    TooManyPages {
+        /// Most pages of a machine.
+        most: u64,
+        /// The parameters that were given, or nothing: ` (a=1, b=2)`.
+        given: String,
+    },
     /// A parameter that changes nothing as the others are.
     #[error("--param {name} has no effect: {why}; leave it out")]
     Unused {

@@ -1,5 +1,6 @@
 //! What one run is given.
 
+use super::bounds::{self, most_pages};
 use super::costs::{Costs, Deviation};
 use super::error::ExperimentError;
 use super::host::Host;
@@ -19,13 +20,29 @@ pub struct ParamDoc {
     pub default: &'static str,
     /// Meaning, with unit.
     pub doc: &'static str,
+    /// Greatest value; none: by the unit that the name ends in.
+    most: Option<u64>,
 }
 
 impl ParamDoc {
     /// A parameter.
     #[must_use]
     pub const fn new(name: &'static str, default: &'static str, doc: &'static str) -> Self {
-        Self { name, default, doc }
+        Self {
+            name,
+            default,
+            doc,
+            most: None,
+        }
+    }
+
+    /// The same parameter, a number that may be so great.
+    #[must_use]
+    pub const fn up_to(self, most: u64) -> Self {
+        Self {
+            most: Some(most),
+            ..self
+        }
     }
 
     /// The same parameter with another default.
@@ -147,10 +164,44 @@ impl RunInput {
     /// A parameter that is a whole number.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it is not, or greater than what a machine, or its time, has room for.
     pub fn number(&self, name: &str) -> Result<u64, ExperimentError> {
         let text = self.text(name);
-        text.parse().map_err(|_| self.wrong(name, "a whole number"))
+        let number = text.parse();
+        let number = number.map_err(|_| self.wrong(name, "a whole number"))?;
+        self.fits(name, number)
+    }
+
+    /// `number`, which was given for a parameter. Defaults are not looked at: what they ask for is what there was.
+    ///
+    /// # Errors
+    /// [`ExperimentError::TooLarge`].
+    pub fn fits(&self, name: &str, number: u64) -> Result<u64, ExperimentError> {
+        let declared = self.declared.iter().find(|d| d.name == name);
+        let most = declared.and_then(|d| d.most);
+        let most = most.unwrap_or_else(|| bounds::most(name, self.scale, most_pages()));
+        let given = self.params.iter().any(|(n, _)| n == name);
+        match given && number > most {
+            true => Err(ExperimentError::TooLarge {
+                name: name.into(),
+                value: number,
+                most,
+            }),
+            false => Ok(number),
+        }
+    }
+
+    /// That all numbers that were given fit, before minutes have passed until one of them is asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError::TooLarge`] with the first that does not.
+    pub(super) fn check_given(&self) -> Result<(), ExperimentError> {
+        for (name, value) in &self.params {
+            for number in value.split(',').filter_map(|word| word.trim().parse().ok()) {
+                self.fits(name, number)?;
+            }
+        }
+        Ok(())
     }
 
     /// A share in per cent.

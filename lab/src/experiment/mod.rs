@@ -1,12 +1,14 @@
 //! What an experiment is, and what a run of it is given: the declaration that rig, runner and reports
 //! share. The published ones are in [`crate::experiments`].
 
+mod bounds;
 mod costs;
 mod effort;
 mod error;
 mod host;
 mod input;
 
+pub(crate) use bounds::{most_pages, MEMBERS_MAX};
 pub use costs::{Costs, Deviation};
 pub use effort::{Effort, Quick};
 pub use error::ExperimentError;
@@ -78,6 +80,15 @@ impl Experiment {
             declared: self.params,
             ..RunInput::new(variant, switches)
         }
+    }
+
+    /// Runs it once, if the parameters fit.
+    ///
+    /// # Errors
+    /// [`ExperimentError::TooLarge`], or whatever ends the run.
+    pub fn run_once(&self, input: &RunInput) -> Result<RunResult, ExperimentError> {
+        input.check_given()?;
+        (self.run)(input)
     }
 
     /// Variants of a run that names none: before, the further ones, after.

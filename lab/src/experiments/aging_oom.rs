@@ -3,7 +3,9 @@
 //! There is no swap: what must be freed is the file.
 
 use crate::draw::Stream;
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
+use crate::experiment::{
+    Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MEMBERS_MAX,
+};
 use crate::rig::{Failure, Rig};
 use coldset_engine::{Counter, MemcgId, MmId, ObjectId};
 use coldset_machine::device::DeviceKind;
@@ -85,12 +87,12 @@ const PARAMS: &[ParamDoc] = &[
         "readers",
         "0",
         "reading processes; 0 = 96 (legacy 64) at full size, a quarter of that below",
-    ),
+    ).up_to(MEMBERS_MAX),
     ParamDoc::new(
         "threads",
         "0",
         "threads that write anonymous memory; 0 = 96 at full size, 24 below",
-    ),
+    ).up_to(MEMBERS_MAX),
     ParamDoc::new("rounds", "128", "rounds, not scaled, before effort"),
     ParamDoc::new("pause_ms", "120", "sleep of a reader after each pass, ms"),
     ParamDoc::new(

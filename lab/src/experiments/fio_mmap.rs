@@ -2,7 +2,9 @@
 //! in a memcg a fifth of the size of the files. The published result is "no difference".
 
 use crate::draw::{FioZipf, Stream};
-use crate::experiment::{Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput};
+use crate::experiment::{
+    Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MEMBERS_MAX,
+};
 use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::device::DeviceKind;
@@ -52,7 +54,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("limit_mib", "10240", "limit of the memcg, uniform, MiB"),
     ParamDoc::new("zipf_limit_mib", "12288", "limit of the memcg, zipf, MiB"),
-    ParamDoc::new("jobs", "16", "jobs, not scaled"),
+    ParamDoc::new("jobs", "16", "jobs, not scaled").up_to(MEMBERS_MAX),
     ParamDoc::new("file_mib", "3072", "size of a job's file, MiB"),
     ParamDoc::new(
         "theta_permille",

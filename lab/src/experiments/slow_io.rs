@@ -150,11 +150,12 @@ fn cells(input: &RunInput) -> Result<Vec<Cell>, ExperimentError> {
     let numbers = |name: &'static str| -> Result<Vec<u64>, ExperimentError> {
         words(name)
             .map(|w| {
-                w.parse().map_err(|_| ExperimentError::Param {
+                let number = w.parse().map_err(|_| ExperimentError::Param {
                     name: name.into(),
                     value: w.into(),
                     expected: "whole numbers, comma-separated",
-                })
+                })?;
+                input.fits(name, number)
             })
             .collect()
     };

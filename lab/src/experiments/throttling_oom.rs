@@ -50,10 +50,13 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The third column of the published table.
 const CLASSIC: &str = "classic";
 
+/// Most blocks: the file may have 4 TiB.
+const BLOCKS_MAX: u64 = 1 << 22;
+
 /// Parameters. The scale is fixed at 1.
 const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("limit_mib", "128", "limit of the memcg, MiB"),
-    ParamDoc::new("blocks", "192", "blocks of 1 MiB to write"),
+    ParamDoc::new("blocks", "192", "blocks of 1 MiB to write").up_to(BLOCKS_MAX),
     ParamDoc::new(
         "dirty_balance",
         "off",

@@ -4,7 +4,8 @@
 
 use crate::draw::Stream;
 use crate::experiment::{
-    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MIB,
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MEMBERS_MAX,
+    MIB,
 };
 use crate::rig::{Counts, Failure, Rig};
 use coldset_engine::{Counter, MmId};
@@ -63,7 +64,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("limit_mib", "512", "limit of the memcg, MiB"),
     ParamDoc::new("total_mib", "2048", "memory of all processes together, MiB"),
-    ParamDoc::new("procs", "16", "processes, not scaled"),
+    ParamDoc::new("procs", "16", "processes, not scaled").up_to(MEMBERS_MAX),
     ParamDoc::new("cpus", "16", "CPUs, not scaled"),
     ParamDoc::new("swap", "zram", "swap: zram, or a device of `coldset lab list`"),
     ParamDoc::new("swap_mib", "8192", "size of swap, MiB"),

@@ -9,7 +9,7 @@ mod failure;
 pub use counts::Counts;
 pub use failure::Failure;
 
-use crate::experiment::{ExperimentError, Host, RunInput};
+use crate::experiment::{most_pages, ExperimentError, Host, RunInput};
 use crate::recording::Recording;
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::memcg::CounterKind;
@@ -24,6 +24,8 @@ pub struct Rig {
     failure: Failure,
     /// Who records what its tasks do, and its name there.
     recording: Option<(Arc<Recording>, String)>,
+    /// The parameters of the run, for messages.
+    given: String,
 }
 
 impl Rig {
@@ -34,6 +36,7 @@ impl Rig {
     pub fn new(input: &RunInput, host: Host) -> Result<Self, MachineError> {
         let name = host.name.clone();
         let run = MachineRun::new(&config(input, host))?;
+        run.machine.world_mut().set_most_pages(most_pages());
         let failure = Failure::new(&run.machine.sim);
         if let Some(recording) = &input.recording {
             recording.begin(&name, &run.machine);
@@ -43,6 +46,7 @@ impl Rig {
             run,
             failure,
             recording,
+            given: given(&input.params),
         })
     }
 
@@ -53,6 +57,8 @@ impl Rig {
 
     /// The machine with its executor, for those who drive it access by access.
     pub fn into_run(self) -> MachineRun {
+        // Nobody would ask whether there were too many.
+        self.run.machine.world_mut().set_most_pages(u64::MAX);
         self.run
     }
 
@@ -105,12 +111,24 @@ impl Rig {
     /// the error.
     ///
     /// # Errors
-    /// The failure that a task has reported.
+    /// The failure that a task has reported, or more pages than fit.
     pub fn run(&mut self, what: &'static str) -> Result<(), ExperimentError> {
+        self.check_size()?;
         self.run.executor.run();
+        self.check_size()?;
         match self.failure.get() {
             None => Ok(()),
             Some(error) => Err(ExperimentError::Op { what, error }),
+        }
+    }
+
+    fn check_size(&self) -> Result<(), ExperimentError> {
+        match self.run.machine.world().is_too_large() {
+            false => Ok(()),
+            true => Err(ExperimentError::TooManyPages {
+                most: most_pages(),
+                given: self.given.clone(),
+            }),
         }
     }
 
@@ -154,6 +172,16 @@ impl Rig {
     }
 }
 
+/// ` (a=1, b=2)`, or nothing.
+fn given(params: &[(String, String)]) -> String {
+    let all = params.iter().map(|(name, value)| format!("{name}={value}"));
+    let all: Vec<String> = all.collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", all.join(", ")),
+    }
+}
+
 /// The one translation of an experiment's wishes into a machine.
 fn config(input: &RunInput, host: Host) -> MachineConfig {
     let mut cfg = MachineConfig::new(input.switches.clone());
@@ -189,4 +217,29 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.stop_at_oom = host.stop_at_oom;
     cfg.check = host.check;
     cfg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_engine::presets::preset;
+    use coldset_machine::MappingFlags;
+
+    #[test]
+    fn more_pages_than_fit_are_an_error() {
+        let mut input = RunInput::new("v5", preset("v5").unwrap());
+        input.params = vec![("a".into(), "1".into()), ("b".into(), "2".into())];
+        let mut rig = Rig::new(&input, Host::default()).unwrap();
+        let machine = rig.machine().clone();
+        machine.world_mut().set_most_pages(1000);
+        machine.create_file(0, 1000);
+        // Of which few pages are used: it takes memory by those.
+        machine.create_scattered_file(0, 1000);
+        rig.run("nothing").unwrap();
+        let large = machine.create_anon(u32::MAX);
+        let mm = machine.create_mm(MemcgId::ROOT);
+        machine.mmap(mm, large, 0, u32::MAX, MappingFlags::empty());
+        let said = rig.run("nothing").unwrap_err().to_string();
+        assert!(said.contains("smaller values (a=1, b=2)"), "{said}");
+    }
 }

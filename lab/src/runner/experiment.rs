@@ -173,7 +173,7 @@ pub fn run(
             asked: asked.clone(),
             ..plan.input(experiment, variant, seed)
         };
-        let done = (experiment.run)(&input);
+        let done = experiment.run_once(&input);
         progress.step();
         done.map_err(|error| RunnerError::Experiment {
             experiment: experiment.name,

@@ -117,7 +117,7 @@ pub fn replay_all(
         let options = plan.options(&limits, number, &swap, variant, phase);
         let done = replay(playable, &variant.preset, &options);
         progress.step();
-        done.map(|r| Ran::of(trace, &r))
+        done.map(|r| Ran::of(trace, r))
             .map_err(|error| RunnerError::Replay {
                 variant: variant.label.clone(),
                 error,
@@ -132,7 +132,7 @@ pub fn replay_all(
         || jobs.par_iter().map(one).collect::<Vec<_>>(),
         || exact.map(|trace| evictable.sequence(trace)).transpose(),
     );
-    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     let sequence = sequence?;
     let curves = match &sequence {
         Some(sequence) if plan.sample_points > 0 || plan.curves => {
@@ -144,16 +144,29 @@ pub fn replay_all(
     let per_limit = (plan.variants.len() as u64 * phases) as usize;
     let tables = limits
         .par_iter()
-        .zip(done.par_chunks(per_limit))
+        .zip(done.par_chunks_mut(per_limit))
         .map(|(&memory, runs)| {
-            let of_variant = || plan.variants.iter().zip(runs.chunks(phases as usize));
             let label = |v: &Variant| v.label.clone();
-            let variants = of_variant()
-                .map(|(v, runs)| (label(v), summary(runs)))
-                .collect();
-            let series = of_variant().map(|(v, runs)| (label(v), runs[0].series.clone()));
-            let phases = of_variant().map(|(v, runs)| (label(v), runs[0].phases.clone()));
-            let scans = of_variant().map(|(v, runs)| (label(v), runs[0].scans.clone()));
+            let mut result = ReplayResult::default();
+            let (mut series, mut scans) = (IndexMap::new(), IndexMap::new());
+            for (v, runs) in plan.variants.iter().zip(runs.chunks_mut(phases as usize)) {
+                result.variants.insert(label(v), summary(runs));
+                // Of the first phase.
+                let first = std::mem::take(&mut runs[0]);
+                result.phases.insert(label(v), first.phases);
+                if !first.series.is_empty() {
+                    series.insert(label(v), first.series);
+                }
+                if plan.scans {
+                    scans.insert(label(v), first.scans);
+                }
+            }
+            result.bounds = evictable.bounds(
+                trace,
+                sequence.as_ref(),
+                memory.pages,
+                plan.settings.own_pages,
+            );
             let alone = sequence.as_ref().map_or_else(IndexMap::new, |sequence| {
                 let alone = |v| evictable.alone(sequence, v, memory.pages, plan.settings.own_pages);
                 let all = plan.variants.iter();
@@ -162,20 +175,11 @@ pub fn replay_all(
             ReplayTable {
                 memory,
                 swap: swap.clone(),
-                series: series.filter(|(_, s)| !s.is_empty()).collect(),
+                series,
                 curves: curves.clone(),
                 alone,
-                scans: scans.filter(|_| plan.scans).collect(),
-                result: ReplayResult {
-                    variants,
-                    phases: phases.collect(),
-                    bounds: evictable.bounds(
-                        trace,
-                        sequence.as_ref(),
-                        memory.pages,
-                        plan.settings.own_pages,
-                    ),
-                },
+                scans,
+                result,
             }
         });
     Ok(tables.collect())
@@ -281,7 +285,7 @@ fn series(replay: &Replay) -> Series {
 }
 
 /// What is kept of a replay.
-#[derive(Clone)]
+#[derive(Default)]
 struct Ran {
     counters: IndexMap<String, Number>,
     series: Series,
@@ -290,7 +294,7 @@ struct Ran {
 }
 
 impl Ran {
-    fn of(trace: &About, replay: &Replay) -> Self {
+    fn of(trace: &About, replay: Replay) -> Self {
         let phase = |(phase, point): &(u32, SeriesPoint)| {
             let counters = point.counters.iter();
             PhaseStart {
@@ -302,10 +306,10 @@ impl Ran {
             }
         };
         Self {
-            counters: counters(trace, replay),
-            series: series(replay),
+            counters: counters(trace, &replay),
+            series: series(&replay),
             phases: replay.phases.iter().map(phase).collect(),
-            scans: replay.scans.clone(),
+            scans: replay.scans,
         }
     }
 }

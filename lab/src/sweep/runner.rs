@@ -158,12 +158,14 @@ fn run_experiment(cell: &Cell, variant: &Variant) -> Result<Counters, SweepError
         params: params.clone(),
         ..experiment.input(&cell.variant, variant.switches.clone())
     };
-    let done = (experiment.run)(&input).map_err(|error| RunnerError::Experiment {
-        experiment: experiment.name,
-        variant: cell.variant.clone(),
-        seed: cell.seed,
-        error,
-    })?;
+    let done = experiment
+        .run_once(&input)
+        .map_err(|error| RunnerError::Experiment {
+            experiment: experiment.name,
+            variant: cell.variant.clone(),
+            seed: cell.seed,
+            error,
+        })?;
     check_asked(&input.asked, params)?;
     let value = |(name, value): (String, Number)| (name, value.as_f64());
     Ok(done.counters.into_iter().map(value).collect())

@@ -292,7 +292,7 @@ impl Quantities {
     }
 
     fn counters(&mut self, prefix: &str, counts: &Counts) {
-        for &c in Counter::ALL.iter().filter(|c| !c.needs_huge_pages()) {
+        for c in Counter::without_huge_pages() {
             self.put(prefix, c.name(), counts.get(c).into());
         }
         self.put(prefix, "pgscan", counts.scanned().into());

@@ -85,8 +85,7 @@ pub(super) struct ResultSpec {
 
 /// Names of counters and their sums.
 fn counted() -> impl Iterator<Item = &'static str> {
-    let all = Counter::ALL.iter().filter(|c| !c.needs_huge_pages());
-    let counters = all.map(|c| c.name());
+    let counters = Counter::without_huge_pages().map(|c| c.name());
     counters.chain(SUMS.iter().map(|(name, _)| *name))
 }
 

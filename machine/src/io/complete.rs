@@ -8,7 +8,7 @@ use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::reclaim::Written;
-use coldset_engine::{Counter, Flags, FolioId, ObjectId, WbId};
+use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 use std::ops::Range;
 
 /// Adjacent pages for one request.
@@ -166,6 +166,8 @@ impl World {
         let run_max = (self.devices[device].spec().max_req_bytes / PAGE_SIZE).max(1);
         let (mut at, mut started) = (from, 0);
         let mut runs: Vec<WriteRun> = Vec::new();
+        // Pages by the memcg that they are charged to; neighbours mostly have the same.
+        let mut owners: Vec<(MemcgId, u64)> = Vec::new();
         while started < max {
             let Some(page) = self.objects[object.idx()].next_dirty(at) else {
                 break;
@@ -195,7 +197,10 @@ impl World {
             self.objects[object.idx()].untag_dirty(pages.clone());
             self.wb.clean_for_io(wb, object, n, now);
             let memcg = self.engine.lruvec(self.engine.folio(id).lruvec()).memcg;
-            self.wb.wrote(object, self.writing_memcg(memcg), n);
+            match owners.last_mut() {
+                Some((last, pages)) if *last == memcg => *pages += n,
+                _ => owners.push((memcg, n)),
+            }
             self.engine.writeback_start(id);
             started += n;
             match runs.last_mut() {
@@ -216,6 +221,9 @@ impl World {
                     });
                 }
             }
+        }
+        for (memcg, n) in owners {
+            self.wb.wrote(object, self.writing_memcg(memcg), n);
         }
         if started > 0 {
             self.wb.started(wb, started, now);

@@ -8,7 +8,7 @@
 use crate::config::OpError;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
-use crate::mem::{Backing, Object, Slot};
+use crate::mem::{Backing, Slot};
 use crate::vm::held::FolioRef;
 use crate::world::World;
 use coldset_engine::workingset::refault::RefaultSite;
@@ -39,7 +39,8 @@ impl Machine {
     /// of the task that writes it first.
     pub fn create_tmpfs(&self, pages: u32) -> ObjectId {
         let mut w = self.w.borrow_mut();
-        w.add_object(Object::new(Backing::Tmpfs, pages))
+        let object = w.new_object(Backing::Tmpfs, pages);
+        w.add_object(object)
     }
 
     /// The folio of a page that is not in memory: back from swap, or new. `None`: a hole that is

@@ -109,12 +109,7 @@ impl Cgroup {
             ))
         };
         if let Some(max) = limits.max {
-            let file = if v1 {
-                "memory.limit_in_bytes"
-            } else {
-                "memory.max"
-            };
-            self.write(file, &max.to_string())?;
+            self.write(self.max_file(), &max.to_string())?;
             if let (true, Some(swap)) = (v1, limits.swap_max) {
                 let both = (max + swap).to_string();
                 self.write("memory.memsw.limit_in_bytes", &both)?;
@@ -147,6 +142,18 @@ impl Cgroup {
     /// A file of the group, if there is one.
     pub fn read(&self, file: &str) -> Option<String> {
         fs::read_to_string(self.path.join(file)).ok()
+    }
+
+    fn max_file(&self) -> &'static str {
+        match self.version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        }
+    }
+
+    /// Its limit, bytes, as the kernel has it; none: it has none, or cannot be read.
+    pub fn max(&self) -> Option<u64> {
+        self.read(self.max_file())?.trim().parse().ok()
     }
 
     /// Bytes in use.

@@ -201,8 +201,9 @@ pub struct ReplayComparison {
     pub alone: Vec<(String, String)>,
 }
 
-/// Compares two files: columns of the same name, and if either has several limits, of the same limit. Kernels are compared in any case: where no name is in both, the first
-/// of each; and so is the first column of each where nothing else is.
+/// Compares two files: columns of the same name, and if either has several limits, of the same limit. Kernels are
+/// compared in any case: where no name is in both, the first of each; and so is the first column of each where nothing
+/// else is.
 ///
 /// # Errors
 /// No counter in common.

@@ -2,7 +2,7 @@
 //! forms), oracleGeneral. Each is a list of blocks, pages or keys without a process behind it.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::io::Write;
 
 use super::written::{WritePacking, Written};
 use crate::decode::{Decode, Framing, Request};
@@ -170,12 +170,13 @@ impl Decode for OracleGeneral {
 }
 
 /// Writes references as `oracleGeneral`, which has room for neither kinds nor tasks: each is a request of one
-/// page. The time is the number of the request.
+/// page. The time is the number of the request. `name` is for messages.
 ///
 /// # Errors
 /// [`TraceError::Write`].
 pub fn write_oracle_general(
-    path: &Path,
+    name: &str,
+    out: Box<dyn Write + Send>,
     packing: WritePacking,
     ops: &[Op],
 ) -> Result<(), TraceError> {
@@ -189,7 +190,7 @@ pub fn write_oracle_general(
         .map(|(at, op)| upcoming.insert(id(op), at as i64).unwrap_or(NEVER))
         .collect();
     next.reverse();
-    let mut to = Written::create(path, packing)?;
+    let mut to = Written::new(name.to_owned(), out, packing)?;
     for (at, (op, next)) in ops.iter().zip(next).enumerate() {
         to.write(&(at as u64).min(u32::MAX.into()).to_le_bytes()[..4])?;
         to.write(&id(op).to_le_bytes())?;

@@ -139,7 +139,8 @@ fn oracle_general_is_written_as_it_is_read() {
         ("b.oracleGeneral.zst", WritePacking::Zstd(3)),
     ] {
         let path = folder.0.join(name);
-        write_oracle_general(&path, packing, &ops).expect("written");
+        let file = Box::new(fs::File::create(&path).expect("a file"));
+        write_oracle_general(name, file, packing, &ops).expect("written");
         let back = load(&path, None, &TraceOptions::default()).expect("sound");
         let dense = Trace::from_ops(back.ops().to_vec());
         assert_eq!(dense.accesses, ops.len() as u64);

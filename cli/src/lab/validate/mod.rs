@@ -226,6 +226,8 @@ fn recorded(path: &Path, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
     Ok(Recorded::read(path)?.into_iter().map(case).collect())
 }
 
+/// The limit that was asked for is replayed twice, and not for nothing: alone its fold of statistics is where that of a
+/// replay is, and among its neighbours in the middle of the interval.
 fn predicted(trace: &Trace, case: Case) -> Result<Pair, Failure> {
     let Case {
         measures,

@@ -82,12 +82,11 @@ impl Outcome {
             Counter::DirectReclaim,
             Counter::Pageoutrun,
         ];
-        let of = |&c: &Counter| {
+        let of = |c: Counter| {
             let counts = if global.contains(&c) { &vm } else { &all };
             (c.name(), counts.get(c))
         };
-        let counted = Counter::ALL.iter().filter(|c| !c.needs_huge_pages());
-        self.counters = counted.map(of).collect();
+        self.counters = Counter::without_huge_pages().map(of).collect();
         self.counters.push(("pgscan", all.scanned()));
         self.counters.push(("pgsteal", all.stolen()));
     }

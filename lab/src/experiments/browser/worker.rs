@@ -60,7 +60,7 @@ impl Worker {
     ) -> Self {
         let (server, browser) = (machine.create_mm(memcg), machine.create_mm(memcg));
         let plain = MappingFlags::empty();
-        let pages = shape.chunks * shape.chunk_pages;
+        let pages = shape.chunks.saturating_mul(shape.chunk_pages);
         let buffers = match shape.fill {
             Fill::Zero => machine.create_anon_same_filled(pages),
             Fill::Random => machine.create_anon_random(pages),

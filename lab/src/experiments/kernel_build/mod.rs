@@ -5,7 +5,7 @@ mod build;
 mod jobs;
 mod tree;
 
-use crate::experiment::{Effort, Experiment, ParamDoc, Quick};
+use crate::experiment::{Effort, Experiment, ParamDoc, Quick, MEMBERS_MAX};
 use coldset_report::{Band, Claim};
 
 /// The experiment.
@@ -45,17 +45,19 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Parameters at scale 1. Sizes and times of a process shrink with the scale, their number does not.
 const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("limit_mib", "3072", "limit of the memcg, MiB"),
-    ParamDoc::new("jobs", "96", "jobs at a time, not scaled"),
+    ParamDoc::new("jobs", "96", "jobs at a time, not scaled").up_to(MEMBERS_MAX),
     ParamDoc::new(
         "units",
         "2800",
         "files to compile, before effort, not scaled [I]",
-    ),
+    )
+    .up_to(MEMBERS_MAX),
     ParamDoc::new(
         "directories",
         "160",
         "groups they are in, archived each, before effort [I]",
-    ),
+    )
+    .up_to(MEMBERS_MAX),
     ParamDoc::new("swap_mib", "12288", "size of the swap device, MiB"),
     ParamDoc::new(
         "zram",

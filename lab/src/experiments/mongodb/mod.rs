@@ -11,7 +11,7 @@ mod windows;
 pub(super) use layout::RECORDS_PER_BLOCK;
 
 use crate::experiment::{
-    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput,
+    Deviation, Effort, Experiment, ExperimentError, Host, ParamDoc, Quick, RunInput, MEMBERS_MAX,
 };
 use coldset_report::RunResult;
 use setting::Setting;
@@ -62,7 +62,8 @@ pub(super) const CACHE_MIB: ParamDoc =
     ParamDoc::new("cache_mib", "4608", "cache of the storage engine, MiB");
 pub(super) const HEAP_MIB: ParamDoc =
     ParamDoc::new("heap_mib", "358", "other anonymous memory, MiB");
-pub(super) const THREADS: ParamDoc = ParamDoc::new("threads", "32", "workers, not scaled");
+pub(super) const THREADS: ParamDoc =
+    ParamDoc::new("threads", "32", "workers, not scaled").up_to(MEMBERS_MAX);
 pub(super) const DIST: ParamDoc =
     ParamDoc::new("dist", "scale-true", "record choice: scale-true or literal");
 pub(super) const CHECKPOINT_S: ParamDoc =

@@ -5,7 +5,7 @@ mod claims;
 mod server;
 mod tables;
 
-use crate::experiment::{Effort, Experiment, ParamDoc, Quick};
+use crate::experiment::{Effort, Experiment, ParamDoc, Quick, MEMBERS_MAX};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -54,9 +54,9 @@ const PARAMS: &[ParamDoc] = &[
         "26106127360",
         "innodb_buffer_pool_size, bytes",
     ),
-    ParamDoc::new("tables", "48", "tables, not scaled"),
+    ParamDoc::new("tables", "48", "tables, not scaled").up_to(MEMBERS_MAX),
     ParamDoc::new("rows", "2000000", "rows of a table"),
-    ParamDoc::new("threads", "48", "clients, not scaled"),
+    ParamDoc::new("threads", "48", "clients, not scaled").up_to(MEMBERS_MAX),
     ParamDoc::new(
         "rand",
         "special",

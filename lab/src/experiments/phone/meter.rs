@@ -145,8 +145,7 @@ impl Meter {
         };
         // Levels have samples; what is counted are events.
         let level = |c: Counter| c as usize <= Counter::IsolatedFile as usize;
-        let counted = |c: Counter| !level(c) && !c.needs_huge_pages();
-        for &c in Counter::ALL.iter().filter(|&&c| counted(c)) {
+        for c in Counter::without_huge_pages().filter(|&c| !level(c)) {
             r.set(c.name(), delta(c));
         }
         let bytes = delta(Counter::PgstealDirect) as f64 * 4096.0;

@@ -1,7 +1,7 @@
 //! The parameters of a phone, with the defaults of `docs/reference/experiments.md#android-cold-start`. Values at scale 1.
 
 use super::Hardware;
-use crate::experiment::{ExperimentError, Host, ParamDoc, RunInput};
+use crate::experiment::{ExperimentError, Host, ParamDoc, RunInput, MEMBERS_MAX};
 use coldset_machine::FileSystem;
 
 pub(in crate::experiments) const RAM_MIB: ParamDoc = ParamDoc::new("ram_mib", "8192", "RAM, MiB");
@@ -12,7 +12,8 @@ pub(in crate::experiments) const FIRMWARE_MIB: ParamDoc = ParamDoc::new(
 );
 pub(in crate::experiments) const ZRAM_MIB: ParamDoc =
     ParamDoc::new("zram_mib", "8192", "compressed swap, MiB");
-pub(in crate::experiments) const APPS: ParamDoc = ParamDoc::new("apps", "20", "apps, not scaled");
+pub(in crate::experiments) const APPS: ParamDoc =
+    ParamDoc::new("apps", "20", "apps, not scaled").up_to(MEMBERS_MAX);
 pub(in crate::experiments) const CPUS: ParamDoc = ParamDoc::new("cpus", "8", "CPUs, not scaled");
 pub(in crate::experiments) const SWAPPINESS: ParamDoc =
     ParamDoc::new("swappiness", "60", "vm.swappiness");

@@ -1,0 +1,126 @@
+//! What sizes of memory would come to: `mrc`, `advise`.
+
+use crate::common::{json_of, lab, mean, message_of, sample, stdout_of, temporary};
+use serde_json::Value;
+
+#[test]
+fn miss_ratio_curves() {
+    let base = "mrc SAMPLE --policies lru,v5,opt --sizes 100pages,25%";
+    let json = json_of(&format!("{base} --json -")[..], 0);
+    let misses =
+        |curve: usize, point: usize| json["curves"][curve]["points"][point]["misses"].clone();
+    // As the bounds and the misses of a replay under the same limit.
+    let replay = json_of("replay SAMPLE --memory 25% --variants v5 --json -", 0);
+    let bounds = &replay["bounds"];
+    assert_eq!(misses(0, 1), bounds["lru_misses"]);
+    assert_eq!(misses(2, 1), bounds["opt_misses"]);
+    assert_eq!(misses(1, 0).as_f64(), Some(mean(&replay, "v5", "misses")));
+    let absences = "mrc SAMPLE --policies lru,opt --sizes 25% --count absences --json -";
+    let absences = json_of(absences, 0);
+    assert_eq!(absences["curves"][0]["points"][0]["misses"], 13_914);
+    assert_eq!(absences["curves"][1]["points"][0]["misses"], 7_413);
+    // The kernel's policy has no figure for 100 pages.
+    assert_eq!(json["curves"][1]["points"][0]["pages"], 553);
+    let text = stdout_of(base, 0);
+    assert!(
+        text.contains("miss ratio\n") && text.contains("l lru, v v5, o opt"),
+        "{text}"
+    );
+    let wrong = message_of("mrc SAMPLE --policies v5 --sample 1%", 2);
+    assert!(wrong.contains("without --sample"), "{wrong}");
+}
+
+#[test]
+fn advice_agrees_with_replays_and_fits_80_columns() {
+    let page = temporary("advice.html");
+    let name = page.to_str().expect("UTF-8");
+    let text = stdout_of("advise SAMPLE --memory 50% --for v73,classic", 0);
+    let sample = sample();
+    let made = ["advise", &sample, "--memory", "50%", "--report", name];
+    assert!(lab(&made).status.success());
+    // The first line has the path.
+    let mut lines = text.lines().skip(1);
+    assert!(lines.all(|l| l.chars().count() <= 80), "{text}");
+    let replay = json_of(
+        "replay SAMPLE --memory 50% --variants v73,classic --json -",
+        0,
+    );
+    let advice = json_of("advise SAMPLE --memory 50% --for v73,classic --json -", 0);
+    let level = &advice["levels"][1];
+    assert_eq!(level["pages"], 1_106);
+    for (i, kernel) in ["v73", "classic"].into_iter().enumerate() {
+        let cost = &level["cases"][i]["cost"];
+        assert_eq!(
+            cost["reads"].as_f64(),
+            Some(mean(&replay, kernel, "misses"))
+        );
+        assert_eq!(
+            cost["time_ns"].as_f64(),
+            Some(mean(&replay, kernel, "time_ns"))
+        );
+    }
+    let opt = replay["bounds"]["opt_misses"].as_f64();
+    assert_eq!(level["opt_reads"].as_f64(), opt);
+    let page = std::fs::read_to_string(page).expect("written");
+    for part in [
+        "Heat of pages",
+        "anonymous region 0",
+        "knee",
+        "50 % less memory",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let peak = json_of(
+        "advise SAMPLE --today peak --memory 50% --for v73 --json -",
+        0,
+    );
+    assert_eq!(peak["today_pages"], 2_213);
+    let small = message_of("advise SAMPLE --memory 1%", 2);
+    assert!(
+        small.contains("22 pages") && small.contains("133 pages"),
+        "{small}"
+    );
+    let unknown = message_of("advise SAMPLE --today some", 2);
+    assert!(
+        unknown.contains("--today") || unknown.contains("today"),
+        "{unknown}"
+    );
+}
+
+/// A file that is read in order, twice: what is read ahead is not waited for, and `replay` says the same.
+#[test]
+fn advice_reads_ahead() {
+    let trace = temporary("order.csv");
+    let rows: String = (0..6000).map(|i| format!("{}\n", i % 3000)).collect();
+    std::fs::write(&trace, rows).expect("written");
+    let trace = trace.to_str().expect("UTF-8");
+    let advise = |more: &str| {
+        let line = format!("advise {trace} --columns page --for v73 --memory 50% {more}");
+        json_of(line.trim(), 0)["levels"][1]["cases"][0]["cost"].clone()
+    };
+    let alone = advise("--json -");
+    let ahead = advise("--read-ahead-kb 128 --json -");
+    // All of it, twice, but for the last window.
+    assert_eq!(alone["reads"], 6000.0);
+    let reads = ahead["reads"].as_f64().expect("reads");
+    assert!((5_900.0..=6_000.0).contains(&reads), "{ahead}");
+    let time = |cost: &Value| cost["time_ns"].as_f64().expect("time");
+    assert!(time(&ahead) * 20.0 < time(&alone), "{alone} {ahead}");
+    let line = format!(
+        "replay {trace} --columns page --variants v73 --memory 50% --read-ahead-kb 128 --json -"
+    );
+    let replay = json_of(line.as_str(), 0);
+    assert_eq!(time(&ahead), mean(&replay, "v73", "time_ns"));
+    let text = stdout_of(
+        format!("advise {trace} --columns page --read-ahead-kb 128").as_str(),
+        0,
+    );
+    assert!(
+        text.lines()
+            .next()
+            .is_some_and(|l| l.ends_with("read-ahead of 128 KiB")),
+        "{text}"
+    );
+    let said = message_of("advise SAMPLE --read-ahead-kb 128", 2);
+    assert!(said.contains("no reads through descriptors"), "{said}");
+}
