@@ -344,7 +344,7 @@ impl Zeroed {
 
     /// Bytes.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         match &self.0 {
             Kind::Mapped(m) => m.len(),
             Kind::Small { layout, .. } => layout.size(),

@@ -217,7 +217,7 @@ impl Records {
             return None;
         }
         let offset = at as usize * UNIT;
-        debug_assert!(offset >= self.root && offset + size_of::<T>() <= self.memory.len());
+        debug_assert!(offset >= self.root && offset + size_of::<T>() <= self.memory.size());
         // SAFETY: positions come from `made`, which has set this part of the range aside for a value
         // of this type (each word that names a part is used with one type only); it is aligned to
         // UNIT, and zeroed, which is a value: parts consist of atomics. It stays as long as self.
@@ -234,7 +234,7 @@ impl Records {
         let mut at = word.load(Acquire);
         if at == 0 {
             let end = made.end + size_of::<T>().next_multiple_of(UNIT);
-            assert!(end <= self.memory.len(), "more parts than pages need");
+            assert!(end <= self.memory.size(), "more parts than pages need");
             at = (made.end / UNIT) as u32;
             made.end = end;
             made.blocks += usize::from(size_of::<T>() == size_of::<Block>());
@@ -251,7 +251,7 @@ impl Records {
         let root = self.root.div_ceil(PAGE).min(made.blocks);
         let now = match self.memory.is_mapped() {
             true => (parts + root) * PAGE,
-            false => self.memory.len(),
+            false => self.memory.size(),
         } as u64;
         self.meter.fetch_add(now - made.told, Relaxed);
         made.told = now;
