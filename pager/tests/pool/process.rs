@@ -2,12 +2,14 @@
 #![allow(unsafe_code, reason = "fork and signals")]
 
 use crate::common::*;
+use coldset_engine::Counter;
 use coldset_pager::observe::snapshot_all;
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
 use coldset_pager::{Advice, Error, FaultMode, Limits, Pool, PoolConfig, SwapConfig};
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn lz4(budget: u64) -> PoolConfig {
     PoolConfig::new(budget).swap(SwapConfig::lz4(64 * MIB))
@@ -239,6 +241,85 @@ fn misses_outlive_a_handler_that_restores_what_it_found() {
     assert!(pool.stats().misses > 1000, "{:?}", pool.stats());
     println!("every page is as it was");
     foreign_sigbus();
+}
+
+/// Where the handler of [`a_handler_misses_while_its_thread_looks_at_the_pool`] reads, and how often it has.
+static MANAGED: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static READS: AtomicUsize = AtomicUsize::new(0);
+const MANAGED_PAGES: usize = 2048;
+
+extern "C" fn read_managed(_: i32) {
+    let n = READS.fetch_add(1, Relaxed);
+    let p = MANAGED.load(Relaxed);
+    // SAFETY: a page of the region, which lives as long as the timer.
+    let found = unsafe { p.add(n * 7 % MANAGED_PAGES * PAGE).read_volatile() };
+    assert_eq!(found, 1);
+}
+
+/// Runs [`read_managed`] on this thread, most of the time.
+fn read_every_200_us() {
+    // SAFETY: a handler that is safe to run anywhere but in the allocator, and a timer of the process.
+    unsafe {
+        let mut a: libc::sigaction = std::mem::zeroed();
+        a.sa_sigaction = read_managed as *const () as usize;
+        a.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGALRM, &a, std::ptr::null_mut()), 0);
+        let every = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 200,
+        };
+        let timer = libc::itimerval {
+            it_interval: every,
+            it_value: every,
+        };
+        assert_eq!(
+            libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()),
+            0
+        );
+    }
+}
+
+/// Calls that look at a pool hold its lock: a handler that misses on their thread meanwhile would wait for itself.
+#[test]
+fn a_handler_misses_while_its_thread_looks_at_the_pool() {
+    const NAME: &str = "a_handler_misses_while_its_thread_looks_at_the_pool";
+    if child::role().is_none() {
+        let out = child::run(NAME, "looker");
+        let text = child::text(&out);
+        assert!(out.status.success(), "{text}");
+        assert!(
+            text.contains("it has looked") || text.contains("skipped,"),
+            "{text}"
+        );
+        return;
+    }
+    let config = lz4(2 * MIB).read_ahead(1).background(false);
+    let Some(pool) = faulting(config) else {
+        return;
+    };
+    let mut region = pool.anonymous(MANAGED_PAGES * PAGE).unwrap();
+    region.bytes_mut().fill(1);
+    MANAGED.store(region.as_ptr(), Relaxed);
+    let group = pool.root();
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(60));
+        eprintln!("it hangs, after {READS:?} reads");
+        std::process::abort();
+    });
+    let before = pool.stats().misses;
+    read_every_200_us();
+    // None of them allocates anything that its caller has to give back.
+    while READS.load(Relaxed) < 2000 {
+        assert!(group.usage() > 0);
+        assert!(group.counter(Counter::PgstealAnon).is_none_or(|n| n >= 0));
+        assert!(region.resident(0..region.len()).unwrap() > 0);
+        region.advise(0..PAGE, Advice::WillNeed).unwrap();
+    }
+    // SAFETY: no more of them.
+    unsafe { libc::signal(libc::SIGALRM, libc::SIG_IGN) };
+    let misses = pool.stats().misses - before;
+    assert!(misses > 500, "{misses}");
+    println!("it has looked");
 }
 
 /// A miss whose contents cannot be read ends the program as a kernel mapping would, and says why.
