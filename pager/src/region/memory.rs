@@ -3,6 +3,7 @@
 use super::lent::Lent;
 use crate::error::{Error, Result};
 use crate::sys::exit::end;
+use crate::sys::fork::Withheld;
 use crate::sys::memfd::{Extent, Memfd};
 use crate::sys::memory::Mapping;
 use crate::sys::pagemap::{Pagemap, Run, Scan};
@@ -21,6 +22,8 @@ const SHORT_RETRIES: u32 = 2000;
 pub(crate) struct Memory {
     /// None in explicit mode: private memory, used only while it is pinned.
     source: Option<Source>,
+    /// Dropped first: its addresses are the program's once the mapping is gone.
+    _withheld: Withheld,
     pub(super) map: Mapping,
     /// The program has unmapped, moved or replaced a part of it.
     pub(super) torn: AtomicBool,
@@ -67,6 +70,7 @@ impl Memory {
         map.no_huge_pages().map_err(&sys)?;
         Ok(Self {
             source,
+            _withheld: Withheld::new(map.addr()..map.addr() + map.len()),
             map,
             torn: AtomicBool::new(false),
             lent: Lent::default(),

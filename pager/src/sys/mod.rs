@@ -22,7 +22,7 @@
 //! | `cgroup.rs` | what memory the process may have, and pressure on it |
 //! | `clock.rs` | time |
 //! | `exit.rs` | the end of the process |
-//! | `fork.rs` | forks, noticed without a system call |
+//! | `fork.rs` | forks, noticed without a system call; the addresses of regions in a child |
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 

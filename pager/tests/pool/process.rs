@@ -114,6 +114,34 @@ fn fork_is_refused() {
     assert_eq!(wait(pid).code(), Some(0), "which call was not refused");
     assert_eq!(snapshot_all().pools.len(), 2);
     assert_eq!(pages.fix(0).unwrap()[0], 7);
+    // What a child maps does not come to lie where its parent's regions are, whatever its size.
+    let own = [
+        (region.as_ptr() as usize, region.len()),
+        (pages.fix(0).unwrap().as_ptr() as usize, PAGE),
+    ];
+    // SAFETY: the child makes mappings and exits.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let mut met = 0;
+        for len in (0..512).map(|n| PAGE << (n % 12)) {
+            // SAFETY: a new mapping.
+            let at = unsafe {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, flags, -1, 0) as usize
+            };
+            met |= i32::from(
+                own.iter()
+                    .any(|&(from, n)| at < from + n && from < at + len),
+            );
+        }
+        // SAFETY: as above.
+        unsafe { libc::_exit(met) };
+    }
+    assert_eq!(
+        wait(pid).code(),
+        Some(0),
+        "memory of a child where its parent's region is"
+    );
     // SAFETY: the child reads an address it does not have.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
