@@ -169,6 +169,9 @@ impl ShrinkList {
     }
 
     fn after_references(&mut self, eng: &mut Engine, sc: &mut ScanControl) -> Option<Work> {
+        if !eng.folios[self.folio].mapped() {
+            self.undecide();
+        }
         let f = &eng.folios[self.folio];
         if f.has(Flags::ANON | Flags::SWAPBACKED) && !f.has(Flags::SWAPCACHE) {
             return self.take_slot(eng, sc);

@@ -401,6 +401,17 @@ impl ShrinkList {
         }
     }
 
+    /// The folio at hand is not mapped. If that is because it has stayed earlier in this step, and has come round again
+    /// since, the host has had no time to map it: it is as if it had just been unmapped, and what becomes of it now is
+    /// the decision.
+    pub(super) fn undecide(&mut self) {
+        let folio = self.folio;
+        if let Some(at) = self.decided.iter().position(|d| d.folio == folio) {
+            self.decided.remove(at);
+            self.asked_to_unmap = true;
+        }
+    }
+
     /// Back on the list, never locked by us.
     pub(super) fn keep_unlocked(&mut self) -> Option<Work> {
         self.ret.push(self.folio);

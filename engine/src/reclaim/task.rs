@@ -173,7 +173,8 @@ impl ReclaimTask {
     }
 
     /// Of the folios that the host has been asked to unmap, those that the last step decided on. Each
-    /// of them is decided on exactly once, and before its task is done or rests.
+    /// of them is decided on exactly once, and before its task is done or rests. What is met again
+    /// before the host has heard that it stays is not decided on yet.
     pub fn decided(&self) -> &[Decision] {
         &self.list.decided
     }

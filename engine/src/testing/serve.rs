@@ -45,6 +45,13 @@ impl Undecided {
             assert!(asked || batches, "{d:?} was not asked for, or twice");
             assert!(!d.freed || !task.freed().is_empty());
         }
+        for d in task.decided().iter().filter(|d| !d.freed) {
+            // The host takes the decision for the last word and maps the page again.
+            let kept = eng.folio(d.folio).owner();
+            let freed = task.freed().iter().any(|f| (f.object, f.index) == kept);
+            assert!(!freed, "{d:?} has been freed in the same step");
+            assert_ne!(work, Work::Write { folio: d.folio }, "it is at hand again");
+        }
         match work {
             Work::Unmap { folio } => {
                 self.0.insert(folio);

@@ -1,8 +1,9 @@
 //! No store is lost, the budget holds, and the test would notice if it were otherwise.
 
 use crate::common::*;
+use coldset_engine::presets::{PRESETS, SUFFIXES};
 use coldset_pager::store::{FaultPlan, FaultyStorage, FileStorage};
-use coldset_pager::{Group, Limits, Pool, PoolConfig, SwapConfig};
+use coldset_pager::{Error, Group, Limits, Pool, PoolConfig, SwapConfig};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,76 @@ fn no_store_is_lost_while_swap_fails() {
     println!("{} injected failures", plan.failed.load(Relaxed));
     // Not made where the test is skipped.
     let _ = std::fs::remove_file(path);
+}
+
+/// Every policy, and every suffix behind one of them. A pool that finds itself at odds with its policy ends the process:
+/// each has one of its own.
+#[test]
+fn reclaim_beside_stores_under_every_policy() {
+    const NAME: &str = "reclaim_beside_stores_under_every_policy";
+    if let Some(policy) = child::role() {
+        reclaim_beside_stores(&policy, soak(0.4));
+        return;
+    }
+    let _one = alone();
+    let presets = PRESETS.iter().map(|p| p.names[0].to_owned());
+    let suffixes = SUFFIXES.iter().map(|s| format!("base+{}", s.name));
+    // A pool refuses what is about flushes of translations.
+    let refused = |policy: &str| {
+        let config = PoolConfig::new(2 * MIB).policy(policy).unwrap();
+        matches!(Pool::new(config), Err(Error::Setting { .. }))
+    };
+    let suffixes = suffixes.filter(|policy| !refused(policy));
+    let mut failed = Vec::new();
+    for policy in presets.chain(suffixes) {
+        let out = child::run(NAME, &policy);
+        if !out.status.success() {
+            println!("{policy}: {}", child::text(&out));
+            failed.push(policy);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Files and anonymous memory, much larger than the budget: while the batches of one reclaim leave, misses and ends of
+/// writes move pages that another is about to take.
+fn reclaim_beside_stores(policy: &str, time: Duration) {
+    let config = PoolConfig::new(2 * MIB).policy(policy).unwrap();
+    let Some(pool) = faulting(config.swap(SwapConfig::lz4(64 * MIB))) else {
+        return;
+    };
+    let bytes = 8 * MIB as usize;
+    let paths = [temp("beside"), temp("beside")];
+    let files = paths.each_ref().map(|path| {
+        std::fs::write(path, vec![0; bytes]).unwrap();
+        pool.file(path).unwrap()
+    });
+    let anonymous = pool.anonymous(bytes).unwrap();
+    let stop = AtomicBool::new(false);
+    let until_stop = |what: &dyn Fn()| {
+        while !stop.load(Relaxed) {
+            what();
+        }
+    };
+    let stressed = std::thread::scope(|s| {
+        s.spawn(|| until_stop(&|| assert!(pool.root().reclaim(4 * MIB).is_ok())));
+        s.spawn(|| until_stop(&|| files.iter().for_each(|f| f.sync(0..bytes).unwrap())));
+        let regions = [&files[0], &files[1], &anonymous];
+        let stores = regions.map(|r| s.spawn(move || stress(r, Access::Faulting, 1, time, 50)));
+        let stressed = stores.map(|h| h.join().unwrap());
+        stop.store(true, Relaxed);
+        stressed
+    });
+    for one in &stressed {
+        assert_eq!(one.lost, None, "{policy}");
+    }
+    let stats = pool.stats();
+    assert!(stats.evicted > 1000, "{policy}: {stats:?}");
+    for ((file, path), one) in files.into_iter().zip(&paths).zip(&stressed) {
+        file.close().unwrap();
+        compare_file(path, one);
+        std::fs::remove_file(path).unwrap();
+    }
 }
 
 /// The same stress with contents copied before the page is taken away.

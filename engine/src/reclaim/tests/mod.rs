@@ -3,6 +3,7 @@
 //! `docs/rules/shrink-list.md` by label (S5 is in `split`, S10 beside `node.rs`), and the exits of the 17-step path that
 //! none of them takes.
 
+mod decided;
 mod entry_counters;
 mod entry_direct;
 mod entry_kswapd;
