@@ -99,6 +99,12 @@ pub unsafe extern "C" fn coldset_pool_new(
                 let text = format!("the option {option:?} has no value; write name=value");
                 return Err(Failure::new(COLDSET_INVALID, text));
             };
+            if name == "fault_mode" && !matches!(value, "sigbus" | "thread") {
+                let text = format!(
+                    "fault_mode is {value:?}; use sigbus or thread: there are no calls here that fix pages"
+                );
+                return Err(Failure::new(COLDSET_INVALID, text));
+            }
             config = config.set(name, value)?;
             // SAFETY: the terminating null pointer is still ahead.
             at = unsafe { at.add(1) };
@@ -215,7 +221,14 @@ pub(crate) unsafe fn group_of(
     // SAFETY: by contract.
     match unsafe { group.as_ref() } {
         None => Ok(pool.pool.get()?.root()),
-        Some(g) => Ok(g.group.get()?.clone()),
+        Some(g) => {
+            let (pool, group) = (pool.pool.get()?, g.group.get()?);
+            if !group.is_of(pool) {
+                let text = format!("the group {} is one of another pool", group.name());
+                return Err(Failure::new(COLDSET_INVALID, text));
+            }
+            Ok(group.clone())
+        }
     }
 }
 

@@ -23,7 +23,8 @@ static void maps(coldset_pool *pool)
 {
     char path[] = "/tmp/coldset-maps-XXXXXX", swap[128];
     const char *options[] = {"swap=none", NULL}, *as_swap[] = {swap, "full_wait=0.5", NULL};
-    const char *encrypted[] = {"swap=temp:1MiB+encrypt", NULL}, *late[] = {"full_wait=soon", NULL};
+    const char *encrypted[] = {"swap=temp:1MiB+encrypt", NULL}, *late[] = {"full_wait=soon", NULL},
+               *fixing[] = {"fault_mode=explicit", NULL};
     int fd = mkstemp(path);
     assert(fd >= 0 && ftruncate(fd, 65536) == 0);
     coldset_pool *other = coldset_pool_new(1 << 20, options);
@@ -55,6 +56,14 @@ static void maps(coldset_pool *pool)
     assert(other != NULL);
     coldset_pool_free(other);
     assert(coldset_pool_new(1 << 20, late) == NULL && told("soon"));
+    assert(coldset_pool_new(1 << 20, fixing) == NULL && told("use sigbus or thread"));
+    other = coldset_pool_new(1 << 20, options);
+    coldset_group *foreign = coldset_group_new(other, NULL, "foreign");
+    assert(foreign != NULL && coldset_region_anonymous(pool, foreign, 4096) == NULL);
+    assert(coldset_last_status() == COLDSET_INVALID && told("another pool"));
+    assert(coldset_group_new(pool, foreign, "below") == NULL && told("another pool"));
+    coldset_group_free(foreign);
+    coldset_pool_free(other);
     close(fd);
     unlink(path);
 }

@@ -219,7 +219,11 @@ impl Error {
         Error::File {
             what: "",
             path: path.into(),
-            errno: e.raw_os_error().unwrap_or(libc::EIO),
+            errno: match (e.raw_os_error(), e.kind()) {
+                (Some(errno), _) => errno,
+                (None, io::ErrorKind::StorageFull) => libc::ENOSPC,
+                (None, _) => libc::EIO,
+            },
             why: e.to_string(),
         }
     }

@@ -154,6 +154,11 @@ impl Group {
         })
     }
 
+    /// Is it one of this pool's?
+    pub fn is_of(&self, pool: &Pool) -> bool {
+        Arc::ptr_eq(&self.pool, &pool.inner)
+    }
+
     /// Path of names from the pool's root, which is `/`: `/outer/inner`.
     pub fn name(&self) -> &str {
         &self.name
