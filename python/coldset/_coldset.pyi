@@ -21,6 +21,7 @@ __all__ = [
     "install_handler",
     "lab_cells",
     "lab_compute",
+    "lab_is_journal",
     "lab_lists",
     "lab_mrc",
     "lab_replay",
@@ -174,6 +175,9 @@ def lab_replay(
     jobs: int | None,
 ) -> LabJob:
     """Starts a replay, of a file or of records of 8 bytes, over variants and limits."""
+
+def lab_is_journal(path: str, /) -> bool:
+    """True for a journal of the pager, recognised by its beginning."""
 
 def lab_mrc(
     path: str | None,
