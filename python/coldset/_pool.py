@@ -21,6 +21,8 @@ from ._stats import Stats
 Size = Union[int, str]
 Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
 Order = Literal["C", "F"]
+#: A setting that is true or false, also as its text.
+Truth = Union[bool, Literal["true", "false"]]
 Mode = Literal["r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"]
 
 _MODES = {"readonly": "r", "readwrite": "r+", "write": "w+", "copyonwrite": "c"}
@@ -426,10 +428,10 @@ class Pool(_Arrays):
         read_ahead: int | None = None,
         batch: int | None = None,
         full_wait: float | None = None,
-        overcommit: bool = False,
-        shrink_under_pressure: bool = False,
-        background: bool | None = None,
-        map_streams: bool | None = None,
+        overcommit: Truth = False,
+        shrink_under_pressure: Truth = False,
+        background: Truth | None = None,
+        map_streams: Truth | None = None,
     ) -> None:
         share = isinstance(budget, str) and budget.rstrip().endswith("%")
         settings = [("budget", str(budget if share else _size("the budget", budget)))]
