@@ -39,7 +39,9 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     """A `numpy.ndarray` whose memory belongs to a pool.
 
     Made by `Pool.zeros`, `Pool.memmap` and the others. Views are Arrays too and keep the memory
-    alive; what is computed from one (`a + b`, `a.copy()`, `a[mask]`) is an ordinary array.
+    alive; what is computed from one (`a + b`, `a.copy()`, `a[mask]`) is in ordinary memory. Mostly it is an ordinary
+    array; `flatten`, `take`, `repeat`, `compress`, `dot`, `byteswap`, `conj`, `numpy.zeros_like` and the like give an
+    Array that is in no pool, whose `flush`, `pin` and other methods of this class raise Error.
 
     System calls cannot use memory that is not there at the moment: they fail with EFAULT (`OSError:
     [Errno 14] Bad address`). `tofile`, `readfrom`, `numpy.save` and pickling take care of that; for
@@ -52,12 +54,16 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     filename: str | None
 
     def __array_finalize__(self, obj: Any) -> None:
-        if isinstance(obj, Array) and np.may_share_memory(self, obj):
+        if isinstance(obj, Array) and (np.may_share_memory(self, obj) or self._is_empty_view(obj)):
             self._region = obj._region
             self.filename = obj.filename
         else:
             self._region = None
             self.filename = None
+
+    def _is_empty_view(self, obj: Array) -> bool:
+        """An empty view of an array, which shares no byte with it. What indices pick out has a base of its own."""
+        return self.size == 0 and self.base is not None and (self.base is obj or self.base is obj.base)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         if self is array:
@@ -74,6 +80,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
     def copy(self, order: Any = "C") -> Any:
         """An ordinary array with the same contents."""
+        self._check_process()
         return np.array(self, order=order, subok=False)
 
     def __copy__(self) -> Any:
@@ -84,6 +91,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
         """An ordinary array of another type."""
+        self._check_process()
         return self.view(np.ndarray).astype(*args, **kwargs)
 
     def __reduce__(self) -> Any:
@@ -91,6 +99,11 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.copy("K").__reduce_ex__(protocol)
+
+    def _check_process(self) -> None:
+        """Raises ForkedError in a child of fork, in place of the segmentation fault that an access would be."""
+        if self._region is not None:
+            self._region.check()
 
     def _span(self) -> tuple[Region, int, int]:
         """The region, and the first and the end of the bytes in it that the array lies between."""
@@ -159,14 +172,18 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
             write = bool(self.flags.writeable)
         elif write and not self.flags.writeable:
             raise ReadOnlyError("the array is read-only")
+        if start == end:
+            yield self
+            return
         pin = region.pin(start, end, write)
         try:
             yield self
         finally:
             pin.release()
 
-    def tofile(self, fid: Any, sep: str = "", format: str = "%s", /) -> None:
+    def tofile(self, fid: Any, /, sep: str = "", format: str = "%s") -> None:
         """Writes the array to a file, as `numpy.ndarray.tofile` does."""
+        self._check_process()
         if sep != "":
             self.view(np.ndarray).tofile(fid, sep, format)
             return
@@ -187,6 +204,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
         >>> a.readfrom(io.BytesIO(b"abc")), bytes(a)
         (3, b'abc\\x00')
         """
+        self._check_process()
         if not self.flags.writeable:
             raise ReadOnlyError("the array is read-only")
         if not self.flags.c_contiguous:

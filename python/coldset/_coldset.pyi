@@ -21,6 +21,7 @@ __all__ = [
     "install_handler",
     "lab_cells",
     "lab_compute",
+    "lab_is_journal",
     "lab_lists",
     "lab_mrc",
     "lab_replay",
@@ -113,6 +114,7 @@ class Region:
     @property
     def read_only(self) -> bool: ...
     def __len__(self) -> int: ...
+    def check(self) -> None: ...
     def sync(self, start: int, end: int) -> None: ...
     def advise(self, start: int, end: int, advice: str) -> None: ...
     def resident(self, start: int, end: int) -> int: ...
@@ -173,6 +175,9 @@ def lab_replay(
     jobs: int | None,
 ) -> LabJob:
     """Starts a replay, of a file or of records of 8 bytes, over variants and limits."""
+
+def lab_is_journal(path: str, /) -> bool:
+    """True for a journal of the pager, recognised by its beginning."""
 
 def lab_mrc(
     path: str | None,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from . import _coldset, _process
 from ._array import Array, Path
-from ._errors import ClosedError, HandlerError, SettingError
+from ._errors import ClosedError, ForkedError, HandlerError, SettingError
 from ._region import Region
 from ._stats import Stats
 
@@ -21,6 +21,8 @@ from ._stats import Stats
 Size = Union[int, str]
 Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
 Order = Literal["C", "F"]
+#: A setting that is true or false, also as its text.
+Truth = Union[bool, Literal["true", "false"]]
 Mode = Literal["r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"]
 
 _MODES = {"readonly": "r", "readwrite": "r+", "write": "w+", "copyonwrite": "c"}
@@ -36,6 +38,42 @@ def _size(what: str, size: Size) -> int:
     if not 0 <= number < 1 << 64:
         raise SettingError(f"{what} is {size!r} bytes; use 0 to 2^64-1")
     return number
+
+
+def _truth(name: str, value: object) -> str | None:
+    """A setting that is true or false, as the pager reads it; none if it is not given."""
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)).lower()
+    if isinstance(value, str) and value in ("true", "false"):
+        return value
+    raise SettingError(f'{name} is {value!r}; use True or False, or the text "true" or "false"')
+
+
+def _switches(switches: Any) -> list[str]:
+    """Each as the pager reads it."""
+    if isinstance(switches, str):
+        return [switches]
+    if isinstance(switches, Mapping):
+        return [f"{k}={str(v).lower()}" for k, v in switches.items()]
+    found = list(switches) if isinstance(switches, Iterable) else [switches]
+    for one in found:
+        if not isinstance(one, str):
+            raise SettingError(
+                f'switches has {one!r}; give "name=value" texts, or a mapping of names to values '
+                "(coldset.lab.switches() lists them)"
+            )
+    return found
+
+
+def _readable(what: str, text: str) -> str:
+    """A text that the native half can take."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SettingError(f"{what} is {text!r}, which is not UTF-8; use another name") from None
+    return text
 
 
 def _limits(limits: Mapping[str, Size | None]) -> dict[str, int]:
@@ -236,7 +274,10 @@ class _Arrays:
 
     def region(self, size: Size) -> Region:
         """Zeroed memory that is used page by page, in a pool with `fault_mode="explicit"`."""
-        return Region(_process.note(self._in().anonymous_pages(max(1, _size("the size", size)))))
+        bytes_ = _size("the size", size)
+        if bytes_ == 0:
+            raise SettingError("the size is 0; a region has at least one byte")
+        return Region(_process.note(self._in().anonymous_pages(bytes_)))
 
     def file_region(self, path: Path, mode: Mode = "r+", size: Size | None = None) -> Region:
         r"""A file that is used page by page, in a pool with `fault_mode="explicit"`. Modes as those of `memmap`; with
@@ -260,6 +301,9 @@ class _Arrays:
             raise SettingError('mode "r" takes the file as it is: leave out size, or use "r+"')
         group = self._in()
         grow = 0 if size is None else _size("the size", size)
+        if how == "w+" and grow == 0:
+            # Before the file is emptied.
+            raise SettingError("the size is 0; a region has at least one byte")
         made = group.file_pages(os.fspath(path), how != "r", empty=how == "w+", grow=grow)
         return Region(_process.note(made))
 
@@ -315,7 +359,7 @@ class Group(_Arrays):
         """A group below this one. Limits as in `set`. The name must not be empty, nor another group's below this
         one: metrics go by it. A group exists as long as its pool, and so does its name."""
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
-        return Group(self._pool, self._in().group(name, **limits))
+        return Group(self._pool, self._in().group(_readable("the name of the group", name), **limits))
 
     def set(
         self,
@@ -345,8 +389,8 @@ class Pool(_Arrays):
     line on stderr, if it does not fit into that limit. `resize` changes it. `swap` is where arrays go that
     are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
     "file:/path:8GiB", "temp:8GiB", joined by "+"; "+encrypt" encrypts what goes to a file. `policy` is
-    a name ("v5", "classic", "base", "merged",
-    ...), or a class of yours as `coldset.lab.Policy` says, which needs `fault_mode="explicit"`; `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
+    a name (`coldset.lab.variants()` lists
+    them), or a class of yours as `coldset.lab.Policy` says, which needs `fault_mode="explicit"`; `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
     `fault_mode` is how accesses reach the pool: "sigbus", or "thread", which needs privilege and lets
     system calls use arrays without a pin, or "explicit": no arrays, but regions (`region`, `file_region`) whose pages
     are fixed one by one. `journal` names a new file (or another journal) that records all
@@ -384,10 +428,10 @@ class Pool(_Arrays):
         read_ahead: int | None = None,
         batch: int | None = None,
         full_wait: float | None = None,
-        overcommit: bool = False,
-        shrink_under_pressure: bool = False,
-        background: bool | None = None,
-        map_streams: bool | None = None,
+        overcommit: Truth = False,
+        shrink_under_pressure: Truth = False,
+        background: Truth | None = None,
+        map_streams: Truth | None = None,
     ) -> None:
         share = isinstance(budget, str) and budget.rstrip().endswith("%")
         settings = [("budget", str(budget if share else _size("the budget", budget)))]
@@ -396,11 +440,7 @@ class Pool(_Arrays):
             own = _policy(policy, fault_mode)
         elif policy is not None:
             settings.append(("policy", policy))
-        if isinstance(switches, str):
-            switches = [switches]
-        elif isinstance(switches, Mapping):
-            switches = [f"{k}={str(v).lower()}" for k, v in switches.items()]
-        settings.extend(("switch", s) for s in switches)
+        settings.extend(("switch", s) for s in _switches(switches))
         if fault_mode not in (None, "sigbus", "thread", "explicit", "auto"):
             raise SettingError(f"fault_mode is {fault_mode!r}; write \"sigbus\", \"thread\" or \"explicit\"")
         if fault_mode == "auto":
@@ -411,16 +451,20 @@ class Pool(_Arrays):
         others = {
             "swap": swap,
             "fault_mode": fault_mode,
-            "journal": None if journal is None else os.fspath(journal),
+            "journal": None if journal is None else os.fsdecode(journal),
             "read_ahead": read_ahead,
             "batch": batch,
             "full_wait": full_wait,
-            "overcommit": "true" if overcommit else None,
-            "shrink_under_pressure": "true" if shrink_under_pressure else None,
-            "background": None if background is None else str(bool(background)).lower(),
-            "map_streams": None if map_streams is None else str(bool(map_streams)).lower(),
+            "overcommit": _truth("overcommit", overcommit),
+            "shrink_under_pressure": _truth("shrink_under_pressure", shrink_under_pressure),
+            "background": _truth("background", background),
+            "map_streams": _truth("map_streams", map_streams),
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
+        for name, value in settings:
+            # The journal is a path alone.
+            if name != "journal":
+                _readable(name, value)
         try:
             if fault_mode != "explicit":
                 _process.prepare_signals()
@@ -476,7 +520,7 @@ class Pool(_Arrays):
         """A group of arrays with limits, see `Group.set`. The name must not be empty, nor another group's: metrics
         go by it. A group exists as long as its pool, and so does its name."""
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
-        return Group(self, self._in().group(name, **limits))
+        return Group(self, self._in().group(_readable("the name of the group", name), **limits))
 
     def sync(self) -> None:
         """Writes what has been stored to all maps of files, and makes it durable.
@@ -518,7 +562,12 @@ class Pool(_Arrays):
         memory back when it goes. Again does nothing."""
         if not self._closed:
             self._closed = True
-            self.sync()
+            try:
+                self.sync()
+            except ForkedError:
+                # It is not closed: what is done with it next says the same.
+                self._closed = False
+                raise
 
     def __enter__(self) -> Pool:
         self._check_open()

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from ._coldset import PAGE_SIZE, Fix, Pages
-from ._errors import ClosedError, Error, SettingError
+from ._errors import ClosedError, Error, ForkedError, SettingError
 
 
 class _Mine(threading.local):
@@ -137,7 +137,12 @@ class Region:
         """Writes a file, and gives the memory back, with the last page that is fixed. Again does nothing."""
         pages, self._pages = self._pages, None
         if pages is not None:
-            pages.sync(0, self.nbytes)
+            try:
+                pages.sync(0, self.nbytes)
+            except ForkedError:
+                # It is not closed: what is done with it next says the same.
+                self._pages = pages
+                raise
 
     def __enter__(self) -> Region:
         self._open()

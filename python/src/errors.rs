@@ -1,5 +1,7 @@
 //! The pager's errors as exceptions of `coldset._errors`.
 
+use coldset_engine::switches::SwitchError;
+use coldset_engine::Switches;
 use coldset_pager::Error;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -59,7 +61,28 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
         Error::Closed => "ClosedError",
         _ => "Error",
     };
-    named(py, class, &e)
+    match &e {
+        Error::Switch(wrong) => named(py, class, &format!("{e}{}", where_listed(wrong))),
+        _ => named(py, class, &e),
+    }
+}
+
+/// Where the names are that one was not among, in Python.
+fn where_listed(wrong: &SwitchError) -> String {
+    match wrong {
+        SwitchError::Preset { name, .. }
+            if name.contains('=') || Switches::NAMES.contains(&name.as_str()) =>
+        {
+            let assignment = match name.contains('=') {
+                true => name.clone(),
+                false => format!("{name}=on"),
+            };
+            format!("; a switch is given by switches=[\"{assignment}\"]")
+        }
+        SwitchError::Preset { .. } => " (see: coldset.lab.variants())".into(),
+        SwitchError::Unknown { .. } => " (see: coldset.lab.switches())".into(),
+        _ => String::new(),
+    }
 }
 
 /// An exception of `coldset._errors`.

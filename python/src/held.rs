@@ -31,6 +31,15 @@ impl<T> Held<T> {
         }
     }
 
+    /// The value, also in a child of fork: for what neither waits nor changes.
+    ///
+    /// # Errors
+    /// `ClosedError` when it has been taken.
+    pub fn anywhere(&self, py: Python<'_>) -> PyResult<&T> {
+        let value = self.value.as_ref();
+        value.ok_or_else(|| raise(py, Error::Closed))
+    }
+
     /// The value, for good; none in a child of fork.
     pub fn take(&mut self) -> Option<T> {
         if std::process::id() == self.pid {

@@ -9,6 +9,7 @@ use crate::stats;
 use coldset_pager::{Limits, MapOptions, PoolConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ impl Pool {
     #[pyo3(signature = (settings, policy=None))]
     fn new(
         py: Python<'_>,
-        settings: Vec<(String, String)>,
+        settings: Vec<(String, OsString)>,
         policy: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let policy = policy.map(|p| PythonPolicy::new(&p)).transpose()?;
@@ -36,7 +37,11 @@ impl Pool {
                 config = config.decided_by(Arc::new(policy));
             }
             for (name, value) in &settings {
-                config = config.set(name, value)?;
+                config = match name.as_str() {
+                    // A path, which need not be text.
+                    "journal" => config.journal(value),
+                    _ => config.set(name, &value.to_string_lossy())?,
+                };
             }
             coldset_pager::Pool::new(config)
         });
@@ -51,7 +56,7 @@ impl Pool {
     /// Bytes that pages in memory and compressed contents may take together.
     #[getter]
     fn budget(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.pool.get(py)?.budget())
+        Ok(self.pool.anywhere(py)?.budget())
     }
 
     /// Changes the budget.
@@ -180,7 +185,7 @@ impl Group {
     /// Path of names from the pool's root.
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<&str> {
-        Ok(self.group.get(py)?.name())
+        Ok(self.group.anywhere(py)?.name())
     }
 
     /// Bytes of pages of the group and below.

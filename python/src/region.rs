@@ -63,6 +63,11 @@ impl Region {
         self.len
     }
 
+    /// Raises `ForkedError` in a child of fork, where its bytes must not be touched.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.region.get(py).map(|_| ())
+    }
+
     /// Writes the dirty pages of a byte range.
     fn sync(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<()> {
         self.slow(py, |r| r.sync(start..end))

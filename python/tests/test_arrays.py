@@ -242,3 +242,25 @@ def test_swap_to_a_file(tmp_path: Path) -> None:
         for _ in range(3):
             assert a.sum() == total
         assert swap.stat().st_blocks > 0
+
+
+def test_tofile_takes_keywords(pool: coldset.Pool, tmp_path: Path) -> None:
+    plain, a = np.ones(2), pool.full(2, 1.0)
+    for options in ({"sep": ","}, {"sep": " ", "format": "%.2f"}, {"sep": ""}):
+        plain.tofile(tmp_path / "plain", **options)
+        a.tofile(tmp_path / "ours", **options)
+        assert (tmp_path / "ours").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_empty_views_are_of_the_pool(pool: coldset.Pool) -> None:
+    a = pool.zeros((10, 4))
+    for view in (a[10:], a[3:3], a[:, 4:], a[::-1][10:], a[5:5].T, a[5:5].reshape(-1), a[20:], a[10:, 1:], pool.zeros((0, 4))[:, 1:]):
+        assert type(view) is coldset.Array and view.size == 0
+        view.flush()
+        view.advise("willneed")
+        assert view.resident() == 0
+        with view.pin() as pinned:
+            assert pinned is view
+    # What is computed is not.
+    for ordinary in (a[a > 1], a[[]], a[5:5] + 1, a[5:5].copy()):
+        assert type(ordinary) is np.ndarray and ordinary.size == 0

@@ -87,7 +87,67 @@ def test_arrays_are_traces(replayed: lab.Result, tmp_path: Path) -> None:
     path = tmp_path / "circle.pageops"
     lab.save_trace(path, np.arange(20_000) % 1000)
     again = lab.replay(path, memory=["25%", "500pages"], variants="fifo,v5")
-    assert again.to_json() == replayed.to_json()
+    # The command tells the file, too.
+    told = json.loads(again.to_json())
+    assert told.pop("trace") == "circle.pageops" and told == json.loads(replayed.to_json())
+    command = [sys.executable, "-m", "coldset", "lab", "replay", path, "--memory=25%,500pages", "--variants=fifo,v5"]
+    subprocess.run([*command, f"--json={tmp_path / 'json'}"], check=True, capture_output=True)
+    assert again.to_json() == (tmp_path / "json").read_text()
+
+
+def test_journals_are_traces(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    try:
+        pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+    except coldset.Error as e:
+        pytest.skip(str(e))
+    pool.record(path)
+    pool.zeros(4 << 20, "u1")[:] = 1
+    pool.stop_recording()
+    plain = lab.replay(path, variants="v5")
+    assert plain.to_json() == lab.replay(path, variants="v5", one_task=True).to_json()
+    assert plain.variants == ["v5"] and "journal" in json.loads(plain.to_json())
+    assert lab.mrc(path, policies=["lru", "fifo"], points=3).variants == ["lru", "fifo"]
+    plain.report(tmp_path / "page.html")
+    assert "<!DOCTYPE html>" in (tmp_path / "page.html").read_text()
+    with pytest.raises(coldset.SettingError, match="Mine is written in Python; convert the journal first"):
+        lab.replay(path, variants=Mine)
+    with pytest.raises(coldset.SettingError, match="Mine is written in Python; convert the journal first"):
+        lab.mrc(path, policies=Mine)
+
+
+class Mine(lab.Policy):
+    """First in, first out."""
+
+    def __init__(self, frames: int) -> None:
+        self.queue: list[int] = []
+
+    def insert(self, page: int) -> None:
+        self.queue.append(page)
+
+    def evict(self) -> int:
+        return self.queue.pop(0)
+
+
+@pytest.mark.parametrize("empty", [[], (), np.array([])])
+def test_an_empty_list_is_no_default(empty: Any) -> None:
+    circle = np.arange(2000) % 600
+    for call, name in (
+        (lambda: lab.replay(circle, memory=0.5, variants=empty), "variants"),
+        (lambda: lab.replay(circle, memory=0.5, variants=empty, device="hdd"), "variants"),
+        (lambda: lab.replay(circle, memory=empty), "memory"),
+        (lambda: lab.replay(circle, memory=empty, device="hdd"), "memory"),
+        (lambda: lab.mrc(circle, policies=empty), "policies"),
+        (lambda: lab.mrc(circle, sizes=empty), "sizes"),
+    ):
+        with pytest.raises(coldset.SettingError, match=f"^{name} is empty; .* at least one"):
+            call()
+
+
+def test_none_is_the_default() -> None:
+    circle = np.arange(2000) % 600
+    given = lab.replay(circle, memory=0.5, variants=None)
+    assert given.to_json() == lab.replay(circle, memory=0.5).to_json()
 
 
 def test_writes_objects_and_anonymous_memory() -> None:
@@ -158,6 +218,15 @@ def test_lists() -> None:
         (lambda: lab.replay(np.arange(900), memory="5%"), ValueError, "128"),
         (lambda: lab.replay("x.trace", anon=True), ValueError, "anon"),
         (lambda: lab.params("mongo"), ValueError, "experiments"),
+        (lambda: lab.run("mongodb", cost={"x": 1}), ValueError, r"no cost is named 'x'; see: coldset.lab.costs\(\)"),
+        (lambda: lab.run("mongodb", set={"x": 1}), ValueError, r"no switch is named 'x' \(see: coldset.lab.switches\(\)\)"),
+        (lambda: lab.run("mongodb", variants="vv5"), ValueError, r"'vv5' \(see: coldset.lab.variants\(\)\)"),
+        (lambda: lab.run("mongo"), ValueError, r"\(see: coldset.lab.experiments\(\)\); did you mean"),
+        (lambda: lab.replay([1, 2], variants="vv5"), ValueError, r"coldset.lab.variants\(\)"),
+        (lambda: lab.cells({"experiments": "mongodb", "variants": "vv5"}), ValueError, r"coldset.lab.variants\(\)"),
+        (lambda: lab.replay(b"path"), TypeError, r"trace is b'path' \(bytes\); it takes the path of a file or an array"),
+        (lambda: lab.mrc(b"path"), TypeError, r"trace is b'path' \(bytes\); it takes the path of a file or an array"),
+        (lambda: lab.mrc([1, 2], xyzzy=1), TypeError, "format, jobs, kernel_memory"),
         (lambda: lab.cells({"experimets": "mongodb"}), ValueError, "did you mean 'experiments'"),
         (lambda: lab.cells({"experiments": {1, 2}}), ValueError, "lists and dictionaries"),
         (lambda: lab.cells("/nowhere.toml"), FileNotFoundError, "nowhere"),

@@ -57,6 +57,44 @@ def test_fork_is_refused(run: Run) -> None:
     assert "Segmentation fault" in done.stderr
 
 
+def test_a_child_says_the_same_again(run: Run) -> None:
+    """What is refused is refused as forked, also after a close; what can be asked for is told."""
+    ok(
+        run(
+            """
+            import io, os, pickle, sys, traceback, coldset
+            pool = coldset.Pool("1MiB", swap="lz4:16MiB")
+            group = pool.group("g")
+            a = pool.full(4 << 20, 7, "u1")
+            pages = coldset.Pool("1MiB", swap="lz4:16MiB", fault_mode="explicit")
+            region = pages.region("64KiB")
+            shown = [repr(x) for x in (pool, group, region)]
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    for call in (pool.close, pool.close, pool.sync, lambda: pool.zeros(3), lambda: pool.group("h"),
+                                 region.close, region.close, region.sync, lambda: region.fix(0).__enter__(),
+                                 lambda: a.tofile("out"), lambda: a.tofile("out", ","), lambda: pickle.dumps(a),
+                                 lambda: a.readfrom(io.BytesIO(b"abc")), a.copy, lambda: a.astype("f8")):
+                        try:
+                            call()
+                        except coldset.ForkedError:
+                            continue
+                        raise AssertionError("not refused")
+                    assert not os.path.exists("out")
+                    assert [repr(x) for x in (pool, group, region)] == shown
+                    assert (pool.budget, group.name) == (1 << 20, "/g")
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            assert a[0] == 7
+            """
+        )
+    )
+
+
 def test_a_child_makes_a_pool_of_its_own(run: Run) -> None:
     ok(
         run(

@@ -361,3 +361,36 @@ def test_threads_and_the_gil_never_wait_for_each_other() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[1]) > 1_000
+
+
+class Inserts(Lru):
+    """Has no `put_back`: what it gave up comes back by other methods."""
+
+    wrong = ""
+
+    def insert(self, page: int) -> None:
+        if Inserts.wrong == "insert":
+            raise IndexError("mine")
+        super().insert(page)
+
+    def hit(self, page: int) -> None:
+        if Inserts.wrong == "hit":
+            raise IndexError("mine")
+        super().hit(page)
+
+
+@pytest.mark.parametrize("method", ["insert", "hit"])
+def test_the_method_that_raised_is_named(method: str) -> None:
+    from coldset.lab._outside import _PUT_BACK, _PUT_BACK_USED, Maker
+
+    Inserts.wrong = ""
+    made = Maker(Inserts).make(10)
+    made.tell(0, [0, 7])
+    for word in (_PUT_BACK, _PUT_BACK_USED) if method == "insert" else (_PUT_BACK_USED,):
+        Inserts.wrong = method
+        with pytest.raises(coldset.PolicyError, match=rf"^Inserts\.{method} raised IndexError: mine"):
+            made.tell(1, [word, 7])
+        # And no other one after it.
+        Inserts.wrong = "hit"
+        with pytest.raises(coldset.PolicyError, match=r"^Inserts\.hit raised"):
+            made.tell(2, [1, 7])

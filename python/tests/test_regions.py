@@ -132,3 +132,18 @@ def test_a_writer_waits_for_readers() -> None:
         order.append("read")
     thread.join(20)
     assert order == ["read", "written"]
+
+
+def test_nothing_is_no_region(tmp_path: Path) -> None:
+    pool = explicit()
+    path = tmp_path / "file"
+    path.write_bytes(b"kept")
+    for call in (
+        lambda: pool.region(0),
+        lambda: pool.group("g").region("0"),
+        lambda: pool.file_region(path, "w+", 0),
+        lambda: pool.file_region(tmp_path / "new", "w+", 0),
+    ):
+        with pytest.raises(coldset.SettingError, match="the size is 0; a region has at least one byte"):
+            call()
+    assert path.read_bytes() == b"kept" and not (tmp_path / "new").exists()

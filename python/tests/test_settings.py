@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ import pytest
         ({"switches": {"nothing": 1}}, coldset.SettingError, "nothing"),
         ({"fault_mode": "magic"}, coldset.SettingError, 'magic.*"sigbus", "thread" or "explicit"'),
         ({"policy": "v55"}, coldset.SettingError, "no policy is named 'v55'"),
+        ({"policy": "vv5"}, coldset.SettingError, r"'vv5' \(see: coldset.lab.variants\(\)\)"),
+        ({"policy": "v5+smaller_batch=on"}, coldset.SettingError, r'given by switches=\["smaller_batch=on"\]'),
+        ({"policy": "v5+smaller_batch"}, coldset.SettingError, r'given by switches=\["smaller_batch=on"\]'),
+        ({"switches": ["x=1"]}, coldset.SettingError, r"no switch is named 'x' \(see: coldset.lab.switches\(\)\)"),
+        ({"switches": [5]}, coldset.SettingError, "switches has 5; give \"name=value\" texts"),
+        ({"switches": 5}, coldset.SettingError, "switches has 5; give \"name=value\" texts"),
+        ({"swap": "file:/tmp/\udcff:8MiB"}, coldset.SettingError, "^swap is .* not UTF-8"),
+        ({"policy": "\udcff"}, coldset.SettingError, "^policy is .* not UTF-8"),
         ({"fault_mode": "auto"}, coldset.SettingError, "whether it has arrays or regions"),
         ({"read_ahead": 99}, coldset.SettingError, "1 to 32"),
         ({"batch": 1}, coldset.SettingError, "32 to 256"),
@@ -102,3 +111,30 @@ def test_probe_and_sizes() -> None:
     assert coldset.__version__
     assert isinstance(coldset.Pool(np.int64(1 << 20)).budget, int)
     assert "1048576" in repr(coldset.Pool(1 << 20))
+
+
+@pytest.mark.parametrize("name", ["overcommit", "shrink_under_pressure", "background", "map_streams"])
+def test_true_and_false(name: str) -> None:
+    for value in (True, False, np.bool_(False), "true", "false"):
+        coldset.Pool("1MiB", **{name: value})  # type: ignore[arg-type]
+    for wrong in ("no", "", "False", "on", 0, 1, [], 1.0):
+        with pytest.raises(coldset.SettingError, match=f"^{name} is .* use True or False"):
+            coldset.Pool("1MiB", **{name: wrong})  # type: ignore[arg-type]
+
+
+def test_a_text_overcommits_or_not() -> None:
+    assert coldset.Pool("1MiB", swap="none", overcommit="true").zeros(64 << 20, "u1").nbytes == 64 << 20
+    with pytest.raises(coldset.OutOfMemory):
+        coldset.Pool("1MiB", swap="none", overcommit="false").zeros(64 << 20, "u1")
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    journal = os.fsencode(tmp_path) + b"/\xff"
+    for path in (journal, os.fsdecode(journal)):
+        pool = coldset.Pool("1MiB", swap="lz4:8MiB", journal=path)
+        pool.stop_recording()
+        assert os.path.getsize(journal) > 0
+        os.unlink(journal)
+    for parent in (pool, pool.group("outer")):
+        with pytest.raises(coldset.SettingError, match="the name of the group is .* not UTF-8"):
+            parent.group("\udcff")

@@ -15,13 +15,18 @@ from ._child import Told
 from ._trace import records
 
 
-def _file(folder: str, trace: Any, array: Mapping[str, Any]) -> str:
-    """The file of a trace; an array becomes one in the folder."""
+def is_file(trace: Any) -> bool:
+    """A trace is in a file, and no array."""
     if isinstance(trace, (bytes, dict)) or trace is None:
         raise TypeError(
             f"trace is {trace!r} ({type(trace).__name__}); it takes the path of a file or an array of page numbers"
         )
-    if not isinstance(trace, (str, os.PathLike)):
+    return isinstance(trace, (str, os.PathLike))
+
+
+def _file(folder: str, trace: Any, array: Mapping[str, Any]) -> str:
+    """The file of a trace; an array becomes one in the folder."""
+    if not is_file(trace):
         path = Path(folder, "pages.pageops")
         path.write_bytes(records(trace, **array))
         return str(path)

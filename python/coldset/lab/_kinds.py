@@ -137,6 +137,8 @@ def _amounts(value: object) -> list[str | None]:
 def pages(name: str, value: object) -> list[str]:
     """Amounts of a trace's memory, one or several."""
     found = [] if value is None else _amounts(value)
+    if value is not None and not found:
+        raise SettingError(f"{name} is empty; give at least one, or leave it out")
     known = [one for one in found if one is not None]
     if len(known) < len(found):
         raise TypeError(
@@ -256,7 +258,7 @@ Points = Annotated[
 
 def unknown(function: str, name: str, known: Iterable[str]) -> TypeError:
     """For a keyword that a function does not have."""
-    names = sorted(known)
+    names = sorted({*known})
     near = difflib.get_close_matches(name.strip("_"), names, 1) or difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
     return TypeError(f"{function}() has no keyword {name!r}; {hint}")

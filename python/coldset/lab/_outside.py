@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from .._errors import PolicyError, SettingError
+from . import _settings
 from ._policy import Policy, only_numbers, raised, split
 
 #: What is said of a page, by number: as in `python/src/lab/policies.rs`.
@@ -33,13 +34,16 @@ class Maker:
         return _Instance(self.policy, frames, self.at)
 
 
-def _put_back(policy: Any) -> Callable[[int, bool], None]:
-    """As a policy without the method takes a page back."""
+def _put_back(policy: Any, called: list[str]) -> Callable[[int, bool], None]:
+    """As a policy without the method takes a page back. The method that is at it is in `called`."""
 
     def put_back(page: int, used: bool) -> None:
+        called[:] = ["insert"]
         policy.insert(page)
         if used:
+            called[:] = ["hit"]
             policy.hit(page)
+        called.clear()
 
     return put_back
 
@@ -53,7 +57,9 @@ class _Instance:
             made = self.policy = policy(frames)
         except Exception as error:
             self.failed("__init__", error)
-        put_back = made.put_back if _own(policy, "put_back") else _put_back(made)
+        #: What has been called in place of a method that the class does not have.
+        self.instead: list[str] = []
+        put_back = made.put_back if _own(policy, "put_back") else _put_back(made, self.instead)
         self.calls: list[tuple[str, Any]] = [
             ("insert", made.insert),
             ("hit", made.hit),
@@ -75,7 +81,8 @@ class _Instance:
             for word, page in zip(words, words):
                 calls[word][1](page)
         except Exception as error:
-            self.failed(calls[word][0], error, at)
+            method = self.instead.pop() if self.instead else calls[word][0]
+            self.failed(method, error, at)
 
     def evict(self, at: int) -> int:
         try:
@@ -101,7 +108,7 @@ def variants(given: object) -> list[str | Maker]:
     """Names of variants, and classes ready to run, in the order in which they are given."""
     if isinstance(given, type):
         given = [given]
-    every = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
+    every = _settings.some("variants", given)
     names, classes = split(every)
     if not classes or not isinstance(every, list):
         return list(names or [])

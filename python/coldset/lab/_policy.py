@@ -94,7 +94,7 @@ def split(policies: object) -> tuple[list[str] | None, list[type]]:
         policies = [policies]
     if policies is None or isinstance(policies, str) or not isinstance(policies, Iterable):
         return _settings.several(policies), []  # type: ignore[arg-type]
-    given = list(policies)
+    given = _settings.some("policies", policies)
     classes = [p for p in given if inspect.isclass(p)]
     names = [str(p) for p in given if not inspect.isclass(p)]
     if not classes:

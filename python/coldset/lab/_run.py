@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
-from .._coldset import LabJob, LabResult, lab_mrc, lab_replay, lab_run
+from .._coldset import LabJob, LabResult, lab_is_journal, lab_mrc, lab_replay, lab_run
 from .._errors import SettingError
 from . import _kinds, _options, _outside, _policy, _settings
 from ._answer import Apart
-from ._call import on_trace
+from ._call import is_file, on_trace
 from ._frames import Backend, check
 from ._options import MrcOptions, ReplayOptions, signed
 from ._progress import Progress
@@ -59,9 +59,14 @@ def _call(name: str, trace: object, **settings: object) -> str:
     return f"coldset.lab.{name}({', '.join([first, *given])})"
 
 
+def _is_journal(trace: Any, format: str | None) -> bool:
+    """A journal of a pool, which the command reads."""
+    return format is None and isinstance(trace, (str, os.PathLike)) and lab_is_journal(os.fspath(trace))
+
+
 def _source(trace: Any, **array: Any) -> tuple[str | None, bytes | None, str]:
     """File, records, and a label."""
-    if not isinstance(trace, (str, os.PathLike)):
+    if not is_file(trace):
         return None, records(trace, **array), "replay"
     for name, value in array.items():
         if value is not None and value is not False:
@@ -159,7 +164,7 @@ def replay(
     trace: Any,
     *,
     memory: Sizes | None = None,
-    variants: str | type | Iterable[str | type] = ("classic", "base", "v5"),
+    variants: str | type | Iterable[str | type] | None = ("classic", "base", "v5"),
     writes: Any = None,
     objects: Any = None,
     tasks: Any = None,
@@ -184,7 +189,8 @@ def replay(
 
     All other options of `coldset lab replay` are keywords too, with underscores: `one_task=True`,
     `device="hdd"`, `large_folios=True`, `low={1: "16MiB"}`, `clock={0: 0, 32768: 6.58}`. With one of them the command
-    replays in a process of its own: the same figures, but no progress, and `series` is empty.
+    replays in a process of its own: the same figures, but no progress, and `series` is empty. So it does with a journal
+    of a pool.
 
     A variant may be a class of your own, which decides what leaves memory: see `Policy`. It runs in Python, and takes
     none of the other options.
@@ -204,10 +210,15 @@ def replay(
     }
     call = _call("replay", trace, **named, **options)
     _options.check("replay", options, [*named, *array, "backend", "progress"])
+    if variants is None:
+        variants = named["variants"] = ("classic", "base", "v5")
     every = _outside.variants(variants)
     more = {name: value for name, value in options.items() if value is not None}
     _outside.refuse(every, more)
-    if more:
+    journal = _is_journal(trace, format)
+    if journal and (own := [v for v in every if not isinstance(v, str)]):
+        raise SettingError(f"{own[0].name} is written in Python; convert the journal first (coldset lab convert)")
+    if more or journal:
         limits = _kinds.pages("memory", memory) or None
         named.update(memory=limits, bounds=None if bounds else "none", format=format, jobs=jobs)
         told = on_trace("replay", trace, array, {**named, **more}, page=True)
@@ -256,7 +267,7 @@ def mrc(
     to an absent page, as in the literature. Kernel policies are replayed, with or without `kernel_memory`.
 
     How a trace is read (`one_task`, `events`, `access`, ...), `report` and `csv` are keywords as the command has
-    options; then the command computes in a process of its own.
+    options; then, and of a journal of a pool, the command computes in a process of its own.
 
     A policy may be a class of your own: see `Policy`. It runs in Python, for each size one after the other, some
     hundred times slower.
@@ -278,7 +289,9 @@ def mrc(
     named = {"objects": objects, "format": format, "jobs": jobs, "backend": backend, "progress": progress}
     _options.check("mrc", options, named)
     more = {name: value for name, value in options.items() if value is not None}
-    if more:
+    if (journal := _is_journal(trace, format)) and own:
+        raise SettingError(f"{own[0].__name__} is written in Python; convert the journal first (coldset lab convert)")
+    if more or journal:
         if own:
             raise SettingError(_policy.only_numbers(own[0].__name__, more))
         given = {

@@ -76,6 +76,16 @@ def several(value: str | Iterable[Any] | int | None) -> list[str] | None:
     return [str(part) for part in value]
 
 
+def some(what: str, value: Any) -> Any:
+    """A list of what may be a list, and is not empty; all else as it is."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        return value
+    found = list(value)
+    if not found:
+        raise SettingError(f"{what} is empty; name at least one, or leave it out")
+    return found
+
+
 def scale(value: object) -> str | None:
     """A scale: "1/64", or 1."""
     return None if value is None else str(value)

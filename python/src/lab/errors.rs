@@ -25,6 +25,27 @@ fn raised(py: Python<'_>, e: &RunnerError) -> Option<PyErr> {
     Some(error.downcast_ref::<PyErr>()?.clone_ref(py))
 }
 
+/// A message with the lists of Python in place of those of the command.
+fn in_python(text: String) -> String {
+    for (what, list) in [
+        ("no variant ", "coldset.lab.variants()"),
+        ("no experiment ", "coldset.lab.experiments()"),
+    ] {
+        if text.contains(what) {
+            return text.replace("coldset lab list", list);
+        }
+    }
+    if text.contains("no switch is named") {
+        return text + " (see: coldset.lab.switches())";
+    }
+    // Of the machine, which are costs to whoever runs the lab.
+    text.replace("no parameter is named", "no cost is named")
+        .replace(
+            "list the parameters to see their names",
+            "see: coldset.lab.costs()",
+        )
+}
+
 /// The exception itself for what a policy in Python has raised, `OSError` with its number for what the system refused, `SettingError` for what can be put right
 /// in the arguments, `Error` for a run that fails.
 pub fn runner(py: Python<'_>, e: &RunnerError) -> PyErr {
@@ -46,7 +67,7 @@ pub fn runner(py: Python<'_>, e: &RunnerError) -> PyErr {
         e if e.is_environment() => "Error",
         _ => "SettingError",
     };
-    found.unwrap_or_else(|| named(py, class, e))
+    found.unwrap_or_else(|| named(py, class, &in_python(e.to_string())))
 }
 
 /// The same for sweeps.
@@ -56,7 +77,7 @@ pub fn sweep(py: Python<'_>, e: &SweepError) -> PyErr {
         SweepError::Io { source, .. } => {
             os(source, e.to_string()).unwrap_or_else(|| named(py, "Error", e))
         }
-        SweepError::Grid { .. } => named(py, "SettingError", e),
+        SweepError::Grid { .. } => named(py, "SettingError", &in_python(e.to_string())),
         SweepError::Foreign { .. } => PyValueError::new_err(e.to_string()),
         SweepError::Cell(_) | SweepError::Worker(_) => named(py, "Error", e),
     }

@@ -19,6 +19,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<sweep::LabClaim>()?;
     m.add_function(wrap_pyfunction!(lists::lab_lists, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_run, m)?)?;
+    m.add_function(wrap_pyfunction!(start::lab_is_journal, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_replay, m)?)?;
     m.add_function(wrap_pyfunction!(start::lab_mrc, m)?)?;
     m.add_function(wrap_pyfunction!(policies::lab_sequence, m)?)?;

@@ -22,10 +22,23 @@ pub enum Outcome {
     Replay {
         heading: String,
         lead: String,
+        /// Name of the file, if it was one.
+        trace: Option<String>,
         variants: Vec<Variant>,
         tables: Vec<ReplayTable>,
     },
     Curves(Curves),
+}
+
+/// The JSON of a replay with the name of its file, as the command writes it.
+fn named(tables: &[ReplayTable], trace: Option<&str>) -> String {
+    let text = replays_json(tables);
+    let Some(name) = trace else {
+        return text;
+    };
+    let mut all: serde_json::Value = serde_json::from_str(&text).expect("our own JSON");
+    all["trace"] = name.into();
+    format!("{all:#}\n")
 }
 
 /// A finished run or replay, or miss-ratio curves.
@@ -69,7 +82,7 @@ impl LabResult {
     fn json(&self, py: Python<'_>) -> String {
         py.detach(|| match &self.outcome {
             Outcome::Experiment { runs, .. } => experiment_json(&runs.result),
-            Outcome::Replay { tables, .. } => replays_json(tables),
+            Outcome::Replay { tables, trace, .. } => named(tables, trace.as_deref()),
             Outcome::Curves(curves) => mrc_json(curves),
         })
     }
@@ -98,10 +111,11 @@ impl LabResult {
             Outcome::Replay {
                 heading,
                 lead,
+                trace,
                 variants,
                 tables,
             } => {
-                let json = replays_json(tables);
+                let json = named(tables, trace.as_deref());
                 Some(pages::replay(
                     heading, lead, variants, tables, json, command,
                 ))

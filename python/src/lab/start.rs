@@ -131,6 +131,14 @@ impl Source {
     }
 }
 
+/// True for a journal of the pager, recognised by its beginning. A file that cannot be read is none: who reads it says
+/// why.
+#[pyfunction]
+#[pyo3(signature = (path, /))]
+pub fn lab_is_journal(path: PathBuf) -> bool {
+    coldset_pager::journal::is_journal(path).unwrap_or(false)
+}
+
 /// Starts miss-ratio curves of a trace.
 #[pyfunction]
 #[pyo3(signature = (path, records, *, policies, sizes, points, sample, count, kernel_memory, format, jobs))]
@@ -216,6 +224,7 @@ pub fn lab_replay(
     let source = Source::of(py, path, records, format)?;
     LabJob::start(jobs, move |progress, total| {
         variants.watch(progress);
+        let in_file = matches!(source, Source::File(..));
         let (heading, trace) = source.load()?;
         let tables = replay_all(&trace, &plan, |steps| {
             total.store(steps, Ordering::Relaxed);
@@ -230,6 +239,7 @@ pub fn lab_replay(
             human(trace.writes as f64),
         );
         Ok(Outcome::Replay {
+            trace: in_file.then(|| heading.clone()),
             heading,
             lead,
             variants: plan.variants,
