@@ -141,7 +141,8 @@ pub fn replay_all(
         _ => Vec::new(),
     };
     let curves = Arc::new(curves);
-    let per_limit = (plan.variants.len() as u64 * phases) as usize;
+    // Without variants there is no table.
+    let per_limit = (plan.variants.len() as u64 * phases).max(1) as usize;
     let tables = limits
         .par_iter()
         .zip(done.par_chunks_mut(per_limit))
