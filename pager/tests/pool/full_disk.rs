@@ -155,7 +155,16 @@ fn a_swap_file_on_a_full_disk() {
         .swap(SwapConfig::file(disk.path("swap"), 16 * MIB))
         .fault_mode(FaultMode::Explicit);
     let refused = Pool::new(refused).unwrap_err();
-    assert!(matches!(refused, Error::File { errno: libc::ENOSPC, .. }), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Error::File {
+                errno: libc::ENOSPC,
+                ..
+            }
+        ),
+        "{refused:?}"
+    );
     assert!(refused.to_string().contains("bytes free"), "{refused}");
     assert!(!disk.path("swap").exists());
     // One that the program brings may be sparse.
