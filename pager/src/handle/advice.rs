@@ -1,7 +1,7 @@
 //! What a program says about how it will use a region.
 
 use super::region::Region;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
 use crate::region::stream::Pattern;
 use crate::store::errseq::Cursor;
@@ -55,7 +55,11 @@ impl Region {
                 self.pool.res.end_loans(&self.area, false);
                 if self.area.writable_file().is_some() {
                     // What has failed before is left for a sync to tell.
-                    self.sync_pages(&pages, &Cursor::now())?;
+                    match self.sync_pages(&pages, &Cursor::now()) {
+                        // Met again below, if it is to go.
+                        Err(Error::Fixed { .. }) => {}
+                        synced => synced?,
+                    }
                     if !plant::on(Plant::DropUnseen) {
                         return self.let_go(first..end);
                     }

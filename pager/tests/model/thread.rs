@@ -376,16 +376,12 @@ impl<'a> Thread<'a> {
         let Some(first) = self.own_block(live, seed) else {
             return;
         };
-        // In explicit mode, pages that others may have fixed cannot be synced.
-        let from = if live.explicit {
-            first + BLOCK - 2
-        } else {
-            first
-        };
-        let pages = from..first + BLOCK;
+        // Others only look at them: they are synced whoever else has fixed them.
+        let pages = first..first + BLOCK;
         let some = |r: &mut Random| r.below(live.truth.pages() as u64) as usize;
         let mut r = Random::new(u64::from(seed) + 1);
         let mut before = self.before(live, pages.clone());
+        let own = before.len();
         if reach != Reach::Own {
             before.extend(
                 (0..16)
@@ -403,7 +399,13 @@ impl<'a> Thread<'a> {
                 live.check_file(&before, self.t, &format!("after sync of {reach:?}"));
             }
             Ok(()) => {}
-            Err(Error::Mode(_)) if live.explicit && reach != Reach::Own => {}
+            // Others are writing to pages of theirs, of this region or another; none of which is this thread's.
+            Err(Error::Fixed { .. }) if live.explicit && reach != Reach::Own => {
+                if reach == Reach::Region && live.writable() {
+                    let what = format!("after sync of {reach:?} beside guards");
+                    live.check_file(&before[..own], self.t, &what);
+                }
+            }
             Err(Error::Io { .. }) if live.has_failed() => {}
             // Another file, or the swap.
             Err(Error::Io { .. }) if reach == Reach::Pool && live.pool.failed.load(SeqCst) => {}
