@@ -42,6 +42,8 @@ const SPARE_SHARE: u64 = 4;
 const WINDOWS: u64 = 2;
 /// Pages of a window where the kernel does not say.
 const WINDOW: u64 = 2048;
+/// How far behind a block pages are looked for that the kernel has read ahead, in bytes.
+const AHEAD: u64 = 16 << 20;
 /// Ranges kept that could not leave the page cache, at most.
 const LEFT: usize = 4;
 /// Misses in lent blocks before one is taken back.
@@ -127,10 +129,7 @@ impl Misses {
         if loans.reach == 0 {
             loans.reach = WINDOWS * read_ahead_pages(from.file).unwrap_or(WINDOW);
         }
-        if loans.reach > limit / AHEAD_SHARE {
-            area.memory().lends_no_more();
-            return false;
-        }
+        let reach = loans.reach.min(limit / AHEAD_SHARE);
         let most = (limit / SHARE / BLOCK as u64).min(LENT) as usize;
         while loans.lent.len() >= most.max(1) {
             if self.res.end_first(area, loans, from).is_err() {
@@ -144,7 +143,7 @@ impl Misses {
         let has = cached(from.file, at, BLOCK_BYTES).unwrap_or(0);
         // What was read ahead is charged already.
         let charged = loans.ahead.min(has);
-        let more = loans.reach.saturating_sub(loans.ahead - charged);
+        let more = reach.saturating_sub(loans.ahead - charged);
         let room = BLOCK as u64 - charged + more;
         if room > 0 && !matches!(self.room.make_room(memcg, room, false), Ok(true)) {
             // Others lend, and have what the kernel reads ahead for them: not at each block anew.
@@ -171,19 +170,35 @@ impl Misses {
             ours: has - charged < BLOCK as u64 / 2,
         });
         (loans.since, loans.late, loans.next) = (clock::now(), 0, block + 1);
-        let reach = loans.reach * PAGE as u64;
-        let ahead = || cached(from.file, at + BLOCK_BYTES, reach).unwrap_or(0);
+        let ahead = || cached(from.file, at + BLOCK_BYTES, AHEAD).unwrap_or(0);
         let before = ahead();
         let populated = area.memory().populate(block);
-        let come = ahead().saturating_sub(before).min(more);
-        loans.ahead += come;
-        self.res.give_back(area, more - come);
+        let come = ahead().saturating_sub(before);
+        loans.ahead += come.min(more);
+        self.res.give_back(area, more.saturating_sub(come));
+        if come > more && !self.charge_more(area, loans, come - more) {
+            // The kernel reads more than there is room for, each time.
+            area.memory().lends_no_more();
+            self.res.drop_ahead(area, loans, from);
+            drop_cached(loans, from, at + BLOCK_BYTES, AHEAD);
+        }
         if populated.is_err() {
             // Who needs a page that cannot be read gets the error.
             let _ = self.res.end_last(area, loans, from);
             return false;
         }
         true
+    }
+}
+
+impl Misses {
+    /// The kernel has read more ahead than was expected: room for that, too, if there is.
+    fn charge_more(&self, area: &Area, loans: &mut Loans, pages: u64) -> bool {
+        let memcg = area.book().memcg;
+        let fits = loans.ahead + pages <= self.res.limit_of(area) / AHEAD_SHARE
+            && matches!(self.room.make_room(memcg, pages, false), Ok(true));
+        loans.ahead += if fits { pages } else { 0 };
+        fits
     }
 }
 
@@ -286,7 +301,7 @@ impl Resources {
         let end = loans.next as u64 * BLOCK_BYTES;
         let ahead = std::mem::take(&mut loans.ahead);
         if ahead > 0 {
-            drop_cached(loans, from, end, loans.reach * PAGE as u64);
+            drop_cached(loans, from, end, AHEAD);
         }
         self.give_back(area, ahead);
         ahead
