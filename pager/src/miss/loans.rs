@@ -189,9 +189,7 @@ impl Misses {
         }
         true
     }
-}
 
-impl Misses {
     /// The kernel has read more ahead than was expected: room for that, too, if there is.
     fn charge_more(&self, area: &Area, loans: &mut Loans, pages: u64) -> bool {
         let memcg = area.book().memcg;
