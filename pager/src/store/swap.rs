@@ -192,13 +192,15 @@ impl Swap {
         let mut growth = ((puts.len() * PAGE) as u64).max(CHUNK as u64);
         for (i, p) in puts.iter_mut().enumerate() {
             let scratch = &mut run.bytes_mut()[..SCRATCH];
+            // As soon as it is in memory it may go to the file, but not before this says that it is there: as long as
+            // it said so of the page before, what follows would be said of a page that has gone.
+            self.set_tier(p.slot, 0);
             p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch, &mut growth);
             if p.result.is_ok() {
+                meanwhile();
                 self.set_tier(p.slot, IN_MEMORY);
             } else if self.file.is_some() {
                 to_file.push(i);
-            } else {
-                self.set_tier(p.slot, 0);
             }
         }
         let Some(file) = &self.file else { return };
@@ -338,6 +340,12 @@ impl Swap {
 /// Pages recompressed at once for want of room, and how often before a page is refused.
 const BATCH: usize = 32;
 const ROUNDS: usize = 32;
+
+/// Where a test wants the other threads to get in between.
+fn meanwhile() {
+    #[cfg(test)]
+    std::thread::yield_now();
+}
 
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * PAGE as u64

@@ -1,6 +1,6 @@
 //! Pages of compressed memory go to the file behind it, each to the place that its slot has there.
 
-use super::{offset, Swap, IN_FILE, IN_MEMORY};
+use super::{meanwhile, offset, Swap, IN_FILE, IN_MEMORY};
 use crate::store::storage::{write_all, Write};
 use crate::sys::memory::PageBuf;
 use crate::sys::PAGE;
@@ -22,11 +22,13 @@ impl Swap {
         // From before a page is copied until its copy is in its place: its owner may write a newer one there next.
         let _alone = self.spilling.write().expect("spilling");
         let slots = memory.copy_out(buf.bytes_mut());
+        meanwhile();
         let pages = buf.bytes_mut().chunks_exact_mut(PAGE);
         pages.zip(&slots).for_each(|(p, &s)| self.seals.seal(s, p));
         let pages = buf.bytes().chunks_exact(PAGE).zip(&slots);
         let mut writes: Vec<Write<'_>> = pages.map(|(p, &s)| Write::new(p, offset(s))).collect();
         write_all(&**file, &mut writes);
+        meanwhile();
         let mut written = writes.iter().map(|w| w.done.is_ok()).zip(&slots).peekable();
         let mut moved = 0;
         memory.left(|slot| {
