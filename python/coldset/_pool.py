@@ -394,7 +394,7 @@ class Pool(_Arrays):
     `fault_mode` is how accesses reach the pool: "sigbus", or "thread", which needs privilege and lets
     system calls use arrays without a pin, or "explicit": no arrays, but regions (`region`, `file_region`) whose pages
     are fixed one by one. `journal` names a new file (or another journal) that records all
-    decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap is full
+    decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap or of a file is full
     (5).
     `overcommit` grants arrays that are larger than budget and swap together: a program that uses more than
     these can hold is ended by SIGBUS. With `shrink_under_pressure` the budget shrinks, to a quarter

@@ -324,8 +324,8 @@ impl PoolConfig {
         self
     }
 
-    /// How long an eviction waits for room when the disk of the swap is full, 5 s by default. Nobody waits
-    /// again for six times as long after it has been in vain. Zero: it is an error at once. At most a day.
+    /// How long an eviction waits for room when the disk of the swap, or of a mapped file, is full, 5 s by default. Nobody
+    /// waits again for six times as long after it has been in vain. Zero: it is an error at once. At most a day.
     pub fn full_wait(mut self, most: Duration) -> Self {
         self.full_wait = most.min(DAY);
         self

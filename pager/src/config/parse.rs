@@ -318,7 +318,7 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     ),
     (
         "full_wait",
-        "How long evictions wait for room when the disk of the swap is full: seconds, or such as `500ms`.",
+        "How long evictions wait for room when the disk of the swap or of a file is full: seconds, or such as `500ms`.",
         |c, v| Ok(c.full_wait(time(v)?)),
     ),
     (

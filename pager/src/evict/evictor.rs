@@ -331,7 +331,8 @@ impl Evictor {
         }
         if let Some(source) = failure {
             counts.store_errors.fetch_add(1, Relaxed);
-            self.res.errors.note("writing swap", &source);
+            let what = format!("writing {}", swap.name());
+            self.res.errors.note(what, &source);
         }
     }
 
@@ -345,6 +346,7 @@ impl Evictor {
         };
         let mut writes: Vec<Write<'_>> = runs.iter().map(write).collect();
         write_all(&*file.storage, &mut writes);
+        file.room.write_again(&*file.storage, &mut writes);
         for (w, run) in writes.into_iter().zip(runs) {
             match w.done {
                 Ok(_) => {

@@ -142,7 +142,8 @@ impl Group {
             });
         }
         let storage = self.pool.res.counts.retrying(storage);
-        let backing = Backing::new(storage, len, o.write).named(path);
+        let wait = self.pool.res.config.full_wait;
+        let backing = Backing::new(storage, len, o.write, Some(path), wait);
         let mut region = self.map(len, Some(backing))?;
         region.claim = Some(claim);
         Ok(region)

@@ -111,7 +111,8 @@ impl Group {
     /// # Errors
     /// No bytes, or more than 16 TiB less 8 KiB; address space; [`Error::Forked`].
     pub fn storage(&self, storage: Arc<dyn Storage>, len: u64, writable: bool) -> Result<Region> {
-        self.map(len, Some(Backing::new(storage, len, writable)))
+        let wait = self.pool.res.config.full_wait;
+        self.map(len, Some(Backing::new(storage, len, writable, None, wait)))
     }
 
     pub(super) fn map(&self, bytes: u64, backing: Option<Backing>) -> Result<Region> {

@@ -4,6 +4,7 @@ use crate::budget::account::compressed_limit;
 use crate::budget::counts::Counts;
 use crate::config::{PoolConfig, SwapFile as ConfiguredFile};
 use crate::error::{Error, Result};
+use crate::store::room::Room;
 use crate::store::swap_file::SwapFile;
 use crate::store::{Compressed, FileStorage, Storage, Swap};
 use crate::sys::PAGE;
@@ -34,6 +35,12 @@ pub(super) fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<S
             SwapFile::create(p, bytes).map_err(Error::at("creating the swap file"))?,
         ))),
     };
-    let made = Swap::new(slots, memory, file, s.encrypt, config.full_wait);
+    let name = match &s.file {
+        Some(ConfiguredFile::Path(p)) => format!("the swap file {}", p.display()),
+        Some(ConfiguredFile::Temporary) => "the temporary swap file".into(),
+        _ => "swap".into(),
+    };
+    let room = Room::new(name, config.full_wait);
+    let made = Swap::new(slots, memory, file, s.encrypt, room);
     Ok(Some(made.map_err(&io)?))
 }

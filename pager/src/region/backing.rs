@@ -1,11 +1,13 @@
 //! The file behind a region.
 
 use crate::store::errseq::ErrSeq;
+use crate::store::room::Room;
 use crate::store::Storage;
 use crate::sys::PAGE;
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A file behind a region.
 #[derive(Debug)]
@@ -16,33 +18,32 @@ pub(crate) struct Backing {
     pub(crate) writable: bool,
     /// Errors of writes that nobody waited for.
     pub(crate) errors: ErrSeq,
-    /// The file as the program has named it, if it has a name.
-    path: Option<PathBuf>,
+    /// What evictions wait for when its disk is full; knows its name.
+    pub(crate) room: Room,
 }
 
 impl Backing {
-    pub(crate) fn new(storage: Arc<dyn Storage>, len: u64, writable: bool) -> Self {
+    /// `path`: the file as the program has named it, if it has a name. `full_wait`: how long evictions wait for room.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        len: u64,
+        writable: bool,
+        path: Option<&Path>,
+        full_wait: Duration,
+    ) -> Self {
+        let name = path.map_or("a file".into(), |p| format!("the file {}", p.display()));
         Self {
             storage,
             len,
             writable,
             errors: ErrSeq::default(),
-            path: None,
+            room: Room::new(name, full_wait),
         }
-    }
-
-    /// With its name, for messages.
-    pub(crate) fn named(mut self, path: &Path) -> Self {
-        self.path = Some(path.into());
-        self
     }
 
     /// What is done with it (`reading`, `writing`), for messages.
     pub(crate) fn doing(&self, what: &str) -> Cow<'static, str> {
-        match &self.path {
-            Some(path) => format!("{what} the file {}", path.display()).into(),
-            None => format!("{what} a file").into(),
-        }
+        format!("{what} {}", self.room.what()).into()
     }
 
     /// Offset of a page, and how many bytes of `pages` pages from there the file has.

@@ -3,7 +3,7 @@
 mod spill;
 
 use super::compressed::{Codec, Compressed, Grow, Recompressed, Tiers, SCRATCH};
-use super::room::{is_full, Room};
+use super::room::Room;
 use super::seal::Seals;
 use super::slab::CHUNK;
 use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
@@ -45,17 +45,17 @@ pub struct Put {
 }
 
 impl Swap {
-    /// A swap of `slots` pages. The file, if any, must have room for all of them. `full_wait`: for room
-    /// that comes later.
+    /// A swap of `slots` pages. The file, if any, must have room for all of them; `room`: how long to wait for room that
+    /// comes later.
     ///
     /// # Errors
     /// Address space for the tables; no random numbers.
-    pub fn new(
+    pub(crate) fn new(
         slots: u32,
         memory: Option<Compressed>,
         file: Option<Arc<dyn Storage>>,
         encrypt: bool,
-        full_wait: Duration,
+        room: Room,
     ) -> io::Result<Self> {
         let seals = match encrypt {
             true => Seals::encryption(slots)?,
@@ -65,12 +65,17 @@ impl Swap {
             memory,
             file,
             seals,
-            room: Room::new(full_wait),
+            room,
             tier: Table::new(slots as usize)?,
             in_file: AtomicU64::new(0),
             slots,
             spilling: RwLock::new(()),
         })
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn name(&self) -> &str {
+        self.room.what()
     }
 
     /// Slots.
@@ -238,7 +243,7 @@ impl Swap {
         }
         write_all(file, &mut writes);
         drop(no_spill);
-        self.wait_for_room(file, &mut writes);
+        self.room.write_again(file, &mut writes);
         let mut pages = part.iter();
         for w in &writes {
             for &i in pages.by_ref().take(w.buf.len() / PAGE) {
@@ -249,20 +254,6 @@ impl Swap {
                 self.set_tier(puts[i].slot, if w.done.is_ok() { IN_FILE } else { 0 });
             }
         }
-    }
-
-    /// Writes again what did not fit, as long as that is worth waiting for.
-    fn wait_for_room(&self, file: &dyn Storage, writes: &mut [Write<'_>]) {
-        let full = |w: &Write<'_>| w.done.as_ref().is_err_and(is_full);
-        if !writes.iter().any(full) {
-            return;
-        }
-        self.room.wait(|| {
-            for w in writes.iter_mut().filter(|w| full(w)) {
-                write_all(file, std::slice::from_mut(w));
-            }
-            !writes.iter().any(full)
-        });
     }
 
     /// Are the contents of a slot in the file, and not in memory?

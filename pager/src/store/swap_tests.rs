@@ -28,7 +28,14 @@ fn no_page_is_refused_while_recompression_can_make_room() {
     const SLOTS: u32 = 4096;
     let codec = Codec::Lz4ThenZstd(Duration::from_secs(1 << 30));
     let memory = Compressed::new(SLOTS, 6 << 20, codec).unwrap();
-    let swap = Swap::new(SLOTS, Some(memory), None, false, Duration::ZERO).unwrap();
+    let swap = Swap::new(
+        SLOTS,
+        Some(memory),
+        None,
+        false,
+        Room::new("swap", Duration::ZERO),
+    )
+    .unwrap();
     let mut buf = PageBuf::new(16).unwrap();
     let mut run = PageBuf::new(16).unwrap();
     let mut truth = vec![None; SLOTS as usize];
@@ -70,7 +77,14 @@ fn no_page_is_refused_while_recompression_can_make_room() {
 fn a_batch_without_a_file_takes_a_chunk_more_at_most() {
     const BATCHES: u32 = 64;
     let memory = Compressed::new(16 * BATCHES, u64::MAX / 2, Codec::Lz4).unwrap();
-    let swap = Swap::new(16 * BATCHES, Some(memory), None, false, Duration::ZERO).unwrap();
+    let swap = Swap::new(
+        16 * BATCHES,
+        Some(memory),
+        None,
+        false,
+        Room::new("swap", Duration::ZERO),
+    )
+    .unwrap();
     let mut buf = PageBuf::new(16).unwrap();
     let mut run = PageBuf::new(16).unwrap();
     let mut x = 7;
@@ -114,7 +128,7 @@ fn contents_survive_going_to_the_file() {
         Some(memory),
         Some(Arc::new(file)),
         true,
-        Duration::ZERO,
+        Room::new("swap", Duration::ZERO),
     )
     .unwrap();
     let stop = AtomicBool::new(false);

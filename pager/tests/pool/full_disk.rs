@@ -65,7 +65,9 @@ fn quiet() -> FlushConfig {
 
 /// Faulting where that is possible.
 fn pool(budget: u64) -> Pool {
-    let config = PoolConfig::new(budget).flush(quiet());
+    let config = PoolConfig::new(budget)
+        .flush(quiet())
+        .full_wait(Duration::ZERO);
     match faulting(config.clone()) {
         Some(p) => p,
         None => Pool::new(config.fault_mode(FaultMode::Explicit)).unwrap(),
@@ -206,28 +208,42 @@ fn a_swap_file_on_a_full_disk() {
 }
 
 /// Evictions wait for room, and say so once: when it comes, nothing has failed; when it does not, it is
-/// the error that it was.
+/// the error that it was. Under swap and under a mapped file.
 #[test]
-fn room_for_swap_is_waited_for() {
-    const NAME: &str = "room_for_swap_is_waited_for";
+fn room_is_waited_for() {
+    const NAME: &str = "room_is_waited_for";
     if let Some(role) = child::role() {
-        let (path, wait) = role.split_once('|').unwrap();
-        return store_more_than_fits(Path::new(path), wait);
+        let [under, path, wait] = role.split('|').collect::<Vec<_>>()[..] else {
+            panic!("{role}");
+        };
+        return store_more_than_fits(under, Path::new(path), wait);
     }
     let _one = alone();
-    for comes in [true, false] {
+    for (under, comes) in [
+        ("swap", true),
+        ("swap", false),
+        ("file", true),
+        ("file", false),
+    ] {
         let Some(disk) = SmallDisk::new(4 * MIB) else {
             return;
         };
         let ballast = disk.path("ballast");
         std::fs::write(&ballast, vec![1; 3 * MIB as usize]).unwrap();
         let wait = if comes { "600" } else { "300ms" };
-        let role = format!("{}|{wait}", disk.path("sparse").display());
-        let mut running = child::command(NAME, &role).spawn().unwrap();
+        let path = disk.path("sparse").display().to_string();
+        let mut running = child::command(NAME, &format!("{under}|{path}|{wait}"))
+            .spawn()
+            .unwrap();
+        let what = match under {
+            "swap" => "swap".into(),
+            _ => format!("the file {path}"),
+        };
+        let waiting = format!("the disk has no room for {what}; waiting up to 600 s");
         let mut lines = Vec::new();
         let stderr = std::io::BufReader::new(running.stderr.take().unwrap());
         for line in std::io::BufRead::lines(stderr).map_while(Result::ok) {
-            if comes && line.contains("the disk has no room for swap; waiting up to 600 s") {
+            if comes && line.contains(&waiting) {
                 std::fs::remove_file(&ballast).unwrap();
             }
             lines.push(line);
@@ -237,29 +253,39 @@ fn room_for_swap_is_waited_for() {
         assert!(out.status.success(), "{told}");
         let waits = lines.iter().filter(|l| l.contains("waiting up to"));
         assert_eq!(waits.count(), 1, "{told}");
-        let end = if comes {
-            "all stored, 0 store errors"
+        if comes {
+            assert!(told.contains("all stored, 0 store errors"), "{told}");
         } else {
-            "refused: no memory"
-        };
-        assert!(told.contains(end), "{told}");
+            assert!(told.contains("refused: no memory"), "{told}");
+            let sync = format!("sync: writing {what}: No space left");
+            assert!(told.contains(&sync), "{told}");
+        }
     }
 }
 
-fn store_more_than_fits(path: &Path, wait: &str) {
+/// Stores 3 MiB within a budget of 1 MiB, the rest `under` swap or in the file itself.
+fn store_more_than_fits(under: &str, path: &Path, wait: &str) {
     let sparse = std::fs::File::create(path).unwrap();
     sparse.set_len(16 * MIB).unwrap();
-    let sparse = Arc::new(FileStorage::open(path, true).unwrap());
-    let config = PoolConfig::new(MIB)
-        .swap(SwapConfig::none().and_storage(sparse, 16 * MIB))
+    let mut config = PoolConfig::new(MIB)
+        .flush(quiet())
         .fault_mode(FaultMode::Explicit)
         .set("full_wait", wait)
         .unwrap();
+    if under == "swap" {
+        let sparse = Arc::new(FileStorage::open(path, true).unwrap());
+        config = config.swap(SwapConfig::none().and_storage(sparse, 16 * MIB));
+    }
     let pool = Pool::new(config).unwrap();
-    let mut region = pool.anonymous(3 * MIB as usize).unwrap();
+    let mut region = match under {
+        "swap" => pool.anonymous(3 * MIB as usize).unwrap(),
+        _ => pool.file(path).unwrap(),
+    };
     for p in 0..768 {
         if let Err(e) = put(&mut region, true, p, p as u8 | 1) {
-            return println!("refused: {e}");
+            println!("refused: {e}");
+            let told = pool.sync().unwrap_err();
+            return println!("sync: {told}");
         }
     }
     for p in 0..768 {
