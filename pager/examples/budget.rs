@@ -1,4 +1,4 @@
-//! An array four times its budget, in memory of the program that runs this.
+//! An array four times as large as its budget, in this program's memory.
 //!
 //! `cargo run --release -p coldset-pager --example budget [-- BUDGET_MIB]`
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 
 fn run(mib: u64) -> Result<()> {
     let budget = mib << 20;
-    // Compressed memory counts to the budget; what does not fit goes to a file without a name.
+    // Compressed memory counts against the budget; what does not fit goes to a file without a name.
     let swap = SwapConfig::parse(&format!("lz4:{}MiB+temp:{}MiB", 4 * mib, 4 * mib))?;
     let pool = Pool::new(PoolConfig::new(budget).swap(swap))?;
     let mut region = pool.anonymous(4 * budget as usize)?;

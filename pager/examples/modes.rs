@@ -1,8 +1,8 @@
-//! What a miss costs in the thread that missed, and with handler threads.
+//! What a miss costs, handled in the thread that missed and by handler threads.
 //!
 //! `cargo run --release -p coldset-pager --example modes` (as root)
 //!
-//! Random reads over LZ4-compressed memory of four times the budget, no read-ahead. Modes alternate;
+//! Random reads over LZ4-compressed memory of four times the budget, no read-ahead. Modes alternate; figures are
 //! medians of five.
 
 use coldset_pager::sys::clock::{now, process_cpu};

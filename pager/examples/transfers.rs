@@ -1,8 +1,9 @@
-//! A batch of scattered transfers: one after the other, and by io_uring.
+//! A batch of scattered transfers: one at a time, and through io_uring.
 //!
 //! `cargo run --release -p coldset-pager --example transfers [DIRECTORY]`
 //!
-//! 4 KiB pages of a 1 GiB file, past the page cache. Ways alternate within a run; medians of five.
+//! 4 KiB pages of a 1 GiB file, bypassing the page cache. The two ways alternate within a run; figures are medians of
+//! five.
 
 use coldset_pager::store::{FileOptions, FileStorage, Read, Storage, Write};
 use coldset_pager::sys::clock::{now, process_cpu};

@@ -1,9 +1,9 @@
 //! Page reclaim on real memory.
 //!
-//! A [`Pool`] has a budget. [`Region`]s of it, anonymous memory or maps of files, may be far larger
-//! together: the engine that also runs in the simulated machine decides which pages leave memory,
-//! and a page that has left comes back when it is touched, in the thread that touches it, without
-//! privilege. `README.md` of the crate says what it costs and what it refuses.
+//! A [`Pool`] has a budget. Its [`Region`]s, anonymous memory or file maps, may be far larger together. The engine
+//! that also runs in the simulated machine decides which pages leave memory. A page that has left comes back when a
+//! thread touches it, in that thread and without privilege. The crate's `README.md` says what this costs and what it
+//! refuses.
 //!
 //! ```
 //! use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
@@ -79,10 +79,10 @@ pub use pool::inner::Pool;
 pub use pool::stat::{Latency, Stats};
 pub use sys::probe::{probe, Feature, Missing};
 
-/// Installs the handler of SIGBUS that the first pool would install, for programs with another one that ends
-/// before they do: called before the other one comes and after, it is beneath it and on top of it. The other one
-/// then restores ours when it goes, and misses still arrive. What is no miss goes to the other one, or, once that
-/// has gone, to what was there before both.
+/// Installs the SIGBUS handler that the first pool would install. It is for programs with another handler that is
+/// removed before they end. Call it before the other handler is installed and again afterwards: ours is then both
+/// beneath and on top of the other one. When the other handler goes, it restores ours, and misses still arrive. A
+/// signal that is no miss goes to the other handler, or, once that is gone, to the one that was there before both.
 ///
 /// # Errors
 /// [`Error::Sigbus`].
@@ -93,13 +93,12 @@ pub fn install_handler() -> Result<()> {
 
 /// The journal: everything the engine was told, so that it can be told again.
 ///
-/// A file of zstd frames with checksums; each holds whole operations, so a journal that ends early
-/// (a kill, a full disk) is good up to its last whole frame. First lines of text: `coldset-journal
-/// 3`, `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state
-/// BYTES` if the journal begins in the middle of a pool's life, an empty line, and those bytes. Then
-/// operations: a byte that names it and its arguments as LEB128 numbers; `docs/journal.md` lists them.
-/// `Did` and `Victim` are not told but expected: what the engine asked for and which pages it gave up,
-/// in order.
+/// A journal is a file of zstd frames with checksums. Each frame holds whole operations, so a journal that ends early
+/// (a kill, a full disk) is good up to its last whole frame. It begins with lines of text: `coldset-journal 3`,
+/// `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state BYTES` if the journal
+/// begins in the middle of a pool's life, an empty line, and those bytes. Operations follow, each a byte that names
+/// it and its arguments as LEB128 numbers; `docs/journal.md` lists them. `Did` and `Victim` are not told to the
+/// engine but expected of it: what it asked for and which pages it gave up, in order.
 pub mod journal {
     pub use crate::record::header::is_journal;
     pub use crate::replay::accesses::{accesses, Accesses, GroupInfo};

@@ -1,7 +1,7 @@
 """numpy arrays and file maps inside a memory budget.
 
-A pool has a budget. Its arrays, in memory or on files, may be far larger together: what has not been
-used for longest by the measure of the pool's policy leaves memory, and comes back when it is touched.
+A pool has a budget. Its arrays, in memory or on files, may be far larger together: the pool's policy decides
+which pages leave memory, and a page comes back when it is touched.
 
 >>> import coldset
 >>> pool = coldset.Pool("4MiB", swap="lz4:64MiB")
@@ -12,7 +12,7 @@ used for longest by the measure of the pool's policy leaves memory, and comes ba
 >>> pool.stats()["resident_bytes"] <= 4 << 20
 True
 
-`coldset.probe()` says whether this kernel can do it.
+`coldset.probe()` says whether this kernel supports it.
 
 `coldset.lab` is the lab: experiments and traces over reclaim policies, on a simulated machine.
 """
@@ -62,7 +62,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Who has arrays only does not wait for it.
+    # A program that only uses arrays does not wait for the lab.
     if name == "lab":
         import importlib
 

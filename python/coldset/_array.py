@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 
 
 def _copies(a: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """Copies of an array's parts, in order. Each is made in the order of memory, so that a page is
+    """Copies of an array's parts, in order. Each copy is made in memory order, so that a page is
     not brought in again for every item."""
     if a.ndim == 0 or a.nbytes <= CHUNK:
         yield np.array(a, order="K")
@@ -38,15 +38,14 @@ def _copies(a: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 class Array(np.ndarray[Any, np.dtype[Any]]):
     """A `numpy.ndarray` whose memory belongs to a pool.
 
-    Made by `Pool.zeros`, `Pool.memmap` and the others. Views are Arrays too and keep the memory
-    alive; what is computed from one (`a + b`, `a.copy()`, `a[mask]`) is in ordinary memory. Mostly it is an ordinary
-    array; `flatten`, `take`, `repeat`, `compress`, `dot`, `byteswap`, `conj`, `numpy.zeros_like` and the like give an
-    Array that is in no pool, whose `flush`, `pin` and other methods of this class raise Error.
+    Made by `Pool.zeros`, `Pool.memmap` and the like. Views are Arrays too and keep the memory alive. Results computed
+    from an Array (`a + b`, `a.copy()`, `a[mask]`) are in ordinary memory, and most are ordinary arrays. `flatten`,
+    `take`, `repeat`, `compress`, `dot`, `byteswap`, `conj`, `numpy.zeros_like` and the like return an Array that is in
+    no pool: its `flush`, `pin` and other methods of this class raise Error.
 
-    System calls cannot use memory that is not there at the moment: they fail with EFAULT (`OSError:
-    [Errno 14] Bad address`). `tofile`, `readfrom`, `numpy.save` and pickling take care of that; for
-    anything else that hands memory to the kernel (`file.readinto(a)`, `file.write(a)`,
-    `socket.send(a)`) hold `pin()`.
+    System calls cannot use memory that has been evicted: they fail with EFAULT (`OSError: [Errno 14] Bad address`).
+    `tofile`, `readfrom`, `numpy.save` and pickling take care of that. For anything else that hands memory to the kernel
+    (`file.readinto(a)`, `file.write(a)`, `socket.send(a)`) hold `pin()`.
     """
 
     _region: Region | None
@@ -62,7 +61,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
             self.filename = None
 
     def _is_empty_view(self, obj: Array) -> bool:
-        """An empty view of an array, which shares no byte with it. What indices pick out has a base of its own."""
+        """An empty view of an array, which shares no byte with it. An array picked by indices has its own base."""
         return self.size == 0 and self.base is not None and (self.base is obj or self.base is obj.base)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
@@ -101,12 +100,12 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
         return self.copy("K").__reduce_ex__(protocol)
 
     def _check_process(self) -> None:
-        """Raises ForkedError in a child of fork, in place of the segmentation fault that an access would be."""
+        """Raises ForkedError in a child of fork, where an access would be a segmentation fault."""
         if self._region is not None:
             self._region.check()
 
     def _span(self) -> tuple[Region, int, int]:
-        """The region, and the first and the end of the bytes in it that the array lies between."""
+        """The region, and the start and end of the bytes in it that hold the array."""
         region = self._region
         if region is None:
             raise Error("this array is not in a pool's memory: it has been computed from one that is")
@@ -121,11 +120,11 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
         return region, start, end
 
     def flush(self) -> None:
-        """Writes what has been stored to the file and makes it durable. Nothing for arrays that are
-        not maps of files.
+        """Writes all stores to the file and makes them durable. Does nothing for arrays that are not
+        file maps.
 
-        Raises OSError for the first page of the array that cannot be written, whatever else is flushed;
-        else for the last write to the file that failed in the background, once.
+        Raises OSError for the first page of the array that cannot be written, whatever else is flushed.
+        Otherwise raises once for the last write to the file that failed in the background.
         """
         region, start, end = self._span()
         if start < end:
@@ -134,9 +133,9 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     def advise(self, advice: Advice) -> None:
         """Says how the array will be used.
 
-        `random` and `sequential` (and `normal`) set the read-ahead, for the whole of the memory that
-        the array is part of. `willneed` brings the array in. `dontneed` lets it go: of a file, what was
-        stored is written first; other memory reads as zeroes afterwards, as far as whole pages go.
+        `random`, `sequential` and `normal` set the read-ahead for the whole memory that the array is part
+        of. `willneed` brings the array in. `dontneed` drops its whole pages: stores to a file are written
+        first; other memory reads as zeroes afterwards.
 
         >>> import coldset
         >>> a = coldset.Pool("1MiB", swap="lz4:8MiB").zeros(1 << 20)
@@ -155,10 +154,10 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
     @contextmanager
     def pin(self, write: bool | None = None) -> Iterator[Array]:
-        """Keeps the array in memory, so that system calls can use it: to store to it only if `write`
-        (by default if it is writeable).
+        """Keeps the array in memory, so that system calls can use it. They may store to it only if `write`
+        is true (the default if the array is writeable).
 
-        Raises OutOfMemory if it does not fit into the budget: pin a part of it at a time.
+        Raises OutOfMemory if the array does not fit into the budget: pin one part at a time.
 
         >>> import coldset, os
         >>> a = coldset.Pool("1MiB", swap="lz4:8MiB").zeros(512, "u1")
@@ -191,12 +190,12 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
             with open(fid, "wb") as file:
                 self.tofile(file)
             return
-        # By way of ordinary memory: the kernel may not find ours.
+        # Through ordinary memory: ours may be evicted, and the kernel cannot bring it back.
         for part in _copies(self.view(np.ndarray)):
             part.tofile(fid)
 
     def readfrom(self, file: BinaryIO) -> int:
-        """Fills the array from a binary file, as `file.readinto` does. Returns bytes read: less than
+        """Fills the array from a binary file, as `file.readinto` does. Returns the bytes read: fewer than
         `nbytes` if the file ended.
 
         >>> import coldset, io

@@ -10,7 +10,7 @@ class MissingFeature(Error):
 
 
 class HandlerError(Error):
-    """The handler of SIGBUS, by which misses arrive, is not in place."""
+    """The SIGBUS handler, through which misses arrive, is not in place."""
 
 
 class SettingError(Error, ValueError):
@@ -23,12 +23,12 @@ class PolicyError(Error):
 
 
 class FileInUseError(SettingError):
-    """A file is mapped already, here or by another process, or is swap or a journal; the message says by
+    """A file is already mapped, here or by another process, or is swap or a journal. The message says by
     whom, as far as that is known."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """More than budget and swap can hold, or nothing that could be evicted."""
+    """More than budget and swap can hold, or nothing can be evicted."""
 
 
 class ReadOnlyError(Error, ValueError):
@@ -40,8 +40,8 @@ class ClosedError(Error, ValueError):
 
 
 class ForkedError(Error, RuntimeError):
-    """The pool was made by the process that this one was forked from."""
+    """The pool was made before this process was forked."""
 
 
 class ForkWarning(RuntimeWarning):
-    """A process that has arrays alive is about to fork."""
+    """A process with live arrays is about to fork."""

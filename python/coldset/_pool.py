@@ -21,7 +21,7 @@ from ._stats import Stats
 Size = Union[int, str]
 Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
 Order = Literal["C", "F"]
-#: A setting that is true or false, also as its text.
+#: A setting that is true or false, also as text.
 Truth = Union[bool, Literal["true", "false"]]
 Mode = Literal["r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"]
 
@@ -41,7 +41,7 @@ def _size(what: str, size: Size) -> int:
 
 
 def _truth(name: str, value: object) -> str | None:
-    """A setting that is true or false, as the pager reads it; none if it is not given."""
+    """A true or false setting as the pager reads it, or None if it is not given."""
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)):
@@ -52,7 +52,7 @@ def _truth(name: str, value: object) -> str | None:
 
 
 def _switches(switches: Any) -> list[str]:
-    """Each as the pager reads it."""
+    """Switches as the pager reads them."""
     if isinstance(switches, str):
         return [switches]
     if isinstance(switches, Mapping):
@@ -68,7 +68,7 @@ def _switches(switches: Any) -> list[str]:
 
 
 def _readable(what: str, text: str) -> str:
-    """A text that the native half can take."""
+    """Text that the native half can take."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -128,7 +128,7 @@ def _array(
 
 
 def _policy(policy: object, fault_mode: str | None) -> object:
-    """What makes policies of a class."""
+    """A maker of policy objects of a class."""
     if not isinstance(policy, type):
         name = type(policy).__name__
         raise SettingError(
@@ -146,13 +146,13 @@ def _policy(policy: object, fault_mode: str | None) -> object:
 
 
 class _Arrays:
-    """What pools and groups have in common: they make arrays."""
+    """Base of pools and groups: both make arrays."""
 
     def _in(self) -> _coldset.Group:
         raise NotImplementedError
 
     def empty(self, shape: Shape, dtype: npt.DTypeLike = float, order: Order = "C") -> Array:
-        """An array. It reads as zeroes, as one made by `zeros` does."""
+        """An array. It reads as zeroes, like one made by `zeros`."""
         return self.zeros(shape, dtype, order)
 
     def zeros(self, shape: Shape, dtype: npt.DTypeLike = float, order: Order = "C") -> Array:
@@ -205,15 +205,18 @@ class _Arrays:
         *,
         shared: bool = False,
     ) -> Array:
-        """A map of a file, as `numpy.memmap` makes them (but `shape` comes before `offset`).
+        """A file map, as `numpy.memmap` makes them (but `shape` comes before `offset`).
 
         Modes are "r" (read only), "r+" (the file grows if `shape` needs it) and "w+" (the file is
-        created or emptied). What is stored reaches the file within half a minute, with `flush` or
-        `Pool.sync`, when the array goes, and at the end of the program; if the program is killed, what
-        has not been flushed may be lost. Nobody else may write to the file meanwhile: a second map beside
-        one that is written raises FileInUseError, in this process and, where the file system has locks,
-        in others. `shared=True` allows it, for programs that keep to different pages or take turns:
-        maps do not see each other's stores.
+        created or emptied).
+
+        Stores reach the file within half a minute, with `flush` or `Pool.sync`, when the array goes, and
+        at the end of the program. If the program is killed, what has not been flushed may be lost.
+
+        Nobody else may write to the file while it is mapped. A second map beside a writable one raises
+        FileInUseError, in this process and, where the file system has locks, in others. `shared=True`
+        allows it, for programs that keep to different pages or take turns: maps do not see each other's
+        stores.
 
         >>> import coldset, os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "table")
@@ -260,7 +263,7 @@ class _Arrays:
             size = os.stat(name).st_size
             if size < need:
                 raise SettingError(f"{name} has {size} bytes; {need} are needed for this shape")
-        # Emptied and grown when it is certain that nobody else uses it.
+        # Emptied and grown once it is certain that nobody else uses it.
         region = _process.note(
             group.file(
                 name,
@@ -273,15 +276,15 @@ class _Arrays:
         return _array(region, start, numbers, made, order, os.path.abspath(name))
 
     def region(self, size: Size) -> Region:
-        """Zeroed memory that is used page by page, in a pool with `fault_mode="explicit"`."""
+        """Zeroed memory to be used page by page, in a pool with `fault_mode="explicit"`."""
         bytes_ = _size("the size", size)
         if bytes_ == 0:
             raise SettingError("the size is 0; a region has at least one byte")
         return Region(_process.note(self._in().anonymous_pages(bytes_)))
 
     def file_region(self, path: Path, mode: Mode = "r+", size: Size | None = None) -> Region:
-        r"""A file that is used page by page, in a pool with `fault_mode="explicit"`. Modes as those of `memmap`; with
-        `size` the file is made at least as long, and mode "w+" needs it. What is stored reaches the file as there.
+        r"""A file to be used page by page, in a pool with `fault_mode="explicit"`. Modes are those of `memmap`, and
+        stores reach the file as there. With `size` the file is made at least that long; mode "w+" needs it.
 
         >>> import coldset, os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "table")
@@ -308,12 +311,12 @@ class _Arrays:
         return Region(_process.note(made))
 
     def reclaim(self, size: Size) -> int:
-        """Evicts that many bytes now, as far as possible. Returns bytes evicted."""
+        """Evicts that many bytes now, as far as possible. Returns the bytes evicted."""
         return self._in().reclaim(_size("size", size))
 
 
 class Group(_Arrays):
-    """A part of a pool with limits of its own. Made by `Pool.group` and `Group.group`.
+    """A part of a pool with its own limits. Made by `Pool.group` and `Group.group`.
 
     >>> import coldset
     >>> pool = coldset.Pool("4MiB", swap="lz4:64MiB")
@@ -334,12 +337,12 @@ class Group(_Arrays):
 
     @property
     def name(self) -> str:
-        """Path of names from the pool's root, which is `/`: `/outer/inner`."""
+        """Path from the pool's root, such as `/outer/inner`; the root is `/`."""
         return self._group.name
 
     @property
     def usage(self) -> int:
-        """Bytes of pages of the group, and of groups below it, that are in memory."""
+        """Bytes in memory of the group and the groups below it."""
         return self._group.usage
 
     def generations(self) -> list[tuple[int, int, int]]:
@@ -356,8 +359,8 @@ class Group(_Arrays):
         high: Size | None = None,
         max: Size | None = None,
     ) -> Group:
-        """A group below this one. Limits as in `set`. The name must not be empty, nor another group's below this
-        one: metrics go by it. A group exists as long as its pool, and so does its name."""
+        """A group below this one, with limits as in `set`. Its name must not be empty or that of another group below
+        this one, because metrics use it. The group and its name exist as long as the pool."""
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
         return Group(self._pool, self._in().group(_readable("the name of the group", name), **limits))
 
@@ -371,8 +374,8 @@ class Group(_Arrays):
     ) -> None:
         """Changes limits; None leaves one as it is.
 
-        The group keeps `min` whatever happens, and `low` as long as others have more to give. Above
-        `high` its threads reclaim and are slowed down; above `max` it never goes.
+        The group always keeps `min`, and keeps `low` as long as other groups have more to give. Above
+        `high` its threads reclaim and are slowed down. It never exceeds `max`.
         """
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
         self._in().set(**limits)
@@ -384,26 +387,28 @@ class Group(_Arrays):
 class Pool(_Arrays):
     """A budget of memory and the arrays that share it.
 
-    `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"); `budget` may be a share ("50%") of
-    the limit of the process's memory cgroup, or else of the machine's memory, and is lowered, with a
-    line on stderr, if it does not fit into that limit. `resize` changes it. `swap` is where arrays go that
-    are not maps of files: "none", "lz4:8GiB" (compressed memory, which counts to the budget),
-    "file:/path:8GiB", "temp:8GiB", joined by "+"; "+encrypt" encrypts what goes to a file. `policy` is
-    a name (`coldset.lab.variants()` lists
-    them), or a class of yours as `coldset.lab.Policy` says, which needs `fault_mode="explicit"`; `switches` changes single behaviours of it, as a mapping or as "name=value" strings.
-    `fault_mode` is how accesses reach the pool: "sigbus", or "thread", which needs privilege and lets
-    system calls use arrays without a pin, or "explicit": no arrays, but regions (`region`, `file_region`) whose pages
-    are fixed one by one. `journal` names a new file (or another journal) that records all
-    decisions. `full_wait` is how many seconds evictions wait for room when the disk of the swap or of a file is full
-    (5).
-    `overcommit` grants arrays that are larger than budget and swap together: a program that uses more than
-    these can hold is ended by SIGBUS. With `shrink_under_pressure` the budget shrinks, to a quarter
-    at most, while threads wait for memory, and grows back. With `background=False` no thread of the pool keeps
-    room free or reads ahead: one thread alone then has the same misses each time. With `map_streams=False` a file that is
-    read in order is copied as any other, and not mapped from the kernel's page cache.
+    - `budget` and sizes in `swap` are bytes or text ("512M", "2GiB"). `budget` may be a share ("50%") of the limit of
+      the process's memory cgroup, or else of the machine's memory. It is lowered, with a line on stderr, if it does not
+      fit into that limit. `resize` changes it.
+    - `swap` is where pages of arrays go that are not file maps: "none", "lz4:8GiB" (compressed memory, which counts
+      against the budget), "file:/path:8GiB", "temp:8GiB", joined by "+". "+encrypt" encrypts what goes to a file.
+    - `policy` is a name (`coldset.lab.variants()` lists them), or your own class as `coldset.lab.Policy` describes,
+      which needs `fault_mode="explicit"`. `switches` changes single behaviours of the policy, as a mapping or as "name=value"
+      strings.
+    - `fault_mode` is how accesses reach the pool: "sigbus"; "thread", which needs privilege and lets system calls use
+      arrays without a pin; or "explicit", which has no arrays but regions (`region`, `file_region`) whose pages are
+      fixed one by one.
+    - `journal` names a new file (or another journal) that records all decisions.
+    - `full_wait` is how many seconds evictions wait for room when the disk of the swap or of a file is full (5).
+    - `overcommit` grants arrays that are larger than budget and swap together. A program that uses more than these
+      can hold is ended by SIGBUS.
+    - `shrink_under_pressure` shrinks the budget, to a quarter at most, while threads wait for memory. It grows back.
+    - `background=False` keeps threads of the pool from freeing room or reading ahead: one thread alone then has
+      the same misses each time.
+    - `map_streams=False` copies a file that is read in order like any other, instead of mapping it from the kernel's
+      page cache.
 
-    With `with`, the pool is synced and closed at the end of the block; so does `close`. Arrays that are
-    still alive then go on working.
+    `close`, or the end of a `with` block, syncs and closes the pool. Arrays that are still alive keep working.
 
     >>> import coldset
     >>> with coldset.Pool("1MiB", swap="lz4:16MiB") as pool:
@@ -491,8 +496,8 @@ class Pool(_Arrays):
         return self._pool.budget
 
     def resize(self, budget: Size) -> None:
-        """Changes the budget, while the pool is in use. Pages are evicted for a smaller one before this
-        returns; raises OutOfMemory, and leaves it as it was, if too much is pinned or promised.
+        """Changes the budget while the pool is in use. For a smaller budget, pages are evicted before this
+        returns. Raises OutOfMemory, and changes nothing, if too much is pinned or promised.
 
         >>> import coldset
         >>> pool = coldset.Pool("4MiB", swap="lz4:64MiB")
@@ -517,23 +522,23 @@ class Pool(_Arrays):
         high: Size | None = None,
         max: Size | None = None,
     ) -> Group:
-        """A group of arrays with limits, see `Group.set`. The name must not be empty, nor another group's: metrics
-        go by it. A group exists as long as its pool, and so does its name."""
+        """A group of arrays with limits, see `Group.set`. Its name must not be empty or that of another group, because
+        metrics use it. The group and its name exist as long as the pool."""
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
         return Group(self, self._in().group(_readable("the name of the group", name), **limits))
 
     def sync(self) -> None:
-        """Writes what has been stored to all maps of files, and makes it durable.
+        """Writes all stores to file maps and makes them durable.
 
-        Raises OSError for the first page that cannot be written now; else for the last write that
-        failed while nobody waited for it (in the background, of the swap, of an array that has gone),
-        once.
+        Raises OSError for the first page that cannot be written now. Otherwise raises once for the last
+        write that failed while nobody waited for it (in the background, of the swap, of an array that has
+        gone).
         """
         self._pool.sync()
 
     def record(self, path: Path) -> None:
-        """Begins a journal of the pool's decisions in a new file, for `coldset lab replay`. It goes on
-        until `stop_recording`, or until the pool and its arrays are gone.
+        """Begins a journal of the pool's decisions in a new file, for `coldset lab replay`. The journal ends
+        with `stop_recording`, or when the pool and its arrays are gone.
 
         >>> import coldset, os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "journal")
@@ -547,7 +552,7 @@ class Pool(_Arrays):
         self._pool.record(os.fspath(path))
 
     def stop_recording(self) -> None:
-        """Ends the journal begun by `record` or by the setting `journal`; it is complete then.
+        """Ends and completes the journal begun by `record` or by the setting `journal`.
 
         Raises OSError if it could not be written to its end.
         """
@@ -558,14 +563,14 @@ class Pool(_Arrays):
         return Stats(self._pool.stats())
 
     def close(self) -> None:
-        """Syncs, and refuses new arrays from now on. Those that exist go on working; each gives its
-        memory back when it goes. Again does nothing."""
+        """Syncs, and refuses new arrays from now on. Existing arrays keep working; each gives its memory back
+        when it goes. Calling it again does nothing."""
         if not self._closed:
             self._closed = True
             try:
                 self.sync()
             except ForkedError:
-                # It is not closed: what is done with it next says the same.
+                # It is not closed: the next use of it raises the same error.
                 self._closed = False
                 raise
 

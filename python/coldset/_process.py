@@ -1,4 +1,4 @@
-"""What concerns the process: its end, fork, signal handlers."""
+"""The process: its end, fork, signal handlers."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _before_fork() -> None:
 
 
 def prepare_signals() -> None:
-    """Installs the pager's handler of SIGBUS before the first pool, beneath faulthandler and on top of it.
+    """Installs the pager's SIGBUS handler before the first pool, both beneath faulthandler and on top of it.
 
-    faulthandler.enable() takes SIGBUS over when it is called for the first time. It therefore is
-    called here, if nobody has: a later call then does not take anything over, and an access to an
-    array in a child of fork ends with a traceback. When it is disabled, at the end of the interpreter at the
-    latest, it restores what it has found: threads that still use arrays then must find ours.
+    faulthandler.enable() takes SIGBUS over when it is first called. So it is called here, unless somebody has
+    called it: a later call then takes nothing over, and an access to an array in a child of fork ends with a traceback.
+    When faulthandler is disabled, at the latest at the end of the interpreter, it restores the handler that it found.
+    That must be ours, for threads that still use arrays.
     """
     global _prepared
     stderr = sys.__stderr__

@@ -1,4 +1,4 @@
-"""Regions: memory and files that are used page by page, without page faults."""
+"""Regions: memory and files used page by page, without page faults."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Fixed:
         except BufferError:
             pass
         del view
-        # Arrays over the page keep it. What an exception holds goes with its traceback.
+        # Arrays over the page keep it. Those that an exception holds go with its traceback.
         if fix() is not None and error is None:
             raise Error(
                 f"page {self.page} is still used by an array or a view of it, and stays fixed until that has gone; "
@@ -77,10 +77,10 @@ class Fixed:
 
 class Region:
     """Memory or a file of a pool with `fault_mode="explicit"`, used page by page: `fix` brings a page in and keeps
-    it for the length of a block. Made by `Pool.region` and `Pool.file_region`. It works on any kernel, and without
-    a handler of signals.
+    it for the length of a block. Made by `Pool.region` and `Pool.file_region`. Regions work on any kernel, without a
+    signal handler.
 
-    When the region goes, or with `close`, a file is written, and memory is given back.
+    When the region goes, or with `close`, the file is written and the memory is given back.
 
     >>> import coldset
     >>> pool = coldset.Pool("1MiB", swap="lz4:16MiB", fault_mode="explicit")
@@ -113,11 +113,11 @@ class Region:
         return self._pages
 
     def fix(self, page: SupportsIndex, write: bool = False) -> Fixed:
-        """A page, in memory for the length of a `with` block, which is given a `memoryview` of its bytes.
+        """A page, kept in memory for the length of a `with` block, which gets a `memoryview` of its bytes.
 
-        Any number of readers or one writer have a page at a time; others wait. After the block the view raises
-        ValueError. An array over the view (`numpy.frombuffer(view, "f8")`) has to go before the end of the block:
-        the page stays fixed as long as it lives, and the end of the block raises Error.
+        Any number of readers or one writer hold a page at a time; others wait. After the block the view raises
+        ValueError. Delete an array over the view (`numpy.frombuffer(view, "f8")`) before the end of the block:
+        otherwise the end of the block raises Error, and the page stays fixed as long as the array lives.
         """
         number = operator.index(page)
         if not 0 <= number < self.pages:
@@ -126,21 +126,22 @@ class Region:
 
     @property
     def resident(self) -> int:
-        """Bytes of it that are in memory, in whole pages."""
+        """Bytes of the region that are in memory, in whole pages."""
         return self._open().resident()
 
     def sync(self) -> None:
-        """Writes what has been stored to the file, and makes it durable. Raises OSError as `Pool.sync`."""
+        """Writes all stores to the file and makes them durable. Raises OSError as `Pool.sync` does."""
         self._open().sync(0, self.nbytes)
 
     def close(self) -> None:
-        """Writes a file, and gives the memory back, with the last page that is fixed. Again does nothing."""
+        """Writes the file and gives the memory back, once the last fixed page is released. Calling it again does
+        nothing."""
         pages, self._pages = self._pages, None
         if pages is not None:
             try:
                 pages.sync(0, self.nbytes)
             except ForkedError:
-                # It is not closed: what is done with it next says the same.
+                # It is not closed: the next use of it raises the same error.
                 self._pages = pages
                 raise
 

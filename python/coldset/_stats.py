@@ -17,7 +17,7 @@ class Stats(dict[str, Any]):
     """
 
     def flat(self) -> dict[str, int]:
-        """One level only, with names such as `miss.p99_ns` and `engine.pgscan_direct`."""
+        """All counters in one level, with names such as `miss.p99_ns` and `engine.pgscan_direct`."""
         flat: dict[str, int] = {}
         for name, value in self.items():
             if isinstance(value, dict):
@@ -27,9 +27,9 @@ class Stats(dict[str, Any]):
         return flat
 
     def as_frame(self) -> Any:
-        """A data frame of one row with the columns of `flat()`: of pandas, or else of polars.
+        """A one-row data frame with the columns of `flat()`, from pandas or else from polars.
 
-        Snapshots can be put below each other with `pandas.concat`.
+        `pandas.concat` stacks several snapshots.
 
         Raises ImportError if neither package is installed.
         """

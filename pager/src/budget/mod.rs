@@ -1,4 +1,4 @@
-//! What a pool may take, and what all who move its pages share.
+//! What a pool may use, and what all code that moves its pages shares.
 //!
 //! | file | what |
 //! |---|---|

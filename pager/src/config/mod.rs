@@ -23,12 +23,12 @@ pub enum FaultMode {
     /// In the faulting thread, by SIGBUS; an error if the kernel cannot.
     #[default]
     Sigbus,
-    /// By threads of the pool, which a full `userfaultfd` tells of misses: slower, but system calls
-    /// may use evicted pages, and threads may block SIGBUS. Needs privilege (root, CAP_SYS_PTRACE,
-    /// `vm.unprivileged_userfaultfd=1` or access to `/dev/userfaultfd`); an error without it. For
-    /// single regions: [`Group::with_handler_threads`](crate::Group::with_handler_threads).
+    /// By threads of the pool, which a full `userfaultfd` tells of misses. This is slower, but system calls may use
+    /// evicted pages and threads may block SIGBUS. Needs privilege (root, CAP_SYS_PTRACE,
+    /// `vm.unprivileged_userfaultfd=1` or access to `/dev/userfaultfd`); an error without it. For single regions use
+    /// [`Group::with_handler_threads`](crate::Group::with_handler_threads).
     Thread,
-    /// Regions are used through `fix` and `fix_mut` only; works on any kernel.
+    /// Regions are used only through `fix` and `fix_mut`; works on any kernel.
     Explicit,
     /// [`Self::Sigbus`] if the kernel can, else [`Self::Explicit`].
     Auto,
@@ -38,12 +38,12 @@ pub enum FaultMode {
 #[derive(Clone, Debug)]
 pub(crate) enum SwapFile {
     Path(PathBuf),
-    /// Of no name, in the directory for temporary files that may be large.
+    /// Without a name, in the directory for large temporary files.
     Temporary,
     Storage(Arc<dyn Storage>),
 }
 
-/// Where anonymous pages go. Sizes in bytes of contents, before compression.
+/// Where anonymous pages go. Sizes are in bytes of contents, before compression.
 #[derive(Clone, Debug, Default)]
 pub struct SwapConfig {
     pub(crate) compressed: u64,
@@ -69,8 +69,8 @@ impl SwapConfig {
         }
     }
 
-    /// `bytes` bytes of contents in Zstandard-compressed memory: smaller than LZ4, and slower both
-    /// ways. [`Self::and_zstd`] has the better of both.
+    /// `bytes` bytes of contents in Zstandard-compressed memory: smaller than LZ4, and slower both ways.
+    /// [`Self::and_zstd`] combines the advantages of both.
     pub fn zstd(bytes: u64) -> Self {
         Self {
             codec: Codec::Zstd,
@@ -78,8 +78,8 @@ impl SwapConfig {
         }
     }
 
-    /// Pages that have been in LZ4-compressed memory for 10 s, or that are the oldest when it gets
-    /// full, are recompressed with Zstandard in the background, if that makes them smaller.
+    /// Recompresses pages with Zstandard in the background, if that makes them smaller, once they have been in
+    /// LZ4-compressed memory for 10 s, or are the oldest there when it gets full.
     pub fn and_zstd(self) -> Self {
         self.and_zstd_after(Duration::from_secs(10))
     }
@@ -90,8 +90,8 @@ impl SwapConfig {
         self
     }
 
-    /// `bytes` bytes of contents in a file. It is created with its space, readable by its owner only, or
-    /// must have been a swap file that nobody uses now. It stays when the pool goes.
+    /// `bytes` bytes of contents in a file. The file is created with all its space, readable only by its owner; an
+    /// existing file must be a swap file that nobody uses now. It stays when the pool goes.
     pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Self {
         Self::default().and_file(path, bytes)
     }
@@ -103,8 +103,7 @@ impl SwapConfig {
         self
     }
 
-    /// As [`Self::and_file`], with a file without a name that goes away with the pool, in `$TMPDIR` or
-    /// else `/var/tmp`.
+    /// As [`Self::and_file`], with an unnamed file that goes away with the pool, in `$TMPDIR` or else `/var/tmp`.
     pub fn and_temporary(mut self, bytes: u64) -> Self {
         self.file = Some(SwapFile::Temporary);
         self.file_bytes = bytes;
@@ -118,9 +117,9 @@ impl SwapConfig {
         self
     }
 
-    /// Encrypts what goes to the file (AES-256-GCM, with a key that lives in memory and as long as the
-    /// pool): its contents are of no use to anybody once the pool has gone, however it went. Compressed
-    /// memory is not encrypted.
+    /// Encrypts what goes to the file (AES-256-GCM, with a key that exists only in memory and as long as the pool).
+    /// Once the pool is gone, however it ended, the contents are of no use to anybody. Compressed memory is not
+    /// encrypted.
     pub fn encrypt(mut self, on: bool) -> Self {
         self.encrypt = on;
         self
@@ -132,22 +131,22 @@ impl SwapConfig {
         self
     }
 
-    /// Bytes of contents it can hold.
+    /// Bytes of contents that the swap can hold.
     pub fn capacity(&self) -> u64 {
         self.compressed.max(self.file_bytes)
     }
 }
 
-/// When dirty pages of files are written, after `writeback.md`.
+/// When dirty pages of files are written, following `writeback.md`.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushConfig {
-    /// The flusher looks this often.
+    /// How often the flusher looks.
     pub interval: Duration,
-    /// Pages dirty for longer are written.
+    /// Pages dirty for longer than this are written.
     pub expire: Duration,
-    /// Percent of the budget that may be dirty before the flusher writes regardless of age.
+    /// Percent of the budget that may be dirty before the flusher writes pages regardless of age.
     pub background_percent: u8,
-    /// Percent of the budget from which on writers have to write themselves.
+    /// Percent of the budget above which writers must write pages themselves.
     pub hard_percent: u8,
 }
 
@@ -179,13 +178,13 @@ pub struct PoolConfig {
     pub(crate) exit_limit: Duration,
     pub(crate) store_outside: bool,
     pub(crate) overcommit: bool,
-    /// Of what memory there is; the budget follows from it when a pool is made.
+    /// Share of the available memory; the budget follows from it when a pool is made.
     pub(crate) share: Option<f64>,
     pub(crate) pressure: Option<PressureConfig>,
     pub(crate) background: bool,
     pub(crate) map_streams: bool,
     pub(crate) copy_then_punch: bool,
-    /// Makes what decides instead of the engine.
+    /// Makes the policy that decides instead of the engine.
     pub(crate) outside: Option<Arc<dyn Makes>>,
     pub(crate) journal: Option<PathBuf>,
     pub(crate) observe: Option<bool>,
@@ -222,8 +221,8 @@ impl PoolConfig {
         }
     }
 
-    /// As [`Self::new`], with a budget that is a share (above 0, at most 1) of the limit of the process's
-    /// memory cgroup, or, if it has none, of the machine's memory.
+    /// As [`Self::new`], with a budget that is a share (above 0, at most 1) of the limit of the process's memory
+    /// cgroup or, without one, of the machine's memory.
     ///
     /// # Errors
     /// A share that is not between 0 and 1.
@@ -243,9 +242,9 @@ impl PoolConfig {
         Ok(self)
     }
 
-    /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...). The engine reads
-    /// its statistics as they are (`stale_stats=false`), not with the kernel's delay of two seconds:
-    /// nobody kills a process here to get out of what an old figure leads to.
+    /// The policy, by the name of a preset (`classic`, `base`, `v5`, `merged`, ...). The engine reads its statistics
+    /// as they are (`stale_stats=false`), not with the kernel's delay of two seconds: no process is killed here to
+    /// recover from a decision based on an old figure.
     ///
     /// # Errors
     /// An unknown name.
@@ -256,13 +255,16 @@ impl PoolConfig {
         Ok(self)
     }
 
-    /// A policy outside of the engine, which is asked for each victim: slow, for trying one out. It sees a use of a page
-    /// when the page is to go, as the policies of the engine do. The thread that needs room calls it, and nothing
-    /// else is read or written ahead by threads of the pool. Its methods must not wait for others that use the pool,
-    /// and cannot use it themselves. What it fails with is the error of the call that needed room
-    /// ([`Error::Policy`]); the pool goes on without it, and the oldest pages go. It is told of a page by a number, from
-    /// 0 in the order in which pages first came in; numbers are not used again, and take memory as long as the pool
-    /// lives. In explicit mode only, without a journal.
+    /// Uses a policy outside of the engine, which is asked for each victim. This is slow, and meant for trying a
+    /// policy out. It works only in explicit mode, without a journal.
+    ///
+    /// The policy sees a use of a page when the page is about to be evicted, as the engine's policies do. The thread
+    /// that needs room calls it; no thread of the pool reads or writes ahead. Its methods must not wait for others
+    /// that use the pool, and cannot use the pool themselves. If the policy fails, its error is the error of the call
+    /// that needed room ([`Error::Policy`]); the pool then continues without it, and the oldest pages go.
+    ///
+    /// Pages are numbered from 0 in the order in which they first came in. Numbers are not reused, and take memory as
+    /// long as the pool lives.
     pub fn decided_by(mut self, policy: Arc<dyn Makes>) -> Self {
         self.switches = live(presets::preset("fifo").expect("a preset"));
         self.switches.policy = PolicyKind::List(ListKind::Outside(policy.kind()));
@@ -271,7 +273,7 @@ impl PoolConfig {
         self
     }
 
-    /// Single switches, as `name=value`, on top of the policy.
+    /// Changes a single switch, as `name=value`, on top of the policy.
     ///
     /// # Errors
     /// An unknown switch or value.
@@ -299,20 +301,20 @@ impl PoolConfig {
         self
     }
 
-    /// Pages reclaimed at a time, 32 to 256.
+    /// Pages reclaimed at a time: 32 to 256.
     pub fn batch(mut self, pages: usize) -> Self {
         self.batch = pages;
         self
     }
 
-    /// Most pages read ahead of a sequential reader, 1 (none) to 32.
+    /// At most this many pages are read ahead of a sequential reader: 1 (none) to 32.
     pub fn read_ahead(mut self, pages: usize) -> Self {
         self.read_ahead = pages;
         self
     }
 
-    /// Threads that handle misses in [`FaultMode::Thread`], 1 to 64; two by default. As many misses
-    /// can wait for a device at the same time.
+    /// Threads that handle misses in [`FaultMode::Thread`]: 1 to 64, two by default. This many misses can wait for a
+    /// device at the same time.
     pub fn handler_threads(mut self, threads: usize) -> Self {
         self.handler_threads = threads;
         self
@@ -324,54 +326,54 @@ impl PoolConfig {
         self
     }
 
-    /// How long an eviction waits for room when the disk of the swap, or of a mapped file, is full, 5 s by default. Nobody
-    /// waits again for six times as long after it has been in vain. Zero: it is an error at once. At most a day.
+    /// How long an eviction waits for room when the disk of the swap or of a mapped file is full: 5 s by default, at most a day. After a
+    /// wait in vain, nobody waits again for six times as long. With zero, a full disk is an error at once.
     pub fn full_wait(mut self, most: Duration) -> Self {
         self.full_wait = most.min(DAY);
         self
     }
 
-    /// A thread keeps up to three batches of the budget free, so that misses rarely wait for room. On
-    /// by default where there is more than one CPU.
+    /// Runs a thread that keeps up to three batches of the budget free, so that misses rarely wait for room. On by
+    /// default where there is more than one CPU.
     pub fn background(mut self, on: bool) -> Self {
         self.background = on;
         self
     }
 
-    /// A file that can only be read, and is read in order, is mapped from the kernel's page cache, 2 MiB at a time and only
-    /// as long as it is read there, where it would push other pages out. On by default, with [`Self::background`] and
-    /// Linux 6.11.
+    /// Maps a read-only file that is read in order from the kernel's page cache, 2 MiB at a time and only as long as
+    /// it is read there, where copies would push other pages out. On by default; needs [`Self::background`] and Linux
+    /// 6.11.
     pub fn map_streams(mut self, on: bool) -> Self {
         self.map_streams = on;
         self
     }
 
-    /// A normal exit of the process (`main` returns, `exit`) writes dirty pages of files and waits
-    /// that long for it, 60 s by default, a day at most; zero: it writes nothing.
+    /// How long a normal exit of the process (`main` returns, `exit`) waits for dirty pages of files to be written:
+    /// 60 s by default, at most a day. With zero, it writes nothing.
     pub fn exit_limit(mut self, limit: Duration) -> Self {
         self.exit_limit = limit.min(DAY);
         self
     }
 
-    /// Compressed memory does not count to the budget (for comparisons with a kernel whose zram
-    /// does not count to the cgroup).
+    /// Does not count compressed memory against the budget (for comparisons with a kernel whose zram does not count
+    /// against the cgroup).
     pub fn store_outside_budget(mut self) -> Self {
         self.store_outside = true;
         self
     }
 
-    /// Grants anonymous regions of any size, also if budget and swap cannot hold them together. A program that
-    /// uses more pages than they can hold gets SIGBUS and a line that says so, as in a kernel that
-    /// overcommits; without this, [`Group::anonymous`](crate::Group::anonymous) refuses.
+    /// Grants anonymous regions of any size, even if budget and swap cannot hold them together. A program that uses
+    /// more pages than these can hold gets SIGBUS and a line that says so, as in a kernel that overcommits. Without
+    /// this, [`Group::anonymous`](crate::Group::anonymous) refuses.
     pub fn overcommit(mut self, on: bool) -> Self {
         self.overcommit = on;
         self
     }
 
-    /// A thread watches the pressure on memory that the kernel tells of the process's cgroup (version 2),
-    /// or else of the machine: when threads wait for memory in a tenth of the time, the budget
-    /// shrinks by a tenth a second, down to a quarter; after ten calm seconds it grows back as slowly.
-    /// [`Pool::new`](crate::Pool::new) fails where the kernel does not tell (`psi=1` on its command line
+    /// Runs a thread that watches the memory pressure that the kernel reports for the process's cgroup (version 2),
+    /// or else for the machine. While threads wait for memory in a tenth of the time, the budget shrinks by a tenth a
+    /// second, down to a quarter; after ten calm seconds it grows back at the same rate.
+    /// [`Pool::new`](crate::Pool::new) fails where the kernel does not report pressure (`psi=1` on its command line
     /// helps).
     pub fn shrink_under_pressure(mut self, on: bool) -> Self {
         self.pressure = on.then(PressureConfig::default);
@@ -408,25 +410,25 @@ impl PoolConfig {
         })
     }
 
-    /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]); one that exists must be
-    /// a journal, and is emptied. It is complete
-    /// once the pool and its regions have been dropped. Without this, the variable
-    /// `COLDSET_JOURNAL` names the file: of the first pool as it is, of the nth with `.n` appended.
+    /// Keeps a journal of the pool's whole life in a new file ([`crate::journal`]); an existing file must be a
+    /// journal, and is emptied. The journal is complete once the pool and its regions have been dropped. Without this
+    /// call, the variable `COLDSET_JOURNAL` names the file: the first pool's as it is, the nth pool's with `.n`
+    /// appended.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.journal = Some(path.into());
         self
     }
 
-    /// Lets `coldset top` look at the process, by a socket that only its user (and root) can reach
-    /// ([`crate::observe`]). Without this, `COLDSET_OBSERVE=1` does it; else nothing is made.
+    /// Lets `coldset top` look at the process, through a socket that only its user (and root) can reach
+    /// ([`crate::observe`]). Without this call, `COLDSET_OBSERVE=1` does the same; otherwise there is no socket.
     pub fn observe(mut self, on: bool) -> Self {
         self.observe = Some(on);
         self
     }
 
-    /// Answers Prometheus at `address`, as `127.0.0.1:9100`; port 0 takes a free one
-    /// ([`crate::Pool::metrics_address`]). For all pools of the process. Without this,
-    /// `COLDSET_METRICS` is the address; else nothing listens.
+    /// Answers Prometheus at `address`, for example `127.0.0.1:9100`, for all pools of the process. Port 0 takes a
+    /// free one ([`crate::Pool::metrics_address`]). Without this call, `COLDSET_METRICS` is the address; otherwise
+    /// nothing listens.
     pub fn metrics(mut self, address: impl Into<String>) -> Self {
         self.metrics = Some(address.into());
         self
@@ -445,9 +447,8 @@ impl PoolConfig {
         Some(path.into())
     }
 
-    /// Plants the bug that the eviction order exists to avoid: contents are copied before the page
-    /// is taken away, so that stores in between are lost. For the test that shows that the stress
-    /// test would notice.
+    /// Plants the bug that the eviction order exists to avoid: contents are copied before the page is taken away, so
+    /// stores in between are lost. It is for the test which shows that the stress test would notice.
     #[doc(hidden)]
     pub fn plant_copy_then_punch(mut self) -> Self {
         self.copy_then_punch = true;
@@ -516,16 +517,16 @@ fn live(mut s: Switches) -> Switches {
 
 /// The smallest budget.
 pub const MIN_BUDGET: u64 = 1 << 20;
-/// The largest budget, swap and region, in bytes: pages, slots and folios have numbers of 32 bits, of which a few mean
-/// something else.
+/// The largest budget, swap and region, in bytes: pages, slots and folios have 32-bit numbers, a few of which are
+/// reserved.
 pub(crate) const MOST_BYTES: u64 = (u32::MAX as u64 - 1) * PAGE as u64;
-/// The most pages filled together.
+/// At most this many pages are filled together.
 pub const MAX_READ_AHEAD: usize = 32;
 
 /// Where pressure is read, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct PressureConfig {
-    /// None: the cgroup's or the machine's.
+    /// None: the cgroup's, or else the machine's.
     pub(crate) source: Option<PathBuf>,
     pub(crate) interval: Duration,
 }
@@ -539,8 +540,8 @@ impl Default for PressureConfig {
     }
 }
 
-/// Whoever waits for longer waits for ever.
+/// The longest wait.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What [`PoolConfig::exit_limit`] is without being set.
+/// The default of [`PoolConfig::exit_limit`].
 const EXIT_LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What a program says about how it will use a region.
+//! Advice: how a program will use a region.
 
 use super::region::Region;
 use crate::error::{Error, Result};
@@ -8,28 +8,29 @@ use crate::store::errseq::Cursor;
 use crate::sys::PAGE;
 use std::ops::Range;
 
-/// What a program says about how it will use a range.
+/// How a program will use a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
-    /// Misses are read ahead of if they come in order. For the whole region, whatever the range.
+    /// Reads ahead if misses come in order. Applies to the whole region, whatever the range.
     Normal,
-    /// No read-ahead. For the whole region, whatever the range.
+    /// No read-ahead. Applies to the whole region, whatever the range.
     Random,
-    /// Full read-ahead. For the whole region, whatever the range.
+    /// Full read-ahead. Applies to the whole region, whatever the range.
     Sequential,
-    /// Brings all pages in that hold a part of the range. What does not fit into the budget pushes others out.
+    /// Brings in every page that the range touches. Pages that do not fit into the budget push others out.
     WillNeed,
-    /// Contents may go of pages that lie in the range as a whole: of anonymous memory they read as zeroes afterwards; of
-    /// a file they leave memory, and what was stored to them is written first. A page of which only a part lies in the
-    /// range stays as it is, but the last one of the region is whole in every range that ends with the region.
+    /// Drops pages that lie entirely in the range. Anonymous memory reads as zeroes afterwards; pages of a file leave
+    /// memory, and stores to them are written first. A page that lies only partly in the range stays as it is. A
+    /// range that ends with the region covers its last page entirely.
     DontNeed,
 }
 
 impl Region {
-    /// Says how a range of bytes will be used. With an empty one nothing is brought in, and nothing goes.
+    /// Says how a range of bytes will be used. For an empty range, nothing is brought in or dropped.
     ///
     /// # Errors
-    /// [`Error::Forked`](crate::Error::Forked); a range outside; failing I/O of `WillNeed` and `DontNeed`.
+    /// [`Error::Forked`](crate::Error::Forked); a range outside of the region; failed I/O of `WillNeed` and
+    /// `DontNeed`.
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<()> {
         let pages = self.pages_of(&range)?;
         let _shield = self.pool.res.enter()?;

@@ -1,4 +1,4 @@
-//! Maps of files by their names.
+//! File maps, by path.
 
 use super::region::Region;
 use crate::config::MOST_BYTES;
@@ -11,7 +11,7 @@ use crate::store::{FileOptions, FileStorage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a file is mapped: read-only, unless it says otherwise.
+/// How a file is mapped: read-only by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MapOptions {
     write: bool,
@@ -26,27 +26,27 @@ impl MapOptions {
         Self::default()
     }
 
-    /// What is stored reaches the file.
+    /// Stores reach the file.
     pub fn write(mut self, on: bool) -> Self {
         self.write = on;
         self
     }
 
-    /// There may be other maps of the file, here and in other processes, and writers. They do not see
-    /// each other's stores, and what is stored last to a page by one of them replaces the whole page:
-    /// for programs that keep to different pages, or to turns. It still may not be swap or a journal.
+    /// Allows other maps of the file, here and in other processes, and writers. They do not see each other's stores,
+    /// and the last store to a page by one of them replaces the whole page: this is for programs that keep to
+    /// different pages, or take turns. The file still may not be swap or a journal.
     pub fn shared(mut self, on: bool) -> Self {
         self.shared = on;
         self
     }
 
-    /// Creates the file, or empties it, once it is certain that nobody uses it. Needs [`Self::write`].
+    /// Creates the file, or empties it once it is certain that nobody uses it. Needs [`Self::write`].
     pub fn empty(mut self, on: bool) -> Self {
         self.empty = on;
         self
     }
 
-    /// Makes it at least so many bytes long first, 16 TiB less 8 KiB at most. Needs [`Self::write`].
+    /// First makes the file at least that many bytes long, 16 TiB less 8 KiB at most. Needs [`Self::write`].
     pub fn grow_to(mut self, bytes: u64) -> Self {
         self.grow = bytes;
         self
@@ -54,19 +54,18 @@ impl MapOptions {
 }
 
 impl Group {
-    /// A shared read-write map of a whole existing file. What is stored reaches the file by
-    /// writeback: periodically, at `sync`, and when the region is dropped. While the region exists
-    /// nobody else may write to the file or change its size; other maps of the pager are refused.
+    /// A shared read-write map of a whole existing file. Stores reach the file by writeback: periodically, at `sync`,
+    /// and when the region is dropped. While the region exists, nobody else may write to the file or change its size;
+    /// the pager refuses other maps of it.
     ///
     /// # Errors
-    /// [`Error::InUse`]: it is mapped already, by whatever path, or is swap or a journal;
-    /// [`Error::File`]: it cannot be opened, or is no regular file; an empty file; address space.
+    /// [`Error::InUse`]: the file is already mapped, by whatever path, or is swap or a journal; [`Error::File`]: it
+    /// cannot be opened, is not a regular file, or is empty; no address space is left.
     pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
         self.file_with(path, MapOptions::new().write(true))
     }
 
-    /// A read-only map of a whole existing file, on the same terms; there may be others that are
-    /// read-only.
+    /// A read-only map of a whole existing file, on the same terms; other read-only maps are allowed.
     ///
     /// # Errors
     /// As [`Self::file`].
@@ -74,7 +73,7 @@ impl Group {
         self.file_with(path, MapOptions::new())
     }
 
-    /// A map of a whole file as the options say.
+    /// A map of a whole file with the given options.
     ///
     /// # Errors
     /// As [`Self::file`]; options that need [`MapOptions::write`] without it; a size that no region can have.

@@ -1,5 +1,5 @@
-//! Access without page faults: fix a page, use it, let it go. For kernels and containers without
-//! userfaultfd; same page states, same engine, same stores.
+//! Access without page faults: fix a page, use it, release it. This is for kernels and containers without
+//! userfaultfd; page states, engine and stores are the same.
 //!
 //! Any number of readers or one writer hold a page at a time. Do not fix a page for writing while
 //! the same thread holds another guard on it: it would wait for itself.
@@ -25,7 +25,7 @@ pub struct FixedMut<'a> {
     page: usize,
 }
 
-/// A page that is fixed by a guard which shares the region, for callers that cannot name a lifetime.
+/// A page fixed by a guard that shares the region, for callers that cannot name a lifetime.
 #[derive(Debug)]
 pub struct SharedFix {
     region: Arc<Region>,
@@ -34,8 +34,8 @@ pub struct SharedFix {
 }
 
 impl SharedFix {
-    /// The first byte of the page. Until the guard is dropped the page stays; nobody else writes to it, and if it
-    /// has been fixed for writing nobody else uses it.
+    /// The first byte of the page. Until the guard is dropped, the page stays and nobody else writes to it. If it is
+    /// fixed for writing, nobody else uses it.
     pub fn as_ptr(&self) -> *mut u8 {
         self.region.page_ptr(self.page)
     }
@@ -70,7 +70,7 @@ impl Region {
     /// Fixes a page for reading.
     ///
     /// # Errors
-    /// Not in explicit mode; [`Error::NoPage`]; [`Error::Forked`]; no memory; the store.
+    /// The pool is not in explicit mode; [`Error::NoPage`]; [`Error::Forked`]; no memory; an error of the store.
     pub fn fix(&self, page: usize) -> Result<Fixed<'_>> {
         self.explicit_page(page)?;
         while !self.area.words().try_fix(page) {

@@ -1,4 +1,4 @@
-//! Making regions: anonymous memory, and maps of any storage.
+//! Making regions: anonymous memory and maps of any storage.
 
 use super::region::Region;
 use crate::budget::account::holds;
@@ -14,10 +14,10 @@ use crate::sys::PAGE;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Pages of a region of so many bytes.
+/// The number of pages of a region of that many bytes.
 ///
 /// # Errors
-/// There is no such region.
+/// No region can have that size.
 fn pages_for(bytes: u64) -> Result<usize> {
     match bytes {
         1..=MOST_BYTES => Ok(bytes.div_ceil(PAGE as u64) as usize),
@@ -68,7 +68,7 @@ impl Group {
     /// Anonymous memory of `bytes` bytes, zeroed.
     ///
     /// # Errors
-    /// [`Error::Overcommit`]; no bytes, or more than 16 TiB less 8 KiB; address space; [`Error::Forked`].
+    /// [`Error::Overcommit`]; no bytes, or more than 16 TiB less 8 KiB; no address space is left; [`Error::Forked`].
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
         let res = &self.pool.res;
         let asked = pages_for(bytes as u64)? as u64 * PAGE as u64;
@@ -92,11 +92,11 @@ impl Group {
         made
     }
 
-    /// A read-only map of a whole remote object, which must not change while it is mapped. With other
-    /// options: [`RemoteStorage`](crate::store::RemoteStorage) and [`Self::storage`].
+    /// A read-only map of a whole remote object, which must not change while it is mapped. For other options use
+    /// [`RemoteStorage`](crate::store::RemoteStorage) and [`Self::storage`].
     ///
     /// # Errors
-    /// Those of the service; an empty object; address space.
+    /// Those of the service; an empty object; no address space is left.
     #[cfg(feature = "remote")]
     pub fn remote(&self, operator: &opendal::Operator, path: &str) -> Result<Region> {
         use crate::store::{RemoteOptions, RemoteStorage};
@@ -138,10 +138,10 @@ impl Group {
         Ok(Region::new(pool.clone(), area, bytes as usize))
     }
 
-    /// Asks for `bytes` bytes of the group to be evicted now. Returns bytes evicted.
+    /// Evicts `bytes` bytes of the group now, as far as possible. Returns the bytes evicted.
     ///
     /// # Errors
-    /// [`Error::Forked`]; the store.
+    /// [`Error::Forked`]; an error of the store.
     pub fn reclaim(&self, bytes: u64) -> Result<u64> {
         let _shield = self.pool.res.enter()?;
         let nr = bytes.div_ceil(PAGE as u64);

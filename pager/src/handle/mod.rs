@@ -1,4 +1,4 @@
-//! What programs hold of a region.
+//! Handles that programs hold on a region.
 //!
 //! | file | what |
 //! |---|---|

@@ -7,7 +7,7 @@ use crate::sys::PAGE;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages that stay in memory while it lives.
+/// Pages that stay in memory while the pin lives.
 #[derive(Debug)]
 pub struct Pin<'a> {
     region: &'a Region,
@@ -50,11 +50,11 @@ impl Drop for SharedPin {
 }
 
 impl Region {
-    /// Brings a byte range in, whole pages of it, and keeps it until the pin is dropped. System calls may use it
-    /// meanwhile; with `write` they may store to it. A pin of an empty range keeps nothing.
+    /// Brings in a byte range, in whole pages, and keeps it in memory until the pin is dropped. System calls may use
+    /// the range meanwhile; with `write` they may store to it. A pin of an empty range keeps nothing.
     ///
     /// # Errors
-    /// [`Error::Forked`]; a range outside; a store to a read-only region; no memory.
+    /// [`Error::Forked`]; a range outside of the region; `write` on a read-only region; no memory.
     pub fn pin(&self, range: Range<usize>, write: bool) -> Result<Pin<'_>> {
         let pages = self.pages_of(&range)?;
         if write && self.is_read_only() {

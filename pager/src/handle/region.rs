@@ -1,4 +1,4 @@
-//! A region as its program holds it.
+//! A region as the program holds it.
 
 use crate::error::{Error, Result};
 use crate::miss::registry::unregister;
@@ -10,17 +10,17 @@ use crate::sys::PAGE;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Managed memory. Unmapped when dropped; a file's dirty pages are written first (use
-/// [`Region::close`] to see errors of that).
+/// Managed memory. It is unmapped when dropped, after a file's dirty pages have been written (use [`Region::close`]
+/// to see errors of that).
 #[derive(Debug)]
 pub struct Region {
     pub(super) pool: Arc<PoolInner>,
     pub(super) area: Arc<Area>,
     len: usize,
     closed: bool,
-    /// Errors that [`Region::sync`] has told.
+    /// Errors that [`Region::sync`] has reported.
     told: Cursor,
-    /// Its file is nobody else's until the region is torn down.
+    /// Keeps the file for this region alone until the region is torn down.
     pub(super) claim: Option<Claim>,
 }
 
@@ -46,18 +46,18 @@ impl Region {
         self.area.is_read_only()
     }
 
-    /// True if the region is used through `fix` and `fix_mut`, and has no address.
+    /// True if the region is used through `fix` and `fix_mut` and has no address.
     pub fn is_explicit(&self) -> bool {
         self.area.is_explicit()
     }
 
-    /// Never: a region has at least one byte.
+    /// Always false: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// First byte. The range may be used by any thread that does not block SIGBUS, until the region
-    /// is dropped; system calls need a [`Pin`] on what they touch. Not for pools in explicit mode.
+    /// The first byte. Any thread that does not block SIGBUS may use the range until the region is dropped. System
+    /// calls need a [`Pin`] on what they touch. Not for pools in explicit mode.
     pub fn as_ptr(&self) -> *mut u8 {
         assert!(
             !self.area.is_explicit(),
@@ -75,7 +75,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
 
-    /// The contents, to be changed.
+    /// The contents, for changing.
     ///
     /// # Panics
     /// If the region is read-only.
@@ -86,7 +86,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
     }
 
-    /// Pages that hold a byte range; none hold an empty one.
+    /// The pages that hold a byte range; none for an empty range.
     pub(super) fn pages_of(&self, range: &Range<usize>) -> Result<Range<usize>> {
         if range.start > range.end || range.end > self.len {
             return Err(Error::Range {
@@ -103,21 +103,22 @@ impl Region {
         Ok(first..end)
     }
 
-    /// Writes the dirty pages of a byte range and makes them durable; the range grows to whole
-    /// pages. Nothing for anonymous memory.
+    /// Writes the dirty pages of a byte range and makes them durable; the range grows to whole pages. Does nothing
+    /// for anonymous memory.
     ///
     /// # Errors
-    /// [`Error::Forked`]; a range outside. The first page of the range that cannot be written, no matter who else
-    /// syncs; it stays dirty, so the next sync tries again. Else the last error of a write to the file that nobody
-    /// waited for (the flusher's, an eviction's), or of making the file durable, told once.
+    /// [`Error::Forked`]; a range outside of the region. The error of the first page of the range that cannot be
+    /// written, no matter who else syncs; the page stays dirty, so the next `sync` tries again. Otherwise, once, the
+    /// last error of a write to the file that nobody waited for (the flusher's, an eviction's), or of making the file
+    /// durable.
     pub fn sync(&self, range: Range<usize>) -> Result<()> {
         let pages = self.pages_of(&range)?;
         let _shield = self.pool.res.enter()?;
         self.sync_pages(&pages, &self.told)
     }
 
-    /// Pages of a byte range that are in memory; the range grows to whole pages, and an empty one has none. Pages of a file
-    /// that are mapped from the page cache are not among them.
+    /// Pages of a byte range that are in memory. The range grows to whole pages; an empty range has none. Pages of a
+    /// file that are mapped from the page cache are not counted.
     ///
     /// # Errors
     /// [`Error::Forked`]; a range outside.
@@ -128,10 +129,10 @@ impl Region {
         Ok(pages.filter(|&p| words.get(p).in_memory()).count())
     }
 
-    /// Writes what is dirty, and unmaps.
+    /// Writes dirty pages and unmaps the region.
     ///
     /// # Errors
-    /// As [`Self::sync`]; the region is gone nevertheless.
+    /// As [`Self::sync`]; the region is gone all the same.
     pub fn close(mut self) -> Result<()> {
         self.tear_down()
     }

@@ -1,4 +1,4 @@
-//! Letting pages go: those of a file are evicted, contents of anonymous memory are thrown away.
+//! Releasing pages: those of a file are evicted, contents of anonymous memory are thrown away.
 
 use super::region::Region;
 use crate::error::{Error, Result};
@@ -10,8 +10,8 @@ use std::ops::Range;
 const PINNED: Error = Error::Mode("a pinned page cannot be dropped");
 
 impl Region {
-    /// Takes pages of a writable file out of memory. Others may store to them until they are out: they
-    /// go as evicted pages do, and what is newer than the file is written.
+    /// Takes pages of a writable file out of memory. Others may store to them until they are out, so they leave as
+    /// evicted pages do, and what is newer than the file is written.
     pub(super) fn let_go(&self, pages: Range<usize>) -> Result<()> {
         let words = self.area.words();
         let mut taken = Vec::new();
@@ -44,7 +44,7 @@ impl Region {
         self.evict_taken(&mut taken).and(result)
     }
 
-    /// Evicts pages of a file that the caller has taken.
+    /// Evicts file pages that the caller has claimed.
     fn evict_taken(&self, taken: &mut Vec<usize>) -> Result<()> {
         if taken.is_empty() {
             return Ok(());
@@ -61,7 +61,7 @@ impl Region {
         self.pool.evictor.evict(victims.collect(), &mut 0)
     }
 
-    /// Throws contents away, in memory and in the store: neighbours with one call. `last`: for good.
+    /// Throws contents away, in memory and in the store, neighbours with one call. `last`: for good.
     pub(super) fn drop_pages(&self, pages: Range<usize>, last: bool) -> Result<()> {
         let mut taken = 0..0;
         for p in self.area.known(pages) {
@@ -109,7 +109,7 @@ impl Region {
         }
     }
 
-    /// Pages of a block, which the caller owns (BUSY), leave memory and are forgotten.
+    /// Removes pages of a block, which the caller owns (BUSY), from memory and forgets them.
     fn drop_taken(&self, pages: Range<usize>, last: bool) {
         if pages.is_empty() {
             return;
@@ -122,8 +122,8 @@ impl Region {
         }
     }
 
-    /// The engine forgets pages of a block, which the caller owns, and those that were in memory are counted out of it. True
-    /// if the block has no more there.
+    /// Makes the engine forget pages of a block, which the caller owns, and counts those that were in memory out of
+    /// it. True if the block then has none in memory.
     fn forget_taken(&self, pages: Range<usize>, were_in_memory: bool) -> bool {
         let (res, area) = (&self.pool.res, &self.area);
         let mut last_of_block = false;

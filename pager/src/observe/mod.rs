@@ -1,4 +1,4 @@
-//! What can be seen of a pool from outside.
+//! Observation of a pool from outside.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! The state of one page: a word that everybody changes by compare-and-swap.
 //!
-//! `word.rs` has the transitions as pure functions, `table.rs` the atomics, and `model.rs` tries
-//! every interleaving of those who use them. `loomed.rs` does so with the very code of `table.rs`, down
-//! to the order of loads and stores that the processor may choose, and the waiting.
+//! `word.rs` has the transitions as pure functions, `table.rs` the atomics, and `model.rs` tries every interleaving
+//! of their users. `loomed.rs` does the same with the real code of `table.rs`, including waits and the order of loads
+//! and stores that the processor may choose.
 
 #[cfg(test)]
 mod loomed;

@@ -1,10 +1,9 @@
-//! All that decides, and nothing that touches memory: the engine, the swap slots, and the books that
-//! say which folio, slot or shadow a page has.
+//! Everything that decides, and nothing that touches memory: the engine, the swap slots, and the books that say which
+//! folio, slot or shadow a page has.
 //!
-//! Whatever changes the engine goes through the methods of [`Policy`], and each of them writes one
-//! line of the journal, if one is kept. The engine has no clock, no threads and no randomness of its
-//! own, so the same lines in the same order lead to the same decisions: `replay/run.rs` calls
-//! these very methods.
+//! Every change of the engine goes through the methods of [`Policy`], and each method writes one operation to the
+//! journal, if one is kept. The engine has no clock, no threads and no randomness of its own, so the same operations
+//! in the same order lead to the same decisions: `replay/run.rs` calls the same methods.
 //!
 //! | file | what |
 //! |---|---|

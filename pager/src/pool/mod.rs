@@ -1,4 +1,4 @@
-//! A pool: everything that moves its pages, and what programs ask of all of it.
+//! A pool: everything that moves its pages, and what programs ask of the pool as a whole.
 //!
 //! | file | what |
 //! |---|---|

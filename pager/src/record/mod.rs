@@ -1,4 +1,4 @@
-//! Writing down what the engine is told.
+//! Recording what the engine is told.
 //!
 //! | file | what |
 //! |---|---|

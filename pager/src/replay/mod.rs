@@ -1,4 +1,4 @@
-//! Telling the engine again what a journal has written down, without any memory.
+//! Replays a journal to the engine, without any memory.
 //!
 //! | file | what |
 //! |---|---|

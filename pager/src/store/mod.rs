@@ -1,4 +1,4 @@
-//! Where contents are kept while they are not in memory.
+//! Storage of contents that are not in memory.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The kernel's side: thin layers over the calls a pager needs.
+//! The kernel's side: thin layers over the calls that a pager needs.
 //!
 //! | file | what |
 //! |---|---|
