@@ -30,6 +30,7 @@ mod sizes;
 mod slow_disk;
 mod streams;
 mod stress;
+mod swap_damage;
 mod swap_files;
 mod sync_errors;
 mod threads;
