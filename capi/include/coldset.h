@@ -56,20 +56,20 @@
 // Never above this.
 #define COLDSET_LIMIT_MAX 3
 
-// Misses are read ahead of if they come in order.
+// The pager reads ahead while misses come in order. The default.
 #define COLDSET_ADVICE_NORMAL 0
 
-// No read-ahead. For the whole region.
+// No read-ahead, for the whole region.
 #define COLDSET_ADVICE_RANDOM 1
 
-// Full read-ahead. For the whole region.
+// Full read-ahead, for the whole region.
 #define COLDSET_ADVICE_SEQUENTIAL 2
 
-// Brings all pages in that hold a part of the range.
+// Brings in every page that holds a part of the range.
 #define COLDSET_ADVICE_WILL_NEED 3
 
-// Contents may go of pages that lie in the range as a whole: anonymous memory reads as zeroes afterwards, files
-// keep what was written. The last page of a region is whole in every range that ends with the region.
+// Drops the pages that lie entirely in the range: anonymous memory reads as zeroes afterwards, files keep what was
+// written. A range that ends with the region covers its last page entirely.
 #define COLDSET_ADVICE_DONT_NEED 4
 
 // For `coldset_region_file`: stores reach the file.
@@ -82,7 +82,7 @@
 // A part of a pool with limits of its own.
 typedef struct coldset_group coldset_group;
 
-// Pages that stay in memory.
+// Pages that stay in memory until they are unpinned.
 typedef struct coldset_pin coldset_pin;
 
 // A budget and the regions that share it.
@@ -91,7 +91,7 @@ typedef struct coldset_pool coldset_pool;
 // Managed memory: anonymous, or a map of a file.
 typedef struct coldset_region coldset_region;
 
-// Where a pool stands. Pages are 4 KiB. Later versions may append fields.
+// The state of a pool. Pages are 4 KiB. Later versions may append fields.
 typedef struct coldset_stats {
     // The budget in bytes.
     uint64_t budget_bytes;
@@ -142,14 +142,14 @@ typedef struct coldset_stats {
 extern "C" {
 #endif // __cplusplus
 
-// Message of the last call that failed on this thread, with the remedy; empty if none has. It stays
+// Message of the last call that failed on this thread, with the remedy; empty if no call has failed. It stays
 // valid until the next call that fails on this thread.
 const char *coldset_last_error(void);
 
 // Status of the last call that failed on this thread; for functions that return a pointer.
 int coldset_last_status(void);
 
-// `errno` of the last call that failed on this thread if its status is `COLDSET_IO`, else 0.
+// `errno` of the last call that failed on this thread, if its status is `COLDSET_IO`; else 0.
 int coldset_last_errno(void);
 
 // Version of the library, as "1.2.3".
@@ -184,45 +184,44 @@ int coldset_parse_size(const char *size, uint64_t *bytes);
 struct coldset_pool *coldset_pool_new(uint64_t budget,
                                       const char *const *options);
 
-// Gives a pool up. It goes on as long as there are regions and groups of it. Null does nothing.
+// Releases a pool. It lives on as long as it has regions or groups. Null does nothing.
 //
 // # Safety
-// `pool` is null, or a pool that nobody uses any more.
+// `pool` is null, or a pool that nobody uses any longer.
 void coldset_pool_free(struct coldset_pool *pool);
 
 // Writes all dirty pages of files and makes them durable.
 //
-// Returns the first page that cannot be written now; else the last error of a write that nobody waited for
-// (in the background, of the swap, of a region that was freed), once.
+// Returns the error of the first page that cannot be written now; else, once, the last error of a write that nobody
+// waited for (in the background, of the swap, of a region that was freed).
 //
 // # Safety
 // `pool` is null or a pool.
 int coldset_pool_sync(const struct coldset_pool *pool);
 
-// Changes the budget to `bytes`, while the pool is in use; pages are evicted for a smaller one before this
-// returns.
+// Changes the budget to `bytes` while the pool is in use. A smaller budget evicts pages before this returns.
 //
-// `COLDSET_NO_MEMORY`: it stays as it was, because too much is pinned, or promised to regions.
+// `COLDSET_NO_MEMORY`: the budget is unchanged, because too much is pinned or promised to regions.
 //
 // # Safety
 // `pool` is null or a pool.
 int coldset_pool_resize(const struct coldset_pool *pool,
                         uint64_t bytes);
 
-// Begins a journal of the pool's decisions in a new file, for `coldset lab replay`.
+// Starts a journal of the pool's decisions in a new file, for `coldset lab replay`.
 //
 // # Safety
 // `pool` is null or a pool, `path` null or a string.
 int coldset_pool_record(const struct coldset_pool *pool, const char *path);
 
-// Ends the journal; it is complete then, unless this returns an error.
+// Ends the journal, which is then complete unless this returns an error.
 //
 // # Safety
 // `pool` is null or a pool.
 int coldset_pool_stop_recording(const struct coldset_pool *pool);
 
-// Evicts `bytes` bytes of a group (null: of the whole pool) now, as far as possible. `evicted` is
-// null, or gets the bytes evicted.
+// Evicts up to `bytes` bytes of a group (null: of the whole pool) now. If `evicted` is not null, it receives the
+// number of bytes evicted.
 //
 // # Safety
 // `pool` is null or a pool, `group` null or a group of it; `evicted` is null or may be written.
@@ -231,10 +230,10 @@ int coldset_pool_reclaim(const struct coldset_pool *pool,
                          uint64_t bytes,
                          uint64_t *evicted);
 
-// Makes a group below `parent` (null: directly below the pool's budget), without limits. It exists as long
-// as the pool, and so does its name, which metrics go by.
+// Makes a group without limits below `parent` (null: directly below the root). The group and its name, which metrics
+// use as a label, live as long as the pool.
 //
-// Returns null on failure, also if the name is empty or another group's below `parent`.
+// Returns null on failure, for example if the name is empty or taken by another group below `parent`.
 //
 // # Safety
 // `pool` is null or a pool, `parent` null or a group of it, `name` null or a string.
@@ -242,13 +241,13 @@ struct coldset_group *coldset_group_new(const struct coldset_pool *pool,
                                         const struct coldset_group *parent,
                                         const char *name);
 
-// Gives up the name of a group; the group stays with its pool. Null does nothing.
+// Releases the handle of a group; the group stays in its pool. Null does nothing.
 //
 // # Safety
-// `group` is null, or a group that nobody uses any more.
+// `group` is null, or a group that nobody uses any longer.
 void coldset_group_free(struct coldset_group *group);
 
-// Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` takes it away. A lower max
+// Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` removes it. A lower max
 // or high takes effect before this returns, as far as pages can be evicted.
 //
 // # Safety
@@ -273,12 +272,12 @@ struct coldset_region *coldset_region_anonymous(const struct coldset_pool *pool,
                                                 const struct coldset_group *group,
                                                 size_t len);
 
-// A map of a whole existing file in a group (null: in the pool's root), as `flags` say
-// (`COLDSET_MAP_...`, 0: read-only). While it exists nobody else may write to the file or change its
+// Maps a whole existing file in a group (null: in the pool's root), as `flags` say
+// (`COLDSET_MAP_...`, 0: read-only). While the map exists, nobody else may write to the file or change its
 // size.
 //
-// Returns null on failure, with `COLDSET_BUSY` if the file is mapped already by this process or another,
-// and one of the maps is written, or if it is swap or a journal.
+// Returns null on failure, with `COLDSET_BUSY` if this process or another has already mapped the file and either map
+// is writable, or if the file is swap or a journal.
 //
 // # Safety
 // `pool` is null or a pool, `group` null or a group of it, `path` null or a string.
@@ -288,7 +287,7 @@ struct coldset_region *coldset_region_file(const struct coldset_pool *pool,
                                            int flags);
 
 // Address of the first byte; null on failure. Any thread that does not block SIGBUS may use the
-// memory until the region is closed; system calls need a pin on what they touch. Stores to a
+// memory until the region is closed. System calls need a pin on the memory they touch. Stores to a
 // read-only region raise SIGBUS or SIGSEGV.
 //
 // # Safety
@@ -301,10 +300,10 @@ void *coldset_region_data(const struct coldset_region *region);
 // `region` is null or a region.
 size_t coldset_region_len(const struct coldset_region *region);
 
-// Writes the dirty pages of a byte range and makes them durable; nothing for anonymous memory.
+// Writes the dirty pages of a byte range and makes them durable. Does nothing for anonymous memory.
 //
-// Returns the first error of the range, whoever else syncs; else the last error of a write to the file that
-// nobody waited for, once.
+// Returns the first error of the range, no matter who else syncs; else, once, the last error of a write to the file
+// that nobody waited for.
 //
 // # Safety
 // `region` is null or a region.
@@ -312,7 +311,7 @@ int coldset_region_sync(const struct coldset_region *region,
                         size_t offset,
                         size_t len);
 
-// Says how a byte range will be used (`COLDSET_ADVICE_...`).
+// Tells the pager how a byte range will be used (`COLDSET_ADVICE_...`).
 //
 // # Safety
 // `region` is null or a region.
@@ -321,15 +320,15 @@ int coldset_region_advise(const struct coldset_region *region,
                           size_t len,
                           int advice);
 
-// Bytes of a byte range that are in memory, in whole pages; 0 on failure, and of an empty range.
+// Bytes of a byte range that are in memory, in whole pages; 0 on failure and for an empty range.
 //
 // # Safety
 // `region` is null or a region.
 size_t coldset_region_resident(const struct coldset_region *region, size_t offset, size_t len);
 
-// Brings a byte range in and keeps it until `coldset_unpin`: system calls may use it meanwhile, and
-// store to it if `write` is not 0. Without a pin they fail with EFAULT on memory that has been
-// evicted. A pin of an empty range keeps nothing.
+// Brings a byte range in and keeps it in memory until `coldset_unpin`. Until then system calls may use it, and store
+// to it if `write` is not 0; without a pin they fail with EFAULT on evicted memory. A pin of an empty range keeps
+// nothing.
 //
 // Returns null on failure.
 //
@@ -340,37 +339,37 @@ struct coldset_pin *coldset_region_pin(const struct coldset_region *region,
                                        size_t len,
                                        int write);
 
-// Lets pinned pages go. Null does nothing.
+// Releases a pin. Null does nothing.
 //
 // # Safety
-// `pin` is null, or a pin that nobody uses any more.
+// `pin` is null, or a pin that nobody uses any longer.
 void coldset_unpin(struct coldset_pin *pin);
 
-// Writes what is dirty, unmaps, and frees the region: also if it returns an error, except for
-// `COLDSET_BUSY`, when pins are left and nothing has been done. Null does nothing.
+// Writes dirty pages, unmaps and frees the region, even if it returns an error. The exception is `COLDSET_BUSY`:
+// pins are left, and nothing has been done. Null does nothing.
 //
 // # Safety
-// `region` is null, or a region that nobody uses any more, nor its memory.
+// `region` is null, or a region of which nobody uses the handle or the memory any longer.
 int coldset_region_close(struct coldset_region *region);
 
-// Where the pool stands. `size` is `sizeof(struct coldset_stats)` of the caller: a library that is
-// newer fills no more than that, and of what an older one does not know it stores zeroes.
+// Reads the state of the pool. `size` is the caller's `sizeof(struct coldset_stats)`: a newer library fills no more
+// than that, and an older one stores zeroes in the fields it does not know.
 //
 // # Safety
 // `pool` is null or a pool; `to` is null or `size` bytes of it may be written.
 int coldset_pool_stats(const struct coldset_pool *pool, struct coldset_stats *to, size_t size);
 
-// Where the pool stands, with latencies and the engine's counters, as an object of JSON. Free it with
+// The state of the pool as a JSON object, with latencies and the engine's counters. Free it with
 // `coldset_string_free`. Null on failure.
 //
 // # Safety
 // `pool` is null or a pool.
 char *coldset_pool_stats_json(const struct coldset_pool *pool);
 
-// Frees a string that this library has made. Null does nothing.
+// Frees a string that this library returned. Null does nothing.
 //
 // # Safety
-// `string` is null, or such a string that nobody uses any more.
+// `string` is null, or such a string that nobody uses any longer.
 void coldset_string_free(char *string);
 
 #ifdef __cplusplus

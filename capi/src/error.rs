@@ -175,7 +175,7 @@ pub(crate) unsafe fn free<T>(p: *mut T) {
     });
 }
 
-/// Message of the last call that failed on this thread, with the remedy; empty if none has. It stays
+/// Message of the last call that failed on this thread, with the remedy; empty if no call has failed. It stays
 /// valid until the next call that fails on this thread.
 #[no_mangle]
 pub extern "C" fn coldset_last_error() -> *const c_char {
@@ -189,7 +189,7 @@ pub extern "C" fn coldset_last_status() -> c_int {
     LAST.try_with(|l| l.borrow().status).unwrap_or(COLDSET_OK)
 }
 
-/// `errno` of the last call that failed on this thread if its status is `COLDSET_IO`, else 0.
+/// `errno` of the last call that failed on this thread, if its status is `COLDSET_IO`; else 0.
 #[no_mangle]
 pub extern "C" fn coldset_last_errno() -> c_int {
     LAST.try_with(|l| l.borrow().errno).unwrap_or(0)

@@ -114,10 +114,10 @@ pub unsafe extern "C" fn coldset_pool_new(
     })
 }
 
-/// Gives a pool up. It goes on as long as there are regions and groups of it. Null does nothing.
+/// Releases a pool. It lives on as long as it has regions or groups. Null does nothing.
 ///
 /// # Safety
-/// `pool` is null, or a pool that nobody uses any more.
+/// `pool` is null, or a pool that nobody uses any longer.
 #[no_mangle]
 pub unsafe extern "C" fn coldset_pool_free(pool: *mut coldset_pool) {
     // SAFETY: by contract; pools come from `Box::into_raw`.
@@ -126,8 +126,8 @@ pub unsafe extern "C" fn coldset_pool_free(pool: *mut coldset_pool) {
 
 /// Writes all dirty pages of files and makes them durable.
 ///
-/// Returns the first page that cannot be written now; else the last error of a write that nobody waited for
-/// (in the background, of the swap, of a region that was freed), once.
+/// Returns the error of the first page that cannot be written now; else, once, the last error of a write that nobody
+/// waited for (in the background, of the swap, of a region that was freed).
 ///
 /// # Safety
 /// `pool` is null or a pool.
@@ -140,10 +140,9 @@ pub unsafe extern "C" fn coldset_pool_sync(pool: *const coldset_pool) -> c_int {
     })
 }
 
-/// Changes the budget to `bytes`, while the pool is in use; pages are evicted for a smaller one before this
-/// returns.
+/// Changes the budget to `bytes` while the pool is in use. A smaller budget evicts pages before this returns.
 ///
-/// `COLDSET_NO_MEMORY`: it stays as it was, because too much is pinned, or promised to regions.
+/// `COLDSET_NO_MEMORY`: the budget is unchanged, because too much is pinned or promised to regions.
 ///
 /// # Safety
 /// `pool` is null or a pool.
@@ -156,7 +155,7 @@ pub unsafe extern "C" fn coldset_pool_resize(pool: *const coldset_pool, bytes: u
     })
 }
 
-/// Begins a journal of the pool's decisions in a new file, for `coldset lab replay`.
+/// Starts a journal of the pool's decisions in a new file, for `coldset lab replay`.
 ///
 /// # Safety
 /// `pool` is null or a pool, `path` null or a string.
@@ -172,7 +171,7 @@ pub unsafe extern "C" fn coldset_pool_record(
     })
 }
 
-/// Ends the journal; it is complete then, unless this returns an error.
+/// Ends the journal, which is then complete unless this returns an error.
 ///
 /// # Safety
 /// `pool` is null or a pool.
@@ -185,8 +184,8 @@ pub unsafe extern "C" fn coldset_pool_stop_recording(pool: *const coldset_pool) 
     })
 }
 
-/// Evicts `bytes` bytes of a group (null: of the whole pool) now, as far as possible. `evicted` is
-/// null, or gets the bytes evicted.
+/// Evicts up to `bytes` bytes of a group (null: of the whole pool) now. If `evicted` is not null, it receives the
+/// number of bytes evicted.
 ///
 /// # Safety
 /// `pool` is null or a pool, `group` null or a group of it; `evicted` is null or may be written.
@@ -232,10 +231,10 @@ pub(crate) unsafe fn group_of(
     }
 }
 
-/// Makes a group below `parent` (null: directly below the pool's budget), without limits. It exists as long
-/// as the pool, and so does its name, which metrics go by.
+/// Makes a group without limits below `parent` (null: directly below the root). The group and its name, which metrics
+/// use as a label, live as long as the pool.
 ///
-/// Returns null on failure, also if the name is empty or another group's below `parent`.
+/// Returns null on failure, for example if the name is empty or taken by another group below `parent`.
 ///
 /// # Safety
 /// `pool` is null or a pool, `parent` null or a group of it, `name` null or a string.
@@ -255,17 +254,17 @@ pub unsafe extern "C" fn coldset_group_new(
     })
 }
 
-/// Gives up the name of a group; the group stays with its pool. Null does nothing.
+/// Releases the handle of a group; the group stays in its pool. Null does nothing.
 ///
 /// # Safety
-/// `group` is null, or a group that nobody uses any more.
+/// `group` is null, or a group that nobody uses any longer.
 #[no_mangle]
 pub unsafe extern "C" fn coldset_group_free(group: *mut coldset_group) {
     // SAFETY: by contract; groups come from `Box::into_raw`.
     unsafe { free(group) }
 }
 
-/// Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` takes it away. A lower max
+/// Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` removes it. A lower max
 /// or high takes effect before this returns, as far as pages can be evicted.
 ///
 /// # Safety

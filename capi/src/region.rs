@@ -13,23 +13,23 @@ pub struct coldset_region {
     region: Owned<Arc<Region>>,
 }
 
-/// Pages that stay in memory.
+/// Pages that stay in memory until they are unpinned.
 #[derive(Debug)]
 pub struct coldset_pin {
     // Held for what it does when dropped.
     _pin: Owned<SharedPin>,
 }
 
-/// Misses are read ahead of if they come in order.
+/// The pager reads ahead while misses come in order. The default.
 pub const COLDSET_ADVICE_NORMAL: c_int = 0;
-/// No read-ahead. For the whole region.
+/// No read-ahead, for the whole region.
 pub const COLDSET_ADVICE_RANDOM: c_int = 1;
-/// Full read-ahead. For the whole region.
+/// Full read-ahead, for the whole region.
 pub const COLDSET_ADVICE_SEQUENTIAL: c_int = 2;
-/// Brings all pages in that hold a part of the range.
+/// Brings in every page that holds a part of the range.
 pub const COLDSET_ADVICE_WILL_NEED: c_int = 3;
-/// Contents may go of pages that lie in the range as a whole: anonymous memory reads as zeroes afterwards, files
-/// keep what was written. The last page of a region is whole in every range that ends with the region.
+/// Drops the pages that lie entirely in the range: anonymous memory reads as zeroes afterwards, files keep what was
+/// written. A range that ends with the region covers its last page entirely.
 pub const COLDSET_ADVICE_DONT_NEED: c_int = 4;
 
 /// Makes a region.
@@ -71,12 +71,12 @@ pub const COLDSET_MAP_WRITE: c_int = 1;
 /// programs that keep to different pages, or take turns.
 pub const COLDSET_MAP_SHARED: c_int = 2;
 
-/// A map of a whole existing file in a group (null: in the pool's root), as `flags` say
-/// (`COLDSET_MAP_...`, 0: read-only). While it exists nobody else may write to the file or change its
+/// Maps a whole existing file in a group (null: in the pool's root), as `flags` say
+/// (`COLDSET_MAP_...`, 0: read-only). While the map exists, nobody else may write to the file or change its
 /// size.
 ///
-/// Returns null on failure, with `COLDSET_BUSY` if the file is mapped already by this process or another,
-/// and one of the maps is written, or if it is swap or a journal.
+/// Returns null on failure, with `COLDSET_BUSY` if this process or another has already mapped the file and either map
+/// is writable, or if the file is swap or a journal.
 ///
 /// # Safety
 /// `pool` is null or a pool, `group` null or a group of it, `path` null or a string.
@@ -117,7 +117,7 @@ unsafe fn with<T>(
 }
 
 /// Address of the first byte; null on failure. Any thread that does not block SIGBUS may use the
-/// memory until the region is closed; system calls need a pin on what they touch. Stores to a
+/// memory until the region is closed. System calls need a pin on the memory they touch. Stores to a
 /// read-only region raise SIGBUS or SIGSEGV.
 ///
 /// # Safety
@@ -155,10 +155,10 @@ fn range(offset: usize, len: usize) -> Result<std::ops::Range<usize>, Failure> {
     Ok(offset..end.ok_or_else(|| Failure::new(COLDSET_INVALID, text()))?)
 }
 
-/// Writes the dirty pages of a byte range and makes them durable; nothing for anonymous memory.
+/// Writes the dirty pages of a byte range and makes them durable. Does nothing for anonymous memory.
 ///
-/// Returns the first error of the range, whoever else syncs; else the last error of a write to the file that
-/// nobody waited for, once.
+/// Returns the first error of the range, no matter who else syncs; else, once, the last error of a write to the file
+/// that nobody waited for.
 ///
 /// # Safety
 /// `region` is null or a region.
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn coldset_region_sync(
     status(|| unsafe { with(region, |r| Ok(r.sync(range(offset, len)?)?)) })
 }
 
-/// Says how a byte range will be used (`COLDSET_ADVICE_...`).
+/// Tells the pager how a byte range will be used (`COLDSET_ADVICE_...`).
 ///
 /// # Safety
 /// `region` is null or a region.
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn coldset_region_advise(
     })
 }
 
-/// Bytes of a byte range that are in memory, in whole pages; 0 on failure, and of an empty range.
+/// Bytes of a byte range that are in memory, in whole pages; 0 on failure and for an empty range.
 ///
 /// # Safety
 /// `region` is null or a region.
@@ -219,9 +219,9 @@ pub unsafe extern "C" fn coldset_region_resident(
     })
 }
 
-/// Brings a byte range in and keeps it until `coldset_unpin`: system calls may use it meanwhile, and
-/// store to it if `write` is not 0. Without a pin they fail with EFAULT on memory that has been
-/// evicted. A pin of an empty range keeps nothing.
+/// Brings a byte range in and keeps it in memory until `coldset_unpin`. Until then system calls may use it, and store
+/// to it if `write` is not 0; without a pin they fail with EFAULT on evicted memory. A pin of an empty range keeps
+/// nothing.
 ///
 /// Returns null on failure.
 ///
@@ -243,21 +243,21 @@ pub unsafe extern "C" fn coldset_region_pin(
     })
 }
 
-/// Lets pinned pages go. Null does nothing.
+/// Releases a pin. Null does nothing.
 ///
 /// # Safety
-/// `pin` is null, or a pin that nobody uses any more.
+/// `pin` is null, or a pin that nobody uses any longer.
 #[no_mangle]
 pub unsafe extern "C" fn coldset_unpin(pin: *mut coldset_pin) {
     // SAFETY: by contract; pins come from `Box::into_raw`.
     unsafe { free(pin) }
 }
 
-/// Writes what is dirty, unmaps, and frees the region: also if it returns an error, except for
-/// `COLDSET_BUSY`, when pins are left and nothing has been done. Null does nothing.
+/// Writes dirty pages, unmaps and frees the region, even if it returns an error. The exception is `COLDSET_BUSY`:
+/// pins are left, and nothing has been done. Null does nothing.
 ///
 /// # Safety
-/// `region` is null, or a region that nobody uses any more, nor its memory.
+/// `region` is null, or a region of which nobody uses the handle or the memory any longer.
 #[no_mangle]
 pub unsafe extern "C" fn coldset_region_close(region: *mut coldset_region) -> c_int {
     status(|| {

@@ -6,7 +6,7 @@ use coldset_pager::{Latency, Stats, PAGE_SIZE};
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, c_int, CString};
 
-/// Where a pool stands. Pages are 4 KiB. Later versions may append fields.
+/// The state of a pool. Pages are 4 KiB. Later versions may append fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct coldset_stats {
@@ -93,8 +93,8 @@ unsafe fn stats(pool: *const coldset_pool) -> Result<Stats, Failure> {
     Ok(pool.pool.get()?.stats())
 }
 
-/// Where the pool stands. `size` is `sizeof(struct coldset_stats)` of the caller: a library that is
-/// newer fills no more than that, and of what an older one does not know it stores zeroes.
+/// Reads the state of the pool. `size` is the caller's `sizeof(struct coldset_stats)`: a newer library fills no more
+/// than that, and an older one stores zeroes in the fields it does not know.
 ///
 /// # Safety
 /// `pool` is null or a pool; `to` is null or `size` bytes of it may be written.
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn coldset_pool_stats(
     })
 }
 
-/// Where the pool stands, with latencies and the engine's counters, as an object of JSON. Free it with
+/// The state of the pool as a JSON object, with latencies and the engine's counters. Free it with
 /// `coldset_string_free`. Null on failure.
 ///
 /// # Safety
@@ -139,10 +139,10 @@ pub unsafe extern "C" fn coldset_pool_stats_json(pool: *const coldset_pool) -> *
     })
 }
 
-/// Frees a string that this library has made. Null does nothing.
+/// Frees a string that this library returned. Null does nothing.
 ///
 /// # Safety
-/// `string` is null, or such a string that nobody uses any more.
+/// `string` is null, or such a string that nobody uses any longer.
 #[no_mangle]
 pub unsafe extern "C" fn coldset_string_free(string: *mut c_char) {
     guard((), || {
