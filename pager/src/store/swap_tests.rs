@@ -162,6 +162,43 @@ fn contents_survive_going_to_the_file() {
     assert_eq!((swap.bytes(), t.bytes(), pages), (0, 0, 0), "{t:?}");
 }
 
+/// The page that is to go next is written anew each time, so that it stays: those behind it go nevertheless.
+#[test]
+fn one_page_that_is_used_keeps_no_others_from_the_file() {
+    const STILL: std::ops::Range<u32> = 0..64;
+    const USED: u32 = STILL.end;
+    let memory = Compressed::new(USED + 1, u64::MAX / 2, Codec::Lz4).unwrap();
+    let file = FileStorage::temporary(u64::from(USED + 1) * PAGE as u64).unwrap();
+    let wait = Room::new("swap", Duration::ZERO);
+    let swap = Swap::new(USED + 1, Some(memory), Some(Arc::new(file)), false, wait).unwrap();
+    let put = |slot, fill: &dyn Fn(&mut u64, &mut [u8])| {
+        let mut buf = PageBuf::new(1).unwrap();
+        let mut run = PageBuf::new(2).unwrap();
+        fill(&mut (u64::from(slot) + 1), buf.page_mut(0));
+        let (at, result) = (0, Ok(()));
+        let mut puts = [Put { slot, at, result }];
+        swap.put_all(&mut puts, &buf, &mut run);
+        assert!(puts[0].result.is_ok());
+    };
+    // In chunks that are full, and so not the ones to begin with.
+    let noise = |x: &mut u64, page: &mut [u8]| {
+        page.iter_mut().for_each(|b| *b = below(x, 256) as u8);
+    };
+    STILL.for_each(|slot| put(slot, &noise));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Relaxed) {
+                put(USED, &text);
+            }
+        });
+        let all_gone = || STILL.into_iter().all(|slot| swap.is_in_file(slot));
+        let stuck = (0..500).any(|_| swap.spill() == 0 && !all_gone());
+        stop.store(true, Relaxed);
+        assert!(!stuck, "{:?}", swap.tiers());
+    });
+}
+
 /// Uses slots at random, two at a time, against a table of what they hold; empties them at last.
 fn own(swap: &Swap, slots: std::ops::Range<u32>) {
     let mut buf = PageBuf::new(2).unwrap();

@@ -1,7 +1,8 @@
 //! Pages of compressed memory go to the file behind it, each to the place that its slot has there.
 
 use super::{meanwhile, offset, Swap, IN_FILE, IN_MEMORY};
-use crate::store::storage::{write_all, Write};
+use crate::store::compressed::Compressed;
+use crate::store::storage::{write_all, Storage, Write};
 use crate::sys::memory::PageBuf;
 use crate::sys::PAGE;
 use std::sync::atomic::Ordering::*;
@@ -21,15 +22,34 @@ impl Swap {
         };
         // From before a page is copied until its copy is in its place: its owner may write a newer one there next.
         let _alone = self.spilling.write().expect("spilling");
-        let slots = memory.copy_out(buf.bytes_mut());
+        loop {
+            let slots = memory.copy_out(buf.bytes_mut());
+            let (moved, refused) = self.spill_copies(memory, &**file, &slots, &mut buf);
+            // If their owners have emptied all of them meanwhile, or filled them anew, there still are others.
+            if moved > 0 || refused || slots.is_empty() {
+                return moved;
+            }
+        }
+    }
+
+    /// Copies of the pages in `slots` go to the file. How many pages have left compressed memory, and whether the file has
+    /// refused any.
+    fn spill_copies(
+        &self,
+        memory: &Compressed,
+        file: &dyn Storage,
+        slots: &[u32],
+        copies: &mut PageBuf,
+    ) -> (usize, bool) {
         meanwhile();
-        let pages = buf.bytes_mut().chunks_exact_mut(PAGE);
-        pages.zip(&slots).for_each(|(p, &s)| self.seals.seal(s, p));
-        let pages = buf.bytes().chunks_exact(PAGE).zip(&slots);
+        let pages = copies.bytes_mut().chunks_exact_mut(PAGE);
+        pages.zip(slots).for_each(|(p, &s)| self.seals.seal(s, p));
+        let pages = copies.bytes().chunks_exact(PAGE).zip(slots);
         let mut writes: Vec<Write<'_>> = pages.map(|(p, &s)| Write::new(p, offset(s))).collect();
-        write_all(&**file, &mut writes);
+        write_all(file, &mut writes);
         meanwhile();
-        let mut written = writes.iter().map(|w| w.done.is_ok()).zip(&slots).peekable();
+        let refused = writes.iter().any(|w| w.done.is_err());
+        let mut written = writes.iter().map(|w| w.done.is_ok()).zip(slots).peekable();
         let mut moved = 0;
         memory.left(|slot| {
             // In the order of the slots, without those that have been used meanwhile.
@@ -41,7 +61,7 @@ impl Swap {
             moved += usize::from(done);
             done
         });
-        moved
+        (moved, refused)
     }
 
     /// Not if its owner is about to empty it, or has not said yet that it is in memory.
