@@ -199,6 +199,39 @@ fn one_page_that_is_used_keeps_no_others_from_the_file() {
     });
 }
 
+/// Who empties a slot as soon as its page is in the file finds a number of pages there that can be.
+#[test]
+fn pages_of_the_file_are_counted_when_they_are_there() {
+    let memory = Compressed::new(1, u64::MAX / 2, Codec::Lz4).unwrap();
+    let file = FileStorage::temporary(PAGE as u64).unwrap();
+    let wait = Room::new("swap", Duration::ZERO);
+    let swap = Swap::new(1, Some(memory), Some(Arc::new(file)), false, wait).unwrap();
+    let stop = AtomicBool::new(false);
+    let most = std::thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Relaxed) {
+                swap.spill();
+            }
+        });
+        let mut buf = PageBuf::new(1).unwrap();
+        let mut run = PageBuf::new(2).unwrap();
+        let mut most = 0;
+        for _ in 0..1000 {
+            text(&mut 7, buf.page_mut(0));
+            let (slot, at, result) = (0, 0, Ok(()));
+            swap.put_all(&mut [Put { slot, at, result }], &buf, &mut run);
+            while !swap.is_in_file(0) {
+                std::hint::spin_loop();
+            }
+            swap.remove(0);
+            most = most.max(swap.tiers().file_pages);
+        }
+        stop.store(true, Relaxed);
+        most
+    });
+    assert!(most <= 1, "{most} pages in the file");
+}
+
 /// Uses slots at random, two at a time, against a table of what they hold; empties them at last.
 fn own(swap: &Swap, slots: std::ops::Range<u32>) {
     let mut buf = PageBuf::new(2).unwrap();

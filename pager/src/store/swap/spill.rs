@@ -66,10 +66,13 @@ impl Swap {
 
     /// Not if its owner is about to empty it, or has not said yet that it is in memory.
     fn is_in_file_now(&self, slot: u32) -> bool {
+        // Counted first: its owner may empty it as soon as it is there.
+        self.in_file.fetch_add(1, Relaxed);
+        meanwhile();
         let tier = &self.tier[slot as usize];
         let moved = tier.compare_exchange(IN_MEMORY, IN_FILE, AcqRel, Acquire);
-        if moved.is_ok() {
-            self.in_file.fetch_add(1, Relaxed);
+        if moved.is_err() {
+            self.in_file.fetch_sub(1, Relaxed);
         }
         moved.is_ok()
     }
