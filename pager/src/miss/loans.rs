@@ -75,6 +75,10 @@ impl Misses {
         };
         let start = clock::now();
         let mut loans = lock(area);
+        if area.memory().is_lent(page) {
+            // Another thread, which came here at the same time, has lent it.
+            return true;
+        }
         if !area.memory().lends(self.res.passed())
             || !self.lend_block(area, &mut loans, page / BLOCK, from)
         {

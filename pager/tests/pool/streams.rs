@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// The kernel may read 16 MiB ahead, which is to fit into a part of it.
@@ -217,6 +218,39 @@ fn threads_that_do_anything_else_find_what_is_in_the_file() {
     assert!(s.lent - before > 20_000, "{s:?}");
     drop(regions);
     assert_eq!(pool.stats().resident_pages, 0);
+}
+
+/// Threads that read one file side by side come to each block at the same moment: one of them lends it, and for all.
+#[test]
+fn threads_that_come_to_a_block_together_have_one_loan() {
+    const THREADS: usize = 3;
+    let _one = alone();
+    let Some(pool) = pool(BUDGET) else { return };
+    let file = Pages::new(48 << 10);
+    let region = read_only(&pool, &file.0);
+    let before = pool.stats();
+    let together = Barrier::new(THREADS);
+    std::thread::scope(|s| {
+        for _ in 0..THREADS {
+            s.spawn(|| {
+                for p in 0..file.1 {
+                    if p % BLOCK == 0 {
+                        together.wait();
+                    }
+                    read(&region, p);
+                }
+            });
+        }
+    });
+    let now = pool.stats();
+    let (lent, filled) = (now.lent - before.lent, now.filled - before.filled);
+    // But for what is free at first, nothing is copied, and no block lent twice.
+    let most = file.1 as u64;
+    assert!(
+        lent <= most && lent + filled <= most + 2 * BLOCK as u64,
+        "{lent} lent, {filled} copied"
+    );
+    assert!(filled <= now.budget_pages, "{lent} lent, {filled} copied");
 }
 
 /// What fits is copied and stays, at once if there is room, else the second time.
