@@ -41,6 +41,8 @@ pub(crate) struct Resources {
     pub(crate) traffic: Traffic,
     /// Writes of dirty pages under way.
     pub(crate) writes: UnderWay,
+    /// Reads under way of pages that come in, and have room.
+    pub(crate) reads: UnderWay,
     /// What is mapped where, once it is asked for; none if the kernel does not tell.
     pub(crate) maps: OnceLock<Option<Maps>>,
     pid: u32,
@@ -90,6 +92,7 @@ impl Resources {
             errors: ErrSeq::default(),
             traffic: Traffic::default(),
             writes: UnderWay::default(),
+            reads: UnderWay::default(),
             maps: OnceLock::new(),
             pid: std::process::id(),
             made_in: Generation::this(),

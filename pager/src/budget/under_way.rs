@@ -1,13 +1,13 @@
-//! Writes of dirty pages that are under way.
+//! Transfers that are under way: writes of dirty pages, or reads of pages that come in.
 //!
-//! A page that is being written can be evicted only when the write has ended. Whoever needs room and finds nothing else
-//! waits for that here, however slow the disk is, instead of giving up.
+//! A page that is being written or read can be evicted only when that has ended. Whoever needs room and finds nothing else
+//! waits for it here, however slow the disk is, instead of giving up.
 
 use crate::sys::futex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
 
-/// Looks again after so long, if no write has ended.
+/// Looks again after so long, if none has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Counts them.
@@ -16,34 +16,41 @@ pub(crate) struct UnderWay {
     now: AtomicU32,
     /// How many have ended, of all times.
     ended: AtomicU32,
+    /// Threads that wait for one to end: without them, ending is no system call.
+    waiting: AtomicU32,
 }
 
-/// From when pages have been claimed for it until they are released. Whoever has one waits for nobody but the disk.
+/// From when pages have been claimed, or have room, for it until they can be evicted. Whoever has one waits for nobody but
+/// the disk.
 #[derive(Debug)]
-pub(crate) struct Writing<'a>(&'a UnderWay);
+pub(crate) struct Transfer<'a>(&'a UnderWay);
 
 impl UnderWay {
-    /// Pages have been claimed for a write.
-    pub(crate) fn begin(&self) -> Writing<'_> {
+    /// One more.
+    pub(crate) fn begin(&self) -> Transfer<'_> {
         self.now.fetch_add(1, AcqRel);
-        Writing(self)
+        Transfer(self)
     }
 
-    /// Waits until one of the writes that are under way has ended, if there are any. The caller has none under way.
+    /// Waits until one of those that are under way has ended, if there are any. The caller has none under way.
     pub(crate) fn wait(&self) {
         let before = self.ended.load(Acquire);
-        while self.now.load(Acquire) > 0 && self.ended.load(Acquire) == before {
+        self.waiting.fetch_add(1, SeqCst);
+        while self.now.load(Acquire) > 0 && self.ended.load(SeqCst) == before {
             futex::wait(&self.ended, before, Some(LOOK));
         }
+        self.waiting.fetch_sub(1, AcqRel);
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for Transfer<'_> {
     fn drop(&mut self) {
-        // In this order: who has seen the new number does not sleep for a write that it counts.
+        // In this order: who has seen the new number does not sleep for a transfer that it counts.
         self.0.now.fetch_sub(1, AcqRel);
-        self.0.ended.fetch_add(1, AcqRel);
-        futex::wake_all(&self.0.ended);
+        self.0.ended.fetch_add(1, SeqCst);
+        if self.0.waiting.load(SeqCst) > 0 {
+            futex::wake_all(&self.0.ended);
+        }
     }
 }
 
@@ -53,7 +60,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn who_waits_is_there_when_a_write_has_ended_and_not_before() {
+    fn who_waits_is_there_when_one_has_ended_and_not_before() {
         let u = UnderWay::default();
         // None is under way.
         u.wait();

@@ -226,6 +226,7 @@ impl Misses {
         if !self.room.make_room(memcg, n as u64, n == 1)? {
             return Ok(0);
         }
+        let _reading = self.res.reads.begin();
         let pages = first..first + n;
         let loaded = match self.put_in(area, pages.clone(), cause.is_store()) {
             Ok(loaded) => loaded,

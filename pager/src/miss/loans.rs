@@ -74,6 +74,7 @@ impl Misses {
             return false;
         };
         let start = clock::now();
+        let _reading = self.res.reads.begin();
         let mut loans = lock(area);
         if area.memory().is_lent(page) {
             // Another thread, which came here at the same time, has lent it.

@@ -127,7 +127,7 @@ impl Room {
 
     /// Reclaims below a group. If nothing is freed, takes back what is lent; then writes at least `dirty` dirty pages; if there
     /// are none either, compressed contents go to the swap file; then what could be freed may be in other hands: waits
-    /// until one of their writes has ended. Returns pages freed, and written.
+    /// until one of their writes, and one of their reads, has ended. Returns pages freed, and written.
     fn reclaim_or_write(&self, memcg: MemcgId, nr: u64, dirty: u64) -> Result<(u64, u64)> {
         let mut freed = self.reclaimer.reclaim(memcg, nr, false)?;
         if freed == 0 {
@@ -148,6 +148,7 @@ impl Room {
                 return Ok((spilled, 0));
             }
             self.res.writes.wait();
+            self.res.reads.wait();
             // Others may be in the middle of an eviction.
             std::thread::sleep(Duration::from_micros(200));
         }

@@ -3,7 +3,7 @@
 use crate::common::*;
 use coldset_engine::Counter;
 use coldset_pager::store::Storage;
-use coldset_pager::{FaultMode, FlushConfig, Group, Limits, PoolConfig, Region};
+use coldset_pager::{Advice, FaultMode, FlushConfig, Group, Limits, PoolConfig, Region};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -138,4 +138,56 @@ fn a_lower_limit_waits_for_pages_that_are_being_written() {
         group.set(Limits::new().max(max)).unwrap();
         assert!(group.usage() <= max, "{} of {max} bytes", group.usage());
     });
+}
+
+/// A disk that takes its time to read.
+#[derive(Debug)]
+struct SlowReads;
+
+const A_READ: Duration = Duration::from_millis(100);
+
+impl Storage for SlowReads {
+    fn read_at(&self, buf: &mut [u8], _: u64) -> io::Result<usize> {
+        std::thread::sleep(A_READ);
+        buf.fill(7);
+        Ok(buf.len())
+    }
+
+    fn write_at(&self, buf: &[u8], _: u64) -> io::Result<usize> {
+        Ok(buf.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// All of the budget is for pages that are on their way in: who needs another one waits for them.
+#[test]
+fn a_miss_waits_for_pages_that_are_being_read() {
+    const THREADS: usize = 40;
+    const EACH: usize = 128;
+    let _one = alone();
+    for background in [false, true] {
+        // A miss in order may bring in 32 of 256.
+        let config = PoolConfig::new(MIB).background(background);
+        let Some(pool) = faulting(config) else { return };
+        let bytes = THREADS * EACH * PAGE;
+        let disk = Arc::new(SlowReads);
+        let region = pool.root().storage(disk, bytes as u64, false).unwrap();
+        region.advise(0..bytes, Advice::Sequential).unwrap();
+        std::thread::scope(|s| {
+            for t in 0..THREADS {
+                let region = &region;
+                s.spawn(move || {
+                    let pages = (t * EACH..(t + 1) * EACH).step_by(32);
+                    for p in pages {
+                        assert_eq!(region.bytes()[p * PAGE], 7);
+                    }
+                });
+            }
+        });
+        let stats = pool.stats();
+        assert_eq!(stats.failed_misses, 0, "{stats:?}");
+    }
 }
