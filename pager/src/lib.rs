@@ -45,6 +45,7 @@ mod config;
 mod error;
 mod evict;
 mod handle;
+mod meanwhile;
 mod miss;
 pub mod observe;
 mod page;

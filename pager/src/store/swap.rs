@@ -8,6 +8,7 @@ use super::seal::Seals;
 use super::slab::CHUNK;
 use super::storage::{read_all, read_exact, write_all, Read, Storage, Write};
 use crate::error::copy_of;
+use crate::meanwhile::meanwhile;
 use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
@@ -331,12 +332,6 @@ impl Swap {
 /// Pages recompressed at once for want of room, and how often before a page is refused.
 const BATCH: usize = 32;
 const ROUNDS: usize = 32;
-
-/// Where a test wants the other threads to get in between.
-fn meanwhile() {
-    #[cfg(test)]
-    std::thread::yield_now();
-}
 
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * PAGE as u64

@@ -3,6 +3,7 @@
 use super::write::{dirty_pages_of, write_fixed, write_range};
 use crate::budget::resources::Resources;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::plant;
 use crate::region::area::{Area, BLOCK};
 use crate::store::errseq::Cursor;
@@ -115,7 +116,7 @@ impl Writeback {
             let Some(&first) = dirty.first() else {
                 continue;
             };
-            area.note_dirty(first);
+            meanwhile();
             let mut core = self.res.core();
             for p in dirty {
                 let usable = area.words().get(p).in_memory();
@@ -123,6 +124,10 @@ impl Writeback {
                     core.policy.set_dirty(id);
                 }
             }
+            drop(core);
+            // Last: others may have written some of them meanwhile, and the next to write what is left of the block finds
+            // them clean and says so.
+            area.note_dirty(first);
         }
     }
 
@@ -240,4 +245,63 @@ fn flush(writeback: &Weak<Writeback>, all: bool) -> bool {
     let _passage = w.res.traffic.enter();
     w.flush_round(all);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::Storage;
+    use crate::{Pool, PoolConfig};
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Zeroes;
+
+    impl Storage for Zeroes {
+        fn read_at(&self, buf: &mut [u8], _: u64) -> io::Result<usize> {
+            buf.fill(0);
+            Ok(buf.len())
+        }
+
+        fn write_at(&self, buf: &[u8], _: u64) -> io::Result<usize> {
+            Ok(buf.len())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// One thread looks for dirty pages, another writes them: what the first has seen is not true any more when it says so.
+    #[test]
+    fn what_has_been_written_meanwhile_does_not_stay_dirty() {
+        const BYTES: usize = 64 << 12;
+        let pool = match Pool::new(PoolConfig::new(4 << 20).background(false)) {
+            Ok(pool) => pool,
+            Err(e) => return println!("skipped: {e}"),
+        };
+        let root = pool.root();
+        let mut region = root.storage(Arc::new(Zeroes), BYTES as u64, true).unwrap();
+        for attempt in 0..20 {
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    let writeback = &pool.inner.writeback;
+                    let areas = writeback.writable_areas();
+                    while !stop.load(Relaxed) {
+                        areas.iter().for_each(|area| writeback.find_dirty(area));
+                    }
+                });
+                for _ in 0..20 {
+                    let pages = region.bytes_mut().chunks_exact_mut(1 << 12);
+                    pages.for_each(|page| page[0] ^= 1);
+                    region.sync(0..BYTES).unwrap();
+                }
+                stop.store(true, Relaxed);
+            });
+            region.sync(0..BYTES).unwrap();
+            assert_eq!(pool.stats().dirty_pages, 0, "attempt {attempt}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use crate::store::storage::{write_all, Write};
 use crate::sys::memory::PageBuf;
 use crate::sys::pagemap::Scan;
 use crate::sys::{clock, PAGE};
+use coldset_engine::Flags;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,8 +38,10 @@ pub(super) struct Done {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Claim {
     Taken,
-    /// Not in memory, or on its way.
+    /// Not in memory.
     Away,
+    /// On its way in or out, or being written.
+    Moving,
     /// A guard has it for writing.
     Fixed,
 }
@@ -71,6 +74,10 @@ pub(super) fn write_range(res: &Resources, area: &Area, range: Range<usize>, wai
             let claim = writer.claim(at, wait && at == first);
             if claim == Claim::Fixed && at == first {
                 all.fixed.get_or_insert(at);
+            }
+            if claim == Claim::Moving {
+                // It may stay, and the engine may take it for dirty: the next one sees to it.
+                area.note_dirty(at);
             }
             if claim != Claim::Taken {
                 break;
@@ -153,9 +160,10 @@ impl Writer<'_> {
             let w = words.get(page);
             match w.state() {
                 PageState::Resident if w.is_exclusive() => return Claim::Fixed,
-                s @ (PageState::Busy | PageState::Writeback) if wait => words.wait_while(page, s),
+                PageState::Evicted => return Claim::Away,
                 PageState::Resident if wait => {}
-                _ => return Claim::Away,
+                s if wait => words.wait_while(page, s),
+                _ => return Claim::Moving,
             }
         }
     }
@@ -175,7 +183,7 @@ impl Writer<'_> {
             let end = at + run.len();
             match run[0] {
                 true => runs.push(at..end),
-                false => (at..end).for_each(|i| self.release(first + i, false)),
+                false => self.release_clean(first + at..first + end),
             }
             at = end;
         }
@@ -195,6 +203,21 @@ impl Writer<'_> {
                 dirty.fill(true);
             }
         }
+    }
+
+    /// Of pages that turn out to be clean, those that the engine takes for dirty have been written by others, before it was
+    /// told of the stores to them: it is told now, or it would never give them up.
+    fn release_clean(&self, pages: Range<usize>) {
+        {
+            let mut core = self.res.core();
+            for id in pages.clone().filter_map(|p| self.area.folio(p)) {
+                if core.policy.engine().folio(id).has(Flags::DIRTY) {
+                    core.policy.writeback_start(id);
+                    core.policy.writeback_end(id, false);
+                }
+            }
+        }
+        pages.for_each(|p| self.release(p, false));
     }
 
     fn release(&self, page: usize, dirtied: bool) {

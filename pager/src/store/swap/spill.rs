@@ -1,6 +1,7 @@
 //! Pages of compressed memory go to the file behind it, each to the place that its slot has there.
 
-use super::{meanwhile, offset, Swap, IN_FILE, IN_MEMORY};
+use super::{offset, Swap, IN_FILE, IN_MEMORY};
+use crate::meanwhile::meanwhile;
 use crate::store::compressed::Compressed;
 use crate::store::storage::{write_all, Storage, Write};
 use crate::sys::memory::PageBuf;
