@@ -108,10 +108,15 @@ impl Resources {
         let Some(swap) = self.swap.as_ref().filter(|_| !self.config.store_outside) else {
             return true;
         };
+        let budget = pages * PAGE as u64;
+        let fits = || swap.bytes() <= budget - budget / FOR_PAGES;
+        if !swap.has_file() && !fits() {
+            // Before those who evict find less room.
+            return false;
+        }
         swap.set_limit(compressed_limit(&self.config, pages));
         self.spill_until(swap, || swap.bytes() <= swap.limit());
-        let budget = pages * PAGE as u64;
-        swap.bytes() <= budget - budget / FOR_PAGES
+        fits()
     }
 
     /// At least `pages` pages of memory of compressed contents go to the swap file, if there is one and so many can. Returns

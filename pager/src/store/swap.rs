@@ -84,6 +84,11 @@ impl Swap {
         self.slots
     }
 
+    /// There is a file, to which pages of compressed memory may go.
+    pub fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Bytes of memory it takes.
     pub fn bytes(&self) -> u64 {
         self.memory.as_ref().map_or(0, Compressed::bytes)

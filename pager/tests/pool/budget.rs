@@ -1,5 +1,6 @@
 //! The budget: a share of what there is, changed while the pool is in use, following pressure, promised
 //! more than once.
+#![allow(unsafe_code, reason = "threads store to words of their own")]
 
 use crate::common::cgroup::Cgroup;
 use crate::common::*;
@@ -308,4 +309,49 @@ fn the_budget_shrinks_under_pressure_and_grows_back() {
         matches!(e, Error::Pressure { .. }) && e.to_string().contains("psi=1"),
         "{e}"
     );
+}
+
+/// Compressed contents that cannot go anywhere refuse a smaller budget, and nobody who evicts meanwhile finds that there is no
+/// room for more of them.
+#[test]
+fn a_budget_that_is_refused_changes_nothing_for_those_who_evict() {
+    let _one = alone();
+    let config = PoolConfig::new(8 * MIB).swap(SwapConfig::lz4(64 * MIB));
+    let Some(pool) = faulting(config) else { return };
+    let region = pool.anonymous(10 * MIB as usize).unwrap();
+    let stop = AtomicBool::new(false);
+    let pages = region.len() / PAGE;
+    // Half of each page does not compress.
+    let mut r = Random::new(3);
+    let store = |p: usize, k: usize, v: u64| {
+        // SAFETY: in the region; each word is stored to by one thread at a time.
+        unsafe {
+            region
+                .as_ptr()
+                .add(p * PAGE + k * 8)
+                .cast::<u64>()
+                .write_volatile(v)
+        }
+    };
+    (0..pages).for_each(|p| (0..256).for_each(|k| store(p, k, r.next())));
+    std::thread::scope(|s| {
+        for t in 0..2 {
+            let (store, stop) = (&store, &stop);
+            s.spawn(move || {
+                let mut r = Random::new(7 + t as u64);
+                while !stop.load(Relaxed) {
+                    store(r.below(pages as u64) as usize, 300 + t, r.next());
+                }
+            });
+        }
+        for _ in 0..1000 {
+            let refused = pool.resize(2 * MIB);
+            assert!(matches!(refused, Err(Error::Shrink { .. })), "{refused:?}");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        stop.store(true, Relaxed);
+    });
+    let s = pool.stats();
+    assert_eq!((s.store_errors, s.failed_misses), (0, 0), "{s:?}");
+    pool.sync().unwrap();
 }
