@@ -20,6 +20,7 @@ mod file_locks;
 mod files;
 mod full_disk;
 mod journal;
+mod loans;
 mod messages;
 mod misuse;
 mod observe;

@@ -17,21 +17,21 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// The kernel may read 16 MiB ahead, which is to fit into a part of it.
-const BUDGET: u64 = 64 * MIB;
+pub const BUDGET: u64 = 64 * MIB;
 /// The magic number of tmpfs.
 const TMPFS: i64 = 0x0102_1994;
 /// Of a block that is lent.
-const BLOCK: usize = 512;
+pub const BLOCK: usize = 512;
 
 fn word(page: usize, k: usize) -> u64 {
     ((page as u64) << 16) | (k as u64 + 1)
 }
 
 /// A file of so many pages whose words are known, of which the page cache has none.
-struct Pages(PathBuf, usize);
+pub struct Pages(pub PathBuf, pub usize);
 
 impl Pages {
-    fn new(pages: usize) -> Self {
+    pub fn new(pages: usize) -> Self {
         let path = temp("stream");
         let bytes: Vec<u8> = (0..pages * PAGE / 8)
             .flat_map(|i| word(i / (PAGE / 8), i % (PAGE / 8)).to_le_bytes())
@@ -56,7 +56,7 @@ impl Pages {
     }
 
     /// Its pages in the page cache, as another mapping of it tells.
-    fn cached(&self) -> usize {
+    pub fn cached(&self) -> usize {
         let f = File::open(&self.0).unwrap();
         let len = self.1 * PAGE;
         let mut there = vec![0u8; self.1];
@@ -87,12 +87,17 @@ impl Drop for Pages {
 
 /// A pool that maps streams; none where the kernel cannot.
 fn pool(budget: u64) -> Option<Pool> {
+    pool_with(PoolConfig::new(budget))
+}
+
+/// The same with these settings.
+pub fn pool_with(config: PoolConfig) -> Option<Pool> {
     if rustix::fs::statfs(std::env::temp_dir()).unwrap().f_type == TMPFS {
         println!("skipped: files here are memory, which no page cache lets go");
         return None;
     }
-    let pool = faulting(PoolConfig::new(budget).background(true))?;
-    let file = Pages::new(4 * BLOCK + (budget / PAGE as u64) as usize);
+    let pool = faulting(config.background(true))?;
+    let file = Pages::new(4 * BLOCK + pool.budget() as usize / PAGE);
     let region = read_only(&pool, &file.0);
     for p in 0..region.len() / PAGE {
         read(&region, p);
@@ -109,7 +114,7 @@ fn read_only(pool: &Pool, path: &Path) -> Region {
 }
 
 /// Reads some words of a page, through the mapping.
-fn read(r: &Region, page: usize) {
+pub fn read(r: &Region, page: usize) {
     for k in [0, page % 512, 511] {
         // SAFETY: in the region, which nobody stores to.
         let found = unsafe {

@@ -1,0 +1,125 @@
+//! Blocks that are lent beside everything else that a pool does.
+
+use crate::common::*;
+use crate::streams::{pool_with, read, Pages, BLOCK, BUDGET};
+use coldset_pager::{Advice, Limits, Pool, PoolConfig, Region, SwapConfig};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// Readers in order, of one map, of two of one file, of a file whose end comes and goes, and of maps that are made and
+/// dropped, beside stores to anonymous memory, advice, syncs, reclaim, limits and budgets: every word is what is in the file or
+/// was stored last, and in the end nothing is left of what was charged.
+#[test]
+fn streams_beside_everything_else_read_what_is_in_their_files() {
+    let _one = alone();
+    let swap = SwapConfig::lz4(4 * BUDGET).and_temporary(4 * BUDGET);
+    let config = PoolConfig::new(BUDGET).swap(swap);
+    let Some(pool) = pool_with(config) else {
+        return;
+    };
+    let time = soak(6.0);
+    let group = pool.group("streams", Limits::new().max(BUDGET)).unwrap();
+    let (file, cut) = (Pages::new(24 << 10), Pages::new(14 << 10));
+    let map = |file: &Pages| group.file_read_only(&file.0).unwrap();
+    let (same, again, shortened) = (map(&file), map(&file), map(&cut));
+    let stored = pool.anonymous(3 * BUDGET as usize / 2).unwrap();
+    let before = pool.stats().lent;
+    let stop = AtomicBool::new(false);
+    let until_stop = |what: &mut dyn FnMut()| {
+        while !stop.load(Relaxed) {
+            what();
+        }
+    };
+    let in_order = |region: &Region, pages: usize| {
+        let mut pages = 0..pages;
+        while let Some(p) = pages.next().filter(|_| !stop.load(Relaxed)) {
+            read(region, p);
+        }
+    };
+    let passes = AtomicU64::new(0);
+    let stressed = std::thread::scope(|s| {
+        for region in [&same, &same, &again] {
+            s.spawn(|| {
+                until_stop(&mut || {
+                    in_order(region, file.1);
+                    passes.fetch_add(1, Relaxed);
+                });
+            });
+        }
+        s.spawn(|| until_stop(&mut || in_order(&shortened, cut.1 - 4 * BLOCK)));
+        s.spawn(|| until_stop(&mut || come_and_go(&cut)));
+        s.spawn(|| until_stop(&mut || in_order(&map(&file), file.1 / 3)));
+        s.spawn(|| {
+            let mut r = Random::new(11);
+            until_stop(&mut || meddle_with(&pool, [&same, &again, &shortened], &mut r));
+        });
+        let stressed = stress(&stored, Access::Faulting, 2, time, 30);
+        stop.store(true, Relaxed);
+        stressed
+    });
+    assert_eq!(stressed.lost, None);
+    let s = pool.stats();
+    println!(
+        "{passes:?} passes, {} lent, {} filled, {} stores",
+        s.lent - before,
+        s.filled,
+        stressed.stores
+    );
+    assert!(s.lent - before > 2_000, "{s:?}");
+    assert_eq!(s.failed_misses, 0, "{s:?}");
+    drop((same, again, shortened, stored));
+    let s = pool.stats();
+    assert_eq!(
+        (s.resident_pages, s.swap_slots.0, s.store_bytes),
+        (0, 0, 0),
+        "{s:?}"
+    );
+    assert_eq!(pages_in_memory(), 0);
+    // The engine keeps a batch of charges of each group for its next pages; a limit takes it away.
+    group.set(Limits::new().max(0)).unwrap();
+    assert_eq!(group.usage(), 0);
+    let batch = 64 * PAGE as u64;
+    assert!(pool.root().usage() <= batch, "{}", pool.root().usage());
+    // What two maps had of the other file at the same time neither of them could drop.
+    let left = cut.cached();
+    assert!(left < 64, "{left} pages are left in the page cache");
+}
+
+/// The last blocks of a file, which nobody reads on purpose, go and come back.
+fn come_and_go(file: &Pages) {
+    let mut r = Random::new(5);
+    let f = File::options().write(true).open(&file.0).unwrap();
+    let whole = (file.1 * PAGE) as u64;
+    f.set_len(whole - r.below(3 * (BLOCK * PAGE) as u64))
+        .unwrap();
+    std::thread::sleep(Duration::from_micros(r.below(5000)));
+    f.set_len(whole).unwrap();
+    std::thread::sleep(Duration::from_micros(r.below(5000)));
+}
+
+/// One thing that a program may do.
+fn meddle_with(pool: &Pool, regions: [&Region; 3], r: &mut Random) {
+    let region = regions[r.below(3) as usize];
+    let pages = (region.len() / PAGE - 4 * BLOCK) as u64;
+    let (p, n) = (r.below(pages) as usize, 1 + r.below(600) as usize);
+    let range = p * PAGE..(p + n) * PAGE;
+    match r.below(12) {
+        0..3 => region.advise(range, Advice::DontNeed).unwrap(),
+        3..5 => region.advise(range, Advice::WillNeed).unwrap(),
+        5..7 => {
+            let few = p * PAGE..(p + n.min(40)) * PAGE;
+            let pinned = region.pin(few, false).unwrap();
+            (p..p + n.min(40)).for_each(|p| read(region, p));
+            drop(pinned);
+        }
+        7 => pool
+            .resize(BUDGET / [1, 2, 4][r.below(3) as usize])
+            .unwrap(),
+        8 => drop(pool.root().reclaim(MIB * (1 + r.below(16))).unwrap()),
+        9 => pool.sync().unwrap(),
+        10 => drop(pool.snapshot()),
+        _ => drop(region.resident(range).unwrap()),
+    }
+    std::thread::sleep(Duration::from_micros(r.below(3000)));
+}
