@@ -1,6 +1,6 @@
 //! What is known of a trace as a whole.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::op::{Op, OpKind, MAX_PAGES};
 use super::step::{Event, StepKind};
@@ -50,7 +50,7 @@ impl About {
         steps.any(|kind| kind == StepKind::Advise)
     }
 
-    /// Tasks that do anything, by number.
+    /// Whether they do anything, of all tasks up to the highest number.
     pub fn present(&self) -> Vec<bool> {
         let mut present = self.acting.clone();
         present.resize(self.tasks.max(1) as usize, false);
@@ -58,6 +58,19 @@ impl About {
             present[usize::from(event.step.task)] = true;
         }
         present
+    }
+
+    /// How many tasks do anything.
+    pub fn acting(&self) -> usize {
+        self.present().into_iter().filter(|&acts| acts).count()
+    }
+
+    /// Processes of the tasks that do anything.
+    pub fn acting_processes(&self) -> BTreeSet<u16> {
+        let of_task = self.present().into_iter().zip(self.processes());
+        of_task
+            .filter_map(|(acts, of)| acts.then_some(of))
+            .collect()
     }
 
     /// By task: the number of its process, which is the task's own unless a step says otherwise. Threads are told apart
@@ -191,7 +204,22 @@ impl PageSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+
+    #[test]
+    fn tasks_are_those_that_occur() {
+        let op = |task| Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task,
+            page: 0,
+        };
+        let mut totals = Totals::default();
+        totals.add(&[op(4), op(2), op(4)]);
+        let about = totals.about();
+        assert_eq!((about.tasks, about.acting()), (5, 2));
+        assert_eq!(Vec::from_iter(about.acting_processes()), [2, 4]);
+        assert_eq!(About::default().acting(), 0);
+    }
 
     proptest! {
         #[test]

@@ -30,12 +30,12 @@ pub struct AdviseArgs {
     /// How to read the trace.
     #[command(flatten)]
     pub reading: TraceArgs,
-    /// Sizes to try, separated by commas: each a size or a share of today's memory
+    /// Sizes to try, separated by commas: each a size or a share of today's memory [default: 70%,50%,30%, without
+    /// those below 133 pages]
     #[arg(
         long,
         value_name = "SIZE,...",
         value_delimiter = ',',
-        default_value = "70%,50%,30%",
         allow_hyphen_values = true
     )]
     pub memory: Vec<String>,

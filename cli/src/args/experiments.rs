@@ -112,7 +112,7 @@ pub struct VerifyArgs {
     /// Runs of each variant, with seeds 1 to N
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
-    /// One seed and shorter runs: a first look in two minutes; its table says how much shorter
+    /// One seed and shorter runs: a first look in a minute; its table says how much shorter
     #[arg(long)]
     pub quick: bool,
     /// Rerun with the assumed costs halved and doubled: all together, or each by itself

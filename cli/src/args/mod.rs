@@ -36,7 +36,7 @@ pub use advise::AdviseArgs;
 pub use runs::RunsArgs;
 pub use validate::ValidateArgs;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
 /// Page reclaim as a library: experiments, replays and checks; pools of running programs.
@@ -196,7 +196,7 @@ pub struct ParamsArgs {
 /// The exit code, everything said.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
     use clap::error::ErrorKind;
-    Cli::try_parse_from(arguments).map_err(|error| {
+    read(arguments).map_err(|error| {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 // A closed pipe is no failure.
@@ -215,12 +215,28 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
     })
 }
 
+/// Reads a command line. A negative number is the value of the option before it, whose message says what may be there.
+fn read(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> clap::error::Result<Cli> {
+    fn with_negative(command: clap::Command) -> clap::Command {
+        let option =
+            |arg: clap::Arg| match arg.get_long().is_some() && arg.get_action().takes_values() {
+                true => arg.allow_negative_numbers(true),
+                false => arg,
+            };
+        command.mut_args(option).mut_subcommands(with_negative)
+    }
+    let matches = with_negative(Cli::command()).try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
+}
+
 /// The arguments of `play`, from the words of its command line.
 ///
 /// # Errors
 /// The mistake, in one line.
 pub fn play_args(words: impl IntoIterator<Item = String>) -> Result<PlayArgs, String> {
-    match Cli::try_parse_from(words) {
+    match read(words) {
         Ok(Cli {
             command: Command::Play(args),
         }) => Ok(args),
@@ -246,7 +262,6 @@ fn one_line(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -255,13 +270,17 @@ mod tests {
 
     #[test]
     fn mistakes_take_one_line() {
-        let message = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err());
+        let message = |args: &[&str]| one_line(&read(args).unwrap_err());
         assert_eq!(
             message(&["coldset", "lab", "run"]),
             "the following required arguments were not provided: <EXPERIMENT> (see --help)"
         );
         let near = message(&["coldset", "lab", "run", "x", "--sedes", "3"]);
         assert!(near.contains("--seeds") && !near.contains('\n'), "{near}");
+        assert_eq!(
+            message(&["coldset", "lab", "replay", "x", "--swappiness", "-1"]),
+            "invalid value '-1' for '--swappiness <N>': -1 is not in 0..=200 (see --help)"
+        );
         let near = message(&["coldset", "lab", "replya"]);
         assert!(near.contains("'replay'") && !near.contains('\n'), "{near}");
     }

@@ -7,7 +7,8 @@ use crate::args::{AdviseArgs, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::advise::{
-    advice_json, advice_table, advise, render_advice, Advice, AdvicePlan, Today,
+    advice_json, advice_table, advise, render_advice, Advice, AdvicePlan, Today, LEAST_PAGES,
+    MEMORY_DEFAULT,
 };
 use coldset_lab::experiment::READ_AHEAD_KB;
 use coldset_lab::pages;
@@ -48,8 +49,14 @@ fn text(args: &AdviseArgs, trace: &Trace, advice: &Advice) -> String {
         .read_ahead_kb
         .or(usual)
         .map_or_else(String::new, windows);
+    // Without today's.
+    let tried = advice.levels.len() - 1;
+    let left_out = match args.memory.is_empty() && tried < MEMORY_DEFAULT.len() {
+        true => format!("\nSizes below {} are left out.\n", show_pages(LEAST_PAGES)),
+        false => String::new(),
+    };
     format!(
-        "{}: {} accesses, {} different{read_ahead}\n\n{}",
+        "{}: {} accesses, {} different{read_ahead}\n\n{}{left_out}",
         args.trace.display(),
         human(advice.accesses as f64),
         show_pages(advice.unique_pages),

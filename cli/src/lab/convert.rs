@@ -77,10 +77,21 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     let written = target.put_by(&name, |to| {
         write(to).map_err(|e| RunnerError::Trace(e).into())
     })?;
+    // That format has no kinds of references.
+    let as_reads = match format {
+        Format::OracleGeneral => trace.writes,
+        _ => 0,
+    };
     outputs.write_text_or_json(
         || {
+            let lost = match as_reads {
+                0 => String::new(),
+                _ => "oracleGeneral has no writes: all references are reads in it, and those misses that writes of whole \
+                      pages do not have are added; pageops keeps them\n"
+                    .into(),
+            };
             format!(
-                "{}: {} references to {} pages, {} of them writes\n",
+                "{}: {} references to {} pages, {} of them writes\n{lost}",
                 args.output.display(),
                 human(written as f64),
                 human(trace.unique_pages as f64),
@@ -92,8 +103,11 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
                 "references": written,
                 "pages": trace.unique_pages,
                 "writes": trace.writes,
-                "tasks": trace.tasks,
+                "tasks": trace.acting(),
             });
+            if as_reads > 0 {
+                all["writes_as_reads"] = as_reads.into();
+            }
             if let Some(reading) = reading.as_ref().and_then(TraceReading::json) {
                 all["reading"] = reading;
             }

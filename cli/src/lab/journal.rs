@@ -108,7 +108,9 @@ impl Journal {
     /// Protections and limits of tasks.
     pub fn limits(&self) -> (Vec<Low>, Vec<Low>) {
         let of = |value: &dyn Fn(usize) -> Option<u64>| {
+            let busy = self.trace.acting_processes();
             let all = self.tasks.iter().enumerate();
+            let all = all.filter(|(task, _)| busy.contains(&(*task as u16)));
             all.filter_map(|(task, &group)| {
                 let pages = value(group as usize)?;
                 Some(Low {

@@ -16,9 +16,9 @@ use coldset_lab::replay::{
 };
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_survivors, parse_device, parse_scale, render_replay, replay_all, replay_values,
-    replays_json, show_pages, with_jobs, Progress, ReplayPlan, ReplayTable, RunnerError, Size,
-    SwapSpec, Variant, SAMPLE_POINTS,
+    killed_after, parse_device, parse_scale, render_replay, replay_all, replay_values,
+    replays_json, room, show_pages, with_jobs, Progress, ReplayPlan, ReplayTable, RunnerError,
+    Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{About, OpKind, Playable};
 use coldset_machine::{ReadAhead, Thp};
@@ -238,19 +238,24 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         human(trace.accesses as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
-        trace.tasks,
-        if trace.tasks == 1 { "" } else { "s" },
+        trace.acting(),
+        if trace.acting() == 1 { "" } else { "s" },
     )
 }
 
-fn text(args: &ReplayArgs, held: bool, heading: &str, tables: &[ReplayTable]) -> String {
+fn text(args: &ReplayArgs, trace: &dyn Playable, heading: &str, tables: &[ReplayTable]) -> String {
     let mut out = format!("{}: {heading}\n", args.trace.display());
     for table in tables {
         out.push('\n');
         out.push_str(&render_replay(table, style(args.out.form.markdown)));
+        let mut all = table.result.variants.values();
+        if all.any(|counters| killed_after(counters).is_some()) {
+            let remedy = room(trace.about(), &table.swap);
+            out.push_str(&format!("\nso that nobody is killed: {remedy}\n"));
+        }
     }
     if args.bounds == BoundsArg::Exact {
-        out.push_str(match (held, args.order.is_at_once()) {
+        out.push_str(match (trace.held().is_some(), args.order.is_at_once()) {
             (false, _) => "\nexact LRU and OPT take all of a trace in memory, and are left out where it is read again.\n",
             (true, true) => "\nexact LRU and OPT are those of the trace's order, and left out where tasks are at once.\n",
             (true, false) => "\nexact LRU and OPT have the whole limit: no kernel memory is deducted.\n",
@@ -331,17 +336,10 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let done = with_jobs(args.out.threads.jobs, || replay_all(trace, &plan, begin));
     bar.finish();
     let tables = done??;
-    check_survivors(about, &tables)?;
     outputs.write(
         || {
             let before = journal.as_ref().map(|j| j.text(&args.trace));
-            before.unwrap_or_default()
-                + &text(
-                    args,
-                    trace.held().is_some(),
-                    &heading(about, args, &plan),
-                    &tables,
-                )
+            before.unwrap_or_default() + &text(args, trace, &heading(about, args, &plan), &tables)
         },
         || json(args, journal.as_ref(), reading.as_ref(), &tables),
         || replay_values(&tables),

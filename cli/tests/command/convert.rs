@@ -146,6 +146,10 @@ fn convert_writes_what_the_name_says() {
     );
     let said = stdout_of(line.as_str(), 0);
     assert!(said.contains("5 references to 3 pages"), "{said}");
+    assert!(
+        said.contains("\noracleGeneral has no writes: all references are reads in it, "),
+        "{said}"
+    );
     let line = format!(
         "mrc {} --policies lru --sizes 2pages --count absences --json -",
         to.display()

@@ -236,8 +236,9 @@ fn large_folios_and_a_slow_device() {
     assert!(large < single / 3.0, "{large} of {single} reclaims");
     let slow = "--large-folios on --device delay:1s --dirty-ratio 95 --dirty-background-ratio 90";
     assert!(of(slow, "v72", "throttle_waits") > 0.0);
-    let said = message_of(replay(&format!("--variants v618 {slow}")).as_str(), 2);
-    assert!(said.contains("out of memory"), "{said}");
+    assert_eq!(of(slow, "v72", "events_oom_kill"), 0.0);
+    assert_eq!(of(slow, "v618", "events_oom_kill"), 1.0);
+    assert!(of(slow, "v618", "killed_after") > 0.0);
 }
 
 /// A program's memory comes in huge pages if that is asked for, and not a byte is different if it is not.
@@ -372,4 +373,66 @@ fn a_trace_that_is_not_held_takes_no_memory() {
     };
     let (held, streamed) = (peak(&[]), peak(&["--stream"]));
     assert!(streamed + 20_000_000 < held, "{streamed} of {held} bytes");
+}
+
+/// A kill is a result, whether another variant lives or not.
+#[test]
+fn whoever_is_killed_is_told_apart() {
+    let trace = temporary("killed.csv");
+    let rows: String = (0..600).map(|page| format!("{page},a\n")).collect();
+    std::fs::write(&trace, format!("page,op\n{rows}")).expect("written");
+    let line = format!(
+        "replay {} --memory 200pages --swap none --kernel-memory off",
+        trace.display()
+    );
+    for variants in ["v618", "v618,v73"] {
+        let line = format!("{line} --variants {variants}");
+        let json = json_of(format!("{line} --json -").as_str(), 0);
+        let after = mean(&json, "v618", "killed_after");
+        assert!((150.0..=200.0).contains(&after), "{after}");
+        assert_eq!(mean(&json, "v618", "events_oom_kill"), 1.0);
+        assert!(json["variants"]["v618"].get("miss_ratio").is_none());
+        let text = stdout_of(line.as_str(), 0);
+        let row = |name: &str| text.lines().find(|l| l.trim_start().starts_with(name));
+        let killed = row("killed for want of memory").expect("a row");
+        assert!(
+            killed.contains(&format!("after {after} accesses")),
+            "{text}"
+        );
+        let misses: Vec<_> = row("misses").expect("a row").split_whitespace().collect();
+        assert_eq!(misses[1], "-", "{text}");
+        assert!(
+            text.contains("\nso that nobody is killed: raise --memory or give --swap\n"),
+            "{text}"
+        );
+        let csv = stdout_of(format!("{line} --csv -").as_str(), 0);
+        assert!(csv.contains("200,v618,0,until_killed.misses,"), "{csv}");
+        assert!(!csv.contains("v618,0,misses,"), "{csv}");
+    }
+}
+
+/// Tasks are those that occur, whatever their numbers.
+#[test]
+fn tasks_that_do_not_occur_are_none() {
+    let trace = temporary("two-tasks.csv");
+    let rows: String = (0..1200)
+        .map(|i| format!("{},{}\n", i % 400, 1 + i % 2))
+        .collect();
+    std::fs::write(&trace, format!("page,task\n{rows}")).expect("written");
+    let line = format!(
+        "replay {} --memory 200pages --variants v73",
+        trace.display()
+    );
+    let text = stdout_of(line.as_str(), 0);
+    assert!(text.contains(" 0 writes, 2 tasks,"), "{text}");
+    let json = json_of(format!("{line} --json -").as_str(), 0);
+    let counters = json["variants"]["v73"].as_object().expect("counters");
+    let has = |task: &str| counters.keys().any(|name| name.starts_with(task));
+    assert!(has("task1.") && has("task2."));
+    assert!(!has("task0."));
+    assert_eq!(
+        message_of(format!("{line} --low 0=50%").as_str(), 2),
+        "coldset: variant v73: --low names task 0, which the trace does not have; it has tasks 1 and 2\n"
+    );
+    json_of(format!("{line} --low 2=50% --json -").as_str(), 0);
 }

@@ -1,6 +1,6 @@
 //! What sizes of memory would come to: `mrc`, `advise`.
 
-use crate::common::{json_of, lab, mean, message_of, sample, stdout_of, temporary};
+use crate::common::{circle, json_of, lab, mean, message_of, sample, stdout_of, temporary};
 use serde_json::Value;
 
 #[test]
@@ -80,11 +80,32 @@ fn advice_agrees_with_replays_and_fits_80_columns() {
         small.contains("22 pages") && small.contains("133 pages"),
         "{small}"
     );
+    assert_eq!(
+        message_of("advise SAMPLE --today 0pages", 2),
+        "coldset: today '0 pages' cannot be used: write 133 pages (532 KiB) or more; the trace has 2213 different pages\n"
+    );
     let unknown = message_of("advise SAMPLE --today some", 2);
     assert!(
         unknown.contains("--today") || unknown.contains("today"),
         "{unknown}"
     );
+}
+
+/// Of the sizes that nobody asked for, those that are too small are left out.
+#[test]
+fn advice_on_a_small_trace_needs_no_options() {
+    let trace = temporary("small.txt");
+    std::fs::write(&trace, circle(300, 3)).expect("written");
+    let line = format!("advise {} --columns page --for v73", trace.display());
+    let said = stdout_of(line.as_str(), 0);
+    assert!(
+        said.contains("\nSizes below 133 pages (532 KiB) are left out.\n"),
+        "{said}"
+    );
+    let json = json_of(format!("{line} --json -").as_str(), 0);
+    let levels = json["levels"].as_array().expect("levels").iter();
+    let pages: Vec<_> = levels.map(|l| l["pages"].as_u64()).collect();
+    assert_eq!(pages, [Some(300), Some(210), Some(150)]);
 }
 
 /// A file that is read in order, twice: what is read ahead is not waited for, and `replay` says the same.

@@ -85,7 +85,7 @@ impl TracePlan {
     /// It is too small.
     pub fn pages(&self, trace: &Trace) -> Result<u64, RunnerError> {
         let pages = self.memory.pages_of(trace.unique_pages);
-        too_small(pages, trace).map_or(Ok(pages), Err)
+        too_small("memory", pages, trace).map_or(Ok(pages), Err)
     }
 }
 

@@ -33,6 +33,14 @@ use std::sync::Arc;
 /// Steps of the limits nearby, below and above: each a five-hundredth of the limit, or a page.
 const STEPS: [i64; 5] = [0, -2, -1, 1, 2];
 const STEP_SHARE: f64 = 0.002;
+/// Fewest pages: those nearby below it can still be replayed.
+pub const LEAST_PAGES: u64 = MEMORY_MIN + STEPS.len() as u64;
+/// Sizes where none are given, shares of today's.
+pub const MEMORY_DEFAULT: [Size; 3] = [
+    Size::Percent(70.0),
+    Size::Percent(50.0),
+    Size::Percent(30.0),
+];
 /// Differences below this share are not worth a word, however certain.
 const LEAST: f64 = 0.005;
 /// Nor is a batch of reclaim more or less, pages.
@@ -76,7 +84,7 @@ impl Today {
 pub struct AdvicePlan {
     /// Kernels and policies; the first is what the sentences are about.
     pub variants: Vec<Variant>,
-    /// Sizes beside today's; shares are of today's.
+    /// Sizes beside today's; shares are of today's. None: those of [`MEMORY_DEFAULT`] that are large enough.
     pub memory: Vec<Size>,
     /// Today's memory.
     pub today: Today,
@@ -255,24 +263,41 @@ impl AdvicePlan {
     /// A size that is too small.
     pub fn sizes(&self, trace: &Trace) -> Result<Vec<u64>, RunnerError> {
         let today = self.today.pages(trace)?;
+        if let Some(error) = too_small("today", today, trace) {
+            return Err(error);
+        }
+        let given = !self.memory.is_empty();
+        let asked = if given {
+            &self.memory
+        } else {
+            &MEMORY_DEFAULT[..]
+        };
         let mut sizes = vec![today];
-        for size in &self.memory {
+        for size in asked {
             let pages = size.pages_of(today);
-            if !sizes.contains(&pages) {
-                sizes.push(pages);
+            match too_small("memory", pages, trace) {
+                Some(error) if given => return Err(error),
+                Some(_) => {}
+                None if sizes.contains(&pages) => {}
+                None => sizes.push(pages),
             }
         }
-        let wrong = sizes.iter().find_map(|&pages| too_small(pages, trace));
-        wrong.map_or(Ok(sizes), Err)
+        match sizes.len() {
+            1 if !given => {
+                let most = MEMORY_DEFAULT[0].pages_of(today);
+                Err(too_small("memory", most, trace).expect("it was left out"))
+            }
+            _ => Ok(sizes),
+        }
     }
 }
 
-/// Why there can be no replay under so many pages and fewer; none: there can.
-pub(crate) fn too_small(pages: u64, trace: &Trace) -> Option<RunnerError> {
-    let least = MEMORY_MIN + STEPS.len() as u64;
+/// Why there can be no replay under so many pages and fewer, which `option` gave; none: there can.
+pub(crate) fn too_small(option: &'static str, pages: u64, trace: &Trace) -> Option<RunnerError> {
+    let least = LEAST_PAGES;
     (pages < least).then(|| {
         RunnerError::value(
-            "memory",
+            option,
             &format!("{pages} pages"),
             format!(
                 "{least} pages ({} KiB) or more; the trace has {} different pages",

@@ -15,6 +15,7 @@ pub fn replay(tables: &[ReplayTable]) -> Vec<Chart> {
     let mut all: Vec<CurveLine> = first.curves.as_ref().clone();
     for table in tables {
         for (variant, counters) in &table.result.variants {
+            // Whoever was killed has none.
             if let Some(ratio) = counters.get("miss_ratio") {
                 all.push(CurveLine {
                     name: variant.clone(),

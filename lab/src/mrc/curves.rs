@@ -48,6 +48,8 @@ pub struct Sampled {
     pub references: u64,
     /// The greatest error of a point.
     pub largest_error: f64,
+    /// The least miss ratio there can be: that of memory for all pages.
+    pub least_ratio: f64,
 }
 
 /// All curves of a trace.
@@ -221,6 +223,8 @@ pub fn curves(
     );
     let (done, replayed) = (done?, replayed?);
     let references = sequence.len() as u64;
+    // Of a sample: misses that no policy avoids.
+    let first_misses = plan.sample.map(|_| first_misses(sequence));
     let mut curves = Vec::new();
     for policy in &plan.policies {
         let of_policy = jobs.iter().zip(&done).filter(|(j, _)| j.0 == policy);
@@ -237,9 +241,14 @@ pub fn curves(
                     .filter_map(|(job, done)| done[job.2.iter().position(|&s| s == pages)?])
                     .collect(),
             };
-            if let Some(point) = point(pages, &misses, references, plan.sample.as_ref()) {
-                points.push(point);
-            }
+            let sample = plan.sample.as_ref();
+            points.extend(match first_misses {
+                // Nothing ever leaves: no sample is needed.
+                Some(first) if policy.kernel().is_none() && pages >= trace.unique_pages => {
+                    Some(known(pages, first, references))
+                }
+                first => point(pages, &misses, references, sample.zip(first)),
+            });
         }
         curves.push(Curve {
             policy: policy.name().to_owned(),
@@ -259,6 +268,7 @@ pub fn curves(
                 .flat_map(|c| &c.points)
                 .filter_map(|p| p.error)
                 .fold(0.0, f64::max),
+            least_ratio: first_misses.unwrap_or(0) as f64 / references.max(1) as f64,
         }
     });
     Ok(Curves {
@@ -273,8 +283,33 @@ pub fn curves(
     })
 }
 
-/// Of one exact count, or of a count a sample; none of none.
-fn point(pages: u64, misses: &[u64], references: u64, sample: Option<&Sample>) -> Option<Point> {
+/// First references to pages, where these are misses: memory for all pages has no others.
+fn first_misses(sequence: &Sequence) -> u64 {
+    let mut seen = vec![false; sequence.unique() as usize];
+    let all = sequence.keys().iter().enumerate();
+    let first = all.filter(|&(position, &page)| {
+        !std::mem::replace(&mut seen[page as usize], true) && !sequence.is_free(position)
+    });
+    first.count() as u64
+}
+
+/// A point of a sampled curve that is known without a sample.
+fn known(pages: u64, misses: u64, references: u64) -> Point {
+    Point {
+        pages,
+        misses,
+        miss_ratio: misses as f64 / references.max(1) as f64,
+        error: Some(0.0),
+    }
+}
+
+/// Of one exact count, or of a count a sample, with the misses that no policy avoids; none of none.
+fn point(
+    pages: u64,
+    misses: &[u64],
+    references: u64,
+    sample: Option<(&Sample, u64)>,
+) -> Option<Point> {
     let first = *misses.first()?;
     Some(match sample {
         None => Point {
@@ -283,8 +318,9 @@ fn point(pages: u64, misses: &[u64], references: u64, sample: Option<&Sample>) -
             miss_ratio: first as f64 / references.max(1) as f64,
             error: None,
         },
-        Some(sample) => {
-            let (miss_ratio, half) = sample.estimate(misses, references);
+        Some((sample, unavoidable)) => {
+            let least = unavoidable as f64 / references.max(1) as f64;
+            let (miss_ratio, half) = within(sample.estimate(misses, references), least);
             Point {
                 pages,
                 misses: (miss_ratio * references as f64).round() as u64,
@@ -293,4 +329,19 @@ fn point(pages: u64, misses: &[u64], references: u64, sample: Option<&Sample>) -
             }
         }
     })
+}
+
+/// A ratio and its error, no farther than ratios can be: from `least` to 1.
+fn within((ratio, error): (f64, f64), least: f64) -> (f64, f64) {
+    let ratio = ratio.clamp(least.min(1.0), 1.0);
+    (ratio, error.min((ratio - least).max(1.0 - ratio)))
+}
+
+impl Point {
+    /// Its interval holds all ratios there are: the samples say nothing.
+    #[must_use]
+    pub fn is_void(&self, least: f64) -> bool {
+        let error = self.error.unwrap_or(0.0);
+        error > 0.0 && error >= (self.miss_ratio - least).max(1.0 - self.miss_ratio)
+    }
 }

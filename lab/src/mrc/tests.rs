@@ -173,6 +173,37 @@ fn exact_ratios_are_within_the_errors_of_samples() {
     }
 }
 
+/// With room for all pages only first uses miss, which no sample needs to tell; an interval is no wider than ratios are.
+#[test]
+fn what_is_known_is_not_estimated() {
+    let trace = reads((0..5000).map(|i| i % 300));
+    let sizes = [Size::Pages(290), Size::Percent(100.0), Size::Pages(400)];
+    let curves = run(&trace, &plan(&["lru", "sieve"], &sizes, Some("10%")));
+    for curve in &curves.curves {
+        let at = |pages| *curve.points.iter().find(|p| p.pages == pages).unwrap();
+        for pages in [300, 400] {
+            assert_eq!((at(pages).misses, at(pages).error), (300, Some(0.0)));
+        }
+        let near = at(290);
+        let error = near.error.unwrap();
+        assert!(
+            near.miss_ratio >= 0.06 && near.miss_ratio <= 1.0,
+            "{near:?}"
+        );
+        assert!(error <= 0.94, "{near:?}");
+        assert!(near.miss_ratio + error >= 1.0 || near.miss_ratio - error <= 0.06);
+    }
+    let text = super::render_mrc(&curves, coldset_report::Style::Plain);
+    assert!(text.contains("6.000 %"), "{text}");
+    assert!(
+        text.contains("of sieve, 3 of 15 such points were"),
+        "{text}"
+    );
+    let lru = run(&trace, &plan(&["lru"], &sizes, Some("10%")));
+    let text = super::render_mrc(&lru, coldset_report::Style::Plain);
+    assert!(!text.contains("sieve"), "{text}");
+}
+
 /// Where the public traces are at hand: at least 19 of 20 ratios are within their errors.
 #[test]
 fn public_traces_are_within_the_errors_of_samples() {

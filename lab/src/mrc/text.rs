@@ -9,6 +9,12 @@ use Align::{Left, Right};
 /// Policies side by side in one table; fewer if each figure carries its error.
 const ABREAST: [usize; 2] = [8, 4];
 
+/// Policies whose intervals held the exact ratio at all points of traces with and without phases.
+const PROVEN: [&str; 4] = ["lru", "lru-stack", "opt", "arc"];
+/// What is to be said of the others.
+const UNPROVEN: &str = "± holds for lru, opt and arc. Others can be farther off where a program goes from one set of pages to \
+     another:\nof sieve, 3 of 15 such points were.\n";
+
 impl Curves {
     /// What is different between kernels' policies and the others; none: there are none, or nothing else.
     #[must_use]
@@ -57,7 +63,7 @@ impl Curves {
 impl Point {
     fn cell(&self, pointer: String) -> Cell {
         let shown = match self.error {
-            None => format!("{:.3} %", 100.0 * self.miss_ratio),
+            None | Some(0.0) => format!("{:.3} %", 100.0 * self.miss_ratio),
             Some(e) => format!("{:.2} ± {:.2} %", 100.0 * self.miss_ratio, 100.0 * e),
         };
         Cell::number(shown, Number::Real(self.miss_ratio), pointer)
@@ -81,13 +87,29 @@ pub fn render_mrc(curves: &Curves, style: Style) -> String {
         out.push_str(&format!(
             "\nEstimated from {} samples of {} % of the pages each: {} pages, {} references.\n± is half of \
              the 95 % interval over the samples, and twice what halving them changes; at most {:.2} %.\n\
-             - : too small to be sampled.\n",
+             - : too small to be sampled. Without ±: memory for all pages, which needs no samples.\n",
             s.samples,
             (1e6 * s.rate).round() / 1e4,
             human(s.pages as f64),
             human(s.references as f64),
             100.0 * s.largest_error
         ));
+        let points = || curves.curves.iter().flat_map(|c| &c.points);
+        let void = points().filter(|p| p.is_void(s.least_ratio)).count();
+        if void > 0 {
+            out.push_str(&format!(
+                "{void} of {} figures say nothing, their intervals hold every ratio there can be: too few sampled pages; \
+                 raise --sample.\n",
+                points().count()
+            ));
+        }
+        let unproven = curves
+            .curves
+            .iter()
+            .any(|c| !PROVEN.contains(&c.policy.as_str()));
+        if unproven {
+            out.push_str(UNPROVEN);
+        }
     }
     out
 }

@@ -5,7 +5,7 @@ use crate::charts;
 use crate::runner::{killed_after, show_pages, ReplayTable, Size, Variant};
 use coldset_machine::{Params, SwapConfig};
 use coldset_report::html::{capital, causes, change, reasons, Page, Section, Summary};
-use coldset_report::tables::{counter_names, Counters};
+use coldset_report::tables::{counter_names, Counters, Variants};
 use coldset_report::{human, Align, Cell, Number, Table};
 
 /// Sentences about counters, at most.
@@ -55,7 +55,7 @@ fn percent(x: f64) -> String {
 }
 
 /// Which variant misses least under a limit, and how far that is from the bounds.
-fn sentence(table: &ReplayTable) -> Option<String> {
+fn sentence(table: &ReplayTable) -> String {
     let mut all: Vec<(&str, f64)> = table
         .result
         .variants
@@ -63,16 +63,17 @@ fn sentence(table: &ReplayTable) -> Option<String> {
         .filter_map(|v| Some((v.as_str(), miss_ratio(table, v)?)))
         .collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let list: Vec<String> = all
+    let mut list: Vec<String> = all
         .iter()
         .map(|(v, r)| format!("{v} {}", percent(*r)))
         .collect();
+    list.extend(killed(table));
     let mut text = format!("Memory {}: {}", limit(table), list.join(", "));
     if let (Some(lru), Some(opt)) = (bound(table, "lru"), bound(table, "opt")) {
         text += &format!("; exact LRU {}, OPT {}", percent(lru), percent(opt));
-        let (best, ratio) = all.first()?;
         // Where the gap is nothing to speak of, a share of it says nothing.
-        if lru - opt > LEAST_GAP {
+        let best = all.first().filter(|_| lru - opt > LEAST_GAP);
+        if let Some((best, ratio)) = best {
             let share = 100.0 * (lru - ratio) / (lru - opt);
             text += &if share >= 0.5 {
                 format!(". {best} closes {share:.0} % of the gap from LRU to OPT")
@@ -81,7 +82,31 @@ fn sentence(table: &ReplayTable) -> Option<String> {
             };
         }
     }
-    Some(text + ".")
+    text + "."
+}
+
+/// Who did not come to the end of the trace.
+fn killed(table: &ReplayTable) -> Vec<String> {
+    let of = |(variant, counters): (&String, &_)| {
+        let after = human(killed_after(counters)? as f64);
+        Some(format!(
+            "{variant} killed for want of memory after {after} accesses"
+        ))
+    };
+    table.result.variants.iter().filter_map(of).collect()
+}
+
+/// The counters of those that came to the end: they alone can be compared.
+fn survivors(table: &ReplayTable) -> Variants {
+    let mut all = table.result.variants.clone();
+    all.retain(|_, counters| killed_after(counters).is_none());
+    all
+}
+
+/// What a table of [`survivors`] leaves out, behind its caption.
+fn left_out(table: &ReplayTable) -> String {
+    let said = killed(table).into_iter();
+    said.fold(String::new(), |text, who| text + "; " + &who)
 }
 
 /// The main figures of a limit.
@@ -101,7 +126,7 @@ pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
         "pswpout",
         "aging_runs",
     ];
-    let all = &table.result.variants;
+    let all = &survivors(table);
     let swap = match &table.swap {
         SwapConfig::None => "no swap".to_owned(),
         SwapConfig::Zram { pages, .. } => format!("zram of {}", show_pages(u64::from(*pages))),
@@ -115,15 +140,20 @@ pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
     };
     Counters::on_page(all, wanted, &pointer(tables, i))
         .table(all)
-        .caption(format!("Memory {}, {swap}", limit(table)))
+        .caption(format!(
+            "Memory {}, {swap}{}",
+            limit(table),
+            left_out(table)
+        ))
 }
 
 /// All counters under a limit.
 pub(super) fn every(tables: &[ReplayTable], i: usize) -> Table {
-    let all = &tables[i].result.variants;
+    let table = &tables[i];
+    let all = &survivors(table);
     Counters::on_page(all, counter_names(all), &pointer(tables, i))
         .table(all)
-        .caption(format!("Memory {}", limit(&tables[i])))
+        .caption(format!("Memory {}{}", limit(table), left_out(table)))
 }
 
 fn bounds(tables: &[ReplayTable]) -> Table {
@@ -219,7 +249,7 @@ fn summary(tables: &[ReplayTable], variants: &[Variant]) -> Summary {
     let ends = ends.filter(|(b, a)| b.label != a.label);
     let mut paragraphs = vec![(
         "Misses of all variants, least first:".to_owned(),
-        tables.iter().filter_map(sentence).collect(),
+        tables.iter().map(sentence).collect(),
     )];
     paragraphs.extend(ends.and_then(|(b, a)| mechanism(tables, &b.label, &a.label)));
     paragraphs.extend(difference(variants));

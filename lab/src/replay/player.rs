@@ -443,7 +443,7 @@ impl<'a> Player<'a> {
     pub fn inspect(&mut self, commands: &[Command]) -> Result<Vec<LruvecDump>, DebugError> {
         let process = self.processes.iter().flatten().next().expect(PRESENT);
         for &command in commands {
-            for memcg in self.memcgs.of_processes() {
+            for (_, memcg) in self.memcgs.of_processes() {
                 inspect::command(&mut self.run, &process.ctx, memcg, command)?;
             }
         }

@@ -15,6 +15,7 @@ use coldset_engine::scans::ScanEvent;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::samples::Row;
 use coldset_machine::{MachineError, MachineRun, OpError};
+use std::collections::BTreeSet;
 
 /// Why a replay cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +67,9 @@ pub enum ReplayError {
         /// What the policy said.
         error: Failure,
     },
-    /// A task is named that the trace does not have.
-    #[error("--low names task {0}, but the trace has {1} tasks")]
-    Task(u16, u32),
+    /// A task is named that the trace does not have, and those that it has.
+    #[error("--low names task {0}, which the trace does not have; it has {1}")]
+    Task(u16, String),
 }
 
 impl From<TraceError> for ReplayError {
@@ -84,7 +85,7 @@ pub struct Replay {
     pub counters: Vec<(&'static str, i64)>,
     /// Counters of each task's memcg, if every task has its own and there are no more than
     /// [`TASKS_COUNTED`].
-    pub tasks: Vec<Vec<(&'static str, i64)>>,
+    pub tasks: Vec<(u16, Vec<(&'static str, i64)>)>,
     /// Points on the way.
     pub series: Vec<SeriesPoint>,
     /// Where parts of the work begin, with their numbers.
@@ -144,9 +145,9 @@ pub fn replay(
         return Err(ReplayError::Limit(o.memory));
     }
     let mut limited_tasks = o.low.iter().chain(&o.max);
-    let processes = trace.processes();
+    let processes = trace.acting_processes();
     if let Some(&(task, _)) = limited_tasks.find(|(t, _)| !processes.contains(t)) {
-        return Err(ReplayError::Task(task, trace.tasks));
+        return Err(ReplayError::Task(task, listed(&processes)));
     }
     let run = o.rig(variant, switches)?.into_run();
     if o.scans {
@@ -247,6 +248,16 @@ fn at_once(run: MachineRun, memcgs: Memcgs, trace: &Trace, o: &ReplayOptions) ->
     }
 }
 
+/// `task 3`, `tasks 1, 2 and 5`: at most ten of them.
+fn listed(tasks: &BTreeSet<u16>) -> String {
+    let shown: Vec<String> = tasks.iter().take(10).map(u16::to_string).collect();
+    match (shown.as_slice(), tasks.len()) {
+        ([one], _) => format!("task {one}"),
+        ([first @ .., last], 0..=10) => format!("tasks {} and {last}", first.join(", ")),
+        (shown, all) => format!("{all} tasks: {}, ...", shown.join(", ")),
+    }
+}
+
 /// What a replay that has been played came to.
 fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
     let scans = end.run.machine.world_mut().engine.take_scans();
@@ -258,11 +269,13 @@ fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
         samples.retain(|s| s.0 < end);
         samples.push((end, w.sample()));
     }
-    let told_apart = memcgs.apart && memcgs.by_task().len() <= TASKS_COUNTED;
+    let told_apart = memcgs.apart && memcgs.of_processes().count() <= TASKS_COUNTED;
     let tasks = memcgs.of_processes().filter(|_| told_apart);
     Replay {
         counters: counters(&w, memcgs.limited, &o.swap),
-        tasks: tasks.map(|m| counters(&w, m, &o.swap)).collect(),
+        tasks: tasks
+            .map(|(task, memcg)| (task, counters(&w, memcg, &o.swap)))
+            .collect(),
         series: end.records.series,
         phases: end.records.phases,
         samples,

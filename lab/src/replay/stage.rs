@@ -12,8 +12,8 @@ pub(super) struct Memcgs {
     pub limited: MemcgId,
     /// By task of the trace; none: the task does not occur.
     of_task: Vec<Option<MemcgId>>,
-    /// In the order of their first tasks.
-    of_process: Vec<MemcgId>,
+    /// With the number of the process, in the order of their first tasks.
+    of_process: Vec<(u16, MemcgId)>,
     /// Every process has its own.
     pub apart: bool,
 }
@@ -36,7 +36,7 @@ impl Memcgs {
             .map(|(_, of)| *of);
         let first = busy.next();
         let apart = named().next().is_some() || busy.any(|p| Some(p) != first);
-        let (mut of_task, mut all) = (Vec::new(), vec![limited]);
+        let (mut of_task, mut all) = (Vec::new(), Vec::new());
         let mut of_process = BTreeMap::new();
         for (present, process) in present.into_iter().zip(processes) {
             of_task.push(match (present, apart) {
@@ -46,7 +46,7 @@ impl Memcgs {
                     Entry::Occupied(there) => *there.get(),
                     Entry::Vacant(new) => {
                         let memcg = w.engine.memcg_create(limited)?;
-                        all.push(memcg);
+                        all.push((process, memcg));
                         *new.insert(memcg)
                     }
                 }),
@@ -67,8 +67,8 @@ impl Memcgs {
             limited,
             of_task,
             of_process: match apart {
-                true => all.split_off(1),
-                false => all,
+                true => all,
+                false => vec![(0, limited)],
             },
             apart,
         })
@@ -79,25 +79,21 @@ impl Memcgs {
         &self.of_task
     }
 
-    /// Each of them once.
-    pub fn of_processes(&self) -> impl Iterator<Item = MemcgId> + '_ {
+    /// Each of them once, with the number of its process.
+    pub fn of_processes(&self) -> impl Iterator<Item = (u16, MemcgId)> + '_ {
         self.of_process.iter().copied()
     }
 }
 
-/// Which tasks get a memcg and an address space: all up to the highest number, but if nearly none of
-/// them occur only those that do, or are `named`.
+/// Which tasks get a memcg and an address space: those that occur, or are `named`.
 fn present(trace: &About, named: impl Iterator<Item = u16>) -> Vec<bool> {
-    let tasks = trace.tasks.max(1) as usize;
     let mut present = trace.present();
     for task in named {
         present[usize::from(task)] = true;
     }
-    present[0] |= tasks == 1;
-    let count = present.iter().filter(|&&p| p).count();
-    if tasks <= 4 * count + 64 {
-        present.fill(true);
-    }
+    // A trace of nothing has a task as well.
+    let any = present.contains(&true);
+    present[0] |= !any;
     present
 }
 

@@ -44,12 +44,12 @@ impl Counts {
         self.0[c as usize].max(0) as u64
     }
 
-    /// Pages scanned, by whomever.
+    /// Pages scanned, by direct reclaim and kswapd.
     pub fn scanned(&self) -> u64 {
         self.get(Counter::PgscanDirect) + self.get(Counter::PgscanKswapd)
     }
 
-    /// Pages reclaimed, by whomever.
+    /// Pages reclaimed, by direct reclaim and kswapd.
     pub fn stolen(&self) -> u64 {
         self.get(Counter::PgstealDirect) + self.get(Counter::PgstealKswapd)
     }

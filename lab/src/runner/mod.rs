@@ -36,7 +36,8 @@ pub use quantity::{
 pub use ran::check_costs;
 pub use replay_plan::{Memory, ReplayPlan, MEMORY_DEFAULT};
 pub use replays::{
-    check_survivors, inspect_all, killed_after, replay_all, Inspection, ReplayTable,
+    check_survivors, inspect_all, killed_after, replay_all, room, Inspection, ReplayTable,
+    KILLED_AFTER,
 };
 pub use replays_text::{render_counters, render_replay, replay_values, replays_json};
 pub use variant::Variant;

@@ -34,6 +34,9 @@ pub struct ReplayTable {
     pub scans: IndexMap<String, Vec<ScanEvent>>,
 }
 
+/// The counter that only a replay has that was killed for want of memory: accesses until then.
+pub const KILLED_AFTER: &str = "killed_after";
+
 /// Steps that [`replay_all`] counts.
 fn steps(plan: &ReplayPlan, limits: usize) -> u64 {
     (plan.variants.len() * limits) as u64 * plan.fold_phases
@@ -151,7 +154,7 @@ pub fn replay_all(
             let mut result = ReplayResult::default();
             let (mut series, mut scans) = (IndexMap::new(), IndexMap::new());
             for (v, runs) in plan.variants.iter().zip(runs.chunks_mut(phases as usize)) {
-                result.variants.insert(label(v), summary(runs));
+                result.variants.insert(label(v), told_killed(summary(runs)));
                 // Of the first phase.
                 let first = std::mem::take(&mut runs[0]);
                 result.phases.insert(label(v), first.phases);
@@ -218,24 +221,40 @@ pub fn killed_after(counters: &IndexMap<String, CounterSummary>) -> Option<u64> 
     (mean("events_oom_kill") > 0.0).then(|| mean("accesses") as u64)
 }
 
+/// The counters of a replay that was killed say so, and have no ratio: they are those of a part of the trace.
+fn told_killed(mut all: IndexMap<String, CounterSummary>) -> IndexMap<String, CounterSummary> {
+    if killed_after(&all).is_some() {
+        all.shift_remove("miss_ratio");
+        let after = all["accesses"].clone();
+        all.insert(KILLED_AFTER.to_owned(), after);
+    }
+    all
+}
+
 /// The end of a replay under this limit, as an error.
 fn no_memory(access: usize, memory: u64, (trace, swap): (&About, &SwapConfig)) -> ReplayError {
+    ReplayError::Op {
+        access,
+        error: OpError::NoMemory,
+        memory,
+        remedy: format!("; {}", room(trace, swap)),
+    }
+}
+
+/// What would help a replay that is killed for want of memory.
+#[must_use]
+pub fn room(trace: &About, swap: &SwapConfig) -> String {
     let anon = trace.objects.iter().any(|o| o.is_anon);
     let swap = match (anon, swap) {
         (false, _) => "",
         (true, SwapConfig::None) => " or give --swap",
         (true, _) => ", or give more --swap or a higher --swappiness",
     };
-    let tasks = match trace.tasks {
+    let tasks = match trace.acting() {
         0 | 1 => "",
         _ => "; if its tasks are threads of one program, --one-task",
     };
-    ReplayError::Op {
-        access,
-        error: OpError::NoMemory,
-        memory,
-        remedy: format!("; raise --memory{swap}{tasks}"),
-    }
+    format!("raise --memory{swap}{tasks}")
 }
 
 fn number(value: i64) -> Number {
@@ -261,7 +280,7 @@ fn counters(trace: &About, replay: &Replay) -> IndexMap<String, Number> {
     if let Some(worked) = replay.worked {
         out.insert("cpu_ns".to_owned(), Number::Int(worked));
     }
-    for (task, counters) in replay.tasks.iter().enumerate() {
+    for (task, counters) in &replay.tasks {
         for &(name, value) in counters {
             out.insert(format!("task{task}.{name}"), number(value));
         }

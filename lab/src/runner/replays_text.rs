@@ -1,7 +1,7 @@
 //! Replays as tables, JSON and CSV.
 
 use super::quantity::show_pages;
-use super::replays::ReplayTable;
+use super::replays::{killed_after, ReplayTable, KILLED_AFTER};
 use super::Size;
 use coldset_machine::SwapConfig;
 use coldset_report::{human, replay_json, wrap, Align, Cell, Number, Style, Table};
@@ -9,6 +9,10 @@ use std::fmt::Write as _;
 
 /// Variants side by side in one table.
 const ABREAST: usize = 5;
+/// Heading of the row that says who was killed.
+const KILLED: &str = "killed for want of memory";
+/// Before the name of a counter, in CSV: it ended where its variant was killed.
+const UNTIL_KILLED: &str = "until_killed.";
 /// Rows: heading, counters that are summed, figure of the bounds.
 const ROWS: &[(&str, &[&str], &str)] = &[
     ("accesses", &["accesses"], "accesses"),
@@ -41,7 +45,7 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("swapped in", &["pswpin"], ""),
     ("swapped out", &["pswpout"], ""),
     ("limit met (events_max)", &["events_max"], ""),
-    ("killed for want of memory", &["events_oom_kill"], ""),
+    (KILLED, &["events_oom_kill"], ""),
     ("kernel memory, pages", &["kernel_pages"], ""),
 ];
 
@@ -72,7 +76,7 @@ pub fn render_replay(table: &ReplayTable, style: Style) -> String {
         "memory {}{share}; {swap}\n",
         show_pages(table.memory.pages)
     );
-    out += &render_counters(table, style);
+    out += &render(table, style, true);
     for (variant, misses) in &table.alone {
         // Writing to a string cannot fail.
         let said = format!(
@@ -104,22 +108,27 @@ fn unlike_alone(table: &ReplayTable, variant: &str) -> String {
     format!("{} and {last}", all.join(", "))
 }
 
-/// The table alone.
+/// The table alone, with the figures of whoever was killed as well: a run on a kernel stands beside them.
 #[must_use]
 pub fn render_counters(table: &ReplayTable, style: Style) -> String {
+    render(table, style, false)
+}
+
+/// `apart`: of whoever was killed the table says that, and nothing that could be compared.
+fn render(table: &ReplayTable, style: Style, apart: bool) -> String {
     let mut out = String::new();
     let names: Vec<&str> = table.result.variants.keys().map(String::as_str).collect();
     for (i, names) in names.chunks(ABREAST).enumerate() {
         if i > 0 {
             out.push('\n');
         }
-        out.push_str(&side_by_side(table, names).text(style));
+        out.push_str(&side_by_side(table, names, apart).text(style));
     }
     out
 }
 
 /// Variants beside the exact policies.
-fn side_by_side(table: &ReplayTable, names: &[&str]) -> Table {
+fn side_by_side(table: &ReplayTable, names: &[&str], apart: bool) -> Table {
     let with_bounds = table.result.bounds.contains_key("lru_misses");
     let mut columns = vec![("", Align::Left)];
     columns.extend(names.iter().map(|&name| (name, Align::Right)));
@@ -135,8 +144,27 @@ fn side_by_side(table: &ReplayTable, names: &[&str]) -> Table {
             .map(|c| c.mean.as_f64())
             .reduce(|sum, value| sum + value)
     };
+    let killed = |name: &str| killed_after(&table.result.variants[name]).filter(|_| apart);
+    if names.iter().any(|name| killed(name).is_some()) {
+        let mut row = vec![KILLED.to_owned()];
+        row.extend(names.iter().map(|name| match killed(name) {
+            Some(after) => format!("after {} accesses", human(after as f64)),
+            None => "no".to_owned(),
+        }));
+        if with_bounds {
+            row.extend([String::new(), String::new()]);
+        }
+        grid.row(row);
+    }
     for &(heading, counters, figure) in ROWS {
-        let values: Vec<Option<f64>> = names.iter().map(|name| mean(name, counters)).collect();
+        if apart && heading == KILLED {
+            continue;
+        }
+        let value = |name: &&str| match killed(name) {
+            Some(_) => None,
+            None => mean(name, counters),
+        };
+        let values: Vec<Option<f64>> = names.iter().map(value).collect();
         if values.iter().all(|v| v.unwrap_or(0.0) == 0.0) && figure.is_empty() {
             continue;
         }
@@ -146,9 +174,13 @@ fn side_by_side(table: &ReplayTable, names: &[&str]) -> Table {
             _ => human((value * 10.0).round() / 10.0),
         };
         row.extend(
-            values
+            names
                 .iter()
-                .map(|value| value.map_or_else(String::new, show)),
+                .zip(&values)
+                .map(|(name, value)| match (killed(name), value) {
+                    (Some(_), _) => "-".to_owned(),
+                    (None, value) => value.map_or_else(String::new, show),
+                }),
         );
         if with_bounds {
             row.extend(
@@ -192,20 +224,25 @@ pub fn replays_json(tables: &[ReplayTable]) -> String {
     format!("{{\n  \"replays\": [\n{}\n  ]\n}}\n", parts.join(",\n"))
 }
 
-/// `memory_pages,variant,phase,counter,value` of all tables, for CSV.
+/// `memory_pages,variant,phase,counter,value` of all tables, for CSV. Of a variant that was killed, counters of what it had
+/// done by then have other names, so that nobody takes them for those of the whole trace.
 #[must_use]
 pub fn replay_values(tables: &[ReplayTable]) -> Table {
     let columns = ["memory_pages", "variant", "phase", "counter", "value"];
     let mut out = Table::of_words(columns);
     for table in tables {
         for (variant, counters) in &table.result.variants {
+            let killed = counters.contains_key(KILLED_AFTER);
             for (counter, summary) in counters {
+                let partial =
+                    killed && ![KILLED_AFTER, "events_oom_kill"].contains(&counter.as_str());
+                let name = format!("{}{counter}", if partial { UNTIL_KILLED } else { "" });
                 for (phase, &value) in summary.per_seed.iter().enumerate() {
                     out.row([
                         Cell::from(table.memory.pages),
                         variant.into(),
                         (phase as u64).into(),
-                        counter.into(),
+                        name.as_str().into(),
                         value.into(),
                     ]);
                 }
@@ -279,6 +316,54 @@ mod tests {
         assert_eq!(row("refaults"), ["80", "30"]);
         assert_eq!(row("scanned"), ["1,234"]);
         assert!(!text.contains("swapped in"));
+    }
+
+    /// Whoever was killed early has few misses, and must not look best.
+    #[test]
+    fn figures_of_the_killed_are_apart() {
+        let mut table = table(221);
+        let of = |n: u64| CounterSummary {
+            mean: Number::Int(n),
+            ci95: None,
+            per_seed: vec![Number::Int(n)],
+        };
+        let counters = [
+            ("accesses", 58),
+            ("misses", 7),
+            ("pgscan", 9),
+            ("events_oom_kill", 1),
+            ("killed_after", 58),
+        ];
+        let counters = counters.map(|(name, n)| (name.to_owned(), of(n)));
+        let variants = &mut table.result.variants;
+        variants.insert("v618".to_owned(), counters.into_iter().collect());
+        let text = render_replay(&table, Style::Plain);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|l| l.split_whitespace().collect())
+            .collect();
+        let has = |row: &[&str]| assert!(lines.iter().any(|l| l == row), "{row:?}: {text}");
+        has(&[
+            "killed", "for", "want", "of", "memory", "no", "after", "58", "accesses",
+        ]);
+        has(&["misses", "70", "-", "90", "40"]);
+        has(&["scanned", "1,234", "-"]);
+        let mut out = Vec::new();
+        replay_values(&[table.clone()]).csv(&mut out).unwrap();
+        let csv = String::from_utf8(out).unwrap();
+        assert!(csv.contains("221,base,0,misses,70\n"), "{csv}");
+        assert!(csv.contains("221,v618,0,until_killed.misses,7\n"), "{csv}");
+        assert!(csv.contains("221,v618,0,killed_after,58\n"), "{csv}");
+        // Beside a kernel that kills as well, the figures are there.
+        let text = render_counters(&table, Style::Plain);
+        let misses = text
+            .lines()
+            .find(|l| l.trim_start().starts_with("misses"))
+            .unwrap();
+        assert_eq!(
+            misses.split_whitespace().collect::<Vec<_>>(),
+            ["misses", "70", "7", "90", "40"]
+        );
     }
 
     #[test]

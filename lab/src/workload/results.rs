@@ -44,8 +44,12 @@ pub const OF_MACHINE: &[Quantity] = &[
 
 /// Sums of counters, which are named with them.
 pub const SUMS: &[Quantity] = &[
-    ("pgscan", "pages scanned, by whomever"),
-    ("pgsteal", "pages reclaimed, by whomever"),
+    (
+        "pgscan",
+        "pages scanned, by direct reclaim and kswapd. Kernels before 7.2 count reclaim for the limit of a cgroup in that \
+         cgroup alone: on a machine with several cgroups, ask for `NAME.pgscan`",
+    ),
+    ("pgsteal", "pages reclaimed, counted in the same way"),
 ];
 
 /// Reported of a workload that says nothing about it.
@@ -118,6 +122,26 @@ fn one(item: &Item<'_>) -> Result<ResultSpec, WorkloadError> {
     })
 }
 
+/// What reclaim for limits did, where machines count it in cgroups alone: of one among several, on all machines.
+fn of_limits(machines: &[MachineSpec], cgroups: &[Cgroup]) -> Vec<String> {
+    let everywhere = |c: &&Cgroup| machines.iter().all(|m| c.on.has(&m.name));
+    let limited = |c: &&Cgroup| c.limit.is_some();
+    let names = |c: &Cgroup| {
+        SUMS.iter()
+            .map(|(q, _)| format!("{}.{q}", c.name))
+            .collect::<Vec<_>>()
+    };
+    match cgroups.len() {
+        0 | 1 => Vec::new(),
+        _ => cgroups
+            .iter()
+            .filter(everywhere)
+            .filter(limited)
+            .flat_map(names)
+            .collect(),
+    }
+}
+
 /// The results of each machine.
 pub(super) fn read(
     top: &Fields<'_>,
@@ -126,11 +150,13 @@ pub(super) fn read(
     groups: &[Group],
 ) -> Result<Vec<ResultSpec>, WorkloadError> {
     let Some(list) = top.get("results")? else {
-        let plain = |name: &&str| ResultSpec {
-            name: (*name).to_owned(),
-            formula: Formula::Name((*name).to_owned()),
+        let plain = |name: String| ResultSpec {
+            formula: Formula::Name(name.clone()),
+            name,
         };
-        return Ok(DEFAULT.iter().map(plain).collect());
+        let all = DEFAULT.iter().map(|&name| name.to_owned());
+        let all = all.chain(of_limits(machines, cgroups));
+        return Ok(all.map(plain).collect());
     };
     let mut all: Vec<ResultSpec> = Vec::new();
     for item in list.list()? {

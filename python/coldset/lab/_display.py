@@ -170,6 +170,9 @@ def replays(result: dict[str, Any]) -> str:
         for names, head, bound in _REPLAY:
             row = [head]
             for counters in table["variants"].values():
+                if after := counters.get("killed_after"):
+                    row.append(f"killed after {number(after['mean'])} accesses" if head == "misses" else "-")
+                    continue
                 found = [counters[n]["mean"] for n in names if n in counters]
                 row.append(number(sum(found)) if found else "")
             for name in exact:

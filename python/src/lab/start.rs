@@ -11,8 +11,8 @@ use coldset_lab::mrc::{curves, MrcPlan, Sample};
 use coldset_lab::replay::ReplaySettings;
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_survivors, experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan,
-    ReplayPlan, RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
+    experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan, ReplayPlan,
+    RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{load, Format, Op, Playable, Trace, TraceOptions};
 use coldset_lab::workload::of_json;
@@ -230,7 +230,6 @@ pub fn lab_replay(
             total.store(steps, Ordering::Relaxed);
             progress.clone()
         })?;
-        check_survivors(trace.about(), &tables)?;
         let lead = format!(
             "{} accesses to {}, {} writes. Replayed on Coldset's simulated machine; the first variant is \
              \u{201c}before\u{201d}, the last one \u{201c}after\u{201d}.",

@@ -7,7 +7,7 @@ use coldset_lab::experiments::{read_ahead_otherwise, EXPERIMENTS};
 use coldset_lab::fidelity::Case;
 use coldset_lab::report::{human, Band, Claim, Class, Published};
 use coldset_lab::runner::show_scale;
-use coldset_lab::traces::Format;
+use coldset_lab::traces::{Format, OpKind};
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::Params;
 
@@ -155,6 +155,81 @@ pub fn parameters() -> Page {
     page
 }
 
+/// How the kinds of accesses are written in CSV and in pageops.
+fn accesses(page: &mut Page) {
+    page.heading(2, "Accesses");
+    page.paragraph(
+        "What one access does, and how pageops and CSV write it. CSV has a header that names its \
+         columns, `page` and any of `op`, `object` and `task`, or these four in this order without a header; what is left out \
+         or empty is `r`, object 0 (1 where the op is `a` or `l`) and task 0.",
+    );
+    page.table(
+        &["pageops", "CSV", "what"],
+        OpKind::ALL.map(|kind| {
+            let (csv, what) = access_doc(kind);
+            vec![
+                (kind as u8).to_string(),
+                csv.map_or_else(String::new, code),
+                prose(what),
+            ]
+        }),
+    );
+    page.paragraph(
+        "So a `w` of a page that is not in memory is a miss. A program that writes whole pages is written in text as offsets and \
+         sizes, `--columns offset,size,op` (ops `r` and `w`): a page that a write covers is not read first. Or it is \
+         written as pageops.",
+    );
+    page.paragraph(
+        "An object (0 to 255) is a file, or a region of anonymous memory if its accesses are `a` and `l`: one object is never \
+         both. A task (0 to 65535) is a program with an address space and a memory cgroup of its own below the limit. By hand, \
+         a program that fills two pages of anonymous memory and reads one of them back while another reads a file:",
+    );
+    page.verbatim(
+        &[
+            "page,op,object,task",
+            "0,a,1,0",
+            "1,a,1,0",
+            "7,r,0,1",
+            "0,l,1,0",
+        ]
+        .map(str::to_owned),
+    );
+    page.paragraph(
+        "A record of pageops has 8 bytes, little-endian: kind (1 byte), object (1), task (2), page (4; below 2^31). A file \
+         without a header is version 1 and has accesses alone. Version 2 begins with the record kind 42, value 2 in place \
+         of the page, and has steps between the accesses, kinds 32 to 41: fsync, advice, truncate, unlink, unmap, exit, think \
+         (nanoseconds), phase, process, call.",
+    );
+}
+
+/// The op of CSV and what it does.
+fn access_doc(kind: OpKind) -> (Option<&'static str>, &'static str) {
+    match kind {
+        OpKind::MappedRead => (
+            Some("m"),
+            "read through a mapping of a file: a fault if the page is not mapped",
+        ),
+        OpKind::Pread => (Some("r"), "read of a file by call, `pread`"),
+        OpKind::Pwrite => (
+            Some("w"),
+            "write of a part of a page by call, `pwrite`: a page that is missing is read first",
+        ),
+        OpKind::AnonWrite => (
+            Some("a"),
+            "store to anonymous memory; the first one of a page reads nothing",
+        ),
+        OpKind::AnonRead => (Some("l"), "load from anonymous memory"),
+        OpKind::WholeWrite => (
+            None,
+            "write of a whole page of a file by call: nothing is read first",
+        ),
+        OpKind::MappedWrite => (
+            None,
+            "store through a mapping of a file: a page that is missing is read first",
+        ),
+    }
+}
+
 /// Trace formats, devices and recorded cases.
 pub fn formats() -> Page {
     let mut page = Page::new(
@@ -171,6 +246,7 @@ pub fn formats() -> Page {
         &["format", "what"],
         Format::ALL.map(|f| vec![code(f.name()), prose(format_doc(f))]),
     );
+    accesses(&mut page);
     page.heading(2, "Devices");
     page.paragraph("For `--swap DEVICE:SIZE`, and in parameters of experiments.");
     page.table(

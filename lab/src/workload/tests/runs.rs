@@ -210,3 +210,34 @@ steps = [{ sleep = "1ms" }]
     assert_eq!(number(&run, "ops"), 10.0);
     assert!(number(&run, "elapsed_ns") < 12e6);
 }
+
+/// A limit is met in its cgroup, and machines before 7.2 do not count that: so the cgroup's scans are shown, too.
+#[test]
+fn scans_of_limits_are_shown_without_being_asked_for() {
+    let run = once(
+        r#"
+[[machines]]
+cpus = 1
+ram = "256MiB"
+[[cgroups]]
+name = "top"
+limit = "4MiB"
+[[cgroups]]
+name = "a"
+parent = "top"
+[[files]]
+name = "f"
+size = "8MiB"
+[[tasks]]
+name = "reader"
+cgroup = "a"
+[[tasks.phases]]
+count = 1000
+steps = [{ pread = "f", at = "cyclic", size = "64KiB" }]
+"#,
+    );
+    assert_eq!(number(&run, "pgscan"), 0.0);
+    assert!(number(&run, "top.pgscan") > 1_000.0);
+    assert!(number(&run, "top.pgsteal") > 1_000.0);
+    assert!(number(&run, "workingset_refault_file") > 1_000.0);
+}
