@@ -223,19 +223,19 @@ impl World {
             }
         }
         for (memcg, n) in owners {
+            let charged = self.engine.memcgs.nearest_online(memcg);
+            let kib = n * PAGE_SIZE / 1024;
+            self.engine.count(charged, Counter::Pgpgout, kib as i64);
             self.wb.wrote(object, self.writing_memcg(memcg), n);
         }
         if started > 0 {
             self.wb.started(wb, started, now);
             self.objects[object.idx()].nr_writeback += started;
         }
-        let memcg = self.wb.wb(wb).memcg();
         for run in runs {
             let bytes = run.pages.len() as u64 * PAGE_SIZE;
             let request = Request::write((start + u64::from(run.pages.start)) * PAGE_SIZE, bytes);
             let done = self.devices[device].submit(now, request);
-            self.engine
-                .count(memcg, Counter::Pgpgout, (bytes / 1024) as i64);
             let file = InFlight {
                 object,
                 wb,

@@ -305,7 +305,7 @@ mod tests {
     use coldset_engine::memcg::CounterKind;
     use coldset_engine::presets::preset;
     use coldset_engine::writeback::FlushReason;
-    use coldset_engine::MemcgId;
+    use coldset_engine::{Counter, MemcgId};
 
     /// How often flushers were started for a foreign wb's sake and in the background, while a memcg wrote most of its limit.
     fn flushes(of_root: bool) -> (u64, u64) {
@@ -328,6 +328,10 @@ mod tests {
         }
         m.world().check();
         let w = m.world();
+        // Whoever limits them, pages that are written count for the memcg that they are charged to.
+        let written = w.engine.vmstat().get(Counter::Pgpgout);
+        assert!(written > 0);
+        assert_eq!(w.engine.memcgs.live(memcg, Counter::Pgpgout), written);
         let of = |reason| w.wb.wakeups(reason);
         (of(FlushReason::ForeignFlush), of(FlushReason::Background))
     }
