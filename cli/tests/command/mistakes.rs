@@ -81,7 +81,7 @@ fn values_are_explained() {
             ("replay SAMPLE --memory -1MiB", "64MiB"),
             ("replay SAMPLE --memory 508KiB", "128 pages"),
             ("replay SAMPLE --memory 5%", "128 pages"),
-            ("replay SAMPLE --low 7=1MiB", "1 tasks"),
+            ("replay SAMPLE --low 7=1MiB", "it has task 0"),
             ("replay SAMPLE --low 1MiB", "TASK=SIZE"),
             ("replay SAMPLE --fault-around 12KiB", "power of two"),
             ("replay SAMPLE --device delay:1", "delay:1s"),

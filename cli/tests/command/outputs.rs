@@ -18,7 +18,7 @@ fn a_command_that_fails_leaves_files_as_they_were() {
                 "replay",
                 &sample,
                 "--memory=25%",
-                "--swap=none",
+                "--low=7=1MiB",
                 "--json",
                 &old,
                 "--csv",
