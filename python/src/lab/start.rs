@@ -14,7 +14,7 @@ use coldset_lab::runner::{
     experiment, parse_effort, parse_scale, replay_all, run, show_pages, Plan, ReplayPlan,
     RunnerError, Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
-use coldset_lab::traces::{load, Format, Op, Playable, Trace, TraceOptions};
+use coldset_lab::traces::{load, Format, Op, Trace, TraceOptions};
 use coldset_lab::workload::of_json;
 use pyo3::prelude::*;
 use std::path::PathBuf;
