@@ -252,9 +252,7 @@ void coldset_group_free(struct coldset_group *group);
 //
 // # Safety
 // `group` is null or a group.
-int coldset_group_set(const struct coldset_group *group,
-                      int limit,
-                      uint64_t bytes);
+int coldset_group_set(const struct coldset_group *group, int limit, uint64_t bytes);
 
 // Bytes of pages of the group, and of groups below it, that are in memory; 0 on failure.
 //
@@ -357,7 +355,9 @@ int coldset_region_close(struct coldset_region *region);
 //
 // # Safety
 // `pool` is null or a pool; `to` is null or `size` bytes of it may be written.
-int coldset_pool_stats(const struct coldset_pool *pool, struct coldset_stats *to, size_t size);
+int coldset_pool_stats(const struct coldset_pool *pool,
+                       struct coldset_stats *to,
+                       size_t size);
 
 // The state of the pool as a JSON object, with latencies and the engine's counters. Free it with
 // `coldset_string_free`. Null on failure.
