@@ -4,6 +4,7 @@
 //! atomic scan, read by descriptor, write, RESIDENT. A store before the scan is in the copy; a store after
 //! it faults and sets the mark again.
 
+use crate::budget::core::Core;
 use crate::budget::moved::Moved;
 use crate::budget::resources::Resources;
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::store::storage::{write_all, Write};
 use crate::sys::memory::PageBuf;
 use crate::sys::pagemap::Scan;
 use crate::sys::{clock, PAGE};
-use coldset_engine::Flags;
+use coldset_engine::{Flags, FolioId};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -208,15 +209,30 @@ impl Writer<'_> {
     /// Of pages that turn out to be clean, those that the engine takes for dirty have been written by others, before it was
     /// told of the stores to them: it is told now, or it would never give them up.
     fn release_clean(&self, pages: Range<usize>) {
-        {
-            let mut core = self.res.core();
-            for id in pages.clone().filter_map(|p| self.area.folio(p)) {
-                if core.policy.engine().folio(id).has(Flags::DIRTY) {
-                    core.policy.writeback_start(id);
-                    core.policy.writeback_end(id, false);
-                }
+        let late = |core: &Core| -> Vec<FolioId> {
+            let folios = pages.clone().filter_map(|p| self.area.folio(p));
+            let engine = core.policy.engine();
+            folios
+                .filter(|&id| engine.folio(id).has(Flags::DIRTY))
+                .collect()
+        };
+        let mut core = self.res.core();
+        if !late(&core).is_empty() {
+            drop(core);
+            // The marks of pages that the program has moved away say nothing: they are written when that is known.
+            self.area.memory().check_whole();
+            if self.area.memory().is_torn() {
+                self.area.note_dirty(pages.start);
+                pages.for_each(|p| self.release(p, true));
+                return;
+            }
+            core = self.res.core();
+            for id in late(&core) {
+                core.policy.writeback_start(id);
+                core.policy.writeback_end(id, false);
             }
         }
+        drop(core);
         pages.for_each(|p| self.release(p, false));
     }
 
