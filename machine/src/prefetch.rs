@@ -62,6 +62,19 @@ impl World {
         }
     }
 
+    /// Entries of the victim that comes next, in the mappings besides the first. Those of a whole batch would not all stay
+    /// in the cache.
+    #[inline]
+    pub(crate) fn prefetch_shared(&self, victim: FolioId) {
+        let (object, page) = self.engine.folio(victim).owner();
+        for mapping in self.objects[object.idx()].mappings.iter().skip(1) {
+            let m = &self.mappings[mapping.0 as usize];
+            if let Some(e) = m.entry_of(page) {
+                m.ptes.prefetch(e);
+            }
+        }
+    }
+
     /// The slots that look-around will look at if this victim, whose entry has come, has been used.
     #[inline]
     pub(crate) fn prefetch_neighbours(&self, victim: FolioId) {

@@ -143,6 +143,14 @@ impl Entries {
             .is_some_and(|g| g.present & bit != 0)
     }
 
+    /// Whether an entry has been accessed; none where it is not present.
+    #[inline]
+    pub fn accessed(&self, e: u32) -> Option<bool> {
+        let (group, bit) = place(e);
+        let g = self.groups.find(group)?;
+        (g.present & bit != 0).then_some(g.young & bit != 0)
+    }
+
     /// Sets bits of an entry.
     ///
     /// # Panics

@@ -127,8 +127,11 @@ impl World {
                     look_around,
                 } => {
                     self.prefetch_victims(task.begun());
-                    if let (Some(_), Some(&victim)) = (&look_around, task.coming().first()) {
-                        self.prefetch_neighbours(victim);
+                    if let Some(&victim) = task.coming().first() {
+                        self.prefetch_shared(victim);
+                        if look_around.is_some() {
+                            self.prefetch_neighbours(victim);
+                        }
                     }
                     let r = self.test_references(ctx, folio, target, look_around);
                     task.answer(Answer::References(r));

@@ -73,17 +73,14 @@ impl World {
             // Entries that show pages of the folio, and the first of them that has been used.
             let (mut present, mut accessed) = (0, None);
             for e in m.entries_of(&pages) {
-                let pte = m.ptes.get(e);
-                if !pte.contains(Pte::PRESENT) || others(m.start + e) {
+                let Some(used) = m.ptes.accessed(e).filter(|_| !others(m.start + e)) else {
                     continue;
-                }
+                };
                 present += 1;
                 if m.flags.contains(MappingFlags::LOCKED) {
                     break;
                 }
-                if pte.contains(Pte::YOUNG) {
-                    accessed = accessed.or(Some(e));
-                }
+                accessed = accessed.or(used.then_some(e));
             }
             if present == 0 {
                 continue;
@@ -100,12 +97,12 @@ impl World {
                 continue;
             }
             r.exec |= m.flags.contains(MappingFlags::EXEC);
+            let Some(e) = accessed else { continue };
             for e in m.entries_of(&pages) {
                 if !others(m.start + e) {
-                    m.ptes.take(e, Pte::YOUNG);
+                    m.ptes.take_young(e, 1);
                 }
             }
-            let Some(e) = accessed else { continue };
             if m.flags.contains(MappingFlags::NO_RECENCY) {
                 continue;
             }
