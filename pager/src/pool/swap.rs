@@ -19,7 +19,11 @@ pub(super) fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<S
     let io = Error::io("making the swap");
     let memory = if s.compressed > 0 {
         let limit = compressed_limit(config, config.budget / PAGE as u64);
-        Some(Compressed::new(slots, limit, s.codec).map_err(&io)?)
+        let made = Compressed::new(slots, limit, s.codec).map_err(&io)?;
+        Some(match s.file {
+            Some(_) => made.before_file(s.compressed / PAGE as u64),
+            None => made,
+        })
     } else {
         None
     };

@@ -1,5 +1,5 @@
 //! Compressed memory: LZ4, Zstandard, or the first and for what stays long the second; a page of one
-//! repeated word as that word, hardly compressible pages as they are.
+//! repeated word as that word, hardly compressible pages as they are, if no file behind it takes them.
 //!
 //! A slot belongs to one caller at a time, the owner of its page, except for recompression: it copies
 //! a page, works without a lock, and replaces the object only if the owner has not touched the slot
@@ -79,6 +79,11 @@ impl Tiers {
         ]
     }
 
+    /// Pages that take memory.
+    fn pages(&self) -> u64 {
+        self.raw_pages + self.lz4_pages + self.zstd_pages
+    }
+
     /// Bytes of contents, without the rounding of the allocator.
     pub fn bytes(&self) -> u64 {
         self.raw_pages * PAGE as u64 + self.lz4_bytes + self.zstd_bytes
@@ -149,6 +154,8 @@ pub struct Compressed {
     bytes: AtomicU64,
     same: AtomicU64,
     limit: AtomicU64,
+    /// With a file behind it: pages that it keeps in memory at most.
+    before_file: Option<u64>,
     /// There may be pages that Zstandard has not been tried on.
     untried: AtomicBool,
     zstd: Zstd,
@@ -185,6 +192,7 @@ impl Compressed {
             same: AtomicU64::new(0),
             untried: AtomicBool::new(false),
             limit: AtomicU64::new(limit),
+            before_file: None,
             zstd: Zstd::default(),
             bench: Mutex::new(Bench {
                 packed: vec![0; SCRATCH],
@@ -192,6 +200,17 @@ impl Compressed {
                 out: vec![0; SCRATCH],
             }),
         })
+    }
+
+    /// There is a file for what it refuses: pages that hardly compress, which would take as much memory as before they
+    /// were evicted, and all beyond the first `pages` that take memory.
+    #[must_use]
+    pub fn before_file(self, pages: u64) -> Self {
+        let before_file = Some(pages);
+        Self {
+            before_file,
+            ..self
+        }
     }
 
     /// How it compresses.
@@ -258,7 +277,8 @@ impl Compressed {
     /// Keeps a page, in place of what the slot held.
     ///
     /// # Errors
-    /// `StorageFull` at the limit, or if it may not take what it needs; the slot is empty then.
+    /// `StorageFull` at the limit, if it may not take what it needs, or if the page is one [for the
+    /// file](Self::before_file); the slot is empty then.
     pub fn put(
         &self,
         slot: u32,
@@ -281,6 +301,10 @@ impl Compressed {
         };
         let data = len.map_or(page, |n| &scratch[..n]);
         let mut inner = self.lock();
+        let refuses = |most| len.is_none() || inner.tiers.pages() >= most;
+        if self.before_file.is_some_and(refuses) {
+            return Err(full());
+        }
         let limit = self.limit().saturating_sub(self.reserve());
         let h = self.insert(&mut inner, slot, data, limit, grow)?;
         let e = match len {

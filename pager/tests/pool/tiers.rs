@@ -212,3 +212,52 @@ fn a_journal_with_recompression_replays_exactly() {
     );
     std::fs::remove_file(path).unwrap();
 }
+
+/// Pages of noise, or of text.
+fn fill_with(r: &mut Region, noise: bool) {
+    let mut x = Random::new(7);
+    for (i, p) in r.bytes_mut().chunks_mut(PAGE).enumerate() {
+        match noise {
+            true => p.iter_mut().for_each(|b| *b = x.below(256) as u8),
+            false => p.copy_from_slice(&text(i)),
+        }
+    }
+}
+
+/// What a quarter of the budget comes to, used for a while after twice the budget has been written and forgotten.
+fn beside_cold_pages(swap: SwapConfig, noise: bool) -> Option<Stats> {
+    let _one = alone();
+    let budget = 8 * MIB;
+    let pool = faulting(PoolConfig::new(budget).swap(swap).background(false))?;
+    let mut cold = pool.anonymous(2 * budget as usize).unwrap();
+    fill_with(&mut cold, noise);
+    let mut used = pool.anonymous(budget as usize / 8 * 6).unwrap();
+    fill_with(&mut used, false);
+    let use_all = || used.bytes().iter().step_by(PAGE).fold(0, |sum, b| sum ^ b);
+    (0..4).for_each(|_| drop(std::hint::black_box(use_all())));
+    let misses = pool.stats().misses;
+    (0..8).for_each(|_| drop(std::hint::black_box(use_all())));
+    let mut stats = pool.stats();
+    stats.misses -= misses;
+    Some(stats)
+}
+
+/// Pages that do not compress take no memory once they are evicted if there is a file: what is used has the budget.
+#[test]
+fn noise_goes_to_the_file_and_leaves_the_budget_to_what_is_used() {
+    let swap = SwapConfig::parse("lz4:64MiB+temp:64MiB").unwrap();
+    if let Some(s) = beside_cold_pages(swap, true) {
+        assert_eq!((s.swap.raw_pages, s.misses), (0, 0), "{s:?}");
+        assert!(s.swap.file_pages > 3000, "{s:?}");
+    }
+}
+
+/// Compressed memory in front of a file is for as much as was asked for.
+#[test]
+fn compressed_memory_before_a_file_has_its_size() {
+    let swap = SwapConfig::parse("lz4:1MiB+temp:64MiB").unwrap();
+    if let Some(s) = beside_cold_pages(swap, false) {
+        assert_eq!(s.swap.lz4_pages + s.swap.raw_pages, 256, "{s:?}");
+        assert!(s.swap.file_pages > 3000, "{s:?}");
+    }
+}
