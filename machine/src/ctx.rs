@@ -19,8 +19,12 @@ use std::task::{Context, Poll};
 pub enum InlineClock {
     /// Work and I/O take the time they cost.
     Running,
-    /// The time is set from outside; work and I/O take none, unless the task has slept past that time: then its work moves
-    /// its clock until the outside has caught up.
+    /// The time is set from outside before each operation, as that of a recording, and says when it begins at the earliest.
+    /// Work takes the time it costs and sleeps last as long as they do, so an operation that is held up delays those
+    /// after it, and meanwhile the rest of the machine goes on: what it waits for can happen. Reads take no
+    /// time, because the times of the recording contain those of its own device.
+    Paced,
+    /// The time is set from outside; work and I/O take none.
     External,
 }
 
@@ -35,8 +39,6 @@ pub struct Ctx {
     pub node: NodeId,
     inline: InlineClock,
     clock: Cell<u64>,
-    /// The time as told from outside.
-    outside: Cell<u64>,
     /// Of its time, what it has worked; kept for inline tasks.
     worked: Cell<u64>,
     /// Memory above memory.high.
@@ -70,7 +72,6 @@ impl Ctx {
             node: NodeId(0),
             inline,
             clock: Cell::new(0),
-            outside: Cell::new(0),
             worked: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
@@ -100,13 +101,6 @@ impl Ctx {
         self.clock.set(self.clock.get().max(now));
     }
 
-    /// Tells a task whose time is set from outside what it is.
-    #[inline]
-    pub fn set_outside(&self, now: u64) {
-        self.outside.set(now);
-        self.set_clock(now);
-    }
-
     /// Its CPU.
     #[inline]
     pub fn cpu(&self) -> u16 {
@@ -124,26 +118,19 @@ impl Ctx {
         match &self.task {
             Some(t) => t.charge_as(class, ns),
             None => match self.inline {
-                InlineClock::Running => {
+                InlineClock::Running | InlineClock::Paced => {
                     self.clock.set(self.clock.get() + ns);
                     self.worked.set(self.worked.get() + ns);
                 }
-                InlineClock::External if self.is_ahead() => self.clock.set(self.clock.get() + ns),
                 InlineClock::External => {}
             },
         }
     }
 
-    /// It has slept past the time that it was told.
-    #[inline]
-    fn is_ahead(&self) -> bool {
-        self.outside.get() > 0 && self.clock.get() > self.outside.get()
-    }
-
     /// An inline task whose clock its own work moves.
     #[inline]
     pub(crate) fn has_clock(&self) -> bool {
-        self.task.is_none() && self.inline == InlineClock::Running
+        self.task.is_none() && self.inline != InlineClock::External
     }
 
     /// A quantum or more has been charged that has not occupied the CPU yet. Never true inline.
@@ -159,7 +146,7 @@ impl Ctx {
         match &self.task {
             Some(t) if t.settle_due() => t.settle().await,
             Some(_) => {}
-            None if self.inline == InlineClock::Running => PendingOnce(false).await,
+            None if self.has_clock() => PendingOnce(false).await,
             None => {}
         }
     }

@@ -267,7 +267,8 @@ pub struct ReplayArgs {
     /// machine's, as files are that somebody outside of it has just made
     #[arg(long, value_enum, default_value = "first-writer")]
     pub inodes: InodesArg,
-    /// Time of accesses in seconds, linear between the points; statistics are read at each
+    /// When accesses begin at the earliest, in seconds, linear between the points; statistics are read at each. One that is
+    /// held up, as writers are, delays those after it
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,
     /// Time that tasks compute or sleep between accesses, of traces that have it

@@ -1,4 +1,5 @@
-//! Time told by a list of points: piecewise linear over the access index.
+//! Time told by a list of points: piecewise linear over the access index. No access begins earlier
+//! (`docs/rules/machine.md#times-of-a-recording`).
 
 use std::fmt;
 
@@ -95,28 +96,4 @@ impl fmt::Display for Clock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interpolates_between_points() {
-        let c = Clock::parse("0:0,100:1.5,200:2").unwrap();
-        assert_eq!(
-            [c.at(0), c.at(50), c.at(100), c.at(150), c.at(300)],
-            [0, 750_000_000, 1_500_000_000, 1_750_000_000, 2_500_000_000]
-        );
-    }
-
-    #[test]
-    fn is_read_as_it_is_shown() {
-        let c = Clock::parse("0:0,50:0.2,80:0.230000001,100:45").unwrap();
-        assert_eq!(Clock::parse(&c.to_string()), Ok(c));
-    }
-
-    #[test]
-    fn bad_points_are_named() {
-        assert_eq!(Clock::parse("0:0,5"), Err(ClockError::Form("5".into())));
-        assert_eq!(Clock::parse("0:0"), Err(ClockError::Short));
-        assert!(matches!(Clock::parse("5:0,4:1"), Err(ClockError::Order(_))));
-    }
-}
+mod tests;

@@ -12,6 +12,8 @@ pub mod run;
 mod settings;
 mod stage;
 mod steps;
+#[cfg(test)]
+mod twins;
 
 pub use crate::experiment::READ_AHEAD_KB;
 pub use clock::Clock;

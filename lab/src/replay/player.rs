@@ -205,7 +205,7 @@ impl<'a> Player<'a> {
         let machine = run.machine.clone();
         let places = Places::create(&machine, trace, &options.settings);
         let clock = match options.settings.clock {
-            Some(_) => InlineClock::External,
+            Some(_) => InlineClock::Paced,
             None => InlineClock::Running,
         };
         let process = |&memcg: &Option<_>| Some(Process::new(&machine, memcg?, clock));
@@ -398,7 +398,7 @@ impl<'a> Player<'a> {
         let process = process.expect(PRESENT);
         let ctx = &process.ctx;
         if let Some(clock) = &self.options.settings.clock {
-            ctx.set_outside(clock.at(at as u64));
+            ctx.set_clock(clock.at(at as u64));
         }
         if let Some(own) = &self.own {
             self.run.catch_up(ctx);

@@ -104,7 +104,7 @@ impl Player<'_> {
         let file = &view.expect("just looked up").file;
         let (ctx, count) = (&process.ctx, pages as u32);
         if let Some(clock) = &self.options.settings.clock {
-            ctx.set_outside(clock.at(at as u64));
+            ctx.set_clock(clock.at(at as u64));
         }
         let (machine, run) = (&self.machine, &mut self.run);
         if first.kind == OpKind::Pread {

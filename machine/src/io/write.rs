@@ -343,4 +343,32 @@ mod tests {
         let (foreign, _) = flushes(true);
         assert!(foreign > 0, "{foreign}");
     }
+
+    /// Whoever paces a task may want its next write at once. What the last one meets takes its time all the same: writes
+    /// under way end while it reclaims.
+    #[test]
+    fn the_machine_goes_on_while_a_paced_task_reclaims() {
+        let mut config = MachineConfig::new(preset("v618").unwrap());
+        config.engine.cgroup_v2 = true;
+        let mut run = MachineRun::new(&config).unwrap();
+        let m = run.machine.clone();
+        let memcg = m.world_mut().engine.memcg_create(MemcgId::ROOT).unwrap();
+        m.world_mut()
+            .engine
+            .memcgs
+            .set_max(memcg, CounterKind::Memory, 500)
+            .unwrap();
+        let ctx = Ctx::inline(m.create_mm(memcg), memcg, InlineClock::Paced);
+        let file = m.create_file(0, 4000);
+        for page in 0..4000 {
+            run.run_inline(&ctx, m.write(&ctx, file, page, 1, true))
+                .unwrap();
+        }
+        let late = ctx.now();
+        assert!(late > 0);
+        // Once the time that it is told is later than it is late, that is its time.
+        ctx.set_clock(10 * late);
+        assert_eq!(ctx.now(), 10 * late);
+        m.world().check();
+    }
 }

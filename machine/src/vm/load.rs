@@ -206,7 +206,12 @@ mod tests {
         fn a_load_is_an_access(
             deeds in deeds(),
             variant in prop::sample::select(vec!["base", "v5", "v72", "classic"]),
-            (kernel_memory, external) in any::<(bool, bool)>(),
+            kernel_memory in any::<bool>(),
+            clock in prop::sample::select(vec![
+                InlineClock::Running,
+                InlineClock::Paced,
+                InlineClock::External,
+            ]),
             limit in 60u64..300,
             around in prop::sample::select(vec![1u32, 1, 16]),
         ) {
@@ -214,10 +219,6 @@ mod tests {
             cfg.kernel_memory = kernel_memory;
             cfg.fault_around = around;
             cfg.check = true;
-            let clock = match external {
-                true => InlineClock::External,
-                false => InlineClock::Running,
-            };
             let fast = played(&cfg, clock, limit, &deeds, |run, ctx, map, page| {
                 run.load(ctx, map, page)
             });

@@ -115,7 +115,7 @@ pub fn run_huge(
     }
     let mut run = rig.into_run();
     let mm = machine.create_mm(memcg);
-    let ctx = Ctx::inline(mm, memcg, InlineClock::External);
+    let ctx = Ctx::inline(mm, memcg, InlineClock::Paced);
     let region = machine.create_anon(REGION);
     let map = machine.mmap(mm, region, 0, REGION, MappingFlags::empty());
     let own = machine.create_anon(OWN);
@@ -134,7 +134,7 @@ pub fn run_huge(
                 if machine.world_mut().touch(map, page, true) {
                     continue;
                 }
-                ctx.set_outside(clock.at(at));
+                ctx.set_clock(clock.at(at));
                 run.catch_up(&ctx);
                 for page in 0..OWN {
                     let access = machine.access(&ctx, own, page, true);
@@ -148,7 +148,7 @@ pub fn run_huge(
                 machine.world_mut().engine.mm_ran(mm, 0);
             }
             Deed::GiveBack(pages) => {
-                ctx.set_outside(clock.at(at));
+                ctx.set_clock(clock.at(at));
                 run.catch_up(&ctx);
                 machine.discard(&ctx, map, pages);
             }

@@ -1,0 +1,125 @@
+//! Clocks, and replays that have one.
+
+use super::*;
+use crate::replay::{replay, Replay, ReplayOptions, ReplaySettings};
+use crate::traces::{Op, OpKind, Trace};
+
+#[test]
+fn interpolates_between_points() {
+    let c = Clock::parse("0:0,100:1.5,200:2").unwrap();
+    assert_eq!(
+        [c.at(0), c.at(50), c.at(100), c.at(150), c.at(300)],
+        [0, 750_000_000, 1_500_000_000, 1_750_000_000, 2_500_000_000]
+    );
+}
+
+#[test]
+fn is_read_as_it_is_shown() {
+    let c = Clock::parse("0:0,50:0.2,80:0.230000001,100:45").unwrap();
+    assert_eq!(Clock::parse(&c.to_string()), Ok(c));
+}
+
+#[test]
+fn bad_points_are_named() {
+    assert_eq!(Clock::parse("0:0,5"), Err(ClockError::Form("5".into())));
+    assert_eq!(Clock::parse("0:0"), Err(ClockError::Short));
+    assert!(matches!(Clock::parse("5:0,4:1"), Err(ClockError::Order(_))));
+}
+
+const ACCESSES: u32 = 5_000;
+/// Pages of the limit.
+const LIMIT: u64 = 1_024;
+/// The kernels of which each has its own way with dirty pages.
+const KERNELS: [&str; 5] = ["v612", "v618", "v72", "v73", "classic"];
+
+/// Every page of a file in order.
+fn in_order(kind: OpKind) -> Trace {
+    let op = |page| Op {
+        kind,
+        object: 0,
+        task: 0,
+        page,
+    };
+    Trace::from_ops((0..ACCESSES).map(op).collect())
+}
+
+/// The trace when the access after the last would begin after so many nanoseconds.
+fn paced(trace: &Trace, variant: &str, ns: u64) -> Replay {
+    let clock = Clock::new(vec![(0, 0), (ACCESSES.into(), ns)]).unwrap();
+    let options = ReplayOptions {
+        settings: ReplaySettings {
+            clock: Some(clock),
+            ..ReplaySettings::default()
+        },
+        check: true,
+        ..ReplayOptions::new(LIMIT)
+    };
+    replay(trace, variant, &options).unwrap()
+}
+
+/// When its last access begins, if nothing holds it up.
+fn last_begins(ns: u64) -> u64 {
+    ns * u64::from(ACCESSES - 1) / u64::from(ACCESSES)
+}
+
+/// Linux 6.18 and 7.2 kill nobody who writes a file in order as fast as it can (`docs/rules/writeback.md`), so no clock may: a
+/// writer that meets dirty pages alone works and sleeps until some are clean, however soon the clock wants it to go on.
+#[test]
+fn no_clock_kills_a_writer() {
+    let trace = in_order(OpKind::WholeWrite);
+    for variant in KERNELS {
+        for ns in [
+            0,
+            250_000,
+            9_000_000,
+            25_000_000,
+            180_000_000,
+            750_000_000,
+            15_000_000_000,
+        ] {
+            let replay = paced(&trace, variant, ns);
+            assert_eq!(replay.killed, None, "{variant}, {ns} ns");
+            assert!(
+                replay.time > last_begins(ns),
+                "{variant}, {ns} ns: {}",
+                replay.time
+            );
+            // All but what fits into memory has been written.
+            let written = replay.get("disk_written_pages") as u64;
+            assert!(
+                written + LIMIT >= ACCESSES.into(),
+                "{variant}, {ns} ns: {written}"
+            );
+        }
+    }
+}
+
+/// Whoever is late all the time gains nothing by a clock that is twice as fast: it does the same at the same times.
+#[test]
+fn who_is_late_by_a_clock_is_by_a_faster_one() {
+    for kind in [OpKind::WholeWrite, OpKind::Pread] {
+        let trace = in_order(kind);
+        for variant in KERNELS {
+            let [fast, faster] = [2_000, 1_000].map(|ns| paced(&trace, variant, ns));
+            assert_eq!(fast.counters, faster.counters, "{variant}");
+            assert_eq!(fast.time, faster.time, "{variant}");
+            let least = u64::from(ACCESSES) * 100;
+            assert!(
+                fast.time > least,
+                "{variant}: work takes time, {}",
+                fast.time
+            );
+        }
+    }
+}
+
+/// The times of a recording contain what its device took for reads; that of the lab takes nothing on top of it.
+#[test]
+fn reads_keep_to_the_clock() {
+    let trace = in_order(OpKind::Pread);
+    let ns = 100_000_000;
+    for variant in KERNELS {
+        let late = paced(&trace, variant, ns).time - last_begins(ns);
+        assert!(late < 20_000, "{variant}: {late} ns");
+    }
+}
