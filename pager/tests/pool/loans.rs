@@ -172,7 +172,7 @@ fn a_page_of_a_block_that_is_just_being_lent_is_the_file_s() {
 #[test]
 fn planted_who_does_not_look_whether_a_block_was_lent_is_found() {
     const PROGRAM: &str = "a_page_of_a_block_that_is_just_being_lent_is_the_file_s";
-    const SEEDS: std::ops::Range<u64> = 1..60;
+    const SEEDS: std::ops::Range<u64> = 5..60;
     let _one = alone();
     let fails = |seed: &u64| {
         let mut c = child::command(PROGRAM, "planted");
