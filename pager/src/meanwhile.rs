@@ -115,7 +115,7 @@ mod moment {
         fn moment(&self, place: &Location<'_>, drawn: u64) -> Moment {
             let long = LONG_NS[mix(self.seed) as usize % LONG_NS.len()];
             if !self.file.is_empty() {
-                return match place.file().ends_with(&self.file) && drawn % 4 == 0 {
+                return match place.file().ends_with(&self.file) && drawn.is_multiple_of(4) {
                     true => Moment::Pause(long, 8),
                     false => Moment::Nothing,
                 };

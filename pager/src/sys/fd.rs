@@ -144,6 +144,8 @@ impl<T: AsFd> Kept<T> {
         if !self.is_ours() {
             let fd = self.as_fd().as_raw_fd();
             match Identity::of(self.fd.as_fd()) {
+                // The first look has failed for another reason.
+                Ok(now) if now == self.identity => {}
                 Ok(_) | Err(io::Errno::BADF) => lost(fd),
                 // It may be the pager's, or not.
                 Err(e) => end(&format!(

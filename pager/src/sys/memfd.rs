@@ -71,7 +71,7 @@ impl Memfd {
 
     /// Pages it holds.
     pub fn resident(&self) -> io::Result<u64> {
-        Ok(rustix::fs::fstat(&self.fd)?.st_blocks as u64 * 512 / PAGE as u64)
+        Ok(again(|| rustix::fs::fstat(&self.fd))?.st_blocks as u64 * 512 / PAGE as u64)
     }
 }
 

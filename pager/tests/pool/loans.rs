@@ -61,10 +61,11 @@ fn streams_beside_everything_else_read_what_is_in_their_files() {
     assert_eq!(stressed.lost, None);
     let s = pool.stats();
     println!(
-        "{passes:?} passes, {} lent, {} filled, {} stores",
+        "{passes:?} passes, {} lent, {} filled, {} stores, {:.1} s to look at all of them",
         s.lent - before,
         s.filled,
-        stressed.stores
+        stressed.stores,
+        stressed.looked.as_secs_f64()
     );
     assert!(s.lent - before > 2_000, "{s:?}");
     assert_eq!(s.failed_misses, 0, "{s:?}");
