@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lint-setup demo test test-python test-docs test-report lint instructions-renew instructions-record instructions bench bench-order bench-pager soak fuzz miri \
-  test-as-nobody docs reference figures wheel package deny install
+  perturb tsan test-as-nobody docs reference figures wheel package deny install
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,21 @@ soak: setup ## the pager's stress tests and models, each SECONDS long (SECONDS=3
 	COLDSET_SOAK_SECONDS=$(SECONDS) scripts/test-python -k arrays_hold
 	COLDSET_SWARM_SEEDS=$$(( $(SECONDS) / 2 )) $(CARGO) test -p coldset-fuzz
 	PROPTEST_CASES=4096 $(CARGO) test -p coldset-engine -p coldset-machine -p coldset-traces --lib
+
+# Seeds of `make perturb`.
+SEEDS ?= 20
+
+perturb: setup ## the pager's tests with moments between two steps made long (SEEDS=300 make perturb)
+	scripts/perturb $$(date +%s) $(SEEDS)
+
+# Beside its own reports: a miss is a signal, in which the pager allocates, as its manual says.
+tsan: setup ## tests of the pager under ThreadSanitizer (nightly with rust-src; a quarter of an hour to build)
+	@$(CARGO) +nightly --version >/dev/null 2>&1 || \
+	  { echo "nightly is missing; run: rustup toolchain install nightly --component rust-src" >&2; exit 1; }
+	CARGO_TARGET_DIR=target/tsan RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=report_signal_unsafe=0 COLDSET_SOAK_SECONDS=4 \
+	  $(CARGO) +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu -p coldset-pager --features plants --test pool -- \
+	  --test-threads=1 --skip planted --skip injected stress::no_store_is_lost drops:: tiers:: loans:: journal:: \
+	  sync_errors:: full_disk:: observe:: threads::no_store
 
 fuzz: setup ## damaged traces and journals for SECONDS (SECONDS=3600 make fuzz): memory, panics, one line each
 	COLDSET_FUZZ_SECONDS=$(SECONDS) COLDSET_FUZZ_SEED=$${COLDSET_FUZZ_SEED:-$$RANDOM$$RANDOM} \

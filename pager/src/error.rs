@@ -254,7 +254,7 @@ impl Error {
 
 impl From<Missing> for Error {
     fn from(missing: Missing) -> Self {
-        match missing.shortage() {
+        match missing.failure() {
             Some(source) => Error::Io {
                 what: "trying what this kernel offers".into(),
                 source,

@@ -30,12 +30,14 @@ pub enum Plant {
     DropUnseen,
     /// A page counts in its block only when the engine knows it.
     CountLate,
+    /// Who takes pages to fill them does not look whether their block has been lent in between.
+    LentUnseen,
 }
 
 #[cfg(feature = "plants")]
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 10] = [
+    pub const ALL: [Plant; 11] = [
         Plant::LastFreed,
         Plant::OneErrorSlot,
         Plant::CopyThenPunch,
@@ -46,6 +48,7 @@ impl Plant {
         Plant::ArmAfterCopy,
         Plant::DropUnseen,
         Plant::CountLate,
+        Plant::LentUnseen,
     ];
 }
 

@@ -6,6 +6,7 @@
 //! pages in flight. Compressed memory grows in chunks of 64 KiB as pages leave: by that much, for
 //! each thread that evicts, the sum may be above the budget until the next page leaves.
 
+use crate::meanwhile::meanwhile;
 use crate::sys::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -102,6 +103,7 @@ impl Gate {
             let epoch = self.epoch.load(Acquire);
             let now = self.used.load(Acquire);
             let then = now + pages;
+            meanwhile();
             if then <= self.budget() {
                 if self
                     .used
@@ -122,6 +124,7 @@ impl Gate {
                 continue;
             }
             last_look = false;
+            meanwhile();
             self.waits.fetch_add(1, Relaxed);
             self.waiting.fetch_add(1, AcqRel);
             futex::wait(&self.epoch, epoch, Some(Duration::from_millis(100)));
@@ -133,6 +136,7 @@ impl Gate {
     /// soon be given back or become something else: by [`Self::exchange`], and [`Self::left`] after it.
     pub(crate) fn try_enter(&self, pages: u64) -> bool {
         self.leaving(pages);
+        meanwhile();
         let room = |now: u64| (now + pages <= self.budget()).then_some(now + pages);
         let entered = self.used.fetch_update(AcqRel, Acquire, room).is_ok();
         if !entered {
@@ -144,6 +148,7 @@ impl Gate {
     /// Pages are in memory no more.
     pub(crate) fn leave(&self, pages: u64) {
         self.used.fetch_sub(pages, AcqRel);
+        meanwhile();
         self.changed();
     }
 
@@ -174,7 +179,9 @@ impl Gate {
 
     /// They have left or stayed. After [`Self::leave`] or [`Self::exchange`].
     pub(crate) fn left(&self, pages: u64) {
+        meanwhile();
         self.leaving.fetch_sub(pages, AcqRel);
+        meanwhile();
         self.changed();
     }
 

@@ -4,6 +4,7 @@
 //! another one of the same stock, or waits for a page that somebody else has to bring in or out: so
 //! every holder comes to an end.
 
+use crate::meanwhile::meanwhile;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -96,6 +97,7 @@ impl<T> Drop for Lent<'_, T> {
             shelf.idle.push(thing);
             let wanted = shelf.waiting > 0;
             drop(shelf);
+            meanwhile();
             if wanted {
                 self.stock.back.notify_one();
             }

@@ -6,6 +6,7 @@
 //! again. Operations nest (a miss inside a call, a call inside a call): only the outermost of a
 //! thread waits at the door, for the others are part of what is being waited for.
 
+use crate::meanwhile::meanwhile;
 use crate::sys::futex;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -87,6 +88,7 @@ impl Drop for Passage<'_> {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
         let before = self.traffic.word.fetch_sub(1, AcqRel);
+        meanwhile();
         if before & WANTED != 0 && before & INSIDE == 1 {
             futex::wake_all(&self.traffic.word);
         }

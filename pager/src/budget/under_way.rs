@@ -3,6 +3,7 @@
 //! A page that is being written or read can be evicted only when that has ended. Whoever needs room and finds nothing else
 //! waits for it here, however slow the disk is, instead of giving up.
 
+use crate::meanwhile::meanwhile;
 use crate::sys::futex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
@@ -47,6 +48,7 @@ impl Drop for Transfer<'_> {
     fn drop(&mut self) {
         // In this order: who has seen the new number does not sleep for a transfer that it counts.
         self.0.now.fetch_sub(1, AcqRel);
+        meanwhile();
         self.0.ended.fetch_add(1, SeqCst);
         if self.0.waiting.load(SeqCst) > 0 {
             futex::wake_all(&self.0.ended);

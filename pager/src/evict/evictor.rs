@@ -19,6 +19,7 @@ use crate::budget::resources::Resources;
 use crate::budget::stock::Stock;
 use crate::config::PoolConfig;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::plant::{self, Plant};
 use crate::policy::Left;
 use crate::region::area::{Area, BLOCK};
@@ -131,6 +132,7 @@ impl Evictor {
             let start = clock::now();
             let done = self.take_out(&mut e, chunk).and_then(|()| {
                 let fates = self.store(&mut e, chunk);
+                meanwhile();
                 self.finish(&e, chunk, &fates, left)
             });
             let n = chunk.len() as u64;
@@ -178,6 +180,7 @@ impl Evictor {
                 return Err(Error::sys("splice from a region")(err));
             }
         }
+        meanwhile();
         if piped(victims) {
             // Still the same: what has been pinned came from there.
             check_file(victims);
@@ -190,6 +193,7 @@ impl Evictor {
                 piped += if v.contents_needed() { run.len() } else { 0 };
             }
         }
+        meanwhile();
         // Pages of explicit regions come after those from the pipe: both kinds never mix in a pool.
         if let Err(err) = e.pipe.drain(&mut e.pages.bytes_mut()[..piped * PAGE]) {
             // The program may have closed the pipe since it was checked: then that is the reason.
@@ -285,7 +289,9 @@ impl Evictor {
 
     /// Step 6: contents to their stores.
     fn store(&self, e: &mut Buffers, victims: &[Victim]) -> Vec<Fate> {
+        meanwhile();
         let mut fates = self.fates(e, victims);
+        meanwhile();
         self.store_in_swap(e, victims, &mut fates);
         // All writes to a file together.
         let mut at = 0;
@@ -396,6 +402,7 @@ impl Evictor {
             self.res.counts.evicted.fetch_add(gone, Relaxed);
             self.res.gone(&mut core, gone);
         }
+        meanwhile();
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {
             if *fate == Fate::Failed {
                 let back = v.area.memory().put_in(v.page, e.pages.page(at), false);
@@ -403,13 +410,16 @@ impl Evictor {
                     v.area.memory().lost(v.page, e);
                 }
                 result = result.and(back);
+                meanwhile();
                 v.area.words().filled(v.page, true);
                 v.area.note_dirty(v.page);
             } else {
                 v.area.words().emptied(v.page);
             }
         }
+        meanwhile();
         empty.iter().for_each(|(area, b)| area.release_table(*b));
+        meanwhile();
         self.res.gate.left(victims.len() as u64);
         *left += gone;
         result

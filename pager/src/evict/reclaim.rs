@@ -13,6 +13,7 @@ use crate::budget::core::Core;
 use crate::budget::deciding::refuse_inside;
 use crate::budget::resources::Resources;
 use crate::error::Result;
+use crate::meanwhile::meanwhile;
 use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Task;
@@ -130,6 +131,7 @@ impl<'a> ReclaimRun<'a> {
                 }
                 Work::Walk(_) => {
                     drop(core);
+                    meanwhile();
                     if let Some(w) = task.walk() {
                         self.by.sweeper.walk(&w);
                     }
@@ -185,6 +187,7 @@ impl<'a> ReclaimRun<'a> {
                 Work::Yield => {
                     if self.victims.len() >= res.config.batch {
                         drop(core);
+                        meanwhile();
                         self.evict_all();
                         core = res.core();
                     }
@@ -195,6 +198,7 @@ impl<'a> ReclaimRun<'a> {
         }
         assert!(self.unmapped.is_empty(), "pages taken and not decided on");
         drop(core);
+        meanwhile();
         self.evict_all();
         task.outcome().reclaimed
     }

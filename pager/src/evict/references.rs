@@ -2,6 +2,7 @@
 
 use crate::budget::core::Core;
 use crate::budget::resources::Resources;
+use crate::meanwhile::meanwhile;
 use crate::page::{PageState, Word};
 use crate::policy::Task;
 use crate::region::area::Area;
@@ -57,6 +58,7 @@ impl Windows {
             None => {
                 drop(core);
                 let mask = present(res, &area, window);
+                meanwhile();
                 if self.0.len() >= WINDOWS {
                     self.0.remove(0);
                 }

@@ -4,6 +4,7 @@
 //! zap a block: 0.2 us a page and one or two flushes of translations.
 
 use crate::budget::resources::Resources;
+use crate::meanwhile::meanwhile;
 use crate::page::Word;
 use crate::policy::WalkOf;
 use crate::region::area::{Area, BLOCK};
@@ -91,6 +92,7 @@ impl Sweeper {
             }
             let found = self.look(area, b);
             if found.any {
+                meanwhile();
                 self.tell(area, walk, b, &found);
             }
         }
@@ -131,6 +133,7 @@ impl Sweeper {
         });
         self.res.counts.swept.fetch_add(mapped as u64, Relaxed);
         f.any = mapped > 0;
+        meanwhile();
         if f.any {
             area.memory().zap(range.start * PAGE, range.len() * PAGE);
         }
@@ -173,6 +176,7 @@ impl Sweeper {
         }
         drop(core);
         if dirty {
+            meanwhile();
             self.res.counts.dirty_blocks.fetch_add(1, Relaxed);
             area.note_dirty(range.start);
         }

@@ -7,6 +7,7 @@
 use super::region::Region;
 use crate::budget::deciding::refuse_inside;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::sys::PAGE;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -114,6 +115,7 @@ impl Region {
     fn let_page_go(&self, page: usize, wrote: bool) {
         self.area.words().unpin(page, wrote);
         if wrote {
+            meanwhile();
             self.area.note_dirty(page);
         }
     }
@@ -125,6 +127,7 @@ impl Region {
             return Ok(());
         }
         let _shield = self.pool.res.enter()?;
+        meanwhile();
         self.pool.misses.bring_in(&self.area, page, write)
     }
 

@@ -4,6 +4,7 @@ use super::region::Region;
 use crate::budget::account::holds;
 use crate::config::MOST_BYTES;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::miss::registry::register;
 use crate::pool::group::Group;
 use crate::pool::inner::Pool;
@@ -131,7 +132,9 @@ impl Group {
                 return Err(e);
             }
         };
+        meanwhile();
         pool.res.core().add(area.clone());
+        meanwhile();
         if !area.is_explicit() {
             register(area.clone(), pool.misses.clone());
         }

@@ -2,6 +2,7 @@
 
 use super::region::Region;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::plant::{self, Plant};
 use crate::sys::PAGE;
 use std::ops::Range;
@@ -69,6 +70,7 @@ impl Region {
         for p in pages {
             while !self.area.words().try_pin(p) {
                 self.pool.misses.bring_in(&self.area, p, write)?;
+                meanwhile();
             }
             pin.pages.end = p + 1;
             if plant::on(Plant::PinLost) {
@@ -103,6 +105,7 @@ impl Region {
             self.area.words().unpin(p, write);
         }
         if write {
+            meanwhile();
             pages.for_each(|p| self.area.note_dirty(p));
         }
     }

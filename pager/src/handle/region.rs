@@ -1,6 +1,7 @@
 //! A region as the program holds it.
 
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::miss::registry::unregister;
 use crate::pool::inner::PoolInner;
 use crate::region::area::Area;
@@ -145,6 +146,7 @@ impl Region {
         // A child of fork has neither the range nor the pages.
         let _shield = res.enter_to_end()?;
         res.end_loans(area, true);
+        meanwhile();
         if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
             area.memory().check_all(pm);
         }
@@ -154,9 +156,13 @@ impl Region {
             res.errors
                 .note(format!("{what}, which is no longer mapped"), source);
         }
+        meanwhile();
         unregister(area);
+        meanwhile();
         area.stream().close();
+        meanwhile();
         let gone = self.drop_all();
+        meanwhile();
         let mut core = res.core();
         core.remove(area);
         core.policy.close(area.book());

@@ -3,6 +3,7 @@
 use super::region::Region;
 use crate::error::{Error, Result};
 use crate::evict::victim::Victim;
+use crate::meanwhile::meanwhile;
 use crate::page::PageState;
 use crate::region::area::BLOCK;
 use std::ops::Range;
@@ -31,6 +32,7 @@ impl Region {
                         break;
                     }
                     PageState::Resident if words.try_evict(p) => {
+                        meanwhile();
                         taken.push(p);
                         break;
                     }
@@ -55,6 +57,7 @@ impl Region {
             core.policy.forget(self.area.book(), res.swap.as_ref(), p);
         }
         drop(core);
+        meanwhile();
         res.gate.leaving(taken.len() as u64);
         let victims = taken.drain(..);
         let victims = victims.map(|page| Victim::of_file(self.area.clone(), page));
@@ -89,6 +92,7 @@ impl Region {
             match w.state() {
                 PageState::Evicted if area.slot(p).is_none() && !last => return Ok(()),
                 PageState::Evicted => {
+                    meanwhile();
                     if words.try_fill(p) {
                         self.forget_taken(p..p + 1, false);
                         return Ok(());
@@ -116,8 +120,11 @@ impl Region {
         }
         let (area, block) = (&self.area, pages.start / BLOCK);
         area.memory().check();
+        meanwhile();
         area.memory().remove(pages.start, pages.len());
+        meanwhile();
         if self.forget_taken(pages, true) && !last {
+            meanwhile();
             area.release_table(block);
         }
     }
@@ -135,6 +142,7 @@ impl Region {
         let gone = if were_in_memory { pages.len() } else { 0 };
         res.gone(&mut core, gone as u64);
         drop(core);
+        meanwhile();
         pages.for_each(|p| area.words().emptied(p));
         last_of_block
     }

@@ -7,6 +7,7 @@
 use super::fill::{claim_evicted, Misses, MOST_FILLED};
 use super::orders::Orders;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::region::area::Area;
 use crate::sys::fuse::pool_thread;
 use std::ops::Range;
@@ -33,6 +34,7 @@ fn run(misses: &Weak<Misses>, orders: &Orders) {
         let Some(misses) = misses.upgrade() else {
             return;
         };
+        meanwhile();
         if let Some(area) = order.area() {
             misses.read_on(&area, order.pages());
         }
@@ -53,6 +55,7 @@ impl Misses {
             if *closed || !self.ahead.wanted() {
                 return;
             }
+            meanwhile();
             let n = claim_evicted(area, at, end.min(at + most));
             if n == 0 {
                 at += 1;

@@ -7,6 +7,7 @@ use crate::budget::resources::Resources;
 use crate::budget::stock::{Lent, Stock};
 use crate::config::MAX_READ_AHEAD;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Arrival;
@@ -121,6 +122,7 @@ impl Misses {
                 PageState::Resident | PageState::Writeback => return Ok(()),
                 PageState::Busy => area.words().wait_while(page, PageState::Busy),
                 PageState::Evicted => {
+                    meanwhile();
                     if self.claim(area, page)? {
                         let most = area.stream().window(page, self.res.config.read_ahead);
                         let n = match most {
@@ -171,6 +173,7 @@ impl Misses {
         if area.memory().is_lent(page) {
             self.res.end_loan_of(area, page)?;
         }
+        meanwhile();
         Ok(claim_evicted(area, page, page + 1) == 1)
     }
 
@@ -194,11 +197,13 @@ impl Misses {
     fn fill(&self, area: &Area, first: usize, most: usize, cause: Cause) -> Result<usize> {
         let start = clock::now();
         let end = (first + most.max(1)).min(area.pages());
+        meanwhile();
         let mut n = 1 + claim_evicted(area, first + 1, end);
         let mut done = self.fill_owned(area, first, n, cause);
         while n > 1 && !matches!(done, Ok(1..) | Err(Error::Policy(_))) {
             // No room for all of them, or it is a neighbour that cannot be read.
             let less = n / 2;
+            meanwhile();
             (first + less..first + n).for_each(|p| area.words().emptied(p));
             n = less;
             done = self.fill_owned(area, first, n, cause);
@@ -226,6 +231,7 @@ impl Misses {
         if !self.room.make_room(memcg, n as u64, n == 1)? {
             return Ok(0);
         }
+        meanwhile();
         let _reading = self.res.reads.begin();
         let pages = first..first + n;
         let loaded = match self.put_in(area, pages.clone(), cause.is_store()) {
@@ -236,7 +242,9 @@ impl Misses {
                 return Err(e);
             }
         };
+        meanwhile();
         self.tell_engine(area, first, n, cause, loaded);
+        meanwhile();
         if plant::on(Plant::CountLate) {
             pages.clone().for_each(|p| area.count_in(p));
         }
@@ -253,10 +261,12 @@ impl Misses {
         let (first, n) = (pages.start, pages.len());
         let mut bounce = self.bounce();
         let loaded = self.load(area, first, n, &mut bounce)?;
+        meanwhile();
         // Before anybody can store to them: a sync passes over blocks that have none.
         if !plant::on(Plant::CountLate) {
             pages.clone().for_each(|p| area.count_in(p));
         }
+        meanwhile();
         // A store that is about to happen would only fault again on a protected page. A page without
         // a copy in the store counts as written anyway.
         let bytes = &bounce.pages.bytes()[..n * PAGE];
@@ -376,6 +386,7 @@ impl Misses {
             return;
         }
         let pages = area.stream().hand_over(first, least, most).min(left);
+        meanwhile();
         if pages > 0 && self.ahead.add(Order::new(area, first, pages)) {
             area.stream().filled(first + pages, least);
         }
@@ -400,7 +411,8 @@ pub(super) fn claim_evicted(area: &Area, first: usize, end: usize) -> usize {
     let words = area.words();
     let take = |p: usize| {
         let taken = words.try_fill(p);
-        let lent = taken && area.memory().is_lent(p);
+        meanwhile();
+        let lent = taken && !plant::on(Plant::LentUnseen) && area.memory().is_lent(p);
         if lent {
             words.emptied(p);
         }

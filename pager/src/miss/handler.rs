@@ -8,6 +8,7 @@
 
 use super::registry::find;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::sys::exit::end;
 use crate::sys::fd::Kept;
 use crate::sys::fuse::pool_thread;
@@ -143,6 +144,7 @@ fn handle(miss: MissMessage) -> bool {
         return true;
     };
     let page = mapped.page(miss.addr);
+    meanwhile();
     // Read-ahead may have brought it in since: the program has continued, and may have dropped the region.
     let _passage = mapped.misses.res.traffic.enter();
     let gone = mapped.area.stream().serving();
@@ -151,6 +153,7 @@ fn handle(miss: MissMessage) -> bool {
     }
     let done = mapped.bring_in(page, miss.write);
     let memory = mapped.area.memory();
+    meanwhile();
     if done.is_ok() {
         // If somebody else brought it in, nobody has been woken for this message.
         let woken = memory.wake(page);

@@ -18,6 +18,7 @@
 use super::fill::{claim_evicted, Misses};
 use crate::budget::resources::Resources;
 use crate::error::Result;
+use crate::meanwhile::meanwhile;
 use crate::region::area::{Area, BLOCK};
 use crate::region::lent::{Lender, Loan, Loans};
 use crate::sys::cachestat::{cached, read_ahead_pages};
@@ -75,6 +76,7 @@ impl Misses {
         };
         let start = clock::now();
         let _reading = self.res.reads.begin();
+        meanwhile();
         let mut loans = lock(area);
         if area.memory().is_lent(page) {
             // Another thread, which came here at the same time, has lent it.
@@ -157,8 +159,11 @@ impl Misses {
         }
         loans.ahead -= charged;
         let pages = block * BLOCK..(block + 1) * BLOCK;
+        meanwhile();
         let taken = claim_evicted(area, pages.start, pages.end);
+        meanwhile();
         let lent = taken == BLOCK && area.memory().lend(block, from);
+        meanwhile();
         (pages.start..pages.start + taken).for_each(|p| area.words().emptied(p));
         if !lent {
             if taken == BLOCK {
@@ -177,7 +182,9 @@ impl Misses {
         (loans.since, loans.late, loans.next) = (clock::now(), 0, block + 1);
         let ahead = || cached(from.file, at + BLOCK_BYTES, AHEAD).unwrap_or(0);
         let before = ahead();
+        meanwhile();
         let populated = area.memory().populate(block);
+        meanwhile();
         let come = ahead().saturating_sub(before);
         loans.ahead += come.min(more);
         self.res.give_back(area, more.saturating_sub(come));
@@ -258,6 +265,7 @@ impl Resources {
             area.memory().lends_no_more();
         }
         let mut pages = self.end_all(area, &mut loans);
+        meanwhile();
         let end = clock::now() + PATIENCE_NS;
         while last && !loans.left.is_empty() && clock::now() < end {
             std::thread::sleep(Duration::from_millis(1));
@@ -335,7 +343,9 @@ impl Resources {
 
     fn end_loan(&self, area: &Area, loans: &mut Loans, at: usize, from: Lender<'_>) -> Result<()> {
         let loan = loans.lent[at];
+        meanwhile();
         area.memory().take_back(loan.block, from)?;
+        meanwhile();
         loans.lent.remove(at);
         area.set_lent_at(loan.block, self.passed());
         if loan.ours {
@@ -350,6 +360,7 @@ impl Resources {
             return;
         }
         self.gate.leave(pages);
+        meanwhile();
         self.core().policy.uncharge(area.book().memcg, pages);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fill::Misses;
 use crate::error::Result;
+use crate::meanwhile::meanwhile;
 use crate::region::area::Area;
 use crate::sys::exit::say;
 use crate::sys::fuse::Fuse;
@@ -108,6 +109,7 @@ pub(crate) fn on_miss(miss: Miss) -> Handling {
         ));
         return Handling::NotOurs;
     }
+    meanwhile();
     match mapped.bring_in(page, miss.write) {
         Ok(()) => Handling::Done,
         // As with a kernel's mapping, the access gets SIGBUS; unlike there, the reason is told.

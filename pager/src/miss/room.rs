@@ -4,6 +4,7 @@ use crate::budget::resources::Resources;
 use crate::error::{Error, Result};
 use crate::evict::background::Background;
 use crate::evict::reclaim::Reclaimer;
+use crate::meanwhile::meanwhile;
 use crate::policy::Fed;
 use crate::writeback::flush::Writeback;
 use coldset_engine::memcg::{ChargeStep, HighStep, TaskMemcg};
@@ -83,6 +84,7 @@ impl Room {
     ) -> Result<bool> {
         self.reclaimer
             .reclaim(over, pages.max(self.batch()), false)?;
+        meanwhile();
         Ok(self.res.core().policy.charge(memcg, pages, high).is_ok())
     }
 
@@ -147,6 +149,7 @@ impl Room {
             if spilled > 0 {
                 return Ok((spilled, 0));
             }
+            meanwhile();
             self.res.writes.wait();
             self.res.reads.wait();
             // Others may be in the middle of an eviction.
@@ -204,6 +207,7 @@ impl Room {
             if !self.charge(memcg, pages, must)? {
                 return Ok(false);
             }
+            meanwhile();
             if self.res.gate.enter(pages).is_ok() {
                 self.background.keep_ahead();
                 return Ok(true);

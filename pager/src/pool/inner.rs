@@ -11,6 +11,7 @@ use crate::evict::background::Background;
 use crate::evict::evictor::Evictor;
 use crate::evict::reclaim::Reclaimer;
 use crate::evict::recompress;
+use crate::meanwhile::meanwhile;
 use crate::miss::ahead;
 use crate::miss::fill::Misses;
 use crate::miss::handler::Handlers;
@@ -143,7 +144,7 @@ fn probe_features(config: &PoolConfig) -> Result<Option<Missing>> {
         FaultMode::Thread => probe_threads(&config.denied)?,
         FaultMode::Auto => match probe(&config.denied) {
             // Explicit mode would be no answer to it.
-            Err(m) if m.shortage().is_some() => return Err(m.into()),
+            Err(m) if m.failure().is_some() => return Err(m.into()),
             other => return Ok(other.err()),
         },
     }
@@ -272,6 +273,7 @@ impl Drop for PoolInner {
         self.bells.iter().for_each(|b| b.stop());
         self.background.stop();
         self.ahead.stop();
+        meanwhile();
         // Its threads may hold the resources for a moment longer than the program lives, which must not cost the end of the
         // journal. What went wrong with it has been said.
         if let Ok(_shield) = self.res.shield() {

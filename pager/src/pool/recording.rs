@@ -3,6 +3,7 @@
 use crate::budget::deciding::refuse_inside;
 use crate::config::PoolConfig;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::pool::inner::Pool;
 use crate::record::write::NewJournal;
 use std::path::Path;
@@ -48,7 +49,9 @@ impl Pool {
         }
         let io = Error::io("creating the journal");
         let new = NewJournal::create(&path)?;
+        meanwhile();
         pool.res.traffic.alone(|| {
+            meanwhile();
             let mut core = pool.res.core();
             let state = core.policy.save();
             let recorder = new.start(&pool.res.policy_config(), Some(&state));

@@ -5,6 +5,7 @@ use crate::budget::core::Core;
 use crate::budget::resources::Resources;
 use crate::config::{PoolConfig, MIN_BUDGET};
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::miss::room::Room;
 use crate::region::area::Area;
 use crate::sys::exit::say;
@@ -105,6 +106,7 @@ impl Resizer {
         if pages < old {
             // Misses of other threads go on meanwhile: pages have what they need before the budget is smaller, and after.
             self.check_promises(&res.core(), pages)?;
+            meanwhile();
             if !res.squeeze(pages) {
                 let refused = self.refused(pages, old);
                 res.set_budget(&mut res.core(), old);
@@ -118,6 +120,7 @@ impl Resizer {
             res.set_budget(&mut core, to);
             kept?;
         }
+        meanwhile();
         let mut idle = 0;
         while res.gate.used() > res.gate.budget() {
             let above = res.gate.used().saturating_sub(pages);

@@ -4,6 +4,7 @@ use super::inner::{Pool, PoolInner};
 use super::stat::Stats;
 use crate::budget::core::Core;
 use crate::config::FaultMode;
+use crate::meanwhile::meanwhile;
 use crate::observe::registry::Observed;
 use crate::observe::snapshot::{
     is_level, Generation, GroupSnapshot, Lists, RegionKind, RegionSnapshot, Snapshot,
@@ -41,6 +42,7 @@ impl Observed for PoolInner {
             return None;
         }
         let stats = Stats::of(res)?;
+        meanwhile();
         let _shield = Shield::new();
         let core = res.core_unless_failed()?;
         let top = res.top;
@@ -54,6 +56,7 @@ impl Observed for PoolInner {
         });
         let regions: Vec<_> = regions.collect();
         drop(core);
+        meanwhile();
         let regions = regions.into_iter().map(|(r, group)| region(r, group));
         let now_ns = clock::now();
         let c = &res.counts;

@@ -7,6 +7,7 @@
 use super::area::BLOCK;
 use super::memory::Memory;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::sys::maps::Maps;
 use crate::sys::userfaultfd::Userfaultfd;
 use crate::sys::PAGE;
@@ -97,10 +98,13 @@ impl Memory {
         {
             return false;
         }
+        meanwhile();
         let done = self.map.lend(offset, len, from.file, offset as u64);
+        meanwhile();
         lent.push(block);
         self.lent.count.store(lent.len(), Release);
         drop(lent);
+        meanwhile();
         // Some file systems name other files than they map: what is lent there could not be told from what the program
         // has mapped.
         let told = from.maps.shows(at, len, from.file, offset as u64);
@@ -132,6 +136,7 @@ impl Memory {
             return Ok(());
         }
         let what = "mapping a region again (mappings, vm.max_map_count)";
+        meanwhile();
         self.restore(block).map_err(Error::sys(what))
     }
 
@@ -141,6 +146,7 @@ impl Memory {
         let mut lent = self.lent.blocks.write().expect("lent blocks");
         let back = self.map.take_back(offset, len, |own| uffd.register(own));
         back?;
+        meanwhile();
         self.lent.remove(&mut lent, block);
         Ok(())
     }

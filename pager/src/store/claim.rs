@@ -7,6 +7,7 @@
 //! (`lockf`) on the whole file is not in its own way.
 
 use crate::error::{Error, Result};
+use crate::sys::again::again;
 use crate::sys::fd::Kept;
 use crate::sys::lock::{try_lock, unlock, Kind, Locked};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -161,7 +162,7 @@ impl Claim {
     /// # Errors
     /// [`Error::InUse`].
     pub(crate) fn new(path: &Path, file: Arc<dyn Claimed>, purpose: Purpose) -> Result<Self> {
-        let stat = fstat(file.fd()).map_err(|e| Error::file(path, e.into()))?;
+        let stat = again(|| fstat(file.fd())).map_err(|e| Error::file(path, e.into()))?;
         #[allow(clippy::useless_conversion, reason = "not 64 bits everywhere")]
         let key = (u64::from(stat.st_dev), u64::from(stat.st_ino));
         let pid = std::process::id();

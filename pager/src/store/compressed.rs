@@ -13,6 +13,7 @@ use super::age::Ages;
 use super::codec::{lz4, unlz4, Zstd};
 use super::entry::Entry;
 use super::slab::{Slab, CHUNK};
+use crate::meanwhile::meanwhile;
 use crate::sys::memory::Table;
 use crate::sys::{clock, PAGE};
 use std::io;
@@ -287,6 +288,7 @@ impl Compressed {
         grow: Grow<'_>,
     ) -> io::Result<()> {
         self.remove(slot);
+        meanwhile();
         if let Some(word) = same_filled(page) {
             self.words[slot as usize].store(word, Relaxed);
             self.same.fetch_add(1, Relaxed);
@@ -360,6 +362,7 @@ impl Compressed {
             Entry::Empty => return Err(damaged(full())),
             Entry::Same => self.words[slot as usize].load(Relaxed),
             _ => {
+                meanwhile();
                 // Looked at again with the lock: recompression may have moved it. Copied out, so
                 // that nobody waits for the decompression.
                 let inner = self.lock();

@@ -5,8 +5,8 @@ use super::open::{again, make_private, new_private};
 use super::storage::{Read, Storage, Write};
 use crate::sys::fd::Kept;
 use crate::sys::ring::{self, Transfer};
-use crate::sys::PAGE;
-use rustix::fs::{fadvise, fallocate, fstatfs, fstatvfs, Advice, FallocateFlags};
+use crate::sys::{self, PAGE};
+use rustix::fs::{fadvise, fallocate, fstat, fstatfs, fstatvfs, Advice, FallocateFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -92,7 +92,7 @@ impl FileStorage {
             false => Some("not asked for"),
         };
         Ok(Self {
-            had: AtomicU64::new(plain.metadata()?.len()),
+            had: AtomicU64::new(length(&plain)?),
             plain: Kept::new(plain)?,
             // Without: through the page cache, whose copies are dropped.
             direct: direct.and_then(|f| Kept::new_alone(f.ok()?).ok()),
@@ -192,7 +192,7 @@ impl FileStorage {
     }
 
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        let space = fstatvfs(&self.plain)?;
+        let space = sys::again::again(|| fstatvfs(&self.plain))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         let full = || {
             let text = format!(
@@ -204,7 +204,7 @@ impl FileStorage {
         if bytes > free {
             return Err(full());
         }
-        if fstatfs(&self.plain)?.f_type == TMPFS {
+        if sys::again::again(|| fstatfs(&self.plain))?.f_type == TMPFS {
             return Ok(());
         }
         match fallocate(&self.plain, FallocateFlags::empty(), 0, bytes) {
@@ -233,7 +233,7 @@ impl FileStorage {
     /// # Errors
     /// Those of asking the file system.
     pub fn len(&self) -> io::Result<u64> {
-        Ok(self.plain.metadata()?.len())
+        length(&self.plain)
     }
 
     /// True if it has no bytes.
@@ -303,6 +303,12 @@ impl FileStorage {
     fn batched(&self, n: usize) -> bool {
         n > 1 && self.no_ring.is_none()
     }
+}
+
+/// Bytes of a file now. A server of files may be interrupted when it is asked.
+fn length(file: &File) -> io::Result<u64> {
+    let stat = sys::again::again(|| fstat(file))?;
+    Ok(stat.st_size as u64)
 }
 
 impl Claimed for FileStorage {

@@ -1,4 +1,5 @@
-//! A local device that fails now and then: EIO is tried again a few times, with a pause.
+//! A local device that fails now and then: what may pass (EIO, EAGAIN, ENOMEM) is tried again a few times,
+//! with a pause.
 
 use super::storage::{Read, Storage, Write};
 use crate::sys::clock;
@@ -19,7 +20,8 @@ pub const PAUSES: [Duration; 3] = [
 /// is broken should not take a quarter of a second for each page.
 const SULK_NS: u64 = 1_000_000_000;
 
-/// A storage whose failed transfers are tried again. Only `EIO`: other errors do not pass by waiting. A
+/// A storage whose failed transfers are tried again. Only `EIO`, `EAGAIN` and `ENOMEM`: other errors do not pass by
+/// waiting. A
 /// `sync` is not: after a failed one the kernel may have dropped what it could not write, and the next
 /// would say that all is well.
 #[derive(Debug)]
@@ -29,6 +31,13 @@ pub struct RetryStorage {
     /// Until when nothing is tried again, nanoseconds.
     sulking: AtomicU64,
     retried: Arc<AtomicU64>,
+}
+
+fn passes(e: &io::Error) -> bool {
+    matches!(
+        e.raw_os_error(),
+        Some(libc::EIO | libc::EAGAIN | libc::ENOMEM)
+    )
 }
 
 impl RetryStorage {
@@ -49,7 +58,7 @@ impl RetryStorage {
     ) -> io::Result<usize> {
         let mut done = first;
         for &pause in &self.pauses {
-            let passing = matches!(&done, Err(e) if e.raw_os_error() == Some(libc::EIO));
+            let passing = done.as_ref().is_err_and(passes);
             if !passing || clock::now() < self.sulking.load(Relaxed) {
                 return done;
             }
@@ -104,7 +113,7 @@ impl Storage for RetryStorage {
 mod tests {
     use super::*;
     use crate::store::storage::{read_all, write_full};
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicI32, AtomicU32};
     use std::sync::Mutex;
 
     /// A byte string whose transfers fail as often as it is told.
@@ -112,7 +121,7 @@ mod tests {
     struct Flaky {
         bytes: Mutex<Vec<u8>>,
         fail: AtomicU32,
-        error: i32,
+        error: AtomicI32,
     }
 
     impl Flaky {
@@ -120,7 +129,7 @@ mod tests {
             let left = self.fail.load(Relaxed);
             if left > 0 {
                 self.fail.store(left - 1, Relaxed);
-                return Err(io::Error::from_raw_os_error(self.error));
+                return Err(io::Error::from_raw_os_error(self.error.load(Relaxed)));
             }
             Ok(())
         }
@@ -147,7 +156,7 @@ mod tests {
         let inner = Arc::new(Flaky {
             bytes: Mutex::new(vec![7; 64]),
             fail: AtomicU32::new(0),
-            error,
+            error: AtomicI32::new(error),
         });
         let retried = Arc::new(AtomicU64::new(0));
         let pauses = [Duration::from_millis(1); 3];
@@ -167,15 +176,20 @@ mod tests {
         read_all(&r, &mut reads);
         assert!(reads.iter().all(|r| matches!(r.done, Ok(8))));
         assert_eq!((a, b, retried.load(Relaxed)), ([1; 8], [7; 8], 5));
+        device.error.store(libc::EAGAIN, Relaxed);
+        device.fail.store(1, Relaxed);
+        write_full(&r, &[1; 8], 8).unwrap();
+        assert_eq!(retried.load(Relaxed), 6);
+        device.error.store(libc::EIO, Relaxed);
         // A sync that failed is told at once.
         device.fail.store(1, Relaxed);
         assert_eq!(r.sync().unwrap_err().raw_os_error(), Some(libc::EIO));
         // For good: as many tries as agreed, and then none for a while.
         device.fail.store(100, Relaxed);
         assert!(write_full(&r, &[2; 8], 0).is_err());
-        assert_eq!((retried.load(Relaxed), device.fail.load(Relaxed)), (8, 96));
+        assert_eq!((retried.load(Relaxed), device.fail.load(Relaxed)), (9, 96));
         assert!(write_full(&r, &[2; 8], 0).is_err());
-        assert_eq!((retried.load(Relaxed), device.fail.load(Relaxed)), (8, 95));
+        assert_eq!((retried.load(Relaxed), device.fail.load(Relaxed)), (9, 95));
     }
 
     #[test]

@@ -206,6 +206,7 @@ impl Swap {
             // As soon as it is in memory it may go to the file, but not before this says that it is there: as long as
             // it said so of the page before, what follows would be said of a page that has gone.
             self.set_tier(p.slot, 0);
+            meanwhile();
             p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch, &mut growth);
             if p.result.is_ok() {
                 meanwhile();
@@ -247,7 +248,9 @@ impl Swap {
             let bytes = &run.bytes()[from * PAGE..k * PAGE];
             writes.push(Write::new(bytes, offset(slot)));
         }
+        meanwhile();
         write_all(file, &mut writes);
+        meanwhile();
         drop(no_spill);
         self.room.write_again(file, &mut writes);
         let mut pages = part.iter();
@@ -274,6 +277,7 @@ impl Swap {
     pub fn get(&self, slot: u32, page: &mut [u8], scratch: &mut [u8]) -> io::Result<()> {
         loop {
             let tier = self.tier[slot as usize].load(Acquire);
+            meanwhile();
             let done = match (tier, &self.memory, &self.file) {
                 (IN_MEMORY, Some(m), _) => m.get(slot, page, scratch),
                 (IN_FILE, _, Some(f)) => {
@@ -315,6 +319,7 @@ impl Swap {
             }
         }
         if let Some(file) = self.file.as_ref().filter(|_| !from_file.is_empty()) {
+            meanwhile();
             read_all(&**file, &mut from_file);
             for (r, slot) in from_file.into_iter().zip(sealed) {
                 r.done?;
@@ -327,6 +332,7 @@ impl Swap {
     /// Empties a slot.
     pub fn remove(&self, slot: u32) {
         if self.set_tier(slot, 0) == IN_MEMORY {
+            meanwhile();
             if let Some(m) = &self.memory {
                 m.remove(slot);
             }

@@ -12,6 +12,7 @@
 //! pager's alone, and used by offsets only, is recognized by its position, which is drawn at random and
 //! which the kernel tells in half of the time that device and inode take.
 
+use super::again::patiently;
 use crate::sys::exit::end;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{seek, statx, AtFlags, SeekFrom, StatxFlags};
@@ -77,7 +78,7 @@ impl Identity {
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         // What the kernel knows is enough: no server is asked.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let s = statx(fd, c"", flags, StatxFlags::INO)?;
+        let s = patiently(|| statx(fd, c"", flags, StatxFlags::INO))?;
         Ok(Self {
             dev: (s.stx_dev_major, s.stx_dev_minor),
             ino: s.stx_ino,
@@ -141,7 +142,16 @@ impl<T: AsFd> Kept<T> {
     /// drawn position, 0.5 us without.
     pub fn check(&self) {
         if !self.is_ours() {
-            lost(self.as_fd().as_raw_fd());
+            let fd = self.as_fd().as_raw_fd();
+            match Identity::of(self.fd.as_fd()) {
+                // The first look has failed for another reason.
+                Ok(now) if now == self.identity => {}
+                Ok(_) | Err(io::Errno::BADF) => lost(fd),
+                // It may be the pager's, or not.
+                Err(e) => end(&format!(
+                    "the kernel does not tell whether descriptor {fd} still is the pager's: {e}"
+                )),
+            }
         }
     }
 }

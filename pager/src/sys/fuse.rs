@@ -46,8 +46,12 @@ pub(crate) fn pool_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    shielded_thread(name, move || {
+    let started = shielded_thread(name, move || {
         let _fuse = Fuse::new();
         work()
+    });
+    started.map_err(|e| {
+        let text = format!("no thread for it: {e} (ulimit -u, pids.max of the cgroup, or memory)");
+        io::Error::new(e.kind(), text)
     })
 }

@@ -1,5 +1,6 @@
 //! The sealed file in memory behind the regions of a pool. Its descriptor never leaves the pager.
 
+use super::again::{again, patiently};
 use super::fd::Kept;
 use super::ranges::Ranges;
 use super::PAGE;
@@ -31,11 +32,11 @@ impl Memfd {
     /// A file of holes.
     pub fn new() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = Kept::new_alone(memfd_create("coldset", flags)?)?;
+        let fd = Kept::new_alone(again(|| memfd_create("coldset", flags))?)?;
         // A limit on the sizes of files is one on this file, too; exceeding it would be a signal.
         let limit = getrlimit(Resource::Fsize).current;
         let pages = PAGES.min(limit.unwrap_or(u64::MAX) / PAGE as u64);
-        ftruncate(&fd, pages * PAGE as u64)?;
+        again(|| ftruncate(&fd, pages * PAGE as u64))?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok(Self {
             fd,
@@ -64,17 +65,13 @@ impl Memfd {
 
     fn punch(&self, first: usize, pages: usize) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(
-            &self.fd,
-            flags,
-            (first * PAGE) as u64,
-            (pages * PAGE) as u64,
-        )
+        let (from, len) = ((first * PAGE) as u64, (pages * PAGE) as u64);
+        patiently(|| fallocate(&self.fd, flags, from, len))
     }
 
     /// Pages it holds.
     pub fn resident(&self) -> io::Result<u64> {
-        Ok(rustix::fs::fstat(&self.fd)?.st_blocks as u64 * 512 / PAGE as u64)
+        Ok(again(|| rustix::fs::fstat(&self.fd))?.st_blocks as u64 * 512 / PAGE as u64)
     }
 }
 
@@ -124,7 +121,7 @@ impl Extent {
         let from = self.offset(first);
         let mut done = 0;
         while done < buf.len() {
-            let read = io::pread(&self.file.fd, &mut buf[done..], from + done as u64);
+            let read = again(|| io::pread(&self.file.fd, &mut buf[done..], from + done as u64));
             if !matches!(read, Ok(n) if n > 0) {
                 self.check();
             }

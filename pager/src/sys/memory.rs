@@ -1,5 +1,6 @@
 //! Mappings that own themselves, buffers of whole pages, zeroed tables of atomics.
 
+use super::again::again;
 use super::memfd::Extent;
 use super::PAGE;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -197,8 +198,10 @@ impl Mapping {
 
     /// True if all of the range is mapped, by whatever.
     pub fn is_whole(&self) -> bool {
-        // SAFETY: an asynchronous msync changes nothing; it only fails if there is a hole.
-        unsafe { msync(self.start.as_ptr().cast(), self.len, MsyncFlags::ASYNC) }.is_ok()
+        // SAFETY: an asynchronous msync changes nothing.
+        let done = unsafe { msync(self.start.as_ptr().cast(), self.len, MsyncFlags::ASYNC) };
+        // That there is a hole. What else it says is not about the range.
+        done != Err(io::Errno::NOMEM)
     }
 
     /// Undoes `mlock`.
@@ -216,7 +219,7 @@ impl Mapping {
         assert!(offset + len <= self.len, "advice beyond the mapping");
         // SAFETY: the range lies inside this mapping. For shared mappings of a memfd DONTNEED drops
         // entries, not contents; for private ones callers own the contents they drop.
-        unsafe { madvise(self.start.as_ptr().add(offset).cast(), len, advice) }
+        again(|| unsafe { madvise(self.start.as_ptr().add(offset).cast(), len, advice) })
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `again.rs` | calls that are worth another try |
 //! | `memory.rs` | mappings that own themselves, page buffers, zeroed tables |
 //! | `records.rs` | what is kept of each page, where pages are used |
 //! | `fd.rs` | descriptors that lie high, and are looked at before they are used |
@@ -26,6 +27,7 @@
 //! | `probe.rs` | which of all this the running kernel offers |
 #![allow(unsafe_code)]
 
+pub(crate) mod again;
 pub(crate) mod bell;
 pub(crate) mod cachestat;
 pub mod cgroup;

@@ -1,5 +1,6 @@
 //! PAGEMAP_SCAN: which pages of a range are mapped, which have been written since armed.
 
+use super::again::again;
 use super::fd::Kept;
 use super::memory::Mapping;
 use super::{last_error, PAGE};
@@ -121,24 +122,22 @@ impl Pagemap {
             };
             // SAFETY: the argument is laid out as the kernel has it; it points to RUNS records that
             // live through the call; the range lies in a mapping the caller holds.
-            let n = unsafe {
+            let scan = |arg: &mut ScanArg| match unsafe {
                 libc::ioctl(
                     self.0.as_fd().as_raw_fd(),
                     PAGEMAP_SCAN as _,
-                    std::ptr::from_mut(&mut arg),
+                    std::ptr::from_mut(arg),
                 )
+            } {
+                n if n < 0 => Err(last_error()),
+                n => Ok(n),
             };
-            if n < 0 {
-                match last_error() {
-                    io::Errno::INTR => continue,
-                    // What the program has done to the range; a scan of what is no page map says others.
-                    io::Errno::PERM => return Err(io::Errno::PERM),
-                    other => {
-                        self.check();
-                        return Err(other);
-                    }
+            let n = again(|| scan(&mut arg)).inspect_err(|&e| {
+                // What the program has done to the range; a scan of what is no page map says others.
+                if e != io::Errno::PERM {
+                    self.check();
                 }
-            }
+            })?;
             for f in &found[..n as usize] {
                 each(Run {
                     first: (f.start as usize - map.addr()) / PAGE,

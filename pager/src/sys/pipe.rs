@@ -1,6 +1,7 @@
 //! Pinning by pipe: a page spliced into a pipe stays alive, and readable, after it has been punched
 //! out of its file; a store made in between is seen.
 
+use super::again::{again, patiently};
 use super::fd::Kept;
 use super::memfd::Extent;
 use super::PAGE;
@@ -57,18 +58,10 @@ impl PinPipe {
         while at < end {
             // splice moves `at` on by itself.
             let left = (end - at) as usize;
-            match splice(
-                file,
-                Some(&mut at),
-                &self.write,
-                None,
-                left,
-                SpliceFlags::empty(),
-            ) {
-                Ok(0) => return Err(io::Errno::IO),
-                Ok(n) => self.held += n,
-                Err(io::Errno::INTR) => {}
-                Err(e) => return Err(e),
+            let flags = SpliceFlags::empty();
+            match again(|| splice(file, Some(&mut at), &self.write, None, left, flags))? {
+                0 => return Err(io::Errno::IO),
+                n => self.held += n,
             }
         }
         Ok(())
@@ -79,11 +72,9 @@ impl PinPipe {
         let len = self.held;
         let mut done = 0;
         while done < len {
-            match io::read(&self.read, &mut buf[done..len]) {
-                Ok(0) => return Err(io::Errno::IO),
-                Ok(n) => done += n,
-                Err(io::Errno::INTR) => {}
-                Err(e) => return Err(e),
+            match patiently(|| io::read(&self.read, &mut buf[done..len]))? {
+                0 => return Err(io::Errno::IO),
+                n => done += n,
             }
         }
         self.held = 0;

@@ -4,7 +4,7 @@ use super::memfd::Memfd;
 use super::memory::{Mapping, PageBuf};
 use super::pagemap::{Pagemap, Scan, PRESENT};
 use super::pipe::PinPipe;
-use super::userfaultfd::{feature, Userfaultfd};
+use super::userfaultfd::{feature, Copied, Userfaultfd};
 use super::PAGE;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
@@ -91,10 +91,21 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Not missing: something that the attempt itself needs has run out (descriptors, memory).
-    pub(crate) fn shortage(&self) -> Option<std::io::Error> {
-        let short = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
-        let n = self.errno.filter(|n| short.contains(n))?;
+    /// Not missing, as far as that can be told: the attempt itself has failed, for want of descriptors or memory, or because
+    /// of what passes. A kernel that has no such call, or lets nobody use it, says so.
+    pub(crate) fn failure(&self) -> Option<std::io::Error> {
+        const SAYS_SO: [i32; 9] = [
+            libc::ENOSYS,
+            libc::EOPNOTSUPP,
+            libc::EINVAL,
+            libc::ENOTTY,
+            libc::ENODEV,
+            libc::ENXIO,
+            libc::ENOENT,
+            libc::EPERM,
+            libc::EACCES,
+        ];
+        let n = self.errno.filter(|n| !SAYS_SO.contains(n))?;
         Some(std::io::Error::from_raw_os_error(n))
     }
 }
@@ -201,7 +212,13 @@ fn self_test(whole: bool) -> rustix::io::Result<()> {
     for (i, p) in src.bytes_mut().chunks_exact_mut(PAGE).enumerate() {
         p.fill(i as u8 | 1);
     }
-    uffd.copy(&map, 0, src.bytes(), true)?;
+    let mut done = 0;
+    while done < src.bytes().len() {
+        done += match uffd.copy(&map, done, &src.bytes()[done..], true)? {
+            Copied::All => src.bytes().len() - done,
+            Copied::Some(n) => n,
+        };
+    }
     let wrong = rustix::io::Errno::NOTSUP;
     let mut seen = 0;
     pagemap.scan(&map, Scan::Present, 0, pages, |r| {
@@ -246,6 +263,34 @@ fn self_test(whole: bool) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who falls back to another mode because of an interruption keeps it for good.
+    #[test]
+    fn what_passes_is_no_missing_feature() {
+        let missing = |errno| Missing {
+            feature: Feature::SplicePin,
+            why: String::new(),
+            errno,
+        };
+        for n in [
+            libc::EMFILE,
+            libc::ENOMEM,
+            libc::EINTR,
+            libc::EAGAIN,
+            libc::EIO,
+        ] {
+            let failure = missing(Some(n)).failure();
+            assert_eq!(failure.and_then(|e| e.raw_os_error()), Some(n));
+        }
+        for n in [
+            None,
+            Some(libc::ENOSYS),
+            Some(libc::EPERM),
+            Some(libc::EINVAL),
+        ] {
+            assert!(missing(n).failure().is_none(), "{n:?}");
+        }
+    }
 
     #[test]
     fn a_denied_feature_is_named_with_the_fallback() {

@@ -3,6 +3,7 @@
 //!
 //! Constants are spelled out because headers of distributions lag behind kernels.
 
+use super::again::again;
 use super::fd::Kept;
 use super::memory::Mapping;
 use super::{last_error, PAGE};
@@ -145,8 +146,7 @@ impl Userfaultfd {
     fn open_with(flags: libc::c_int) -> io::Result<OwnedFd> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | flags;
         // SAFETY: the call takes flags only.
-        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-        own(fd)
+        again(|| own(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) }))
     }
 
     /// For misses of system calls too: root, CAP_SYS_PTRACE, a sysctl, or access to the device.
@@ -175,7 +175,7 @@ impl Userfaultfd {
             features: 0,
             ioctls: 0,
         };
-        ioctl(&fd, UFFDIO_API, &mut arg)?;
+        again(|| ioctl(&fd, UFFDIO_API, &mut arg))?;
         Ok(arg.features)
     }
 
@@ -190,7 +190,7 @@ impl Userfaultfd {
             features,
             ioctls: 0,
         };
-        ioctl(&fd, UFFDIO_API, &mut arg)?;
+        again(|| ioctl(&fd, UFFDIO_API, &mut arg))?;
         Ok(Self {
             fd: Kept::new(fd)?,
             features,
@@ -255,7 +255,7 @@ impl Userfaultfd {
             start: (map.addr() + offset) as u64,
             len: PAGE as u64,
         };
-        self.said(ioctl(&self.fd, UFFDIO_WAKE, &mut arg))
+        self.said(again(|| ioctl(&self.fd, UFFDIO_WAKE, &mut arg)))
     }
 
     /// An access to this page, which must be a hole, is SIGBUS or EFAULT until its entry is zapped.
@@ -268,7 +268,7 @@ impl Userfaultfd {
             mode: 0,
             updated: 0,
         };
-        self.said(ioctl(&self.fd, UFFDIO_POISON, &mut arg))
+        self.said(again(|| ioctl(&self.fd, UFFDIO_POISON, &mut arg)))
     }
 
     /// Takes write protection away from a range, also the marks of it that pages have left which are not
@@ -280,7 +280,7 @@ impl Userfaultfd {
             len: len as u64,
             mode: 0,
         };
-        self.said(ioctl(&self.fd, UFFDIO_WRITEPROTECT, &mut arg))
+        self.said(again(|| ioctl(&self.fd, UFFDIO_WRITEPROTECT, &mut arg)))
     }
 
     /// Misses and first writes in the mapping are handled from now on.
@@ -291,7 +291,7 @@ impl Userfaultfd {
             mode: REGISTER_MISSING | REGISTER_WP,
             ioctls: 0,
         };
-        self.said(ioctl(&self.fd, UFFDIO_REGISTER, &mut arg))
+        self.said(again(|| ioctl(&self.fd, UFFDIO_REGISTER, &mut arg)))
     }
 
     /// Fills holes of the mapping, from byte `offset` on, with a copy of `src`, each page all at
@@ -313,7 +313,7 @@ impl Userfaultfd {
         };
         match self.said(ioctl(&self.fd, UFFDIO_COPY, &mut arg)) {
             Ok(()) => Ok(Copied::All),
-            Err(io::Errno::AGAIN) => Ok(Copied::Some(arg.copy.max(0) as usize)),
+            Err(io::Errno::AGAIN | io::Errno::INTR) => Ok(Copied::Some(arg.copy.max(0) as usize)),
             Err(e) => Err(e),
         }
     }

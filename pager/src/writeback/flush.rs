@@ -125,6 +125,7 @@ impl Writeback {
                 }
             }
             drop(core);
+            meanwhile();
             // Last: others may have written some of them meanwhile, and the next to write what is left of the block finds
             // them clean and says so.
             area.note_dirty(first);
@@ -135,6 +136,7 @@ impl Writeback {
     /// handle, and pages that could not be written stay dirty. Returns pages written.
     fn flush_block(&self, area: &Area, b: usize) -> u64 {
         area.forget_dirty(b);
+        meanwhile();
         let done = write_range(&self.res, area, area.block(b), false);
         if let Err(e) = done.result {
             self.res.note_error(area, &e);
@@ -222,6 +224,7 @@ impl Writeback {
             }
             at = to;
         }
+        meanwhile();
         // Also after a failure: what could be written should last.
         if let Err(e) = file.storage.sync() {
             self.res.note_error(area, &e);

@@ -8,6 +8,7 @@ use crate::budget::core::Core;
 use crate::budget::moved::Moved;
 use crate::budget::resources::Resources;
 use crate::error::{Error, Result};
+use crate::meanwhile::meanwhile;
 use crate::page::{PageState, Word};
 use crate::plant::{self, Plant};
 use crate::region::area::Area;
@@ -83,6 +84,7 @@ pub(super) fn write_range(res: &Resources, area: &Area, range: Range<usize>, wai
             if claim != Claim::Taken {
                 break;
             }
+            meanwhile();
             under_way.get_or_insert_with(|| res.writes.begin());
             // A store from here on sets it again.
             dirty[at - first] = area.words().unmark(at, Word::DIRTIED).dirtied();
@@ -177,7 +179,9 @@ impl Writer<'_> {
         dirty: &mut [bool],
         buf: &mut PageBuf,
     ) -> (u64, io::Result<()>) {
+        meanwhile();
         self.arm(first, dirty);
+        meanwhile();
         let mut runs = Vec::new();
         let mut at = 0;
         for run in dirty.chunk_by(|a, b| a == b) {
@@ -233,6 +237,7 @@ impl Writer<'_> {
             }
         }
         drop(core);
+        meanwhile();
         pages.for_each(|p| self.release(p, false));
     }
 
@@ -256,6 +261,7 @@ impl Writer<'_> {
                 core.policy.writeback_start(id);
             }
         }
+        meanwhile();
         let memory = self.area.memory();
         let read: Vec<io::Result<()>> = runs
             .iter()
@@ -278,7 +284,9 @@ impl Writer<'_> {
                 Write::new(&buf.bytes()[run.start * PAGE..][..len], from)
             })
             .collect();
+        meanwhile();
         write_all(&*self.file.storage, &mut writes);
+        meanwhile();
         self.res.counts.writeback_ns.add(clock::now() - start);
         let mut written = 0;
         let mut result = Ok(());
@@ -317,6 +325,7 @@ impl Writer<'_> {
                 core.add_moved([(self.area.book().memcg, moved)]);
             }
         }
+        meanwhile();
         pages.for_each(|p| self.release(p, failed));
     }
 }

@@ -253,6 +253,8 @@ pub struct Stressed {
     pub errors: u64,
     /// First wrong value: (page, thread, expected, found).
     pub lost: Option<(usize, usize, u64, u64)>,
+    /// How long the slowest thread has looked at all of its words in the end.
+    pub looked: Duration,
     /// What each thread has left in each page.
     pub finals: Vec<Vec<u64>>,
 }
@@ -282,6 +284,7 @@ pub fn stress(
         all.stores += r.stores;
         all.errors += r.errors;
         all.lost = all.lost.or(r.lost);
+        all.looked = all.looked.max(r.looked);
         all.finals.extend(r.finals);
     }
     all
@@ -323,6 +326,7 @@ fn stress_one(
             out.errors += u64::from(done.is_err());
         }
     }
+    let start = Instant::now();
     for (p, &want) in expected.iter().enumerate() {
         // A store that fails on demand does not fail for ever.
         while !wrong.load(Relaxed) {
@@ -336,6 +340,7 @@ fn stress_one(
             }
         }
     }
+    out.looked = start.elapsed();
     out.finals.push(expected);
     out
 }

@@ -156,6 +156,10 @@ const EARLY: [(&str, &[u64]); 3] = [
     ("CountLate", &[34, 34, 41]),
 ];
 
+/// Nothing is lent in budgets as small as those of these programs: `tests/pool/loans.rs` looks for it.
+#[cfg(feature = "plants")]
+const ELSEWHERE: &str = "LentUnseen";
+
 /// Each bug that is planted is found: usually within seconds. Threads have to meet for some of them, and where
 /// other work takes the CPUs they seldom do, so the search gives up late.
 #[cfg(feature = "plants")]
@@ -164,6 +168,7 @@ fn planted_bugs_are_found() {
     let seconds = variable("COLDSET_SOAK_SECONDS").unwrap_or(300.0);
     let most = Duration::from_secs_f64(seconds);
     let all = coldset_pager::plant::Plant::ALL.map(|p| format!("{p:?}"));
+    let all = all.into_iter().filter(|p| p != ELSEWHERE);
     let only: Option<String> = variable("COLDSET_PLANT");
     for plant in all {
         if only.as_ref().is_some_and(|o| *o != plant) {

@@ -4,8 +4,8 @@ use crate::common::*;
 use crate::streams::{pool_with, read, Pages, BLOCK, BUDGET};
 use coldset_pager::{Advice, Limits, Pool, PoolConfig, Region, SwapConfig};
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 
 /// Readers in order, of one map, of two of one file, of a file whose end comes and goes, and of maps that are made and
 /// dropped, beside stores to anonymous memory, advice, syncs, reclaim, limits and budgets: every word is what is in the file or
@@ -61,10 +61,11 @@ fn streams_beside_everything_else_read_what_is_in_their_files() {
     assert_eq!(stressed.lost, None);
     let s = pool.stats();
     println!(
-        "{passes:?} passes, {} lent, {} filled, {} stores",
+        "{passes:?} passes, {} lent, {} filled, {} stores, {:.1} s to look at all of them",
         s.lent - before,
         s.filled,
-        stressed.stores
+        stressed.stores,
+        stressed.looked.as_secs_f64()
     );
     assert!(s.lent - before > 2_000, "{s:?}");
     assert_eq!(s.failed_misses, 0, "{s:?}");
@@ -126,4 +127,65 @@ fn meddle_with(pool: &Pool, regions: [&Region; 3], r: &mut Random) {
         _ => drop(region.resident(range).unwrap()),
     }
     std::thread::sleep(Duration::from_micros(r.below(3000)));
+}
+
+/// A page is asked for of the block that a stream comes to next: it is lent with nothing of it in memory, or not at all.
+#[test]
+fn a_page_of_a_block_that_is_just_being_lent_is_the_file_s() {
+    let _one = alone();
+    let Some(pool) = pool_with(PoolConfig::new(BUDGET)) else {
+        return;
+    };
+    let file = Pages::new(24 << 10);
+    let before = pool.stats().lent;
+    let end = Instant::now() + soak(1.0);
+    while Instant::now() < end {
+        // Anew each time: a block of which a page is in memory is not lent.
+        let region = pool.file_read_only(&file.0).unwrap();
+        let at = AtomicUsize::new(0);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut r = Random::new(3);
+                let blocks = file.1 / BLOCK;
+                for block in (2..blocks).step_by(3) {
+                    while at.load(Relaxed) / BLOCK + 1 < block {
+                        std::thread::sleep(Duration::from_micros(20));
+                    }
+                    let p = block * BLOCK + 1 + r.below(BLOCK as u64 - 1) as usize;
+                    let page = p * PAGE..(p + 1) * PAGE;
+                    region.advise(page, Advice::WillNeed).unwrap();
+                    read(&region, p);
+                }
+            });
+            for p in 0..file.1 {
+                at.store(p, Relaxed);
+                read(&region, p);
+            }
+        });
+    }
+    let s = pool.stats();
+    println!("{} lent, {} filled", s.lent - before, s.filled);
+    assert_eq!(s.failed_misses, 0, "{s:?}");
+}
+
+/// Two threads must meet within a few instructions for this bug: where moments are long, they do.
+#[cfg(feature = "plants")]
+#[test]
+fn planted_who_does_not_look_whether_a_block_was_lent_is_found() {
+    const PROGRAM: &str = "a_page_of_a_block_that_is_just_being_lent_is_the_file_s";
+    const SEEDS: std::ops::Range<u64> = 5..60;
+    let _one = alone();
+    let fails = |seed: &u64| {
+        let mut c = child::command(PROGRAM, "planted");
+        c.env("COLDSET_PLANT", "LentUnseen")
+            .env("COLDSET_MEANWHILE", format!("{seed}@miss/fill.rs"));
+        let text = child::text(&c.output().unwrap());
+        if text.contains("skipped") {
+            println!("{text}");
+        }
+        text.contains("skipped") || text.contains("UFFDIO_COPY")
+    };
+    let found = SEEDS.clone().find(fails);
+    println!("found by seed {found:?}");
+    assert!(found.is_some(), "no seed of {SEEDS:?} finds it");
 }

@@ -19,6 +19,7 @@ mod explicit;
 mod file_locks;
 mod files;
 mod full_disk;
+mod injected;
 mod journal;
 mod loans;
 mod messages;

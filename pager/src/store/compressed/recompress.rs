@@ -4,6 +4,7 @@
 use super::super::entry::Entry;
 use super::super::slab::class_of;
 use super::{lz4, seconds, unlz4, Bench, Compressed, Grow, Inner, Recompressed, PAGE};
+use crate::meanwhile::meanwhile;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ impl Compressed {
             (slot, old)
         };
         let smaller = self.smaller(old, &mut bench);
+        meanwhile();
         let mut inner = self.lock();
         if inner.recompressing.take() != Some(slot) {
             return Recompressed::Page;
