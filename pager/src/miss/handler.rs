@@ -53,7 +53,7 @@ impl Handlers {
         };
         let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
         pool_thread("coldset-keep", move || keep(&uffd, messages, &stop))
-            .map_err(Error::io("starting the thread that keeps a userfaultfd"))?;
+            .map_err(Error::io("starting the thread that holds the userfaultfd open"))?;
         Ok(h)
     }
 

@@ -134,6 +134,12 @@ fn a_group_has_a_name_of_its_own() {
         refused(pool.group(empty, none()), empty, "it is empty");
         refused(a.group(empty, none()), empty, "it is empty");
     }
+    for bad in ["a\0b", "\u{1b}[2J", "two\nlines", "\u{9b}"] {
+        refused(pool.group(bad, none()), bad, "control characters");
+    }
+    let (longest, longer) = ("n".repeat(255), "n".repeat(256));
+    pool.group(&longest, none()).unwrap();
+    refused(pool.group(&longer, none()), &longer, "longer than 255");
     let b = a.group("b", none()).unwrap();
     assert_eq!((pool.root().name(), b.name()), ("/", "/a/b"));
     refused(pool.group("a/b", none()), "a/b", "keep its handle");
