@@ -54,34 +54,34 @@ def _parts(to: Any, source: Any, most: int) -> Iterator[tuple[Any, Any]]:
         yield to[first : first + step], source[first : first + step]
 
 
+def _copy_pinned(region: Region, to: Any, source: Any, most: int) -> None:
+    """Copies to a C-contiguous part of a region, at most about so many bytes at a time."""
+    for a, b in _parts(to, source, most):
+        start = int(a.__array_interface__["data"][0]) - region.address
+        try:
+            pin = region.pin(start, start + a.nbytes, True)
+        except OutOfMemory:
+            # A small group may have room for less.
+            if most <= PAGE_SIZE or a.nbytes <= PAGE_SIZE:
+                raise
+            _copy_pinned(region, a, b, PAGE_SIZE)
+            continue
+        try:
+            a[...] = b
+        finally:
+            pin.release()
+
+
 def fill(to: Array, source: np.ndarray[Any, Any]) -> None:
     """Copies to a contiguous array, each part of it pinned meanwhile: if there is no memory for it, that is an exception,
     where an access would have been SIGBUS."""
     if to.size == 0:
         return
     region = to._span()[0]
-    base = region.address
     plain = to.view(np.ndarray)
     if not plain.flags.c_contiguous:
         plain, source = plain.T, source.T
-
-    def copy(to: Any, source: Any, most: int) -> None:
-        for a, b in _parts(to, source, most):
-            start = int(a.__array_interface__["data"][0]) - base
-            try:
-                pin = region.pin(start, start + a.nbytes, True)
-            except OutOfMemory:
-                # A small group may have room for less.
-                if most <= PAGE_SIZE or a.nbytes <= PAGE_SIZE:
-                    raise
-                copy(a, b, PAGE_SIZE)
-                continue
-            try:
-                a[...] = b
-            finally:
-                pin.release()
-
-    copy(plain, source, PINNED)
+    _copy_pinned(region, plain, source, PINNED)
 
 
 class Array(np.ndarray[Any, np.dtype[Any]]):
@@ -259,7 +259,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
             raise SettingError("readfrom needs a C-contiguous array")
         if self.size == 0:
             return 0
-        to = self.reshape(-1).view(np.uint8)
+        to: Any = self.reshape(-1).view(np.uint8)
         buffer = np.empty(min(CHUNK, to.size), np.uint8)
         done = 0
         while done < to.size:

@@ -93,7 +93,10 @@ fn errors_that_come_later_and_reads_name_the_file() {
 fn a_file_that_the_kernel_does_not_map_is_refused() {
     let _others = together();
     let pool = Pool::new(config()).unwrap();
-    for path in ["/sys/kernel/mm/transparent_hugepage/enabled", "/proc/self/status"] {
+    for path in [
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/proc/self/status",
+    ] {
         if !Path::new(path).exists() {
             continue;
         }
@@ -114,7 +117,8 @@ fn a_file_that_the_kernel_does_not_map_is_refused() {
 #[test]
 fn no_memory_names_the_group_and_the_pin() {
     let _others = together();
-    let Some(pool) = faulting(PoolConfig::new(2 * MIB).swap(SwapConfig::lz4(16 * MIB as u64))) else {
+    let Some(pool) = faulting(PoolConfig::new(2 * MIB).swap(SwapConfig::lz4(16 * MIB as u64)))
+    else {
         return;
     };
     let limits = coldset_pager::Limits::new().max(MIB as u64 / 2);
