@@ -96,7 +96,7 @@ typedef struct coldset_stats {
     // The budget in bytes.
     uint64_t budget_bytes;
     // Bytes that count to it: pages in memory, memory of compressed contents, and tables that grow with
-    // use, above a share that every pool needs.
+    // use, above a share that every pool needs. The metric `coldset_resident_bytes` is `page_bytes` below.
     uint64_t resident_bytes;
     // Highest `resident_bytes` so far.
     uint64_t peak_bytes;
@@ -136,6 +136,10 @@ typedef struct coldset_stats {
     uint64_t retried;
     // Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
     uint64_t overhead_bytes;
+    // Bytes of pages in memory, a part of `resident_bytes`; the metric `coldset_resident_bytes` is this.
+    uint64_t page_bytes;
+    // Bytes of files read in order that are mapped from the page cache now, a part of `page_bytes`.
+    uint64_t lent_bytes;
 } coldset_stats;
 
 #ifdef __cplusplus

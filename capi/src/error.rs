@@ -1,6 +1,6 @@
 //! Status codes, messages, and the border that no panic crosses.
 
-use coldset_pager::Error;
+use coldset_pager::{Error, Feature, Missing};
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -70,9 +70,24 @@ impl From<Error> for Failure {
         Failure {
             status,
             errno,
-            text: e.to_string(),
+            text: match &e {
+                Error::Missing(m) => missing(m),
+                other => other.to_string(),
+            },
         }
     }
+}
+
+/// What the kernel lacks, and what to do in C: the pager's own text names calls of Rust, and there are none here that
+/// do without page faults.
+fn missing(m: &Missing) -> String {
+    let remedy = match m.feature {
+        Feature::FullUserfaultfd => {
+            "use fault_mode=sigbus, which needs no privilege, and coldset_region_pin what system calls use"
+        }
+        _ => "regions of this interface need it: run where the kernel offers it and nothing denies it",
+    };
+    format!("{}; {remedy}", m.reason())
 }
 
 /// The last error of a thread.

@@ -13,7 +13,7 @@ pub struct coldset_stats {
     /// The budget in bytes.
     pub budget_bytes: u64,
     /// Bytes that count to it: pages in memory, memory of compressed contents, and tables that grow with
-    /// use, above a share that every pool needs.
+    /// use, above a share that every pool needs. The metric `coldset_resident_bytes` is `page_bytes` below.
     pub resident_bytes: u64,
     /// Highest `resident_bytes` so far.
     pub peak_bytes: u64,
@@ -53,6 +53,10 @@ pub struct coldset_stats {
     pub retried: u64,
     /// Bytes of records of pages, tables of swap slots and page tables, counted to the budget or not.
     pub overhead_bytes: u64,
+    /// Bytes of pages in memory, a part of `resident_bytes`; the metric `coldset_resident_bytes` is this.
+    pub page_bytes: u64,
+    /// Bytes of files read in order that are mapped from the page cache now, a part of `page_bytes`.
+    pub lent_bytes: u64,
 }
 
 impl From<&Stats> for coldset_stats {
@@ -79,6 +83,8 @@ impl From<&Stats> for coldset_stats {
             miss_p99_ns: s.miss.p99_ns,
             retried: s.retried,
             overhead_bytes: s.overhead_bytes,
+            page_bytes: s.resident_pages * PAGE_SIZE as u64,
+            lent_bytes: s.lent_pages * PAGE_SIZE as u64,
         }
     }
 }
@@ -177,6 +183,8 @@ fn json(s: &Stats) -> Value {
         "resident_bytes": c.resident_bytes,
         "peak_bytes": c.peak_bytes,
         "store_bytes": c.store_bytes,
+        "page_bytes": c.page_bytes,
+        "lent_bytes": c.lent_bytes,
         "swap_slots_used": c.swap_slots_used,
         "swap_slots": c.swap_slots,
         "dirty_pages": c.dirty_pages,

@@ -1,6 +1,7 @@
 //! What can go wrong, with the remedy.
 
 use crate::sys::probe::Missing;
+use crate::sys::shortage;
 use crate::sys::sigbus::InstallError;
 use coldset_engine::memcg::MemcgError;
 use coldset_engine::switches::SwitchError;
@@ -56,7 +57,7 @@ pub enum Error {
         example: &'static str,
     },
     /// The kernel or a device refused.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", shortage::remedy(source.raw_os_error()))]
     Io {
         /// What was tried, with the name of the file if it is known.
         what: Cow<'static, str>,
@@ -64,7 +65,12 @@ pub enum Error {
         source: io::Error,
     },
     /// A file cannot be used.
-    #[error("{what}{}{}: {why}", if what.is_empty() { "" } else { " " }, path.display())]
+    #[error(
+        "{what}{}{}: {why}{}",
+        if what.is_empty() { "" } else { " " },
+        path.display(),
+        shortage::remedy(Some(*errno))
+    )]
     File {
         /// What was tried, if that is not plain.
         what: &'static str,
@@ -141,16 +147,20 @@ pub enum Error {
     },
     /// Nothing could be evicted.
     #[error(
-        "no memory for {pages} more page(s) in group {group}: everything in it is pinned, protected or \
+        "no memory for {pages} more page{} in {group}: everything in it is pinned, protected or \
          cannot be stored (swap is full or failing, or is compressed memory alone and the contents do not \
-         compress); raise the budget, or give more swap, with a file behind compressed memory: \
-         lz4:SIZE+temp:SIZE{failed}"
+         compress); {}raise the budget, or give more swap, with a file behind compressed memory: \
+         lz4:SIZE+temp:SIZE{failed}",
+        if *pages == 1 { "" } else { "s" },
+        if *pinning { "pin one part at a time, " } else { "" }
     )]
     NoMemory {
         /// Pages wanted.
         pages: u64,
-        /// Group.
-        group: u32,
+        /// Where: `the pool`, or `the group` with its path.
+        group: String,
+        /// They were to be pinned.
+        pinning: bool,
         /// The last error of a store, if there has been one.
         failed: String,
     },
@@ -256,7 +266,10 @@ impl From<Missing> for Error {
     fn from(missing: Missing) -> Self {
         match missing.failure() {
             Some(source) => Error::Io {
-                what: "trying what this kernel offers".into(),
+                what: match missing.call {
+                    Some(call) => format!("trying what this kernel offers ({call})").into(),
+                    None => "trying what this kernel offers".into(),
+                },
                 source,
             },
             None => Error::Missing(missing),

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Literal, Union
 
 import numpy as np
 
-from ._coldset import Region
-from ._errors import Error, ReadOnlyError, SettingError
+from ._coldset import PAGE_SIZE, Region
+from ._errors import Error, OutOfMemory, ReadOnlyError, SettingError
 
 Advice = Literal["normal", "random", "sequential", "willneed", "dontneed"]
 Path = Union[str, "os.PathLike[str]"]
@@ -33,6 +33,55 @@ def _copies(a: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
     step = CHUNK // row
     for first in range(0, len(a), step):
         yield np.array(a[first : first + step], order="K")
+
+
+#: Bytes that are pinned at a time while the package itself copies: little of the smallest budget.
+PINNED = 1 << 16
+
+
+def _parts(to: Any, source: Any, most: int) -> Iterator[tuple[Any, Any]]:
+    """Parts of two arrays of one shape, of about so many bytes of the first."""
+    if to.ndim == 0 or to.nbytes <= most:
+        yield to, source
+        return
+    row = to.nbytes // len(to)
+    if row > most and to.ndim > 1:
+        for a, b in zip(to, source):
+            yield from _parts(a, b, most)
+        return
+    step = max(1, most // row)
+    for first in range(0, len(to), step):
+        yield to[first : first + step], source[first : first + step]
+
+
+def _copy_pinned(region: Region, to: Any, source: Any, most: int) -> None:
+    """Copies to a C-contiguous part of a region, at most about so many bytes at a time."""
+    for a, b in _parts(to, source, most):
+        start = int(a.__array_interface__["data"][0]) - region.address
+        try:
+            pin = region.pin(start, start + a.nbytes, True)
+        except OutOfMemory:
+            # A small group may have room for less.
+            if most <= PAGE_SIZE or a.nbytes <= PAGE_SIZE:
+                raise
+            _copy_pinned(region, a, b, PAGE_SIZE)
+            continue
+        try:
+            a[...] = b
+        finally:
+            pin.release()
+
+
+def fill(to: Array, source: np.ndarray[Any, Any]) -> None:
+    """Copies to a contiguous array, each part of it pinned meanwhile: if there is no memory for it, that is an exception,
+    where an access would have been SIGBUS."""
+    if to.size == 0:
+        return
+    region = to._span()[0]
+    plain = to.view(np.ndarray)
+    if not plain.flags.c_contiguous:
+        plain, source = plain.T, source.T
+    _copy_pinned(region, plain, source, PINNED)
 
 
 class Array(np.ndarray[Any, np.dtype[Any]]):
@@ -208,13 +257,18 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
             raise ReadOnlyError("the array is read-only")
         if not self.flags.c_contiguous:
             raise SettingError("readfrom needs a C-contiguous array")
-        to = self.view(np.ndarray).reshape(-1).view(np.uint8)
+        if self.size == 0:
+            return 0
+        to: Any = self.reshape(-1).view(np.uint8)
         buffer = np.empty(min(CHUNK, to.size), np.uint8)
         done = 0
         while done < to.size:
             n = file.readinto(buffer[: to.size - done].data)  # type: ignore[attr-defined]
             if not n:
                 break
-            to[done : done + n] = buffer[:n]
+            if to._region is None:
+                to[done : done + n] = buffer[:n]
+            else:
+                fill(to[done : done + n], buffer[:n])
             done += n
         return done

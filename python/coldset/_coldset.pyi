@@ -1,7 +1,7 @@
 """The native half; users import `coldset`."""
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Literal, final
 
 __all__ = [
     "Fix",
@@ -32,10 +32,14 @@ __all__ = [
     "lab_work",
     "parse_size",
     "probe",
+    "whose_handler",
 ]
 
 __version__: str
 PAGE_SIZE: int
+
+def whose_handler() -> Literal["ours", "nobody", "other"]:
+    """Whose handler SIGBUS has."""
 
 def probe() -> list[str]:
     """Tries each kernel feature that arrays need. Returns their names.

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import operator
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, SupportsIndex, Union
+from typing import IO, Any, Literal, SupportsIndex, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _coldset, _process
-from ._array import Array, Path
-from ._errors import ClosedError, ForkedError, HandlerError, SettingError
+from ._array import Array, Path, fill
+from ._errors import ClosedError, ForkedError, SettingError
 from ._region import Region
 from ._stats import Stats
 
 #: Bytes as a number, or as text: "512M", "2GiB".
 Size = Union[int, str]
+#: A file by its path, or open.
+FilePath = Union[Path, bytes, IO[Any]]
 Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
 Order = Literal["C", "F"]
 #: A setting that is true or false, also as text.
@@ -26,6 +29,13 @@ Truth = Union[bool, Literal["true", "false"]]
 Mode = Literal["r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"]
 
 _MODES = {"readonly": "r", "readwrite": "r+", "write": "w+", "copyonwrite": "c"}
+
+
+#: What the native half says of sizes, for numbers that it cannot be given.
+_RANGES = {
+    "the budget": "use 1 MiB to 17592186036224 bytes (16 TiB less 8 KiB)",
+    "the size": "use 1 to 17592186036224 bytes (16 TiB less 8 KiB)",
+}
 
 
 def _size(what: str, size: Size) -> int:
@@ -36,7 +46,7 @@ def _size(what: str, size: Size) -> int:
     except TypeError:
         raise SettingError(f"{what} is {size!r}; give bytes as an int or as text like '2GiB'") from None
     if not 0 <= number < 1 << 64:
-        raise SettingError(f"{what} is {size!r} bytes; use 0 to 2^64-1")
+        raise SettingError(f"{what} is {size!r} bytes; {_RANGES.get(what, 'use 0 to 2^64-1')}")
     return number
 
 
@@ -77,7 +87,12 @@ def _readable(what: str, text: str) -> str:
 
 
 def _limits(limits: Mapping[str, Size | None]) -> dict[str, int]:
-    return {name: _size(name, value) for name, value in limits.items() if value is not None}
+    return {
+        # "max" is the kernel's word for no limit.
+        name: (1 << 64) - 1 if value == "max" else _size(name, value)
+        for name, value in limits.items()
+        if value is not None
+    }
 
 
 def _shape(shape: Shape) -> tuple[int, ...]:
@@ -125,6 +140,22 @@ def _array(
     array._region = region
     array.filename = filename
     return array
+
+
+def _path(path: FilePath) -> str:
+    """The path of a file that is given as numpy.memmap takes it: by its path, or open."""
+    if not hasattr(path, "fileno"):
+        return os.fsdecode(path)
+    if hasattr(path, "flush"):
+        path.flush()
+    open_, name = os.fstat(path.fileno()), getattr(path, "name", None)
+    try:
+        if isinstance(name, (str, bytes)) and os.path.samestat(os.stat(name), open_):
+            return os.fsdecode(name)
+    except OSError:
+        pass
+    # It has another name by now, or none.
+    return f"/proc/self/fd/{path.fileno()}"
 
 
 def _policy(policy: object, fault_mode: str | None) -> object:
@@ -184,19 +215,23 @@ class _Arrays:
         if dtype is None:
             dtype = np.asarray(fill_value).dtype
         made = self.zeros(shape, dtype, order)
-        made[...] = fill_value
+        fill(made, np.broadcast_to(np.asarray(fill_value, dtype=made.dtype), made.shape))
         return made
 
     def array(self, obj: Any, dtype: npt.DTypeLike | None = None, order: Order = "C") -> Array:
-        """A copy of anything that numpy can make an array of."""
+        """A copy of anything that numpy can make an array of.
+
+        Raises OutOfMemory if budget and swap turn out not to hold it: what does not compress may not fit into compressed
+        memory.
+        """
         source = np.asarray(obj, dtype=dtype)
         made = self.zeros(source.shape, source.dtype, order)
-        made[...] = source
+        fill(made, source)
         return made
 
     def memmap(
         self,
-        path: Path,
+        path: FilePath,
         dtype: npt.DTypeLike = np.uint8,
         mode: Mode = "r+",
         shape: Shape | None = None,
@@ -205,7 +240,8 @@ class _Arrays:
         *,
         shared: bool = False,
     ) -> Array:
-        """A file map, as `numpy.memmap` makes them (but `shape` comes before `offset`).
+        """A file map, as `numpy.memmap` makes them (but `shape` comes before `offset`). Like there, `path` may also be
+        an open file, which may be closed afterwards.
 
         Modes are "r" (read only), "r+" (the file grows if `shape` needs it) and "w+" (the file is
         created or emptied).
@@ -242,10 +278,11 @@ class _Arrays:
             raise SettingError(f"the order is {order!r}; use 'C' or 'F'")
         if how == "w+" and shape is None:
             raise SettingError('mode "w+" makes a new file: give it a shape')
-        name, group = os.fspath(path), self._in()
-        if not isinstance(name, str):
-            raise SettingError(f"the path is {name!r}; use str or pathlib.Path")
+        name, group = _path(path), self._in()
         numbers: tuple[int, ...]
+        if how != "w+" and not stat.S_ISREG(os.stat(name).st_mode):
+            # It says what it is instead, before sizes that mean nothing.
+            group.file(name, how != "r")
         if shape is not None:
             numbers = _shape(shape)
         else:
@@ -372,7 +409,7 @@ class Group(_Arrays):
         high: Size | None = None,
         max: Size | None = None,
     ) -> None:
-        """Changes limits; None leaves one as it is.
+        """Changes limits; None leaves one as it is, and "max" takes `high` or `max` away.
 
         The group always keeps `min`, and keeps `low` as long as other groups have more to give. Above
         `high` its threads reclaim and are slowed down. It never exceeds `max`.
@@ -403,8 +440,8 @@ class Pool(_Arrays):
     - `overcommit` grants arrays that are larger than budget and swap together. A program that uses more than these
       can hold is ended by SIGBUS.
     - `shrink_under_pressure` shrinks the budget, to a quarter at most, while threads wait for memory. It grows back.
-    - `background=False` keeps threads of the pool from freeing room or reading ahead: one thread alone then has
-      the same misses each time.
+    - `background=False` starts no background threads that free room and read ahead. A program with one thread
+      then has the same misses in every run.
     - `map_streams=False` copies a file that is read in order like any other, instead of mapping it from the kernel's
       page cache.
 
@@ -470,21 +507,18 @@ class Pool(_Arrays):
             # The journal is a path alone.
             if name != "journal":
                 _readable(name, value)
-        try:
-            if fault_mode != "explicit":
-                _process.prepare_signals()
-            self._pool = _coldset.Pool(settings, own)
-        except HandlerError as e:
-            raise HandlerError(
-                f"{e}. In Python that is often faulthandler: call faulthandler.enable() (or start with "
-                "-X faulthandler) before the first pool, and do not call faulthandler.disable()"
-            ) from None
+        self._has_arrays = fault_mode in (None, "sigbus")
+        if fault_mode != "explicit":
+            _process.prepare_signals()
+        self._pool = _coldset.Pool(settings, own)
         self._root = self._pool.root()
         self._closed = False
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the pool has been closed; make a new one")
+        if self._has_arrays:
+            _process.check_handler()
 
     def _in(self) -> _coldset.Group:
         self._check_open()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import os
+import signal
 import sys
 import warnings
 import weakref
 from typing import TypeVar
 
-from ._coldset import Pages, Region, install_handler
-from ._errors import ForkWarning
+from ._coldset import Pages, Region, install_handler, whose_handler
+from ._errors import ForkWarning, HandlerError
 
 _R = TypeVar("_R", Region, Pages)
 
@@ -67,6 +68,21 @@ def prepare_signals() -> None:
         # Standard error is not a file: there is nowhere to write to.
         return
     install_handler()
+
+
+def check_handler() -> None:
+    """Raises HandlerError if `signal.signal` has taken SIGBUS away since the first pool: Python's handler only notes the
+    signal and returns, and so the access that missed would run again, and miss again, for ever.
+
+    Another library's handler is left alone: it may chain to the pager's.
+    """
+    whose = whose_handler()
+    if whose == "nobody" or (whose == "other" and callable(signal.getsignal(signal.SIGBUS))):
+        raise HandlerError(
+            "signal.signal(signal.SIGBUS, ...) has replaced the handler by which misses arrive, and arrays cannot be used any "
+            "more; leave SIGBUS alone once there is a pool (a handler set before the first pool is kept and called for "
+            "signals that are no misses)"
+        )
 
 
 atexit.register(_sync_at_exit)

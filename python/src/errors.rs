@@ -2,7 +2,8 @@
 
 use coldset_engine::switches::SwitchError;
 use coldset_engine::Switches;
-use coldset_pager::Error;
+use coldset_pager::sys::sigbus::InstallError;
+use coldset_pager::{Error, Feature, Missing};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
@@ -42,10 +43,14 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
     if let Error::File { errno, .. } = &e {
         return os_error(*errno, &e);
     }
+    match &e {
+        Error::Missing(m) => return named(py, "MissingFeature", &missing(m)),
+        Error::Sigbus(why) => return named(py, "HandlerError", &handler(*why)),
+        _ => {}
+    }
     let class = match &e {
         Error::InUse { .. } => "FileInUseError",
-        Error::Missing(_) | Error::Pressure { .. } => "MissingFeature",
-        Error::Sigbus(_) => "HandlerError",
+        Error::Pressure { .. } => "MissingFeature",
         Error::Switch(_) | Error::Group(_) | Error::Setting { .. } | Error::Parse { .. } => {
             "SettingError"
         }
@@ -64,6 +69,35 @@ pub fn raise(py: Python<'_>, e: Error) -> PyErr {
     match &e {
         Error::Switch(wrong) => named(py, class, &format!("{e}{}", where_listed(wrong))),
         _ => named(py, class, &e),
+    }
+}
+
+/// What the kernel lacks, and what to do in Python: the pager's own text names calls of Rust.
+fn missing(m: &Missing) -> String {
+    let remedy = match m.feature {
+        Feature::FullUserfaultfd => {
+            "use fault_mode=\"sigbus\", which needs no privilege, and hold a pin (with array.pin(): ...) on what system \
+             calls use"
+        }
+        _ => {
+            "or use regions instead of arrays, which need nothing of the kernel: \
+             pool = coldset.Pool(..., fault_mode=\"explicit\"), region = pool.region(size), with region.fix(page) as view: ..."
+        }
+    };
+    format!("{}; {remedy}", m.reason())
+}
+
+/// Why misses cannot arrive, and what to do in Python.
+fn handler(why: InstallError) -> String {
+    match why {
+        InstallError::Blocked => "this thread blocks SIGBUS, by which misses arrive: its first miss would end the process; unblock it \
+             in every thread that uses arrays: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGBUS])"
+            .into(),
+        InstallError::Replaced => format!(
+            "{why}. In Python that is often faulthandler: call faulthandler.enable() (or start with -X faulthandler) before the \
+             first pool, and do not call faulthandler.disable(). Or it is signal.signal(signal.SIGBUS, ...): leave that out"
+        ),
+        InstallError::Refused(_) => why.to_string(),
     }
 }
 

@@ -31,6 +31,18 @@ fn install_handler(py: Python<'_>) -> PyResult<()> {
     coldset_pager::install_handler().map_err(|e| errors::raise(py, e))
 }
 
+/// Whose handler SIGBUS has: "ours", "nobody" (none, or it is ignored) or "other".
+#[pyfunction]
+fn whose_handler() -> &'static str {
+    use coldset_pager::sys::sigbus::{whose, Whose};
+    match whose() {
+        Ok(Whose::Nobody) => "nobody",
+        Ok(Whose::Other) => "other",
+        // If the kernel does not say, there is nothing to complain of.
+        Ok(Whose::Ours) | Err(_) => "ours",
+    }
+}
+
 /// Bytes of a size such as "2GiB".
 #[pyfunction]
 #[pyo3(signature = (text, /))]
@@ -51,6 +63,7 @@ fn _coldset(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("PAGE_SIZE", coldset_pager::PAGE_SIZE)?;
     m.add_function(wrap_pyfunction!(probe, m)?)?;
     m.add_function(wrap_pyfunction!(install_handler, m)?)?;
+    m.add_function(wrap_pyfunction!(whose_handler, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;
     m.add_function(wrap_pyfunction!(command, m)?)?;
     m.add_class::<pool::Pool>()?;

@@ -14,6 +14,7 @@ pub fn dict<'py>(py: Python<'py>, s: &Stats) -> PyResult<Bound<'py, PyDict>> {
         ("peak_bytes", s.peak_pages * page),
         ("budget_pages", s.budget_pages),
         ("resident_pages", s.resident_pages),
+        ("lent_pages", s.lent_pages),
         ("store_pages", s.store_pages),
         ("overhead_pages", s.overhead_pages),
         ("overhead_bytes", s.overhead_bytes),

@@ -15,9 +15,9 @@ import pytest
 @pytest.mark.parametrize(
     ("kwargs", "kind", "text"),
     [
-        ({"budget": "100K"}, ValueError, "at least 1 MiB"),
-        ({"budget": 0}, coldset.SettingError, "at least 1 MiB"),
-        ({"budget": -5}, coldset.SettingError, "the budget is -5"),
+        ({"budget": "100K"}, ValueError, "use 1 MiB to 17592186036224 bytes"),
+        ({"budget": 0}, coldset.SettingError, "use 1 MiB to 17592186036224 bytes"),
+        ({"budget": -5}, coldset.SettingError, "the budget is -5 bytes; use 1 MiB to 17592186036224 bytes"),
         ({"budget": 2e9}, coldset.SettingError, "as an int or as text"),
         ({"budget": "2 parsecs"}, coldset.SettingError, "parsecs"),
         ({"policy": "v6"}, coldset.SettingError, "v6"),

@@ -40,7 +40,7 @@ pub fn screen(f: &mut Frame<'_>, s: &Screen<'_>) {
     if process.pools.len() > 1 {
         keys += "  tab next pool";
     }
-    let name = format!("{} ({})", process.program, process.pid);
+    let name = format!("{} ({})", text::shown(&process.program), process.pid);
     let first = Line::from(vec![
         Span::styled(name, bold),
         Span::raw(format!("   {keys}   ")),

@@ -72,7 +72,7 @@ fn all_processes() -> Result<Vec<ProcessSnapshot>, Failure> {
 
 /// All pools of a process, one after the other.
 fn once(first: &ProcessSnapshot, next: &ProcessSnapshot) -> String {
-    let mut out = format!("{} ({})\n", next.program, next.pid);
+    let mut out = format!("{} ({})\n", text::shown(&next.program), next.pid);
     if next.pools.is_empty() {
         out += "no pools at the moment\n";
     }

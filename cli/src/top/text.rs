@@ -54,12 +54,30 @@ pub fn rate(v: f64) -> String {
     }
 }
 
+/// Text of another process, which may hold anything: what a terminal would obey is shown as it is written in a program.
+pub fn shown(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        // Beside the control characters, those that turn the direction of what follows.
+        if c.is_control()
+            || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// What a pool is.
 pub fn title(p: &Snapshot) -> String {
     let age = time(p.age_ns);
     format!(
         "pool {}, policy {}, {}, {age} old",
-        p.pool, p.policy, p.fault_mode
+        p.pool,
+        shown(&p.policy),
+        shown(&p.fault_mode)
     )
 }
 
@@ -105,7 +123,7 @@ pub fn groups(root: &GroupSnapshot) -> Vec<&GroupSnapshot> {
 
 /// Usage and limits of a group.
 pub fn group(g: &GroupSnapshot) -> String {
-    let mut out = format!("{}  {}", g.name, bytes(g.usage_bytes));
+    let mut out = format!("{}  {}", shown(&g.name), bytes(g.usage_bytes));
     if let Some(max) = g.max_bytes {
         let _ = write!(out, " of {}", bytes(max));
     }
@@ -148,7 +166,7 @@ pub fn lists(l: &Lists) -> Vec<(String, u64, u64)> {
 pub fn pool(p: &Snapshot, c: &Change) -> String {
     let mut out = format!("\n{}\n", title(p));
     if let Some(why) = &p.fallback {
-        let _ = writeln!(out, "  fallback: {why}");
+        let _ = writeln!(out, "  fallback: {}", shown(why));
     }
     let _ = writeln!(out, "  {}\n  {}\n", budget(p), elsewhere(p));
     let _ = writeln!(out, "  in a second, over {:.1} s", c.seconds);
@@ -197,7 +215,7 @@ pub fn processes(all: &[ProcessSnapshot]) -> String {
             out,
             "{:>8}  {:<24}{:>6}{:>12}{:>12}{:>12}",
             p.pid,
-            p.program,
+            shown(&p.program),
             p.pools.len(),
             sum(|s| s.budget_bytes),
             sum(|s| s.resident_bytes),
@@ -210,6 +228,15 @@ pub fn processes(all: &[ProcessSnapshot]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_text_of_a_process() {
+        assert_eq!(shown("/tables \u{e4}"), "/tables \u{e4}");
+        assert_eq!(
+            shown("a\x1b[2J\nb\u{9b}\u{202e}"),
+            "a\\u{1b}[2J\\nb\\u{9b}\\u{202e}"
+        );
+    }
 
     #[test]
     fn numbers_have_units() {

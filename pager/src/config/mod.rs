@@ -398,15 +398,13 @@ impl PoolConfig {
 
     /// Refuses a budget that no pool can have.
     pub(crate) fn check_budget(bytes: u64) -> Result<()> {
-        let range = match bytes {
-            0..MIN_BUDGET => "at least 1 MiB is needed for the pages in flight",
-            MIN_BUDGET..=MOST_BYTES => return Ok(()),
-            _ => "at most 17592186036224 bytes (16 TiB less 8 KiB) can be managed; use less",
-        };
+        if (MIN_BUDGET..=MOST_BYTES).contains(&bytes) {
+            return Ok(());
+        }
         Err(Error::Setting {
             what: "the budget",
             value: format!("{bytes} bytes"),
-            range,
+            range: "use 1 MiB to 17592186036224 bytes (16 TiB less 8 KiB)",
         })
     }
 
@@ -474,7 +472,7 @@ impl PoolConfig {
         }
         if self.swap.capacity() > MOST_BYTES {
             let value = format!("{} bytes", self.swap.capacity());
-            let range = "it holds at most 17592186036224 bytes (16 TiB less 8 KiB); use less";
+            let range = "use at most 17592186036224 bytes (16 TiB less 8 KiB)";
             return setting("swap", value, range);
         }
         if self.switches.batched_dirty_flush != DirtyFlush::Off {

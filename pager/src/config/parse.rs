@@ -292,7 +292,7 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     ),
     (
         "policy",
-        "A variant's name; takes the switches back.",
+        "A variant's name. It resets all switches, so set it before them.",
         |c, v| c.policy(v),
     ),
     ("switch", "One switch, `NAME=VALUE`.", |c, v| c.switch(v)),
@@ -308,7 +308,7 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     ),
     (
         "journal",
-        "A file that is told all the engine is told: a new one, or another journal.",
+        "Records every decision in this file, which is new or an older journal.",
         |c, v| Ok(c.journal(v)),
     ),
     (
@@ -336,7 +336,7 @@ const SETTINGS: &[(&str, &str, Set)] = &[
     }),
     (
         "background",
-        "`false`: no thread of the pool keeps room free or reads ahead, so that one thread alone has the same misses each time.",
+        "`false`: no background threads that keep room free and read ahead. A program with one thread then has the same misses in every run.",
         |c, v| Ok(c.background(truth(v)?)),
     ),
     (

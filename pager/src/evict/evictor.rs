@@ -48,7 +48,7 @@ struct Buffers {
 
 impl Buffers {
     fn new(batch: usize) -> Result<Self> {
-        let sys = Error::sys("making a pipe to evict by");
+        let sys = Error::sys("creating the pipe that evictions need");
         let pipe = PinPipe::new(batch).map_err(&sys)?;
         let capacity = pipe.capacity().min(batch);
         Ok(Self {

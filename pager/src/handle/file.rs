@@ -1,5 +1,6 @@
 //! File maps, by path.
 
+use super::map::REGION_RANGE;
 use super::region::Region;
 use crate::config::MOST_BYTES;
 use crate::error::{Error, Result};
@@ -8,6 +9,9 @@ use crate::region::backing::Backing;
 use crate::store::claim::{Claim, Purpose};
 use crate::store::open::{existing, writable_or_new};
 use crate::store::{FileOptions, FileStorage};
+use crate::sys::memory::try_to_map;
+use rustix::io::Errno;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,7 +64,8 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::InUse`]: the file is already mapped, by whatever path, or is swap or a journal; [`Error::File`]: it
-    /// cannot be opened, is not a regular file, or is empty; no address space is left.
+    /// cannot be opened, is not a regular file, is of a file system that
+    /// does not map files (such as procfs and sysfs), or is empty; no address space is left.
     pub fn file(&self, path: impl AsRef<Path>) -> Result<Region> {
         self.file_with(path, MapOptions::new().write(true))
     }
@@ -109,13 +114,26 @@ impl Group {
             return Err(Error::Setting {
                 what: "the size that a file is to grow to",
                 value: format!("{} bytes", o.grow),
-                range: "a region has at most 17592186036224 bytes (16 TiB less 8 KiB)",
+                range: REGION_RANGE,
             });
         }
         let file = match o.empty {
             true => writable_or_new(path)?,
             false => existing(path, o.write, true)?,
         };
+        if let Err(e) = try_to_map(file.as_fd()) {
+            return Err(match e {
+                Errno::NODEV => Error::File {
+                    what: "",
+                    path: path.into(),
+                    why: "its file system does not support mapping: its contents are made while they are read, and its \
+                          size says nothing; read it instead"
+                        .into(),
+                    errno: libc::ENODEV,
+                },
+                other => named(other.into()),
+            });
+        }
         let purpose = match (o.shared, o.write) {
             (true, _) => Purpose::Shared,
             (false, true) => Purpose::Write,

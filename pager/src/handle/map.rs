@@ -15,6 +15,9 @@ use crate::sys::PAGE;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What sizes a region can have: [`MOST_BYTES`] at most.
+pub(super) const REGION_RANGE: &str = "use 1 to 17592186036224 bytes (16 TiB less 8 KiB)";
+
 /// The number of pages of a region of that many bytes.
 ///
 /// # Errors
@@ -25,7 +28,7 @@ fn pages_for(bytes: u64) -> Result<usize> {
         _ => Err(Error::Setting {
             what: "the size of a region",
             value: format!("{bytes} bytes"),
-            range: "use 1 to 17592186036224 bytes (16 TiB less 8 KiB)",
+            range: REGION_RANGE,
         }),
     }
 }

@@ -50,6 +50,24 @@ impl Drop for SharedPin {
     }
 }
 
+/// What is to be done about a pin for which there is no memory.
+fn told_of_pins(e: Error) -> Error {
+    match e {
+        Error::NoMemory {
+            pages,
+            group,
+            failed,
+            ..
+        } => Error::NoMemory {
+            pages,
+            group,
+            pinning: true,
+            failed,
+        },
+        other => other,
+    }
+}
+
 impl Region {
     /// Brings in a byte range, in whole pages, and keeps it in memory until the pin is dropped. System calls may use
     /// the range meanwhile; with `write` they may store to it. A pin of an empty range keeps nothing.
@@ -69,7 +87,8 @@ impl Region {
         };
         for p in pages {
             while !self.area.words().try_pin(p) {
-                self.pool.misses.bring_in(&self.area, p, write)?;
+                let done = self.pool.misses.bring_in(&self.area, p, write);
+                done.map_err(told_of_pins)?;
                 meanwhile();
             }
             pin.pages.end = p + 1;

@@ -53,8 +53,9 @@ impl Handlers {
             stop: Arc::new(stop.map_err(Error::sys("making an eventfd"))?),
         };
         let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
-        pool_thread("coldset-keep", move || keep(&uffd, messages, &stop))
-            .map_err(Error::io("starting the thread that keeps a userfaultfd"))?;
+        pool_thread("coldset-keep", move || keep(&uffd, messages, &stop)).map_err(Error::io(
+            "starting the thread that holds the userfaultfd open",
+        ))?;
         Ok(h)
     }
 

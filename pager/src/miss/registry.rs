@@ -51,7 +51,8 @@ impl Mapped {
         let done = self.misses.bring_in(&self.area, page, write);
         if let Err(e) = &done {
             say(&format!(
-                "coldset: page {page} of a region cannot be brought in: {e}\n"
+                "coldset: page {page} of {} cannot be brought in: {e}\n",
+                self.area.name()
             ));
         }
         done
@@ -104,8 +105,9 @@ pub(crate) fn on_miss(miss: Miss) -> Handling {
             return Handling::Done;
         }
         say(&format!(
-            "coldset: page {page} of a region is in memory and cannot be used: broken memory, or the \
-             program has removed it (MADV_REMOVE)\n"
+            "coldset: page {page} of {} is in memory and cannot be used: broken memory, or the \
+             program has removed it (MADV_REMOVE)\n",
+            mapped.area.name()
         ));
         return Handling::NotOurs;
     }

@@ -116,14 +116,21 @@ impl Room {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 ChargeStep::Done(Ok(_)) => return Ok(()),
-                ChargeStep::Done(Err(_)) => {
-                    return Err(Error::NoMemory {
-                        pages,
-                        group: memcg.0,
-                        failed: self.res.errors.latest(),
-                    })
-                }
+                ChargeStep::Done(Err(_)) => return Err(self.no_memory(memcg, pages)),
             }
+        }
+    }
+
+    fn no_memory(&self, memcg: MemcgId, pages: u64) -> Error {
+        let group = match self.res.core().group_names.get(&memcg) {
+            Some(path) => format!("the group {path}"),
+            None => "the pool".into(),
+        };
+        Error::NoMemory {
+            pages,
+            group,
+            pinning: false,
+            failed: self.res.errors.latest(),
         }
     }
 
@@ -219,10 +226,6 @@ impl Room {
             }
             self.reclaim_or_flush(self.res.top, self.batch())?;
         }
-        Err(Error::NoMemory {
-            pages,
-            group: memcg.0,
-            failed: self.res.errors.latest(),
-        })
+        Err(self.no_memory(memcg, pages))
     }
 }

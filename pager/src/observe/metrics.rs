@@ -196,13 +196,22 @@ impl Collector for Scrape {
             },
         )?;
         type Field = fn(&Snapshot) -> u64;
-        let fields: [(&str, &str, Field); 8] = [
+        let fields: [(&str, &str, Field); 9] = [
             (
                 "coldset_budget",
                 "What pages in memory and compressed contents may take.",
                 |p| p.budget_bytes,
             ),
-            ("coldset_resident", "Pages in memory.", |p| p.resident_bytes),
+            (
+                "coldset_resident",
+                "Pages in memory, without the store (`resident_bytes` of Python and C is the sum of both, and tables).",
+                |p| p.resident_bytes,
+            ),
+            (
+                "coldset_lent",
+                "Pages of files read in order that are mapped from the page cache now; part of resident.",
+                |p| p.lent_bytes,
+            ),
             (
                 "coldset_store",
                 "Memory of compressed contents that counts to the budget.",
@@ -301,7 +310,7 @@ impl Collector for Scrape {
             ),
             (
                 "coldset_group_max",
-                "memory.max of a group that has one.",
+                "memory.max of a group that has one; of the root what the budget leaves to pages beside the store.",
                 |g| g.max_bytes,
             ),
         ];

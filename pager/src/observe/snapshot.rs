@@ -25,6 +25,10 @@ pub struct Snapshot {
     pub budget_bytes: u64,
     /// Pages in memory, those on their way included.
     pub resident_bytes: u64,
+    /// Pages of files read in order that are mapped from the page cache now; part of the resident ones. Older versions do
+    /// not tell.
+    #[serde(default)]
+    pub lent_bytes: u64,
     /// Memory of compressed contents that counts to the budget.
     pub store_bytes: u64,
     /// Memory of compressed contents, counted to the budget or not.

@@ -66,6 +66,9 @@ impl Limits {
     }
 }
 
+/// Bytes of a group's name, without those above it. Names are labels of metrics.
+const LONGEST_NAME: usize = 255;
+
 fn pages(bytes: u64) -> u64 {
     (bytes / PAGE as u64).min(UNLIMITED)
 }
@@ -92,10 +95,11 @@ impl Pool {
 
 impl Group {
     /// A group below this one. Its path, which is that of this group with `/` and the name behind it, must be no
-    /// other group's: metrics and snapshots go by it. A group exists as long as its pool, and so does its name.
+    /// other group's: metrics and snapshots go by it. A name has at most 255 bytes and no control characters; one with `/`
+    /// in it is a longer path, without groups in between. A group exists as long as its pool, and so does its name.
     ///
     /// # Errors
-    /// [`Error::GroupName`]: an empty name, or one that is taken; [`Error::Forked`]; too many groups.
+    /// [`Error::GroupName`]: an empty name, one that is taken, too long, or has control characters; [`Error::Forked`]; too many groups.
     pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
         // The name may lie in managed memory: copied before any lock is taken.
         let given = name.to_string();
@@ -107,6 +111,16 @@ impl Group {
         };
         if given.trim_matches('/').is_empty() {
             return Err(refused("it is empty; give it one to be known by"));
+        }
+        if given.chars().any(char::is_control) {
+            return Err(refused(
+                "it has control characters, which would reach terminals; leave them out",
+            ));
+        }
+        if given.len() > LONGEST_NAME {
+            return Err(refused(
+                "it is longer than 255 bytes; give it a shorter one",
+            ));
         }
         let _shield = self.pool.res.enter()?;
         let memcg = {

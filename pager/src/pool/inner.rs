@@ -143,8 +143,8 @@ fn probe_features(config: &PoolConfig) -> Result<Option<Missing>> {
         FaultMode::Sigbus => probe(&config.denied)?,
         FaultMode::Thread => probe_threads(&config.denied)?,
         FaultMode::Auto => match probe(&config.denied) {
-            // Explicit mode would be no answer to it.
-            Err(m) if m.failure().is_some() => return Err(m.into()),
+            // Explicit mode would be no answer to it, except to a limit on the sizes of files: it has none in memory.
+            Err(m) if m.failure().is_some() && m.errno != Some(libc::EFBIG) => return Err(m.into()),
             other => return Ok(other.err()),
         },
     }

@@ -80,6 +80,7 @@ impl Observed for PoolInner {
             age_ns: now_ns - self.born_ns,
             budget_bytes: bytes(stats.budget_pages),
             resident_bytes: bytes(stats.resident_pages),
+            lent_bytes: bytes(stats.lent_pages),
             store_bytes: bytes(stats.store_pages),
             store_memory_bytes: stats.store_bytes,
             peak_bytes: bytes(stats.peak_pages),

@@ -40,6 +40,9 @@ pub struct Stats {
     pub budget_pages: u64,
     /// Pages in memory, with those on their way, those that are lent, and what the kernel has read ahead of these.
     pub resident_pages: u64,
+    /// Pages of files read in order that are mapped from the page cache now; [`resident_pages`](Self::resident_pages) counts
+    /// them, too.
+    pub lent_pages: u64,
     /// Memory of compressed contents that counts to the budget.
     pub store_pages: u64,
     /// Memory of records and tables that counts to the budget.
@@ -72,7 +75,8 @@ pub struct Stats {
     pub swapped_out: u64,
     /// Pages read from files.
     pub read_file: u64,
-    /// Pages of files read in order that were mapped from the page cache, neither filled nor evicted.
+    /// Pages of files read in order that have been mapped from the page cache so far, neither filled nor evicted. It only
+    /// grows; [`lent_pages`](Self::lent_pages) is how many are mapped so now.
     pub lent: u64,
     /// Pages written by flusher, sync and throttled writers.
     pub written_back: u64,
@@ -129,10 +133,12 @@ impl Stats {
         let engine = engine.collect();
         let dirty = count(Counter::FileDirty).unwrap_or(0).max(0) as u64;
         let (slots, overhead) = (core.policy.slots(), res.overhead_bytes(&core));
+        let lent_pages = core.regions().map(|r| r.memory().lent_pages()).sum();
         drop(core);
         Some(Stats {
             budget_pages: res.gate.budget(),
             resident_pages: res.gate.resident(),
+            lent_pages,
             store_pages: res.gate.store(),
             overhead_pages: res.gate.extra(),
             overhead_bytes: overhead,

@@ -56,6 +56,12 @@ impl Area {
         })
     }
 
+    /// What it is, for messages: the file by its name.
+    pub(crate) fn name(&self) -> &str {
+        let file = self.backing.as_ref();
+        file.map_or("anonymous memory", |b| b.room.what())
+    }
+
     /// What the policy knows of its pages.
     pub(crate) fn book(&self) -> &Arc<Book> {
         &self.book

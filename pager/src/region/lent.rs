@@ -66,6 +66,11 @@ impl Memory {
         self.lent.count.load(Acquire) > 0 && lent()
     }
 
+    /// Pages in whose place the file's are mapped.
+    pub(crate) fn lent_pages(&self) -> u64 {
+        (self.lent.count.load(Acquire) * BLOCK) as u64
+    }
+
     /// Can blocks of it be lent, when so many pages have come in?
     pub(crate) fn lends(&self, passed: u64) -> bool {
         !self.is_torn()

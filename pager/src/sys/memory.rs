@@ -15,6 +15,19 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::Arc;
 
+/// Whether the kernel maps an open file at all. Files that are made while they are read, as those of procfs and sysfs, it
+/// does not map, and what it says of their sizes is not true.
+///
+/// # Errors
+/// `ENODEV`, or another number of `mmap`.
+pub fn try_to_map(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = MapFlags::PRIVATE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing existing.
+    let p = unsafe { mmap(std::ptr::null_mut(), PAGE, ProtFlags::READ, flags, file, 0)? };
+    // SAFETY: the mapping made above, which nobody else knows and nobody has read.
+    unsafe { munmap(p, PAGE) }
+}
+
 /// A range of address space, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {

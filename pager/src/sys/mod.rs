@@ -14,6 +14,7 @@
 //! | `pipe.rs` | the pipe that pins pages while they are punched out |
 //! | `lock.rs` | locks of open files |
 //! | `ring.rs` | many transfers at once |
+//! | `shortage.rs` | which limit of the process an error comes from |
 //! | `sigbus.rs` | the handler that brings a miss to the pager, and chaining |
 //! | `signals.rs` | no other handler runs while a lock of the pager is held |
 //! | `bell.rs` | wakes a thread that works now and then |
@@ -48,6 +49,7 @@ pub(crate) mod quiet;
 pub mod ranges;
 pub mod records;
 pub mod ring;
+pub mod shortage;
 pub mod sigbus;
 pub mod signals;
 pub mod userfaultfd;

@@ -6,6 +6,7 @@ use super::pagemap::{Pagemap, Scan, PRESENT};
 use super::pipe::PinPipe;
 use super::userfaultfd::{feature, Copied, Userfaultfd};
 use super::PAGE;
+use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -78,9 +79,7 @@ impl Feature {
 
 /// A feature that is not there.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "this kernel does not offer {}: {why}; {}", feature.name(), feature.fallback()
-)]
+#[error("{}; {}", self.reason(), feature.fallback())]
 pub struct Missing {
     /// Which feature.
     pub feature: Feature,
@@ -88,9 +87,23 @@ pub struct Missing {
     pub why: String,
     /// Its error number, if that was one.
     pub errno: Option<i32>,
+    /// The call that failed, if it is not the feature itself but one that trying it takes.
+    pub call: Option<&'static str>,
 }
 
 impl Missing {
+    /// What is missing and why, without what to do.
+    pub fn reason(&self) -> String {
+        let (feature, why) = (self.feature.name(), &self.why);
+        match self.call {
+            None => format!("this kernel does not offer {feature}: {why}"),
+            Some(call) => format!(
+                "{call} failed when {feature} was tried: {why}; if a container's seccomp profile blocks this call, use one \
+                 that allows it"
+            ),
+        }
+    }
+
     /// Not missing, as far as that can be told: the attempt itself has failed, for want of descriptors or memory, or because
     /// of what passes. A kernel that has no such call, or lets nobody use it, says so.
     pub(crate) fn failure(&self) -> Option<std::io::Error> {
@@ -141,31 +154,56 @@ fn probe_these(features: &[Feature], denied: &[Feature]) -> Result<(), Missing> 
                 FOUND.fetch_or(bit, Relaxed);
             })
         };
-        refused.map_err(|Refused { why, errno }| Missing {
+        refused.map_err(|Refused { why, errno, call }| Missing {
             feature,
             why,
             errno,
+            call,
         })?;
     }
     Ok(())
 }
 
+/// The call that gives a file in memory its size, for messages.
+const FILE: &str = "making a file in memory large enough";
+
 struct Refused {
     why: String,
     errno: Option<i32>,
+    /// Not the feature itself.
+    call: Option<&'static str>,
+}
+
+impl Refused {
+    fn by(e: Errno) -> Self {
+        Self {
+            why: e.to_string(),
+            errno: Some(e.raw_os_error()),
+            call: None,
+        }
+    }
+
+    /// A call that trying the feature takes has failed.
+    fn at(call: &'static str) -> impl Fn(Errno) -> Self {
+        move |e| Self {
+            call: Some(call),
+            ..Self::by(e)
+        }
+    }
 }
 
 impl From<String> for Refused {
     fn from(why: String) -> Self {
-        Self { why, errno: None }
+        Self {
+            why,
+            errno: None,
+            call: None,
+        }
     }
 }
 
 fn try_one(feature: Feature) -> Result<(), Refused> {
-    let text = |e: rustix::io::Errno| Refused {
-        why: e.to_string(),
-        errno: Some(e.raw_os_error()),
-    };
+    let text = Refused::by;
     let with = |bits: u64| {
         let have = Userfaultfd::features().map_err(text)?;
         match feature::NEEDED.iter().find(|f| f.0 & bits & !have != 0) {
@@ -180,83 +218,89 @@ fn try_one(feature: Feature) -> Result<(), Refused> {
         },
         Feature::Memfd => Memfd::new().map(drop).map_err(text),
         Feature::Userfaultfd => Userfaultfd::features().map(drop).map_err(|e| match e {
-            rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => Refused {
+            Errno::PERM | Errno::NOSYS => Refused {
                 why: format!(
                     "{e}; if a container's seccomp profile blocks it, use one that allows userfaultfd"
                 ),
-                errno: Some(e.raw_os_error()),
+                ..Refused::by(e)
             },
             e => text(e),
         }),
         Feature::Sigbus => with(feature::SIGBUS | feature::MISSING_SHMEM),
         Feature::WpAsync => with(feature::WP_ASYNC | feature::WP_SHMEM | feature::WP_UNPOPULATED),
-        Feature::PagemapScan => self_test(false).map_err(text),
-        Feature::SplicePin => self_test(true).map_err(text),
+        Feature::PagemapScan => self_test(false),
+        Feature::SplicePin => self_test(true),
         Feature::FullUserfaultfd => Userfaultfd::with_messages().map(drop).map_err(text),
     }
 }
 
 /// Fills a page, looks it up, changes it, pins it, changes it again, punches it, and compares.
-fn self_test(whole: bool) -> rustix::io::Result<()> {
+fn self_test(whole: bool) -> Result<(), Refused> {
     let pages = 512;
-    let all = Arc::new(Memfd::new()?);
+    let at = Refused::at;
+    let all = Arc::new(Memfd::new().map_err(at("memfd_create"))?);
     // Not at the beginning, as most regions.
-    let _before = all.extent(1)?;
-    let file = Arc::new(all.extent(pages)?);
-    let map = Mapping::shared(file.clone(), true)?;
-    map.no_huge_pages()?;
-    let uffd = Userfaultfd::full()?;
-    uffd.register(&map)?;
-    let pagemap = Pagemap::open()?;
-    let mut src = PageBuf::new(pages)?;
+    let _before = all.extent(1).map_err(at(FILE))?;
+    let file = Arc::new(all.extent(pages).map_err(at(FILE))?);
+    let map = Mapping::shared(file.clone(), true).map_err(at("mmap"))?;
+    map.no_huge_pages().map_err(at("madvise"))?;
+    let uffd = Userfaultfd::full().map_err(at("userfaultfd"))?;
+    uffd.register(&map).map_err(at("ioctl(UFFDIO_REGISTER)"))?;
+    let pagemap = Pagemap::open().map_err(at("opening /proc/self/pagemap"))?;
+    let mut src = PageBuf::new(pages).map_err(at("mmap"))?;
     for (i, p) in src.bytes_mut().chunks_exact_mut(PAGE).enumerate() {
         p.fill(i as u8 | 1);
     }
     let mut done = 0;
     while done < src.bytes().len() {
-        done += match uffd.copy(&map, done, &src.bytes()[done..], true)? {
+        let copied = uffd.copy(&map, done, &src.bytes()[done..], true);
+        done += match copied.map_err(at("ioctl(UFFDIO_COPY)"))? {
             Copied::All => src.bytes().len() - done,
             Copied::Some(n) => n,
         };
     }
-    let wrong = rustix::io::Errno::NOTSUP;
+    let wrong = || Refused::by(Errno::NOTSUP);
     let mut seen = 0;
-    pagemap.scan(&map, Scan::Present, 0, pages, |r| {
+    let scanned = pagemap.scan(&map, Scan::Present, 0, pages, |r| {
         if r.categories == PRESENT {
             seen += r.pages;
         }
-    })?;
+    });
+    scanned.map_err(Refused::by)?;
     if seen != pages {
-        return Err(wrong);
+        return Err(wrong());
     }
     if !whole {
         return Ok(());
     }
-    let mut pipe = PinPipe::new(8)?;
-    let mut back = PageBuf::new(8)?;
+    let mut pipe = PinPipe::new(8).map_err(at("pipe2"))?;
+    let mut back = PageBuf::new(8).map_err(at("mmap"))?;
     for first in (0..pages).step_by(8) {
-        pipe.pin(&file, first, 8)?;
+        pipe.pin(&file, first, 8).map_err(Refused::by)?;
         for p in first..first + 8 {
             // SAFETY: the page was filled above; nobody else knows the mapping.
             unsafe { map.ptr().add(p * PAGE + 17).write_volatile(0xEE) };
         }
-        file.punch(first, 8)?;
-        pipe.drain(back.bytes_mut())?;
+        file.punch(first, 8)
+            .map_err(at("fallocate(FALLOC_FL_PUNCH_HOLE)"))?;
+        pipe.drain(back.bytes_mut()).map_err(at("reading a pipe"))?;
         for i in 0..8 {
             let p = back.page(i);
             if p[0] != (first + i) as u8 | 1 || p[17] != 0xEE {
-                return Err(wrong);
+                return Err(wrong());
             }
         }
         let mut written = 0;
-        pagemap.scan(&map, Scan::Written, first, 8, |r| written += r.pages)?;
+        pagemap
+            .scan(&map, Scan::Written, first, 8, |r| written += r.pages)
+            .map_err(at("ioctl(PAGEMAP_SCAN)"))?;
         if written != 8 {
-            return Err(wrong);
+            return Err(wrong());
         }
     }
-    match all.resident()? {
+    match all.resident().map_err(at("fstat"))? {
         0 => Ok(()),
-        _ => Err(wrong),
+        _ => Err(wrong()),
     }
 }
 
@@ -271,6 +315,7 @@ mod tests {
             feature: Feature::SplicePin,
             why: String::new(),
             errno,
+            call: None,
         };
         for n in [
             libc::EMFILE,

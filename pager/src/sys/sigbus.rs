@@ -98,6 +98,30 @@ pub fn put_on_top() -> Result<(), InstallError> {
     take_over(TOP)
 }
 
+/// Whose handler SIGBUS has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Ours.
+    Ours,
+    /// No handler: the default, or SIGBUS is ignored, which ends a program that misses as well.
+    Nobody,
+    /// Another one, which may chain to ours or not.
+    Other,
+}
+
+/// Whose handler is in place.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn whose() -> Result<Whose, InstallError> {
+    let now = current()?;
+    Ok(match now.sa_sigaction {
+        _ if is_ours(&now) => Whose::Ours,
+        libc::SIG_DFL | libc::SIG_IGN => Whose::Nobody,
+        _ => Whose::Other,
+    })
+}
+
 /// Our handlers, by layer.
 fn entries() -> [libc::sighandler_t; LAYERS] {
     let bottom = on_sigbus::<BOTTOM> as extern "C" fn(_, _, _);

@@ -88,6 +88,52 @@ fn errors_that_come_later_and_reads_name_the_file() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// Sizes of files that are made while they are read mean nothing: the first access would find the file shortened.
+#[test]
+fn a_file_that_the_kernel_does_not_map_is_refused() {
+    let _others = together();
+    let pool = Pool::new(config()).unwrap();
+    for path in [
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/proc/self/status",
+    ] {
+        if !Path::new(path).exists() {
+            continue;
+        }
+        let e = pool.file_read_only(path).unwrap_err();
+        let told = e.to_string();
+        let Error::File { errno, .. } = e else {
+            panic!("{e:?}");
+        };
+        assert_eq!(errno, libc::ENODEV, "{told}");
+        assert!(
+            told.contains(path) && told.contains("does not support mapping"),
+            "{told}"
+        );
+    }
+}
+
+/// Where there is no memory, by the group's path, and what to do about a pin that is too large.
+#[test]
+fn no_memory_names_the_group_and_the_pin() {
+    let _others = together();
+    let Some(pool) = faulting(PoolConfig::new(2 * MIB).swap(SwapConfig::lz4(16 * MIB))) else {
+        return;
+    };
+    let limits = coldset_pager::Limits::new().max(MIB / 2);
+    let group = pool.group("outer", coldset_pager::Limits::new()).unwrap();
+    let group = group.group("inner", limits).unwrap();
+    let region = group.anonymous(MIB as usize).unwrap();
+    let told = region.pin(0..region.len(), true).unwrap_err().to_string();
+    assert!(
+        told.contains("in the group /outer/inner:") && told.contains("pin one part at a time"),
+        "{told}"
+    );
+    let region = pool.anonymous(4 * MIB as usize).unwrap();
+    let told = region.pin(0..region.len(), true).unwrap_err().to_string();
+    assert!(told.contains("in the pool:"), "{told}");
+}
+
 /// `shared` is no remedy there.
 #[test]
 fn swap_and_journals_are_not_to_be_mapped_as_shared() {

@@ -134,6 +134,12 @@ fn a_group_has_a_name_of_its_own() {
         refused(pool.group(empty, none()), empty, "it is empty");
         refused(a.group(empty, none()), empty, "it is empty");
     }
+    for bad in ["a\0b", "\u{1b}[2J", "two\nlines", "\u{9b}"] {
+        refused(pool.group(bad, none()), bad, "control characters");
+    }
+    let (longest, longer) = ("n".repeat(255), "n".repeat(256));
+    pool.group(&longest, none()).unwrap();
+    refused(pool.group(&longer, none()), &longer, "longer than 255");
     let b = a.group("b", none()).unwrap();
     assert_eq!((pool.root().name(), b.name()), ("/", "/a/b"));
     refused(pool.group("a/b", none()), "a/b", "keep its handle");
@@ -160,10 +166,10 @@ fn a_group_has_a_name_of_its_own() {
         g.children.iter().for_each(|c| each(c, to));
     }
     each(&pool.snapshot().groups, &mut names);
-    assert_eq!(names.len(), 25);
+    assert_eq!(names.len(), 26);
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 25, "{names:?}");
+    assert_eq!(names.len(), 26, "{names:?}");
 }
 
 /// No series twice, and labels as they are to be written, whatever the names.
@@ -177,7 +183,7 @@ fn every_series_is_there_once() {
         .fault_mode(FaultMode::Explicit)
         .metrics("127.0.0.1:0");
     let pool = Pool::new(config).unwrap();
-    let odd = pool.group("odd \"quoted\"\\\n", Limits::new()).unwrap();
+    let odd = pool.group("odd \"quoted\"\\", Limits::new()).unwrap();
     for name in ["a", "b"] {
         let _there = (
             pool.group(name, Limits::new()),
@@ -200,6 +206,6 @@ fn every_series_is_there_once() {
         .iter()
         .filter(|s| s.starts_with("coldset_group_usage"));
     assert_eq!(groups.count(), 6);
-    assert!(body.contains(r#"group="/odd \"quoted\"\\\n/a""#), "{body}");
+    assert!(body.contains(r#"group="/odd \"quoted\"\\/a""#), "{body}");
     assert!(!body.contains("pgfault"), "{body}");
 }

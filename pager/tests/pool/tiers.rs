@@ -233,10 +233,12 @@ fn beside_cold_pages(swap: SwapConfig, noise: bool) -> Option<Stats> {
     fill_with(&mut cold, noise);
     let mut used = pool.anonymous(budget as usize / 8 * 6).unwrap();
     fill_with(&mut used, false);
-    let use_all = || used.bytes().iter().step_by(PAGE).fold(0, |sum, b| sum ^ b);
-    (0..4).for_each(|_| drop(std::hint::black_box(use_all())));
+    let use_all = |_| {
+        std::hint::black_box(used.bytes().iter().step_by(PAGE).fold(0, |sum, b| sum ^ b));
+    };
+    (0..4).for_each(use_all);
     let misses = pool.stats().misses;
-    (0..8).for_each(|_| drop(std::hint::black_box(use_all())));
+    (0..8).for_each(use_all);
     let mut stats = pool.stats();
     stats.misses -= misses;
     Some(stats)
