@@ -411,8 +411,8 @@ class Group(_Arrays):
     ) -> None:
         """Changes limits; None leaves one as it is, and "max" takes `high` or `max` away.
 
-        The group always keeps `min`, and keeps `low` as long as other groups have more to give. Above
-        `high` its threads reclaim and are slowed down. It never exceeds `max`.
+        The group keeps `min`, to within a batch of 64 pages, and keeps `low` as long as other groups have more to
+        give. Above `high` its threads reclaim and are slowed down. It never exceeds `max`.
         """
         limits = _limits({"min": min, "low": low, "high": high, "max": max})
         self._in().set(**limits)
