@@ -214,7 +214,7 @@ fn a_miss_that_fails_names_the_object() {
             return;
         }
         assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{text}");
-        let told = text.contains("page 1500 of a region") && text.contains("/object");
+        let told = text.contains("page 1500 of a file") && text.contains("/object");
         assert!(told && text.contains("NotFound"), "{text}");
         return;
     };

@@ -363,7 +363,7 @@ fn a_miss_that_cannot_be_read_is_sigbus_with_a_reason() {
             }
             assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{role}: {text}");
             assert!(
-                text.contains("page 9 of a region") && text.contains(reason),
+                text.contains("page 9 of a file") && text.contains(reason),
                 "{text}"
             );
         }

@@ -383,7 +383,7 @@ fn a_failed_miss_of_an_access_is_sigbus() {
             return;
         }
         assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{text}");
-        let told = text.contains("page 9 of a region") && text.contains("Input/output error");
+        let told = text.contains("page 9 of a file") && text.contains("Input/output error");
         assert!(told, "{text}");
         return;
     }
