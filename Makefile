@@ -39,6 +39,7 @@ test: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
 test instructions-renew: export CARGO_INCREMENTAL := 0
 test instructions-renew: export CARGO_PROFILE_DEV_CODEGEN_UNITS := 1
 test: setup ## all tests, comparison with the recorded kernel and with libCacheSim, the documentation's commands
+	@scripts/setup --strace || true
 	# The Python package is built while tests run, which leave a CPU idle now and then.
 	@target=$${CARGO_TARGET_DIR:-target}; mkdir -p $$target; log=$$target/test-python.log; \
 	  scripts/test-python --install-only >$$log 2>&1 & python=$$!; \
