@@ -5,7 +5,7 @@
 //! another word is asked for in two steps, the second when that word has come.
 
 use crate::mem::mapping::TABLE;
-use crate::mem::{MappingId, Pte};
+use crate::mem::MappingId;
 use crate::world::World;
 use coldset_engine::mglru::look_around::window;
 use coldset_engine::{FolioId, ObjectId};
@@ -84,7 +84,7 @@ impl World {
             return;
         };
         let m = &self.mappings[mapping.0 as usize];
-        let used = |&e: &u32| m.ptes.get(e).contains(Pte::PRESENT | Pte::YOUNG);
+        let used = |&e: &u32| m.ptes.accessed(e) == Some(true);
         let Some(e) = m.entry_of(page).filter(used) else {
             return;
         };

@@ -51,21 +51,11 @@ impl Drop for SharedPin {
 }
 
 /// What is to be done about a pin for which there is no memory.
-fn told_of_pins(e: Error) -> Error {
-    match e {
-        Error::NoMemory {
-            pages,
-            group,
-            failed,
-            ..
-        } => Error::NoMemory {
-            pages,
-            group,
-            pinning: true,
-            failed,
-        },
-        other => other,
+fn told_of_pins(mut e: Error) -> Error {
+    if let Error::NoMemory { pinning, .. } = &mut e {
+        *pinning = true;
     }
+    e
 }
 
 impl Region {
