@@ -139,6 +139,11 @@ impl Resources {
                 n => pages += n as u64,
             }
         }
+        self.spilled(pages);
+    }
+
+    /// So many pages have gone from compressed memory to the swap file.
+    pub(crate) fn spilled(&self, pages: u64) {
         let moved = Moved {
             kib_out: pages * PAGE_KIB,
             ..Moved::default()

@@ -31,6 +31,24 @@ pub(crate) struct Core {
     pub(super) moved: BTreeMap<MemcgId, Moved>,
 }
 
+/// Which copies stay in the swap when their pages come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Keeps {
+    in_memory: bool,
+    in_file: bool,
+}
+
+impl Keeps {
+    /// The copy in a slot stays, with `resident` pages in memory as they are. One in the file does not if compressed memory
+    /// would have been [the better place](Swap::came_back_soon): it goes there the next time.
+    pub(crate) fn copy(self, swap: &Swap, slot: u32, resident: u64) -> bool {
+        match swap.is_in_file(slot) {
+            true => self.in_file && !swap.came_back_soon(slot, resident),
+            false => self.in_memory,
+        }
+    }
+}
+
 impl Core {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
@@ -43,18 +61,22 @@ impl Core {
         }
     }
 
-    /// May pages that come back keep their copies in the swap, so that they need not be stored again?
+    /// Which pages that come back may keep their copies in the swap, so that they need not be stored again.
     /// A kernel stops that when half of the slots are used, because others may need them. Here it is
     /// known what others may need at most: all of it may be kept if there is room for that, too.
-    /// `counts`: copies take memory that pages could have.
-    pub(crate) fn keeps_copies(&self, swap: &Swap, counts: bool, memcg: MemcgId) -> bool {
+    /// `counts`: copies in compressed memory take memory that pages could have.
+    pub(crate) fn keeps_copies(&self, swap: &Swap, counts: bool, memcg: MemcgId) -> Keeps {
         let (used, total) = self.policy.slots();
         let missing = self.promised.saturating_sub(used * PAGE as u64);
         let room = swap.limit().saturating_sub(swap.bytes());
         // The engine takes no anonymous page once no slot is free, not even one whose copy is good.
         let slots_suffice = total * PAGE as u64 >= self.promised && total - used >= spare(total);
-        let plenty = swap.bytes() * 2 <= swap.limit() || (!counts && missing <= room);
-        plenty && (slots_suffice || !self.policy.swap_full(memcg))
+        let plenty = !counts && missing <= room;
+        let in_file = slots_suffice || !self.policy.swap_full(memcg);
+        Keeps {
+            in_memory: in_file && plenty,
+            in_file,
+        }
     }
 
     /// All regions, oldest first.

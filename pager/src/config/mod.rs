@@ -96,7 +96,7 @@ impl SwapConfig {
         Self::default().and_file(path, bytes)
     }
 
-    /// Adds a file for what compressed memory cannot take.
+    /// Adds a file for what hardly compresses, and for the oldest of what compressed memory has.
     pub fn and_file(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
         self.file = Some(SwapFile::Path(path.into()));
         self.file_bytes = bytes;

@@ -98,7 +98,7 @@ const WORDS: &[Word] = &[
     Word {
         name: "lz4",
         form: "lz4:SIZE",
-        doc: "Compressed memory for SIZE of contents (before they are compressed); counts to the budget and takes at most half of it. With a file behind it, pages that LZ4 makes less than an eighth smaller go to the file.",
+        doc: "Compressed memory for SIZE of contents (before they are compressed); counts to the budget and takes at most half of it. With a file behind it, pages that LZ4 makes less than an eighth smaller go to the file, and so do those evicted longest ago.",
         apply: |swap, text, rest| {
             let compressed = some_size(text, rest.unwrap_or(""), "lz4:SIZE")?;
             if swap.compressed > 0 {

@@ -292,6 +292,7 @@ impl Evictor {
         meanwhile();
         let mut fates = self.fates(e, victims);
         meanwhile();
+        self.make_room_in_swap(e, victims, &fates);
         self.store_in_swap(e, victims, &mut fates);
         // All writes to a file together.
         let mut at = 0;
@@ -303,6 +304,24 @@ impl Evictor {
             at += same.len();
         }
         fates
+    }
+
+    /// Pages of compressed memory that are older than those that come go to the file behind it, if they must or nobody wants
+    /// them.
+    fn make_room_in_swap(&self, e: &mut Buffers, victims: &[Victim], fates: &[Fate]) {
+        let Some(swap) = &self.res.swap else { return };
+        let mut coming = 0;
+        for (v, fate) in victims.iter().zip(fates) {
+            match (v.slot, fate) {
+                (Some(_), Fate::Write) => coming += 1,
+                (Some(slot), Fate::Clean) => swap.evicted_again(slot),
+                _ => {}
+            }
+        }
+        let moved = swap.spill_oldest(coming, self.res.gate.resident(), &mut e.run);
+        if moved > 0 {
+            self.res.spilled(moved as u64);
+        }
     }
 
     /// Pages of anonymous memory. The first error is told to those who sync; a reclaimer that wanted room
@@ -401,6 +420,9 @@ impl Evictor {
             // First: who sees what the store has grown by sees what it came from.
             self.res.counts.evicted.fetch_add(gone, Relaxed);
             self.res.gone(&mut core, gone);
+        }
+        if let Some(swap) = &self.res.swap {
+            swap.evicted(gone);
         }
         meanwhile();
         for (at, (v, fate)) in victims.iter().zip(fates).enumerate() {

@@ -356,13 +356,15 @@ impl Misses {
         let (swap, book) = (res.swap.as_ref(), area.book());
         let mut core = res.core();
         let counts = !res.config.store_outside;
-        let keep = swap.is_some_and(|s| core.keeps_copies(s, counts, book.memcg));
+        let keeps = swap.map(|s| (s, core.keeps_copies(s, counts, book.memcg)));
+        let resident = res.gate.resident();
         for i in 0..n {
+            let keep = |slot| keeps.is_some_and(|(s, keeps)| keeps.copy(s, slot, resident));
             let how = Arrival {
                 wanted: cause.is_miss() && i == 0,
                 write: cause.is_store() && i == 0,
                 returned: false,
-                keep,
+                keep: book.slot(first + i).is_some_and(keep),
             };
             core.policy.insert(book, swap, first + i, how);
         }

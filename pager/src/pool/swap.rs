@@ -21,7 +21,7 @@ pub(super) fn make_swap(config: &PoolConfig, counts: &Counts) -> Result<Option<S
         let limit = compressed_limit(config, config.budget / PAGE as u64);
         let made = Compressed::new(slots, limit, s.codec).map_err(&io)?;
         Some(match s.file {
-            Some(_) => made.before_file(s.compressed / PAGE as u64),
+            Some(_) => made.before_file(s.compressed / PAGE as u64).map_err(&io)?,
             None => made,
         })
     } else {

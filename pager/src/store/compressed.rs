@@ -9,7 +9,7 @@
 mod leave;
 mod recompress;
 
-use super::age::Ages;
+use super::age::{Ages, List};
 use super::codec::{lz4, unlz4, Zstd};
 use super::entry::Entry;
 use super::slab::{Slab, CHUNK};
@@ -18,7 +18,7 @@ use crate::sys::memory::Table;
 use crate::sys::{clock, PAGE};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 pub use super::codec::same_filled;
@@ -129,12 +129,18 @@ pub enum Recompressed {
 struct Inner {
     slab: Slab,
     tiers: Tiers,
-    /// Pages that Zstandard has not been tried on, oldest first.
+    /// Pages in the order in which they came, where Zstandard or a file takes the oldest.
     ages: Option<Ages>,
     /// The slot whose copy is being recompressed.
     recompressing: Option<u32>,
     /// Slots whose copies are on their way to a file.
     leaving: Vec<u32>,
+    /// The same with those that have been emptied or filled anew meanwhile.
+    under_way: Vec<u32>,
+    /// A page found no place since the oldest have been asked to leave.
+    refused: bool,
+    /// Pages that may stay beyond their time, because others were missed.
+    stay: u64,
 }
 
 /// Buffers of recompression, for one at a time.
@@ -152,6 +158,8 @@ pub struct Compressed {
     entries: Table<AtomicU64>,
     words: Table<AtomicU64>,
     inner: Mutex<Inner>,
+    /// Nothing is under way any more.
+    arrived: Condvar,
     bytes: AtomicU64,
     same: AtomicU64,
     limit: AtomicU64,
@@ -163,9 +171,8 @@ pub struct Compressed {
     bench: Mutex<Bench>,
 }
 
-fn seconds() -> u32 {
-    (clock::now() / 1_000_000_000) as u32
-}
+/// What [`Compressed::put`] fails with if a page hardly compresses and there is a file for such.
+pub const INCOMPRESSIBLE: i32 = libc::E2BIG;
 
 fn full() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOSPC)
@@ -188,7 +195,11 @@ impl Compressed {
                 ages: if two { Some(Ages::new(slots)?) } else { None },
                 recompressing: None,
                 leaving: Vec::new(),
+                under_way: Vec::new(),
+                refused: false,
+                stay: 0,
             }),
+            arrived: Condvar::new(),
             bytes: AtomicU64::new(0),
             same: AtomicU64::new(0),
             untried: AtomicBool::new(false),
@@ -205,13 +216,14 @@ impl Compressed {
 
     /// There is a file for what it refuses: pages that hardly compress, which would take as much memory as before they
     /// were evicted, and all beyond the first `pages` that take memory.
-    #[must_use]
-    pub fn before_file(self, pages: u64) -> Self {
-        let before_file = Some(pages);
-        Self {
-            before_file,
-            ..self
-        }
+    ///
+    /// # Errors
+    /// Address space for the order of the pages.
+    pub fn before_file(mut self, pages: u64) -> io::Result<Self> {
+        self.before_file = Some(pages);
+        let ages = Ages::new(self.entries.len() as u32)?;
+        self.lock().ages = Some(ages);
+        Ok(self)
     }
 
     /// How it compresses.
@@ -226,9 +238,14 @@ impl Compressed {
 
     /// Bytes that the tables take for a slot that is, or has been, used.
     pub fn bytes_a_slot(&self) -> u64 {
-        let ages = matches!(self.codec, Codec::Lz4ThenZstd(_));
-        // A word for its entry; of the list, three; words of same-filled pages are few.
-        (size_of::<AtomicU64>() + if ages { 12 } else { 0 }) as u64
+        // Its neighbours in a list, and since when it has been there.
+        let ages = match (self.has_tiers(), self.before_file) {
+            (true, _) => 12,
+            (false, Some(_)) => 8,
+            (false, None) => 0,
+        };
+        // Words of same-filled pages are few.
+        size_of::<AtomicU64>() as u64 + ages
     }
 
     /// The most it may take.
@@ -242,6 +259,11 @@ impl Compressed {
             true => (self.limit() / 8).min(16 * CHUNK as u64),
             false => 0,
         }
+    }
+
+    /// The most that pages may take as they come.
+    fn may_take(&self) -> u64 {
+        self.limit().saturating_sub(self.reserve())
     }
 
     /// From now on it may take so much; when this returns, nobody takes more. What is there stays.
@@ -278,8 +300,8 @@ impl Compressed {
     /// Keeps a page, in place of what the slot held.
     ///
     /// # Errors
-    /// `StorageFull` at the limit, if it may not take what it needs, or if the page is one [for the
-    /// file](Self::before_file); the slot is empty then.
+    /// `StorageFull` at the limit, if it may not take what it needs, or `E2BIG` if it hardly compresses and is one [for
+    /// the file](Self::before_file); the slot is empty then.
     pub fn put(
         &self,
         slot: u32,
@@ -303,20 +325,29 @@ impl Compressed {
         };
         let data = len.map_or(page, |n| &scratch[..n]);
         let mut inner = self.lock();
-        let refuses = |most| len.is_none() || inner.tiers.pages() >= most;
-        if self.before_file.is_some_and(refuses) {
-            return Err(full());
+        if let Some(most) = self.before_file {
+            if len.is_none() {
+                return Err(io::Error::from_raw_os_error(INCOMPRESSIBLE));
+            }
+            if inner.tiers.pages() >= most {
+                return Err(full());
+            }
         }
-        let limit = self.limit().saturating_sub(self.reserve());
-        let h = self.insert(&mut inner, slot, data, limit, grow)?;
+        let limit = self.may_take();
+        let inserted = self.insert(&mut inner, slot, data, limit, grow);
+        let h = inserted.inspect_err(|_| inner.refused = true)?;
         let e = match len {
             None => Entry::Raw(h),
             Some(n) if by_zstd => Entry::Zstd(h, n),
             Some(n) => Entry::Lz4(h, n),
         };
         inner.tiers.count(e, 1);
+        let untried = self.has_tiers();
         if let Some(ages) = &mut inner.ages {
-            ages.push(slot, seconds());
+            let list = if untried { List::Untried } else { List::Final };
+            ages.push(list, slot, self.now());
+        }
+        if untried {
             self.untried.store(true, Relaxed);
         }
         self.set(slot, e);
@@ -422,6 +453,26 @@ impl Compressed {
         self.set(slot, Entry::Empty);
     }
 
+    /// Its page has been evicted once more, and was as it is here.
+    pub fn evicted_again(&self, slot: u32) {
+        self.renew(&mut self.lock(), slot);
+    }
+
+    /// It is the youngest now.
+    fn renew(&self, inner: &mut Inner, slot: u32) {
+        if let Some(ages) = &mut inner.ages {
+            ages.renew(slot, self.now());
+        }
+    }
+
+    /// In seconds, if anybody asks.
+    fn now(&self) -> u32 {
+        match self.has_tiers() {
+            true => (clock::now() / 1_000_000_000) as u32,
+            false => 0,
+        }
+    }
+
     /// Pages may go from one tier to the other.
     pub fn has_tiers(&self) -> bool {
         matches!(self.codec, Codec::Lz4ThenZstd(_))
@@ -429,7 +480,7 @@ impl Compressed {
 
     /// First-tier pages use more than seven eighths of what they may, and some could be smaller.
     pub fn crowded(&self) -> bool {
-        let may = self.limit().saturating_sub(self.reserve());
+        let may = self.may_take();
         self.has_tiers() && self.bytes() > may - may / 8 && self.untried.load(Relaxed)
     }
 }

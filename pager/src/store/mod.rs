@@ -8,6 +8,7 @@
 //! | `retry.rs` | a device that fails now and then |
 //! | `compressed.rs`, `compressed/` | compressed memory: slots, tiers; recompression |
 //! | `entry.rs`, `slab.rs`, `age.rs`, `codec.rs` | what a slot holds, where, since when, and how |
+//! | `evictions.rs` | how long ago the page of a slot was evicted |
 //! | `swap.rs` | anonymous pages by slot: compressed memory first, then a file |
 //! | `swap_file.rs` | swap files with a name |
 //! | `seal.rs` | how a page that comes back wrong is noticed; encryption |
@@ -22,6 +23,7 @@ pub(crate) mod codec;
 pub mod compressed;
 pub(crate) mod entry;
 pub(crate) mod errseq;
+pub(crate) mod evictions;
 pub mod faulty;
 pub mod file;
 pub(crate) mod open;

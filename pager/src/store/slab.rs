@@ -35,8 +35,13 @@ struct Chunk {
 const NOBODY: u32 = u32::MAX;
 
 impl Chunk {
+    /// Of an object.
+    fn steps(&self) -> usize {
+        self.class as usize + 1
+    }
+
     fn capacity(&self) -> u16 {
-        (CHUNK / ((self.class as usize + 1) * STEP)) as u16
+        (CHUNK / (self.steps() * STEP)) as u16
     }
 }
 
@@ -48,6 +53,8 @@ pub struct Slab {
     /// Chunks of each class with room; may name chunks that are full or gone.
     open: Vec<Vec<u32>>,
     live: usize,
+    /// Steps of places in use.
+    used: usize,
 }
 
 impl Slab {
@@ -58,12 +65,18 @@ impl Slab {
             holes: Vec::new(),
             open: vec![Vec::new(); CLASSES],
             live: 0,
+            used: 0,
         }
     }
 
     /// Bytes taken from the system.
     pub fn bytes(&self) -> u64 {
         (self.live * CHUNK) as u64
+    }
+
+    /// Bytes of the places that objects have, rounded up to their steps.
+    pub fn used_bytes(&self) -> u64 {
+        (self.used * STEP) as u64
     }
 
     /// Would an object of this size need a new chunk?
@@ -121,8 +134,9 @@ impl Slab {
             c.fresh - 1
         });
         c.used += 1;
+        self.used += c.steps();
         c.owners[object as usize] = owner;
-        let from = object as usize * (c.class as usize + 1) * STEP;
+        let from = object as usize * c.steps() * STEP;
         c.memory.bytes_mut()[from..from + data.len()].copy_from_slice(data);
         Handle { chunk: at, object }
     }
@@ -153,7 +167,7 @@ impl Slab {
     /// The object's bytes.
     pub fn get(&self, h: Handle, len: usize) -> &[u8] {
         let c = self.chunks[h.chunk as usize].as_ref().expect("live object");
-        let from = h.object as usize * (c.class as usize + 1) * STEP;
+        let from = h.object as usize * c.steps() * STEP;
         &c.memory.bytes()[from..from + len]
     }
 
@@ -168,19 +182,17 @@ impl Slab {
         let live = (0..)
             .zip(&self.chunks)
             .filter_map(|(at, c)| Some((at, c.as_ref()?)));
-        let bytes = |c: &Chunk| c.used as usize * (c.class as usize + 1);
-        live.min_by_key(|(_, c)| bytes(c)).map(|(at, _)| at)
+        live.min_by_key(|(_, c)| c.used as usize * c.steps()).map(|(at, _)| at)
     }
 
-    /// Takes nothing more into a chunk until it is reset.
+    /// All objects of a chunk are about to get other places. It takes nothing more until it is reset.
     pub fn close(&mut self, chunk: u32) {
-        self.chunks[chunk as usize]
-            .as_mut()
-            .expect("live chunk")
-            .class = CLASSES as u8;
+        let c = self.chunks[chunk as usize].as_mut().expect("live chunk");
+        self.used -= usize::from(c.used) * c.steps();
+        c.class = CLASSES as u8;
     }
 
-    /// Forgets what is in the chunk; it is one for objects of `class` from now on.
+    /// Forgets what was in a closed chunk; it is one for objects of `class` from now on.
     pub fn reset(&mut self, chunk: u32, class: usize) {
         let c = self.chunks[chunk as usize].as_mut().expect("live chunk");
         c.class = class as u8;
@@ -199,6 +211,7 @@ impl Slab {
         let class = c.class as usize;
         let was_full = c.used == c.capacity();
         c.used -= 1;
+        self.used -= c.steps();
         c.owners[h.object as usize] = NOBODY;
         c.free.push(h.object);
         if c.used == 0 {
@@ -238,10 +251,12 @@ mod tests {
                     prop_assert!(slab.get(*h, *len).iter().all(|b| b == fill));
                 }
             }
+            let places = live.iter().map(|(_, len, _)| len.next_multiple_of(STEP) as u64);
+            prop_assert_eq!(slab.used_bytes(), places.sum::<u64>());
             for (h, ..) in live {
                 slab.remove(h);
             }
-            prop_assert_eq!(slab.bytes(), 0);
+            prop_assert_eq!((slab.bytes(), slab.used_bytes()), (0, 0));
         }
     }
 }

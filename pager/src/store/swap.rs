@@ -2,7 +2,8 @@
 
 mod spill;
 
-use super::compressed::{Codec, Compressed, Grow, Recompressed, Tiers, SCRATCH};
+use super::compressed::{Codec, Compressed, Grow, Recompressed, Tiers, INCOMPRESSIBLE, SCRATCH};
+use super::evictions::Evictions;
 use super::room::Room;
 use super::seal::Seals;
 use super::slab::CHUNK;
@@ -13,7 +14,7 @@ use crate::sys::memory::{PageBuf, Table};
 use crate::sys::PAGE;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::*};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const IN_MEMORY: u8 = 1;
@@ -30,8 +31,9 @@ pub struct Swap {
     tier: Table<AtomicU8>,
     in_file: AtomicU64,
     slots: u32,
-    /// Held for writing while pages go from compressed memory to the file: what their owners seal and write comes after it.
-    spilling: RwLock<()>,
+    /// Held while pages go from compressed memory to the file.
+    spilling: Mutex<()>,
+    evictions: Evictions,
 }
 
 /// Pages to store, and what became of each.
@@ -70,7 +72,8 @@ impl Swap {
             tier: Table::new(slots as usize)?,
             in_file: AtomicU64::new(0),
             slots,
-            spilling: RwLock::new(()),
+            spilling: Mutex::new(()),
+            evictions: Evictions::new(slots)?,
         })
     }
 
@@ -110,7 +113,8 @@ impl Swap {
     pub fn bytes_a_slot(&self) -> u64 {
         let memory = self.memory.as_ref().map_or(0, Compressed::bytes_a_slot);
         let file = self.file.as_ref().map_or(0, |_| self.seals.bytes_a_slot());
-        size_of::<AtomicU8>() as u64 + memory + file
+        let both = if memory > 0 && file > 0 { 4 } else { 0 };
+        size_of::<AtomicU8>() as u64 + memory + file + both
     }
 
     /// What is where.
@@ -207,12 +211,18 @@ impl Swap {
             // it said so of the page before, what follows would be said of a page that has gone.
             self.set_tier(p.slot, 0);
             meanwhile();
+            self.evictions.note(p.slot);
             p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch, &mut growth);
             if p.result.is_ok() {
                 meanwhile();
                 self.set_tier(p.slot, IN_MEMORY);
             } else if self.file.is_some() {
                 to_file.push(i);
+                let error = p.result.as_ref().map_err(io::Error::raw_os_error);
+                if error == Err(Some(INCOMPRESSIBLE)) {
+                    // It will not do better next time.
+                    self.evictions.forget(p.slot);
+                }
             }
         }
         let Some(file) = &self.file else { return };
@@ -232,8 +242,11 @@ impl Swap {
         buf: &PageBuf,
         run: &mut PageBuf,
     ) {
-        // An older page of a slot may be on its way to the same place.
-        let no_spill = self.spilling.read().expect("spilling");
+        if let Some(m) = &self.memory {
+            // An older page of a slot may be on its way to the same place.
+            let mine = |slot| part.binary_search_by_key(&slot, |&i| puts[i].slot).is_ok();
+            m.wait_for(mine);
+        }
         for (k, &i) in part.iter().enumerate() {
             run.page_mut(k).copy_from_slice(buf.page(puts[i].at));
             self.seals.seal(puts[i].slot, run.page_mut(k));
@@ -251,7 +264,6 @@ impl Swap {
         meanwhile();
         write_all(file, &mut writes);
         meanwhile();
-        drop(no_spill);
         self.room.write_again(file, &mut writes);
         let mut pages = part.iter();
         for w in &writes {
@@ -263,6 +275,31 @@ impl Swap {
                 self.set_tier(puts[i].slot, if w.done.is_ok() { IN_FILE } else { 0 });
             }
         }
+    }
+
+    /// So many pages more have been evicted, anonymous or not.
+    pub fn evicted(&self, pages: u64) {
+        self.evictions.add(pages);
+    }
+
+    /// The page of a slot has been evicted once more, and was as it is here.
+    pub fn evicted_again(&self, slot: u32) {
+        let Some(m) = self.memory.as_ref().filter(|_| self.has_file()) else {
+            return;
+        };
+        if self.evictions.since(slot).is_some() {
+            self.evictions.note(slot);
+        }
+        m.evicted_again(slot);
+    }
+
+    /// A page comes back from the file, with `resident` pages in memory as they are. True: compressed memory would have been
+    /// the better place, at least if the oldest had stayed there twice as long as they do.
+    pub fn came_back_soon(&self, slot: u32, resident: u64) -> bool {
+        let (Some(m), Some(since)) = (&self.memory, self.evictions.since(slot)) else {
+            return false;
+        };
+        m.missed(since, resident)
     }
 
     /// Are the contents of a slot in the file, and not in memory?

@@ -132,18 +132,20 @@ fn contents_survive_going_to_the_file() {
     )
     .unwrap();
     let stop = AtomicBool::new(false);
-    let spilled = AtomicU64::new(0);
+    let (spilled, oldest) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|s| {
-        let (swap, stop, spilled) = (&swap, &stop, &spilled);
+        let (swap, stop, spilled, oldest) = (&swap, &stop, &spilled, &oldest);
         let owners: Vec<_> = (0..OWNERS)
             .map(|t| s.spawn(move || own(swap, t * EACH..(t + 1) * EACH)))
             .collect();
         s.spawn(move || {
+            let mut buf = PageBuf::new(8).unwrap();
             while !stop.load(Relaxed) {
-                match swap.spill() {
-                    0 => std::thread::yield_now(),
-                    n => drop(spilled.fetch_add(n as u64, Relaxed)),
-                }
+                spilled.fetch_add(swap.spill() as u64, Relaxed);
+                swap.evicted(64);
+                // As if no other page were in memory: many are old enough.
+                oldest.fetch_add(swap.spill_oldest(1, 0, &mut buf) as u64, Relaxed);
+                std::thread::yield_now();
             }
         });
         s.spawn(move || {
@@ -156,10 +158,55 @@ fn contents_survive_going_to_the_file() {
         stop.store(true, Relaxed);
         done.into_iter().for_each(|d| d.unwrap());
     });
-    assert!(spilled.load(Relaxed) > 1000, "{spilled:?}");
+    assert!(spilled.load(Relaxed) > 1000, "{spilled:?} {oldest:?}");
+    assert!(oldest.load(Relaxed) > 1000, "{spilled:?} {oldest:?}");
     let t = swap.tiers();
     let pages = t.same_pages + t.raw_pages + t.lz4_pages + t.zstd_pages + t.file_pages;
     assert_eq!((swap.bytes(), t.bytes(), pages), (0, 0, 0), "{t:?}");
+}
+
+/// Pages go to the file in the order in which they were evicted last: for want of room as many as come, and without it
+/// those after which as many have been evicted as are in memory, unless such pages have been missed.
+#[test]
+fn the_oldest_go_to_the_file() {
+    const SLOTS: u32 = 64;
+    let memory = Compressed::new(SLOTS, u64::MAX / 2, Codec::Lz4).unwrap();
+    let memory = memory.before_file(8).unwrap();
+    let file = FileStorage::temporary(u64::from(SLOTS) * PAGE as u64).unwrap();
+    let wait = Room::new("swap", Duration::ZERO);
+    let swap = Swap::new(SLOTS, Some(memory), Some(Arc::new(file)), false, wait).unwrap();
+    let mut buf = PageBuf::new(4).unwrap();
+    let mut run = PageBuf::new(4).unwrap();
+    let mut put = |slot: u32| {
+        text(&mut (u64::from(slot) + 1), buf.page_mut(0));
+        let (at, result) = (0, Ok(()));
+        swap.put_all(&mut [Put { slot, at, result }], &buf, &mut run);
+        swap.evicted(1);
+    };
+    let in_file = || -> Vec<u32> { (0..SLOTS).filter(|&s| swap.is_in_file(s)).collect() };
+    let mut buffer = PageBuf::new(4).unwrap();
+    (0..8).for_each(&mut put);
+    swap.evicted_again(1);
+    // Full: two have to go for two that come. The second has just been evicted again.
+    assert_eq!(swap.spill_oldest(2, 100, &mut buffer), 2);
+    assert_eq!(in_file(), [0, 2]);
+    // Room for two. Of the six, the oldest has been away for five evictions, which is not more than seven...
+    assert_eq!(swap.spill_oldest(2, 1, &mut buffer), 0);
+    // ...and then for eight. The next will be as old in a moment.
+    swap.evicted(3);
+    assert_eq!(swap.spill_oldest(0, 1, &mut buffer), 1);
+    assert_eq!(in_file(), [0, 2, 3]);
+    // It is missed before twice as many have been evicted as there are: the five others stay for it.
+    swap.evicted(3);
+    assert!(swap.came_back_soon(3, 1));
+    assert_eq!(swap.spill_oldest(0, 1, &mut buffer), 0);
+    swap.evicted(6);
+    assert_eq!(swap.spill_oldest(0, 1, &mut buffer), 0);
+    // What comes back later is no reason.
+    swap.evicted(1);
+    assert!(!swap.came_back_soon(3, 1));
+    assert_eq!(swap.spill_oldest(0, 1, &mut buffer), 4);
+    assert_eq!(in_file(), [0, 2, 3, 4, 5, 6, 7]);
 }
 
 /// The page that is to go next is written anew each time, so that it stays: those behind it go nevertheless.
@@ -264,6 +311,7 @@ fn own(swap: &Swap, slots: std::ops::Range<u32>) {
                 swap.remove(slot);
                 held[i] = None;
             }
+            2 => swap.evicted_again(slot),
             _ => {
                 let Some(page) = &held[i] else { continue };
                 swap.get(slot, buf.page_mut(0), run.bytes_mut()).unwrap();

@@ -254,12 +254,23 @@ fn noise_goes_to_the_file_and_leaves_the_budget_to_what_is_used() {
     }
 }
 
-/// Compressed memory in front of a file is for as much as was asked for.
+/// So do pages that compress, once nobody has wanted them for as long as it takes to evict as many as memory holds.
+#[test]
+fn cold_pages_go_to_the_file_and_leave_the_budget_to_what_is_used() {
+    let swap = SwapConfig::parse("lz4:64MiB+temp:64MiB").unwrap();
+    if let Some(s) = beside_cold_pages(swap, false) {
+        assert_eq!(s.misses, 0, "{s:?}");
+        assert!(s.swap.file_pages > 3000, "{s:?}");
+    }
+}
+
+/// Compressed memory in front of a file is for as much as was asked for, of which an eviction leaves room for a batch.
 #[test]
 fn compressed_memory_before_a_file_has_its_size() {
     let swap = SwapConfig::parse("lz4:1MiB+temp:64MiB").unwrap();
     if let Some(s) = beside_cold_pages(swap, false) {
-        assert_eq!(s.swap.lz4_pages + s.swap.raw_pages, 256, "{s:?}");
+        let pages = s.swap.lz4_pages + s.swap.raw_pages;
+        assert!((256 - 16..=256).contains(&pages), "{s:?}");
         assert!(s.swap.file_pages > 3000, "{s:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! Zstandard for pages that LZ4 has packed: one that has been here long, or all of a chunk when there
 //! is no place left to put a smaller copy before the larger goes.
 
+use super::super::age::List;
 use super::super::entry::Entry;
 use super::super::slab::class_of;
-use super::{lz4, seconds, unlz4, Bench, Compressed, Grow, Inner, Recompressed, PAGE};
+use super::{lz4, unlz4, Bench, Compressed, Grow, Inner, Recompressed, PAGE};
 use crate::meanwhile::meanwhile;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -22,7 +23,7 @@ impl Compressed {
     /// for it, `chunk` is asked for one more; without it, the chunk it is in is repacked.
     pub fn recompress(&self, age: Duration, chunk: &mut dyn FnMut() -> bool) -> Recompressed {
         let mut bench = self.bench.lock().expect("recompression");
-        let before = seconds().saturating_sub(age.as_secs() as u32);
+        let before = self.now().saturating_sub(age.as_secs() as u32);
         let (slot, old) = {
             let mut inner = self.lock();
             let popped = inner.ages.as_mut().and_then(|a| a.pop(before));
@@ -44,6 +45,7 @@ impl Compressed {
         if inner.recompressing.take() != Some(slot) {
             return Recompressed::Page;
         }
+        self.is_final(&mut inner, slot);
         let Some(n) = smaller else {
             inner.tiers.not_smaller += 1;
             return Recompressed::Page;
@@ -135,9 +137,7 @@ impl Compressed {
             if m.by_zstd {
                 let (_, had) = m.old.object().expect("as above");
                 inner.tiers.saved_bytes += (had - m.len) as u64;
-                if let Some(ages) = &mut inner.ages {
-                    ages.remove(m.slot);
-                }
+                self.is_final(inner, m.slot);
                 self.replace(inner, m.slot, m.old, new);
             } else {
                 self.set(m.slot, new);
@@ -145,6 +145,14 @@ impl Compressed {
         }
         if !stays {
             inner.slab.reset(chunk, class);
+        }
+    }
+
+    /// A page is as small as it gets.
+    fn is_final(&self, inner: &mut Inner, slot: u32) {
+        if let Some(ages) = &mut inner.ages {
+            ages.remove(slot);
+            ages.push(List::Final, slot, self.now());
         }
     }
 

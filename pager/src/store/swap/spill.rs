@@ -21,16 +21,29 @@ impl Swap {
         let Ok(mut buf) = PageBuf::new(TOGETHER) else {
             return 0;
         };
-        // From before a page is copied until its copy is in its place: its owner may write a newer one there next.
-        let _alone = self.spilling.write().expect("spilling");
+        let _alone = self.spilling.lock().expect("spilling");
         loop {
-            let slots = memory.copy_out(buf.bytes_mut());
+            let slots = memory.copy_sparsest(buf.bytes_mut());
             let (moved, refused) = self.spill_copies(memory, &**file, &slots, &mut buf);
             // If their owners have emptied all of them meanwhile, or filled them anew, there still are others.
             if moved > 0 || refused || slots.is_empty() {
                 return moved;
             }
         }
+    }
+
+    /// The oldest pages of compressed memory go to the file: as many as `coming`, if there is no place for those, and those
+    /// that [have been away too long](Compressed::copy_oldest), with `resident` pages in memory as they are. At most as many
+    /// as `buf` has room for. Returns how many; 0 also if others are about it.
+    pub fn spill_oldest(&self, coming: usize, resident: u64, buf: &mut PageBuf) -> usize {
+        let (Some(memory), Some(file)) = (&self.memory, &self.file) else {
+            return 0;
+        };
+        let Ok(_alone) = self.spilling.try_lock() else {
+            return 0;
+        };
+        let slots = memory.copy_oldest(buf.bytes_mut(), coming, resident, &self.evictions);
+        self.spill_copies(memory, &**file, &slots, buf).0
     }
 
     /// Copies of the pages in `slots` go to the file. How many pages have left compressed memory, and whether the file has
