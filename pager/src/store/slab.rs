@@ -182,7 +182,8 @@ impl Slab {
         let live = (0..)
             .zip(&self.chunks)
             .filter_map(|(at, c)| Some((at, c.as_ref()?)));
-        live.min_by_key(|(_, c)| c.used as usize * c.steps()).map(|(at, _)| at)
+        live.min_by_key(|(_, c)| c.used as usize * c.steps())
+            .map(|(at, _)| at)
     }
 
     /// All objects of a chunk are about to get other places. It takes nothing more until it is reset.

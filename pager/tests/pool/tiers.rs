@@ -264,6 +264,37 @@ fn cold_pages_go_to_the_file_and_leave_the_budget_to_what_is_used() {
     }
 }
 
+/// A page that is only read is written to the file once, however often it comes back from there.
+#[test]
+fn copies_in_the_file_stay() {
+    let _one = alone();
+    let budget = 8 * MIB;
+    let swap = SwapConfig::parse("lz4:64MiB+temp:64MiB").unwrap();
+    let Some(pool) = faulting(PoolConfig::new(budget).swap(swap)) else {
+        return;
+    };
+    let mut text = pool.anonymous(budget as usize).unwrap();
+    fill_with(&mut text, false);
+    let mut noise = pool.anonymous(2 * budget as usize).unwrap();
+    fill_with(&mut noise, true);
+    let read = |r: &Region| {
+        std::hint::black_box(r.bytes().iter().step_by(PAGE).fold(0, |sum, b| sum ^ b));
+    };
+    // All of both, so that each page of the noise has been written.
+    for _ in 0..2 {
+        read(&text);
+        read(&noise);
+    }
+    let written = |s: &Stats| s.engine.iter().find(|c| c.0 == "pgpgout").unwrap().1;
+    let before = pool.stats();
+    (0..3).for_each(|_| read(&noise));
+    let after = pool.stats();
+    assert!(after.misses > before.misses && after.swapped_in > before.swapped_in);
+    let kib = written(&after) - written(&before);
+    // What is left of the text in memory may still go there, once.
+    assert!(kib <= 8 << 10, "{kib} KiB: {after:?}");
+}
+
 /// Compressed memory in front of a file is for as much as was asked for, of which an eviction leaves room for a batch.
 #[test]
 fn compressed_memory_before_a_file_has_its_size() {

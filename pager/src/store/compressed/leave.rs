@@ -23,7 +23,6 @@ impl Inner {
             _ => last.next(),
         })
     }
-
 }
 
 impl Compressed {
@@ -37,8 +36,8 @@ impl Compressed {
     }
 
     /// The same of the oldest pages: as many as `coming` that there is no place for, and otherwise those after which more
-    /// pages have been evicted than are in memory, `resident` of them as they are. Of the latter, [`WORTH`] stay once more as
-    /// long for each that has [been missed](Self::missed).
+    /// pages have been evicted than are in memory, `resident` of them as they are. Of the latter, `WORTH` stay once more as
+    /// long for each that has been missed.
     pub fn copy_oldest(
         &self,
         pages: &mut [u8],
@@ -140,6 +139,10 @@ impl Compressed {
     pub fn wait_for(&self, slots: impl Fn(u32) -> bool) {
         let inner = self.lock();
         let some = |inner: &mut Inner| inner.under_way.iter().any(|&s| slots(s));
-        drop(self.arrived.wait_while(inner, some).expect("compressed memory"));
+        drop(
+            self.arrived
+                .wait_while(inner, some)
+                .expect("compressed memory"),
+        );
     }
 }
