@@ -105,6 +105,16 @@ pub struct Cost {
     pub time_ns: f64,
     /// Of it, waiting for devices and sleeping, ns; the rest is CPU.
     pub wait_ns: f64,
+    /// Of that, how long writers were stopped at dirty limits, ns.
+    pub stopped_ns: f64,
+}
+
+impl Cost {
+    /// Most of the time is stops of writers: how long those are depends on when statistics are folded, which a trace
+    /// does not tell.
+    pub(crate) fn is_stops(&self) -> bool {
+        2.0 * self.stopped_ns > self.time_ns
+    }
 }
 
 /// A figure against another of the same limits nearby.
@@ -168,6 +178,9 @@ pub struct Advice {
     /// Memory of the kernel counts against the limits.
     #[serde(skip)]
     pub kernel_memory: bool,
+    /// Writers are under the dirty limits of the whole machine, not of the cgroup.
+    #[serde(skip)]
+    pub limits_of_host: bool,
     /// Miss ratios of exact policies over the memory.
     #[serde(skip)]
     pub curves: Arc<Vec<CurveLine>>,
@@ -192,6 +205,7 @@ impl Runs {
                 swapped_out: value("pswpout"),
                 time_ns: value("time_ns"),
                 wait_ns: (value("time_ns") - value("cpu_ns")).max(0.0),
+                stopped_ns: value("throttle_dirty_ns"),
             })
         };
         Self {
@@ -405,6 +419,7 @@ pub fn advise(
         knee_pages: curves.first().and_then(|lru| knee(&lru.points)),
         levels: sizes.iter().enumerate().map(level).collect(),
         kernel_memory: plan.replays.settings.kernel_memory,
+        limits_of_host: plan.replays.settings.dirty.of_host,
         curves,
         tables,
     })

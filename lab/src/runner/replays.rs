@@ -280,6 +280,9 @@ fn counters(trace: &About, replay: &Replay) -> IndexMap<String, Number> {
     if let Some(worked) = replay.worked {
         out.insert("cpu_ns".to_owned(), Number::Int(worked));
     }
+    if let Some(stopped) = replay.stopped {
+        out.insert("throttle_dirty_ns".to_owned(), Number::Int(stopped));
+    }
     for (task, counters) in &replay.tasks {
         for &(name, value) in counters {
             out.insert(format!("task{task}.{name}"), number(value));
