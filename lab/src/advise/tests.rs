@@ -186,7 +186,7 @@ fn shares_are_of_todays_memory_and_small_sizes_are_refused() {
     plan.memory = vec![Size::Percent(10.0)];
     let error = plan.sizes(&trace).unwrap_err().to_string();
     assert!(
-        error.contains("80 pages") && error.contains("133 pages"),
+        error.contains("memory '10%'") && error.contains("80 pages") && error.contains("133 pages"),
         "{error}"
     );
 }
