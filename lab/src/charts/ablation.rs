@@ -90,7 +90,10 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
     }
     let whole = match metric.before {
         0.0 => format!("from 0 to {}", short(metric.after)),
-        before => format!("to {} % of what it was", short(100.0 * metric.after / before)),
+        before => format!(
+            "to {} % of what it was",
+            short(100.0 * metric.after / before)
+        ),
     };
     let about = format!(
         "From {} to {} it changes {whole}. A patch that carries this does the same when added alone, and \
