@@ -17,7 +17,7 @@ use coldset_guest::vm::{acceleration, Machine};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
-use coldset_lab::runner::{render_counters, replay_values, show_pages, Progress, Size};
+use coldset_lab::runner::{limit, render_counters, replay_values, show_pages, Progress, Size};
 use coldset_lab::traces::Trace;
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -77,7 +77,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         Ok(Size::parse(name, text)?.pages_of(trace.unique_pages))
     };
     let mib = |pages: u64| (pages * PAGE).div_ceil(1 << 20);
-    let memory = pages("memory", &args.memory)?;
+    let memory = limit(Size::parse("memory", &args.memory)?, trace)?;
     let of_files: u64 = trace
         .objects
         .iter()

@@ -12,7 +12,7 @@ use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
 use coldset_lab::runner::{
-    render_counters, replay_values, replays_json, show_pages, Low, Progress, Size,
+    limit, render_counters, replay_values, replays_json, show_pages, Low, Progress, Size,
 };
 use coldset_lab::traces::{Op, OpKind, Trace};
 use coldset_play::cgroup::Limits;
@@ -42,7 +42,7 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
         Ok(size.map(|s| s.pages_of(trace.unique_pages) * PAGE))
     };
     let low = args.tasks.protection()?;
-    let limit = memory.pages_of(trace.unique_pages);
+    let limit = limit(memory, trace)?;
     let of_task = |l: &Low| (l.task, l.size.pages_of(limit) * PAGE);
     let this = this_command(&["play", "kernel-guest", "lab"])?;
     let this = this

@@ -41,6 +41,8 @@ pub struct Ctx {
     clock: Cell<u64>,
     /// Of its time, what it has worked; kept for inline tasks.
     worked: Cell<u64>,
+    /// Of its time, how long it was stopped at dirty limits; kept for inline tasks.
+    stopped: Cell<u64>,
     /// Memory above memory.high.
     pub(crate) over_high: RefCell<TaskMemcg>,
     /// Dirty throttling.
@@ -73,6 +75,7 @@ impl Ctx {
             inline,
             clock: Cell::new(0),
             worked: Cell::new(0),
+            stopped: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
             newly_dirtied: Cell::new(0),
@@ -185,11 +188,20 @@ impl Ctx {
         self.worked.get()
     }
 
+    /// Of an inline task's time, how long it was stopped at dirty limits, ns.
+    pub fn stopped(&self) -> u64 {
+        self.stopped.get()
+    }
+
     /// Sleeps; everything else runs meanwhile, for inline tasks too.
     pub async fn sleep_until(&self, class: TimeClass, t: u64) {
         match &self.task {
             Some(task) => task.sleep_until_as(class, t).await,
             None => {
+                if class == TimeClass::ThrottleDirty {
+                    let ns = t.saturating_sub(self.clock.get());
+                    self.stopped.set(self.stopped.get() + ns);
+                }
                 self.set_clock(t);
                 PendingOnce(false).await;
             }

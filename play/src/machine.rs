@@ -107,7 +107,7 @@ impl fmt::Display for Description {
         match self.swap.as_slice() {
             [] => write!(f, "; no swap")?,
             areas => {
-                let area = |(name, kib): &(String, u64)| format!("{name} {} MiB", kib / 1024);
+                let area = |(name, kib): &(String, u64)| format!("{name} {}", area_size(*kib));
                 write!(
                     f,
                     "; swap {}",
@@ -136,6 +136,15 @@ impl fmt::Display for Description {
             true => write!(f, "; accesses monitored by DAMON"),
             false => Ok(()),
         }
+    }
+}
+
+/// The first page of an area says what it is, so its size is a little less than a whole number of MiB: 5,116 KiB of 5
+/// MiB. From 100 MiB on that is less than a digit.
+fn area_size(kib: u64) -> String {
+    match kib {
+        kib if kib >= 100 << 10 => format!("{:.0} MiB", kib as f64 / 1024.0),
+        kib => format!("{kib} KiB"),
     }
 }
 
@@ -222,6 +231,17 @@ fn device(dir: &Path) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_an_area_is_not_rounded_down() {
+        for (kib, said) in [
+            (5_116, "5116 KiB"),
+            (111_612, "109 MiB"),
+            (8_388_604, "8192 MiB"),
+        ] {
+            assert_eq!(area_size(kib), said);
+        }
+    }
 
     /// Runs side by side would otherwise leave what they found in the middle of each other.
     #[test]

@@ -1,7 +1,7 @@
 //! Arguments of `advise`.
 
 use super::forms::{FormArgs, JobsArgs, ReportArgs};
-use super::traces::{OnOff, TraceArgs};
+use super::traces::{DirtyLimitsArg, OnOff, TraceArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -68,6 +68,10 @@ pub struct AdviseArgs {
     /// for; others contain it [default: 128 for traces with advice, as exported ones have; 0 for others]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub read_ahead_kb: Option<u32>,
+    /// Whose dirty pages are limited and flushed together: those of the cgroup, or everybody's, as where the io
+    /// controller is not there
+    #[arg(long, value_enum, default_value = "memcg")]
+    pub dirty_limits: DirtyLimitsArg,
     /// Index nodes and page tables count against the limit
     #[arg(long, value_enum, default_value = "on")]
     pub kernel_memory: OnOff,

@@ -328,10 +328,11 @@ A miss is a reference for which a page is read from a file or from swap, as in l
 touch of an anonymous page, nor the write of a whole page. With --count absences, every reference to an
 absent page is one, as in the literature.
 
-List policies (fifo to sieve) are caches of pages alone, and follow their papers to the last miss: a
-reference hits or brings its page in, for which one page leaves when memory is full. Kernel policies
-(classic, v5, ...) are replayed as lab replay does, under limits from 128 pages on. opt is Belady's optimal
-replacement. lru, or lru-stack, is computed for all sizes in one pass.
+List policies (fifo to sieve) are caches of pages alone: a reference hits or brings its page in, for which
+one page leaves when memory is full. They follow their papers; docs/how-to/miss-ratio-curves.md has the
+parameters and what the papers leave open. Kernel policies (classic, v5, ...) are replayed as lab replay
+does, under limits from 128 pages on. opt is Belady's optimal replacement. lru, or lru-stack, is computed
+for all sizes in one pass.
 
 With --sample, only references to some of the pages are looked at (SHARDS): up to 16 samples of that
 share of the pages each. Ratios are printed with their error: half of the 95 % interval over the

@@ -3,14 +3,14 @@
 use super::replay::{check_read_ahead, windows};
 use super::style;
 use super::trace::{load, page_ids, ReadAs};
-use crate::args::{AdviseArgs, OnOff};
+use crate::args::{AdviseArgs, DirtyLimitsArg, OnOff};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, Outputs};
 use coldset_lab::advise::{
     advice_json, advice_table, advise, render_advice, Advice, AdvicePlan, Today, LEAST_PAGES,
     MEMORY_DEFAULT,
 };
-use coldset_lab::experiment::READ_AHEAD_KB;
+use coldset_lab::experiment::{DirtySettings, READ_AHEAD_KB};
 use coldset_lab::pages;
 use coldset_lab::replay::ReplaySettings;
 use coldset_lab::report::human;
@@ -35,6 +35,10 @@ fn plan(args: &AdviseArgs) -> Result<AdvicePlan, RunnerError> {
                 read_ahead: args
                     .read_ahead_kb
                     .map_or_else(ReadAhead::default, |kb| ReadAhead::Windows { kb }),
+                dirty: DirtySettings {
+                    of_host: args.dirty_limits == DirtyLimitsArg::Host,
+                    ..DirtySettings::default()
+                },
                 ..ReplaySettings::default()
             },
             swap: args.swap.as_deref().map(SwapSpec::parse).transpose()?,

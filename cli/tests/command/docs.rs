@@ -26,6 +26,48 @@ fn the_reference_in_docs_is_what_the_code_generates() {
     assert_eq!(out.status.code(), Some(0), "{said}");
 }
 
+/// README repeats totals and errors of two pages that commands write.
+#[test]
+fn the_readme_has_the_figures_of_the_pages_it_names() {
+    let pages = ["README.md", "docs/acceptance.md", "docs/validation.md"];
+    let [Some(readme), Some(acceptance), Some(validation)] = pages.map(of_project) else {
+        return;
+    };
+    let read = |path: PathBuf| std::fs::read_to_string(path).expect("a page");
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let readme = words(read(readme));
+    let acceptance = read(acceptance);
+    let total = |class: &str| -> (u32, u32) {
+        let line = format!("class {class}: ");
+        let total = acceptance.lines().find_map(|l| l.strip_prefix(&line));
+        let total = total.and_then(|t| t.strip_suffix(" in")).expect("a total");
+        let (good, all) = total.split_once(" of ").expect("two numbers");
+        (
+            good.parse().expect("a number"),
+            all.parse().expect("a number"),
+        )
+    };
+    let classes = ["A", "B", "N", "D"].map(total);
+    let sum = |of: fn(&(u32, u32)) -> u32| classes.iter().map(of).sum::<u32>();
+    let (good, all) = classes[1];
+    for said in [
+        format!(
+            "Of the {} rows that check published experiments, {} pass",
+            sum(|c| c.1),
+            sum(|c| c.0)
+        ),
+        format!("of the {all} that judge a median by a band, {good} do"),
+    ] {
+        assert!(readme.contains(&said), "README.md has not: {said}");
+    }
+    let begin = "the median error of predicted refaults is ";
+    let validation = words(read(validation));
+    let (_, errors) = validation.split_once(begin).expect("the result");
+    let (medians, _) = errors.split_once(" %").expect("medians");
+    let said = format!("the median error in refaults is {medians} %");
+    assert!(readme.contains(&said), "README.md has not: {said}");
+}
+
 #[test]
 fn a_page_that_differs_is_named() {
     let dir = temporary("reference");

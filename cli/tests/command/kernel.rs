@@ -197,6 +197,11 @@ fn what_is_missing_is_named() {
             2,
             "x",
         ),
+        (
+            vec!["play", &trace, "--memory=1pages", "--kernel=debian:7.2"],
+            2,
+            "'1 pages' cannot be used: write 128 pages (512 KiB) or more",
+        ),
     ] {
         let out = coldset("kernel", &arguments);
         let said = String::from_utf8_lossy(&out.stderr);

@@ -243,6 +243,7 @@ fn what_cannot_be_is_said_in_one_line() {
     for (arguments, code, word) in [
         (vec![trace.as_str()], 2, "--memory"),
         (vec![&trace, "--memory=9bananas"], 2, "bananas"),
+        (vec![&trace, "--memory=1pages"], 2, "write 128 pages"),
         (
             vec![&trace, "--memory=8MiB", "--cgroup=/tmp"],
             2,

@@ -75,11 +75,18 @@ fn advice_agrees_with_replays_and_fits_80_columns() {
         0,
     );
     assert_eq!(peak["today_pages"], 2_213);
-    let small = message_of("advise SAMPLE --memory 1%", 2);
-    assert!(
-        small.contains("22 pages") && small.contains("133 pages"),
-        "{small}"
-    );
+    for (line, least) in [
+        ("advise SAMPLE --memory 1%", "133 pages (532 KiB)"),
+        ("replay SAMPLE --memory 1%", "128 pages (512 KiB)"),
+    ] {
+        assert_eq!(
+            message_of(line, 2),
+            format!(
+                "coldset: memory '1%' cannot be used: write {least} or more; it is 22 pages, and the trace has 2213 \
+                 different pages\n"
+            )
+        );
+    }
     assert_eq!(
         message_of("advise SAMPLE --today 0pages", 2),
         "coldset: today '0 pages' cannot be used: write 133 pages (532 KiB) or more; the trace has 2213 different pages\n"
@@ -106,6 +113,13 @@ fn advice_on_a_small_trace_needs_no_options() {
     let levels = json["levels"].as_array().expect("levels").iter();
     let pages: Vec<_> = levels.map(|l| l["pages"].as_u64()).collect();
     assert_eq!(pages, [Some(300), Some(210), Some(150)]);
+    // None of them is left: what is to be given is said, and no size is named that nobody has given.
+    std::fs::write(&trace, circle(140, 3)).expect("written");
+    assert_eq!(
+        message_of(line.as_str(), 2),
+        "coldset: --memory is needed: 70%, the largest that is tried without it, is 98 pages, and 133 pages (532 KiB) \
+         are the least\n"
+    );
 }
 
 /// A file that is read in order, twice: what is read ahead is not waited for, and `replay` says the same.

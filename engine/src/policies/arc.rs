@@ -12,8 +12,11 @@ use crate::ids::FolioId;
 const T1: usize = 0;
 /// Folios used at least twice recently.
 const T2: usize = 1;
-/// Fractional bits of the target.
-const FRACTION: u32 = 20;
+/// Fractional bits of the target. Its steps are ratios, and many of them add up to a whole number again, which it is
+/// compared with; so it is rounded to [`TOLD_APART`] bits there, and what is lost in each step does not matter.
+const FRACTION: u32 = 64;
+/// Fractional bits of the target where it is compared.
+const TOLD_APART: u32 = 40;
 
 /// T1 and T2 by last use, B1 and B2 as their ghosts.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +25,7 @@ pub struct Arc {
     t: [Queue; 2],
     b: [Ghosts; 2],
     /// Target size of T1, pages with [`FRACTION`] bits behind the point.
-    p: u64,
+    p: u128,
     /// c as of the last eviction, pages.
     c: u64,
     /// The folio to be inserted next was in B2.
@@ -30,6 +33,12 @@ pub struct Arc {
 }
 
 impl Arc {
+    /// The target in units of 2^-[`TOLD_APART`] pages, to the nearest.
+    fn target(&self) -> u128 {
+        let less = FRACTION - TOLD_APART;
+        (self.p + (1 << (less - 1))) >> less
+    }
+
     /// |B1| + |T1| <= c and all four together <= 2c.
     fn trim(&mut self) {
         let (t1, t2) = (self.t[T1].pages(), self.t[T2].pages());
@@ -51,8 +60,9 @@ impl ListPolicy for Arc {
     /// REPLACE of the paper: the victim comes from T1 while that exceeds its target.
     fn victim(&mut self, p: &mut Pages<'_>) -> Option<FolioId> {
         self.c = p.capacity();
-        let t1 = self.t[T1].pages() << FRACTION;
-        let over = t1 > self.p || (self.was_in_b2 && t1 == self.p);
+        let t1 = u128::from(self.t[T1].pages()) << TOLD_APART;
+        let target = self.target();
+        let over = t1 > target || (self.was_in_b2 && t1 == target);
         let from = match (self.t[T1].tail(), self.t[T2].tail()) {
             (Some(_), Some(_)) if over => T1,
             (_, Some(_)) => T2,
@@ -84,9 +94,11 @@ impl ListPolicy for Arc {
 
     fn refault(&mut self, p: &mut Pages<'_>, id: FolioId) -> bool {
         let (b1, b2) = (self.b[T1].pages(), self.b[T2].pages());
-        let step = |other: u64, own: u64| ((other << FRACTION) / own.max(1)).max(1 << FRACTION);
+        let step = |other: u64, own: u64| {
+            ((u128::from(other) << FRACTION) / u128::from(own.max(1))).max(1 << FRACTION)
+        };
         if self.b[T1].take(p.eviction()) {
-            self.p = (self.p + step(b2, b1)).min(self.c << FRACTION);
+            self.p = (self.p + step(b2, b1)).min(u128::from(self.c) << FRACTION);
         } else if self.b[T2].take(p.eviction()) {
             self.p = self.p.saturating_sub(step(b1, b2));
             self.was_in_b2 = true;

@@ -3,7 +3,8 @@
 //!
 //! J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache eviction",
 //! SOSP 2023. The small queue has a tenth of the capacity and the ghosts nine, two uses in the small
-//! queue promote, as in the paper.
+//! queue promote, as in the paper. One rule is not in it, but in the authors' simulator, libCacheSim: until
+//! memory is full for the first time, what does not fit into the small queue goes to the main one.
 
 use super::{Ghosts, ListPolicy, Pages, Queue};
 use crate::ids::FolioId;

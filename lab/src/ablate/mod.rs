@@ -13,7 +13,7 @@ use crate::experiment::Experiment;
 use crate::runner::{run, Plan, Progress, RunnerError, Variant};
 use coldset_engine::switches::patches::PATCHES;
 use coldset_engine::Switches;
-use coldset_report::stats::{paired_ratio, Interval};
+use coldset_report::stats::{paired_ratio, Interval, Spread};
 use coldset_report::{Direction, ExperimentResult, Number, Subject};
 
 /// Switches that change together.
@@ -100,7 +100,8 @@ pub struct Metric {
     pub before: f64,
     /// Mean after.
     pub after: f64,
-    /// The change from before to after is more than noise: its interval does not contain 1.
+    /// The change from before to after is more than noise: the interval of the ratio does not contain 1 or,
+    /// where there is no ratio because before is 0, that of the difference 0.
     pub changes: bool,
     /// For each part: added alone, taken away alone.
     pub effects: Vec<(Effect, Effect)>,
@@ -176,6 +177,19 @@ fn no_difference(before: &Variant, after: &Variant) -> RunnerError {
     RunnerError::value("variants", &pair, "two variants that differ in a switch")
 }
 
+/// Whether a counter changes by more than noise from before to after, seed by seed.
+fn changes(before: &[f64], after: &[f64]) -> bool {
+    let differences = || before.iter().zip(after).map(|(b, a)| a - b).collect();
+    let (spread, same) = match paired_ratio(before, after) {
+        Ok(ratios) => (Some(ratios), 1.0),
+        Err(_) => (Spread::of(differences()), 0.0),
+    };
+    spread.is_some_and(|s| match s.ci95 {
+        Some(ci) => ci.lo > same || ci.hi < same,
+        None => s.median != same,
+    })
+}
+
 fn metrics(result: &ExperimentResult, parts: usize) -> Vec<Metric> {
     let mut list: Vec<Metric> = Vec::new();
     for claim in &result.claims {
@@ -198,10 +212,7 @@ fn metrics(result: &ExperimentResult, parts: usize) -> Vec<Metric> {
         let Some(columns) = columns else { continue };
         let (first, last) = (&columns[0], &columns[columns.len() - 1]);
         let whole = last.0 - first.0;
-        let changes = paired_ratio(&first.1, &last.1).is_ok_and(|r| match r.ci95 {
-            Some(ci) => ci.lo > 1.0 || ci.hi < 1.0,
-            None => r.median != 1.0,
-        });
+        let changes = changes(&first.1, &last.1);
         let effect = |column: &(f64, Vec<f64>), side: &(f64, Vec<f64>), moved: f64| {
             let ratio = paired_ratio(&side.1, &column.1).ok();
             Effect {
@@ -247,6 +258,8 @@ mod tests {
         let gain = 30 * u64::from(s.smaller_batch) + 10 * u64::from(s.flush_in_loop);
         run.set("ops", 100 + gain + input.seed % 2);
         run.set("noise", 1000 + input.seed);
+        let together = s.smaller_batch && s.flush_in_loop;
+        run.set("freed", u64::from(together) * (50 + input.seed));
         Ok(run)
     }
 
@@ -256,6 +269,7 @@ mod tests {
                 .within(1.2, 2.0)
                 .higher_is_better(),
             Claim::ratio("noise", "noise", before, after).noise(),
+            Claim::ratio("freed", "freed", after, before).within(0.0, 0.05),
         ]
     }
 
@@ -315,6 +329,24 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("within the noise"), "{text}");
+    }
+
+    #[test]
+    fn what_two_changes_make_together_of_nothing_is_ascribed_to_neither_alone() {
+        let a = ablate(&COUNT, &plan(&["base", "v5"]), &Progress::silent()).unwrap();
+        let freed = &a.metrics[2];
+        assert!(freed.changes && freed.before == 0.0);
+        for (part, (added, taken)) in a.parts.iter().zip(&freed.effects) {
+            let needed = ["patch 6", "patch 10"].contains(&part.name.as_str());
+            let lost = f64::from(u8::from(needed));
+            assert_eq!(added.share, Some(0.0), "{}", part.name);
+            assert_eq!(taken.share, Some(lost), "{}", part.name);
+        }
+        assert_eq!(
+            carrier(&a, freed),
+            "Alone, no change makes any of it; without any one of patch 6 and patch 10, 100 % is lost."
+        );
+        assert!(render_ablation(&a, coldset_report::Style::Plain).contains("ratio n/a"));
     }
 
     #[test]

@@ -120,33 +120,63 @@ impl Ablation {
     }
 }
 
-/// One sentence: the change with the largest share, both ways.
+/// One sentence: the changes with the largest share, both ways.
 #[must_use]
 pub fn carrier(a: &Ablation, metric: &Metric) -> String {
     if !metric.changes {
         return "No change carries it: the difference is within the noise.".into();
     }
-    let best = |of: fn(&(Effect, Effect)) -> &Effect| {
-        let shares = a.parts.iter().zip(&metric.effects);
-        shares
-            .filter_map(|(part, pair)| Some((part, of(pair).share?)))
-            .max_by(|x, y| x.1.total_cmp(&y.1))
+    let alone = largest(a, metric, |p| &p.0);
+    let taken = largest(a, metric, |p| &p.1);
+    let (Some((alone, gained)), Some((taken, lost))) = (alone, taken) else {
+        return String::new();
     };
-    match (best(|p| &p.0), best(|p| &p.1)) {
-        (Some((p, s)), Some((q, t))) if p == q => format!(
-            "Carried by {}: alone it makes {:.0} % of the change, without it {:.0} % is lost.",
-            p.label(),
-            s * 100.0,
-            t * 100.0
-        ),
-        (Some((p, s)), Some((q, t))) => format!(
-            "Alone, {} makes most of it ({:.0} %); taken away, {} costs most ({:.0} %).",
-            p.label(),
-            s * 100.0,
-            q.label(),
-            t * 100.0
-        ),
-        _ => String::new(),
+    if let ([p], [q]) = (&alone[..], &taken[..]) {
+        if p == q && gained > 0.0 {
+            return format!(
+                "Carried by {}: alone it makes {gained} % of the change, without it {lost} % is lost.",
+                p.label()
+            );
+        }
+    }
+    let gained = match &alone[..] {
+        _ if gained <= 0.0 => "Alone, no change makes any of it".into(),
+        [p] if gained > 50.0 => {
+            format!("Alone, {} makes most of it ({gained} %)", p.label())
+        }
+        [p] => format!("Alone, {} makes the largest part ({gained} %)", p.label()),
+        several => format!("Alone, {} make {gained} % each", names(several)),
+    };
+    let lost = match &taken[..] {
+        _ if lost <= 0.0 => "taken away, none costs any of it".into(),
+        [q] => format!("taken away, {} costs most ({lost} %)", q.label()),
+        several => format!("without any one of {}, {lost} % is lost", names(several)),
+    };
+    format!("{gained}; {lost}.")
+}
+
+/// The largest share in whole percent, and which changes have it.
+fn largest<'a>(
+    a: &'a Ablation,
+    metric: &Metric,
+    of: fn(&(Effect, Effect)) -> &Effect,
+) -> Option<(Vec<&'a Part>, f64)> {
+    let shares = a.parts.iter().zip(&metric.effects);
+    // Adding zero makes minus zero plain.
+    let shares = shares
+        .filter_map(|(part, pair)| Some((part, (of(pair).share? * 100.0).round() + 0.0)))
+        .collect::<Vec<_>>();
+    let most = shares.iter().map(|s| s.1).max_by(f64::total_cmp)?;
+    let parts = shares.iter().filter(|s| s.1 == most).map(|s| s.0);
+    Some((parts.collect(), most))
+}
+
+/// `patch 9, patch 10 and patch 14`.
+fn names(parts: &[&Part]) -> String {
+    let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
     }
 }
 

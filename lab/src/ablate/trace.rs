@@ -1,7 +1,7 @@
 //! Which change matters for a trace: replays under one limit in place of an experiment, and limits nearby in place of seeds.
 
 use super::{parts, variants};
-use crate::advise::{measure, too_small, Against, Cost, Runs};
+use crate::advise::{large_enough, measure, Against, Cost, Runs};
 use crate::runner::{Progress, ReplayPlan, RunnerError, Size, Variant};
 use crate::traces::Trace;
 use coldset_report::{human, wrap, Align, Cell, Number, Style, Table};
@@ -84,8 +84,7 @@ impl TracePlan {
     /// # Errors
     /// It is too small.
     pub fn pages(&self, trace: &Trace) -> Result<u64, RunnerError> {
-        let pages = self.memory.pages_of(trace.unique_pages);
-        too_small("memory", pages, trace).map_or(Ok(pages), Err)
+        large_enough(self.memory, trace.unique_pages, trace)
     }
 }
 

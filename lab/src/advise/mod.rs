@@ -105,6 +105,16 @@ pub struct Cost {
     pub time_ns: f64,
     /// Of it, waiting for devices and sleeping, ns; the rest is CPU.
     pub wait_ns: f64,
+    /// Of that, how long writers were stopped at dirty limits, ns.
+    pub stopped_ns: f64,
+}
+
+impl Cost {
+    /// Most of the time is stops of writers: how long those are depends on when statistics are folded, which a trace
+    /// does not tell.
+    pub(crate) fn is_stops(&self) -> bool {
+        2.0 * self.stopped_ns > self.time_ns
+    }
 }
 
 /// A figure against another of the same limits nearby.
@@ -168,6 +178,9 @@ pub struct Advice {
     /// Memory of the kernel counts against the limits.
     #[serde(skip)]
     pub kernel_memory: bool,
+    /// Writers are under the dirty limits of the whole machine, not of the cgroup.
+    #[serde(skip)]
+    pub limits_of_host: bool,
     /// Miss ratios of exact policies over the memory.
     #[serde(skip)]
     pub curves: Arc<Vec<CurveLine>>,
@@ -192,6 +205,7 @@ impl Runs {
                 swapped_out: value("pswpout"),
                 time_ns: value("time_ns"),
                 wait_ns: (value("time_ns") - value("cpu_ns")).max(0.0),
+                stopped_ns: value("throttle_dirty_ns"),
             })
         };
         Self {
@@ -263,8 +277,14 @@ impl AdvicePlan {
     /// A size that is too small.
     pub fn sizes(&self, trace: &Trace) -> Result<Vec<u64>, RunnerError> {
         let today = self.today.pages(trace)?;
-        if let Some(error) = too_small("today", today, trace) {
-            return Err(error);
+        if today < LEAST_PAGES {
+            let given = match self.today {
+                Today::Pages => "pages".to_owned(),
+                Today::Peak => "peak".to_owned(),
+                Today::Size(size) => size.to_string(),
+            };
+            let given = (&*given, today);
+            return Err(RunnerError::too_small("today", given, LEAST_PAGES, trace));
         }
         let given = !self.memory.is_empty();
         let asked = if given {
@@ -274,38 +294,36 @@ impl AdvicePlan {
         };
         let mut sizes = vec![today];
         for size in asked {
-            let pages = size.pages_of(today);
-            match too_small("memory", pages, trace) {
-                Some(error) if given => return Err(error),
-                Some(_) => {}
-                None if sizes.contains(&pages) => {}
-                None => sizes.push(pages),
+            match large_enough(*size, today, trace) {
+                Err(error) if given => return Err(error),
+                Ok(pages) if !sizes.contains(&pages) => sizes.push(pages),
+                _ => {}
             }
         }
         match sizes.len() {
             1 if !given => {
-                let most = MEMORY_DEFAULT[0].pages_of(today);
-                Err(too_small("memory", most, trace).expect("it was left out"))
+                let most = MEMORY_DEFAULT[0];
+                Err(RunnerError::NoDefault {
+                    most,
+                    pages: most.pages_of(today),
+                    least: LEAST_PAGES,
+                })
             }
             _ => Ok(sizes),
         }
     }
 }
 
-/// Why there can be no replay under so many pages and fewer, which `option` gave; none: there can.
-pub(crate) fn too_small(option: &'static str, pages: u64, trace: &Trace) -> Option<RunnerError> {
-    let least = LEAST_PAGES;
-    (pages < least).then(|| {
-        RunnerError::value(
-            option,
-            &format!("{pages} pages"),
-            format!(
-                "{least} pages ({} KiB) or more; the trace has {} different pages",
-                least * 4,
-                trace.unique_pages
-            ),
-        )
-    })
+/// The pages of a size, a share of `whole`, if there can be replays under it and those nearby.
+pub(crate) fn large_enough(size: Size, whole: u64, trace: &Trace) -> Result<u64, RunnerError> {
+    let pages = size.pages_of(whole);
+    match pages {
+        LEAST_PAGES.. => Ok(pages),
+        _ => {
+            let given = (&*size.to_string(), pages);
+            Err(RunnerError::too_small("memory", given, LEAST_PAGES, trace))
+        }
+    }
 }
 
 /// Variants under one size of memory and those nearby.
@@ -405,6 +423,7 @@ pub fn advise(
         knee_pages: curves.first().and_then(|lru| knee(&lru.points)),
         levels: sizes.iter().enumerate().map(level).collect(),
         kernel_memory: plan.replays.settings.kernel_memory,
+        limits_of_host: plan.replays.settings.dirty.of_host,
         curves,
         tables,
     })

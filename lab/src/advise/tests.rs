@@ -134,6 +134,40 @@ fn a_circle_is_as_it_must_be() {
     assert_eq!(tables[1].1, [("file 0".to_owned(), 1000, 5000)]);
 }
 
+/// Pages are written in a circle. Under the limits of the cgroup the writer is stopped for nearly all of the time, which
+/// is said, with the option that leaves the stops out.
+#[test]
+fn time_that_is_stops_of_writers_is_no_cost_of_memory() {
+    let mut trace = circle(4000, 3);
+    let whole = |op: &Op| Op {
+        kind: OpKind::WholeWrite,
+        ..*op
+    };
+    trace = Trace::from_ops(trace.ops().iter().map(whole).collect());
+    let mut plan = plan(&["v73"], &[Size::Percent(50.0)]);
+    for of_host in [false, true] {
+        plan.replays.settings.dirty.of_host = of_host;
+        let advice = ask(&trace, &plan);
+        let cost = advice.levels[1].cases[0].cost.unwrap();
+        let said = sentences(&advice).join("\n");
+        let table = advice_table(&advice).text(coldset_report::Style::Plain);
+        assert!(cost.stopped_ns <= cost.wait_ns, "{cost:?}");
+        assert_eq!(cost.is_stops(), !of_host, "{cost:?}");
+        assert_eq!(said.contains("--dirty-limits host"), !of_host, "{said}");
+        assert_eq!(said.contains("cannot be compared"), !of_host, "{said}");
+        assert_eq!(table.contains("stops"), !of_host, "{table}");
+    }
+}
+
+#[test]
+fn others_read_so_many_times_as_many_as_the_first() {
+    let mut plan = plan(&["lirs", "lru"], &[Size::Percent(80.0)]);
+    plan.replays.settings.kernel_memory = false;
+    let said = sentences(&ask(&circle(1000, 20), &plan)).join("\n");
+    assert!(said.contains(" times as many as lirs"), "{said}");
+    assert!(!said.contains("than lirs"), "{said}");
+}
+
 #[test]
 fn the_knee_is_where_a_curve_bends() {
     let bend = [(10, 0.9), (20, 0.5), (30, 0.1), (40, 0.08), (100, 0.0)];
@@ -152,7 +186,7 @@ fn shares_are_of_todays_memory_and_small_sizes_are_refused() {
     plan.memory = vec![Size::Percent(10.0)];
     let error = plan.sizes(&trace).unwrap_err().to_string();
     assert!(
-        error.contains("80 pages") && error.contains("133 pages"),
+        error.contains("memory '10%'") && error.contains("80 pages") && error.contains("133 pages"),
         "{error}"
     );
 }

@@ -43,9 +43,10 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// `x 5.9`, `=` where nothing stands out.
-fn times(against: Option<Against>) -> String {
+/// `x 5.9`, `=` where nothing stands out; no figure where the time of either is stops of writers.
+fn times(against: Option<Against>, stops: bool) -> String {
     match against {
+        _ if stops => "stops".into(),
         Some(Against { clear: false, .. }) => "=".into(),
         Some(Against { ratio: Some(r), .. }) => format!("x {}", short(r)),
         _ => "-".into(),
@@ -97,17 +98,26 @@ fn row(advice: &Advice, level: &Level, case: &Case, at: &str) -> Vec<Cell> {
     row.extend([cost.time_ns, cost.wait_ns].map(|ns| Cell::from(time(ns))));
     row.push(match level.pages == advice.today_pages {
         true => "".into(),
-        false => times(case.time_today).into(),
+        false => {
+            let today = advice.levels[0].cases.iter();
+            let mut today = today.filter(|c| c.variant == case.variant);
+            times(case.time_today, is_stops(case) || today.any(is_stops)).into()
+        }
     });
     row
 }
 
-/// `12 % more`, `5.9 times as many`.
-fn compared(ratio: f64, more: &str, less: &str, times: &str) -> String {
+/// Writers that are stopped at dirty limits take most of its time.
+fn is_stops(case: &Case) -> bool {
+    case.cost.is_some_and(|cost| cost.is_stops())
+}
+
+/// `12 % more than`, `5.9 times as many as`.
+fn compared(ratio: f64) -> String {
     match ratio {
-        r if r >= 2.0 => format!("{} {times}", short(r)),
-        r if r >= 1.0 => format!("{} % {more}", short(100.0 * (r - 1.0))),
-        r => format!("{} % {less}", short(100.0 * (1.0 - r))),
+        r if r >= 2.0 => format!("{} times as many as", short(r)),
+        r if r >= 1.0 => format!("{} % more than", short(100.0 * (r - 1.0))),
+        r => format!("{} % fewer than", short(100.0 * (1.0 - r))),
     }
 }
 
@@ -124,7 +134,11 @@ fn sentence(advice: &Advice, level: &Level) -> String {
     let what = match (first.cost, today.cost) {
         (None, _) => "killed for want of memory".to_owned(),
         (Some(cost), _) if level.share == 1.0 => {
-            format!("{} reads, {}", human(cost.reads), time(cost.time_ns))
+            let stops = match is_stops(first) {
+                true => ", most of it stops of writers",
+                false => "",
+            };
+            format!("{} reads, {}{stops}", human(cost.reads), time(cost.time_ns))
         }
         (Some(cost), None) => format!(
             "{} reads, {}; today it is killed",
@@ -138,8 +152,12 @@ fn sentence(advice: &Advice, level: &Level) -> String {
                 true if more < 0.0 => format!("{} fewer reads", human(-more)),
                 true => format!("{} more reads", human(more)),
             };
+            let stops = is_stops(first) || is_stops(today);
             let longer = times_the_time(first.time_today);
-            let longer = longer.as_deref();
+            let longer = match stops {
+                true => Some("its time cannot be compared"),
+                false => longer.as_deref(),
+            };
             let longer = longer.unwrap_or("no difference in time above noise");
             format!("{reads}, {longer}")
         }
@@ -158,12 +176,8 @@ fn sentence(advice: &Advice, level: &Level) -> String {
                     ..
                 }),
             ) => {
-                let reads = compared(r, "more", "fewer", "times as many");
-                write!(
-                    text,
-                    "; {} reads {reads} than {}",
-                    other.variant, first.variant
-                )
+                let reads = compared(r);
+                write!(text, "; {} reads {reads} {}", other.variant, first.variant)
             }
             (_, _, Some(Against { clear: true, .. })) => {
                 write!(
@@ -193,7 +207,10 @@ fn times_the_time(against: Option<Against>) -> Option<String> {
 
 /// The time of a case beside that of the first one, if it clearly differs.
 fn time_beside(case: &Case, first: &Case) -> String {
-    let times = times_the_time(case.time_first);
+    let clear = case
+        .time_first
+        .filter(|_| !is_stops(case) && !is_stops(first));
+    let times = times_the_time(clear);
     times.map_or_else(String::new, |t| format!(", {t} of {}", first.variant))
 }
 
@@ -203,6 +220,37 @@ fn swaps_with_room_for_all(advice: &Advice) -> bool {
     advice.kernel_memory
         && advice.today_pages >= advice.unique_pages
         && costs.any(|c| c.swapped_out > 0.0)
+}
+
+/// Under which sizes the time says nothing, because writers are stopped at dirty limits for most of it.
+fn stops(advice: &Advice) -> Option<String> {
+    let is_it = |level: &&Level| level.cases.iter().any(is_stops);
+    let sizes: Vec<String> = advice
+        .levels
+        .iter()
+        .filter(is_it)
+        .map(|level| {
+            let cases = level.cases.iter().filter(|c| is_stops(c));
+            let names: Vec<&str> = cases.map(|c| c.variant.as_str()).collect();
+            format!("{} ({})", size(level.pages), names.join(", "))
+        })
+        .collect();
+    let whose = match advice.limits_of_host {
+        true => "the machine",
+        false => "the cgroup",
+    };
+    let remedy = match advice.limits_of_host {
+        true => "",
+        false => "; --dirty-limits host leaves them out",
+    };
+    (!sizes.is_empty()).then(|| {
+        format!(
+            "Most of the time under {} is stops of writers at the dirty limits of {whose}, and says nothing about \
+             memory. How long they are depends on how often statistics are folded, which a trace does not \
+             tell{remedy}.",
+            sizes.join(", ")
+        )
+    })
 }
 
 /// One for each size, and where the knee is.
@@ -215,6 +263,7 @@ pub fn sentences(advice: &Advice) -> Vec<String> {
              the limit, too, and push some out (--kernel-memory off leaves them out).",
         );
     }
+    all.extend(stops(advice));
     if let Some(knee) = advice.knee_pages {
         let share = 100.0 * knee as f64 / advice.today_pages as f64;
         all.push(format!(

@@ -88,13 +88,17 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
     if log {
         spec["layer"][0]["encoding"]["x2"] = json!({"datum": 100});
     }
-    let whole = metric.after / metric.before;
+    let whole = match metric.before {
+        0.0 => format!("from 0 to {}", short(metric.after)),
+        before => format!(
+            "to {} % of what it was",
+            short(100.0 * metric.after / before)
+        ),
+    };
     let about = format!(
-        "From {} to {} it changes to {} % of what it was. A patch that carries this does the same when added alone, and \
+        "From {} to {} it changes {whole}. A patch that carries this does the same when added alone, and \
          undoes it when taken away; thin lines are 95 % confidence intervals.",
-        a.before,
-        a.after,
-        short(100.0 * whole)
+        a.before, a.after
     );
     chart(
         format!("ablation-{}", index + 1),

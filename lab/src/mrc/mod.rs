@@ -10,9 +10,8 @@
 //!
 //! A kernel's policy is what a replay makes of it, with batches, page tables and kernel memory: its points are those of
 //! `coldset lab replay`. There is no machine around the others. A reference hits or brings its page in, and when memory
-//! is full one page goes before, so that the curves of list policies are those of the literature, to the last miss. LRU,
-//! of which a smaller cache holds what a larger one would keep, is done for all sizes at once, without the engine
-//! ([`MrcPolicy::Lru`]).
+//! is full one page goes before, as in the papers of the list policies. LRU, of which a smaller cache holds what a larger
+//! one would keep, is done for all sizes at once, without the engine ([`MrcPolicy::Lru`]).
 
 pub mod cache;
 mod curves;

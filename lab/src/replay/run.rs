@@ -99,6 +99,8 @@ pub struct Replay {
     pub time: u64,
     /// What the tasks have worked, ns; none where tasks are at once. The rest of the time one of them has waited.
     pub worked: Option<u64>,
+    /// How long they were stopped at dirty limits, ns; none where tasks are at once.
+    pub stopped: Option<u64>,
     /// The task of this access was killed for want of memory, and the replay ended there.
     pub killed: Option<usize>,
     /// What the lists hold in the end, if asked for.
@@ -187,6 +189,7 @@ struct End {
     lruvecs: Vec<LruvecDump>,
     time: u64,
     worked: Option<u64>,
+    stopped: Option<u64>,
 }
 
 /// One access after the other.
@@ -215,9 +218,11 @@ fn in_order(
     };
     let time = player.contexts().map(coldset_machine::Ctx::now).max();
     let worked = player.contexts().map(coldset_machine::Ctx::worked).sum();
+    let stopped = player.contexts().map(coldset_machine::Ctx::stopped).sum();
     Ok(End {
         time: time.unwrap_or(0),
         worked: Some(worked),
+        stopped: Some(stopped),
         run: player.run,
         memcgs: player.memcgs,
         records: player.records,
@@ -236,6 +241,7 @@ fn at_once(run: MachineRun, memcgs: Memcgs, trace: &Trace, o: &ReplayOptions) ->
     End {
         time: played.run.executor.now(),
         worked: None,
+        stopped: None,
         run: played.run,
         memcgs,
         records: Records {
@@ -282,6 +288,7 @@ fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
         generations: w.engine.generations(memcgs.limited),
         time: end.time,
         worked: end.worked,
+        stopped: end.stopped,
         killed: None,
         lruvecs: end.lruvecs,
         scans,

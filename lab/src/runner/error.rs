@@ -1,12 +1,13 @@
 //! What can go wrong before or during a run.
 
+use super::Size;
 use crate::bounds::TooLong;
 use crate::experiment::ExperimentError;
 use crate::fidelity::ReferenceError;
 use crate::recording::ExportError;
 use crate::replay::clock::ClockError;
 use crate::replay::ReplayError;
-use crate::traces::TraceError;
+use crate::traces::{About, TraceError};
 use crate::workload::WorkloadError;
 use coldset_engine::switches::SwitchError;
 use coldset_machine::params::ParamError;
@@ -38,6 +39,19 @@ pub enum RunnerError {
         value: String,
         /// What is accepted.
         expected: String,
+    },
+    /// Sizes that are tried unless others are given, of which none can be.
+    #[error(
+        "--memory is needed: {most}, the largest that is tried without it, is {pages} pages, and {least} pages ({kib} KiB) are \
+         the least", kib = least * 4
+    )]
+    NoDefault {
+        /// The largest of them.
+        most: Size,
+        /// In pages.
+        pages: u64,
+        /// Fewest pages.
+        least: u64,
     },
     /// The same thing twice.
     #[error("{what} '{name}' is listed twice; list it once")]
@@ -151,6 +165,24 @@ impl RunnerError {
             value: value.escape_debug().to_string(),
             expected: expected.into(),
         }
+    }
+
+    /// A size for `what` that is less than `least` pages: `given` is what was written, or its default.
+    pub(crate) fn too_small(
+        what: &'static str,
+        (given, pages): (&str, u64),
+        least: u64,
+        trace: &About,
+    ) -> Self {
+        let all = trace.unique_pages;
+        let kib = least * 4;
+        let is = match given == Size::Pages(pages).to_string() {
+            true => String::new(),
+            false => format!("it is {pages} pages, and "),
+        };
+        let expected =
+            format!("{least} pages ({kib} KiB) or more; {is}the trace has {all} different pages");
+        Self::value(what, given, expected)
     }
 
     /// A name that does not exist; guesses which was meant.

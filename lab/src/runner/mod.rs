@@ -34,7 +34,7 @@ pub use quantity::{
     SwapSpec, SCALE_MAX,
 };
 pub use ran::check_costs;
-pub use replay_plan::{Memory, ReplayPlan, MEMORY_DEFAULT};
+pub use replay_plan::{limit, Memory, ReplayPlan, MEMORY_DEFAULT};
 pub use replays::{
     check_survivors, inspect_all, killed_after, replay_all, room, Inspection, ReplayTable,
     KILLED_AFTER,

@@ -4,6 +4,7 @@ use super::RunnerError;
 use crate::replay::FileDevice;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::SwapConfig;
+use std::fmt;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -69,6 +70,16 @@ impl Size {
         match self {
             Self::Pages(pages) => pages,
             Self::Percent(percent) => (whole as f64 * percent / 100.0) as u64,
+        }
+    }
+}
+
+/// As it can be written: `25%`, `300 pages`.
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pages(pages) => write!(f, "{pages} pages"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
         }
     }
 }
@@ -356,6 +367,9 @@ mod tests {
             ("67108864", "67108864B is 64MiB"),
         ] {
             assert!(offers(typed).contains(meant), "{}", offers(typed));
+        }
+        for text in ["10%", "12.5%", "221 pages"] {
+            assert_eq!(Size::parse("size", text).unwrap().to_string(), text);
         }
         for bad in [
             "",

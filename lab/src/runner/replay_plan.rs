@@ -105,11 +105,14 @@ impl ReplayPlan {
             if pages >= least {
                 limits.push(Memory { size, pages });
             } else if given {
-                return Err(too_small(pages, least, trace));
+                let given = (&*size.to_string(), pages);
+                return Err(RunnerError::too_small("memory", given, least, trace));
             }
         }
         if limits.is_empty() {
-            return Err(too_small(trace.unique_pages / 2, least, trace));
+            let most = MEMORY_DEFAULT[MEMORY_DEFAULT.len() - 1];
+            let pages = most.pages_of(trace.unique_pages);
+            return Err(RunnerError::NoDefault { most, pages, least });
         }
         Ok(limits)
     }
@@ -164,14 +167,17 @@ impl ReplayPlan {
     }
 }
 
-fn too_small(pages: u64, least: u64, trace: &About) -> RunnerError {
-    RunnerError::value(
-        "memory",
-        &format!("{pages} pages"),
-        format!(
-            "{least} pages ({} KiB) or more; the trace has {} different pages",
-            least * 4,
-            trace.unique_pages
-        ),
-    )
+/// The limit under which a trace is played, pages.
+///
+/// # Errors
+/// It is below [`MEMORY_MIN`], under which no replay is.
+pub fn limit(memory: Size, trace: &About) -> Result<u64, RunnerError> {
+    let pages = memory.pages_of(trace.unique_pages);
+    match pages {
+        MEMORY_MIN.. => Ok(pages),
+        _ => {
+            let given = (&*memory.to_string(), pages);
+            Err(RunnerError::too_small("memory", given, MEMORY_MIN, trace))
+        }
+    }
 }

@@ -280,6 +280,9 @@ fn counters(trace: &About, replay: &Replay) -> IndexMap<String, Number> {
     if let Some(worked) = replay.worked {
         out.insert("cpu_ns".to_owned(), Number::Int(worked));
     }
+    if let Some(stopped) = replay.stopped {
+        out.insert("throttle_dirty_ns".to_owned(), Number::Int(stopped));
+    }
     for (task, counters) in &replay.tasks {
         for &(name, value) in counters {
             out.insert(format!("task{task}.{name}"), number(value));
@@ -414,13 +417,18 @@ mod tests {
             .limits(&trace)
             .unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("'100 pages' cannot be used: write 128 pages"),
+            error.to_string().contains(
+                "'10%' cannot be used: write 128 pages (512 KiB) or more; it is 100 pages, and"
+            ),
             "{error}"
         );
         let tiny = circle(OpKind::Pread, 100, 2);
-        assert!(plan(&["base"], &[]).limits(&tiny).is_err());
+        let error = plan(&["base"], &[]).limits(&tiny).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--memory is needed: 50%, the largest that is tried without it, is 50 pages, and 128 pages (512 KiB) are \
+             the least"
+        );
     }
 
     #[test]

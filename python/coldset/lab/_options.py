@@ -53,6 +53,7 @@ class AdviseOptions(Reading, total=False):
     swappiness: Number
     device: Text
     read_ahead_kb: Number
+    dirty_limits: Text
     kernel_memory: OnOff
     report: PathName
     jobs: Number

@@ -93,6 +93,19 @@ fn arc_follows_its_ghosts() {
     assert_eq!((c.list(0), c.list(1)), (vec![], vec![2, 1]));
 }
 
+/// The target goes up by ratios of the ghosts and is a whole number again before the last read, so that T2 gives up
+/// its oldest there and the page is gone. The figures are those of exact fractions, worked out apart.
+#[test]
+fn arc_adds_up_ratios_of_its_ghosts_exactly() {
+    let mut c = Cache::new(ListKind::Arc, 8);
+    let missed = c.misses(&[
+        10, 2, 6, 3, 0, 10, 2, 16, 9, 0, 6, 7, 20, 15, 1, 5, 5, 16, 15, 3, 11, 4, 8, 0, 17, 9, 4,
+        6, 17,
+    ]);
+    assert_eq!(missed.iter().filter(|&&m| m).count(), 23);
+    assert_eq!(missed.last(), Some(&true));
+}
+
 /// A small queue of one page.
 #[test]
 fn s3fifo_promotes_what_is_used_twice_or_comes_back() {

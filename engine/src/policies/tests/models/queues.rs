@@ -107,21 +107,22 @@ pub(super) fn slru(pages: &[u32], c: usize) -> Vec<bool> {
     })
 }
 
-/// T1, T2, B1, B2 and the target of T1 in units of 2^-20 pages; cases as the paper numbers them.
+/// T1, T2, B1, B2 and the target of T1, exact; cases as the paper numbers them.
 #[derive(Default)]
 struct Four {
     t1: Deque,
     t2: Deque,
     b1: Deque,
     b2: Deque,
-    target: u64,
+    target: u128,
 }
 
 impl Four {
-    const ONE: u64 = 1 << 20;
+    /// A page. It can be divided by every number up to 40, so that the ratio of two lists of no more pages is whole.
+    const ONE: u128 = 5_342_931_457_063_200;
 
     fn replace(&mut self, in_b2: bool) {
-        let t1 = self.t1.len() as u64 * Self::ONE;
+        let t1 = self.t1.len() as u128 * Self::ONE;
         if t1 > 0 && (t1 > self.target || (in_b2 && t1 == self.target)) {
             self.b1.push_front(self.t1.pop_back().unwrap());
         } else {
@@ -130,8 +131,11 @@ impl Four {
     }
 
     fn read(&mut self, x: u32, c: usize) -> bool {
-        let (n1, n2) = (self.b1.len() as u64, self.b2.len() as u64);
-        let step = |other: u64, own: u64| (other * Self::ONE / own).max(Self::ONE);
+        let (n1, n2) = (self.b1.len() as u128, self.b2.len() as u128);
+        let step = |other: u128, own: u128| {
+            assert_eq!(other * Self::ONE % own, 0, "{own} pages");
+            (other * Self::ONE / own).max(Self::ONE)
+        };
         if drop_from(&mut self.t1, x) || drop_from(&mut self.t2, x) {
             // Case I.
             self.t2.push_front(x);
@@ -139,7 +143,7 @@ impl Four {
         }
         if self.b1.contains(&x) {
             // Case II.
-            self.target = (self.target + step(n2, n1)).min(c as u64 * Self::ONE);
+            self.target = (self.target + step(n2, n1)).min(c as u128 * Self::ONE);
             self.replace(false);
             drop_from(&mut self.b1, x);
             self.t2.push_front(x);
