@@ -1,5 +1,7 @@
 //! Curves against the bounds, against each other and against their samples.
 
+mod gone;
+
 use super::*;
 use crate::bounds::{lru, opt, Count, Sequence};
 use crate::replay::ReplaySettings;
