@@ -56,7 +56,8 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     let (trace, reading) = load(&args.input, &args.reading, whole)?;
     let name = args.output.display().to_string();
     let target = Target::open(&args.output).map_err(|e| Failure::write(&name, e))?;
-    let outputs = Outputs::open_json(args.json.as_deref(), Some(("the output", &args.output)))?;
+    let besides = [("the trace", &*args.input), ("the output", &*args.output)];
+    let outputs = Outputs::open_json(args.json.as_deref(), besides)?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {
         WritePacking::Zstd(LEVEL)

@@ -4,7 +4,7 @@ use super::list::pretty;
 use super::sized;
 use crate::args::{ExportArgs, WorkArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::{Outputs, Target};
+use crate::output::{Outputs, Target, Wanted};
 use coldset_lab::experiment::{Host, RunInput};
 use coldset_lab::export::export;
 use coldset_lab::recording::{Part, Summary};
@@ -203,7 +203,12 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
 /// # Errors
 /// As [`write`], output that cannot be written.
 pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open_json(args.json.as_deref(), Some(("--out", &args.out)))?;
+    let wanted = Wanted {
+        json: args.json.as_deref(),
+        writes: vec![("--out", &args.out)],
+        ..Wanted::default()
+    };
+    let outputs = Outputs::open(wanted.beside_experiment(&args.experiment))?;
     let written = write(&args.experiment, &args.work, &args.out)?;
     let (summary, host) = (&written.summary, &written.host);
     outputs.write_text_or_json(
