@@ -10,7 +10,7 @@ use coldset_lab::export::export;
 use coldset_lab::recording::{Part, Summary};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_asked, check_params, experiment, show_pages, show_scale, RunnerError, Variant,
+    check_asked, check_params, experiment, show_pages, show_scale, show_swap, RunnerError, Variant,
 };
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
 use coldset_machine::{FileSystem, ReadAhead, SwapConfig};
@@ -100,11 +100,7 @@ fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
         _ => {}
     }
     words.push(format!("--variants {}", input.variant));
-    let swap = match &host.swap {
-        SwapConfig::None => "none".to_owned(),
-        SwapConfig::Zram { pages, algorithm } => format!("zram:{pages}pages:{algorithm}"),
-        SwapConfig::Disk { pages, device } => format!("{}:{pages}pages", device.name()),
-    };
+    let swap = show_swap(&host.swap);
     words.push(format!("--swap {swap} --swappiness {}", host.swappiness));
     if let (ReadAhead::Windows { kb }, true) = (host.read_ahead, s.reads) {
         words.push(format!("--read-ahead-kb {kb}"));

@@ -189,6 +189,20 @@ pub fn parse_device(text: &str) -> Result<FileDevice, RunnerError> {
     })
 }
 
+/// A device as [`parse_device`] reads it.
+#[must_use]
+pub fn show_device(device: FileDevice) -> String {
+    let Some(ns) = device.delay_write_ns else {
+        return device.kind.name().to_owned();
+    };
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms")];
+    let unit = units.iter().find(|(of, _)| ns % of == 0);
+    match unit {
+        Some((of, unit)) => format!("delay:{}{unit}", ns / of),
+        None => format!("delay:{}us", ns as f64 / 1e3),
+    }
+}
+
 /// `1s`, `20ms`, `1.5ms` or `80us` in ns, from 1 us to 1000 s.
 fn parse_time(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -300,6 +314,16 @@ impl SwapSpec {
                 device: *device,
             },
         })
+    }
+}
+
+/// A swap area as [`SwapSpec::parse`] reads it.
+#[must_use]
+pub fn show_swap(swap: &SwapConfig) -> String {
+    match swap {
+        SwapConfig::None => "none".to_owned(),
+        SwapConfig::Zram { pages, algorithm } => format!("zram:{pages}pages:{algorithm}"),
+        SwapConfig::Disk { pages, device } => format!("{}:{pages}pages", device.name()),
     }
 }
 

@@ -241,3 +241,40 @@ fn kernels_and_several_limits_are_columns() {
         "{error}"
     );
 }
+
+/// Costs and the like have a name each; limits are told apart by their pages; what one of them does not say is its default.
+#[test]
+fn settings_that_differ_are_named() {
+    let with = |settings: &str| {
+        let counters = r#"{"misses": {"mean": 1, "ci95": null, "per_seed": [1]}}"#;
+        let variants = format!(r#"{{"v5": {counters}}}"#);
+        format!(
+            r#"{{"variants": {variants}, "bounds": {{"memory_pages": 10}}, "settings": {settings}}}"#
+        )
+    };
+    let one = with(
+        r#"{"memory": ["50%"], "swap": "none", "swappiness": 60, "clock": null, "low": {"0": "25%"}, "cost": {}}"#,
+    );
+    let other = with(
+        r#"{"memory": ["10pages"], "swap": "nvme:9pages", "swappiness": 60, "clock": "0:0,1:2", "low": {},
+            "cost": {"nvme_read_lat_ns": 5}, "events": ["a", "b"]}"#,
+    );
+    let c = compare_replays(&replays("a", &one), &replays("b", &other)).unwrap();
+    let said: Vec<String> = c
+        .differing
+        .iter()
+        .map(|(n, b, a)| format!("{n}: {b}, {a}"))
+        .collect();
+    let expected = [
+        "swap: none, nvme:9pages",
+        "low 0: 25%, default",
+        "clock: default, 0:0,1:2",
+        "cost nvme_read_lat_ns: default, 5",
+        "events: default, a, b",
+    ];
+    assert_eq!(said, expected);
+    // Of an older version of the program nothing is known.
+    let old = one.replace("settings", "earlier");
+    let c = compare_replays(&replays("a", &old), &replays("b", &other)).unwrap();
+    assert!(c.differing.is_empty());
+}
