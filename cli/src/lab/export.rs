@@ -77,6 +77,11 @@ fn text(args: &ExportArgs, written: &Written) -> String {
             "but for what faults read ahead, which replays of a trace without reads do not\n",
         );
     }
+    if s.limits.len() > 1 {
+        out.push_str(
+            "but for its limits: a replay has one for all tasks, here as large as those together\n",
+        );
+    }
     if let ([], Some(ram)) = (&s.limits[..], host.ram) {
         let ram = show_pages(ram);
         let _ = writeln!(
@@ -94,10 +99,11 @@ fn text(args: &ExportArgs, written: &Written) -> String {
 fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     let mut words = vec![format!("coldset lab replay {}", out.display())];
     match (&s.limits[..], host.ram) {
-        ([limit], _) => words.push(format!("--memory {limit}pages")),
+        // A replay has one limit for all tasks.
+        ([_, ..], _) => words.push(format!("--memory {}pages", s.limit_in_all)),
         // A replay has no machine that is short of memory: a limit of its size is the nearest.
         ([], Some(ram)) => words.push(format!("--memory {ram}pages")),
-        _ => {}
+        ([], None) => {}
     }
     words.push(format!("--variants {}", input.variant));
     let swap = show_swap(&host.swap);
