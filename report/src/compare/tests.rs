@@ -38,6 +38,33 @@ fn claims(experiment: &str) -> Vec<Claim> {
     ]
 }
 
+/// From 1 and 0 to 0 and 0 is down to nothing, not to a half.
+#[test]
+fn seeds_with_nothing_on_both_sides_are_in_no_ratio() {
+    let file = |name: &str, kills: [u64; 2]| {
+        let runs = (1..).zip(kills).map(|(seed, kills)| {
+            let mut run = RunResult::new("v5", seed);
+            run.set("kills", kills);
+            run.set("none", 0u64);
+            run
+        });
+        let header = Header {
+            experiment: "mongodb".into(),
+            ..Header::default()
+        };
+        let runs: Vec<RunResult> = runs.collect();
+        let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
+        experiment(read(name, &experiment_json(&result)).unwrap())
+    };
+    let c = compare(&file("b", [1, 0]), &file("a", [0, 0]), |_| Vec::new()).unwrap();
+    let ratio = |counter: &str| {
+        let row = c.variants[0].rows.iter().find(|r| r.counter == counter);
+        row.unwrap().ratio.as_ref().map(|r| r.mean)
+    };
+    assert_eq!(ratio("kills"), Some(0.0));
+    assert_eq!(ratio("none"), Some(1.0), "no change");
+}
+
 #[test]
 fn common_variants_and_seeds_are_compared() {
     let before = file("1/64", 3, &["base", "v5"], 2);
