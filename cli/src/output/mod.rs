@@ -9,6 +9,7 @@ use crate::error::Failure;
 use coldset_lab::report::Table;
 use coldset_lab::runner::is_workload;
 use place::are_one;
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -18,9 +19,31 @@ use std::path::Path;
 /// [`Failure::PipeClosed`] if nobody reads it, [`Failure::Write`].
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
+    out.write_all(harmless(text).as_bytes())
         .and_then(|()| out.flush())
         .map_err(|e| Failure::write("standard output", e))
+}
+
+/// A text as a terminal may have it: names of files can have control characters, which would move its cursor or change its
+/// colours. Lines and tabs stay.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let harms = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(harms) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match harms(c) {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out.into()
+}
+
+/// A message as one line, likewise.
+pub fn one_line(text: &str) -> String {
+    harmless(text).replace('\n', "\\n")
 }
 
 /// A result's JSON form with more in it; what is null is left out.
@@ -222,7 +245,7 @@ impl Outputs {
             print(&text())?;
         }
         if let Some(sink) = self.report.iter().find(|s| !s.piped) {
-            eprintln!("report: {}", sink.name);
+            eprintln!("report: {}", one_line(&sink.name));
         }
         Ok(())
     }
@@ -278,7 +301,14 @@ fn quote(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quote;
+    use super::{harmless, one_line, quote};
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(harmless("a\tb\n"), "a\tb\n");
+        assert_eq!(harmless("\u{1b}[2Jx\r\u{9b}"), "\\u{1b}[2Jx\\r\\u{9b}");
+        assert_eq!(one_line("a\nb\u{7}"), "a\\nb\\u{7}");
+    }
 
     #[test]
     fn arguments_are_quoted_where_a_shell_would_change_them() {

@@ -1,6 +1,6 @@
 //! Files that results go to: whole, or as they were.
 
-use crate::common::{lab, message_of, sample, temporary};
+use crate::common::{lab, message_of, sample, stdout_of, temporary};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -178,6 +178,30 @@ fn nothing_that_is_read_is_overwritten() {
     let replayed = ["replay", &csv, "--memory=200pages"];
     refused("the trace", &replayed, &["--json"], &link);
     assert!(!fs::exists(&out).unwrap());
+}
+
+/// A file may have any name. A terminal would take some of it for commands.
+#[test]
+fn control_characters_in_names_are_shown() {
+    let folder = temporary("names");
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let trace = file("a\u{1b}[2J.csv");
+    fs::write(&trace, "page\n1\n2\n1\n").unwrap();
+    let said = stdout_of(
+        &[
+            "mrc",
+            &trace,
+            "--policies=lru",
+            "--sizes=2pages",
+            "--no-plot",
+        ],
+        0,
+    );
+    let missing = message_of(&["mrc", &file("b\u{1b}[2J\n.csv")], 2);
+    for (said, shown) in [(&said, "a\\u{1b}[2J.csv"), (&missing, "b\\u{1b}[2J\\n.csv")] {
+        assert!(said.contains(shown) && !said.contains('\u{1b}'), "{said}");
+    }
 }
 
 /// Whether the trace cannot be read or, beyond the size that files may have, not be written.
