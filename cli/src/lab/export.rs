@@ -141,6 +141,19 @@ fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     words.join(" ")
 }
 
+/// The name of a trace to be written is one of its format.
+fn check_name(out: &Path) -> Result<(), Failure> {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let plain = name.strip_suffix(".zst").unwrap_or(&name);
+    match plain.rsplit_once('.') {
+        Some((stem, other)) if !["pageops", "bin"].contains(&other) => Err(Failure::Usage(format!(
+            "{}: export writes pageops, not {other}; name the file {stem}.pageops or {stem}.pageops.zst",
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// What was written.
 pub struct Written {
     /// What it has.
@@ -171,6 +184,7 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
     let first = hosts.first().map_or("", |h| h.name.as_str());
     let machine = work.machine.as_deref().unwrap_or(first).to_owned();
     let host = hosts.iter().find(|h| h.name == machine).cloned();
+    check_name(out)?;
     let path = out.display().to_string();
     let target = match out == Path::new("-") {
         true => {

@@ -33,6 +33,18 @@ const HOLD: usize = 1 << 27;
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
 
+/// Misses from one fold to the next: at least one.
+fn fold_every(text: &str) -> Result<Size, RunnerError> {
+    match Size::parse("fold-every", text)? {
+        Size::Pages(0) => Err(RunnerError::value(
+            "fold-every",
+            text,
+            "1page or more, or a share of the limit",
+        )),
+        size => Ok(size),
+    }
+}
+
 fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
     let mut low = Vec::new();
     for text in &args.low {
@@ -40,7 +52,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
     }
     let clock = args.clock.as_deref().map(Clock::parse);
     let clock = clock.transpose().map_err(RunnerError::from)?;
-    let fault_around = match Size::parse("fault-around", &args.fault_around)? {
+    let fault_around = match Size::parse_whole("fault-around", &args.fault_around)? {
         Size::Pages(pages) if pages.is_power_of_two() && pages <= 512 => pages as u32,
         _ => {
             let expected = "a power of two of pages, from 4KiB (none) to 2MiB";
@@ -110,11 +122,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
         fold_phases: args.fold_phases,
         spread_limits: false,
         clocks: Vec::new(),
-        fold_every: args
-            .fold_every
-            .as_deref()
-            .map(|t| Size::parse("fold-every", t))
-            .transpose()?,
+        fold_every: args.fold_every.as_deref().map(fold_every).transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
         low,
         max: Vec::new(),
