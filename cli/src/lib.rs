@@ -69,7 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         // The reader of our output has closed it.
         Err(Failure::PipeClosed) => 0,
         Err(failure) => {
-            eprintln!("coldset: {failure}");
+            eprintln!("coldset: {}", output::one_line(&failure.to_string()));
             failure.code()
         }
     }

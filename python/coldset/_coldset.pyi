@@ -200,9 +200,9 @@ def lab_mrc(
 
 def lab_sequence(
     path: str | None, records: bytes | None, *, count: str, format: str | None
-) -> tuple[bytes, bytes]:
-    """The references of a trace: numbers of pages as little-endian 32-bit integers, and a byte each, 1 if a
-    miss costs nothing."""
+) -> tuple[bytes, bytes, bytes]:
+    """The references of a trace: numbers of pages as little-endian 32-bit integers, a byte each, 1 if a miss
+    costs nothing, and the pages that are gone for good, each after the position of the next reference."""
 
 def lab_cells(name: str, text: str, toml: bool, base: str) -> list[LabCell]:
     """All cells of a grid in TOML or JSON. Traces are looked for from `base`."""

@@ -49,6 +49,24 @@ def test_they_miss_what_the_engine_misses() -> None:
         assert "Fifo" in repr(result) and len(result.charts) == 1
 
 
+class Removing(Lru):
+    def remove(self, page: int) -> None:
+        del self.order[page]
+
+
+def test_memory_that_was_given_back_takes_no_place() -> None:
+    # Kinds 3 and 4 are stores to anonymous memory and loads from it, 36 unmaps it.
+    store, load = ([(kind, 0, 0, page) for page in range(30)] for kind in (3, 4))
+    records = [(42, 0, 0, 2), *[*store, *load, (36, 0, 0, 0)] * 5]
+    policies = ["lru", "fifo", "opt", Lru, Removing, Fifo]
+    for count, expected in (("reads", [150, 0, 0]), ("absences", [300, 150, 150])):
+        result = lab.mrc(np.array(records, RECORD), policies=policies, sizes=[29, 30, 40], count=count)
+        found = misses(result)
+        for name in ("lru", "fifo", "Removing", "Lru", "Fifo"):
+            assert found[name] == expected, (count, name)
+        assert found["opt"][1:] == expected[1:]
+
+
 def test_alone_it_stands_beside_lru() -> None:
     result = lab.mrc([1, 2, 3] * 10, policies=Fifo, sizes=2, count="absences")
     assert misses(result) == {"lru": [30], "Fifo": [30]}

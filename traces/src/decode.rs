@@ -347,11 +347,22 @@ impl<D: Decode> Decoder<D> {
                 continue;
             }
             self.lines += 1;
-            match self.format.decode(unit) {
+            let decoded = self.format.decode(unit);
+            // What is there of a number may be another number.
+            let is_cut = D::TOLERANT && self.unit.last() != Some(&b'\n');
+            match decoded {
+                Ok(Some(_)) if is_cut => {
+                    while self.format.more().is_some() {}
+                    self.refuse(cut_off())?;
+                }
                 Ok(Some(request)) => self.accept(request)?,
                 Ok(None) => {
                     if let Some(step) = self.format.step() {
-                        if let Err(problem) = self.take(step) {
+                        let taken = match is_cut {
+                            true => Err(cut_off()),
+                            false => self.take(step),
+                        };
+                        if let Err(problem) = taken {
                             self.refuse(problem)?;
                         }
                         continue;
@@ -408,6 +419,14 @@ impl<D: Decode> Decoder<D> {
         }
         request.task = self.task(request.task);
         request
+    }
+}
+
+fn cut_off() -> Problem {
+    Problem {
+        found: "the file ends within this line".to_owned(),
+        expected: "a whole line, which ends with a line feed",
+        remedy: "end the line if it is whole",
     }
 }
 

@@ -16,9 +16,9 @@ Examples:
   coldset lab advise data/sqlite.pageops.zst --today 1GiB --memory 8MiB,4MiB
 
 Shares are of today's memory: all pages of the trace, the most that it has in memory at a time
-(--today peak; anonymous memory that is given back no longer counts), or a size. If that is far more than
-the trace uses, give sizes: half of it would still be room for all. The first kernel of --for is what the
-sentences are about; the others are compared with it.
+(--today peak; memory that is given back and ends of files that are cut off no longer count), or a size. If
+that is far more than the trace uses, give sizes: half of it would still be room for all. The first kernel of
+--for is what the sentences are about; the others are compared with it.
 
 Every size is replayed with four others up to 0.4 % away (a page at least). A difference that does not
 stand out from what they do is called none: the 95 % interval of the ratio over these limits is across 1,

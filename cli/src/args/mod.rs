@@ -36,6 +36,7 @@ pub use advise::AdviseArgs;
 pub use runs::RunsArgs;
 pub use validate::ValidateArgs;
 
+use crate::output::harmless;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -256,7 +257,7 @@ fn one_line(error: &clap::Error) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     let line = parts.join("; ").replace(":; ", ": ").replace("tip: ", "");
-    format!("{line} (see --help)")
+    format!("{} (see --help)", harmless(&line))
 }
 
 #[cfg(test)]

@@ -111,7 +111,8 @@ pub fn run(args: &AblateArgs) -> Result<Verdict, Failure> {
     }
     let variants = pair(args, [experiment.before, experiment.after])?;
     let plan = plan(experiment, variants, &args.what)?;
-    let outputs = Outputs::open(args.page.wanted(&args.form))?;
+    let wanted = args.page.wanted(&args.form);
+    let outputs = Outputs::open(wanted.beside_experiment(&args.experiment))?;
     let changes = parts(&plan.variants[0].switches, &plan.variants[1].switches);
     let runs = (2 + 2 * changes.len() as u64) * plan.seeds;
     let progress = Progress::new(runs, experiment.name);

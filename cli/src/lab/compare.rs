@@ -40,7 +40,11 @@ fn lab(error: CompareError) -> Failure {
 pub fn run(args: &CompareArgs) -> Result<Verdict, Failure> {
     let files = (file(&args.before)?, file(&args.after)?);
     let style = style(args.form.markdown);
-    let open = || Outputs::open(args.page.wanted(&args.form));
+    let read = [
+        ("the result before", &*args.before),
+        ("the result after", &*args.after),
+    ];
+    let open = || Outputs::open(args.page.wanted(&args.form).beside(read));
     match files {
         (ReadFile::Experiment(before), ReadFile::Experiment(after)) => {
             let c = compare(&before, &after, claims_of).map_err(lab)?;

@@ -56,7 +56,8 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     let (trace, reading) = load(&args.input, &args.reading, whole)?;
     let name = args.output.display().to_string();
     let target = Target::open(&args.output).map_err(|e| Failure::write(&name, e))?;
-    let outputs = Outputs::open_json(args.json.as_deref(), Some(("the output", &args.output)))?;
+    let besides = [("the trace", &*args.input), ("the output", &*args.output)];
+    let outputs = Outputs::open_json(args.json.as_deref(), besides)?;
     let packed = args.output.extension().is_some_and(|e| e == "zst");
     let packing = if packed {
         WritePacking::Zstd(LEVEL)
@@ -84,6 +85,12 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
     };
     outputs.write_text_or_json(
         || {
+            let tasks = match (format, trace.acting()) {
+                (Format::OracleGeneral, several @ 2..) => {
+                    format!("oracleGeneral has no tasks: those of {several} are one in it; pageops keeps them\n")
+                }
+                _ => String::new(),
+            };
             let lost = match as_reads {
                 0 => String::new(),
                 _ => "oracleGeneral has no writes: all references are reads in it, and those misses that writes of whole \
@@ -91,7 +98,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
                     .into(),
             };
             format!(
-                "{}: {} references to {} pages, {} of them writes\n{lost}",
+                "{}: {} references to {} pages, {} of them writes\n{lost}{tasks}",
                 args.output.display(),
                 human(written as f64),
                 human(trace.unique_pages as f64),

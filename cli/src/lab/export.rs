@@ -4,13 +4,13 @@ use super::list::pretty;
 use super::sized;
 use crate::args::{ExportArgs, WorkArgs};
 use crate::error::{Failure, Verdict};
-use crate::output::{Outputs, Target};
+use crate::output::{Outputs, Target, Wanted};
 use coldset_lab::experiment::{Host, RunInput};
 use coldset_lab::export::export;
 use coldset_lab::recording::{Part, Summary};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_asked, check_params, experiment, show_pages, show_scale, RunnerError, Variant,
+    check_asked, check_params, experiment, show_pages, show_scale, show_swap, RunnerError, Variant,
 };
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
 use coldset_machine::{FileSystem, ReadAhead, SwapConfig};
@@ -77,6 +77,11 @@ fn text(args: &ExportArgs, written: &Written) -> String {
             "but for what faults read ahead, which replays of a trace without reads do not\n",
         );
     }
+    if s.limits.len() > 1 {
+        out.push_str(
+            "but for its limits: a replay has one for all tasks, here as large as those together\n",
+        );
+    }
     if let ([], Some(ram)) = (&s.limits[..], host.ram) {
         let ram = show_pages(ram);
         let _ = writeln!(
@@ -94,17 +99,14 @@ fn text(args: &ExportArgs, written: &Written) -> String {
 fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     let mut words = vec![format!("coldset lab replay {}", out.display())];
     match (&s.limits[..], host.ram) {
-        ([limit], _) => words.push(format!("--memory {limit}pages")),
+        // A replay has one limit for all tasks.
+        ([_, ..], _) => words.push(format!("--memory {}pages", s.limit_in_all)),
         // A replay has no machine that is short of memory: a limit of its size is the nearest.
         ([], Some(ram)) => words.push(format!("--memory {ram}pages")),
-        _ => {}
+        ([], None) => {}
     }
     words.push(format!("--variants {}", input.variant));
-    let swap = match &host.swap {
-        SwapConfig::None => "none".to_owned(),
-        SwapConfig::Zram { pages, algorithm } => format!("zram:{pages}pages:{algorithm}"),
-        SwapConfig::Disk { pages, device } => format!("{}:{pages}pages", device.name()),
-    };
+    let swap = show_swap(&host.swap);
     words.push(format!("--swap {swap} --swappiness {}", host.swappiness));
     if let (ReadAhead::Windows { kb }, true) = (host.read_ahead, s.reads) {
         words.push(format!("--read-ahead-kb {kb}"));
@@ -139,6 +141,19 @@ fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     words.join(" ")
 }
 
+/// The name of a trace to be written is one of its format.
+fn check_name(out: &Path) -> Result<(), Failure> {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let plain = name.strip_suffix(".zst").unwrap_or(&name);
+    match plain.rsplit_once('.') {
+        Some((stem, other)) if !["pageops", "bin"].contains(&other) => Err(Failure::Usage(format!(
+            "{}: export writes pageops, not {other}; name the file {stem}.pageops or {stem}.pageops.zst",
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// What was written.
 pub struct Written {
     /// What it has.
@@ -169,6 +184,7 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
     let first = hosts.first().map_or("", |h| h.name.as_str());
     let machine = work.machine.as_deref().unwrap_or(first).to_owned();
     let host = hosts.iter().find(|h| h.name == machine).cloned();
+    check_name(out)?;
     let path = out.display().to_string();
     let target = match out == Path::new("-") {
         true => {
@@ -203,7 +219,12 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
 /// # Errors
 /// As [`write`], output that cannot be written.
 pub fn run(args: &ExportArgs) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open_json(args.json.as_deref(), Some(("--out", &args.out)))?;
+    let wanted = Wanted {
+        json: args.json.as_deref(),
+        writes: vec![("--out", &args.out)],
+        ..Wanted::default()
+    };
+    let outputs = Outputs::open(wanted.beside_experiment(&args.experiment))?;
     let written = write(&args.experiment, &args.work, &args.out)?;
     let (summary, host) = (&written.summary, &written.host);
     outputs.write_text_or_json(

@@ -125,7 +125,7 @@ pub fn run(args: &FidelityArgs) -> Result<Verdict, Failure> {
         );
         return Err(Failure::Usage(message));
     }
-    let outputs = Outputs::open_json(args.form.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.form.json.as_deref(), [])?;
     let progress = Progress::new(check_steps(&tables, &options) as u64, "cases");
     let done = with_jobs(args.threads.jobs, || check(&tables, &options, &progress));
     progress.finish();

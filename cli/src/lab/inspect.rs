@@ -54,7 +54,7 @@ pub fn run(args: &InspectArgs) -> Result<Verdict, Failure> {
     let evict = args.evict.iter();
     let evict = evict.map(|&(seq, nr)| Command::Evict { seq, nr });
     let commands: Vec<Command> = age.chain(evict).collect();
-    let outputs = Outputs::open_json(args.json.as_deref(), Some(("the trace", &args.trace)))?;
+    let outputs = Outputs::open_json(args.json.as_deref(), [("the trace", &*args.trace)])?;
     let all = inspect_all(&trace, &plan, &commands)?;
     outputs.write_text_or_json(
         || text(&all),

@@ -67,7 +67,7 @@ pub fn run(args: &RacesArgs) -> Result<Verdict, Failure> {
     if memories.is_empty() {
         memories = MEMORY.iter().filter(|m| m.sound).copied().collect();
     }
-    let outputs = Outputs::open_json(args.json.as_deref(), None)?;
+    let outputs = Outputs::open_json(args.json.as_deref(), [])?;
 
     let mut report = RaceReport::default();
     let mut text = String::new();

@@ -1,5 +1,6 @@
 //! What was met while a trace was read, beside the result.
 
+use crate::output::one_line;
 use coldset_lab::traces::{Format, Reading};
 use serde_json::{json, Value};
 
@@ -17,7 +18,7 @@ impl TraceReading {
     /// Says on standard error what is missing from the trace: the first bad lines, their number,
     /// lost events. Nothing if nothing is.
     pub fn warn(&self) {
-        let (name, reading) = (&self.name, &self.reading);
+        let (name, reading) = (one_line(&self.name), &self.reading);
         for bad in &reading.first_bad {
             eprintln!(
                 "coldset: warning: {name}, line {}: {}",

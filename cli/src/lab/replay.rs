@@ -5,7 +5,10 @@ use super::journal::Journal;
 use super::reading::TraceReading;
 use super::style;
 use super::trace::{load_journal, load_within, page_ids, ReadAs};
-use crate::args::{BoundsArg, DirtyLimitsArg, FileSystemArg, OnOff, PaceArg, ReplayArgs, ThpArg};
+use crate::args::{
+    AccessArg, BoundsArg, DirtyLimitsArg, FileSystemArg, OnOff, PaceArg, ReplayArgs, ThpArg,
+    TraceArgs,
+};
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use crate::tasks::protect;
@@ -22,13 +25,25 @@ use coldset_lab::runner::{
 };
 use coldset_lab::traces::{About, OpKind, Playable};
 use coldset_machine::{ReadAhead, Thp};
-use serde_json::Value;
+use serde_json::{json, Value};
 use std::path::Path;
 
 /// Accesses of a trace that are held in memory: 1 GiB.
 const HOLD: usize = 1 << 27;
 /// Most pages read ahead: 64 MiB.
 const READ_AHEAD_MAX: u64 = 16_384;
+
+/// Misses from one fold to the next: at least one.
+fn fold_every(text: &str) -> Result<Size, RunnerError> {
+    match Size::parse("fold-every", text)? {
+        Size::Pages(0) => Err(RunnerError::value(
+            "fold-every",
+            text,
+            "1page or more, or a share of the limit",
+        )),
+        size => Ok(size),
+    }
+}
 
 fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
     let mut low = Vec::new();
@@ -37,7 +52,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
     }
     let clock = args.clock.as_deref().map(Clock::parse);
     let clock = clock.transpose().map_err(RunnerError::from)?;
-    let fault_around = match Size::parse("fault-around", &args.fault_around)? {
+    let fault_around = match Size::parse_whole("fault-around", &args.fault_around)? {
         Size::Pages(pages) if pages.is_power_of_two() && pages <= 512 => pages as u32,
         _ => {
             let expected = "a power of two of pages, from 4KiB (none) to 2MiB";
@@ -107,11 +122,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
         fold_phases: args.fold_phases,
         spread_limits: false,
         clocks: Vec::new(),
-        fold_every: args
-            .fold_every
-            .as_deref()
-            .map(|t| Size::parse("fold-every", t))
-            .transpose()?,
+        fold_every: args.fold_every.as_deref().map(fold_every).transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
         low,
         max: Vec::new(),
@@ -264,10 +275,55 @@ fn text(args: &ReplayArgs, trace: &dyn Playable, heading: &str, tables: &[Replay
     out
 }
 
-/// The tables and the name of the trace; of a journal, what its exact replay came to, too; of a trace that may have
-/// bad lines, how it was read.
+/// How the trace was read, of what was asked for.
+fn read_as(args: &TraceArgs) -> impl Iterator<Item = (&'static str, Value)> {
+    let list = |given: &[String]| match given {
+        [] => Value::Null,
+        some => json!(some),
+    };
+    let all = [
+        ("format", json!(args.format)),
+        ("events", list(&args.events)),
+        ("columns", list(&args.columns)),
+        (
+            "access",
+            match args.access {
+                AccessArg::Read => Value::Null,
+                AccessArg::Mapped => "mapped".into(),
+            },
+        ),
+        (
+            "blocks_per_page",
+            match args.blocks_per_page {
+                1 => Value::Null,
+                n => n.into(),
+            },
+        ),
+        (
+            "one_task",
+            match args.one_task {
+                true => "on".into(),
+                false => Value::Null,
+            },
+        ),
+    ];
+    all.into_iter().filter(|(_, value)| !value.is_null())
+}
+
+/// All that the replay is made with.
+fn settings(args: &ReplayArgs, plan: &ReplayPlan, trace: &About) -> Result<Value, Failure> {
+    let mut all = plan.made_with(trace, &args.set)?;
+    for (name, value) in read_as(&args.reading) {
+        all[name] = value;
+    }
+    Ok(all)
+}
+
+/// The tables, the name of the trace and the settings; of a journal, what its exact replay came to, too; of a trace that
+/// may have bad lines, how it was read.
 fn json(
     args: &ReplayArgs,
+    settings: &Value,
     journal: Option<&Journal>,
     reading: Option<&TraceReading>,
     tables: &[ReplayTable],
@@ -278,7 +334,8 @@ fn json(
         (None, None) => ("reading", Value::Null),
     };
     let trace = ("trace", file_name(&args.trace).into());
-    json_with(&replays_json(tables), [trace, more])
+    let settings = ("settings", settings.clone());
+    json_with(&replays_json(tables), [trace, settings, more])
 }
 
 /// Runs the command.
@@ -324,6 +381,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     plan.limits(about)?;
     check_read_ahead(&args.trace, args.read_ahead_kb, about)?;
     check_files(args, about)?;
+    let settings = settings(args, &plan, about)?;
     let outputs = Outputs::open(args.out.wanted().beside_trace(&args.trace))?;
     if outputs.has_report() {
         plan.sample_points = SAMPLE_POINTS;
@@ -341,7 +399,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
             let before = journal.as_ref().map(|j| j.text(&args.trace));
             before.unwrap_or_default() + &text(args, trace, &heading(about, args, &plan), &tables)
         },
-        || json(args, journal.as_ref(), reading.as_ref(), &tables),
+        || json(args, &settings, journal.as_ref(), reading.as_ref(), &tables),
         || replay_values(&tables),
         || {
             let title = format!("Replay of {}", args.trace.display());
@@ -350,7 +408,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
                 &(heading(about, args, &plan) + "."),
                 &plan.variants,
                 &tables,
-                json(args, journal.as_ref(), reading.as_ref(), &tables),
+                json(args, &settings, journal.as_ref(), reading.as_ref(), &tables),
                 &command_line(),
             )
         },

@@ -34,9 +34,10 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     };
     plan.record = [record("set", &args.set), record("cost", &args.what.cost)].concat();
     let series = args.series.as_deref().filter(|name| *name != "-");
+    let wanted = args.out.wanted().beside_experiment(&args.experiment);
     let outputs = Outputs::open(Wanted {
-        besides: series.map(|name| ("--series", Path::new(name))),
-        ..args.out.wanted()
+        writes: Vec::from_iter(series.map(|name| ("--series", Path::new(name)))),
+        ..wanted
     })?;
     let series = Outputs::open(Wanted {
         csv: args.series.as_deref(),

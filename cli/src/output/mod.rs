@@ -7,7 +7,9 @@ pub use place::Target;
 
 use crate::error::Failure;
 use coldset_lab::report::Table;
+use coldset_lab::runner::is_workload;
 use place::are_one;
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -17,9 +19,31 @@ use std::path::Path;
 /// [`Failure::PipeClosed`] if nobody reads it, [`Failure::Write`].
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
+    out.write_all(harmless(text).as_bytes())
         .and_then(|()| out.flush())
         .map_err(|e| Failure::write("standard output", e))
+}
+
+/// A text as a terminal may have it: names of files can have control characters, which would move its cursor or change its
+/// colours. Lines and tabs stay.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let harms = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(harms) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match harms(c) {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out.into()
+}
+
+/// A message as one line, likewise.
+pub fn one_line(text: &str) -> String {
+    harmless(text).replace('\n', "\\n")
 }
 
 /// A result's JSON form with more in it; what is null is left out.
@@ -35,7 +59,7 @@ pub fn json_with<'a>(
 }
 
 /// Where the forms of a result go; none: not at all.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
     /// `--json`.
     pub json: Option<&'a str>,
@@ -43,20 +67,34 @@ pub struct Wanted<'a> {
     pub csv: Option<&'a str>,
     /// `--report`.
     pub report: Option<&'a str>,
-    /// Another file that the command reads or writes, with what it is called.
-    pub besides: Option<(&'static str, &'a Path)>,
+    /// Files that the command reads, with what they are called.
+    pub reads: Vec<Named<'a>>,
+    /// Others that it writes.
+    pub writes: Vec<Named<'a>>,
 }
+
+/// A file, and what it is called in messages.
+pub type Named<'a> = (&'static str, &'a Path);
 
 impl<'a> Wanted<'a> {
     /// None of them may be the trace that is read.
     pub fn beside_trace(self, trace: &'a Path) -> Self {
-        Self {
-            besides: Some(("the trace", trace)),
-            ..self
-        }
+        self.beside([("the trace", trace)])
     }
 
-    /// Two of them that are one file.
+    /// None of them may be the file of the workload, if the experiment that is run is one.
+    pub fn beside_experiment(self, name: &'a str) -> Self {
+        let file = is_workload(name).then(|| ("the workload", Path::new(name)));
+        self.beside(file)
+    }
+
+    /// None of them may be one of these, which are read.
+    pub fn beside(mut self, reads: impl IntoIterator<Item = Named<'a>>) -> Self {
+        self.reads.extend(reads);
+        self
+    }
+
+    /// Two of those written that are one file, or one that is read.
     fn collision(&self) -> Option<Failure> {
         let forms = [
             ("--json", self.json),
@@ -67,21 +105,27 @@ impl<'a> Wanted<'a> {
             let name = name.filter(|n| *n != "-")?;
             Some((option, Path::new(name)))
         };
-        let all: Vec<_> = self
-            .besides
-            .into_iter()
+        let written: Vec<Named<'_>> = self
+            .writes
+            .iter()
+            .copied()
             .chain(forms.into_iter().filter_map(named))
             .collect();
-        for (at, (ours, a)) in all.iter().enumerate() {
-            if let Some((theirs, _)) = all[at + 1..].iter().find(|(_, b)| are_one(a, b)) {
-                let what = format!(
-                    "{ours} and {theirs} are one file, {}; name another one",
-                    a.display()
-                );
-                return Some(Failure::Usage(what));
-            }
-        }
-        None
+        let read = self
+            .reads
+            .iter()
+            .filter(|(_, file)| *file != Path::new("-"));
+        let beside_read = read.map(|named| (named, &written[..]));
+        let each = written.iter().enumerate();
+        let beside_written = each.map(|(at, named)| (named, &written[at + 1..]));
+        let mut all = beside_read.chain(beside_written);
+        all.find_map(|((ours, a), others)| {
+            let (theirs, _) = others.iter().find(|(_, b)| are_one(a, b))?;
+            Some(Failure::Usage(format!(
+                "{ours} and {theirs} are one file, {}; name another one",
+                a.display()
+            )))
+        })
     }
 }
 
@@ -133,19 +177,19 @@ impl Outputs {
         })
     }
 
-    /// As [`Self::open`], for a result that has no other form than JSON.
+    /// As [`Self::open`], for a result that has no other form than JSON. `besides`: what else the command reads or writes.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_json(
-        json: Option<&str>,
-        besides: Option<(&'static str, &Path)>,
+    pub fn open_json<'a>(
+        json: Option<&'a str>,
+        besides: impl IntoIterator<Item = Named<'a>>,
     ) -> Result<Self, Failure> {
-        Self::open(Wanted {
+        let wanted = Wanted {
             json,
-            besides,
             ..Wanted::default()
-        })
+        };
+        Self::open(wanted.beside(besides))
     }
 
     /// A page is wanted.
@@ -201,7 +245,7 @@ impl Outputs {
             print(&text())?;
         }
         if let Some(sink) = self.report.iter().find(|s| !s.piped) {
-            eprintln!("report: {}", sink.name);
+            eprintln!("report: {}", one_line(&sink.name));
         }
         Ok(())
     }
@@ -257,7 +301,14 @@ fn quote(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quote;
+    use super::{harmless, one_line, quote};
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(harmless("a\tb\n"), "a\tb\n");
+        assert_eq!(harmless("\u{1b}[2Jx\r\u{9b}"), "\\u{1b}[2Jx\\r\\u{9b}");
+        assert_eq!(one_line("a\nb\u{7}"), "a\\nb\\u{7}");
+    }
 
     #[test]
     fn arguments_are_quoted_where_a_shell_would_change_them() {

@@ -150,6 +150,18 @@ fn convert_writes_what_the_name_says() {
         said.contains("\noracleGeneral has no writes: all references are reads in it, "),
         "{said}"
     );
+    assert!(!said.contains("has no tasks"), "{said}");
+    let several = temporary("several.csv");
+    std::fs::write(&several, "page,task\n1,0\n2,1\n").expect("written");
+    let tasks = stdout_of(
+        &["convert", several.to_str().unwrap(), to.to_str().unwrap()],
+        0,
+    );
+    assert!(
+        tasks.contains("\noracleGeneral has no tasks: those of 2 are one in it"),
+        "{tasks}"
+    );
+    stdout_of(line.as_str(), 0);
     let line = format!(
         "mrc {} --policies lru --sizes 2pages --count absences --json -",
         to.display()

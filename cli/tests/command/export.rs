@@ -1,6 +1,6 @@
 //! `export`: the work of an experiment, replayed from a trace, comes to what the experiment comes to.
 
-use crate::common::{json_of, lab, message_of, temporary};
+use crate::common::{json_of, lab, message_of, stdout_of, temporary};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -72,6 +72,40 @@ fn a_writer_has_the_fate_that_it_has_in_the_experiment() {
         let done = counter(&replay, variant, "accesses");
         assert_eq!(done < 49_152.0, killed == 1.0, "{variant}: {done} accesses");
     }
+}
+
+/// Several limits: what the command has is as large as those together, and of nested ones the outer one counts.
+#[test]
+fn a_replay_has_the_memory_of_all_cgroups() {
+    let folder = temporary("several-limits");
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (workload, trace) = (file("three.toml"), file("three.pageops"));
+    let cgroup = |name: &str, limit: &str| format!("[[cgroups]]\nname = \"{name}\"\n{limit}\n");
+    let task = |name: &str| {
+        let steps = "[[tasks.phases]]\nsteps = [{ pread = \"table\", at = \"share\" }]\n";
+        format!("[[tasks]]\nname = \"{name}\"\ncgroup = \"{name}\"\n{steps}")
+    };
+    let text = [
+        "[[files]]\nname = \"table\"\nsize = \"4MiB\"\n".to_owned(),
+        cgroup("server", "limit = \"2MiB\""),
+        cgroup("inner", "parent = \"server\"\nlimit = \"1MiB\""),
+        cgroup("log", "limit = \"3MiB\""),
+        task("server"),
+        task("inner"),
+        task("log"),
+    ];
+    fs::write(&workload, text.concat()).unwrap();
+    let said = stdout_of(&["export", &workload, "--out", &trace], 0);
+    let pages = (2 + 3) * 256;
+    assert!(said.contains(&format!(" --memory {pages}pages ")), "{said}");
+    assert!(said.contains("but for its limits: "), "{said}");
+    let command = said
+        .lines()
+        .find_map(|l| l.strip_prefix("as it ran: coldset lab "));
+    let words: Vec<&str> = command.expect("a command").split(' ').collect();
+    let replay = json_of(&[&words[..], &["--json", "-"]].concat(), 0);
+    assert_eq!(replay["bounds"]["memory_pages"], pages);
 }
 
 /// With one thread, the order of a trace is that of the run: what it reads again is the same but for the moments at which the

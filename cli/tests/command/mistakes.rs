@@ -42,6 +42,28 @@ fn names_are_guessed() {
     );
 }
 
+/// What would count as something else is refused.
+#[test]
+fn values_are_taken_as_they_are_or_not_at_all() {
+    all(
+        &[
+            ("replay SAMPLE --fault-around 5KiB", "whole pages of 4KiB"),
+            (
+                "replay SAMPLE --memory 300.5pages",
+                "a whole number of pages",
+            ),
+            ("replay SAMPLE --low 0=200%", "at most 100%"),
+            ("replay SAMPLE --fold-every 0", "1page or more"),
+            ("replay SAMPLE --variants v5+", "behind each +, or no +"),
+            (
+                "export throttling-oom --out x.foo",
+                "name the file x.pageops",
+            ),
+        ],
+        2,
+    );
+}
+
 #[test]
 fn values_are_explained() {
     for scale in ["0", "1/0", "3/2", "1/100000", "-1", "x"] {

@@ -1,7 +1,8 @@
 //! Files that results go to: whole, or as they were.
 
-use crate::common::{lab, message_of, sample, temporary};
+use crate::common::{lab, message_of, sample, stdout_of, temporary};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -90,6 +91,116 @@ fn one_file_for_two_things_is_refused() {
             said.contains("name a file") || said.contains("name one"),
             "{said}"
         );
+    }
+}
+
+/// Whatever a command reads: no form of its result may take its place, by any of its names.
+#[test]
+fn nothing_that_is_read_is_overwritten() {
+    let folder = temporary("inputs");
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let (workload, grid, csv) = (file("w.toml"), file("g.toml"), file("t.csv"));
+    fs::copy(examples.join("throttling-oom.toml"), &workload).unwrap();
+    fs::write(&grid, "traces = \"t.csv\"\nmemory = [\"200pages\"]\n").unwrap();
+    fs::write(&csv, "page\n1\n2\n1\n").unwrap();
+    let (before, after) = (file("before.json"), file("after.json"));
+    for json in [&before, &after] {
+        let run = [
+            "run",
+            "dead-folios",
+            "--seeds=1",
+            "--effort=0.1",
+            "--json",
+            json,
+        ];
+        assert!(lab(&run).status.success());
+    }
+    let link = file("link");
+    std::os::unix::fs::symlink(&csv, &link).unwrap();
+    let inputs = [&workload, &grid, &csv, &before, &after];
+    let kept = inputs.map(|name| fs::read(name).unwrap());
+    let refused = |what: &str, given: &[&str], options: &[&str], name: &str| {
+        for option in options {
+            let arguments = [given, &[*option, name]].concat();
+            let said = message_of(&arguments, 2);
+            let expected = format!("{what} and {option} are one file, ");
+            assert!(said.contains(&expected), "{arguments:?}: {said}");
+            assert!(said.contains("; name another one"), "{said}");
+        }
+        assert!(
+            inputs.map(|name| fs::read(name).unwrap()) == kept,
+            "{given:?}"
+        );
+    };
+    let (out, roundabout) = (file("out.pageops"), file("../inputs/w.toml"));
+    let workload_is = "the workload";
+    let all = ["--json", "--csv", "--series", "--report"];
+    refused(workload_is, &["run", &workload], &all, &workload);
+    refused(workload_is, &["run", &workload], &["--json"], &roundabout);
+    refused(
+        workload_is,
+        &["ablate", &workload],
+        &["--json", "--report"],
+        &workload,
+    );
+    refused(workload_is, &["export", &workload], &["--out"], &workload);
+    let exported = ["export", &workload, "--out", &out];
+    refused(workload_is, &exported, &["--json"], &workload);
+    let results = file("results");
+    let swept = ["sweep", &grid, "--out", &results];
+    refused("the grid", &swept, &["--json"], &grid);
+    refused("a file of the grid", &swept, &["--json"], &csv);
+    refused(
+        "the grid",
+        &["sweep", &grid, "--dry-run"],
+        &["--json"],
+        &grid,
+    );
+    assert!(!fs::exists(&results).unwrap());
+    let compared = ["compare", &before, &after];
+    refused(
+        "the result before",
+        &compared,
+        &["--json", "--report"],
+        &before,
+    );
+    refused(
+        "the result after",
+        &compared,
+        &["--json", "--report"],
+        &after,
+    );
+    let converted = ["convert", &csv, &out];
+    refused("the trace", &converted, &["--json"], &csv);
+    refused("the trace", &converted, &["--json"], &link);
+    let replayed = ["replay", &csv, "--memory=200pages"];
+    refused("the trace", &replayed, &["--json"], &link);
+    assert!(!fs::exists(&out).unwrap());
+}
+
+/// A file may have any name. A terminal would take some of it for commands.
+#[test]
+fn control_characters_in_names_are_shown() {
+    let folder = temporary("names");
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let trace = file("a\u{1b}[2J.csv");
+    fs::write(&trace, "page\n1\n2\n1\n").unwrap();
+    let said = stdout_of(
+        &[
+            "mrc",
+            &trace,
+            "--policies=lru",
+            "--sizes=2pages",
+            "--no-plot",
+        ],
+        0,
+    );
+    let missing = message_of(&["mrc", &file("b\u{1b}[2J\n.csv")], 2);
+    for (said, shown) in [(&said, "a\\u{1b}[2J.csv"), (&missing, "b\\u{1b}[2J\\n.csv")] {
+        assert!(said.contains(shown) && !said.contains('\u{1b}'), "{said}");
     }
 }
 

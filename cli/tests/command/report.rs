@@ -1,7 +1,7 @@
 //! Pages of results, and comparing two results.
 
 use crate::common::{json_of, lab, message_of, sample, stdout_of, temporary};
-use serde_json::Value;
+use serde_json::{json, Value};
 use std::path::Path;
 
 /// A run of a second.
@@ -108,6 +108,54 @@ fn two_results_are_compared() {
     let (page, _) = page_of(&["compare", one, two], "compare.html", &[0]);
     assert_eq!(result_in(&page), json);
     assert!(page.contains("cost nvme_read_bytes_per_s: 1700000000 before, 170000000 after."));
+}
+
+/// The JSON of a replay has all that it was made with, and a comparison names what differs.
+#[test]
+fn settings_of_two_replays_that_differ_are_named() {
+    let sample = sample();
+    let replayed = |name: &str, more: &[&str]| {
+        let file = temporary(name).to_str().unwrap().to_owned();
+        let plain = [
+            "replay",
+            &sample,
+            "--memory=25%",
+            "--variants=v73",
+            "--bounds=none",
+            "--json",
+            &file,
+        ];
+        stdout_of(&[&plain[..], more].concat(), 0);
+        file
+    };
+    let options = "--swappiness=150 --swap=nvme:1GiB --kernel-memory=off --cost=nvme_read_lat_ns=5 --low=0=10% \
+                   --fold-phases=2 --one-task --set=smaller_batch=on";
+    let options: Vec<&str> = options.split_whitespace().collect();
+    let (one, two) = (replayed("q1.json", &[]), replayed("q2.json", &options));
+    let text = stdout_of(&["compare", &one, &two], 0);
+    for line in [
+        "swap: zram:2213pages:lz4 before, nvme:262144pages after",
+        "swappiness: 60 before, 150 after",
+        "kernel_memory: on before, off after",
+        "low 0: default before, 10% after",
+        "fold_phases: 1 before, 2 after",
+        "set smaller_batch: default before, on after",
+        "cost nvme_read_lat_ns: default before, 5 after",
+        "one_task: default before, on after",
+    ] {
+        assert!(text.contains(&format!("\n  {line}\n")), "{line}\n{text}");
+    }
+    let text = stdout_of(&["compare", &one, &one], 0);
+    assert!(!text.contains(" before, "), "{text}");
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&one).unwrap()).unwrap();
+    let settings = json["settings"].as_object().expect("settings");
+    for (name, value) in [
+        ("memory", json!(["25%"])),
+        ("device", json!("nvme")),
+        ("clock", Value::Null),
+    ] {
+        assert_eq!(settings[name], value, "{name}");
+    }
 }
 
 #[test]

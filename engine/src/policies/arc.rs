@@ -109,6 +109,12 @@ impl ListPolicy for Arc {
         true
     }
 
+    fn forget(&mut self, eviction: u64) {
+        self.b.iter_mut().for_each(|b| {
+            b.take(eviction);
+        });
+    }
+
     fn ghosts(&self) -> Vec<&Ghosts> {
         self.b.iter().collect()
     }

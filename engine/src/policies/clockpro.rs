@@ -294,6 +294,12 @@ impl ListPolicy for ClockPro {
         true
     }
 
+    fn forget(&mut self, eviction: u64) {
+        if let Some(&at) = self.gone.get(&eviction) {
+            self.take(at);
+        }
+    }
+
     fn remembers(&self) -> bool {
         true
     }

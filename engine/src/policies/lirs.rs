@@ -116,6 +116,17 @@ impl Lirs {
         }
     }
 
+    /// Whether an eviction is on the stack; it is not any more.
+    fn take_gone(&mut self, eviction: u64) -> bool {
+        let Some(at) = self.gone.remove(&eviction) else {
+            return false;
+        };
+        if let Some(Entry::Gone(_, pages)) = self.stack.remove(&at) {
+            self.gone_pages -= pages;
+        }
+        true
+    }
+
     /// A folio used now goes onto its list, and onto the stack.
     fn enter(&mut self, p: &mut Pages<'_>, id: FolioId) {
         let list = p.list(id);
@@ -238,14 +249,15 @@ impl ListPolicy for Lirs {
     }
 
     fn refault(&mut self, p: &mut Pages<'_>, id: FolioId) -> bool {
-        let Some(at) = self.gone.remove(&p.eviction()) else {
-            return false;
-        };
-        if let Some(Entry::Gone(_, pages)) = self.stack.remove(&at) {
-            self.gone_pages -= pages;
+        let known = self.take_gone(p.eviction());
+        if known {
+            p.set_list(id, LIR);
         }
-        p.set_list(id, LIR);
-        true
+        known
+    }
+
+    fn forget(&mut self, eviction: u64) {
+        self.take_gone(eviction);
     }
 
     fn remembers(&self) -> bool {

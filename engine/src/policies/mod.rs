@@ -113,6 +113,9 @@ pub trait ListPolicy {
         false
     }
 
+    /// An evicted page will never come back: what is remembered of that eviction can go.
+    fn forget(&mut self, _eviction: u64) {}
+
     /// What is remembered of evicted folios as [`Ghosts`].
     fn ghosts(&self) -> Vec<&Ghosts> {
         Vec::new()

@@ -98,6 +98,10 @@ impl ListPolicy for S3Fifo {
         known
     }
 
+    fn forget(&mut self, eviction: u64) {
+        self.ghost.take(eviction);
+    }
+
     fn ghosts(&self) -> Vec<&Ghosts> {
         vec![&self.ghost]
     }

@@ -61,6 +61,10 @@ impl ListPolicy for TwoQ {
         known
     }
 
+    fn forget(&mut self, eviction: u64) {
+        self.a1out.take(eviction);
+    }
+
     fn ghosts(&self) -> Vec<&Ghosts> {
         vec![&self.a1out]
     }

@@ -182,17 +182,36 @@ impl Engine {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n as u64);
-        let LruvecLists::List(state) = &self.lruvecs[lruvec].lists else {
-            unreachable!("a list policy's refault");
-        };
-        // The shadow has the low bits of a number that is not above the present one.
-        let now = state.evictions;
-        let age = now.wrapping_sub(u.value) & VALUE_MASK;
-        let Some(eviction) = now.checked_sub(age).filter(|&e| e > 0) else {
+        let Some(eviction) = self.eviction_of(lruvec, u.value) else {
             return;
         };
         if self.with_lists(lruvec, t, (0, eviction, 0), |lists, p| lists.refault(p, id)) {
             self.count_refault(lruvec, RefaultKind::Activate, t, n as u64);
+        }
+    }
+
+    /// The number of an eviction from an lruvec, by what its shadow has of it.
+    fn eviction_of(&self, lruvec: LruvecId, value: u64) -> Option<u64> {
+        let LruvecLists::List(state) = &self.lruvecs[lruvec].lists else {
+            unreachable!("a list policy's eviction");
+        };
+        // The shadow has the low bits of a number that is not above the present one.
+        let now = state.evictions;
+        let age = now.wrapping_sub(value) & VALUE_MASK;
+        now.checked_sub(age).filter(|&eviction| eviction > 0)
+    }
+
+    /// A page that [`Self::evict_next`] has evicted, and that has left this shadow, will never come back: its file was cut,
+    /// or its memory given back. What the policy remembers of it can go.
+    ///
+    /// # Panics
+    /// Under another policy.
+    pub fn forget_evicted(&mut self, lruvec: LruvecId, t: LruType, shadow: Shadow) {
+        if !self.lists(lruvec, t).remembers() {
+            return;
+        }
+        if let Some(eviction) = self.eviction_of(lruvec, shadow.unpack().value) {
+            self.with_lists(lruvec, t, (0, 0, 0), |lists, _| lists.forget(eviction));
         }
     }
 

@@ -53,6 +53,17 @@ impl Cache {
         hit.is_some()
     }
 
+    /// A page will never come back.
+    pub(crate) fn forget(&mut self, page: u32) {
+        if let Some(id) = self.resident.remove(&page) {
+            assert!(self.eng.folio_put(id, 1), "it has one reference");
+        }
+        if let Some(shadow) = self.shadows.remove(&page) {
+            let lruvec = self.lruvec;
+            self.eng.forget_evicted(lruvec, LruType::File, shadow);
+        }
+    }
+
     fn bring_in(&mut self, page: u32) -> FolioId {
         let memcg = self.eng.memcg_of(self.lruvec);
         self.eng.memcgs.charge_forced(memcg, CounterKind::Memory, 1);

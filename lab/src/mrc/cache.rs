@@ -64,6 +64,22 @@ impl Cache {
         false
     }
 
+    /// A page is gone for good: it was unmapped, or cut off its file. Its frame is free, and nothing is remembered of it.
+    pub fn forget(&mut self, page: u32) {
+        let slot = std::mem::replace(&mut self.slots[page as usize], EMPTY);
+        if slot == EMPTY {
+            return;
+        }
+        if slot & FOLIO == 0 {
+            let shadow = Shadow(slot);
+            return self
+                .engine
+                .forget_evicted(self.lruvec, LruType::File, shadow);
+        }
+        self.engine.folio_put(FolioId(slot as u32), 1);
+        self.resident -= 1;
+    }
+
     fn bring_in(&mut self, page: u32, slot: u64) -> FolioId {
         let memcgs = &mut self.engine.memcgs;
         memcgs.charge_forced(self.memcg, CounterKind::Memory, 1);
@@ -105,8 +121,9 @@ pub fn is_list(switches: &Switches) -> bool {
 #[must_use]
 pub fn misses(switches: &Switches, sequence: &Sequence, frames: u64) -> u64 {
     let mut cache = Cache::new(switches, frames, sequence.unique());
-    let mut misses = 0;
+    let (mut misses, mut leaving) = (0, sequence.leaving());
     for (position, &page) in sequence.keys().iter().enumerate() {
+        leaving.before(position).for_each(|gone| cache.forget(gone));
         misses += u64::from(!cache.read(page) && !sequence.is_free(position));
     }
     misses

@@ -10,8 +10,9 @@
 //!
 //! A kernel's policy is what a replay makes of it, with batches, page tables and kernel memory: its points are those of
 //! `coldset lab replay`. There is no machine around the others. A reference hits or brings its page in, and when memory
-//! is full one page goes before, as in the papers of the list policies. LRU, of which a smaller cache holds what a larger
-//! one would keep, is done for all sizes at once, without the engine ([`MrcPolicy::Lru`]).
+//! is full one page goes before, as in the papers of the list policies. A page that is unmapped, or cut off its file, is
+//! gone: its frame is free, and no policy remembers it. LRU, of which a smaller cache holds what a larger one would keep,
+//! is done for all sizes at once, without the engine ([`MrcPolicy::Lru`]).
 
 pub mod cache;
 mod curves;

@@ -1,5 +1,7 @@
 //! Curves against the bounds, against each other and against their samples.
 
+mod gone;
+
 use super::*;
 use crate::bounds::{lru, opt, Count, Sequence};
 use crate::replay::ReplaySettings;
@@ -292,6 +294,11 @@ fn forms_agree() {
     assert!(csv.contains(&format!("lru,20,{misses},")), "{csv}");
     let ratio = format!("{:.3} %", 100.0 * misses as f64 / 3000.0);
     assert!(text.contains(&ratio) && text.contains("-"), "{text}");
+    let note = "too small for a replay";
+    assert!(text.contains(note), "{text}");
+    let large = plan(&["lru", "v5"], &[Size::Pages(200)], None);
+    let none = render_mrc(&run(&reads(0..300), &large), coldset_report::Style::Plain);
+    assert!(!none.contains(note), "{none}");
     let lines = all.lines();
     assert_eq!((lines[0].points.len(), lines[1].points.len()), (2, 1));
 }

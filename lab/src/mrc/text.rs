@@ -1,6 +1,7 @@
 //! Curves as a table, JSON and CSV.
 
 use super::{Curve, Curves, Point};
+use crate::replay::MEMORY_MIN;
 use crate::runner::show_pages;
 use coldset_report::{human, wrap, Align, Cell, Number, Style, Table};
 use std::ops::Range;
@@ -82,6 +83,11 @@ pub fn render_mrc(curves: &Curves, style: Style) -> String {
     let mut out = tables.join("\n");
     if let Some(remark) = curves.remark() {
         out.push_str(&format!("\n{}\n", wrap(&remark, 80)));
+    }
+    if !curves.kernels.is_empty() && curves.sizes.iter().any(|&pages| pages < MEMORY_MIN) {
+        out.push_str(&format!(
+            "\n- : too small for a replay, and so for a kernel's policy: {MEMORY_MIN} pages are the least\n"
+        ));
     }
     if let Some(s) = &curves.sampled {
         out.push_str(&format!(

@@ -30,6 +30,8 @@ pub struct Summary {
     pub reads: bool,
     /// Limits of its memcgs, pages.
     pub limits: Vec<u64>,
+    /// What they allow in all, pages: their sum, but for those below another.
+    pub limit_in_all: u64,
     /// It was stopped before the end of the run.
     pub stopped: bool,
 }
@@ -111,10 +113,12 @@ impl Recording {
         }));
     }
 
-    /// A memcg of a machine has this limit, pages.
-    pub(crate) fn limit(&self, name: &str, pages: u64) {
+    /// A memcg of a machine has this limit, pages; `below`: one above it has one, too.
+    pub(crate) fn limit(&self, name: &str, pages: u64, below: bool) {
         if name == self.part.machine {
-            self.state().summary.limits.push(pages);
+            let summary = &mut self.state().summary;
+            summary.limits.push(pages);
+            summary.limit_in_all += if below { 0 } else { pages };
         }
     }
 

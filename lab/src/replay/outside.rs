@@ -46,8 +46,8 @@ impl OutsidePolicy {
 type Page = (ObjectId, u32);
 
 /// Numbers of pages: those of [`Sequence::of_trace`], in the order of first use, anonymous or not. Memory that is
-/// given back and used again is new pages there, and has other numbers from then on. Pages that the trace does not
-/// use (read ahead, or the program's own) follow in the order in which they come in.
+/// given back and used again is new pages there, and has other numbers from then on; pages of a file that was cut keep the
+/// ones they had. Pages that the trace does not use (read ahead, or the program's own) follow in the order in which they come in.
 struct Numbers {
     first: HashMap<Page, u64>,
     /// Of pages with more than one number: from which access on they have it.
@@ -70,6 +70,8 @@ impl Numbers {
                 Entry::Vacant(new) => {
                     new.insert(number);
                 }
+                // What was cut off a file may still be on a list under its number, or be read ahead again before it is used.
+                Entry::Occupied(_) if !op.kind.is_anon() => {}
                 Entry::Occupied(_) => {
                     let later = numbers.later.entry(page).or_default();
                     later.push((at, number));

@@ -12,7 +12,7 @@ pub use failure::Failure;
 use crate::experiment::{most_pages, ExperimentError, Host, RunInput};
 use crate::recording::Recording;
 use coldset_engine::batch::BATCH_MAX;
-use coldset_engine::memcg::CounterKind;
+use coldset_engine::memcg::{CounterKind, UNLIMITED};
 use coldset_engine::{MemcgId, Scale};
 use coldset_machine::{Machine, MachineConfig, MachineError, MachineRun, OpError};
 use coldset_report::{RunResult, Samples};
@@ -87,7 +87,9 @@ impl Rig {
         let tree = &mut self.run.machine.world_mut().engine.memcgs;
         tree.set_max(memcg, CounterKind::Memory, pages)?;
         if let Some((recording, machine)) = &self.recording {
-            recording.limit(machine, pages);
+            let mut above = std::iter::successors(tree[memcg].parent(), |&id| tree[id].parent());
+            let below = above.any(|id| tree[id].memory().max() < UNLIMITED);
+            recording.limit(machine, pages, below);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ mod effect;
 mod error;
 mod evictable;
 mod experiment;
+mod made_with;
 #[cfg(test)]
 mod never_beaten;
 mod pool;
@@ -30,8 +31,8 @@ pub use experiment::{
 pub use pool::with_jobs;
 pub use progress::Progress;
 pub use quantity::{
-    parse_device, parse_effort, parse_scale, show_effort, show_pages, show_scale, Low, Size,
-    SwapSpec, SCALE_MAX,
+    parse_device, parse_effort, parse_scale, show_effort, show_pages, show_scale, show_swap, Low,
+    Size, SwapSpec, SCALE_MAX,
 };
 pub use ran::check_costs;
 pub use replay_plan::{limit, Memory, ReplayPlan, MEMORY_DEFAULT};

@@ -30,6 +30,22 @@ impl Size {
     /// # Errors
     /// [`RunnerError::Value`] with the forms that can be read.
     pub fn parse(what: &'static str, text: &str) -> Result<Self, RunnerError> {
+        Self::parse_exactly(what, text).map(|(size, _)| size)
+    }
+
+    /// As [`Self::parse`], of a size that has no parts of pages.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; parts of pages.
+    pub fn parse_whole(what: &'static str, text: &str) -> Result<Self, RunnerError> {
+        match Self::parse_exactly(what, text)? {
+            (size, true) => Ok(size),
+            (_, false) => Err(RunnerError::value(what, text, "whole pages of 4KiB")),
+        }
+    }
+
+    /// The size, and whether no part of a page is left out.
+    fn parse_exactly(what: &'static str, text: &str) -> Result<(Self, bool), RunnerError> {
         let wrong = |expected: String| RunnerError::value(what, text, expected);
         let trimmed = text.trim();
         let split = trimmed
@@ -43,9 +59,12 @@ impl Size {
             .ok_or_else(|| wrong(SIZE_FORMS.into()))?;
         let bytes = |shift: u32| value * f64::from(shift).exp2();
         let pages = match unit.trim().to_ascii_lowercase().as_str() {
-            "%" => return Ok(Self::Percent(value)),
+            "%" => return Ok((Self::Percent(value), true)),
             "" if value == 0.0 => 0.0,
             "" => return Err(wrong(with_unit(number, value))),
+            "page" | "pages" if value.fract() != 0.0 => {
+                return Err(wrong("a whole number of pages".into()));
+            }
             "page" | "pages" => value,
             "b" | "bytes" => bytes(0) / PAGE as f64,
             "k" | "kib" => bytes(10) / PAGE as f64,
@@ -61,7 +80,7 @@ impl Size {
         if pages > (1u64 << 40) as f64 {
             return Err(wrong("less than 4 PiB".into()));
         }
-        Ok(Self::Pages(pages as u64))
+        Ok((Self::Pages(pages as u64), pages.fract() == 0.0))
     }
 
     /// In pages; a share is one of `whole`, rounded down.
@@ -200,6 +219,20 @@ pub fn parse_device(text: &str) -> Result<FileDevice, RunnerError> {
     })
 }
 
+/// A device as [`parse_device`] reads it.
+#[must_use]
+pub fn show_device(device: FileDevice) -> String {
+    let Some(ns) = device.delay_write_ns else {
+        return device.kind.name().to_owned();
+    };
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms")];
+    let unit = units.iter().find(|(of, _)| ns % of == 0);
+    match unit {
+        Some((of, unit)) => format!("delay:{}{unit}", ns / of),
+        None => format!("delay:{}us", ns as f64 / 1e3),
+    }
+}
+
 /// `1s`, `20ms`, `1.5ms` or `80us` in ns, from 1 us to 1000 s.
 fn parse_time(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -314,6 +347,16 @@ impl SwapSpec {
     }
 }
 
+/// A swap area as [`SwapSpec::parse`] reads it.
+#[must_use]
+pub fn show_swap(swap: &SwapConfig) -> String {
+    match swap {
+        SwapConfig::None => "none".to_owned(),
+        SwapConfig::Zram { pages, algorithm } => format!("zram:{pages}pages:{algorithm}"),
+        SwapConfig::Disk { pages, device } => format!("{}:{pages}pages", device.name()),
+    }
+}
+
 fn unknown_swap(kind: &str) -> RunnerError {
     let known = ["none", "zram"]
         .into_iter()
@@ -338,9 +381,17 @@ impl Low {
     pub fn parse(text: &str) -> Result<Self, RunnerError> {
         let wrong = || RunnerError::value("low", text, "TASK=SIZE, for example 0=38MiB");
         let (task, size) = text.split_once('=').ok_or_else(wrong)?;
+        let size = Size::parse("low", size)?;
+        if matches!(size, Size::Percent(percent) if percent > 100.0) {
+            return Err(RunnerError::value(
+                "low",
+                text,
+                "at most 100%, of the limit",
+            ));
+        }
         Ok(Self {
             task: task.trim().parse().map_err(|_| wrong())?,
-            size: Size::parse("low", size)?,
+            size,
         })
     }
 }
@@ -381,9 +432,24 @@ mod tests {
             "inf",
             "1..2KiB",
             "9999999999TiB",
+            "1.5pages",
         ] {
             assert!(Size::parse("size", bad).is_err(), "{bad}");
         }
+        for (text, pages) in [
+            ("4KiB", Some(1)),
+            ("0.5MiB", Some(128)),
+            ("5KiB", None),
+            ("1B", None),
+        ] {
+            let whole = Size::parse_whole("size", text).ok();
+            assert_eq!(whole, pages.map(Size::Pages), "{text}");
+        }
+        assert!(Low::parse("0=100%").is_ok() && Low::parse("0=8GiB").is_ok());
+        assert!(Low::parse("0=200%")
+            .unwrap_err()
+            .to_string()
+            .contains("at most 100%"));
         assert_eq!(show_pages(16_384), "16,384 pages (64 MiB)");
         assert_eq!(show_pages(221), "221 pages (884 KiB)");
     }

@@ -43,7 +43,12 @@ impl Variant {
             RunnerError::name("variant", preset, names, list)
         })?;
         let mut all = set.to_vec();
-        for part in rest.split('+').filter(|part| !part.is_empty()) {
+        let parts = label.contains('+').then(|| rest.split('+'));
+        for part in parts.into_iter().flatten() {
+            if part.trim().is_empty() {
+                let expected = "a suffix or SWITCH=VALUE behind each +, or no +";
+                return Err(RunnerError::value("variant", label, expected));
+            }
             if let Some(suffix) = presets::suffix(part) {
                 all.extend(suffix.set.iter().map(|(n, v)| format!("{n}={v}")));
             } else if Switches::NAMES.contains(&part) {

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A limit as it was written and in pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,6 +223,15 @@ impl Cell {
         match &self.what {
             What::Experiment { name, .. } => name,
             What::Replay { .. } => "replay",
+        }
+    }
+
+    /// The file of its trace or of its workload; none: it reads none.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.what {
+            What::Experiment { workload, .. } => workload.as_ref().map(|file| &*file.path),
+            What::Replay { path, .. } => Some(path),
         }
     }
 

@@ -18,6 +18,8 @@ from ._progress import Progress
 _METHODS = ("insert", "hit", "evict")
 #: All that is looked for in a class.
 _KNOWN = (*_METHODS, "remove", "put_back", "due", "hits_move", "files_first")
+#: Of a page: it is gone, and the policy has not been told.
+_STALE = 2
 #: References between two looks at the progress bar.
 _STEP = 1 << 16
 
@@ -29,7 +31,7 @@ class Policy:
     Pages are numbers from 0, in the order of their first use, those of files and of anonymous memory alike. Any class
     with `insert`, `hit` and `evict` will do; this one says what they are given.
 
-    A replay has more to tell, if the class has methods for it:
+    There is more to tell, if the class has methods for it; of a replay all of it, of curves the first:
 
     - `remove(page)`: a page leaves without having been evicted: its file is cut, its memory given back. Without the
       method the page stays with the policy until it evicts it, which evicts nothing, and one that comes back before
@@ -123,10 +125,12 @@ def raised(policy: str, method: str, error: Exception, frames: int, where: str) 
 class _Cache:
     """Memory of so many pages under a policy."""
 
-    def __init__(self, policy: type, frames: int, pages: int) -> None:
+    def __init__(self, policy: type, frames: int, pages: int, gone: list[list[int]]) -> None:
         self.name, self.frames = policy.__name__, frames
         self.resident = bytearray(pages)
         self.held = 0
+        #: Pages that are gone for good and the number of the reference before which they are, the next one last.
+        self.leaving = gone[::-1]
         try:
             self.policy = policy(frames)
         except Exception as error:
@@ -139,20 +143,26 @@ class _Cache:
     def misses(self, keys: list[int], free: bytes, begin: int) -> int:
         """References from number `begin` on; those that missed."""
         resident, policy, misses = self.resident, self.policy, 0
+        leaving = self.leaving
         method, at = "hit", begin
         try:
             insert, hit, evict = policy.insert, policy.hit, policy.evict
+            remove = getattr(policy, "remove", None)
             for at, page in enumerate(keys, begin):
+                while leaving and leaving[-1][0] <= at:
+                    method = "remove"
+                    self.leave(leaving.pop()[1], remove)
                 if resident[page]:
                     method = "hit"
                     hit(page)
                     continue
                 misses += not free[at]
-                if self.held == self.frames:
+                full = self.held == self.frames
+                while full:
                     method = "evict"
                     victim = evict()
                     method = ""
-                    self.gone(victim, at)
+                    full = not self.gone(victim, at)
                 method = "insert"
                 insert(page)
                 resident[page] = 1
@@ -163,7 +173,16 @@ class _Cache:
             self.failed(method, error, at)
         return misses
 
-    def gone(self, victim: Any, at: int) -> None:
+    def leave(self, page: int, remove: Any) -> None:
+        """A page is gone for good. A policy that takes no removals has it until it evicts it."""
+        if self.resident[page]:
+            self.held -= 1
+            self.resident[page] = 0 if remove else _STALE
+            if remove:
+                remove(page)
+
+    def gone(self, victim: Any, at: int) -> bool:
+        """A victim is evicted. False: it was gone before, so that there is no more room than there was."""
         try:
             there = 0 <= victim < len(self.resident) and self.resident[victim]
         except TypeError:
@@ -173,8 +192,10 @@ class _Cache:
                 f"{self.name}.evict returned {victim!r}, which is not a page in memory (memory of "
                 f"{self.frames:,} pages, at reference {at:,})"
             )
+        stale = self.resident[victim] == _STALE
         self.resident[victim] = 0
-        self.held -= 1
+        self.held -= not stale
+        return not stale
 
 
 def add(
@@ -188,9 +209,10 @@ def add(
     """Curves with those of policies written in Python."""
     if not policies:
         return native
-    keys, free = lab_sequence(*source, count=count, format=format)
+    keys, free, left = lab_sequence(*source, count=count, format=format)
     numbers = np.frombuffer(keys, "<u4")
     pages = int(numbers.max()) + 1 if len(numbers) else 0
+    gone = np.frombuffer(left, "<u4").reshape(-1, 2).tolist()
     sizes = native.sizes()
     steps = len(policies) * len(sizes) * len(numbers)
     with Progress("policies in Python", progress) as bar:
@@ -198,7 +220,7 @@ def add(
         for policy in policies:
             of_sizes = []
             for size in sizes:
-                cache, misses = _Cache(policy, size, pages), 0
+                cache, misses = _Cache(policy, size, pages, gone), 0
                 for begin in range(0, len(numbers), _STEP):
                     part = numbers[begin : begin + _STEP].tolist()
                     misses += cache.misses(part, free, begin)

@@ -157,7 +157,8 @@ impl Variants {
 }
 
 /// The references of a trace in order: numbers of pages, from 0 in the order of their first use, as
-/// little-endian 32-bit integers; and a byte each, 1 if its miss costs nothing.
+/// little-endian 32-bit integers; a byte each, 1 if its miss costs nothing; and the pages that are gone for good, each
+/// after the position of the next reference, as integers likewise.
 #[pyfunction]
 #[pyo3(signature = (path, records, *, count, format))]
 pub fn lab_sequence<'py>(
@@ -166,7 +167,7 @@ pub fn lab_sequence<'py>(
     records: Option<&[u8]>,
     count: &str,
     format: Option<&str>,
-) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+) -> PyResult<[Bound<'py, PyBytes>; 3]> {
     let settings = || -> Result<_, RunnerError> {
         let count: Count = count
             .parse()
@@ -188,5 +189,10 @@ pub fn lab_sequence<'py>(
     let free: Vec<u8> = (0..sequence.len())
         .map(|at| u8::from(sequence.is_free(at)))
         .collect();
-    Ok((PyBytes::new(py, &keys), PyBytes::new(py, &free)))
+    let mut leaving = sequence.leaving();
+    let gone: Vec<u8> = (0..sequence.len() as u32)
+        .flat_map(|at| leaving.before(at as usize).map(move |page| [at, page]))
+        .flat_map(|pair| pair.map(u32::to_le_bytes).concat())
+        .collect();
+    Ok([keys, free, gone].map(|bytes| PyBytes::new(py, &bytes)))
 }

@@ -24,20 +24,22 @@ pub enum Outcome {
         lead: String,
         /// Name of the file, if it was one.
         trace: Option<String>,
+        /// What it was made with.
+        settings: serde_json::Value,
         variants: Vec<Variant>,
         tables: Vec<ReplayTable>,
     },
     Curves(Curves),
 }
 
-/// The JSON of a replay with the name of its file, as the command writes it.
-fn named(tables: &[ReplayTable], trace: Option<&str>) -> String {
+/// The JSON of a replay with the name of its file and its settings, as the command writes it.
+fn named(tables: &[ReplayTable], trace: Option<&str>, settings: &serde_json::Value) -> String {
     let text = replays_json(tables);
-    let Some(name) = trace else {
-        return text;
-    };
     let mut all: serde_json::Value = serde_json::from_str(&text).expect("our own JSON");
-    all["trace"] = name.into();
+    if let Some(name) = trace {
+        all["trace"] = name.into();
+    }
+    all["settings"] = settings.clone();
     format!("{all:#}\n")
 }
 
@@ -82,7 +84,12 @@ impl LabResult {
     fn json(&self, py: Python<'_>) -> String {
         py.detach(|| match &self.outcome {
             Outcome::Experiment { runs, .. } => experiment_json(&runs.result),
-            Outcome::Replay { tables, trace, .. } => named(tables, trace.as_deref()),
+            Outcome::Replay {
+                tables,
+                trace,
+                settings,
+                ..
+            } => named(tables, trace.as_deref(), settings),
             Outcome::Curves(curves) => mrc_json(curves),
         })
     }
@@ -112,10 +119,11 @@ impl LabResult {
                 heading,
                 lead,
                 trace,
+                settings,
                 variants,
                 tables,
             } => {
-                let json = named(tables, trace.as_deref());
+                let json = named(tables, trace.as_deref(), settings);
                 Some(pages::replay(
                     heading, lead, variants, tables, json, command,
                 ))

@@ -239,6 +239,7 @@ pub fn lab_replay(
         );
         Ok(Outcome::Replay {
             trace: in_file.then(|| heading.clone()),
+            settings: plan.made_with(&trace, &switches)?,
             heading,
             lead,
             variants: plan.variants,

@@ -272,7 +272,7 @@ fn one(
             let values = |s: &CounterSummary| -> Vec<f64> {
                 s.per_seed.iter().map(|v| v.as_f64()).collect()
             };
-            let ratio = paired_ratio(&values(before), &values(after)).ok();
+            let ratio = ratio(&values(before), &values(after));
             let direction = claim.map_or(Direction::Neutral, |c| c.direction);
             Some(Row {
                 name: claim.map_or_else(|| counter.clone(), |c| c.name.clone()),
@@ -296,6 +296,17 @@ fn one(
         result,
         rows,
     })
+}
+
+/// After by before, seed by seed. Seeds with nothing on both sides say nothing of it, unless all are so.
+fn ratio(before: &[f64], after: &[f64]) -> Option<Spread> {
+    let pairs = before.iter().zip(after);
+    let (b, a): (Vec<f64>, Vec<f64>) = pairs.filter(|&(&b, &a)| b != 0.0 || a != 0.0).unzip();
+    let told = match b.is_empty() {
+        true => paired_ratio(before, after),
+        false => paired_ratio(&b, &a),
+    };
+    told.ok()
 }
 
 fn judge(

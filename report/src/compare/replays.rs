@@ -24,6 +24,8 @@ pub struct ReadReplays {
     pub name: String,
     trace: Option<String>,
     memory: Option<u64>,
+    /// What it was made with: of a replay, if its version of the program says so.
+    settings: Option<Map<String, Value>>,
     /// Under several limits, which follow the names of the columns.
     several: bool,
     columns: Vec<Column>,
@@ -42,6 +44,7 @@ impl ReadReplays {
             name: name.into(),
             trace: value["trace"].as_str().map(str::to_owned),
             memory: value["memory_pages"].as_u64(),
+            settings: value.get("settings").and_then(Value::as_object).cloned(),
             several: value.get("replays").is_some(),
             columns: Vec::new(),
         };
@@ -248,22 +251,67 @@ fn compare_columns<'a>(
         let rest = file.columns.iter().filter(|c| !compared(c));
         alone.extend(rest.map(|c| (c.name.clone(), file.name.clone())));
     }
-    let word = |text: Option<String>| text.unwrap_or_else(|| "not said".into());
+    let said = |text: Option<String>| text.unwrap_or_else(|| "not said".into());
     let of = |file: &ReadReplays| {
         let pages = file.memory.map(|n| format!("{n} pages"));
-        [("trace", word(file.trace.clone())), ("memory", word(pages))]
+        [("trace", said(file.trace.clone())), ("memory", said(pages))]
     };
-    let differing = of(before).into_iter().zip(of(after));
+    let headers = of(before).into_iter().zip(of(after));
+    let mut differing: Vec<(String, String, String)> = headers
+        .filter(|((_, b), (_, a))| b != a)
+        .map(|((name, b), (_, a))| (name.to_owned(), b, a))
+        .collect();
+    if let Some((b, a)) = before.settings.as_ref().zip(after.settings.as_ref()) {
+        differing.extend(differing_settings(b, a));
+    }
     Ok(ReplayComparison {
         files: [before.name.clone(), after.name.clone()],
-        differing: differing
-            .filter(|((_, b), (_, a))| b != a)
-            .map(|((name, b), (_, a))| (name.to_owned(), b, a))
-            .collect(),
+        differing,
         by_place,
         columns,
         alone,
     })
+}
+
+/// Settings of two replays that are not the same, in the order of the first. Limits are told apart by their pages.
+fn differing_settings(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Vec<(String, String, String)> {
+    let [mut before, mut after] = [before, after].map(words);
+    let names: Vec<String> = before.keys().chain(after.keys()).cloned().collect();
+    let mut take = |name: &str| {
+        let of = |side: &mut IndexMap<String, String>| side.shift_remove(name);
+        let (b, a) = (of(&mut before), of(&mut after));
+        let word = |text: Option<String>| text.unwrap_or_else(|| "default".to_owned());
+        (b != a).then(|| (name.to_owned(), word(b), word(a)))
+    };
+    names.iter().filter_map(|name| take(name)).collect()
+}
+
+/// Settings by name, in words. Of several things, such as costs, each has a name of its own; null is the default.
+fn words(settings: &Map<String, Value>) -> IndexMap<String, String> {
+    let mut out = IndexMap::new();
+    for (name, value) in settings.iter().filter(|(name, _)| *name != "memory") {
+        match value {
+            Value::Object(all) => {
+                out.extend(all.iter().map(|(of, v)| (format!("{name} {of}"), word(v))));
+            }
+            Value::Null => {}
+            other => {
+                out.insert(name.clone(), word(other));
+            }
+        }
+    }
+    out
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(word).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 /// Counters that are shown first.

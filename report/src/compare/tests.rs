@@ -38,6 +38,33 @@ fn claims(experiment: &str) -> Vec<Claim> {
     ]
 }
 
+/// From 1 and 0 to 0 and 0 is down to nothing, not to a half.
+#[test]
+fn seeds_with_nothing_on_both_sides_are_in_no_ratio() {
+    let file = |name: &str, kills: [u64; 2]| {
+        let runs = (1..).zip(kills).map(|(seed, kills)| {
+            let mut run = RunResult::new("v5", seed);
+            run.set("kills", kills);
+            run.set("none", 0u64);
+            run
+        });
+        let header = Header {
+            experiment: "mongodb".into(),
+            ..Header::default()
+        };
+        let runs: Vec<RunResult> = runs.collect();
+        let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
+        experiment(read(name, &experiment_json(&result)).unwrap())
+    };
+    let c = compare(&file("b", [1, 0]), &file("a", [0, 0]), |_| Vec::new()).unwrap();
+    let ratio = |counter: &str| {
+        let row = c.variants[0].rows.iter().find(|r| r.counter == counter);
+        row.unwrap().ratio.as_ref().map(|r| r.mean)
+    };
+    assert_eq!(ratio("kills"), Some(0.0));
+    assert_eq!(ratio("none"), Some(1.0), "no change");
+}
+
 #[test]
 fn common_variants_and_seeds_are_compared() {
     let before = file("1/64", 3, &["base", "v5"], 2);
@@ -240,4 +267,41 @@ fn kernels_and_several_limits_are_columns() {
         error.to_string().contains("no counter in common"),
         "{error}"
     );
+}
+
+/// Costs and the like have a name each; limits are told apart by their pages; what one of them does not say is its default.
+#[test]
+fn settings_that_differ_are_named() {
+    let with = |settings: &str| {
+        let counters = r#"{"misses": {"mean": 1, "ci95": null, "per_seed": [1]}}"#;
+        let variants = format!(r#"{{"v5": {counters}}}"#);
+        format!(
+            r#"{{"variants": {variants}, "bounds": {{"memory_pages": 10}}, "settings": {settings}}}"#
+        )
+    };
+    let one = with(
+        r#"{"memory": ["50%"], "swap": "none", "swappiness": 60, "clock": null, "low": {"0": "25%"}, "cost": {}}"#,
+    );
+    let other = with(
+        r#"{"memory": ["10pages"], "swap": "nvme:9pages", "swappiness": 60, "clock": "0:0,1:2", "low": {},
+            "cost": {"nvme_read_lat_ns": 5}, "events": ["a", "b"]}"#,
+    );
+    let c = compare_replays(&replays("a", &one), &replays("b", &other)).unwrap();
+    let said: Vec<String> = c
+        .differing
+        .iter()
+        .map(|(n, b, a)| format!("{n}: {b}, {a}"))
+        .collect();
+    let expected = [
+        "swap: none, nvme:9pages",
+        "low 0: 25%, default",
+        "clock: default, 0:0,1:2",
+        "cost nvme_read_lat_ns: default, 5",
+        "events: default, a, b",
+    ];
+    assert_eq!(said, expected);
+    // Of an older version of the program nothing is known.
+    let old = one.replace("settings", "earlier");
+    let c = compare_replays(&replays("a", &old), &replays("b", &other)).unwrap();
+    assert!(c.differing.is_empty());
 }

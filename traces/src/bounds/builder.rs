@@ -1,11 +1,11 @@
 //! The sequence of a trace: which page each reference is to, and whether it reads.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::sequence::{Count, Sequence, TooLong};
 use crate::numbering::PageHashes;
 use crate::step::{Step, StepKind};
-use crate::{Op, OpKind, Trace};
+use crate::{ObjectInfo, Op, OpKind, Trace};
 
 /// Puts a sequence together.
 pub(super) struct Builder<'a> {
@@ -13,11 +13,9 @@ pub(super) struct Builder<'a> {
     count: Count,
     swap: bool,
     numbers: Numbers,
-    /// Anonymous memory goes away on the way.
-    gives_back: bool,
-    /// By anonymous object: the pages that have a number, kept if they may go away.
-    living: Vec<Vec<u32>>,
-    /// By process: the anonymous objects it has used, a bit each; kept likewise.
+    /// By object: the pages that have a number, kept if they may go away.
+    living: Vec<Option<BinaryHeap<u32>>>,
+    /// By process: the anonymous objects it has used, of which pages are kept, a bit each.
     used: HashMap<u16, [u64; 4]>,
     processes: Vec<u16>,
     /// By object: what was cut off of files.
@@ -35,14 +33,12 @@ pub(super) struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     pub fn new(trace: &'a Trace, count: Count, swap: bool) -> Self {
-        let mut steps = trace.events.iter().map(|e| e.step.kind);
         Self {
             trace,
             count,
             swap,
             numbers: Numbers::of(trace),
-            gives_back: steps.any(|kind| matches!(kind, StepKind::Unmap | StepKind::Exit)),
-            living: vec![Vec::new(); trace.objects.len()],
+            living: living(trace),
             used: HashMap::new(),
             processes: trace.processes(),
             holes: trace.objects.iter().map(|_| None).collect(),
@@ -119,8 +115,11 @@ impl<'a> Builder<'a> {
         self.first_uses.push(self.at);
         self.present += 1;
         self.peak = self.peak.max(self.present);
-        if self.gives_back && op.kind.is_anon() {
-            self.living[usize::from(op.object)].push(op.page);
+        let Some(living) = &mut self.living[usize::from(op.object)] else {
+            return;
+        };
+        living.push(op.page);
+        if op.kind.is_anon() {
             let process = self.processes[usize::from(op.task)];
             let used = self.used.entry(process).or_default();
             used[usize::from(op.object) / 64] |= 1 << (op.object % 64);
@@ -131,12 +130,12 @@ impl<'a> Builder<'a> {
         match step.kind {
             StepKind::Truncate => self.cut(step.object, step.value),
             StepKind::Unlink => self.cut(step.object, 0),
-            StepKind::Unmap => self.forget(step.object),
+            StepKind::Unmap if self.is_anon(step.object) => self.forget(step.object, 0),
             StepKind::Exit => {
                 let process = self.processes[usize::from(step.task)];
                 for (word, bits) in (0u8..).zip(self.used.remove(&process).unwrap_or_default()) {
                     for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
-                        self.forget(64 * word + bit);
+                        self.forget(64 * word + bit, 0);
                     }
                 }
             }
@@ -151,23 +150,59 @@ impl<'a> Builder<'a> {
             Some(none) => *none = Some(Holes::new(end)),
             None => {}
         }
+        self.forget(object, end);
     }
 
-    /// What is touched of an object from now on are new pages.
-    fn forget(&mut self, object: u8) {
-        let Some(pages) = self.living.get_mut(usize::from(object)) else {
+    fn is_anon(&self, object: u8) -> bool {
+        let object = self.trace.objects.get(usize::from(object));
+        object.is_some_and(|object| object.is_anon)
+    }
+
+    /// The pages of an object from one on are gone: what is touched of them from now on are new pages.
+    fn forget(&mut self, object: u8, from: u32) {
+        let Some(Some(living)) = self.living.get_mut(usize::from(object)) else {
             return;
         };
-        let gone = std::mem::take(pages);
-        self.present -= gone.len() as u64;
-        for &page in &gone {
-            self.numbers.forget(object, page);
+        let mut gone = Vec::new();
+        if from == 0 {
+            gone = std::mem::take(living).into_vec();
         }
-        if !self.swap && !gone.is_empty() {
+        while living.peek().is_some_and(|&page| page >= from) {
+            gone.extend(living.pop());
+        }
+        self.present -= gone.len() as u64;
+        let stay_outside = !self.swap && self.is_anon(object);
+        for &page in &gone {
+            let number = std::mem::take(self.numbers.at(object, page));
+            if !stay_outside {
+                self.sequence.leave(number - 1);
+            }
+        }
+        if stay_outside && !gone.is_empty() {
             self.taken -= gone.len() as u32;
             self.sequence.take(self.taken);
         }
     }
+}
+
+/// By object: no page yet, if pages of it go away in a trace.
+fn living(trace: &Trace) -> Vec<Option<BinaryHeap<u32>>> {
+    let mut anon = false;
+    let mut cut = vec![false; trace.objects.len()];
+    for event in &trace.events {
+        match event.step.kind {
+            StepKind::Unmap | StepKind::Exit => anon = true,
+            StepKind::Truncate | StepKind::Unlink => {
+                let cut = cut.get_mut(usize::from(event.step.object));
+                cut.into_iter().for_each(|cut| *cut = true);
+            }
+            _ => {}
+        }
+    }
+    let goes = |(object, cut): (&ObjectInfo, bool)| {
+        (cut || (anon && object.is_anon)).then(BinaryHeap::new)
+    };
+    trace.objects.iter().zip(cut).map(goes).collect()
 }
 
 /// The pages of a file from one on, but for those that have been written: nothing is read for them.
@@ -244,9 +279,5 @@ impl Numbers {
 
     fn entry(&mut self, op: &Op) -> &mut u32 {
         self.at(op.object, op.page)
-    }
-
-    fn forget(&mut self, object: u8, page: u32) {
-        *self.at(object, page) = 0;
     }
 }

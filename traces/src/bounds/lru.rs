@@ -63,9 +63,15 @@ pub fn lru_misses(sequence: &Sequence, capacity: u32, mut missed: impl FnMut(usi
         oldest: NONE,
     };
     let mut resident = vec![false; pages];
-    let mut taken = sequence.taken();
+    let (mut taken, mut leaving) = (sequence.taken(), sequence.leaving());
     let mut used = 0;
     for (position, &page) in sequence.keys().iter().enumerate() {
+        for gone in leaving.before(position) {
+            if std::mem::take(&mut resident[gone as usize]) {
+                list.remove(gone);
+                used -= 1;
+            }
+        }
         // One reference at a time is served in any case.
         let frames = capacity.saturating_sub(taken.at(position)).max(1);
         while used > frames {

@@ -2,12 +2,14 @@
 //! optimal replacement (OPT) for a sequence of page references and a capacity in pages.
 //!
 //! Both are demand paging: a referenced page that is absent is always brought in, and
-//! when no page frame is free one resident page is given up before. Nothing else (dirty
-//! pages, batches, kernel memory) exists here. A miss is a reference that has to read its page
+//! when no page frame is free one resident page is given up before. A page that is gone for good
+//! (unmapped, or cut off its file) frees its frame. Nothing else (dirty pages, batches, kernel
+//! memory) exists here. A miss is a reference that has to read its page
 //! ([`Count::Reads`]), or any to an absent page ([`Count::Absences`]); OPT is the minimum of what is counted. Reading
 //! ahead reads no less, so OPT is a bound for policies with read-ahead, too, if their misses are the pages they read.
 
 mod builder;
+mod leaving;
 mod lru;
 mod opt;
 mod positions;
@@ -16,6 +18,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
+pub use leaving::Leaving;
 pub use lru::{lru, lru_misses};
 pub use opt::opt;
 pub use sequence::{Count, Sequence, TooLong};

@@ -12,7 +12,8 @@ const NEVER: u32 = u32::MAX;
 /// Resident pages are known by the position of their next reference alone. These
 /// positions differ, a reference hits exactly if its own position is among them, and the
 /// page to give up is the highest. Pages without a next reference, or of which the next reads
-/// nothing, are the best victims and interchangeable, so they are only counted.
+/// nothing, are the best victims and interchangeable, so they are only counted. Pages that are gone for good are among
+/// them: whether their frames are free, or the first to become free, is the same.
 pub fn opt(sequence: &Sequence, capacity: u32) -> Bound {
     if let Some(bound) = Bound::trivial(sequence, capacity) {
         return bound;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::builder::Builder;
+use super::leaving::Leaving;
 use crate::numbering::PageHashes;
 use crate::Trace;
 
@@ -20,6 +21,11 @@ pub struct Sequence {
     compulsory: u32,
     /// Frames that pages outside the sequence take, from a position on; empty: none.
     taken: Vec<(u32, u32)>,
+    /// Pages that are gone before the reference at a position, and are not referred to from there on.
+    gone: Vec<(u32, u32)>,
+    /// Pages that are there if none leaves before it is gone, and the most there have been.
+    present: u32,
+    most_present: u32,
 }
 
 /// Which references to absent pages are misses.
@@ -77,9 +83,9 @@ impl Sequence {
     /// The references of a trace, of which the objects share the capacity; which task refers to a page is of no account.
     /// A load from anonymous memory that was never stored to is no part of it: it shows zeroes, which take no frame.
     /// Without `swap`, anonymous pages are no part of it: they cannot leave, and take a frame each from their first
-    /// touch on. Anonymous memory that is unmapped, or whose task ends, is gone: what is touched there later is a new
-    /// page. Pages of files that are truncated stay, which makes no bound too high; nothing is read for them until
-    /// they have been written.
+    /// touch on. Anonymous memory that is unmapped, or whose task ends, is gone, and so are pages of files that are cut off
+    /// or removed: they take no frame any more, and what is touched there later is a new page. Nothing is read for that of
+    /// a file until it has been written.
     ///
     /// # Errors
     /// [`TooLong`]
@@ -95,8 +101,8 @@ impl Sequence {
         Builder::new(trace, Count::Absences, true).first_uses()
     }
 
-    /// The most pages that a trace has in memory at a time if there is room for all: anonymous memory counts until it is
-    /// given back, pages of files from their first use on.
+    /// The most pages that a trace has in memory at a time if there is room for all: from their first use until
+    /// anonymous memory is given back, or files are cut.
     ///
     /// # Errors
     /// [`TooLong`]
@@ -109,7 +115,13 @@ impl Sequence {
     pub fn split(&self, parts: usize, part_of: impl Fn(u32) -> Option<usize>) -> Vec<Sequence> {
         let mut numbers = vec![u32::MAX; self.unique as usize];
         let mut split = vec![Sequence::default(); parts];
+        let mut leaving = self.leaving();
         for (position, &key) in self.keys.iter().enumerate() {
+            for gone in leaving.before(position) {
+                if let Some(part) = part_of(gone).and_then(|part| split.get_mut(part)) {
+                    part.leave(numbers[gone as usize]);
+                }
+            }
             if let Some(part) = part_of(key).and_then(|part| split.get_mut(part)) {
                 let number = &mut numbers[key as usize];
                 if *number == u32::MAX {
@@ -129,7 +141,11 @@ impl Sequence {
             return Err(TooLong);
         }
         let new = key == self.unique;
-        self.unique += u32::from(new);
+        if new {
+            self.unique += 1;
+            self.present += 1;
+            self.most_present = self.most_present.max(self.present);
+        }
         self.keys.push(key);
         if free {
             self.free.resize(position / 64 + 1, 0);
@@ -139,6 +155,12 @@ impl Sequence {
             self.compulsory += u32::from(new);
         }
         Ok(())
+    }
+
+    /// A page that has been referred to is gone, and will not be referred to again.
+    pub(super) fn leave(&mut self, key: u32) {
+        self.gone.push((self.keys.len() as u32, key));
+        self.present -= 1;
     }
 
     /// From the next reference on, pages outside the sequence take so many frames.
@@ -197,7 +219,18 @@ impl Sequence {
     /// Frames with which everything is there.
     #[must_use]
     pub fn room(&self) -> u32 {
-        self.unique.saturating_add(self.most_taken())
+        self.most_present.saturating_add(self.most_taken())
+    }
+
+    /// Pages that are gone for good, to be asked for position by position: they take no frame from there on.
+    #[must_use]
+    pub fn leaving(&self) -> Leaving<'_> {
+        Leaving::of(&self.gone)
+    }
+
+    /// Some pages are gone before the end.
+    pub(super) fn is_left(&self) -> bool {
+        !self.gone.is_empty()
     }
 
     /// Most frames that pages outside the sequence take at a time.

@@ -1,7 +1,13 @@
 //! LRU at many capacities in one pass, by stack distances (Mattson et al., 1970).
+//!
+//! A page that is gone leaves a hole in the stack: a free frame in each memory that is large enough to have held it. What
+//! comes to the top of the stack moves the others down as far as the first hole, or to its own old place if that is
+//! nearer. Beyond a nearer hole the frames are as full as before, so the hole moves to the old place; a page that was
+//! nowhere fills it.
 
 use super::{lru, Bound, Sequence};
 use prefetch_index::prefetch_index;
+use std::collections::BinaryHeap;
 
 /// Words of a block of marks: a tree over blocks is small enough to stay in the CPU's cache, and so are the marks.
 const WORDS: usize = 4;
@@ -76,12 +82,20 @@ struct Stack {
     last: Vec<u32>,
     /// The page referred to at each position; stale if it has been referred to since.
     pages: Vec<u32>,
-    /// One mark for each page seen, at its last position.
+    /// One mark for each page, at its last position, and for each hole.
     marks: Marks,
-    seen: u32,
+    /// How many marks there are.
+    depth: u32,
+    /// Positions of holes.
+    holes: BinaryHeap<u32>,
 }
 
+/// Of a page: it is not on the stack.
 const UNSEEN: u32 = u32::MAX;
+/// In the place of a page: a hole.
+const HOLE: u32 = u32::MAX;
+/// Likewise: a hole that has been filled.
+const FILLED: u32 = u32::MAX - 1;
 
 /// References ahead of which it is asked for where their page was.
 const AHEAD: usize = 16;
@@ -99,7 +113,8 @@ impl Stack {
             last: vec![UNSEEN; unique as usize],
             pages: Vec::with_capacity(room),
             marks: Marks::new(room),
-            seen: 0,
+            depth: 0,
+            holes: BinaryHeap::new(),
         }
     }
 
@@ -112,29 +127,60 @@ impl Stack {
         self.pages.push(page);
         let before = std::mem::replace(&mut self.last[page as usize], position as u32);
         let distance = if before == UNSEEN {
-            self.seen += 1;
+            self.depth += u32::from(!self.fill(0));
             None
         } else {
-            let distance = self.seen - self.marks.up_to(before as usize) + 1;
-            self.marks.flip(before as usize);
+            let distance = self.depth - self.marks.up_to(before as usize) + 1;
+            if self.fill(before) {
+                self.dig(before);
+            } else {
+                self.marks.flip(before as usize);
+            }
             Some(distance)
         };
         self.marks.flip(position);
         distance
     }
 
+    /// Fills the newest hole, if it is not older than a position. True if there was one.
+    fn fill(&mut self, from: u32) -> bool {
+        let Some(hole) = self.holes.peek().copied().filter(|&hole| hole >= from) else {
+            return false;
+        };
+        self.holes.pop();
+        self.pages[hole as usize] = FILLED;
+        self.marks.flip(hole as usize);
+        true
+    }
+
+    /// A page is gone.
+    fn leave(&mut self, page: u32) {
+        let position = std::mem::replace(&mut self.last[page as usize], UNSEEN);
+        self.dig(position);
+    }
+
+    /// There is a hole at a marked position.
+    fn dig(&mut self, position: u32) {
+        self.pages[position as usize] = HOLE;
+        self.holes.push(position);
+    }
+
     /// Drops the positions that are stale.
     fn compact(&mut self) {
         let mut kept = 0;
+        let mut holes = Vec::new();
         for position in 0..self.pages.len() {
             let page = self.pages[position];
-            let last = &mut self.last[page as usize];
-            if *last as usize == position {
-                *last = kept as u32;
-                self.pages[kept] = page;
-                kept += 1;
+            match page {
+                FILLED => continue,
+                HOLE => holes.push(kept as u32),
+                page if self.last[page as usize] as usize != position => continue,
+                page => self.last[page as usize] = kept as u32,
             }
+            self.pages[kept] = page;
+            kept += 1;
         }
+        self.holes = holes.into();
         self.pages.truncate(kept);
         self.marks.refill(kept);
     }
@@ -142,18 +188,20 @@ impl Stack {
 
 /// [`super::lru`] for each of `capacities`, in one pass of `O(n log m)` for `m` pages: cheaper than
 /// single replays from a few capacities on. Where frames that were taken are given back, a smaller memory may hold what a
-/// larger one does not, and there are single replays.
+/// larger one does not, and there are single replays, as where frames are taken while others become free.
 pub fn lru_at(sequence: &Sequence, capacities: &[u32]) -> Vec<Bound> {
-    if !sequence.only_takes() {
+    let both = sequence.is_left() && sequence.most_taken() > 0;
+    if both || !sequence.only_takes() {
         return capacities.iter().map(|&c| lru(sequence, c)).collect();
     }
     let mut stack = Stack::new(sequence.unique());
-    let mut taken = sequence.taken();
+    let (mut taken, mut leaving) = (sequence.taken(), sequence.leaving());
     // References by the capacity from which on they hit.
     let most = sequence.unique() as usize + sequence.most_taken() as usize;
     let mut needed = vec![0u64; most + 1];
     let keys = sequence.keys();
     for (position, &page) in keys.iter().enumerate() {
+        leaving.before(position).for_each(|page| stack.leave(page));
         if let Some(&coming) = keys.get(position + AHEAD) {
             prefetch_index(&stack.last, coming as usize);
         }

@@ -1,5 +1,7 @@
 //! Bounds against plain definitions, known values and the public traces.
 
+mod gone;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

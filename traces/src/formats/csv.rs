@@ -55,6 +55,23 @@ impl Csv {
             expected: "a page number, or a header with a column `page`",
             remedy: "or say what each column holds, those to pass over as -, for instance `--columns time,op,offset,size,-` (or page, sector, key)",
         })?;
+        let wanted = ["page", "op", "object", "task"].map(str::as_bytes);
+        let named = |name: &&[u8]| {
+            fields(line)
+                .filter(|f| f.eq_ignore_ascii_case(name))
+                .count()
+                > 1
+        };
+        if let Some(twice) = wanted.iter().find(|name| named(name)) {
+            return Err(Problem {
+                found: format!(
+                    "two columns are called `{}`",
+                    String::from_utf8_lossy(twice)
+                ),
+                expected: "each column once",
+                remedy: "rename one of them in the header",
+            });
+        }
         Ok(Columns {
             page,
             op: column(b"op"),

@@ -200,6 +200,28 @@ fn csv_columns_by_position() {
 }
 
 #[test]
+fn a_csv_header_has_each_column_once() {
+    for (header, twice) in [("page,page", "page"), ("op,page,x,x,OP", "op")] {
+        let read = read(
+            format!("{header}\n1,2,3\n").as_bytes(),
+            Format::Csv,
+            &keep(),
+        );
+        let message = read.expect_err("twice").to_string();
+        assert!(
+            message.contains(&format!("two columns are called `{twice}`")),
+            "{message}"
+        );
+    }
+    assert_eq!(
+        sound(b"x,page,x\n1,7,2\n", Format::Csv, &keep())
+            .ops()
+            .len(),
+        1
+    );
+}
+
+#[test]
 fn csv_columns_by_header() {
     let text = b"time,Task,page,op\n0.5,3,17,w\n0.6,,18,\n";
     let trace = sound(text, Format::Csv, &keep());

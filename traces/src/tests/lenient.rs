@@ -68,6 +68,49 @@ fn a_line_cut_in_the_name_of_its_event_is_bad() {
     assert_eq!(reading.bad, 0);
 }
 
+/// What is left of a number may be another one: without the end of its line nobody knows.
+#[test]
+fn a_last_line_without_its_end_is_bad() {
+    for (format, good, _) in FORMATS {
+        let whole = format!("{good}\n{good}\n{good}\n");
+        let (trace, reading) = read_tally(&whole, format, &TraceOptions::default());
+        let pages = trace.expect("sound").ops().len();
+        assert_eq!(reading.bad, 0, "{format}");
+        let cut = whole.trim_end();
+        let (trace, reading) = read_tally(cut, format, &TraceOptions::default());
+        assert_eq!(
+            trace.expect("two are sound").ops().len(),
+            pages / 3 * 2,
+            "{format}"
+        );
+        assert_eq!((reading.lines, reading.bad), (3, 1), "{format}");
+        assert_eq!(reading.first_bad[0].line, 3, "{format}");
+        let strict = TraceOptions {
+            strict: true,
+            ..TraceOptions::default()
+        };
+        let (trace, _) = read_tally(cut, format, &strict);
+        let message = trace.expect_err("strict").to_string();
+        assert!(
+            message.contains("line 3: the file ends within this line"),
+            "{message}"
+        );
+        // A line that holds no reference says nothing in part, either.
+        let (_, reading) = read_tally(
+            &format!("{whole}# the en"),
+            format,
+            &TraceOptions::default(),
+        );
+        assert!(
+            reading
+                .first_bad
+                .iter()
+                .all(|bad| !bad.problem.found.contains("the file ends")),
+            "{format}"
+        );
+    }
+}
+
 #[test]
 fn only_the_first_bad_lines_are_kept() {
     for (format, good, bad) in FORMATS {

@@ -8,7 +8,7 @@ pub use local::work;
 use super::style;
 use crate::args::SweepArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::Outputs;
+use crate::output::{one_line, Outputs};
 use coldset_lab::report::Number;
 use coldset_lab::runner::RunnerError;
 use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store, Tally};
@@ -31,7 +31,7 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     if args.dry_run {
         return list(args, &cells, &Store::look(dir).keys()?);
     }
-    let outputs = Outputs::open_json(args.json.as_deref(), None)?;
+    let outputs = outputs(args, &cells)?;
     let store = Store::open(dir)?;
     let tally = local::run(&store, &cells, args.jobs)?;
     store.merge()?;
@@ -54,10 +54,19 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     report(&tally, dir)
 }
 
+/// The file of `--json`, which is neither the grid nor a file that is read for it.
+fn outputs(args: &SweepArgs, cells: &[Cell]) -> Result<Outputs, Failure> {
+    let files: BTreeSet<&Path> = cells.iter().filter_map(Cell::file).collect();
+    let files = files.into_iter().map(|file| ("a file of the grid", file));
+    let besides = [("the grid", &*args.grid)].into_iter().chain(files);
+    Outputs::open_json(args.json.as_deref(), besides)
+}
+
 /// One line for each cell that failed, and how the command ends.
 fn report(tally: &Tally, dir: &Path) -> Result<Verdict, Failure> {
     for failed in &tally.failed {
-        eprintln!("coldset: FAILED {}: {}", failed.cell, failed.why);
+        let what = format!("{}: {}", failed.cell, failed.why);
+        eprintln!("coldset: FAILED {}", one_line(&what));
     }
     if tally.failed.iter().any(|f| f.killed) {
         return Err(Failure::Surroundings(format!(
@@ -121,7 +130,7 @@ fn result_json(dir: &Path, groups: &[Group], tally: &Tally) -> Value {
 }
 
 fn list(args: &SweepArgs, cells: &[Cell], there: &BTreeSet<String>) -> Result<Verdict, Failure> {
-    let outputs = Outputs::open_json(args.json.as_deref(), None)?;
+    let outputs = outputs(args, cells)?;
     let finished = |c: &Cell| there.contains(&c.key);
     let text = || {
         let mut out = String::new();

@@ -7,7 +7,7 @@ use super::{export, load_trace, style};
 use crate::args::{GuestArgs, ValidateArgs};
 use crate::error::{Failure, Verdict};
 use crate::kernel::{here, measure, setting, Measured, HERE};
-use crate::output::{Outputs, Wanted};
+use crate::output::Outputs;
 use crate::predict::{beside, nearby, Look, Setting};
 use coldset_lab::report::{human, Align, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
@@ -264,13 +264,10 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let path = exported.as_ref().map_or(args.trace.as_path(), |f| f.path());
     let (trace, _) = load_trace(path, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
-    let outputs = Outputs::open(
-        Wanted {
-            json: args.form.json.as_deref(),
-            ..Wanted::default()
-        }
-        .beside_trace(&args.trace),
-    )?;
+    let trace_file = ("the trace", &*args.trace);
+    let recorded_file = args.recorded.as_deref().map(|file| ("--recorded", file));
+    let besides = [trace_file].into_iter().chain(recorded_file);
+    let outputs = Outputs::open_json(args.form.json.as_deref(), besides)?;
     let cases = match &args.recorded {
         Some(path) => recorded(path, &setting)?,
         None => measured(&args.guest, &trace, &setting)?,

@@ -39,6 +39,49 @@ fn what_fits_stays() {
     });
 }
 
+/// As many pages as fit are read, used, and gone for good, again and again: none is evicted for those that are gone.
+#[test]
+fn what_is_gone_takes_no_place() {
+    each(|kind, name| {
+        let mut cache = Cache::new(kind, 50);
+        for round in 0..20 {
+            let pages = 40 * round..40 * (round + 1);
+            let twice: Vec<u32> = pages.clone().chain(pages.clone()).collect();
+            let misses = cache.misses(&twice);
+            assert_eq!(misses.iter().filter(|&&m| m).count(), 40, "{name}");
+            pages.for_each(|page| cache.forget(page));
+            cache.eng.check();
+            assert!(cache.resident().is_empty(), "{name}");
+            let lists = cache.eng.lists(cache.lruvec, LruType::File);
+            assert!(lists.queues().iter().all(|q| q.is_empty()), "{name}");
+        }
+    });
+}
+
+/// Of pages that were evicted and are gone for good nothing is remembered.
+#[test]
+fn what_is_gone_leaves_no_ghost() {
+    each(|kind, name| {
+        let mut cache = Cache::new(kind, 10);
+        // Some are used twice while they are there, others are not.
+        let pages: Vec<u32> = (0..60).flat_map(|p| [p, p - p % 2, p / 4]).collect();
+        cache.misses(&pages);
+        let ghosts = |cache: &Cache| -> u64 {
+            let lists = cache.eng.lists(cache.lruvec, LruType::File);
+            lists.ghosts().iter().map(|g| g.pages()).sum()
+        };
+        let remembers = !cache
+            .eng
+            .lists(cache.lruvec, LruType::File)
+            .ghosts()
+            .is_empty();
+        assert_eq!(ghosts(&cache) > 0, remembers, "{name}");
+        (0..60).for_each(|page| cache.forget(page));
+        assert_eq!(ghosts(&cache), 0, "{name}");
+        cache.eng.check();
+    });
+}
+
 #[test]
 fn a_frame_is_enough() {
     each(|kind, name| {
@@ -200,17 +243,22 @@ proptest! {
     #[test]
     fn holds_its_invariants(
         capacity in 1usize..12,
-        pages in prop::collection::vec(prop_oneof![3 => 0u32..8, 1 => 0u32..40], 0..200),
+        pages in prop::collection::vec((prop_oneof![3 => 0u32..8, 1 => 0u32..40], prop::bool::weighted(0.1)), 0..200),
     ) {
         for &kind in ListKind::ALL {
             let mut cache = Cache::new(kind, capacity);
-            let mut seen = std::collections::BTreeSet::new();
-            for &page in &pages {
-                cache.read(page);
-                seen.insert(page);
+            for &(page, gone) in &pages {
+                if gone {
+                    cache.forget(page);
+                    cache.eng.check();
+                    continue;
+                }
+                let before = cache.resident().len();
+                let hit = cache.read(page);
                 cache.eng.check();
                 prop_assert!(cache.resident().contains(&page), "{}", kind.name());
-                prop_assert_eq!(cache.resident().len(), seen.len().min(capacity), "{}", kind.name());
+                let expected = (before + usize::from(!hit)).min(capacity);
+                prop_assert_eq!(cache.resident().len(), expected, "{}", kind.name());
             }
         }
     }

@@ -331,12 +331,13 @@ fn mistakes_end_the_replay_and_say_where() {
     }
 }
 
-/// Pages have the numbers of the curves, also where memory is given back.
+/// Pages have the numbers of the curves, also where memory is given back; those of a cut file keep the first one.
 #[test]
 fn pages_have_the_numbers_of_the_curves() {
     use crate::bounds::{Count, Sequence};
     use coldset_engine::policies::desk::Numbers;
     use coldset_engine::ObjectId;
+    use std::collections::HashMap;
     for seed in 0..20 {
         let trace = trace(&mut Random(seed), 3000);
         // Loads that find nothing have no page.
@@ -354,10 +355,15 @@ fn pages_have_the_numbers_of_the_curves() {
             .collect();
         let mut numbers = super::Numbers::of(&trace, &objects).unwrap();
         let sequence = Sequence::of_trace(&trace, Count::Reads, true).unwrap();
+        let mut of_files = HashMap::new();
         for (at, (op, &key)) in trace.ops().iter().zip(sequence.keys()).enumerate() {
             let object = objects[usize::from(op.object)];
             let number = numbers.number(at as u64, object, op.page);
-            assert_eq!(number, u64::from(key), "seed {seed}, access {at}");
+            let expected = match op.kind.is_anon() {
+                true => key,
+                false => *of_files.entry((op.object, op.page)).or_insert(key),
+            };
+            assert_eq!(number, u64::from(expected), "seed {seed}, access {at}");
         }
         let unique = u64::from(sequence.unique());
         assert_eq!(numbers.number(0, ObjectId(1), 0), unique);
