@@ -54,13 +54,15 @@ class Removing(Lru):
         del self.order[page]
 
 
-def test_memory_that_was_given_back_takes_no_place() -> None:
+def test_memory_that_was_given_back_takes_no_place(tmp_path: Path) -> None:
     # Kinds 3 and 4 are stores to anonymous memory and loads from it, 36 unmaps it.
     store, load = ([(kind, 0, 0, page) for page in range(30)] for kind in (3, 4))
     records = [(42, 0, 0, 2), *[*store, *load, (36, 0, 0, 0)] * 5]
+    path = tmp_path / "rounds.pageops"
+    np.array(records, RECORD).tofile(path)
     policies = ["lru", "fifo", "opt", Lru, Removing, Fifo]
     for count, expected in (("reads", [150, 0, 0]), ("absences", [300, 150, 150])):
-        result = lab.mrc(np.array(records, RECORD), policies=policies, sizes=[29, 30, 40], count=count)
+        result = lab.mrc(path, policies=policies, sizes=[29, 30, 40], count=count)
         found = misses(result)
         for name in ("lru", "fifo", "Removing", "Lru", "Fifo"):
             assert found[name] == expected, (count, name)
