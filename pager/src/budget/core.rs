@@ -64,17 +64,17 @@ impl Core {
     /// Which pages that come back may keep their copies in the swap, so that they need not be stored again.
     /// A kernel stops that when half of the slots are used, because others may need them. Here it is
     /// known what others may need at most: all of it may be kept if there is room for that, too.
-    /// `counts`: copies in compressed memory take memory that pages could have.
+    /// `counts`: copies in compressed memory take memory that pages could have, so none stay there.
     pub(crate) fn keeps_copies(&self, swap: &Swap, counts: bool, memcg: MemcgId) -> Keeps {
         let (used, total) = self.policy.slots();
         let missing = self.promised.saturating_sub(used * PAGE as u64);
         let room = swap.limit().saturating_sub(swap.bytes());
         // The engine takes no anonymous page once no slot is free, not even one whose copy is good.
         let slots_suffice = total * PAGE as u64 >= self.promised && total - used >= spare(total);
-        let plenty = !counts && missing <= room;
+        let plenty = missing <= room;
         let in_file = slots_suffice || !self.policy.swap_full(memcg);
         Keeps {
-            in_memory: in_file && plenty,
+            in_memory: in_file && plenty && !counts,
             in_file,
         }
     }

@@ -264,6 +264,29 @@ fn cold_pages_go_to_the_file_and_leave_the_budget_to_what_is_used() {
     }
 }
 
+/// Copies of pages that are in memory would take the place of others.
+#[test]
+fn what_comes_back_from_compressed_memory_leaves_no_copy() {
+    let _one = alone();
+    let budget = 8 * MIB;
+    let config = PoolConfig::new(budget).swap(SwapConfig::lz4(64 * MIB));
+    let Some(pool) = faulting(config.background(false)) else {
+        return;
+    };
+    let pages = budget as usize / PAGE * 21 / 20;
+    let mut region = pool.anonymous(pages * PAGE).unwrap();
+    fill(&mut region);
+    let mut x = Random::new(7);
+    for _ in 0..4 * pages {
+        std::hint::black_box(region.bytes()[x.below(pages as u64) as usize * PAGE]);
+    }
+    let s = pool.stats();
+    assert!(s.swapped_in > 500, "{s:?}");
+    // A batch may be on its way.
+    let both = s.resident_pages + s.swap.lz4_pages;
+    assert!(both <= pages as u64 + 64, "{both} of {pages}: {s:?}");
+}
+
 /// A page that is only read is written to the file once, however often it comes back from there.
 #[test]
 fn copies_in_the_file_stay() {
