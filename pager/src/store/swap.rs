@@ -33,7 +33,8 @@ pub struct Swap {
     slots: u32,
     /// Held while pages go from compressed memory to the file.
     spilling: Mutex<()>,
-    evictions: Evictions,
+    /// With compressed memory and a file: which pages belong where.
+    evictions: Option<Evictions>,
 }
 
 /// Pages to store, and what became of each.
@@ -64,6 +65,7 @@ impl Swap {
             true => Seals::encryption(slots)?,
             false => Seals::checksums(slots)?,
         };
+        let both = memory.is_some() && file.is_some();
         Ok(Self {
             memory,
             file,
@@ -73,7 +75,7 @@ impl Swap {
             in_file: AtomicU64::new(0),
             slots,
             spilling: Mutex::new(()),
-            evictions: Evictions::new(slots)?,
+            evictions: both.then(|| Evictions::new(slots)).transpose()?,
         })
     }
 
@@ -113,8 +115,8 @@ impl Swap {
     pub fn bytes_a_slot(&self) -> u64 {
         let memory = self.memory.as_ref().map_or(0, Compressed::bytes_a_slot);
         let file = self.file.as_ref().map_or(0, |_| self.seals.bytes_a_slot());
-        let both = if memory > 0 && file > 0 { 4 } else { 0 };
-        size_of::<AtomicU8>() as u64 + memory + file + both
+        let evictions = self.evictions.as_ref().map_or(0, |_| 4);
+        size_of::<AtomicU8>() as u64 + memory + file + evictions
     }
 
     /// What is where.
@@ -211,7 +213,9 @@ impl Swap {
             // it said so of the page before, what follows would be said of a page that has gone.
             self.set_tier(p.slot, 0);
             meanwhile();
-            self.evictions.note(p.slot);
+            if let Some(evictions) = &self.evictions {
+                evictions.note(p.slot);
+            }
             p.result = self.put_in_memory(p.slot, buf.page(p.at), scratch, &mut growth);
             if p.result.is_ok() {
                 meanwhile();
@@ -219,9 +223,9 @@ impl Swap {
             } else if self.file.is_some() {
                 to_file.push(i);
                 let error = p.result.as_ref().map_err(io::Error::raw_os_error);
-                if error == Err(Some(INCOMPRESSIBLE)) {
+                if let (Err(Some(INCOMPRESSIBLE)), Some(evictions)) = (error, &self.evictions) {
                     // It will not do better next time.
-                    self.evictions.forget(p.slot);
+                    evictions.forget(p.slot);
                 }
             }
         }
@@ -279,16 +283,18 @@ impl Swap {
 
     /// So many pages more have been evicted, anonymous or not.
     pub fn evicted(&self, pages: u64) {
-        self.evictions.add(pages);
+        if let Some(evictions) = &self.evictions {
+            evictions.add(pages);
+        }
     }
 
     /// The page of a slot has been evicted once more, and was as it is here.
     pub fn evicted_again(&self, slot: u32) {
-        let Some(m) = self.memory.as_ref().filter(|_| self.has_file()) else {
+        let (Some(m), Some(evictions)) = (&self.memory, &self.evictions) else {
             return;
         };
-        if self.evictions.since(slot).is_some() {
-            self.evictions.note(slot);
+        if evictions.since(slot).is_some() {
+            evictions.note(slot);
         }
         m.evicted_again(slot);
     }
@@ -296,7 +302,8 @@ impl Swap {
     /// A page comes back from the file, with `resident` pages in memory as they are. True: compressed memory would have been
     /// the better place, at least if the oldest had stayed there twice as long as they do.
     pub fn came_back_soon(&self, slot: u32, resident: u64) -> bool {
-        let (Some(m), Some(since)) = (&self.memory, self.evictions.since(slot)) else {
+        let since = self.evictions.as_ref().and_then(|e| e.since(slot));
+        let (Some(m), Some(since)) = (&self.memory, since) else {
             return false;
         };
         m.missed(since, resident)

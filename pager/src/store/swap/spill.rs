@@ -36,13 +36,15 @@ impl Swap {
     /// that [have been away too long](Compressed::copy_oldest), with `resident` pages in memory as they are. At most as many
     /// as `buf` has room for. Returns how many; 0 also if others are about it.
     pub fn spill_oldest(&self, coming: usize, resident: u64, buf: &mut PageBuf) -> usize {
-        let (Some(memory), Some(file)) = (&self.memory, &self.file) else {
+        let (Some(memory), Some(file), Some(evictions)) =
+            (&self.memory, &self.file, &self.evictions)
+        else {
             return 0;
         };
         let Ok(_alone) = self.spilling.try_lock() else {
             return 0;
         };
-        let slots = memory.copy_oldest(buf.bytes_mut(), coming, resident, &self.evictions);
+        let slots = memory.copy_oldest(buf.bytes_mut(), coming, resident, evictions);
         self.spill_copies(memory, &**file, &slots, buf).0
     }
 
