@@ -27,8 +27,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// A text as a terminal may have it: names of files can have control characters, which would move its cursor or change its
 /// colours. Lines and tabs stay.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let harms = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(harms) {
+    escaped(text, |c| c.is_control() && c != '\n' && c != '\t')
+}
+
+/// A text with some characters as they are written in a program.
+pub fn escaped(text: &str, harms: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&harms) {
         return text.into();
     }
     let mut out = String::with_capacity(text.len() + 16);

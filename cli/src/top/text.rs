@@ -1,7 +1,9 @@
 //! Sizes, times and rates as text; the table of `--once`.
 
 use super::change::Change;
+use crate::output::escaped;
 use coldset_pager::observe::{GroupSnapshot, Lists, ProcessSnapshot, Snapshot};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Bytes with a unit, three figures or so.
@@ -55,19 +57,12 @@ pub fn rate(v: f64) -> String {
 }
 
 /// Text of another process, which may hold anything: what a terminal would obey is shown as it is written in a program.
-pub fn shown(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        // Beside the control characters, those that turn the direction of what follows.
-        if c.is_control()
+pub fn shown(text: &str) -> Cow<'_, str> {
+    // Beside the control characters, those that turn the direction of what follows.
+    escaped(text, |c| {
+        c.is_control()
             || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    })
 }
 
 /// What a pool is.

@@ -316,14 +316,7 @@ impl AdvicePlan {
 
 /// The pages of a size, a share of `whole`, if there can be replays under it and those nearby.
 pub(crate) fn large_enough(size: Size, whole: u64, trace: &Trace) -> Result<u64, RunnerError> {
-    let pages = size.pages_of(whole);
-    match pages {
-        LEAST_PAGES.. => Ok(pages),
-        _ => {
-            let given = (&*size.to_string(), pages);
-            Err(RunnerError::too_small("memory", given, LEAST_PAGES, trace))
-        }
-    }
+    size.at_least(LEAST_PAGES, whole, trace)
 }
 
 /// Variants under one size of memory and those nearby.

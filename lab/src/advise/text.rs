@@ -235,13 +235,9 @@ fn stops(advice: &Advice) -> Option<String> {
             format!("{} ({})", size(level.pages), names.join(", "))
         })
         .collect();
-    let whose = match advice.limits_of_host {
-        true => "the machine",
-        false => "the cgroup",
-    };
-    let remedy = match advice.limits_of_host {
-        true => "",
-        false => "; --dirty-limits host leaves them out",
+    let (whose, remedy) = match advice.limits_of_host {
+        true => ("the machine", ""),
+        false => ("the cgroup", "; --dirty-limits host leaves them out"),
     };
     (!sizes.is_empty()).then(|| {
         format!(

@@ -2,6 +2,7 @@
 
 use super::RunnerError;
 use crate::replay::FileDevice;
+use crate::traces::About;
 use coldset_machine::device::{DeviceKind, ZramAlgorithm};
 use coldset_machine::SwapConfig;
 use std::fmt;
@@ -89,6 +90,28 @@ impl Size {
         match self {
             Self::Pages(pages) => pages,
             Self::Percent(percent) => (whole as f64 * percent / 100.0) as u64,
+        }
+    }
+}
+
+impl Size {
+    /// In pages, as [`Self::pages_of`], for a replay of `trace` that needs `least`.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub(crate) fn at_least(
+        self,
+        least: u64,
+        whole: u64,
+        trace: &About,
+    ) -> Result<u64, RunnerError> {
+        let pages = self.pages_of(whole);
+        match pages < least {
+            true => {
+                let given = (&*self.to_string(), pages);
+                Err(RunnerError::too_small("memory", given, least, trace))
+            }
+            false => Ok(pages),
         }
     }
 }

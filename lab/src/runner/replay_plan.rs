@@ -101,12 +101,10 @@ impl ReplayPlan {
         let least = MEMORY_MIN + u64::from(self.settings.own_pages);
         let mut limits = Vec::new();
         for &size in sizes {
-            let pages = size.pages_of(trace.unique_pages);
-            if pages >= least {
-                limits.push(Memory { size, pages });
-            } else if given {
-                let given = (&*size.to_string(), pages);
-                return Err(RunnerError::too_small("memory", given, least, trace));
+            match size.at_least(least, trace.unique_pages, trace) {
+                Ok(pages) => limits.push(Memory { size, pages }),
+                Err(error) if given => return Err(error),
+                Err(_) => {}
             }
         }
         if limits.is_empty() {
@@ -172,12 +170,5 @@ impl ReplayPlan {
 /// # Errors
 /// It is below [`MEMORY_MIN`], under which no replay is.
 pub fn limit(memory: Size, trace: &About) -> Result<u64, RunnerError> {
-    let pages = memory.pages_of(trace.unique_pages);
-    match pages {
-        MEMORY_MIN.. => Ok(pages),
-        _ => {
-            let given = (&*memory.to_string(), pages);
-            Err(RunnerError::too_small("memory", given, MEMORY_MIN, trace))
-        }
-    }
+    memory.at_least(MEMORY_MIN, trace.unique_pages, trace)
 }
