@@ -7,6 +7,8 @@ use coldset_engine::{MmId, ObjectId};
 /// What a task does. Pages are those of the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
+    /// It begins.
+    Begin,
     /// Loads or stores of one page after the other, by a mapping.
     Touch {
         /// What is mapped.

@@ -5,8 +5,9 @@ use crate::io::read::OpenFile;
 use crate::machine::Machine;
 use crate::mem::MappingId;
 use crate::record::{Deed, Record, Recorder};
-use crate::sim::TimeClass;
+use crate::sim::{TaskId, TimeClass};
 use crate::world::World;
+use coldset_engine::MmId;
 
 impl Machine {
     /// From now on `recorder` is told what tasks do. What the machine does by itself is not told, and
@@ -37,6 +38,18 @@ impl World {
     pub(crate) fn record(&mut self, ctx: &Ctx, deed: Deed) {
         if self.recorder.is_some() {
             self.tell(ctx, deed);
+        }
+    }
+
+    /// Tells the recorder, if there is one, that a task has been started.
+    pub(crate) fn record_begin(&mut self, task: TaskId, mm: MmId) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder(Record {
+                task,
+                mm,
+                own_ns: 0,
+                deed: Deed::Begin,
+            });
         }
     }
 

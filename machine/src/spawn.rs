@@ -72,6 +72,7 @@ impl Machine {
             task.set_tag(ContextSwitches::tag(mm));
         }
         self.register_task(mm, id, killed);
+        self.w.borrow_mut().record_begin(id, mm);
         id
     }
 }

@@ -3,7 +3,7 @@
 use crate::lead::{Lead, Runner};
 use crate::plan::Cast;
 use crate::worker::Line;
-use coldset_traces::{Order, Record, StepKind, BEGINNING};
+use coldset_traces::{begins, Order, Record, StepKind, BEGINNING};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -33,6 +33,8 @@ struct Feeder<'a> {
     work: Cow<'a, [Record]>,
     /// Where others may be behind: of each record the number of its access, or of the next one.
     places: Vec<u64>,
+    /// The place of the record that it begins with.
+    begins: u64,
     runner: Option<Runner<'a>>,
 }
 
@@ -95,8 +97,8 @@ impl Feeder<'_> {
         (all, points): (&AtomicU64, usize),
         reached: impl Fn(u64, Option<u32>),
     ) -> Result<(), usize> {
-        if let (Some(runner), Some(&first)) = (&self.runner, self.places.first()) {
-            runner.begin(first);
+        if let Some(runner) = &self.runner {
+            runner.begin(self.begins);
         }
         let mut begun = 0;
         for stretch in stretches(&self.work, points) {
@@ -192,6 +194,7 @@ fn whole<'a>(work: &'a [Record], lines: &'a mut [Line]) -> Feeder<'a> {
         first: 0,
         work: work.into(),
         places: Vec::new(),
+        begins: 0,
         runner: None,
     }
 }
@@ -214,13 +217,20 @@ fn apart<'a>(work: &[Record], cast: &Cast, lines: &'a mut [Line]) -> Vec<Feeder<
         places.push(access);
         access += u64::from(matches!(record, Record::Access(_)));
     }
+    // Only who keeps the pace has been given times.
+    let pace = work.iter().any(|r| r.is_step(StepKind::Think));
     let each = lines.chunks_mut(1).zip(parts).enumerate();
-    each.map(|(first, (lines, (work, places)))| Feeder {
-        lines,
-        first,
-        work: work.into(),
-        places,
-        runner: None,
+    each.map(|(first, (lines, (work, places)))| {
+        let mut records = work.iter().zip(&places);
+        let begins = records.find(|(record, _)| begins(record, pace));
+        Feeder {
+            begins: begins.map_or(0, |(_, &place)| place),
+            lines,
+            first,
+            work: work.into(),
+            places,
+            runner: None,
+        }
     })
     .collect()
 }

@@ -285,8 +285,8 @@ impl<'a> Stage<'a> {
 
     /// What is to be done, in order.
     fn work(&self) -> Vec<Record> {
-        let thinks = |r: &Record| matches!(r, Record::Step(s) if s.kind == StepKind::Think);
         let records = self.trace.records();
+        let thinks = |r: &Record| r.is_step(StepKind::Think);
         records.filter(|r| self.plan.pace || !thinks(r)).collect()
     }
 

@@ -38,7 +38,7 @@ pub use format::Format;
 pub use formats::{write_oracle_general, PageOpsWriter, WritePacking};
 pub use op::{Op, OpKind, MAX_PAGES};
 pub use options::{Access, ObjectPages, PageIds, TraceOptions};
-pub use order::{NoOrder, Order, BEGINNING};
+pub use order::{begins, NoOrder, Order, BEGINNING};
 pub use problem::{BadLine, Position, Problem};
 pub use reader::{open, Reader};
 pub use reading::{Reading, Tally};

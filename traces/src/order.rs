@@ -1,5 +1,6 @@
 //! Who waits for whom when the tasks of a trace are played.
 
+use crate::step::{Record, StepKind};
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,6 +24,12 @@ pub struct NoOrder(String);
 /// Where several tasks are under way at once, one begins when as many accesses have been done as the trace has before its
 /// first, less this many: for whoever started it did some of those, and who comes early was there from the start.
 pub const BEGINNING: u64 = 1024;
+
+/// Whether a task that has done nothing yet begins with this record. If it keeps its pace, it does so with its first: its
+/// time runs from there. If it does not, what says only whose thread it is or how long it computes comes before.
+pub fn begins(record: &Record, pace: bool) -> bool {
+    pace || !(record.is_step(StepKind::Process) || record.is_step(StepKind::Think))
+}
 
 impl Order {
     /// Several tasks are under way at a time.

@@ -157,6 +157,11 @@ impl Record {
         }
     }
 
+    /// It is a step of this kind.
+    pub fn is_step(self, kind: StepKind) -> bool {
+        matches!(self, Self::Step(step) if step.kind == kind)
+    }
+
     /// In `pageops` (little-endian).
     pub fn to_bytes(self) -> [u8; Op::BYTES] {
         match self {

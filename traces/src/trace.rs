@@ -134,8 +134,13 @@ impl Trace {
     /// The same, done by threads of process 0.
     #[must_use]
     pub fn of_one_process(&self) -> Trace {
-        let thread = |task| Event {
-            at: 0,
+        let (mut begin, mut at) = (vec![None; self.tasks as usize], 0);
+        for record in self.records() {
+            begin[usize::from(record.task())].get_or_insert(at);
+            at += u64::from(matches!(record, Record::Access(_)));
+        }
+        let thread = |(task, begin): (u16, Option<u64>)| Event {
+            at: begin.unwrap_or(0),
             step: Step {
                 kind: StepKind::Process,
                 object: 0,
@@ -143,11 +148,12 @@ impl Trace {
                 value: 0,
             },
         };
+        let threads = (0..=u16::MAX).zip(begin).map(thread);
         let others = self.events.iter().copied();
         let others = others.filter(|e| e.step.kind != StepKind::Process);
-        let tasks = (0..=u16::MAX).take(self.tasks as usize);
-        self.clone()
-            .with_events(tasks.map(thread).chain(others).collect())
+        let mut events: Vec<Event> = threads.chain(others).collect();
+        events.sort_by_key(|event| event.at);
+        self.clone().with_events(events)
     }
 
     /// The same, done by task 0.

@@ -187,6 +187,57 @@ fn a_server_with_many_threads_gains_what_it_gains_in_the_experiment() {
     assert!(of_replay < 0.9 && of_run < 0.9, "{of_replay} and {of_run}");
 }
 
+/// Who sleeps before it does anything does so from when it began: not from then on when its first access is due, which is as
+/// much later.
+#[test]
+fn a_sleeper_wakes_when_it_did() {
+    let folder = temporary("sleeper");
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (workload, trace) = (file("sleeper.toml"), file("sleeper.pageops"));
+    let text = r#"
+[[cgroups]]
+name = "all"
+limit = "4MiB"
+
+[[files]]
+name = "table"
+size = "8MiB"
+
+[[tasks]]
+name = "reader"
+cgroup = "all"
+[[tasks.phases]]
+count = 6000
+steps = [{ pread = "table" }, { sleep = "50us" }]
+
+[[tasks]]
+name = "sleeper"
+cgroup = "all"
+[[tasks.phases]]
+count = 1
+steps = [{ sleep = "400ms" }, { pread = "table" }]
+"#;
+    fs::write(&workload, text).unwrap();
+    let said = stdout_of(&["export", &workload, "--out", &trace], 0);
+    let command = said
+        .lines()
+        .find_map(|l| l.strip_prefix("as it ran: coldset lab "));
+    let mut words: Vec<&str> = command.expect("a command").split(' ').collect();
+    words.extend(["--json", "-"]);
+    let variant = words[words.iter().position(|w| *w == "--variants").unwrap() + 1];
+    let ms = |words: &[&str]| counter(&json_of(words, 0), variant, "time_ns") / 1e6;
+    let both = ms(&words);
+    // What the reader takes by itself.
+    let alone = fs::read(&trace).unwrap();
+    let records = alone.chunks_exact(8);
+    let of_reader = records.filter(|r| r[2..4] == [0, 0]).flatten().copied();
+    fs::write(&trace, of_reader.collect::<Vec<u8>>()).unwrap();
+    let alone = ms(&words);
+    assert!((500.0..650.0).contains(&alone), "{alone} ms");
+    assert!((both / alone - 1.0).abs() < 0.05, "{both} ms for {alone}");
+}
+
 fn json_of_any(arguments: &[&str]) -> Value {
     let out = lab(arguments);
     assert!(matches!(out.status.code(), Some(0 | 1)));

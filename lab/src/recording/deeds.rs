@@ -281,6 +281,8 @@ impl State {
                 let object = self.object(object)?;
                 self.step(StepKind::Unmap, object, task, 0)
             }
+            // That it has a number and a process is all there is to say.
+            Deed::Begin => Ok(()),
             Deed::Phase(number) => self.step(StepKind::Phase, 0, task, number),
             Deed::Exit => {
                 self.processes.forget(&record.mm);

@@ -63,6 +63,8 @@ struct View {
 struct Task {
     number: usize,
     process: Rc<Process>,
+    /// The access before which it begins.
+    begins: u64,
     /// What it does. Of an access the number that it has in the trace, of a step that of the next access.
     work: Vec<(u64, Record)>,
 }
@@ -84,14 +86,15 @@ pub(super) fn play(
     options: &ReplayOptions,
 ) -> Played {
     let machine = run.machine.clone();
-    let tasks = tasks(&machine, memcgs, trace);
+    let pace = options.settings.pace;
+    let tasks = tasks(&machine, memcgs, trace, pace);
     let mut first = vec![u64::MAX; trace.tasks as usize];
     for task in &tasks {
-        first[task.number] = task.work[0].0;
+        first[task.number] = beginning(&task.work, false).expect(BUSY);
     }
     let stage = Rc::new(Stage {
         places: RefCell::new(Places::create(&machine, trace, &options.settings)),
-        pace: options.settings.pace,
+        pace,
         large_folios: options.settings.large_folios > 0,
         lead: Lead::new(options.settings.order.lead(), first, &machine.sim),
         folds: RefCell::new(Folds::new(options)),
@@ -122,8 +125,17 @@ pub(super) fn play(
     }
 }
 
+/// Why a task has a beginning.
+const BUSY: &str = "it does something";
+
+/// The access before which a task with this work begins, if it does anything.
+fn beginning(work: &[(u64, Record)], pace: bool) -> Option<u64> {
+    let first = work.iter().find(|(_, record)| traces::begins(record, pace));
+    first.map(|&(access, _)| access)
+}
+
 /// Those that do anything.
-fn tasks(machine: &Machine, memcgs: &Memcgs, trace: &Trace) -> Vec<Task> {
+fn tasks(machine: &Machine, memcgs: &Memcgs, trace: &Trace, pace: bool) -> Vec<Task> {
     let mut work = vec![Vec::new(); trace.tasks as usize];
     let mut access = 0;
     for record in trace.records() {
@@ -132,7 +144,10 @@ fn tasks(machine: &Machine, memcgs: &Memcgs, trace: &Trace) -> Vec<Task> {
     }
     let mut processes = BTreeMap::new();
     let numbers = trace.processes();
-    let busy = work.into_iter().enumerate().filter(|(_, w)| !w.is_empty());
+    let busy = work
+        .into_iter()
+        .enumerate()
+        .filter(|(_, work)| beginning(work, false).is_some());
     busy.map(|(number, work)| {
         let process = processes.entry(numbers[number]).or_insert_with(|| {
             let memcg = memcgs.by_task()[number].expect("a task that occurs");
@@ -148,6 +163,7 @@ fn tasks(machine: &Machine, memcgs: &Memcgs, trace: &Trace) -> Vec<Task> {
         Task {
             number,
             process,
+            begins: beginning(&work, pace).expect(BUSY),
             work,
         }
     })
@@ -214,12 +230,15 @@ impl Task {
     }
 
     async fn play(&self, stage: &Stage, ctx: &Ctx) -> Result<(), OpError> {
-        stage.lead.begin(self.work[0].0).await;
+        stage.lead.begin(self.begins).await;
         let (mut at, mut announced) = (0, 1);
         while let Some(&(number, record)) = self.work.get(at) {
             match record {
                 Record::Step(step) => {
                     at += 1;
+                    if traces::begins(&record, false) {
+                        stage.lead.reach(self.number, number).await;
+                    }
                     match step.kind {
                         StepKind::Call => announced = step.value as usize,
                         _ => self.step(stage, ctx, step).await?,

@@ -120,6 +120,49 @@ fn threads_share_and_processes_do_not() {
     assert_eq!(several.tasks.len(), 4);
 }
 
+/// A task whose time runs begins with its first record, and one whose time does not with its first access.
+#[test]
+fn a_task_begins_when_its_time_begins() {
+    const MS: u32 = 1_000_000;
+    let late = 10_000;
+    let own = |at: usize| Op {
+        task: u16::from(at == late),
+        ..ops()[at]
+    };
+    let events = |begun: u64| {
+        let mut events = vec![step(begun, StepKind::Process, 1, 1)];
+        events.extend((0..100).map(|i| step(i * 100, StepKind::Think, 0, MS)));
+        events.extend([
+            step(late as u64, StepKind::Phase, 1, 1),
+            step(late as u64, StepKind::Think, 1, 90 * MS),
+        ]);
+        events.sort_by_key(|e| e.at);
+        events
+    };
+    let trace = Trace::from_ops((0..late + 10).map(own).collect());
+    let played = |begun, pace| {
+        let trace = trace.clone().with_events(events(begun));
+        let options = ReplayOptions {
+            settings: ReplaySettings {
+                order: Order::PerTask,
+                pace,
+                ..ReplaySettings::default()
+            },
+            ..ReplayOptions::new(LIMIT)
+        };
+        let replay = replay(&trace, "merged", &options).unwrap();
+        (replay.time, places(&replay)[0].1)
+    };
+    // From the beginning on it sleeps beside the other, and from its place on after it.
+    let [(beside, _), (after, _)] = [0, late as u64].map(|begun| played(begun, true));
+    let more = after - beside;
+    assert!((50_000_000..90_000_000).contains(&more), "{beside} {after}");
+    // Without times only its place says when it begins.
+    let [(_, first), (_, second)] = [0, late as u64].map(|begun| played(begun, false));
+    assert_eq!(first, second);
+    assert!((8_900..=10_100).contains(&first), "{first}");
+}
+
 /// A phase has a place, and whoever comes later in the trace begins later.
 #[test]
 fn phases_and_late_tasks_keep_their_places() {
