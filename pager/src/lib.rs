@@ -95,7 +95,7 @@ pub fn install_handler() -> Result<()> {
 /// The journal: everything the engine was told, so that it can be told again.
 ///
 /// A journal is a file of zstd frames with checksums. Each frame holds whole operations, so a journal that ends early
-/// (a kill, a full disk) is good up to its last whole frame. It begins with lines of text: `coldset-journal 3`,
+/// (a kill, a full disk) is good up to its last whole frame. It begins with lines of text: `coldset-journal 4`,
 /// `written-by`, `budget` (pages), `slots`, one `switch name=value` for each switch, `state BYTES` if the journal
 /// begins in the middle of a pool's life, an empty line, and those bytes. Operations follow, each a byte that names
 /// it and its arguments as LEB128 numbers; `docs/journal.md` lists them. `Did` and `Victim` are not told to the

@@ -18,6 +18,8 @@ pub(super) struct Area {
     current: Vec<Option<u32>>,
     scan_at: u32,
     free: u32,
+    /// Free slots among those that have been used come first, as long as they are half of those.
+    dense: bool,
 }
 
 impl Area {
@@ -33,7 +35,13 @@ impl Area {
             current: Vec::new(),
             scan_at: 0,
             free: slots,
+            dense: false,
         }
+    }
+
+    /// As [`SwapSlots::dense`](super::slots::SwapSlots::dense) says.
+    pub(super) fn make_dense(&mut self) {
+        self.dense = true;
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -60,8 +68,9 @@ impl Area {
         }
         let slot = self
             .next_of_current(cpu)
+            .or_else(|| self.scan_half_free(scanned))
             .or_else(|| self.pop_free_cluster(1).map(|c| c * self.cluster))
-            .or_else(|| self.scan(scanned))
+            .or_else(|| self.scan(self.used_in.len() as u32, scanned))
             .expect("an area with free slots has one to give");
         self.mark(slot);
         self.current[cpu] = Some(slot + 1);
@@ -83,7 +92,8 @@ impl Area {
         self.free += 1;
         let cluster = slot / self.cluster;
         self.used_in[cluster as usize] -= 1;
-        if self.used_in[cluster as usize] == 0 {
+        // Where what has been used comes first, a scan finds it, and the list has what has never been used.
+        if self.used_in[cluster as usize] == 0 && !self.dense {
             self.free_clusters.push_back(cluster);
         }
     }
@@ -119,9 +129,24 @@ impl Area {
         self.free_clusters.remove(at)
     }
 
-    /// Looks through partly used clusters from where the last scan stopped.
-    fn scan(&mut self, scanned: &mut u64) -> Option<u32> {
-        let clusters = self.used_in.len() as u32;
+    /// A slot among those that have been used, if that comes first.
+    fn scan_half_free(&mut self, scanned: &mut u64) -> Option<u32> {
+        let ever = (self.used.len() as u32 * 64).min(self.slots);
+        let used = self.slots - self.free;
+        if !self.dense || used > ever / 2 {
+            return None;
+        }
+        self.scan(ever.div_ceil(self.cluster), scanned)
+    }
+
+    /// Looks through the first so many clusters for free slots, from where the last scan stopped.
+    fn scan(&mut self, clusters: u32, scanned: &mut u64) -> Option<u32> {
+        if clusters == 0 {
+            return None;
+        }
+        if self.scan_at / self.cluster >= clusters {
+            self.scan_at = 0;
+        }
         let first = self.scan_at / self.cluster;
         for i in 0..=clusters {
             let cluster = (first + i) % clusters;

@@ -93,7 +93,8 @@ impl Policy {
         if config.slots > 0 {
             let mut s = SwapSlots::new(512, None).expect("a power of two");
             s.add_area(config.slots, 0).expect("not empty");
-            policy.slots = Some(s);
+            // Tables of the stores have entries for all slots ever used, which count against the budget.
+            policy.slots = Some(s.dense());
         }
         policy.tell_swap();
         Ok(policy)

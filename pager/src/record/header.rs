@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 /// First line of a journal.
-pub(crate) const MAGIC: &str = "coldset-journal 3";
+pub(crate) const MAGIC: &str = "coldset-journal 4";
 /// Without the version.
 pub(crate) const MAGIC_NAME: &str = "coldset-journal";
 /// Window that a frame may ask for, as a power of two: as much as its operations take, unpacked.

@@ -13,7 +13,7 @@ pub enum JournalError {
     Format(String),
     /// It was written in another format.
     #[error(
-        "the journal has format {0}, this version reads format 3; record it again, or replay it with \
+        "the journal has format {0}, this version reads format 4; record it again, or replay it with \
          the version of coldset that wrote it"
     )]
     Version(String),

@@ -183,13 +183,13 @@ fn damage(journal: &Path) {
     let e = write(&[b"nonsense\n\n", &plain[header..]]).unwrap_err();
     assert!(matches!(e, JournalError::Format(_)), "{e}");
     std::fs::remove_file(&tampered).unwrap();
-    // Format 2 had another layout of the state, which it may begin with.
-    let older = text.replace("coldset-journal 3", "coldset-journal 2") + "\nstate 9";
+    // Format 3 had another layout of the state, which it may begin with.
+    let older = text.replace("coldset-journal 4", "coldset-journal 3") + "\nstate 9";
     let e = write(&[older.as_bytes(), &plain[header..]]).unwrap_err();
-    assert!(matches!(&e, JournalError::Version(v) if v == "2"), "{e}");
+    assert!(matches!(&e, JournalError::Version(v) if v == "3"), "{e}");
     let text = e.to_string();
     assert!(
-        text.contains("format 2") && text.contains("record it again"),
+        text.contains("format 3") && text.contains("record it again"),
         "{text}"
     );
     // A page given up that was not: the last victim's numbers.

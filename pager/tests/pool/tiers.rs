@@ -287,6 +287,31 @@ fn what_comes_back_from_compressed_memory_leaves_no_copy() {
     assert!(s.resident_pages > least, "{least} of {pages}: {s:?}");
 }
 
+/// Slots that were used before are used again before others, so that the tables of a large swap do not grow for ever.
+#[test]
+fn tables_of_a_large_swap_stay_small() {
+    let _one = alone();
+    let budget = 4 * MIB;
+    let config = PoolConfig::new(budget).swap(SwapConfig::lz4(64 * budget));
+    let Some(pool) = faulting(config.background(false)) else {
+        return;
+    };
+    let pages = budget as usize / PAGE * 3 / 2;
+    let mut region = pool.anonymous(pages * PAGE).unwrap();
+    fill(&mut region);
+    let mut x = Random::new(11);
+    let mut store = |times: usize| {
+        for _ in 0..times {
+            region.bytes_mut()[x.below(pages as u64) as usize * PAGE] = 1;
+        }
+        pool.stats()
+    };
+    let (before, after) = (store(5 * pages), store(100 * pages));
+    assert!(after.swapped_out > 64 * before.budget_pages, "{after:?}");
+    let [before, after] = [before, after].map(|s| s.overhead_bytes);
+    assert!(after < before + 64 * 1024, "{before} and {after}");
+}
+
 /// A page that is only read is written to the file once, however often it comes back from there.
 #[test]
 fn copies_in_the_file_stay() {
