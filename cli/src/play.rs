@@ -116,7 +116,13 @@ fn setting(args: &PlayArgs, m: &Measured) -> Result<Setting, Failure> {
         setting.leave_out("huge pages of anonymous memory");
     }
     match &machine.device {
-        Some((_, kib)) if *kib > 0 && !machine.quiet_faults && m.trace.ops().iter().any(mapped) => {
+        // With advice the prediction reads ahead as well.
+        Some((_, kib))
+            if *kib > 0
+                && !machine.quiet_faults
+                && !m.trace.has_advice()
+                && m.trace.ops().iter().any(mapped) =>
+        {
             setting.leave_out(format!("{kib} KiB read round a fault"));
         }
         _ => {}

@@ -28,7 +28,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Makes them below `dir`: of each object that is a file, the pages that the trace uses. The others are holes.
+    /// Makes them below `dir`: of each object that is a file, the pages that the trace uses, and those that may be read
+    /// ahead. The others are holes.
     pub fn make(dir: &Path, trace: &Trace) -> Result<Self, PlayError> {
         sweep(dir, |left| {
             let _ = fs::remove_dir_all(left);
@@ -92,11 +93,19 @@ impl Drop for Files {
     }
 }
 
-/// The pages of each file that the trace uses.
+/// The pages of each file that the trace uses. If the kernel reads ahead, also those between them, for it does not go to the
+/// disk for holes; but not of files that are hardly anything else.
 fn used(trace: &Trace) -> Vec<BTreeSet<u32>> {
     let mut used = vec![BTreeSet::new(); trace.objects.len()];
     for op in trace.ops().iter().filter(|op| !op.kind.is_anon()) {
         used[usize::from(op.object)].insert(op.page);
+    }
+    if trace.has_advice() {
+        for (used, info) in used.iter_mut().zip(&trace.objects) {
+            if !used.is_empty() && !info.is_scattered() {
+                used.extend(0..info.pages);
+            }
+        }
     }
     used
 }
@@ -133,7 +142,33 @@ fn fill(path: &Path, object: u8, size: u64, pages: &BTreeSet<u32>) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldset_traces::{Op, OpKind};
+    use coldset_traces::{Event, Op, OpKind, Step, StepKind};
+
+    /// Reading a hole ahead would cost nothing.
+    #[test]
+    fn what_may_be_read_ahead_is_no_hole() {
+        let dir = tempfile::tempdir().unwrap();
+        let op = |object, page| Op {
+            kind: OpKind::Pread,
+            object,
+            task: 0,
+            page,
+        };
+        let trace = Trace::from_ops(vec![op(0, 1000), op(1, 99_999)]);
+        let step = Step {
+            kind: StepKind::Advise,
+            object: 0,
+            task: 0,
+            value: 0,
+        };
+        let advised = trace.clone().with_events(vec![Event { at: 0, step }]);
+        for (trace, held) in [(trace, 0), (advised, stamp(0, 700))] {
+            let files = Files::make(dir.path(), &trace).unwrap();
+            assert_eq!(fs::read(files.path(0)).unwrap()[700 * PAGE], held);
+            // A page of a hundred thousand is not worth the others.
+            assert_eq!(fs::read(files.path(1)).unwrap()[700 * PAGE], 0);
+        }
+    }
 
     #[test]
     fn pages_hold_their_stamps_and_the_rest_is_a_hole() {

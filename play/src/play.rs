@@ -192,7 +192,11 @@ impl<'a> Stage<'a> {
             self.files.fill(self.trace)?;
         }
         self.files.forget()?;
-        let quiet = NoReadAhead::begin(&self.plan.dir);
+        // A trace with advice says what programs asked for, and the kernel reads ahead on top, for faults too.
+        let quiet = match self.trace.has_advice() {
+            true => None,
+            false => NoReadAhead::begin(&self.plan.dir),
+        };
         let mut machine = Description {
             quiet_faults: quiet.is_some(),
             ..self.machine.clone()
@@ -267,6 +271,7 @@ impl<'a> Stage<'a> {
             seats: Seats::Task,
             largest_call: self.steps(StepKind::Call).max().unwrap_or(1),
             holes: self.cuts_files(),
+            read_ahead: self.trace.has_advice(),
         }
     }
 

@@ -17,6 +17,17 @@ pub struct ObjectInfo {
     pub is_anon: bool,
 }
 
+impl ObjectInfo {
+    /// Pages of a [scattered](Self::is_scattered) object for each that is used.
+    pub const SCATTERED: u64 = 16;
+
+    /// So few of its pages are used that those between them are worth neither memory nor room on a disk: a page number in a
+    /// trace is no reason to take it. Objects of 1024 pages never are.
+    pub fn is_scattered(&self) -> bool {
+        u64::from(self.pages) > Self::SCATTERED * u64::from(self.used) + 1024
+    }
+}
+
 /// A trace without its references: how many there are, to what and by whom, and the steps between them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {

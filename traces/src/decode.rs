@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::error::TraceError;
 use super::first_use::FirstUse;
 use super::numbering::{Id, Numbering};
+use super::objects::Objects;
 use super::op::{Op, OpKind};
 use super::options::{Access, PageIds, TraceOptions};
 use super::problem::{Position, Problem};
@@ -75,6 +76,9 @@ pub(super) trait Decode {
     /// which suits formats that nothing else gets mixed into.
     const TOLERANT: bool = false;
 
+    /// Whether anonymous memory of different processes has different numbers, as far as there are any, or different pages.
+    const MEMORY_APART: bool = false;
+
     /// Whether memory may hold something that no reference has stored there.
     const OLDER_MEMORY: bool = false;
 
@@ -115,8 +119,7 @@ pub(super) struct Decoder<D> {
     request: Option<Request>,
     numbering: Numbering,
     first_use: FirstUse,
-    /// For each object: whether it is anonymous, once known.
-    anon: [Option<bool>; 256],
+    objects: Objects,
     access: Access,
     one_task: bool,
     /// Threads stay tasks.
@@ -132,7 +135,7 @@ pub(super) struct Decoder<D> {
     /// References given away.
     given: u64,
     steps: Steps,
-    /// Processes of tasks, as far as they are told and their threads are one task here.
+    /// Processes of tasks, as far as they are told.
     processes: HashMap<u16, u16>,
 }
 
@@ -157,7 +160,7 @@ impl<D: Decode> Decoder<D> {
             request: None,
             numbering: Numbering::new(options.page_ids == PageIds::Keep),
             first_use: FirstUse::default(),
-            anon: [None; 256],
+            objects: Objects::new(),
             access: options.access,
             one_task: options.one_task,
             threads: options.threads && !options.one_task,
@@ -186,9 +189,10 @@ impl<D: Decode> Decoder<D> {
         let before = ops.len();
         ops.extend(records.map_while(|record| {
             let op = D::reference(record)?;
-            let known = self.anon[usize::from(op.object)] == Some(op.kind.is_anon());
-            known.then(|| Op {
+            let process = self.memory_of(op.task, op.kind.is_anon());
+            Some(Op {
                 task: self.task(op.task),
+                object: self.objects.known(op.object, process)?,
                 ..op
             })
         }));
@@ -267,13 +271,14 @@ impl<D: Decode> Decoder<D> {
 
     fn accept(&mut self, request: Request) -> Result<(), TraceError> {
         match self.check(&request) {
-            Ok(()) => self.request = Some(self.adapted(request)),
+            Ok(object) => self.request = Some(self.adapted(Request { object, ..request })),
             Err(problem) => self.refuse(problem)?,
         }
         Ok(())
     }
 
-    fn check(&mut self, request: &Request) -> Result<(), Problem> {
+    /// The number of its object.
+    fn check(&mut self, request: &Request) -> Result<u8, Problem> {
         let pages = request.pages.end - request.pages.start;
         if pages > MAX_REQUEST {
             return Err(Problem {
@@ -290,21 +295,10 @@ impl<D: Decode> Decoder<D> {
                 remedy: super::problem::CHECK_FORMAT,
             });
         }
-        self.check_object(request.object, request.kind.is_anon())?;
+        let process = self.memory_of(request.task, request.kind.is_anon());
+        let object = self.objects.number(request.object, process)?;
         self.pages = all;
-        Ok(())
-    }
-
-    /// An object is a file throughout, or it is not one.
-    fn check_object(&mut self, object: u8, anon: bool) -> Result<(), Problem> {
-        if *self.anon[usize::from(object)].get_or_insert(anon) != anon {
-            return Err(Problem {
-                found: format!("object {object} as a file and as anonymous memory"),
-                expected: "one of the two throughout the trace",
-                remedy: "give anonymous memory an object number of its own",
-            });
-        }
-        Ok(())
+        Ok(object)
     }
 
     fn step(&mut self) -> Result<Option<Op>, TraceError> {
@@ -386,18 +380,27 @@ impl<D: Decode> Decoder<D> {
                     remedy: super::problem::CHECK_FORMAT,
                 });
             };
+            self.processes.insert(step.task, process);
             if !self.threads {
-                self.processes.insert(step.task, process);
                 return Ok(());
             }
         }
-        if step.kind.is_of_file() {
-            self.check_object(step.object, false)?;
-        }
+        let object = match step.kind {
+            StepKind::Unmap if self.objects.is_anon(step.object) == Some(true) => {
+                let process = self.memory_of(step.task, true);
+                self.objects.number(step.object, process)?
+            }
+            kind if kind.is_of_file() => self.objects.number(step.object, None)?,
+            _ => step.object,
+        };
         let (at, task) = (self.given, self.task(step.task));
         self.steps.push(Event {
             at,
-            step: Step { task, ..step },
+            step: Step {
+                task,
+                object,
+                ..step
+            },
         });
         Ok(())
     }
@@ -406,8 +409,21 @@ impl<D: Decode> Decoder<D> {
     fn task(&self, task: u16) -> u16 {
         match self.one_task {
             true => 0,
-            false => self.processes.get(&task).copied().unwrap_or(task),
+            false if self.threads => task,
+            false => self.process(task),
         }
+    }
+
+    /// Whose memory an object is that a task uses; none: it is a file.
+    fn memory_of(&self, task: u16, anon: bool) -> Option<u16> {
+        anon.then(|| match D::MEMORY_APART {
+            true => 0,
+            false => self.process(task),
+        })
+    }
+
+    fn process(&self, task: u16) -> u16 {
+        self.processes.get(&task).copied().unwrap_or(task)
     }
 
     fn adapted(&self, mut request: Request) -> Request {

@@ -19,6 +19,7 @@ mod format;
 mod formats;
 mod merge;
 mod numbering;
+mod objects;
 mod op;
 mod options;
 mod order;

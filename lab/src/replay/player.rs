@@ -366,7 +366,7 @@ impl<'a> Player<'a> {
                 OpKind::MappedRead | OpKind::AnonRead | OpKind::AnonWrite | OpKind::MappedWrite => {
                     let Some(mapping) = view.mapping else {
                         drop(w);
-                        view.mapping = Some(places.map(machine, mm, op.object));
+                        view.mapping = Some(places.map(machine, mm, op.object, &view.file));
                         w = machine.world_mut();
                         continue;
                     };

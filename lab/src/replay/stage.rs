@@ -4,7 +4,7 @@ use super::{Inodes, ReplayOptions, ReplaySettings};
 use crate::traces::{About, ObjectInfo};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::{MemcgId, MmId, ObjectId};
-use coldset_machine::{Machine, MappingFlags, MappingId};
+use coldset_machine::{Machine, MappingFlags, MappingId, OpenFile};
 use std::collections::btree_map::{BTreeMap, Entry};
 
 /// The limited memcg, and one below it for each process if they are to be told apart.
@@ -109,11 +109,11 @@ pub(super) struct Places {
 impl Places {
     pub fn create(machine: &Machine, trace: &About, on: &ReplaySettings) -> Self {
         let (extents, inodes) = (&on.extents, on.inodes);
-        let create = |info: &ObjectInfo| match (info.is_anon, is_whole(info)) {
-            (true, true) => machine.create_anon(info.pages),
-            (true, false) => machine.create_scattered_anon(info.pages),
-            (false, true) => machine.create_file(0, info.pages),
-            (false, false) => machine.create_scattered_file(0, info.pages),
+        let create = |info: &ObjectInfo| match (info.is_anon, info.is_scattered()) {
+            (true, false) => machine.create_anon(info.pages),
+            (true, true) => machine.create_scattered_anon(info.pages),
+            (false, false) => machine.create_file(0, info.pages),
+            (false, true) => machine.create_scattered_file(0, info.pages),
         };
         let ids: Vec<_> = trace.objects.iter().map(create).collect();
         let mut w = machine.world_mut();
@@ -134,14 +134,21 @@ impl Places {
         Self {
             objects: trace.objects.clone(),
             ids,
-            whole: WHOLE * trace.accesses + (1 << 20),
+            whole: ObjectInfo::SCATTERED * trace.accesses + (1 << 20),
         }
     }
 
-    pub fn map(&mut self, machine: &Machine, mm: MmId, n: u8) -> MappingId {
+    /// By an open file, if it is one.
+    pub fn map(&mut self, machine: &Machine, mm: MmId, n: u8, file: &OpenFile) -> MappingId {
+        let mapping = self.place(machine, mm, n);
+        machine.world_mut().follow_advice(mapping, file);
+        mapping
+    }
+
+    fn place(&mut self, machine: &Machine, mm: MmId, n: u8) -> MappingId {
         let (info, object) = (&self.objects[usize::from(n)], self.ids[usize::from(n)]);
         let left = self.whole.checked_sub(info.pages.into());
-        match left.filter(|_| is_whole(info)) {
+        match left.filter(|_| !info.is_scattered()) {
             Some(left) => {
                 self.whole = left;
                 machine.mmap(mm, object, 0, info.pages, MappingFlags::empty())
@@ -149,15 +156,4 @@ impl Places {
             None => machine.mmap_scattered(mm, object, MappingFlags::empty()),
         }
     }
-}
-
-/// An object is kept as arrays if it has at most this many pages for each page of it that the trace
-/// uses; page tables likewise, by accesses. Of others only what is used is kept: a page number in a
-/// trace is no reason to take memory.
-const WHOLE: u64 = 16;
-/// Pages that are an array in any case.
-const WHOLE_MIN: u64 = 1024;
-
-fn is_whole(info: &ObjectInfo) -> bool {
-    u64::from(info.pages) <= WHOLE * u64::from(info.used) + WHOLE_MIN
 }

@@ -55,6 +55,9 @@ impl Player<'_> {
                 if let Some(advice) = traces::Advice::from_u32(step.value) {
                     let view = process.view(step.object, &self.places.ids);
                     view.file.advise(advice_of(advice));
+                    if let Some(mapping) = view.mapping {
+                        machine.world_mut().follow_advice(mapping, &view.file);
+                    }
                 }
             }
             StepKind::Unmap => {

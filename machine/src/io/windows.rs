@@ -80,6 +80,14 @@ impl World {
         })
     }
 
+    /// Faults on a mapping read as far as the descriptor is advised that it was made with: twice as far if reads are
+    /// expected to be sequential. Other advice on a descriptor does not concern them.
+    pub fn follow_advice(&mut self, mapping: MappingId, file: &OpenFile) {
+        self.mappings[mapping.0 as usize]
+            .faults
+            .follow(file.advice());
+    }
+
     /// What a fault reads ahead of a page of a mapped file that is missing, the page among it; nothing
     /// if it reads that page alone.
     pub(crate) fn fault_window(

@@ -112,6 +112,7 @@ mod tests {
             seats,
             largest_call: 1,
             holes: false,
+            read_ahead: false,
             objects: trace.objects.iter().map(|o| (o.pages, o.is_anon)).collect(),
         }
     }
@@ -210,6 +211,7 @@ mod tests {
             let orders = Orders {
                 largest_call: 8,
                 holes,
+                read_ahead: holes,
                 ..orders(&files, &trace, seats)
             };
             let done = work(&orders, input.as_slice(), io::sink());

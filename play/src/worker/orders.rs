@@ -56,6 +56,8 @@ pub struct Orders {
     pub largest_call: u32,
     /// Files are cut, so that a page may hold zeros.
     pub holes: bool,
+    /// The kernel reads ahead, as the trace advises it. Otherwise the trace itself says what is read.
+    pub read_ahead: bool,
     /// Pages of each object, and whether it is anonymous.
     pub objects: Vec<(u32, bool)>,
 }
@@ -69,6 +71,7 @@ impl Orders {
             self.seats.to_argument(),
             self.largest_call.to_string(),
             self.holes.to_string(),
+            self.read_ahead.to_string(),
         ];
         let object =
             |(pages, anon): &(u32, bool)| format!("{}{pages}", if *anon { "a" } else { "f" });
@@ -78,7 +81,7 @@ impl Orders {
 
     /// Back from the arguments.
     pub fn from_arguments(arguments: &[String]) -> Option<Self> {
-        let [folder, exact, seats, call, holes, objects @ ..] = arguments else {
+        let [folder, exact, seats, call, holes, read_ahead, objects @ ..] = arguments else {
             return None;
         };
         let object = |text: &String| {
@@ -92,6 +95,7 @@ impl Orders {
             seats: Seats::from_argument(seats)?,
             largest_call: call.parse().ok()?,
             holes: holes.parse().ok()?,
+            read_ahead: read_ahead.parse().ok()?,
             objects: objects.iter().map(object).collect::<Option<_>>()?,
         })
     }
@@ -114,6 +118,7 @@ mod tests {
                 seats,
                 largest_call: 32,
                 holes: true,
+                read_ahead: true,
                 objects: vec![(7, false), (0, false), (9, true)],
             };
             let arguments = orders.to_arguments();
@@ -127,10 +132,15 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&w| w.into()).collect();
             Orders::from_arguments(&words).is_none()
         };
-        assert!(refused(&["/a", "1"]) && refused(&["/a", "1", "task", "1", "false", "x3"]));
+        assert!(
+            refused(&["/a", "1"]) && refused(&["/a", "1", "task", "1", "false", "false", "x3"])
+        );
         for seats in ["", "both", "3:3", "3:4,4:5", "0:4", "-1:4", "3:4:5"] {
-            assert!(refused(&["/a", "1", seats, "1", "false", "f3"]), "{seats}");
+            assert!(
+                refused(&["/a", "1", seats, "1", "false", "true", "f3"]),
+                "{seats}"
+            );
         }
-        assert!(!refused(&["/a", "1", "3:4", "1", "false", "f3"]));
+        assert!(!refused(&["/a", "1", "3:4", "1", "false", "true", "f3"]));
     }
 }

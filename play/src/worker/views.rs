@@ -273,11 +273,12 @@ impl Views {
     }
 }
 
-/// The trace says itself what is read: no read-ahead for reads, unless it advises otherwise.
 fn open(orders: &Orders, object: usize) -> io::Result<File> {
     let path = orders.folder.join(format!("object-{object}"));
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    fadvise(&file, 0, None, Advice::Random)?;
+    if !orders.read_ahead {
+        fadvise(&file, 0, None, Advice::Random)?;
+    }
     Ok(file)
 }
 
@@ -306,6 +307,7 @@ mod tests {
             seats: Seats::All,
             largest_call: 1,
             holes: false,
+            read_ahead: false,
             objects: vec![(8, true)],
         };
         let objects = || Objects::open(&orders).unwrap();

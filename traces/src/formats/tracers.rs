@@ -49,6 +49,7 @@ fn is_message(line: &[u8]) -> bool {
 impl Decode for Perf {
     const FRAMING: Framing = Framing::Lines;
     const TOLERANT: bool = true;
+    const MEMORY_APART: bool = true;
     const OLDER_MEMORY: bool = true;
 
     fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
@@ -105,6 +106,7 @@ pub(crate) fn is_preamble(line: &[u8]) -> bool {
 impl Decode for Ftrace {
     const FRAMING: Framing = Framing::Lines;
     const TOLERANT: bool = true;
+    const MEMORY_APART: bool = true;
     const OLDER_MEMORY: bool = true;
 
     fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {

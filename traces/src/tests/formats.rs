@@ -185,18 +185,60 @@ fn oracle_general_objects_are_one_page_or_many() {
 
 #[test]
 fn csv_columns_by_position() {
-    let text = b"# comment\n900\n7,w\n900,m\n 5 , a , 3 , 9 \n5,l,3\n6,\"r\"\n1,a\n";
+    let text = b"# comment\n900\n7,w\n900,m\n 5 , a , 3 , 9 \n5,l,3,9\n6,\"r\"\n1,a\n";
     let trace = sound(text, Format::Csv, &TraceOptions::default());
     let expected = [
         op(Pread, 0, 0, 0),
         op(Pwrite, 0, 0, 1),
         op(MappedRead, 0, 0, 0),
         op(AnonWrite, 3, 9, 0),
-        op(AnonRead, 3, 0, 0),
+        op(AnonRead, 3, 9, 0),
         op(Pread, 0, 0, 2),
         op(AnonWrite, 1, 0, 0),
     ];
     assert_eq!(trace.ops(), expected);
+}
+
+/// Anonymous memory of the same number is another one in each process, and the same for its threads.
+#[test]
+fn memory_is_of_a_process() {
+    let text = b"page,op,task\n5,a,0\n5,a,1\n5,l,0\n5,l,1\n6,r,1\n";
+    let trace = sound(text, Format::Csv, &TraceOptions::default());
+    let objects: Vec<u8> = trace.ops().iter().map(|op| op.object).collect();
+    assert_eq!((objects, trace.unique_pages), (vec![1, 255, 1, 255, 0], 3));
+    let step = |kind, object, task, value| Step {
+        kind,
+        object,
+        task,
+        value,
+    };
+    let thread = |task, process| step(StepKind::Process, 0, task, process).to_bytes();
+    let access = |kind, task| op(kind, 1, task, 5).to_bytes();
+    let records = [
+        Step::version().to_bytes(),
+        thread(7, 3),
+        thread(8, 3),
+        access(AnonWrite, 7),
+        access(AnonWrite, 8),
+        access(AnonWrite, 9),
+        step(StepKind::Unmap, 1, 9, 0).to_bytes(),
+        step(StepKind::Unmap, 1, 8, 0).to_bytes(),
+    ];
+    for threads in [true, false] {
+        let options = TraceOptions {
+            threads,
+            ..TraceOptions::default()
+        };
+        let trace = sound(&records.concat(), Format::PageOps, &options);
+        let objects: Vec<u8> = trace.ops().iter().map(|op| op.object).collect();
+        assert_eq!(objects, [1, 1, 255]);
+        let unmaps = trace
+            .events
+            .iter()
+            .filter(|e| e.step.kind == StepKind::Unmap);
+        let objects: Vec<u8> = unmaps.map(|e| e.step.object).collect();
+        assert_eq!(objects, [255, 1]);
+    }
 }
 
 #[test]

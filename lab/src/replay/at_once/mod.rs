@@ -187,9 +187,14 @@ impl Process {
             .or_insert_with(|| View::new(stage, object));
         let map = || {
             let mut places = stage.places.borrow_mut();
-            places.map(&stage.machine, self.mm, object)
+            places.map(&stage.machine, self.mm, object, &view.file)
         };
         *view.mapping.get_or_insert_with(map)
+    }
+
+    /// The mapping, if there is one.
+    fn mapped(&self, object: u8) -> Option<MappingId> {
+        self.views.borrow().get(&object)?.mapping
     }
 
     /// The mapping, which it has no longer.
@@ -319,6 +324,9 @@ impl Task {
                 if let Some(advice) = traces::Advice::from_u32(step.value) {
                     let file = process.file(stage, step.object);
                     file.advise(advice_of(advice));
+                    if let Some(mapping) = process.mapped(step.object) {
+                        machine.world_mut().follow_advice(mapping, &file);
+                    }
                 }
             }
             StepKind::Unmap => {

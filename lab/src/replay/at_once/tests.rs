@@ -2,6 +2,7 @@
 
 use crate::replay::{replay, Replay, ReplayOptions, ReplaySettings, SeriesPoint};
 use crate::traces::{Event, Op, OpKind, Order, Step, StepKind, Trace};
+use coldset_machine::ReadAhead;
 
 /// Pages of the limit.
 const LIMIT: u64 = 400;
@@ -161,6 +162,47 @@ fn a_task_begins_when_its_time_begins() {
     let [(_, first), (_, second)] = [0, late as u64].map(|begun| played(begun, false));
     assert_eq!(first, second);
     assert!((8_900..=10_100).contains(&first), "{first}");
+}
+
+/// A fault reads round its page as far as the advice on the descriptor says, given before the file is mapped or after
+/// (oracle: one load in a mapping of Linux 6.18, W pages without advice and with that of random reads, 2W with that of
+/// sequential ones).
+#[test]
+fn faults_read_as_far_as_the_descriptor_is_advised_to() {
+    let op = |kind, page| Op {
+        kind,
+        object: 0,
+        task: 0,
+        page,
+    };
+    let ops = vec![
+        op(OpKind::WholeWrite, 3999),
+        op(OpKind::MappedRead, 3999),
+        op(OpKind::MappedRead, 1000),
+    ];
+    for (advice, pages) in [(0, 32), (1, 32), (2, 64)] {
+        for (order, at) in [Order::Strict, Order::PerTask]
+            .into_iter()
+            .flat_map(|order| [(order, 0), (order, 2)])
+        {
+            let events = vec![step(at, StepKind::Advise, 0, advice)];
+            let trace = Trace::from_ops(ops.clone()).with_events(events);
+            let options = ReplayOptions {
+                settings: ReplaySettings {
+                    order,
+                    read_ahead: ReadAhead::Windows { kb: 128 },
+                    ..ReplaySettings::default()
+                },
+                ..ReplayOptions::new(LIMIT)
+            };
+            let replay = replay(&trace, "v618", &options).unwrap();
+            assert_eq!(
+                replay.get("disk_read_pages"),
+                pages,
+                "{advice} {order} {at}"
+            );
+        }
+    }
 }
 
 /// A phase has a place, and whoever comes later in the trace begins later.

@@ -14,6 +14,8 @@ pub(crate) struct FaultWindow {
     window: FileWindow,
     /// Misses more than hits.
     misses: u32,
+    /// Its descriptor has been advised to expect sequential reads, so that windows may be larger.
+    sequential: bool,
 }
 
 impl FaultWindow {
@@ -21,7 +23,25 @@ impl FaultWindow {
     pub(crate) const NEW: Self = Self {
         window: FileWindow::NEW,
         misses: 0,
+        sequential: false,
     };
+
+    /// The descriptor that it was made with has this advice.
+    pub(crate) fn follow(&mut self, advice: Advice) {
+        self.sequential = advice == Advice::Sequential;
+    }
+
+    /// Limits of its windows.
+    fn limits(&self, limits: Limits) -> Limits {
+        let advice = match self.sequential {
+            true => Advice::Sequential,
+            false => Advice::Normal,
+        };
+        Limits {
+            window: limits.largest(0, advice),
+            ..limits
+        }
+    }
 
     /// Page `at` is missing: what is read, `at` among it; nothing if it is read alone. `cached` as in
     /// [`FileWindow::miss`].
@@ -32,6 +52,7 @@ impl FaultWindow {
         advice: Advice,
         cached: impl FnOnce(u32) -> u32,
     ) -> Option<Window> {
+        let limits = self.limits(limits);
         match advice {
             _ if limits.window == 0 => None,
             Advice::Random => None,
@@ -59,6 +80,7 @@ impl FaultWindow {
         folio: Range<u32>,
         missing: impl FnOnce(u32) -> Option<u32>,
     ) -> Option<Window> {
+        let limits = self.limits(limits);
         self.window.marked(limits, folio, limits.window, missing)
     }
 }
