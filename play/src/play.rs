@@ -40,13 +40,13 @@ pub struct Point {
 pub struct TaskPlayed {
     /// Its task; none: all tasks.
     pub task: Option<u16>,
-    /// Accesses; about, if the run was cut short.
+    /// Accesses that it has done.
     pub accesses: u64,
     /// Time that they took.
     pub busy: Duration,
 }
 
-/// The kernel killed a worker for want of memory.
+/// The kernel killed a worker for lack of memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Killed {
     /// Its task; none: the worker does all of them.
@@ -54,7 +54,7 @@ pub struct Killed {
     /// All tasks that were killed, where they have groups of their own: until the memory of the first is
     /// free, the kernel may kill another one that asks for some.
     pub tasks: Vec<u16>,
-    /// Accesses of all tasks until then, about.
+    /// Accesses that all tasks had done until then, without those that they were at.
     pub after: u64,
 }
 
@@ -265,6 +265,7 @@ impl<'a> Stage<'a> {
             objects: objects.map(|o| (o.pages, o.is_anon)).collect(),
             exact_access: self.plan.exact_access,
             seats: Seats::Task,
+            counts: (-1, 0),
             largest_call: self.steps(StepKind::Call).max().unwrap_or(1),
             holes: self.cuts_files(),
         }

@@ -304,6 +304,7 @@ mod tests {
             folder: "/".into(),
             exact_access: 0,
             seats: Seats::All,
+            counts: (-1, 0),
             largest_call: 1,
             holes: false,
             objects: vec![(8, true)],
