@@ -63,7 +63,7 @@ fn killed(run: &Value) -> Option<String> {
     };
     let of = if several { " of all tasks" } else { "" };
     Some(format!(
-        "{who} for want of memory after about {after} accesses{of}"
+        "{who} for lack of memory after about {after} accesses{of}"
     ))
 }
 
@@ -147,7 +147,7 @@ mod tests {
             "{text}"
         );
         let expected = [
-            "run 1: killed for want of memory after about 19 accesses",
+            "run 1: killed for lack of memory after about 19 accesses",
             "run 1 was disturbed: slabs were dropped 1 time",
         ];
         assert_eq!(remarks(&played), expected);

@@ -182,10 +182,10 @@ impl Process {
         }
     }
 
-    /// SIGKILL has ended it.
-    pub fn was_killed(&mut self) -> bool {
+    /// This signal has ended it.
+    pub fn was_ended_by(&mut self, signal: Signal) -> bool {
         let status = self.0.wait();
-        status.is_ok_and(|s| s.signal() == Some(Signal::KILL.as_raw()))
+        status.is_ok_and(|s| s.signal() == Some(signal.as_raw()))
     }
 }
 

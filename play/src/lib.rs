@@ -10,6 +10,7 @@
 //! | `play` | one run: files, cgroups, workers, points |
 //! | `conduct` | accesses to workers, in the order that is wanted |
 //! | `crew` | the processes of the workers |
+//! | `cut` | files that are cut while another task uses them |
 //! | [`worker`] | what does the accesses |
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
 //! | `files` | the files of a trace, and what each page of them holds |
@@ -25,6 +26,7 @@ pub mod cgroup;
 mod conduct;
 pub mod counters;
 mod crew;
+mod cut;
 pub mod disturbed;
 mod error;
 mod files;

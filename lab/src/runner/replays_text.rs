@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// Variants side by side in one table.
 const ABREAST: usize = 5;
 /// Heading of the row that says who was killed.
-const KILLED: &str = "killed for want of memory";
+const KILLED: &str = "killed for lack of memory";
 /// Before the name of a counter, in CSV: it ended where its variant was killed.
 const UNTIL_KILLED: &str = "until_killed.";
 /// Rows: heading, counters that are summed, figure of the bounds.

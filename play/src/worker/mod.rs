@@ -23,6 +23,7 @@ use coldset_traces::Record;
 pub(crate) use serve::serve;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::channel;
+pub(crate) use views::{cut_off, is_mapped};
 use views::{Objects, Shared, Views};
 
 /// The worker's life: until its input ends.
@@ -105,7 +106,7 @@ fn accesses(
             Record::Access(op) => op,
             Record::Step(step) => return views.step(step),
         };
-        if exact_access > 0 && views::is_mapped(op.kind) {
+        if exact_access > 0 && is_mapped(op.kind) {
             mapped = mapped.wrapping_add(1);
             if mapped.is_multiple_of(exact_access) {
                 unseen.flush()?;
@@ -248,6 +249,33 @@ mod tests {
             let bytes = fs::read(files.path(0)).unwrap();
             assert_eq!((bytes.len(), bytes[7 * 4096]), (8 * 4096, 0));
             assert_eq!(bytes[6 * 4096], crate::files::stamp(0, 6));
+        }
+    }
+
+    #[test]
+    fn a_file_that_somebody_has_cut_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = trace();
+        let files = Files::make(dir.path(), &trace).unwrap();
+        let file = fs::File::options().write(true).open(files.path(0));
+        file.unwrap().set_len(4096).unwrap();
+        let read = Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task: 2,
+            page: 7,
+        };
+        for (holes, said) in [
+            (true, "access 0: task 2, object 0, page 7: another task has"),
+            (false, "access 0: failed to fill"),
+        ] {
+            let orders = Orders {
+                holes,
+                ..orders(&files, &trace, Seats::Task)
+            };
+            let error = work(&orders, &read.to_bytes()[..], Vec::new()).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+            assert_eq!(error.contains("--order strict"), holes);
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Measures {
     pub disturbed: Value,
     /// What befell the runs, a line each.
     pub remarks: Vec<String>,
-    /// Share of the runs that were killed for want of memory.
+    /// Share of the runs that were killed for lack of memory.
     pub killed: f64,
     rows: IndexMap<String, Figure>,
 }

@@ -73,7 +73,7 @@ impl Pair {
         })
     }
 
-    /// Shares of the runs that were killed for want of memory: measured, and predicted.
+    /// Shares of the runs that were killed for lack of memory: measured, and predicted.
     pub fn killed(&self) -> (f64, f64) {
         (self.measures.killed, share_killed(&self.predicted))
     }
@@ -92,7 +92,7 @@ impl Pair {
             (false, false) => "PREDICTED: alive",
         };
         let any = measured + predicted > 0.0;
-        any.then(|| format!("{of_all} killed for want of memory: {verdict}"))
+        any.then(|| format!("{of_all} killed for lack of memory: {verdict}"))
     }
 
     /// Most of the runs ended as the lab says.
