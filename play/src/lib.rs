@@ -19,7 +19,7 @@
 //! | [`disturbed`] | what other programs did to the run |
 //! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
-//! | `leftovers` | what killed runs have left |
+//! | [`leftovers`] | what killed runs have left |
 //! | `sys` | loads and stores in mapped memory |
 
 pub mod cgroup;
@@ -31,7 +31,7 @@ pub mod disturbed;
 mod error;
 mod files;
 mod lead;
-mod leftovers;
+pub mod leftovers;
 pub mod lists;
 pub mod machine;
 mod plan;
@@ -42,5 +42,5 @@ mod sys;
 pub mod worker;
 
 pub use error::PlayError;
-pub use plan::{Plan, Tasks};
+pub use plan::{check_tasks, Plan, Tasks};
 pub use play::{Killed, Played, Point, Stage, TaskPlayed};

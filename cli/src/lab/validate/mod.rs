@@ -9,6 +9,7 @@ use crate::error::{Failure, Verdict};
 use crate::kernel::{here, measure, setting, Measured, HERE};
 use crate::output::Outputs;
 use crate::predict::{beside, nearby, Look, Setting};
+use crate::scratch;
 use coldset_lab::report::{human, Align, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
 use coldset_lab::traces::Trace;
@@ -139,8 +140,7 @@ fn exported(args: &ValidateArgs) -> Result<Option<NamedTempFile>, Failure> {
     if args.trace.exists() || experiment(&name).is_err() {
         return Ok(None);
     }
-    let file = tempfile::Builder::new().suffix(".pageops").tempfile();
-    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
+    let file = scratch::file("a file for the trace", ".pageops")?;
     export::write(&name, &args.work, file.path())?;
     Ok(Some(file))
 }
