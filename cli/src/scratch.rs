@@ -19,7 +19,7 @@ pub fn folder(what: &str) -> Result<TempDir, Failure> {
 ///
 /// # Errors
 /// It cannot be made.
-pub fn file(what: &str, suffix: &str) -> Result<NamedTempFile, Failure> {
+pub fn file(what: &str, suffix: &'static str) -> Result<NamedTempFile, Failure> {
     made(what, |builder| builder.suffix(suffix).tempfile())
 }
 
