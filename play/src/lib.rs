@@ -19,6 +19,7 @@
 //! | [`disturbed`] | what other programs did to the run |
 //! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
+//! | `grouped` | numbers as people read them |
 //! | [`leftovers`] | what killed runs have left |
 //! | `sys` | loads and stores in mapped memory |
 
@@ -30,6 +31,7 @@ mod cut;
 pub mod disturbed;
 mod error;
 mod files;
+mod grouped;
 mod lead;
 pub mod leftovers;
 pub mod lists;

@@ -159,8 +159,45 @@ fn a_killed_worker_is_a_result() {
         .as_u64()
         .expect("killed");
     assert!((1900..20_000).contains(&after), "after {after} accesses");
+    assert_eq!(mean(&v, 0, "accesses"), after as f64);
     assert_eq!(mean(&v, 0, "events_oom_kill"), 1.0);
     assert_eq!(v["played"]["runs"][0]["killed_task"], 0);
+}
+
+/// What a killed worker did is counted by itself: of stores that take a page each there are no more than the limit has
+/// pages, however far the next point is.
+#[test]
+fn what_a_killed_worker_did_is_exact() {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().count() > 1 {
+        eprintln!("SKIPPED: this machine has swap");
+        return;
+    }
+    let trace = temporary("each.pageops");
+    let store = |page: u32| [[3, 0, 0, 0], page.to_le_bytes()].concat();
+    fs::write(&trace, (0..20_000).flat_map(store).collect::<Vec<u8>>()).unwrap();
+    let dir = temporary("");
+    let arguments = [
+        trace.to_str().unwrap(),
+        "--memory=8MiB",
+        "--points=100",
+        "--repeat=2",
+        "--json=-",
+        "--dir",
+        dir.to_str().unwrap(),
+    ];
+    let Some(v) = played(&arguments) else { return };
+    let runs = v["played"]["runs"].as_array().unwrap();
+    let mut sum = 0.0;
+    for run in runs {
+        let after = run["killed_after"].as_u64().expect("killed");
+        assert!((1500..=2048).contains(&after), "after {after} accesses");
+        assert_eq!(run["tasks"][0]["accesses"], after);
+        let points = run["points"].as_array().unwrap();
+        assert_eq!(points.last().unwrap()["access"], after);
+        sum += after as f64;
+    }
+    assert_eq!(mean(&v, 0, "accesses"), sum / 2.0);
 }
 
 /// What is measured and predicted is on one page, with its numbers, and can be compared with a replay.
@@ -243,6 +280,7 @@ fn what_cannot_be_is_said_in_one_line() {
     for (arguments, code, word) in [
         (vec![trace.as_str()], 2, "--memory"),
         (vec![&trace, "--memory=9bananas"], 2, "bananas"),
+        (vec![&trace, "--memory", "-5MiB"], 2, "a positive size"),
         (vec![&trace, "--memory=1pages"], 2, "write 128 pages"),
         (
             vec![&trace, "--memory=8MiB", "--cgroup=/tmp"],
