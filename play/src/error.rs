@@ -42,7 +42,7 @@ pub enum PlayError {
     #[error("{0}")]
     Worker(String),
     /// Stopped from outside.
-    #[error("interrupted; cgroup and files are removed")]
+    #[error("interrupted; files are removed, and cgroups are as they were")]
     Interrupted,
     /// A plan that does not fit the trace.
     #[error("{0}")]

@@ -360,7 +360,7 @@ mod tests {
             .collect();
         let has = |row: &[&str]| assert!(lines.iter().any(|l| l == row), "{row:?}: {text}");
         has(&[
-            "killed", "for", "want", "of", "memory", "no", "after", "58", "accesses",
+            "killed", "for", "lack", "of", "memory", "no", "after", "58", "accesses",
         ]);
         has(&["misses", "70", "-", "90", "40"]);
         has(&["scanned", "1,234", "-"]);

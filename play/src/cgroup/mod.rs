@@ -140,7 +140,13 @@ impl Cgroup {
         const BOTH: &str = "memory.memsw.limit_in_bytes";
         let file = self.max_file();
         let Some(both) = both else {
-            return self.set(file, max);
+            return match self.number(BOTH).filter(|now| *now < max) {
+                None => self.set(file, max),
+                Some(now) => Err(PlayError::Plan(format!(
+                    "{}: {BOTH} is {now}, below --memory; give --swap-max, or raise it",
+                    self.path.display()
+                ))),
+            };
         };
         match self.number(BOTH) {
             Some(now) if now < max => {

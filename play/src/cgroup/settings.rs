@@ -35,6 +35,26 @@ mod tests {
     use super::super::{Cgroup, Limits};
     use std::fs;
 
+    #[test]
+    fn a_limit_above_that_of_memory_and_swap_needs_both() {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"] {
+            fs::write(dir.path().join(file), "4096").unwrap();
+        }
+        let mut group = Cgroup::at(dir.path()).unwrap();
+        let limits = |swap_max| Limits {
+            max: Some(8192),
+            swap_max,
+            ..Limits::default()
+        };
+        let said = group.limit(limits(None)).unwrap_err().to_string();
+        assert!(
+            said.contains("is 4096, below --memory; give --swap-max"),
+            "{said}"
+        );
+        group.limit(limits(Some(4096))).unwrap();
+    }
+
     /// A folder with the files of a group stands for one.
     #[test]
     fn a_group_that_was_there_has_its_settings_back() {
