@@ -88,7 +88,7 @@ impl Courses<'_> {
     pub fn lines(&self) -> Vec<String> {
         let pages = human(self.least);
         let one = |p: &Parting| {
-            let (list, access) = (&p.list, p.access);
+            let (list, access) = (&p.list, human(p.access as f64));
             let (measured, predicted) = (human(p.measured), human(p.predicted));
             format!("{list} after {access} accesses ({measured}, predicted {predicted})")
         };

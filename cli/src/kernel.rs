@@ -8,6 +8,7 @@ use crate::output::{command_line, file_name, print, Outputs};
 use crate::play;
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
+use crate::scratch;
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
@@ -17,8 +18,11 @@ use coldset_guest::vm::{acceleration, Machine};
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::report::{human, CounterSummary, Number};
-use coldset_lab::runner::{limit, render_counters, replay_values, show_pages, Progress, Size};
+use coldset_lab::runner::{
+    limit, render_counters, replay_values, show_pages, Progress, RunnerError, Size,
+};
 use coldset_lab::traces::Trace;
+use coldset_play::check_tasks;
 use indexmap::IndexMap;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -31,6 +35,8 @@ use tempfile::NamedTempFile;
 pub const HERE: &str = "here";
 /// The trace in the guest.
 const TRACE: &str = "/trace.pageops";
+/// Most pages mapped around a fault.
+const FAULT_AROUND_MAX: u64 = 512;
 /// MiB that a guest needs beside what the trace may use.
 const GUEST_MIB: u64 = 768;
 
@@ -95,7 +101,11 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     let disk_mib = mib(of_files) * 5 / 4 + 256;
     let inside = if args.virtual_time { disk_mib } else { 0 };
     // What is wrong is said before anything is booted.
-    args.tasks.protection()?;
+    let low = args.tasks.protection()?.tasks;
+    let low: Vec<u16> = low.iter().map(|l| l.task).collect();
+    check_tasks(trace, args.tasks.tasks(), args.tasks.order, &low)?;
+    check_ratios(args)?;
+    let fault_around = fault_around(&args.fault_around)?;
     let mut arguments = vec![
         TRACE.to_owned(),
         format!("--memory={}KiB", memory * PAGE / 1024),
@@ -107,7 +117,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     let job = Job {
         modules: Vec::new(),
         multi_gen: args.multi_gen.map(|on| on == OnOff::On),
-        fault_around: pages("fault-around", &args.fault_around)? * PAGE,
+        fault_around: fault_around * PAGE,
         read_ahead_kb: args.read_ahead_kb,
         file_system: args.file_system.into(),
         swappiness: args.swappiness,
@@ -118,9 +128,15 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     // The trace is in memory once packed and once not.
     let trace_mib = (trace.ops().len() as u64 * 16) >> 20;
     let least = GUEST_MIB + mib(memory) + zram_mib + inside + trace_mib;
+    let memory_mib = args.guest_memory.unwrap_or(least);
+    if memory_mib < least {
+        return Err(Failure::Usage(format!(
+            "--guest-memory {memory_mib}: this run needs {least} MiB or more; leave it out to give the guest that"
+        )));
+    }
     let machine = Machine {
         cpus: args.cpus,
-        memory_mib: args.guest_memory.map_or(least, |mib| mib.max(least)),
+        memory_mib,
         disk_mib,
         file_system: args.file_system.into(),
         virtual_time: args.virtual_time,
@@ -128,6 +144,28 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         patience: Duration::from_secs(args.timeout),
     };
     Ok((job, machine))
+}
+
+/// `--fault-around`, pages. The kernel would round to a power of two, and not say so.
+fn fault_around(text: &str) -> Result<u64, Failure> {
+    match Size::parse_whole("fault-around", text)? {
+        Size::Pages(pages) if pages.is_power_of_two() && pages <= FAULT_AROUND_MAX => Ok(pages),
+        _ => {
+            let expected = "a power of two of pages, from 4KiB (none) to 2MiB";
+            Err(RunnerError::value("fault-around", text, expected).into())
+        }
+    }
+}
+
+/// Flushers start before writers are throttled; the kernel would choose another ratio, and not say so.
+fn check_ratios(args: &GuestArgs) -> Result<(), Failure> {
+    match (args.dirty_background_ratio, args.dirty_ratio) {
+        (Some(flush), Some(throttle)) if flush > throttle => Err(Failure::Usage(format!(
+            "--dirty-background-ratio {flush} is above --dirty-ratio {throttle}: flushers start before writers are \
+             throttled; write {throttle} or less"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// More words of the kernel's command line.
@@ -202,9 +240,7 @@ fn boot(
     job.modules = modules.iter().map(|m| m.name.clone()).collect();
     let program = std::env::current_exe();
     let program = program.map_err(|e| Failure::Surroundings(format!("this program: {e}")))?;
-    let folder = tempfile::tempdir();
-    let folder =
-        folder.map_err(|e| Failure::Surroundings(format!("a folder for the guest: {e}")))?;
+    let folder = scratch::folder("a folder for the guest")?;
     let initramfs = folder.path().join("initramfs");
     let image = Image {
         program,
@@ -271,8 +307,7 @@ impl Measured {
 
 /// The trace in a file, as it is read again.
 fn written(trace: &Trace) -> Result<NamedTempFile, Failure> {
-    let file = NamedTempFile::new();
-    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
+    let file = scratch::file("a file for the trace", "")?;
     let bytes: Vec<u8> = trace.file_records().flat_map(|r| r.to_bytes()).collect();
     fs::write(file.path(), bytes).map_err(|e| Failure::write("the trace to play", e))?;
     Ok(file)
@@ -316,8 +351,8 @@ pub fn measure(args: &GuestArgs, trace: &Trace, scans: bool) -> Result<Vec<Measu
     let kernels: Vec<Kernel> = names
         .map(|name| kernel(name, args))
         .collect::<Result<_, _>>()?;
-    let file = written(trace)?;
     let stop = interrupted();
+    let file = written(trace)?;
     let bar = Progress::new(kernels.len() as u64, "kernels");
     let mut all = Vec::new();
     for kernel in &kernels {

@@ -13,6 +13,7 @@ mod play;
 mod played;
 mod predict;
 mod scans;
+mod scratch;
 mod tasks;
 mod this;
 mod top;
@@ -20,6 +21,7 @@ mod top;
 use args::{Command, KernelCommand, LabCommand};
 use error::{Failure, Verdict};
 use std::ffi::OsString;
+use std::io::Write as _;
 
 /// Does what a command line asks for; the first argument is the program's name. What it has to say
 /// goes to standard output and standard error.
@@ -69,7 +71,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         // The reader of our output has closed it.
         Err(Failure::PipeClosed) => 0,
         Err(failure) => {
-            eprintln!("coldset: {}", output::one_line(&failure.to_string()));
+            // A terminal that has gone is no reason to panic.
+            let line = output::one_line(&failure.to_string());
+            let _ = writeln!(std::io::stderr(), "coldset: {line}");
             failure.code()
         }
     }

@@ -82,20 +82,22 @@ fn summary(runs: &[Played]) -> IndexMap<String, CounterSummary> {
 }
 
 /// The runs as a column of a table: its name and counters.
-fn column(trace: &Trace, runs: &[Played]) -> (String, IndexMap<String, CounterSummary>) {
+fn column(runs: &[Played]) -> (String, IndexMap<String, CounterSummary>) {
     let mut counters = summary(runs);
-    let whole = |value| CounterSummary {
-        mean: value,
-        ci95: None,
-        per_seed: vec![value; runs.len()],
-    };
-    let accesses = trace.ops().len() as u64;
-    counters.insert("accesses".into(), whole(Number::Int(accesses)));
-    if let Some(misses) = counters.get("misses") {
-        let ratio = misses.mean.as_f64() / accesses as f64;
-        counters.insert("miss_ratio".into(), whole(Number::Real(ratio)));
-    }
+    let done = |r: &Played| r.tasks.iter().map(|t| t.accesses).sum();
+    add_accesses(&mut counters, runs.iter().map(done).collect());
     (runs[0].machine.label(), counters)
+}
+
+/// Adds what was done, by run, and what share of it had to be read.
+fn add_accesses(counters: &mut IndexMap<String, CounterSummary>, done: Vec<u64>) {
+    let misses = counters.get("misses").map(|misses| misses.per_seed.clone());
+    let of = |(misses, &done): (Number, &u64)| Number::Real(misses.as_f64() / done.max(1) as f64);
+    let ratios =
+        misses.and_then(|m| CounterSummary::of(m.into_iter().zip(&done).map(of).collect()));
+    let done = CounterSummary::of(done.into_iter().map(Number::Int).collect());
+    counters.extend(done.map(|done| ("accesses".to_owned(), done)));
+    counters.extend(ratios.map(|ratios| ("miss_ratio".to_owned(), ratios)));
 }
 
 /// What a prediction of these runs is to have, and what it cannot.
@@ -296,7 +298,7 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
 pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let m = measure(args)?;
     let setting = setting(args, &m)?;
-    let measured = IndexMap::from([column(&m.trace, &m.runs)]);
+    let measured = IndexMap::from([column(&m.runs)]);
     let beside = beside(&m.trace, &[], setting.clone(), measured, Look::default())?;
     let json = json_of(
         &args.trace,
@@ -308,7 +310,7 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
 }
 
 fn page(args: &PlayArgs, m: &Measured, mut beside: Beside, played: &Value, json: String) -> String {
-    let (label, _) = column(&m.trace, &m.runs);
+    let (label, _) = column(&m.runs);
     beside
         .table
         .series
@@ -345,7 +347,7 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let wanted = args.rows.wanted(&args.page, &args.form);
     let outputs = Outputs::open(wanted.beside_trace(&args.trace))?;
     let m = measure(args)?;
-    let measured = IndexMap::from([column(&m.trace, &m.runs)]);
+    let measured = IndexMap::from([column(&m.runs)]);
     let look = Look {
         points: args.points.samples(outputs.has_report()),
         scans: args.scans.scans,
@@ -353,7 +355,7 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let played = played_json(&m.runs);
     let setting = setting(args, &m)?.at_times_of(&played, args.runs);
     let beside = beside(&m.trace, &args.variants, setting, measured, look)?;
-    let (label, _) = column(&m.trace, &m.runs);
+    let (label, _) = column(&m.runs);
     let machines = [(label.as_str(), &played)];
     let way = Compared::of(&machines, &beside.table, args.points, args.scans.scans);
     let json = || json_of(&args.trace, &beside, played.clone(), &way);
@@ -380,5 +382,28 @@ pub fn work(args: &PlayWorkerArgs) -> Result<Verdict, Failure> {
     match worker::work(&orders, input, output) {
         Ok(()) => Ok(Verdict::Good),
         Err(error) => Err(PlayError::Worker(error).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of which one was cut short.
+    #[test]
+    fn every_run_has_its_own_accesses_and_ratio() {
+        let misses = CounterSummary::of(vec![Number::Int(30), Number::Int(40)]);
+        let mut counters = IndexMap::from([("misses".to_owned(), misses.unwrap())]);
+        add_accesses(&mut counters, vec![100, 50]);
+        let values = |name: &str| {
+            let each = counters[name].per_seed.iter();
+            each.map(|n| n.as_f64()).collect::<Vec<_>>()
+        };
+        assert_eq!(values("accesses"), [100.0, 50.0]);
+        assert_eq!(values("miss_ratio"), [0.3, 0.8]);
+        assert!((counters["miss_ratio"].mean.as_f64() - 0.55).abs() < 1e-9);
+        let mut none = IndexMap::new();
+        add_accesses(&mut none, vec![7]);
+        assert!(none.contains_key("accesses") && !none.contains_key("miss_ratio"));
     }
 }

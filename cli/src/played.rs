@@ -63,7 +63,8 @@ fn killed(run: &Value) -> Option<String> {
     };
     let of = if several { " of all tasks" } else { "" };
     Some(format!(
-        "{who} for want of memory after about {after} accesses{of}"
+        "{who} for lack of memory after {} accesses{of}",
+        human(after as f64)
     ))
 }
 
@@ -126,7 +127,7 @@ mod tests {
         let run = json!({
             "points": [point(10), point(20)],
             "latencies": {"pread": {"count": 4, "sum_ns": 8000, "p50_ns": 1000, "p99_ns": 5000, "p999_ns": 5000, "max_ns": 5500}},
-            "killed_after": 19,
+            "killed_after": 1900,
             "disturbed": [{"name": "drop_slab", "count": 1, "text": "slabs were dropped 1 time"}],
         });
         let played = json!({"runs": [run]});
@@ -147,7 +148,7 @@ mod tests {
             "{text}"
         );
         let expected = [
-            "run 1: killed for want of memory after about 19 accesses",
+            "run 1: killed for lack of memory after 1,900 accesses",
             "run 1 was disturbed: slabs were dropped 1 time",
         ];
         assert_eq!(remarks(&played), expected);

@@ -63,13 +63,14 @@ impl Image<'_> {
     /// Writes it to `path`, packed.
     ///
     /// # Errors
-    /// A file that cannot be read, or the initramfs that cannot be written.
+    /// No `ldd`, a file that cannot be read, or the initramfs that cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), GuestError> {
-        self.try_write(path)
+        let libraries = libraries("ldd", &self.program)?;
+        self.try_write(path, &libraries)
             .map_err(GuestError::io(format!("{}: the initramfs", path.display())))
     }
 
-    fn try_write(&self, path: &Path) -> io::Result<()> {
+    fn try_write(&self, path: &Path, libraries: &[PathBuf]) -> io::Result<()> {
         let packed = GzEncoder::new(BufWriter::new(File::create(path)?), Compression::fast());
         let mut archive = Archive {
             out: packed,
@@ -80,8 +81,8 @@ impl Image<'_> {
             archive.folder(Path::new(name))?;
         }
         archive.entry(Path::new("init"), PROGRAM, &fs::read(&self.program)?)?;
-        for library in libraries(&self.program)? {
-            archive.entry(&library, PROGRAM, &fs::read(&library)?)?;
+        for library in libraries {
+            archive.entry(library, PROGRAM, &fs::read(library)?)?;
         }
         for module in self.modules {
             let name = format!("{MODULES}/{}", module.name);
@@ -98,8 +99,15 @@ impl Image<'_> {
 }
 
 /// The libraries of a program, and what loads them, as `ldd` says; none of one that is linked statically.
-fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
-    let out = std::process::Command::new("ldd").arg(program).output()?;
+fn libraries(ldd: &'static str, program: &Path) -> Result<Vec<PathBuf>, GuestError> {
+    let out = std::process::Command::new(ldd).arg(program).output();
+    let out = out.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => GuestError::Program {
+            program: ldd,
+            package: "libc-bin",
+        },
+        _ => GuestError::io(ldd)(e),
+    })?;
     Ok(parse(&String::from_utf8_lossy(&out.stdout)))
 }
 
@@ -124,6 +132,15 @@ mod tests {
             ["/lib/x/libc.so.6", "/lib64/ld.so.2"].map(PathBuf::from)
         );
         assert_eq!(parse("\tstatically linked\n"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn who_has_no_ldd_is_told_where_it_is() {
+        let said = libraries("no-such-ldd", Path::new("/bin/true")).unwrap_err();
+        assert_eq!(
+            said.to_string(),
+            "no-such-ldd is missing; install it: apt-get install libc-bin"
+        );
     }
 
     #[test]

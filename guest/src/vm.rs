@@ -1,5 +1,6 @@
 //! QEMU: a guest is started, waited for, and has written something.
 
+use crate::child::Bound;
 use crate::file_system::FileSystem;
 use crate::job::END;
 use crate::packages::Kernel;
@@ -7,7 +8,7 @@ use crate::GuestError;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The virtual machine.
@@ -53,16 +54,6 @@ pub fn acceleration(virtual_time: bool) -> &'static str {
     }
 }
 
-/// A process that does not outlive us.
-struct Guest(Child);
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The last that a console shows: a bar that is drawn anew is the end of its line.
 fn last_line(console: &str) -> &str {
     let shown = |line: &&str| !line.trim().is_empty();
@@ -91,16 +82,14 @@ impl Machine {
         let disk = path("disk");
         self.make_disk(&disk)?;
         let (console, result) = (path("console"), path("result"));
-        let child = self
-            .command(kernel, initramfs, &disk, &console, &result)
-            .spawn();
-        let mut guest = Guest(child.map_err(|e| match e.kind() {
+        let mut command = self.command(kernel, initramfs, &disk, &console, &result);
+        let mut guest = Bound::spawn(&mut command).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => GuestError::Program {
                 program: QEMU,
                 package: "qemu-system-x86",
             },
             _ => GuestError::io(QEMU)(e),
-        })?);
+        })?;
         let last_line = || {
             let bytes = fs::read(&console).unwrap_or_default();
             last_line(&String::from_utf8_lossy(&bytes)).to_owned()

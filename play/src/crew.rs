@@ -2,6 +2,7 @@
 
 use crate::cgroup::Tree;
 use crate::plan::{Cast, Plan, Tasks, TASKS_MAX};
+use crate::sys::Counts;
 use crate::worker::{Line, Orders, Seats};
 use crate::PlayError;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -23,15 +24,26 @@ impl Crew {
     /// Starts them and waits until they have all that they need. `orders` lacks the seats.
     pub fn start(plan: &Plan, orders: &Orders, cast: &Cast) -> Result<Self, PlayError> {
         allow_descriptors();
+        let shared = || -> io::Result<_> {
+            let (counts, file) = Counts::make(cast.tasks().len())?;
+            // It goes to all processes that are started here.
+            fcntl_setfd(&file, FdFlags::empty())?;
+            Ok((counts, file))
+        };
+        let shared = shared().map_err(PlayError::io("memory that workers share"))?;
         let mut crew = Self {
             processes: Vec::new(),
             lines: Vec::new(),
         };
         for (_, seats) in cast.workers() {
+            let orders = Orders {
+                counts: (shared.1.as_raw_fd(), seats.start),
+                ..orders.clone()
+            };
             match (plan.tasks, seats.len()) {
-                (Tasks::One, _) => crew.add(plan, orders, Seats::All)?,
-                (Tasks::Processes, 1) => crew.add(plan, orders, Seats::Task)?,
-                (_, threads) => crew.add_threads(plan, orders, threads)?,
+                (Tasks::One, _) => crew.add(plan, &orders, Seats::All, &shared.0)?,
+                (Tasks::Processes, 1) => crew.add(plan, &orders, Seats::Task, &shared.0)?,
+                (_, threads) => crew.add_threads(plan, &orders, threads, &shared.0)?,
             }
         }
         for seat in 0..crew.lines.len() {
@@ -44,7 +56,13 @@ impl Crew {
     }
 
     /// A process with one line.
-    fn add(&mut self, plan: &Plan, orders: &Orders, seats: Seats) -> Result<(), PlayError> {
+    fn add(
+        &mut self,
+        plan: &Plan,
+        orders: &Orders,
+        seats: Seats,
+        counts: &Counts,
+    ) -> Result<(), PlayError> {
         let mut command = command(plan, orders, seats)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::spawn(command)?;
@@ -52,12 +70,26 @@ impl Crew {
         let (input, output) = (input.expect("piped"), output.expect("piped"));
         self.processes.push(process);
         let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
-        self.lines.push(Line::new(input.into(), output.into()));
+        self.line((input, output), counts)
+    }
+
+    /// The line to the next seat: its input and its output.
+    fn line(&mut self, ends: (OwnedFd, OwnedFd), counts: &Counts) -> Result<(), PlayError> {
+        let count = counts.count(self.lines.len());
+        let count = count.map_err(PlayError::io("memory that workers share"))?;
+        let (input, output) = (File::from(ends.0), File::from(ends.1));
+        self.lines.push(Line::new(input, output, count));
         Ok(())
     }
 
     /// A process with a line for each of its threads.
-    fn add_threads(&mut self, plan: &Plan, orders: &Orders, n: usize) -> Result<(), PlayError> {
+    fn add_threads(
+        &mut self,
+        plan: &Plan,
+        orders: &Orders,
+        n: usize,
+        counts: &Counts,
+    ) -> Result<(), PlayError> {
         let what = format!("pipes for {n} threads (see ulimit -n)");
         let pipes = (0..n)
             .map(|_| Pipes::make())
@@ -67,8 +99,8 @@ impl Crew {
         let mut command = command(plan, orders, Seats::Threads(theirs))?;
         command.stdin(Stdio::null()).stdout(Stdio::null());
         self.processes.push(Process::spawn(command)?);
-        self.lines.extend(pipes.into_iter().map(Pipes::line));
-        Ok(())
+        let mut pipes = pipes.into_iter();
+        pipes.try_for_each(|p| self.line((p.to.1, p.from.0), counts))
     }
 
     /// Moves them into their groups.
@@ -150,10 +182,10 @@ impl Process {
         }
     }
 
-    /// SIGKILL has ended it.
-    pub fn was_killed(&mut self) -> bool {
+    /// This signal has ended it.
+    pub fn was_ended_by(&mut self, signal: Signal) -> bool {
         let status = self.0.wait();
-        status.is_ok_and(|s| s.signal() == Some(Signal::KILL.as_raw()))
+        status.is_ok_and(|s| s.signal() == Some(signal.as_raw()))
     }
 }
 
@@ -187,11 +219,6 @@ impl Pipes {
     /// Numbers of the thread's ends.
     fn theirs(&self) -> (i32, i32) {
         (self.to.0.as_raw_fd(), self.from.1.as_raw_fd())
-    }
-
-    /// Our ends.
-    fn line(self) -> Line {
-        Line::new(File::from(self.to.1), File::from(self.from.0))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What other programs did to a run.
 
 use crate::cgroup::Cgroup;
+use crate::grouped::grouped;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -18,8 +19,8 @@ pub struct Disturbance {
 
 impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.count;
-        let s = if n == 1 { "" } else { "s" };
+        let n = grouped(self.count);
+        let s = if self.count == 1 { "" } else { "s" };
         match self.name {
             "drop_pagecache" => write!(f, "the page cache was dropped {n} time{s}"),
             "drop_slab" => write!(f, "slabs were dropped {n} time{s}"),
@@ -118,7 +119,7 @@ mod tests {
         let quiet = Watch::parse(&stat(5000), &vmstat(7, 5000, 1, 2));
         assert_eq!(quiet.since(&before), []);
         let stat = stat(5000).replace("proactive 3", "proactive 40");
-        let mut loud = Watch::parse(&stat, &vmstat(9, 5000, 2, 3));
+        let mut loud = Watch::parse(&stat, &vmstat(2007, 5000, 2, 3));
         loud.tasks = 2;
         let said: Vec<String> = loud
             .since(&before)
@@ -128,7 +129,7 @@ mod tests {
         let expected = [
             "the machine was out of free memory 1 time",
             "slabs were dropped 1 time",
-            "kswapd scanned 2 pages of the machine",
+            "kswapd scanned 2,000 pages of the machine",
             "memory.reclaim scanned 37 pages",
             "2 other tasks in the cgroup",
         ];

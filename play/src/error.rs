@@ -36,13 +36,13 @@ pub enum PlayError {
         source: io::Error,
     },
     /// The kernel does not say what it scans.
-    #[error("the kernel's tracepoints of reclaim (events/vmscan) are not to be seen; as root: mount -t tracefs none /sys/kernel/tracing, or leave --scans out")]
+    #[error("the kernel's reclaim tracepoints (events/vmscan) cannot be read; as root: mount -t tracefs none /sys/kernel/tracing, or leave --scans out")]
     NoTracepoints,
     /// The worker cannot do an access.
     #[error("{0}")]
     Worker(String),
     /// Stopped from outside.
-    #[error("interrupted; cgroup and files are removed")]
+    #[error("interrupted; files are removed, and cgroups are as they were")]
     Interrupted,
     /// A plan that does not fit the trace.
     #[error("{0}")]

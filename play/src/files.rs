@@ -1,5 +1,6 @@
 //! The files of a trace: made before the run, with contents that tell which page they are.
 
+use crate::grouped::grouped;
 use crate::leftovers::{own_name, sweep};
 use crate::sys::PAGE;
 use crate::PlayError;
@@ -53,7 +54,7 @@ impl Files {
                 fill(&path, object, size, &pages).map_err(PlayError::io(format!(
                     "{}: cannot write a file of the trace; is there room for {} pages?",
                     path.display(),
-                    pages.len()
+                    grouped(pages.len() as u64)
                 )))?;
             }
         }

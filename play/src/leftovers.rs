@@ -1,4 +1,4 @@
-//! What runs leave that were killed: groups and folders that are named after a process that is no more.
+//! What runs leave that were killed: groups, folders and files that are named after a process that is no more.
 
 use std::fs;
 use std::path::Path;
@@ -7,12 +7,13 @@ use std::path::Path;
 const PREFIX: &str = "coldset-play-";
 
 /// The name of what this process makes.
-pub(crate) fn own_name() -> String {
+#[must_use]
+pub fn own_name() -> String {
     format!("{PREFIX}{}", std::process::id())
 }
 
 /// Calls `remove` with each entry of `dir` that its process has left.
-pub(crate) fn sweep(dir: &Path, remove: impl Fn(&Path)) {
+pub fn sweep(dir: &Path, remove: impl Fn(&Path)) {
     let Ok(entries) = fs::read_dir(dir) else {
         return;
     };

@@ -10,6 +10,7 @@
 //! | `play` | one run: files, cgroups, workers, points |
 //! | `conduct` | accesses to workers, in the order that is wanted |
 //! | `crew` | the processes of the workers |
+//! | `cut` | files that are cut while another task uses them |
 //! | [`worker`] | what does the accesses |
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
 //! | `files` | the files of a trace, and what each page of them holds |
@@ -18,18 +19,21 @@
 //! | [`disturbed`] | what other programs did to the run |
 //! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
-//! | `leftovers` | what killed runs have left |
+//! | `grouped` | numbers as people read them |
+//! | [`leftovers`] | what killed runs have left |
 //! | `sys` | loads and stores in mapped memory |
 
 pub mod cgroup;
 mod conduct;
 pub mod counters;
 mod crew;
+mod cut;
 pub mod disturbed;
 mod error;
 mod files;
+mod grouped;
 mod lead;
-mod leftovers;
+pub mod leftovers;
 pub mod lists;
 pub mod machine;
 mod plan;
@@ -40,5 +44,5 @@ mod sys;
 pub mod worker;
 
 pub use error::PlayError;
-pub use plan::{Plan, Tasks};
+pub use plan::{check_tasks, Plan, Tasks};
 pub use play::{Killed, Played, Point, Stage, TaskPlayed};

@@ -129,7 +129,7 @@ impl fmt::Display for Description {
             Some(bytes) => write!(f, "; {} KiB mapped round a fault", bytes / 1024),
             None => write!(
                 f,
-                "; what is mapped round a fault cannot be read (debugfs), usually 64 KiB"
+                "; how much is mapped around a fault cannot be read without debugfs, but is 64 KiB by default"
             ),
         }?;
         match self.monitored {

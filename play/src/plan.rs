@@ -67,6 +67,11 @@ impl Cast {
     /// # Errors
     /// More tasks than there may be processes, and options that contradict each other.
     pub fn of(trace: &Trace, plan: &Plan) -> Result<Self, PlayError> {
+        let low: Vec<u16> = plan.low.iter().map(|l| l.0).collect();
+        Self::with(trace, plan.tasks, plan.order, &low)
+    }
+
+    fn with(trace: &Trace, kind: Tasks, order: Order, low: &[u16]) -> Result<Self, PlayError> {
         let mut occurs = vec![false; trace.tasks as usize];
         for record in trace.records() {
             occurs[usize::from(record.task())] = true;
@@ -78,19 +83,18 @@ impl Cast {
         let mut occurring: Vec<u16> = occurring.collect();
         let several = occurs.iter().filter(|&&o| o).count();
         let wrong = |text: String| Err(PlayError::Plan(text));
-        if plan.tasks == Tasks::One && plan.order.is_at_once() && several > 1 {
+        if kind == Tasks::One && order.is_at_once() && several > 1 {
             return wrong(format!(
-                "--order {}: tasks that run at once are processes or threads; leave out --tasks one",
-                plan.order
+                "--order {order}: tasks that run at once are processes or threads; leave out --tasks one"
             ));
         }
-        if plan.tasks != Tasks::One && several > TASKS_MAX {
+        if kind != Tasks::One && several > TASKS_MAX {
             return wrong(format!(
                 "the trace has {several} tasks, and at most {TASKS_MAX} can be processes or threads; play it with --tasks one"
             ));
         }
-        for &(task, _) in &plan.low {
-            if plan.tasks != Tasks::Processes {
+        for &task in low {
+            if kind != Tasks::Processes {
                 return wrong(format!(
                     "--low {task}=...: only processes have groups of their own; leave out --tasks"
                 ));
@@ -106,19 +110,19 @@ impl Cast {
             seats: vec![0; occurs.len()],
             workers: Vec::new(),
         };
-        if plan.tasks == Tasks::One {
+        if kind == Tasks::One {
             cast.tasks.push(None);
             cast.workers.push((None, 0..1));
             return Ok(cast);
         }
-        if plan.tasks == Tasks::Processes {
+        if kind == Tasks::Processes {
             occurring.sort_by_key(process);
         }
         for task in &occurring {
             cast.seats[usize::from(*task)] = cast.tasks.len();
             cast.tasks.push(Some(*task));
         }
-        if plan.tasks == Tasks::Threads {
+        if kind == Tasks::Threads {
             cast.workers.push((None, 0..cast.tasks.len()));
             return Ok(cast);
         }
@@ -150,6 +154,19 @@ impl Cast {
     pub fn seat(&self, record: &Record) -> usize {
         self.seats[usize::from(record.task())]
     }
+}
+
+/// Whether the tasks of a trace can be played so, of which those in `low` have protection.
+///
+/// # Errors
+/// As [`crate::Stage::new`] has them for a plan.
+pub fn check_tasks(
+    trace: &Trace,
+    tasks: Tasks,
+    order: Order,
+    low: &[u16],
+) -> Result<(), PlayError> {
+    Cast::with(trace, tasks, order, low).map(|_| ())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::cgroup::{Limits, Tree};
 use crate::conduct::{conduct, Stop};
 use crate::crew::Crew;
+use crate::cut;
 use crate::disturbed::Disturbance;
 use crate::files::Files;
 use crate::lists::{self, Lists};
@@ -13,6 +14,7 @@ use crate::snapshot::Snapshot;
 use crate::worker::{Answer, Line, Orders, Seats};
 use crate::PlayError;
 use coldset_traces::{Record, StepKind, Trace};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -40,13 +42,13 @@ pub struct Point {
 pub struct TaskPlayed {
     /// Its task; none: all tasks.
     pub task: Option<u16>,
-    /// Accesses; about, if the run was cut short.
+    /// Accesses that it has done.
     pub accesses: u64,
     /// Time that they took.
     pub busy: Duration,
 }
 
-/// The kernel killed a worker for want of memory.
+/// The kernel killed a worker for lack of memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Killed {
     /// Its task; none: the worker does all of them.
@@ -54,7 +56,7 @@ pub struct Killed {
     /// All tasks that were killed, where they have groups of their own: until the memory of the first is
     /// free, the kernel may kill another one that asks for some.
     pub tasks: Vec<u16>,
-    /// Accesses of all tasks until then, about.
+    /// Accesses that all tasks had done until then, without those that they were at.
     pub after: u64,
 }
 
@@ -269,6 +271,7 @@ impl<'a> Stage<'a> {
             objects: objects.map(|o| (o.pages, o.is_anon)).collect(),
             exact_access: self.plan.exact_access,
             seats: Seats::Task,
+            counts: (-1, 0),
             largest_call: self.steps(StepKind::Call).max().unwrap_or(1),
             holes: self.cuts_files(),
             read_ahead: self.trace.has_advice(),
@@ -307,7 +310,7 @@ impl<'a> Stage<'a> {
         let worker = self.cast.worker(seat);
         let task = self.cast.workers()[worker].0;
         let by_memory = tree.whole().kills() > before.whole.group["events_oom_kill"];
-        if by_memory && crew.process(worker).was_killed() {
+        if by_memory && crew.process(worker).was_ended_by(Signal::KILL) {
             let groups = self.cast.workers().iter().zip(tree.workers());
             let killed = groups.filter(|(_, group)| group.kills() > 0);
             return Ok(Killed {
@@ -316,9 +319,16 @@ impl<'a> Stage<'a> {
                 after: crew.lines.iter().map(Line::done).sum(),
             });
         }
+        let cuts = self.cuts_files() && self.plan.order.is_at_once();
+        if cuts && crew.process(worker).was_ended_by(Signal::BUS) {
+            let done: Vec<u64> = crew.lines.iter().map(Line::done).collect();
+            let said = cut::of_worker(&self.work(), &self.cast, worker, &done);
+            return Err(PlayError::Worker(said));
+        }
         let words = crew.process(worker).last_words();
         Err(PlayError::Worker(match task {
-            Some(task) if !alone => format!("task {task}: {words}"),
+            // It may be a thread's, which has another number.
+            Some(task) if !alone && !words.contains(": task ") => format!("task {task}: {words}"),
             _ => words,
         }))
     }

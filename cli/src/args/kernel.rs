@@ -50,7 +50,7 @@ pub struct GuestArgs {
     /// vm.swappiness
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=200))]
     pub swappiness: u16,
-    /// Mapped around a fault
+    /// Mapped around a fault, a power of two of pages; 4KiB is none
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub fault_around: String,
     /// Read-ahead of the guest's disk, for traces that say what programs asked for (coldset lab export)
@@ -99,11 +99,16 @@ pub struct GuestArgs {
     /// A nanosecond an instruction, and a disk inside the guest
     #[arg(long)]
     pub virtual_time: bool,
-    /// Time of a request to the disk inside the guest, us
-    #[arg(long, value_name = "US", default_value_t = 80)]
+    /// Time of a request to the disk inside the guest, us (with --virtual-time)
+    #[arg(
+        long,
+        value_name = "US",
+        default_value_t = 80,
+        requires = "virtual_time"
+    )]
     pub disk_us: u64,
     /// Stop a guest that has shown no progress for so many seconds
-    #[arg(long, value_name = "S", default_value_t = 1800)]
+    #[arg(long, value_name = "S", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
 }
 

@@ -228,8 +228,35 @@ fn read(
             };
         command.mut_args(option).mut_subcommands(with_negative)
     }
-    let matches = with_negative(Cli::command()).try_get_matches_from(arguments)?;
+    let arguments = arguments.into_iter().map(Into::into);
+    let matches = with_negative(Cli::command()).try_get_matches_from(joined(arguments))?;
     Cli::from_arg_matches(&matches)
+}
+
+/// The same for what begins as a negative number, such as `-5MiB`, which would be an unknown option: it is joined to the
+/// option before it, up to `--`.
+fn joined(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (mut out, mut ended): (Vec<OsString>, bool) = (Vec::new(), false);
+    for argument in arguments {
+        let text = argument.to_str().unwrap_or_default();
+        let digit = |c: char| c.is_ascii_digit();
+        let is_negative = text.strip_prefix('-').is_some_and(|t| t.starts_with(digit));
+        ended |= text == "--";
+        match out.last_mut().filter(|last| takes_next(last)) {
+            Some(option) if is_negative && !ended => {
+                option.push("=");
+                option.push(argument);
+            }
+            _ => out.push(argument),
+        }
+    }
+    out
+}
+
+/// An option without its value, if it has one.
+fn takes_next(word: &OsString) -> bool {
+    let name = word.to_str().and_then(|w| w.strip_prefix("--"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains('='))
 }
 
 /// The arguments of `play`, from the words of its command line.
@@ -267,6 +294,22 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_negative_is_the_value_of_the_option_before() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (given, read) in [
+            (
+                "play x --memory -5MiB --low -1",
+                "play x --memory=-5MiB --low=-1",
+            ),
+            ("play -5 --memory=4 -5", "play -5 --memory=4 -5"),
+            ("play-worker --all -- --x -5", "play-worker --all -- --x -5"),
+            ("play --memory -x", "play --memory -x"),
+        ] {
+            assert_eq!(joined(words(given).into_iter()), words(read));
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ A CPU that still translates an address by itself sets no accessed bit, and the k
 
 It takes a memory cgroup: root, or one that is delegated (systemd-run --user --scope -p Delegate=yes ...).
 
-Exit codes: 0 played, 2 usage, 3 environment. A worker that the kernel kills for want of memory is a result.")]
+Exit codes: 0 played, 2 usage, 3 environment. A worker that the kernel kills for lack of memory is a result.")]
 pub struct PlayArgs {
     /// Trace, plain or packed (gzip, zstd, xz); "-" reads standard input
     #[arg(value_name = "TRACE")]

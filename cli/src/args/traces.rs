@@ -163,7 +163,7 @@ limit).
 Swap: none, zram:SIZE[:lz4|lzo|lzo-rle|zstd], or a device (nvme:1GiB; see: coldset lab list).
 JSON: {\"variants\": {NAME: {COUNTER: {\"mean\", \"ci95\", \"per_seed\"}}}, \"bounds\": {...}}; with several
 limits, {\"replays\": [...]}. \"settings\" has what it was made with, by option. per_seed lists the phases of --fold-phases. Of formats with bad lines, \"reading\"
-has their number and the first of them. A variant that is killed for want of memory is a result: exit code 0. It
+has their number and the first of them. A variant that is killed for lack of memory is a result: exit code 0. It
 has \"killed_after\" (accesses), no \"miss_ratio\", and its other counters are those until then; in CSV
 their names begin with until_killed. How to record a trace: docs/how-to/record-a-trace.md.")]
 pub struct ReplayArgs {

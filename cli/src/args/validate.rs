@@ -28,7 +28,7 @@ last column has the least and the most of the nine. With --near 9 the kernel's r
 limits, each prediction has the times of the run with its limit, and a mean is beside a mean: for work of
 which a few pages more or less decide.
 
-Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for want of memory that are
+Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for lack of memory that are
 predicted to live, or the other way round.")]
 pub struct ValidateArgs {
     /// Trace, plain or packed (gzip, zstd, xz), "-" reads standard input; or an experiment, whose work is exported

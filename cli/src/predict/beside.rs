@@ -4,7 +4,7 @@ use super::near::limits_near;
 use super::setting::Setting;
 use super::PAGE;
 use crate::error::Failure;
-use coldset_lab::report::{CounterSummary, ReplayResult};
+use coldset_lab::report::{human, CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, show_pages, Low, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
 };
@@ -64,7 +64,7 @@ pub fn beside(
         let access = killed_after(counters)?;
         Some((
             variant.clone(),
-            format!("{} at access {access}", OpError::NoMemory),
+            format!("{} at access {}", OpError::NoMemory, human(access as f64)),
         ))
     });
     let ended = killed.collect();

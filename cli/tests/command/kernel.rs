@@ -209,3 +209,29 @@ fn what_is_missing_is_named() {
         assert!(said.contains(word) && said.lines().count() == 1, "{said}");
     }
 }
+
+/// Before anything is booted, and as `coldset play` says it.
+#[test]
+fn what_contradicts_is_refused() {
+    let trace = trace();
+    for (options, word) in [
+        ("--low=7=1MiB", "--low names task 7"),
+        ("--low=0=1MiB --tasks=threads", "--tasks"),
+        (
+            "--dirty-ratio=5 --dirty-background-ratio=10",
+            "--dirty-background-ratio 10 is above --dirty-ratio 5",
+        ),
+        ("--fault-around=3KiB", "4KiB"),
+        ("--fault-around=12KiB", "power of two"),
+        ("--disk-us=5", "--virtual-time"),
+        ("--guest-memory=100", "MiB or more"),
+        ("--timeout=0", "--timeout"),
+    ] {
+        let mut arguments = vec!["play", &trace, "--memory=8MiB", "--kernel=debian:7.2"];
+        arguments.extend(options.split(' '));
+        let out = coldset("kernel", &arguments);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{options}: {said}");
+        assert!(said.contains(word) && said.lines().count() == 1, "{said}");
+    }
+}

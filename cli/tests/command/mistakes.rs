@@ -100,7 +100,10 @@ fn values_are_explained() {
             ("replay /", "folder"),
             ("replay SAMPLE --memory 64", "64MiB"),
             ("replay SAMPLE --memory 64QB", "64MiB"),
-            ("replay SAMPLE --memory -1MiB", "64MiB"),
+            (
+                "replay SAMPLE --memory -1MiB",
+                "a positive size, such as 64MiB",
+            ),
             ("replay SAMPLE --memory 508KiB", "128 pages"),
             ("replay SAMPLE --memory 5%", "128 pages"),
             ("replay SAMPLE --low 7=1MiB", "it has task 0"),

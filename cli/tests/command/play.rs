@@ -159,8 +159,45 @@ fn a_killed_worker_is_a_result() {
         .as_u64()
         .expect("killed");
     assert!((1900..20_000).contains(&after), "after {after} accesses");
+    assert_eq!(mean(&v, 0, "accesses"), after as f64);
     assert_eq!(mean(&v, 0, "events_oom_kill"), 1.0);
     assert_eq!(v["played"]["runs"][0]["killed_task"], 0);
+}
+
+/// What a killed worker did is counted by itself: of stores that take a page each there are no more than the limit has
+/// pages, however far the next point is.
+#[test]
+fn what_a_killed_worker_did_is_exact() {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().count() > 1 {
+        eprintln!("SKIPPED: this machine has swap");
+        return;
+    }
+    let trace = temporary("each.pageops");
+    let store = |page: u32| [[3, 0, 0, 0], page.to_le_bytes()].concat();
+    fs::write(&trace, (0..20_000).flat_map(store).collect::<Vec<u8>>()).unwrap();
+    let dir = temporary("");
+    let arguments = [
+        trace.to_str().unwrap(),
+        "--memory=8MiB",
+        "--points=100",
+        "--repeat=2",
+        "--json=-",
+        "--dir",
+        dir.to_str().unwrap(),
+    ];
+    let Some(v) = played(&arguments) else { return };
+    let runs = v["played"]["runs"].as_array().unwrap();
+    let mut sum = 0.0;
+    for run in runs {
+        let after = run["killed_after"].as_u64().expect("killed");
+        assert!((1500..=2048).contains(&after), "after {after} accesses");
+        assert_eq!(run["tasks"][0]["accesses"], after);
+        let points = run["points"].as_array().unwrap();
+        assert_eq!(points.last().unwrap()["access"], after);
+        sum += after as f64;
+    }
+    assert_eq!(mean(&v, 0, "accesses"), sum / 2.0);
 }
 
 /// What is measured and predicted is on one page, with its numbers, and can be compared with a replay.
@@ -243,6 +280,7 @@ fn what_cannot_be_is_said_in_one_line() {
     for (arguments, code, word) in [
         (vec![trace.as_str()], 2, "--memory"),
         (vec![&trace, "--memory=9bananas"], 2, "bananas"),
+        (vec![&trace, "--memory", "-5MiB"], 2, "a positive size"),
         (vec![&trace, "--memory=1pages"], 2, "write 128 pages"),
         (
             vec![&trace, "--memory=8MiB", "--cgroup=/tmp"],
@@ -379,7 +417,10 @@ fn long_run(trace: &str, dir: &Path, more: &[&str]) -> Option<(Child, Vec<u32>)>
         };
         // More than it takes to start.
         if workers.len() == 2 && workers.iter().all(|pid| reads(pid) > 1000) {
-            assert_eq!(groups(Path::new("/sys/fs/cgroup"), run.id()).len(), 1);
+            let given = more.iter().any(|option| option.starts_with("--cgroup"));
+            let made = groups(Path::new("/sys/fs/cgroup"), run.id()).len();
+            // Where the whole is somebody else's, those of the tasks are in it.
+            assert_eq!(made, if given { 2 } else { 1 });
             return Some((run, workers));
         }
         if run.try_wait().unwrap().is_some() {
@@ -405,6 +446,8 @@ fn a_run_that_is_ended_from_outside_leaves_nothing() {
         for (signal, at_worker, words) in [
             ("-KILL", true, "task 1: the worker ended: signal: 9"),
             ("-INT", false, "interrupted"),
+            // The terminal is closed.
+            ("-HUP", false, "interrupted"),
         ] {
             let Some((run, workers)) = long_run(&trace, &dir, &[order]) else {
                 return;
@@ -425,5 +468,49 @@ fn a_run_that_is_ended_from_outside_leaves_nothing() {
                 assert!(!Path::new(&format!("/proc/{worker}")).exists());
             }
         }
+    }
+}
+
+/// A group of somebody else's is as it was, however a run ends.
+#[test]
+fn a_group_that_is_given_has_its_limit_back() {
+    let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let name = format!("coldset-test-{}", std::process::id());
+    let files = ["memory.limit_in_bytes", "memory.max"];
+    let made = groups.iter().find_map(|root| {
+        let group = Path::new(root).join(&name);
+        fs::create_dir(&group).ok()?;
+        let file = files.iter().map(|f| group.join(f)).find(|f| f.exists());
+        if file.is_none() {
+            let _ = fs::remove_dir(&group);
+        }
+        Some((group, file?))
+    });
+    let Some((group, limit)) = made else {
+        eprintln!("SKIPPED: no memory cgroup can be made here");
+        return;
+    };
+    fs::write(&limit, "33554432").unwrap();
+    let dir = temporary("given");
+    fs::create_dir_all(&dir).unwrap();
+    let option = format!("--cgroup={}", group.display());
+    let short = random_trace("given.pageops", 1, 3000, 5000);
+    let ran = played(&arguments(&short, &dir, &[&option, "--tasks=one"]));
+    let after = fs::read_to_string(&limit).unwrap();
+    let trace = two_tasks("given-long", 1, 2_000_000);
+    let mut ended = None;
+    if let Some((run, _)) = long_run(&trace, &dir, &[&option]) {
+        let during = fs::read_to_string(&limit).unwrap();
+        let pid = run.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(sent.unwrap().success());
+        run.wait_with_output().unwrap();
+        ended = Some((during, fs::read_to_string(&limit).unwrap()));
+    }
+    let _ = fs::remove_dir(&group);
+    assert!(ran.is_none() || after.trim() == "33554432", "{after}");
+    if let Some((during, after)) = ended {
+        assert_ne!(during.trim(), "33554432");
+        assert_eq!(after.trim(), "33554432");
     }
 }

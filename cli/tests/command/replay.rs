@@ -394,7 +394,7 @@ fn whoever_is_killed_is_told_apart() {
         assert!(json["variants"]["v618"].get("miss_ratio").is_none());
         let text = stdout_of(line.as_str(), 0);
         let row = |name: &str| text.lines().find(|l| l.trim_start().starts_with(name));
-        let killed = row("killed for want of memory").expect("a row");
+        let killed = row("killed for lack of memory").expect("a row");
         assert!(
             killed.contains(&format!("after {after} accesses")),
             "{text}"

@@ -23,7 +23,7 @@ pub struct TracePlan {
 /// A variant, and how it compares with the one it was made from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// None: its task was killed for want of memory.
+    /// None: its task was killed for lack of memory.
     pub cost: Option<Cost>,
     /// Its reads against theirs.
     pub reads: Option<Against>,

@@ -133,7 +133,7 @@ pub struct Against {
 pub struct Case {
     /// Name of the variant.
     pub variant: String,
-    /// None: its task was killed for want of memory.
+    /// None: its task was killed for lack of memory.
     pub cost: Option<Cost>,
     /// Reads under limits nearby: least and most.
     pub reads_nearby: Option<(f64, f64)>,

@@ -132,7 +132,7 @@ fn sentence(advice: &Advice, level: &Level) -> String {
     let (first, others) = level.cases.split_first().expect("a variant");
     let today = &advice.levels[0].cases[0];
     let what = match (first.cost, today.cost) {
-        (None, _) => "killed for want of memory".to_owned(),
+        (None, _) => "killed for lack of memory".to_owned(),
         (Some(cost), _) if level.share == 1.0 => {
             let stops = match is_stops(first) {
                 true => ", most of it stops of writers",

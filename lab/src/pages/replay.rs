@@ -90,7 +90,7 @@ fn killed(table: &ReplayTable) -> Vec<String> {
     let of = |(variant, counters): (&String, &_)| {
         let after = human(killed_after(counters)? as f64);
         Some(format!(
-            "{variant} killed for want of memory after {after} accesses"
+            "{variant} killed for lack of memory after {after} accesses"
         ))
     };
     table.result.variants.iter().filter_map(of).collect()

@@ -101,7 +101,7 @@ pub struct Replay {
     pub worked: Option<u64>,
     /// How long they were stopped at dirty limits, ns; none where tasks are at once.
     pub stopped: Option<u64>,
-    /// The task of this access was killed for want of memory, and the replay ended there.
+    /// The task of this access was killed for lack of memory, and the replay ended there.
     pub killed: Option<usize>,
     /// What the lists hold in the end, if asked for.
     pub lruvecs: Vec<LruvecDump>,
@@ -122,7 +122,7 @@ impl Replay {
 /// Most tasks of which counters are kept.
 pub const TASKS_COUNTED: usize = 16;
 
-/// Replays `trace` under the variant called `variant`. A task that is killed for want of memory ends the replay, and is a
+/// Replays `trace` under the variant called `variant`. A task that is killed for lack of memory ends the replay, and is a
 /// result.
 ///
 /// # Errors

@@ -53,6 +53,9 @@ impl Size {
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(split);
+        if trimmed.starts_with('-') {
+            return Err(wrong("a positive size, such as 64MiB".into()));
+        }
         let value: f64 = number
             .parse()
             .ok()

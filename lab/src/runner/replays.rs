@@ -34,7 +34,7 @@ pub struct ReplayTable {
     pub scans: IndexMap<String, Vec<ScanEvent>>,
 }
 
-/// The counter that only a replay has that was killed for want of memory: accesses until then.
+/// The counter that only a replay has that was killed for lack of memory: accesses until then.
 pub const KILLED_AFTER: &str = "killed_after";
 
 /// Steps that [`replay_all`] counts.
@@ -95,7 +95,7 @@ pub struct Inspection {
 }
 
 /// Replays a trace under all limits, variants and phases, in parallel. The result does not
-/// depend on the number of threads. A replay whose task is killed for want of memory is a result, too.
+/// depend on the number of threads. A replay whose task is killed for lack of memory is a result, too.
 ///
 /// # Errors
 /// Limits that are too small, or the first replay that fails, in the order of the tables.
@@ -214,7 +214,7 @@ pub fn check_survivors(trace: &About, tables: &[ReplayTable]) -> Result<(), Runn
     })
 }
 
-/// The access at which a replay or a run was killed for want of memory; none: it was not.
+/// The access at which a replay or a run was killed for lack of memory; none: it was not.
 #[must_use]
 pub fn killed_after(counters: &IndexMap<String, CounterSummary>) -> Option<u64> {
     let mean = |name: &str| counters.get(name).map_or(0.0, |c| c.mean.as_f64());
@@ -241,7 +241,7 @@ fn no_memory(access: usize, memory: u64, (trace, swap): (&About, &SwapConfig)) -
     }
 }
 
-/// What would help a replay that is killed for want of memory.
+/// What would help a replay that is killed for lack of memory.
 #[must_use]
 pub fn room(trace: &About, swap: &SwapConfig) -> String {
     let anon = trace.objects.iter().any(|o| o.is_anon);

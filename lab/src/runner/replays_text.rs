@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// Variants side by side in one table.
 const ABREAST: usize = 5;
 /// Heading of the row that says who was killed.
-const KILLED: &str = "killed for want of memory";
+const KILLED: &str = "killed for lack of memory";
 /// Before the name of a counter, in CSV: it ended where its variant was killed.
 const UNTIL_KILLED: &str = "until_killed.";
 /// Rows: heading, counters that are summed, figure of the bounds.
@@ -127,6 +127,15 @@ fn render(table: &ReplayTable, style: Style, apart: bool) -> String {
     out
 }
 
+/// A mean of whole numbers, as exact as anybody needs it. Of something rare, such as one kill in three runs, a tenth
+/// would be another number.
+fn tenths(mean: f64) -> f64 {
+    match mean.abs() < 1.0 {
+        true => mean,
+        false => (mean * 10.0).round() / 10.0,
+    }
+}
+
 /// Variants beside the exact policies.
 fn side_by_side(table: &ReplayTable, names: &[&str], apart: bool) -> Table {
     let with_bounds = table.result.bounds.contains_key("lru_misses");
@@ -171,7 +180,7 @@ fn side_by_side(table: &ReplayTable, names: &[&str], apart: bool) -> Table {
         let mut row = vec![heading.to_owned()];
         let show = |value: f64| match figure {
             "miss_ratio" => format!("{:.3} %", value * 100.0),
-            _ => human((value * 10.0).round() / 10.0),
+            _ => human(tenths(value)),
         };
         row.extend(
             names
@@ -259,6 +268,13 @@ mod tests {
     use coldset_report::{CounterSummary, ReplayResult};
     use indexmap::IndexMap;
 
+    #[test]
+    fn what_is_rare_keeps_its_digits() {
+        let shown = [1.0 / 3.0, 2.0 / 3.0, 0.96, 0.0, 2.34, 1234.56];
+        let shown = shown.map(|mean| human(tenths(mean)));
+        assert_eq!(shown, ["0.333", "0.667", "0.960", "0", "2.300", "1,235"]);
+    }
+
     fn table(pages: u64) -> ReplayTable {
         let of = |n: u64| CounterSummary {
             mean: Number::Int(n),
@@ -344,7 +360,7 @@ mod tests {
             .collect();
         let has = |row: &[&str]| assert!(lines.iter().any(|l| l == row), "{row:?}: {text}");
         has(&[
-            "killed", "for", "want", "of", "memory", "no", "after", "58", "accesses",
+            "killed", "for", "lack", "of", "memory", "no", "after", "58", "accesses",
         ]);
         has(&["misses", "70", "-", "90", "40"]);
         has(&["scanned", "1,234", "-"]);

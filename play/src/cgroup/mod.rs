@@ -1,6 +1,7 @@
 //! Memory cgroups: the hierarchy found, a group of our own made, limited, entered and removed.
 
 mod mounts;
+mod settings;
 mod tree;
 
 pub use mounts::{Hierarchy, Version};
@@ -8,6 +9,7 @@ pub(crate) use tree::Tree;
 
 use crate::leftovers::{own_name, sweep};
 use crate::PlayError;
+use settings::Settings;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,12 +28,14 @@ pub struct Limits {
     pub swap_max: Option<u64>,
 }
 
-/// A group. Made by us, it is removed when it is dropped.
+/// A group. When it is dropped, one made by us is removed, and one that was there has its settings back.
 #[derive(Debug)]
 pub struct Cgroup {
     version: Version,
     path: PathBuf,
     ours: bool,
+    /// What a group of somebody else's had before we set it.
+    before: Settings,
 }
 
 impl Cgroup {
@@ -62,6 +66,7 @@ impl Cgroup {
             version,
             path,
             ours: true,
+            before: Settings::default(),
         })
     }
 
@@ -83,6 +88,7 @@ impl Cgroup {
             version,
             path: path.to_owned(),
             ours: false,
+            before: Settings::default(),
         })
     }
 
@@ -100,23 +106,20 @@ impl Cgroup {
     ///
     /// # Errors
     /// A value the kernel refuses, or one that this version does not have.
-    pub fn limit(&self, limits: Limits) -> Result<(), PlayError> {
-        let v1 = self.version == Version::V1;
+    pub fn limit(&mut self, limits: Limits) -> Result<(), PlayError> {
+        let version = self.version;
+        let v1 = version == Version::V1;
         let none = |name: &str| {
             PlayError::Plan(format!(
-                "{name}: cgroup {} has no such setting; leave it out",
-                self.version
+                "{name}: cgroup {version} has no such setting; leave it out"
             ))
         };
         if let Some(max) = limits.max {
-            self.write(self.max_file(), &max.to_string())?;
-            if let (true, Some(swap)) = (v1, limits.swap_max) {
-                let both = (max + swap).to_string();
-                self.write("memory.memsw.limit_in_bytes", &both)?;
-            }
+            let both = limits.swap_max.filter(|_| v1).map(|swap| max + swap);
+            self.set_max(max, both)?;
         }
         if let (false, Some(swap)) = (v1, limits.swap_max) {
-            self.write("memory.swap.max", &swap.to_string())?;
+            self.set("memory.swap.max", swap)?;
         }
         for (name, file, value) in [
             ("high", "memory.high", limits.high),
@@ -124,11 +127,45 @@ impl Cgroup {
         ] {
             match value {
                 Some(_) if v1 => return Err(none(name)),
-                Some(bytes) => self.write(file, &bytes.to_string())?,
+                Some(bytes) => self.set(file, bytes)?,
                 None => {}
             }
         }
         Ok(())
+    }
+
+    /// The limit, and, on version 1, that of memory and swap together, which may not be below it: what raises both
+    /// begins with that.
+    fn set_max(&mut self, max: u64, both: Option<u64>) -> Result<(), PlayError> {
+        const BOTH: &str = "memory.memsw.limit_in_bytes";
+        let file = self.max_file();
+        let Some(both) = both else {
+            return match self.number(BOTH).filter(|now| *now < max) {
+                None => self.set(file, max),
+                Some(now) => Err(PlayError::Plan(format!(
+                    "{}: {BOTH} is {now}, below --memory; give --swap-max, or raise it",
+                    self.path.display()
+                ))),
+            };
+        };
+        match self.number(BOTH) {
+            Some(now) if now < max => {
+                self.set(BOTH, both)?;
+                self.set(file, max)
+            }
+            _ => {
+                self.set(file, max)?;
+                self.set(BOTH, both)
+            }
+        }
+    }
+
+    /// Writes a setting. What a group of somebody else's had is kept.
+    fn set(&mut self, file: &'static str, value: u64) -> Result<(), PlayError> {
+        if !self.ours {
+            self.before.keep(&self.path, file);
+        }
+        self.write(file, &value.to_string())
     }
 
     /// Moves a process into it. What the process has charged so far stays where it is.
@@ -153,7 +190,11 @@ impl Cgroup {
 
     /// Its limit, bytes, as the kernel has it; none: it has none, or cannot be read.
     pub fn max(&self) -> Option<u64> {
-        self.read(self.max_file())?.trim().parse().ok()
+        self.number(self.max_file())
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        self.read(file)?.trim().parse().ok()
     }
 
     /// Bytes in use.
@@ -186,8 +227,9 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if self.ours {
-            remove(&self.path);
+        match self.ours {
+            true => remove(&self.path),
+            false => self.before.give_back(&self.path),
         }
     }
 }

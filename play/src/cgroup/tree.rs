@@ -22,7 +22,7 @@ impl Tree {
     /// # Errors
     /// Groups that cannot be made, or values that the kernel does not take.
     pub fn make(plan: &Plan, limits: Limits, cast: &Cast) -> Result<Self, PlayError> {
-        let whole = match &plan.cgroup {
+        let mut whole = match &plan.cgroup {
             Some(path) => Cgroup::at(path)?,
             None => Cgroup::create()?,
         };
@@ -38,7 +38,7 @@ impl Tree {
         }
         tree._allowed = Allowed::below(&tree.whole)?;
         for number in processes.iter().filter_map(|(number, _)| *number) {
-            let group = tree.whole.below(&format!("task-{number}"))?;
+            let mut group = tree.whole.below(&format!("task-{number}"))?;
             let low = plan.low.iter().rfind(|(t, _)| *t == number);
             group.limit(Limits {
                 low: low.map(|&(_, bytes)| bytes),
@@ -84,9 +84,9 @@ impl Tree {
     }
 }
 
-/// Groups below may have limits of their own, until it is dropped.
+/// Groups below may have limits of their own, until it is dropped: a file, and what is written to it then.
 #[derive(Debug)]
-struct Allowed(PathBuf);
+struct Allowed(PathBuf, &'static str);
 
 impl Allowed {
     /// None: it has been so before.
@@ -94,8 +94,10 @@ impl Allowed {
         match group.version() {
             Version::V1 => {
                 // Kernels before 5.11 count what is below only if they are told to.
-                let _ = group.write("memory.use_hierarchy", "1");
-                Ok(None)
+                const FILE: &str = "memory.use_hierarchy";
+                let was = group.read(FILE).unwrap_or_default();
+                let _ = group.write(FILE, "1");
+                Ok((was.trim() == "0").then(|| Self(group.path().join(FILE), "0")))
             }
             Version::V2 => {
                 const FILE: &str = "cgroup.subtree_control";
@@ -111,7 +113,7 @@ impl Allowed {
                     )),
                     other => other,
                 })?;
-                Ok(Some(Self(group.path().join(FILE))))
+                Ok(Some(Self(group.path().join(FILE), "-memory")))
             }
         }
     }
@@ -119,6 +121,6 @@ impl Allowed {
 
 impl Drop for Allowed {
     fn drop(&mut self) {
-        let _ = write(&self.0, "-memory");
+        let _ = write(&self.0, self.1);
     }
 }

@@ -66,17 +66,19 @@ impl Map {
 
     /// A byte of a page. Threads share it, and so do processes.
     fn byte(&self, page: usize, offset: usize) -> &AtomicU8 {
-        assert!(
-            page < self.pages && offset < PAGE,
-            "page {page} of {}",
-            self.pages
-        );
-        // SAFETY: within the mapping, as just checked, which is readable and lives as long as self. Whoever else uses
-        // it does so by bytes, too.
-        unsafe {
-            let byte = self.at.as_ptr().cast::<u8>().add(page * PAGE + offset);
-            AtomicU8::from_ptr(byte)
-        }
+        assert!(offset < PAGE, "byte {offset} of a page");
+        // SAFETY: within the mapping, which is readable and lives as long as self. Whoever else uses it does so by
+        // bytes, too.
+        unsafe { AtomicU8::from_ptr(self.at(page * PAGE + offset)) }
+    }
+
+    /// Where a byte of it is.
+    #[inline]
+    pub(super) fn at(&self, offset: usize) -> *mut u8 {
+        let (page, pages) = (offset / PAGE, self.pages);
+        assert!(page < pages, "page {page} of {pages}");
+        // SAFETY: within the mapping, as just checked.
+        unsafe { self.at.as_ptr().cast::<u8>().add(offset) }
     }
 
     /// Loads a byte of a page.

@@ -18,11 +18,12 @@ pub use control::Control;
 pub(crate) use line::Line;
 pub use orders::{Orders, Seats};
 
-use crate::sys::{inherited, Unseen};
+use crate::sys::{inherited, Count, Counts, Unseen};
 use coldset_traces::Record;
 pub(crate) use serve::serve;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::channel;
+pub(crate) use views::{cut_off, is_mapped};
 use views::{Objects, Shared, Views};
 
 /// The worker's life: until its input ends.
@@ -34,27 +35,45 @@ pub fn work(orders: &Orders, input: impl Read, output: impl Write) -> Result<(),
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let objects = Objects::open(orders).map_err(|e| format!("opening the files: {e}"))?;
     let exact = orders.exact_access;
+    let counts = inherited(orders.counts.0).and_then(Counts::shared);
+    let counts = counts.map_err(|e| format!("counting accesses: {e}"))?;
     match &orders.seats {
         Seats::Task => {
             let views = Views::of_one(Shared::new(objects), orders);
-            serve(input, output, accesses(views, exact)?)
+            let count = count(&counts, orders, 0)?;
+            serve(input, output, accesses(views, exact, count)?)
         }
-        Seats::All => serve(
-            input,
-            output,
-            accesses(Views::by_task(objects, orders), exact)?,
-        ),
-        Seats::Threads(lines) => threads(&Shared::new(objects), lines, orders),
+        Seats::All => {
+            let views = Views::by_task(objects, orders);
+            let count = count(&counts, orders, 0)?;
+            serve(input, output, accesses(views, exact, count)?)
+        }
+        Seats::Threads(lines) => threads(&Shared::new(objects), lines, &counts, orders),
     }
 }
 
+/// Where one of its seats counts.
+fn count(counts: &Counts, orders: &Orders, seat: usize) -> Result<Count, String> {
+    let at = orders.counts.1.saturating_add(seat);
+    counts
+        .count(at)
+        .map_err(|e| format!("counting accesses: {e}"))
+}
+
 /// A thread for each line, which all see the same. The first that fails ends the worker.
-fn threads(shared: &Shared, lines: &[(i32, i32)], orders: &Orders) -> Result<(), String> {
+fn threads(
+    shared: &Shared,
+    lines: &[(i32, i32)],
+    counts: &Counts,
+    orders: &Orders,
+) -> Result<(), String> {
     let (tell, ends) = channel();
-    for &(input, output) in lines {
+    for (seat, &(input, output)) in lines.iter().enumerate() {
         let pipe = |n| inherited(n).map_err(|e| format!("descriptor {n}: {e}"));
         let (input, output) = (pipe(input)?, pipe(output)?);
-        let mut access = accesses(Views::of_one(shared.clone(), orders), orders.exact_access)?;
+        let views = Views::of_one(shared.clone(), orders);
+        let count = count(counts, orders, seat)?;
+        let mut access = accesses(views, orders.exact_access, count)?;
         let tell = tell.clone();
         let body = move || {
             let served = serve(&input, &output, &mut access);
@@ -74,10 +93,11 @@ fn threads(shared: &Shared, lines: &[(i32, i32)], orders: &Orders) -> Result<(),
     ends.into_iter().collect()
 }
 
-/// Does accesses and steps, and flushes the CPU's translations each so many mapped accesses.
+/// Does accesses and steps, counts the accesses, and flushes the CPU's translations each so many mapped ones.
 fn accesses(
     mut views: Views,
     exact_access: u32,
+    count: Count,
 ) -> Result<impl FnMut(Record) -> io::Result<()> + Send, String> {
     let unseen = Unseen::new().map_err(|e| format!("memory for the worker: {e}"))?;
     let mut mapped = 0u32;
@@ -86,13 +106,15 @@ fn accesses(
             Record::Access(op) => op,
             Record::Step(step) => return views.step(step),
         };
-        if exact_access > 0 && views::is_mapped(op.kind) {
+        if exact_access > 0 && is_mapped(op.kind) {
             mapped = mapped.wrapping_add(1);
             if mapped.is_multiple_of(exact_access) {
                 unseen.flush()?;
             }
         }
-        views.access(op)
+        views.access(op)?;
+        count.add();
+        Ok(())
     })
 }
 
@@ -104,9 +126,13 @@ mod tests {
     use coldset_traces::{Event, Op, OpKind, Step, StepKind, Trace};
     use std::fs;
     use std::io::Cursor;
+    use std::os::fd::IntoRawFd;
 
+    /// With numbers to count in, which are somebody else's to close.
     fn orders(files: &Files, trace: &Trace, seats: Seats) -> Orders {
+        let (_, file) = Counts::make(1).unwrap();
         Orders {
+            counts: (file.into_raw_fd(), 0),
             folder: files.folder().into(),
             exact_access: 4,
             seats,
@@ -225,6 +251,33 @@ mod tests {
             let bytes = fs::read(files.path(0)).unwrap();
             assert_eq!((bytes.len(), bytes[7 * 4096]), (8 * 4096, 0));
             assert_eq!(bytes[6 * 4096], crate::files::stamp(0, 6));
+        }
+    }
+
+    #[test]
+    fn a_file_that_somebody_has_cut_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = trace();
+        let files = Files::make(dir.path(), &trace).unwrap();
+        let file = fs::File::options().write(true).open(files.path(0));
+        file.unwrap().set_len(4096).unwrap();
+        let read = Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task: 2,
+            page: 7,
+        };
+        for (holes, said) in [
+            (true, "access 0: task 2, object 0, page 7: another task has"),
+            (false, "access 0: failed to fill"),
+        ] {
+            let orders = Orders {
+                holes,
+                ..orders(&files, &trace, Seats::Task)
+            };
+            let error = work(&orders, &read.to_bytes()[..], Vec::new()).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+            assert_eq!(error.contains("--order strict"), holes);
         }
     }
 

@@ -52,6 +52,9 @@ pub struct Orders {
     pub exact_access: u32,
     /// Which tasks it does.
     pub seats: Seats,
+    /// Where it counts the accesses that it has done: the descriptor of numbers in shared memory, and which one is that
+    /// of its first seat.
+    pub counts: (i32, usize),
     /// Most pages of one call.
     pub largest_call: u32,
     /// Files are cut, so that a page may hold zeros.
@@ -69,6 +72,7 @@ impl Orders {
             self.folder.to_string_lossy().into_owned(),
             self.exact_access.to_string(),
             self.seats.to_argument(),
+            format!("{}:{}", self.counts.0, self.counts.1),
             self.largest_call.to_string(),
             self.holes.to_string(),
             self.read_ahead.to_string(),
@@ -81,7 +85,8 @@ impl Orders {
 
     /// Back from the arguments.
     pub fn from_arguments(arguments: &[String]) -> Option<Self> {
-        let [folder, exact, seats, call, holes, read_ahead, objects @ ..] = arguments else {
+        let [folder, exact, seats, counts, call, holes, read_ahead, objects @ ..] = arguments
+        else {
             return None;
         };
         let object = |text: &String| {
@@ -89,10 +94,12 @@ impl Orders {
             let anon = ["f", "a"].iter().position(|&k| k == kind)? == 1;
             Some((pages.parse().ok()?, anon))
         };
+        let (descriptor, first) = counts.split_once(':')?;
         Some(Self {
             folder: folder.into(),
             exact_access: exact.parse().ok()?,
             seats: Seats::from_argument(seats)?,
+            counts: (descriptor.parse().ok()?, first.parse().ok()?),
             largest_call: call.parse().ok()?,
             holes: holes.parse().ok()?,
             read_ahead: read_ahead.parse().ok()?,
@@ -116,6 +123,7 @@ mod tests {
                 folder: "/a b".into(),
                 exact_access: 64,
                 seats,
+                counts: (5, 7),
                 largest_call: 32,
                 holes: true,
                 read_ahead: true,
@@ -133,14 +141,23 @@ mod tests {
             Orders::from_arguments(&words).is_none()
         };
         assert!(
-            refused(&["/a", "1"]) && refused(&["/a", "1", "task", "1", "false", "false", "x3"])
+            refused(&["/a", "1"])
+                && refused(&["/a", "1", "task", "5:0", "1", "false", "true", "x3"])
         );
         for seats in ["", "both", "3:3", "3:4,4:5", "0:4", "-1:4", "3:4:5"] {
             assert!(
-                refused(&["/a", "1", seats, "1", "false", "true", "f3"]),
+                refused(&["/a", "1", seats, "5:0", "1", "false", "true", "f3"]),
                 "{seats}"
             );
         }
-        assert!(!refused(&["/a", "1", "3:4", "1", "false", "true", "f3"]));
+        for counts in ["", "5", "5:", "5:-1"] {
+            assert!(
+                refused(&["/a", "1", "3:4", counts, "1", "false", "true", "f3"]),
+                "{counts}"
+            );
+        }
+        assert!(!refused(&[
+            "/a", "1", "3:4", "5:0", "1", "false", "true", "f3"
+        ]));
     }
 }

@@ -145,8 +145,17 @@ impl Spaces {
     }
 }
 
+/// What is said of an access that found the file cut off.
+pub(crate) fn cut_off(op: &Op) -> String {
+    let (task, object, page) = (op.task, op.object, op.page);
+    format!(
+        "task {task}, object {object}, page {page}: another task has truncated or removed the file meanwhile; play with \
+         --order strict, where tasks take turns as the trace has it"
+    )
+}
+
 /// The access goes through a page table.
-pub(super) fn is_mapped(kind: OpKind) -> bool {
+pub(crate) fn is_mapped(kind: OpKind) -> bool {
     !matches!(kind, OpKind::Pread | OpKind::Pwrite | OpKind::WholeWrite)
 }
 
@@ -190,7 +199,14 @@ impl Views {
                 // Of one page a byte, of several all of them.
                 let len = if pages == 1 { 1 } else { pages as usize * PAGE };
                 let bytes = &mut self.buffer[..len];
-                file.read_exact_at(bytes, offset)?;
+                file.read_exact_at(bytes, offset)
+                    .map_err(|e| match e.kind() {
+                        // A file is as long as its objects, but for the moment in which it is cut.
+                        io::ErrorKind::UnexpectedEof if self.holes => {
+                            io::Error::other(cut_off(&op))
+                        }
+                        _ => e,
+                    })?;
                 for (page, bytes) in (op.page..).zip(self.buffer[..len].chunks(PAGE)) {
                     self.check(op.object, page, bytes[0])?;
                 }
@@ -305,6 +321,7 @@ mod tests {
             folder: "/".into(),
             exact_access: 0,
             seats: Seats::All,
+            counts: (-1, 0),
             largest_call: 1,
             holes: false,
             read_ahead: false,

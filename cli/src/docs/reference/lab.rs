@@ -181,7 +181,8 @@ fn accesses(page: &mut Page) {
     );
     page.paragraph(
         "An object (0 to 255) is a file, or a region of anonymous memory if its accesses are `a` and `l`: one object is never \
-         both. A task (0 to 65535) is a program with an address space and a memory cgroup of its own below the limit. By hand, \
+         both. Files are the same for all tasks, and anonymous memory of one number is another one in each process. A task (0 to \
+         65535) is a program with an address space and a memory cgroup of its own below the limit. By hand, \
          a program that fills two pages of anonymous memory and reads one of them back while another reads a file:",
     );
     page.verbatim(

@@ -1,5 +1,6 @@
 //! What a kernel did, a figure a row: measured now, or read from what this command has written before.
 
+use super::origin::Origin;
 use super::pair::ROWS;
 use crate::error::Failure;
 use crate::kernel::Measured;
@@ -33,7 +34,7 @@ pub struct Measures {
     pub disturbed: Value,
     /// What befell the runs, a line each.
     pub remarks: Vec<String>,
-    /// Share of the runs that were killed for want of memory.
+    /// Share of the runs that were killed for lack of memory.
     pub killed: f64,
     rows: IndexMap<String, Figure>,
 }
@@ -118,13 +119,15 @@ impl Recorded {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, is not of this command, or lacks the times that its predictions were made with.
-    pub fn read(path: &Path) -> Result<Vec<Self>, Failure> {
+    /// It cannot be read, is not of this command, is of another trace or limit than `origin`, or lacks the times that its
+    /// predictions were made with.
+    pub fn read(path: &Path, origin: &Origin) -> Result<Vec<Self>, Failure> {
         let wrong = |what: &str| Failure::Usage(format!("--recorded {}: {what}", path.display()));
         let text = fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
         let none = "not what coldset lab validate --json writes";
         let all: Value = serde_json::from_str(&text).map_err(|_| wrong(none))?;
         let kernels = all["kernels"].as_array().ok_or_else(|| wrong(none))?;
+        origin.check(&all).map_err(|what| wrong(&what))?;
         let one = |kernel: &Value| {
             let measures = Measures::from_json(kernel).ok_or_else(|| wrong(none))?;
             let variant = kernel["variant"].as_str().ok_or_else(|| wrong(none))?;

@@ -1,6 +1,7 @@
 //! `coldset lab validate`: prediction beside measurement.
 
 mod measures;
+mod origin;
 mod pair;
 
 use super::{export, load_trace, style};
@@ -9,11 +10,13 @@ use crate::error::{Failure, Verdict};
 use crate::kernel::{here, measure, setting, Measured, HERE};
 use crate::output::Outputs;
 use crate::predict::{beside, nearby, Look, Setting};
+use crate::scratch;
 use coldset_lab::report::{human, Align, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
 use coldset_lab::traces::Trace;
 use indexmap::IndexMap;
 use measures::{Measures, Recorded};
+use origin::Origin;
 use pair::{changes, Change, Pair, FEW, ROWS};
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -97,7 +100,7 @@ fn change_table(changes: &[Change]) -> Table {
     table
 }
 
-fn json_of(pairs: &[Pair]) -> String {
+fn json_of(pairs: &[Pair], origin: &Origin) -> String {
     let kernels = pairs.iter().map(|p| {
         let rows = ROWS.iter().filter_map(|row| {
             let (measured, predicted) = p.values(row)?;
@@ -129,7 +132,10 @@ fn json_of(pairs: &[Pair]) -> String {
             "counters": rows.collect::<serde_json::Map<String, Value>>(),
         })
     });
-    let all = json!({"kernels": kernels.collect::<Vec<_>>(), "changes": steps.collect::<Vec<_>>()});
+    let mut all = origin.fields();
+    all.insert("kernels".into(), kernels.collect());
+    all.insert("changes".into(), steps.collect());
+    let all = Value::from(all);
     format!("{all:#}\n")
 }
 
@@ -139,8 +145,7 @@ fn exported(args: &ValidateArgs) -> Result<Option<NamedTempFile>, Failure> {
     if args.trace.exists() || experiment(&name).is_err() {
         return Ok(None);
     }
-    let file = tempfile::Builder::new().suffix(".pageops").tempfile();
-    let file = file.map_err(|e| Failure::Surroundings(format!("a file for the trace: {e}")))?;
+    let file = scratch::file("a file for the trace", ".pageops")?;
     export::write(&name, &args.work, file.path())?;
     Ok(Some(file))
 }
@@ -217,13 +222,16 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
 }
 
 /// Kernels that have been measured before.
-fn recorded(path: &Path, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
+fn recorded(path: &Path, origin: &Origin, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
     let case = |kernel: Recorded| Case {
         measures: kernel.measures,
         variant: kernel.variant,
         setting: of_guests.clone().with_clocks(kernel.clock, kernel.clocks),
     };
-    Ok(Recorded::read(path)?.into_iter().map(case).collect())
+    Ok(Recorded::read(path, origin)?
+        .into_iter()
+        .map(case)
+        .collect())
 }
 
 /// The limit that was asked for is replayed twice, and not for nothing: alone its fold of statistics is where that of a
@@ -264,12 +272,14 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let path = exported.as_ref().map_or(args.trace.as_path(), |f| f.path());
     let (trace, _) = load_trace(path, &args.reading, args.guest.tasks.reading())?;
     let setting = setting(&args.guest, &trace)?;
+    let pages = memory.pages_of(trace.unique_pages);
+    let origin = Origin::of(&args.trace, exported.is_some(), &trace, pages);
     let trace_file = ("the trace", &*args.trace);
     let recorded_file = args.recorded.as_deref().map(|file| ("--recorded", file));
     let besides = [trace_file].into_iter().chain(recorded_file);
     let outputs = Outputs::open_json(args.form.json.as_deref(), besides)?;
     let cases = match &args.recorded {
-        Some(path) => recorded(path, &setting)?,
+        Some(path) => recorded(path, &origin, &setting)?,
         None => measured(&args.guest, &trace, &setting)?,
     };
     let each = cases.into_iter().map(|case| predicted(&trace, case));
@@ -282,7 +292,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
             "{}: {} accesses; memory {}; {} run{} a kernel\n",
             args.trace.display(),
             human(trace.ops().len() as f64),
-            show_pages(memory.pages_of(trace.unique_pages)),
+            show_pages(pages),
             args.guest.runs.count(),
             if args.guest.runs.count() == 1 {
                 ""
@@ -315,7 +325,7 @@ pub fn run(args: &ValidateArgs) -> Result<Verdict, Failure> {
         }
         out
     };
-    outputs.write_text_or_json(text, || json_of(&pairs))?;
+    outputs.write_text_or_json(text, || json_of(&pairs, &origin))?;
     Ok(Verdict::of(good))
 }
 

@@ -73,7 +73,7 @@ impl Pair {
         })
     }
 
-    /// Shares of the runs that were killed for want of memory: measured, and predicted.
+    /// Shares of the runs that were killed for lack of memory: measured, and predicted.
     pub fn killed(&self) -> (f64, f64) {
         (self.measures.killed, share_killed(&self.predicted))
     }
@@ -92,7 +92,7 @@ impl Pair {
             (false, false) => "PREDICTED: alive",
         };
         let any = measured + predicted > 0.0;
-        any.then(|| format!("{of_all} killed for want of memory: {verdict}"))
+        any.then(|| format!("{of_all} killed for lack of memory: {verdict}"))
     }
 
     /// Most of the runs ended as the lab says.
@@ -138,7 +138,7 @@ impl Change {
     pub fn verdict(&self) -> &'static str {
         let size = (self.predicted - self.measured).abs() <= self.measured.abs() / 5.0;
         match self.measured.abs() <= CHANGE {
-            true => "no change to speak of",
+            true => "hardly any change",
             false if self.measured.abs() <= self.noise => "within the spread of the runs",
             false if self.predicted == 0.0 => "NOT PREDICTED",
             false if !self.is_right() => "WRONG SIGN",
@@ -179,7 +179,7 @@ mod tests {
             predicted,
             noise: 0.05,
         };
-        assert_eq!(change(0.02, -0.5).verdict(), "no change to speak of");
+        assert_eq!(change(0.02, -0.5).verdict(), "hardly any change");
         let noise = change(-0.04, 0.5);
         assert_eq!(noise.verdict(), "within the spread of the runs");
         assert!(noise.is_right());
