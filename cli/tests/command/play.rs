@@ -400,8 +400,13 @@ fn groups(from: &Path, pid: u32) -> Vec<PathBuf> {
 
 /// A run that takes long, and its workers once they are at work. None: this machine does not let us.
 fn long_run(trace: &str, dir: &Path, more: &[&str]) -> Option<(Child, Vec<u32>)> {
-    let mut run = Command::new(env!("CARGO_BIN_EXE_coldset"))
-        .arg("play")
+    // Whoever runs the tests may ignore hang-ups, as nohup does.
+    let mut run = Command::new("env")
+        .args([
+            "--default-signal=HUP",
+            env!("CARGO_BIN_EXE_coldset"),
+            "play",
+        ])
         .args(arguments(trace, dir, more))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
