@@ -161,7 +161,7 @@ def random_trace(path: Path, seed: int) -> None:
     out["object"] = rng.integers(0, 2, size) + 2 * anon
     most = int(rng.integers(200, 600))
     pages = rng.integers(0, most, size) * rng.integers(0, most, size) // most
-    out["page"] = np.where(anon & (seed % 3 == 1), pages % 50, pages)
+    out["page"] = np.where(anon & (seed % 3 == 1), pages % 25, pages)
     out["task"] = rng.integers(0, 1 + seed % 2, size)
     for at in rng.choice(size, 8, replace=False)[: seed % 9]:
         step, of_anon = [(FSYNC, 0), (TRUNCATE, 0), (UNMAP, 2)][rng.integers(3)]

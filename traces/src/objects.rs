@@ -3,13 +3,26 @@
 use super::problem::Problem;
 use std::collections::HashMap;
 
-/// An object of a trace, as its process means it.
+/// An object of a trace, as its process means it: the number that the trace has for it, and the process, if it is anonymous
+/// memory. In one word, for it is compared for every reference; 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Object {
-    /// The number that the trace has for it.
-    number: u8,
-    /// The process, if it is anonymous memory.
-    process: Option<u16>,
+struct Object(u32);
+
+impl Object {
+    const NONE: Self = Self(0);
+
+    #[inline]
+    fn new(number: u8, process: Option<u16>) -> Self {
+        let whose = match process {
+            None => 1 << 24,
+            Some(process) => 2 << 24 | u32::from(process),
+        };
+        Self(whose | u32::from(number) << 16)
+    }
+
+    fn number(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
 }
 
 /// The numbers of objects: as the trace has them, but for anonymous memory of that number in a second process, which has
@@ -19,7 +32,7 @@ pub(super) struct Objects {
     /// By number in the trace: whether it is anonymous, once known.
     anon: [Option<bool>; 256],
     /// By number that is given away.
-    given: [Option<Object>; 256],
+    given: [Object; 256],
     /// Those with another number than the trace has.
     moved: HashMap<Object, u8>,
 }
@@ -28,7 +41,7 @@ impl Objects {
     pub fn new() -> Self {
         Self {
             anon: [None; 256],
-            given: [None; 256],
+            given: [Object::NONE; 256],
             moved: HashMap::new(),
         }
     }
@@ -36,8 +49,8 @@ impl Objects {
     /// The number of an object that has one. `process`: whose memory it is; none: it is a file.
     #[inline]
     pub fn known(&self, number: u8, process: Option<u16>) -> Option<u8> {
-        let object = Object { number, process };
-        match self.given[usize::from(number)] == Some(object) {
+        let object = Object::new(number, process);
+        match self.given[usize::from(number)] == object {
             true => Some(number),
             false => self.moved.get(&object).copied(),
         }
@@ -62,21 +75,22 @@ impl Objects {
                 remedy: "give anonymous memory an object number of its own",
             });
         }
-        let object = Object { number, process };
-        let given = *self.given[at].get_or_insert(object);
-        if given == object {
+        let object = Object::new(number, process);
+        let given = self.given[at];
+        if given == Object::NONE || given == object {
+            self.given[at] = object;
             return Ok(number);
         }
         if let Some(moved) = self.known(number, process) {
             return Ok(moved);
         }
-        match self.given.iter().rposition(Option::is_none) {
+        match self.given.iter().rposition(|&given| given == Object::NONE) {
             Some(free) => {
-                self.given[free] = Some(object);
+                self.given[free] = object;
                 self.moved.insert(object, free as u8);
                 Ok(free as u8)
             }
-            None if given.number == number => Ok(number),
+            None if given.number() == number => Ok(number),
             None => Err(Problem {
                 found: format!("object {number} beside 256 others"),
                 expected: "at most 256 files and regions, those of each process counted",
