@@ -422,7 +422,16 @@ impl<D: Decode> Decoder<D> {
         })
     }
 
+    #[inline]
     fn process(&self, task: u16) -> u16 {
+        match self.processes.is_empty() {
+            true => task,
+            false => self.process_told(task),
+        }
+    }
+
+    #[cold]
+    fn process_told(&self, task: u16) -> u16 {
         self.processes.get(&task).copied().unwrap_or(task)
     }
 

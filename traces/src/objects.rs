@@ -52,8 +52,13 @@ impl Objects {
         let object = Object::new(number, process);
         match self.given[usize::from(number)] == object {
             true => Some(number),
-            false => self.moved.get(&object).copied(),
+            false => self.moved(object),
         }
+    }
+
+    #[cold]
+    fn moved(&self, object: Object) -> Option<u8> {
+        self.moved.get(&object).copied()
     }
 
     /// Whether an object is anonymous, if that is known.
