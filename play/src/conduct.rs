@@ -238,7 +238,6 @@ fn apart<'a>(work: &[Record], cast: &Cast, lines: &'a mut [Line]) -> Vec<Feeder<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::Limits;
     use crate::plan::{Plan, Tasks};
     use crate::sys::Counts;
     use crate::worker::{serve, Answer};
@@ -269,19 +268,7 @@ mod tests {
     }
 
     fn cast(trace: &Trace) -> Cast {
-        let plan = Plan {
-            dir: ".".into(),
-            limits: Limits::default(),
-            cgroup: None,
-            exact_access: 0,
-            points: 1,
-            worker: Vec::new(),
-            order: Order::Strict,
-            tasks: Tasks::Processes,
-            pace: false,
-            scans: false,
-            low: Vec::new(),
-        };
+        let plan = Plan::of_tests(Tasks::Processes, Order::Strict);
         Cast::of(trace, &plan).unwrap()
     }
 

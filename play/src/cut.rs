@@ -35,7 +35,6 @@ pub(crate) fn of_worker(work: &[Record], cast: &Cast, worker: usize, done: &[u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::Limits;
     use crate::plan::{Plan, Tasks};
     use coldset_traces::{OpKind, Order, Trace};
 
@@ -48,19 +47,7 @@ mod tests {
             page: i,
         };
         let trace = Trace::from_ops((0..40).map(op).collect());
-        let plan = Plan {
-            dir: ".".into(),
-            limits: Limits::default(),
-            cgroup: None,
-            exact_access: 0,
-            points: 1,
-            worker: Vec::new(),
-            order: Order::PerTask,
-            tasks: Tasks::Processes,
-            pace: false,
-            scans: false,
-            low: Vec::new(),
-        };
+        let plan = Plan::of_tests(Tasks::Processes, Order::PerTask);
         let cast = Cast::of(&trace, &plan).unwrap();
         let work: Vec<Record> = trace.records().collect();
         let said = of_worker(&work, &cast, 1, &[3, 6]);

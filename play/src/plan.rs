@@ -170,6 +170,26 @@ pub fn check_tasks(
 }
 
 #[cfg(test)]
+impl Plan {
+    /// Of tests that make no files and no group.
+    pub(crate) fn of_tests(tasks: Tasks, order: Order) -> Self {
+        Self {
+            dir: ".".into(),
+            limits: Limits::default(),
+            cgroup: None,
+            exact_access: 0,
+            points: 1,
+            worker: Vec::new(),
+            order,
+            tasks,
+            pace: false,
+            scans: false,
+            low: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use coldset_traces::{Event, Op, OpKind, Step, StepKind};
@@ -186,17 +206,8 @@ mod tests {
 
     fn plan(tasks: Tasks, order: Order, low: &[u16]) -> Plan {
         Plan {
-            dir: ".".into(),
-            limits: Limits::default(),
-            cgroup: None,
-            exact_access: 0,
-            points: 1,
-            worker: Vec::new(),
-            order,
-            tasks,
-            pace: false,
-            scans: false,
             low: low.iter().map(|&task| (task, 4096)).collect(),
+            ..Plan::of_tests(tasks, order)
         }
     }
 

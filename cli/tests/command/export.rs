@@ -14,6 +14,14 @@ fn exported(experiment: &str, name: &str, more: &[&str]) -> (PathBuf, Value) {
     (path, said)
 }
 
+/// The command that an export prints, with its result as JSON.
+fn as_it_ran(said: &str) -> Vec<&str> {
+    let mut lines = said.lines();
+    let command = lines.find_map(|l| l.strip_prefix("as it ran: coldset lab "));
+    let words = command.expect("a command").split(' ');
+    words.chain(["--json", "-"]).collect()
+}
+
 fn counter(json: &Value, variant: &str, name: &str) -> f64 {
     json["variants"][variant][name]["mean"]
         .as_f64()
@@ -100,11 +108,7 @@ fn a_replay_has_the_memory_of_all_cgroups() {
     let pages = (2 + 3) * 256;
     assert!(said.contains(&format!(" --memory {pages}pages ")), "{said}");
     assert!(said.contains("but for its limits: "), "{said}");
-    let command = said
-        .lines()
-        .find_map(|l| l.strip_prefix("as it ran: coldset lab "));
-    let words: Vec<&str> = command.expect("a command").split(' ').collect();
-    let replay = json_of(&[&words[..], &["--json", "-"]].concat(), 0);
+    let replay = json_of(&as_it_ran(&said), 0);
     assert_eq!(replay["bounds"]["memory_pages"], pages);
 }
 
@@ -220,11 +224,7 @@ steps = [{ sleep = "400ms" }, { pread = "table" }]
 "#;
     fs::write(&workload, text).unwrap();
     let said = stdout_of(&["export", &workload, "--out", &trace], 0);
-    let command = said
-        .lines()
-        .find_map(|l| l.strip_prefix("as it ran: coldset lab "));
-    let mut words: Vec<&str> = command.expect("a command").split(' ').collect();
-    words.extend(["--json", "-"]);
+    let words = as_it_ran(&said);
     let variant = words[words.iter().position(|w| *w == "--variants").unwrap() + 1];
     let ms = |words: &[&str]| counter(&json_of(words, 0), variant, "time_ns") / 1e6;
     let both = ms(&words);

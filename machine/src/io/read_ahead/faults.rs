@@ -14,8 +14,8 @@ pub(crate) struct FaultWindow {
     window: FileWindow,
     /// Misses more than hits.
     misses: u32,
-    /// Its descriptor has been advised to expect sequential reads, so that windows may be larger.
-    sequential: bool,
+    /// That of the descriptor that it was made with, which says how large windows may be.
+    descriptor: Advice,
 }
 
 impl FaultWindow {
@@ -23,22 +23,18 @@ impl FaultWindow {
     pub(crate) const NEW: Self = Self {
         window: FileWindow::NEW,
         misses: 0,
-        sequential: false,
+        descriptor: Advice::Normal,
     };
 
     /// The descriptor that it was made with has this advice.
     pub(crate) fn follow(&mut self, advice: Advice) {
-        self.sequential = advice == Advice::Sequential;
+        self.descriptor = advice;
     }
 
     /// Limits of its windows.
     fn limits(&self, limits: Limits) -> Limits {
-        let advice = match self.sequential {
-            true => Advice::Sequential,
-            false => Advice::Normal,
-        };
         Limits {
-            window: limits.largest(0, advice),
+            window: limits.largest(0, self.descriptor),
             ..limits
         }
     }
