@@ -58,6 +58,8 @@ pub struct MachineConfig {
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,
+    /// What a read of any of them takes before its transfer, ns; none: what it takes devices of their kinds.
+    pub read_lat_ns: Option<u64>,
     /// Dirty limits and flusher timing at full scale; their tick is that of the costs, their times
     /// shrink with [`Config::time_scale`].
     pub dirty: DirtyParams,
@@ -116,6 +118,7 @@ impl MachineConfig {
             ram: None,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],
+            read_lat_ns: None,
             dirty: DirtyParams::default(),
             dirty_balance: true,
             memcg_writeback: true,

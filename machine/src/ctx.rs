@@ -21,9 +21,12 @@ pub enum InlineClock {
     Running,
     /// The time is set from outside before each operation, as that of a recording, and says when it begins at the earliest.
     /// Work takes the time it costs and sleeps last as long as they do, so an operation that is held up delays those
-    /// after it, and meanwhile the rest of the machine goes on: what it waits for can happen. Reads take no
-    /// time, because the times of the recording contain those of its own device.
-    Paced,
+    /// after it, and meanwhile the rest of the machine goes on: what it waits for can happen.
+    Paced {
+        /// Reads take the time of the device, which is that of the recording. Without, they take none, because the
+        /// times of the recording contain those of its own device.
+        reads: bool,
+    },
     /// The time is set from outside; work and I/O take none.
     External,
 }
@@ -121,7 +124,7 @@ impl Ctx {
         match &self.task {
             Some(t) => t.charge_as(class, ns),
             None => match self.inline {
-                InlineClock::Running | InlineClock::Paced => {
+                InlineClock::Running | InlineClock::Paced { .. } => {
                     self.clock.set(self.clock.get() + ns);
                     self.worked.set(self.worked.get() + ns);
                 }
@@ -178,8 +181,9 @@ impl Ctx {
     /// An inline task has waited for a device until `t`.
     #[inline]
     pub(crate) fn io_done(&self, t: u64) {
-        if self.inline == InlineClock::Running {
-            self.set_clock(t);
+        match self.inline {
+            InlineClock::Running | InlineClock::Paced { reads: true } => self.set_clock(t),
+            InlineClock::Paced { reads: false } | InlineClock::External => {}
         }
     }
 

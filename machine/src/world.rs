@@ -178,7 +178,11 @@ impl World {
             .devices
             .iter()
             .enumerate()
-            .map(|(i, k)| Device::new(k.spec(&cfg.params), cfg.seed.wrapping_add(i as u64)))
+            .map(|(i, k)| {
+                let mut spec = k.spec(&cfg.params);
+                spec.read_lat_ns = cfg.read_lat_ns.unwrap_or(spec.read_lat_ns);
+                Device::new(spec, cfg.seed.wrapping_add(i as u64))
+            })
             .collect::<Vec<_>>();
         let swap = Swap::new(&cfg.swap, cfg)?;
         if let Some(s) = &swap {

@@ -268,7 +268,8 @@ pub struct ReplayArgs {
     #[arg(long, value_enum, default_value = "first-writer")]
     pub inodes: InodesArg,
     /// When accesses begin at the earliest, in seconds, linear between the points; statistics are read at each. One that is
-    /// held up, as writers are, delays those after it
+    /// held up, as writers are, delays those after it. Last, read:SECONDS: what a read of the device took in the recording;
+    /// without it reads take no time, as the points contain it
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,
     /// Time that tasks compute or sleep between accesses, of traces that have it

@@ -274,12 +274,12 @@ impl Setting {
 }
 
 /// The points of each run: accesses and ms.
-fn points(played: &Value) -> Option<Vec<Vec<(u64, u64)>>> {
+fn points(runs: &[&Value]) -> Option<Vec<Vec<(u64, u64)>>> {
     let point = |p: &Value| Some((p["access"].as_u64()?, p["time_ms"].as_u64()?));
-    let of_run = |run: &Value| -> Option<Vec<(u64, u64)>> {
+    let of_run = |run: &&Value| -> Option<Vec<(u64, u64)>> {
         run["points"].as_array()?.iter().map(point).collect()
     };
-    played["runs"].as_array()?.iter().map(of_run).collect()
+    runs.iter().map(of_run).collect()
 }
 
 /// Time by access through these points, which begin at nothing.
@@ -290,18 +290,42 @@ fn clock_through(points: impl Iterator<Item = (u64, u64)>) -> Option<Clock> {
     Clock::new(clock).ok()
 }
 
+/// What a read of the device of the files took in these runs, ns, as the device counts it; none: it counts nothing, or
+/// there was none.
+fn read_ns(runs: &[&Value]) -> Option<u64> {
+    let sum = |name: &str| -> Option<u64> {
+        let of_run = |run: &&Value| run["points"].as_array()?.last()?["counters"][name].as_u64();
+        runs.iter().map(of_run).sum()
+    };
+    let (ms, requests) = (sum("block_read_ticks")?, sum("block_read_ios")?);
+    (ms * 1_000_000).checked_div(requests).filter(|&ns| ns > 0)
+}
+
+/// The clock of a recording with such reads.
+fn with_reads(clock: Clock, read_ns: Option<u64>) -> Clock {
+    match read_ns {
+        Some(ns) => clock.with_reads_of(ns),
+        None => clock,
+    }
+}
+
 /// Time by access of each run.
 fn each_time(played: &Value) -> Option<Vec<Clock>> {
-    let runs = points(played)?;
-    let of_run =
-        |run: &Vec<(u64, u64)>| clock_through(run.iter().map(|&(a, ms)| (a, ms * 1_000_000)));
-    let clocks: Vec<Clock> = runs.iter().map(of_run).collect::<Option<_>>()?;
+    let of_run = |run| {
+        let points = points(&[run])?.remove(0);
+        let clock = clock_through(points.into_iter().map(|(a, ms)| (a, ms * 1_000_000)))?;
+        Some(with_reads(clock, read_ns(&[run])))
+    };
+    let runs = played["runs"].as_array()?.iter();
+    let clocks: Vec<Clock> = runs.map(of_run).collect::<Option<_>>()?;
     (clocks.len() == LIMITS as usize).then_some(clocks)
 }
 
-/// Time by access, the mean of runs that came to the same points; none of others.
+/// Time by access, the mean of runs in which nobody was killed and that came to the same points; none of others.
 pub(super) fn times(played: &Value) -> Option<Clock> {
-    let runs = points(played)?;
+    let lived = |run: &&Value| run["killed_after"].is_null();
+    let lived: Vec<_> = played["runs"].as_array()?.iter().filter(lived).collect();
+    let runs = points(&lived)?;
     let (first, ns) = (runs.first()?, 1_000_000 / runs.len() as u64);
     let mut mean = Vec::new();
     for (n, &(access, _)) in first.iter().enumerate() {
@@ -311,7 +335,10 @@ pub(super) fn times(played: &Value) -> Option<Clock> {
         let sum = runs.iter().map(at).sum::<Option<u64>>()?;
         mean.push((access, sum * ns));
     }
-    clock_through(mean.into_iter())
+    Some(with_reads(
+        clock_through(mean.into_iter())?,
+        read_ns(&lived),
+    ))
 }
 
 pub(super) fn zram_of(pages: u64) -> SwapSpec {

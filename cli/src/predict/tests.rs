@@ -143,6 +143,25 @@ fn what_the_lab_cannot_take_is_said() {
     assert_eq!(two.json()["not_in_it"][1], "memory.low");
 }
 
+/// The device of the files says what its reads took, in all runs together.
+#[test]
+fn the_times_of_reads_are_those_of_the_device() {
+    let run = |ms: u64, requests: u64| {
+        let counters = json!({"block_read_ticks": ms, "block_read_ios": requests});
+        let (begin, end) = (json!({"access": 50, "time_ms": 10}), json!(100));
+        json!({"points": [begin, {"access": end, "time_ms": 20, "counters": counters}]})
+    };
+    let clock = |runs: &[serde_json::Value]| {
+        let clock = times(&json!({ "runs": runs }));
+        clock.map(|clock| clock.to_string())
+    };
+    let times = "0:0,50:0.01,100:0.02";
+    let both = clock(&[run(30, 400), run(60, 500)]);
+    assert_eq!(both, Some(format!("{times},read:0.0001")));
+    assert_eq!(clock(&[run(0, 0)]), Some(times.to_owned()));
+    assert_eq!(clock(&[run(0, 3)]), Some(times.to_owned()));
+}
+
 #[test]
 fn times_are_those_of_runs_that_came_as_far() {
     let run = |points: &[(u64, u64)]| {
@@ -154,8 +173,17 @@ fn times_are_those_of_runs_that_came_as_far() {
     let both = json!({"runs": [first, second]});
     let clock = times(&both).unwrap();
     assert_eq!(clock, Clock::parse("0:0,50:0.2,80:0.23,100:0.45").unwrap());
-    let killed = json!({"runs": [first, run(&[(50, 300)])]});
-    assert_eq!(times(&killed), None);
+    let short = run(&[(50, 300)]);
+    assert_eq!(times(&json!({"runs": [first, short]})), None);
+    // Where others were killed, those that lived say when.
+    let mut killed = short;
+    killed["killed_after"] = json!(77);
+    let lived = times(&json!({"runs": [killed, second]}));
+    assert_eq!(
+        lived,
+        Some(Clock::parse("0:0,50:0.3,80:0.33,100:0.5").unwrap())
+    );
+    assert_eq!(times(&json!({"runs": [killed]})), None);
     assert_eq!(times(&json!({"runs": []})), None);
     let setting = Setting::of_guest(HALF, 1000, 60, 4096);
     let one = RunsArgs {

@@ -54,6 +54,8 @@ pub struct Host {
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,
+    /// What a read of them takes, ns; none: what it takes devices of their kinds.
+    pub read_lat_ns: Option<u64>,
     /// vm.swappiness.
     pub swappiness: u16,
     /// vm.page-cluster: a fault reads up to 2^this pages from a swap device.
@@ -97,6 +99,7 @@ impl Default for Host {
             ram: None,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],
+            read_lat_ns: None,
             swappiness: 60,
             page_cluster: 3,
             watermark_scale_factor: 10,

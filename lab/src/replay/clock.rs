@@ -3,10 +3,11 @@
 
 use std::fmt;
 
-/// Points (access index, ns), both ascending.
+/// Points (access index, ns), both ascending, and what a read of the device took.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clock {
     points: Vec<(u64, u64)>,
+    read_ns: Option<u64>,
 }
 
 /// Why a clock cannot be read.
@@ -15,6 +16,11 @@ pub enum ClockError {
     /// Not `ACCESS:SECONDS`.
     #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58")]
     Form(String),
+    /// Not `read:SECONDS` at the end.
+    #[error(
+        "clock: '{0}' is not what a read of the device took, which comes last: read:SECONDS, above 0 and up to 1000, for example read:0.000087"
+    )]
+    Read(String),
     /// Out of order.
     #[error(
         "clock point '{0}' is not after the one before it; list the points in ascending order"
@@ -43,28 +49,47 @@ impl Clock {
                 )));
             }
         }
-        Ok(Self { points })
+        Ok(Self {
+            points,
+            read_ns: None,
+        })
     }
 
-    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`.
+    /// The same of a recording in which a read of the device took so long, ns.
+    #[must_use]
+    pub fn with_reads_of(self, ns: u64) -> Self {
+        Self {
+            read_ns: Some(ns),
+            ..self
+        }
+    }
+
+    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, and what a read of the device took behind it, if it is known:
+    /// `,read:SECONDS`.
     ///
     /// # Errors
     /// As [`Self::new`], or a point that is not a pair of numbers.
     pub fn parse(text: &str) -> Result<Self, ClockError> {
         let point = |p: &str| -> Option<(u64, u64)> {
             let (a, s) = p.split_once(':')?;
-            let s: f64 = s
-                .trim()
-                .parse()
-                .ok()
-                .filter(|s: &f64| s.is_finite() && *s >= 0.0)?;
-            Some((a.trim().parse().ok()?, (s * 1e9).round() as u64))
+            Some((a.trim().parse().ok()?, nanoseconds(s)?))
         };
-        let points = text
+        let (points, read) = match text.rsplit_once(',') {
+            Some((points, last)) if last.trim().starts_with("read") => (points, Some(last.trim())),
+            _ => (text, None),
+        };
+        let points = points
             .split(',')
             .map(|p| point(p).ok_or_else(|| ClockError::Form(p.trim().into())))
             .collect::<Result<Vec<_>, _>>()?;
-        Self::new(points)
+        let clock = Self::new(points)?;
+        let Some(read) = read else {
+            return Ok(clock);
+        };
+        let ns = read.strip_prefix("read:").and_then(nanoseconds);
+        let ns = ns.filter(|ns| (1..=1_000_000_000_000).contains(ns));
+        let ns = ns.ok_or_else(|| ClockError::Read(read.into()))?;
+        Ok(clock.with_reads_of(ns))
     }
 
     /// Time of an access, ns. Beyond the ends the first and last slopes are extended.
@@ -78,10 +103,21 @@ impl Clock {
         t0 + (u128::from(into) * u128::from(t1 - t0) / u128::from(a1 - a0)) as u64
     }
 
+    /// What a read of the device took, ns, if that is known.
+    pub fn read_ns(&self) -> Option<u64> {
+        self.read_ns
+    }
+
     /// Access indices of the points.
     pub fn accesses(&self) -> impl Iterator<Item = u64> + '_ {
         self.points.iter().map(|p| p.0)
     }
+}
+
+/// Seconds as nanoseconds.
+fn nanoseconds(seconds: &str) -> Option<u64> {
+    let s: f64 = seconds.trim().parse().ok()?;
+    (s.is_finite() && s >= 0.0).then_some((s * 1e9).round() as u64)
 }
 
 /// As [`Clock::parse`] reads it.
@@ -90,6 +126,9 @@ impl fmt::Display for Clock {
         for (n, (access, ns)) in self.points.iter().enumerate() {
             let comma = if n > 0 { "," } else { "" };
             write!(f, "{comma}{access}:{}", *ns as f64 / 1e9)?;
+        }
+        if let Some(ns) = self.read_ns {
+            write!(f, ",read:{}", ns as f64 / 1e9)?;
         }
         Ok(())
     }

@@ -204,8 +204,10 @@ impl<'a> Player<'a> {
         let (trace, window) = (playable.about(), playable.window()?);
         let machine = run.machine.clone();
         let places = Places::create(&machine, trace, &options.settings);
-        let clock = match options.settings.clock {
-            Some(_) => InlineClock::Paced,
+        let clock = match &options.settings.clock {
+            Some(clock) => InlineClock::Paced {
+                reads: clock.read_ns().is_some(),
+            },
             None => InlineClock::Running,
         };
         let process = |&memcg: &Option<_>| Some(Process::new(&machine, memcg?, clock));

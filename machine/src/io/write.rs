@@ -358,7 +358,11 @@ mod tests {
             .memcgs
             .set_max(memcg, CounterKind::Memory, 500)
             .unwrap();
-        let ctx = Ctx::inline(m.create_mm(memcg), memcg, InlineClock::Paced);
+        let ctx = Ctx::inline(
+            m.create_mm(memcg),
+            memcg,
+            InlineClock::Paced { reads: false },
+        );
         let file = m.create_file(0, 4000);
         for page in 0..4000 {
             run.run_inline(&ctx, m.write(&ctx, file, page, 1, true))

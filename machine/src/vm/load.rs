@@ -209,7 +209,8 @@ mod tests {
             kernel_memory in any::<bool>(),
             clock in prop::sample::select(vec![
                 InlineClock::Running,
-                InlineClock::Paced,
+                InlineClock::Paced { reads: false },
+                InlineClock::Paced { reads: true },
                 InlineClock::External,
             ]),
             limit in 60u64..300,

@@ -115,7 +115,7 @@ pub fn run_huge(
     }
     let mut run = rig.into_run();
     let mm = machine.create_mm(memcg);
-    let ctx = Ctx::inline(mm, memcg, InlineClock::Paced);
+    let ctx = Ctx::inline(mm, memcg, InlineClock::Paced { reads: false });
     let region = machine.create_anon(REGION);
     let map = machine.mmap(mm, region, 0, REGION, MappingFlags::empty());
     let own = machine.create_anon(OWN);

@@ -17,6 +17,9 @@ fn interpolates_between_points() {
 fn is_read_as_it_is_shown() {
     let c = Clock::parse("0:0,50:0.2,80:0.230000001,100:45").unwrap();
     assert_eq!(Clock::parse(&c.to_string()), Ok(c));
+    let c = Clock::parse("0:0,50:0.2,read:0.000087").unwrap();
+    assert_eq!(c.read_ns(), Some(87_000));
+    assert_eq!(Clock::parse(&c.to_string()), Ok(c));
 }
 
 #[test]
@@ -24,6 +27,19 @@ fn bad_points_are_named() {
     assert_eq!(Clock::parse("0:0,5"), Err(ClockError::Form("5".into())));
     assert_eq!(Clock::parse("0:0"), Err(ClockError::Short));
     assert!(matches!(Clock::parse("5:0,4:1"), Err(ClockError::Order(_))));
+    for bad in [
+        "read:0",
+        "read:-1",
+        "read:1001",
+        "read",
+        "read:x",
+        "reads:1",
+    ] {
+        let error = ClockError::Read(bad.into());
+        assert_eq!(Clock::parse(&format!("0:0,5:1,{bad}")), Err(error));
+    }
+    let inside = Clock::parse("0:0,read:1,5:1");
+    assert_eq!(inside, Err(ClockError::Form("read:1".into())));
 }
 
 const ACCESSES: u32 = 5_000;
@@ -45,7 +61,14 @@ fn in_order(kind: OpKind) -> Trace {
 
 /// The trace when the access after the last would begin after so many nanoseconds.
 fn paced(trace: &Trace, variant: &str, ns: u64) -> Replay {
-    let clock = Clock::new(vec![(0, 0), (ACCESSES.into(), ns)]).unwrap();
+    by(trace, variant, steady(ns))
+}
+
+fn steady(ns: u64) -> Clock {
+    Clock::new(vec![(0, 0), (ACCESSES.into(), ns)]).unwrap()
+}
+
+fn by(trace: &Trace, variant: &str, clock: Clock) -> Replay {
     let options = ReplayOptions {
         settings: ReplaySettings {
             clock: Some(clock),
@@ -121,5 +144,29 @@ fn reads_keep_to_the_clock() {
     for variant in KERNELS {
         let late = paced(&trace, variant, ns).time - last_begins(ns);
         assert!(late < 20_000, "{variant}: {late} ns");
+    }
+}
+
+/// Of a recording whose reads are known they take their time: within its times while there is enough, and beyond them
+/// where an access is late.
+#[test]
+fn known_reads_take_their_time() {
+    let trace = in_order(OpKind::Pread);
+    let read = 80_000;
+    for variant in KERNELS {
+        let slow = 1_000_000_000;
+        let after = by(&trace, variant, steady(slow).with_reads_of(read)).time - last_begins(slow);
+        assert!(
+            (read..3 * read).contains(&after),
+            "{variant}: the last one, {after} ns"
+        );
+        let fast = by(&trace, variant, steady(1_000).with_reads_of(read)).time;
+        let least = u64::from(ACCESSES) * read * 9 / 10;
+        assert!(fast > least, "{variant}: {fast} ns");
+        let twice = by(&trace, variant, steady(1_000).with_reads_of(2 * read)).time;
+        assert!(
+            twice > fast + least,
+            "{variant}: the device is that of the recording"
+        );
     }
 }
