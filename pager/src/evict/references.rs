@@ -85,6 +85,10 @@ fn present(res: &Resources, area: &Area, window: usize) -> u64 {
     };
     let first = window * WINDOW;
     let pages = WINDOW.min(area.pages() - first);
+    // What is only coming in may be mapped for a moment without having been used.
+    let here = |p: &usize| area.words().get(*p).in_memory();
+    let came = (first..first + pages).filter(here);
+    let came = came.fold(0u64, |bits, p| bits | 1 << (p - first));
     let mut mask = 0u64;
     // Unknown counts as unused.
     area.memory()
@@ -93,7 +97,7 @@ fn present(res: &Resources, area: &Area, window: usize) -> u64 {
                 mask |= 1 << (p - first);
             }
         });
-    mask
+    mask & came
 }
 
 /// Used since last told: marked by a sweep or a guard, or mapped and not told since the zap.

@@ -17,7 +17,10 @@ use std::sync::{Arc, Mutex};
 /// What a sweep found in a block: one bit a page.
 #[derive(Debug)]
 struct SweptBlock {
+    /// Mapped.
     used: [u64; BLOCK / 64],
+    /// In memory before: what is only coming in is mapped for a moment without having been used.
+    here: [u64; BLOCK / 64],
     written: [u64; BLOCK / 64],
     any: bool,
 }
@@ -105,6 +108,7 @@ impl Sweeper {
         let range = area.block(b);
         let mut f = SweptBlock {
             used: [0; BLOCK / 64],
+            here: [0; BLOCK / 64],
             written: [0; BLOCK / 64],
             any: false,
         };
@@ -113,6 +117,7 @@ impl Sweeper {
             for p in range.clone() {
                 if area.words().unmark(p, Word::YOUNG).young() {
                     set(&mut f.used, p - range.start);
+                    set(&mut f.here, p - range.start);
                     f.any = true;
                 }
             }
@@ -121,6 +126,9 @@ impl Sweeper {
         let Some(pm) = &self.res.pagemap else {
             return f;
         };
+        for p in range.clone().filter(|&p| area.words().get(p).in_memory()) {
+            set(&mut f.here, p - range.start);
+        }
         let mut mapped = 0;
         area.memory().scan(pm, Scan::Present, range.clone(), |run| {
             mapped += run.pages;
@@ -145,14 +153,15 @@ impl Sweeper {
         let range = area.block(b);
         let mut core = self.res.core();
         let (mut young, mut dirty) = (0, false);
+        let is = |bits: &[u64], i: usize| bits[i / 64] >> (i % 64) & 1 == 1;
         for (i, p) in range.clone().enumerate() {
-            if found.used[i / 64] >> (i % 64) & 1 == 0 {
+            if !is(&found.used, i) {
                 continue;
             }
             // Told by a test since the last zap: not news.
-            let news = !area.words().unmark(p, Word::SEEN).seen();
+            let news = !area.words().unmark(p, Word::SEEN).seen() && is(&found.here, i);
             let Some(id) = area.folio(p) else { continue };
-            if found.written[i / 64] >> (i % 64) & 1 == 1 && area.writable_file().is_some() {
+            if is(&found.written, i) && area.writable_file().is_some() {
                 core.policy.set_dirty(id);
                 dirty = true;
             }

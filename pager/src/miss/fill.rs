@@ -243,6 +243,8 @@ impl Misses {
             }
         };
         meanwhile();
+        unmap_ahead(area, pages.clone(), cause);
+        meanwhile();
         self.tell_engine(area, first, n, cause, loaded);
         meanwhile();
         if plant::on(Plant::CountLate) {
@@ -403,6 +405,15 @@ impl Misses {
         } else {
             0
         }
+    }
+}
+
+/// Pages that nobody has asked for leave the page table, as the kernel leaves what it reads ahead out of it: a page that
+/// is mapped counts as used at the next look.
+fn unmap_ahead(area: &Area, pages: Range<usize>, cause: Cause) {
+    let ahead = pages.start + usize::from(cause.is_miss())..pages.end;
+    if !ahead.is_empty() && !area.is_explicit() {
+        area.memory().zap(ahead.start * PAGE, ahead.len() * PAGE);
     }
 }
 

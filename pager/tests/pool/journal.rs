@@ -251,6 +251,43 @@ fn sieve_is_reproduced_from_the_middle() {
     reproduce("sieve", FaultMode::Sigbus, Part::Middle);
 }
 
+/// Three pages of each 32, in order, so that others are read ahead: a journal knows the three and no others, and the
+/// policy has not been told of others either.
+#[test]
+fn what_was_only_read_ahead_has_not_been_used() {
+    const PAGES: usize = 4096;
+    let touched = |p: usize| p % 32 < 3;
+    for policy in ["v5", "classic"] {
+        let (journal, file) = (temp("ahead-journal"), temp("ahead-file"));
+        let made = std::fs::File::create(&file).unwrap();
+        made.set_len((PAGES * 4096) as u64).unwrap();
+        let config = PoolConfig::new(4 * MIB).policy(policy).unwrap();
+        let config = config.swap(SwapConfig::lz4(64 * MIB)).journal(&journal);
+        let Some(pool) = faulting(config) else {
+            return;
+        };
+        let map = pool.file(&file).unwrap();
+        let anon = pool.anonymous(PAGES * 4096).unwrap();
+        for region in [&map, &anon] {
+            for _ in 0..2 {
+                for p in (0..PAGES).filter(|&p| touched(p)) {
+                    // SAFETY: inside the region, and nobody else uses it.
+                    unsafe { region.as_ptr().add(p * 4096).write_volatile(1) };
+                }
+            }
+        }
+        let stats = pool.stats();
+        assert!(
+            stats.filled > stats.misses * 3 / 2,
+            "pages have been read ahead: {stats:?}"
+        );
+        drop((map, anon, pool));
+        let seen = accesses(&journal).unwrap().accesses;
+        let others = seen.iter().filter(|a| !touched(a.page as usize)).count();
+        assert_eq!(others, 0, "{policy}: of {} accesses", seen.len());
+    }
+}
+
 /// A pool in explicit mode and a walk through more than fits.
 fn walked(pool: &Pool, rounds: usize) {
     let region = pool.anonymous(3 * MIB as usize).unwrap();
