@@ -126,7 +126,7 @@ impl Engine {
     /// No memcg of the node has evictable pages older than the time that protects working sets
     /// (`docs/rules/aging.md`). False while the protection is off.
     pub(crate) fn working_set_in_danger(&mut self, sc: &ScanControl, node: NodeId) -> bool {
-        let min_ttl = self.switches().min_ttl_ms * 1_000_000;
+        let min_ttl = self.switches().min_ttl_ms.saturating_mul(1_000_000);
         if min_ttl == 0 {
             return false;
         }
@@ -143,8 +143,8 @@ impl Engine {
             let pages = m.evictable_pages(types);
             let oldest = (self.rules.kernel.ttl_seq)(m, types);
             let born = m.timestamps[MultiGen::slot(oldest)];
-            if self.config().scale.scan_share(pages, sc.priority) > 0 && born + min_ttl < self.now()
-            {
+            let sizable = self.config().scale.scan_share(pages, sc.priority) > 0;
+            if sizable && born.saturating_add(min_ttl) < self.now() {
                 return false;
             }
         }
