@@ -82,7 +82,6 @@ impl Engine {
                 .clamp(1, 64),
             fold_interval: cfg.fold_interval,
             fold_phase: cfg.fold_phase,
-            ..MemcgConfig::default()
         })?;
         let heat = HeatConfig::of(&cfg, &sw)?;
         let mut engine = Self {

@@ -10,7 +10,7 @@ use crate::reclaim::scan_control::ScanControl;
 use crate::rules::ProtectedBy;
 
 impl Engine {
-    /// Creates a new youngest generation if `seq` still is the youngest (5.4). Generations that are
+    /// Creates a new youngest generation if `seq` still is the youngest (`docs/rules/aging.md#opening-a-generation`). Generations that are
     /// in the way are forced out first, a bounded number of folios for each hold of the lock.
     /// `locked`: the first hold has been metered.
     pub(crate) fn gen_inc_max_seq(
@@ -60,7 +60,7 @@ impl Engine {
         true
     }
 
-    /// Forces the oldest generation of a type out (5.5). False: the lock hold's budget is used up.
+    /// Forces the oldest generation of a type out. False: the lock hold's budget is used up.
     fn gen_inc_min_seq(&mut self, lruvec: LruvecId, t: LruType, types: EvictableTypes) -> bool {
         let mut budget = self.config().scale.max_lru_batch;
         let old = {
@@ -92,7 +92,7 @@ impl Engine {
         true
     }
 
-    /// Drops empty old generations (5.6). True if any was dropped.
+    /// Drops empty old generations (`docs/rules/aging.md#empty-generations`). True if any was dropped.
     pub(crate) fn gen_try_inc_min_seq(&mut self, lruvec: LruvecId, swappiness: u16) -> bool {
         let types = EvictableTypes::of(swappiness);
         let m = self.lruvecs[lruvec].gens_mut();

@@ -1,4 +1,4 @@
-//! How a multi-gen lruvec is reclaimed before the series, Linux 6.12 to 7.0
+//! How a multi-gen lruvec is reclaimed before the series, Linux 6.12 to 7.1
 //! (`docs/rules/reclaim-loop.md`).
 //!
 //! Each round computes its budget from what the lists hold now, and evicts up to a large batch. The loop

@@ -102,7 +102,7 @@ fn referenced(w: &mut FlagWord, r: References, t: LruType) -> Fate {
     crate::classic::references::referenced(w, r, t)
 }
 
-/// Files are never younger than anonymous memory that can be swapped.
+/// Anonymous memory that can be swapped is never younger than files: its oldest generation is no later than theirs.
 fn level_min_seq(m: &MultiGen, min: &mut [u64; 2], swappiness: u16) {
     if swappiness > 0 {
         min[0] = min[0].min(min[1]);

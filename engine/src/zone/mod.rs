@@ -11,7 +11,7 @@ mod zones;
 
 use crate::ids::{NodeId, Pages};
 pub use alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
-pub use kswapd::{balanced, kswapd_target, next_priority, pfmemalloc_allowed};
+pub use kswapd::{balanced, kswapd_target, pfmemalloc_allowed};
 pub use watermark::{
     min_free_kbytes, set_lowmem_reserves, set_watermarks, totalreserve, WatermarkConfig,
     WatermarkError,
@@ -246,17 +246,6 @@ impl Zone {
         had
     }
 
-    /// A fallback allocation stole a page block of `block` pages: boosts the marks by as much, up
-    /// to `factor` (15000) ten-thousandths of high. Zones under four blocks are never boosted, nor
-    /// is any zone with factor 0.
-    pub fn boost_for_steal(&mut self, block: Pages, factor: u64) {
-        if factor == 0 || self.managed < 4 * block {
-            return;
-        }
-        let cap = block.max(self.high * factor / 10_000);
-        self.boost = (self.boost + block).min(cap);
-    }
-
     /// kswapd has worked off `boost` pages of boost.
     pub fn unboost(&mut self, boost: Pages) {
         self.boost -= boost.min(self.boost);
@@ -341,20 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn boost_is_capped_and_removed() {
+    fn a_boost_raises_the_marks_and_is_removed() {
         let mut z = zone(10_000);
-        (0..20).for_each(|_| z.boost_for_steal(512, 15_000));
-        assert_eq!(z.boost, 4144 * 3 / 2);
+        z.boost = 6216;
         assert_eq!(z.mark(Mark::High), 4144 + 6216);
         z.unboost(6000);
+        assert_eq!(z.boost, 216);
         z.unboost(6000);
         assert_eq!(z.boost, 0);
-        let mut small = Zone {
-            managed: 2047,
-            ..zone(0)
-        };
-        small.boost_for_steal(512, 15_000);
-        assert_eq!(small.boost, 0);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl World {
         self.release_swap(ctx, slot);
     }
 
-    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot.
+    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot, a file's to its file.
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, _) = f.owner();

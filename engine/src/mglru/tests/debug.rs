@@ -1,4 +1,4 @@
-//! The debug commands of section 10, and the dump.
+//! The debug commands (`docs/rules/aging.md#debug-commands`), and the dump.
 
 use crate::ids::{LruType, MemcgId, NodeId};
 use crate::lruvec::LruvecView;

@@ -1,5 +1,4 @@
-//! Passes and rounds of direct and limit reclaim: R4, R5 and R9 of `docs/rules/reclaim-loop.md`, K6 of
-//! `counters.md`.
+//! Passes and rounds of direct and limit reclaim (`docs/rules/reclaim-loop.md`): R4, R5 and R9, and K6 of the counters.
 
 use crate::config::{Config, Scale};
 use crate::counters::Counter;
