@@ -5,7 +5,7 @@ use super::v614;
 use crate::folio::flags::{FlagWord, REFS_MAX};
 use crate::folio::Flags;
 use crate::ids::LruType;
-use crate::mglru::controller::{ok, tier_limit};
+use crate::mglru::controller::{refaults_no_more, tier_limit};
 use crate::mglru::refs::{ceil_log2, clear_refs};
 use crate::mglru::{EvictableTypes, MultiGen, MIN_NR_GENS};
 use crate::reclaim::work::References;
@@ -168,7 +168,7 @@ fn type_to_scan(m: &MultiGen, swappiness: u16, io: bool) -> (LruType, Option<usi
     }
     let [anon, file] = &m.ctrl;
     let gain = [s, 200 - s];
-    let t = if ok(anon.tier(0, gain[0]), file.tier(0, gain[1])) {
+    let t = if refaults_no_more(anon.tier(0, gain[0]), file.tier(0, gain[1])) {
         LruType::File
     } else {
         LruType::Anon
