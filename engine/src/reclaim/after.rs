@@ -5,8 +5,8 @@
 
 use super::cx::Cx;
 use super::eviction::Eviction;
-use super::protection::protected_share;
 use super::scan_control::ScanControl;
+use super::scan_protection::protected_share;
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;

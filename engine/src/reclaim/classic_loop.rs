@@ -59,7 +59,7 @@ pub(crate) struct ClassicLoop {
 }
 
 impl ClassicLoop {
-    pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, _cpu: u16) -> Self {
+    pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId) -> Self {
         let nr = eng.get_scan_count(sc, lruvec);
         let whole = sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY;
         Self {

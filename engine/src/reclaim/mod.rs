@@ -12,7 +12,7 @@
 //! | `before.rs`, `after.rs` | multi-gen before and since the series; `faulty_loop.rs` puts faults in |
 //! | `eviction.rs` | one batch of a multi-gen lruvec |
 //! | `classic_loop.rs`, `list_loop.rs` | active and inactive lists; policies of the literature |
-//! | `request.rs`, `protection.rs` | what a request means for one lruvec; what memory.low leaves of its scan budget |
+//! | `request.rs`, `scan_protection.rs` | what a request means for one lruvec; what memory.low leaves of its scan budget |
 //! | (scan budget) | `whole_budget` (`after.rs`), `round` (`before.rs`), `get_scan_count` (`classic/balance.rs`) |
 //! | `shrink_list.rs` | a list of isolated folios on its way through |
 //! | `folio_path.rs` | one of them up to the decision to write it, steps 1 to 14 |
@@ -40,10 +40,10 @@ pub mod order;
 mod pageout;
 mod pageout_batch;
 mod pageout_task;
-mod protection;
 mod put_back;
 pub(crate) mod request;
 pub mod scan_control;
+mod scan_protection;
 pub mod shrink_list;
 mod split;
 pub mod task;

@@ -136,7 +136,7 @@ impl ReclaimTask {
         sc.reclaim_idx = zone;
         Self {
             sc,
-            entry: EntryPoint::Kswapd(Box::new(KswapdRun::new(eng, node, order, zone))),
+            entry: EntryPoint::Kswapd(Box::new(KswapdRun::new(eng, node, zone))),
             list: ShrinkList::default(),
             answer: None,
             cpu,

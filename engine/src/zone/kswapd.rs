@@ -1,11 +1,8 @@
 //! Tests that kswapd and its waiters make on the zones of a node (`docs/rules/zones.md`).
 
 use super::{Mark, ReserveRights, Zone, ZoneClass};
+use crate::constants::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::ids::{NodeId, Pages};
-use crate::node::MAX_RECLAIM_RETRIES;
-
-/// Least pages a zone adds to kswapd's target.
-const SWAP_CLUSTER_MAX: Pages = 32;
 
 fn eligible(zones: &[Zone], node: NodeId, class: ZoneClass) -> impl Iterator<Item = &Zone> {
     zones

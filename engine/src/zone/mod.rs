@@ -217,21 +217,6 @@ impl Zone {
         );
     }
 
-    /// Moves up to `batch` free pages to the per-CPU lists; returns how many.
-    pub fn refill_pcp(&mut self, batch: Pages) -> Pages {
-        let n = batch.min(self.free);
-        self.free -= n;
-        self.pcp += n;
-        n
-    }
-
-    /// Takes a page from the per-CPU lists; false if they are empty.
-    pub fn take_pcp(&mut self) -> bool {
-        let has = self.pcp > 0;
-        self.pcp -= u64::from(has);
-        has
-    }
-
     /// Empties the per-CPU lists into the free pages; returns how many pages that were.
     pub fn drain_pcp(&mut self) -> Pages {
         let n = std::mem::take(&mut self.pcp);
@@ -342,12 +327,11 @@ mod tests {
 
     #[test]
     fn per_cpu_lists() {
-        let mut z = zone(100);
-        assert_eq!((z.refill_pcp(63), z.free, z.pcp), (63, 37, 63));
-        assert!(z.take_pcp());
+        let mut z = zone(37);
+        z.pcp = 62;
         assert_eq!((z.drain_pcp(), z.free), (62, 99));
         z.free = 0;
-        assert!(!z.take(0) && !z.take_pcp());
+        assert!(!z.take(0));
         z.pcp = 1;
         assert!(z.take(0) && !z.take(0));
     }

@@ -132,7 +132,7 @@ impl World {
 
     /// The engine took the folio out of the swap cache; unmapped pages of it find the folio in
     /// their slot, so nothing else refers to the swap slot.
-    pub(crate) fn free_swap_of(&mut self, ctx: &Ctx, _folio: FolioId, slot: u32) {
+    pub(crate) fn free_swap_of(&mut self, ctx: &Ctx, slot: u32) {
         self.release_swap(ctx, slot);
     }
 
