@@ -31,8 +31,8 @@ impl Engine {
         }
     }
 
-    /// `docs/rules/classic.md#file-or-anonymous`: reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a
-    /// type. Both types' costs halve when they exceed a quarter of the lists.
+    /// Reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a type
+    /// (`docs/rules/classic.md#file-or-anonymous`). Both types' costs halve when they exceed a quarter of the lists.
     pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
         let cost = io * 32 + rotated;
         let lv = &self.lruvecs[lruvec];

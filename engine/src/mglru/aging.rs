@@ -10,8 +10,8 @@ use crate::reclaim::scan_control::ScanControl;
 use crate::rules::ProtectedBy;
 
 impl Engine {
-    /// Creates a new youngest generation if `seq` still is the youngest (`docs/rules/aging.md#opening-a-generation`). Generations that are
-    /// in the way are forced out first, a bounded number of folios for each hold of the lock.
+    /// Creates a new youngest generation if `seq` still is the youngest (`docs/rules/aging.md#opening-a-generation`).
+    /// Generations that are in the way are forced out first, a bounded number of folios for each hold of the lock.
     /// `locked`: the first hold has been metered.
     pub(crate) fn gen_inc_max_seq(
         &mut self,

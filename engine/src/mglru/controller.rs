@@ -1,4 +1,5 @@
-//! The refault controller, which the kernel calls PID controller (`docs/rules/eviction.md#tiers-and-types`): which tiers to protect, which type to evict.
+//! The refault controller, which the kernel calls PID controller (`docs/rules/eviction.md#tiers-and-types`): which tiers
+//! to protect, which type to evict.
 
 use super::{MAX_NR_TIERS, MIN_LRU_BATCH};
 

@@ -80,6 +80,7 @@ impl Engine {
             };
         }
         let oldest = MultiGen::slot(m.min_seq[t.idx()]);
+        debug_assert!(batch > 0, "a scan looks at one folio at least");
         let mut remaining = batch;
         let (mut scanned, mut isolated, mut sorted, mut skipped) = (0, 0, 0, 0u64);
         let idx = sc.reclaim_idx as usize;
